@@ -1,0 +1,165 @@
+//! What exactly will be done? A plan is total: no optional field, bytes and nanoseconds throughout.
+//!
+//! Promises: pure. A plan resolves in a unit test against an invented target. It can be refused,
+//! printed, hashed, and is stored whole inside every record.
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::spec::Access;
+
+/// Everything one run will do.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Plan {
+    /// Workload identifier.
+    pub name: String,
+    /// Workload title, for tables.
+    pub title: String,
+    /// Access pattern in words, for tables.
+    pub pattern: String,
+    /// Nominal operation size in bytes, for tables; jobs carry the true ones.
+    pub nominal_block_bytes: u64,
+    /// Nominal share of reads in percent of operations.
+    pub nominal_read_percent: u8,
+    /// How I/O leaves the process.
+    pub engine: Engine,
+    /// What is read or written.
+    pub target: Target,
+    /// Seed from which every job's seed was drawn.
+    pub seed: u64,
+    /// Time at the start whose operations are not counted, ns.
+    pub warmup_ns: u64,
+    /// When the run ends.
+    pub stop: Stop,
+    /// What happens after an I/O error.
+    pub on_error: OnError,
+    /// Whether one timed fsync ends the run (writing plans only).
+    pub final_sync: bool,
+    /// Width of a counter interval, ns.
+    pub interval_ns: u64,
+    /// Counter intervals per latency-histogram interval.
+    pub intervals_per_histogram: u32,
+    /// Whether each job is pinned to one CPU; CPUs are dealt in turn.
+    pub pinned: bool,
+    /// The jobs: one thread and one queue each.
+    pub jobs: Vec<Job>,
+}
+
+/// How I/O leaves the process.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Engine {
+    /// Which backend.
+    pub kind: EngineKind,
+    /// io_uring: a kernel thread submits (SQPOLL).
+    pub sqpoll: bool,
+    /// io_uring: completions are polled for (IOPOLL).
+    pub iopoll: bool,
+    /// Why this backend was chosen; empty if it was asked for by name.
+    pub chosen_because: String,
+}
+
+/// The backends.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// Linux io_uring.
+    IoUring,
+    /// Completes at once, does nothing: the tool's own ceiling.
+    Null,
+    /// One blocking system call per operation; depth 1.
+    Psync,
+    /// A simulated device in virtual time.
+    Sim,
+}
+
+impl EngineKind {
+    /// Name as typed and printed (fio's where fio has one).
+    pub fn word(self) -> &'static str {
+        match self {
+            EngineKind::IoUring => "io_uring",
+            EngineKind::Null => "null",
+            EngineKind::Psync => "psync",
+            EngineKind::Sim => "sim",
+        }
+    }
+}
+
+/// What is read or written, as the plan sees it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Target {
+    /// Path as given, or the directory of an unnamed file.
+    pub path: String,
+    /// Size in bytes of the part that may be touched, from offset 0.
+    pub bytes: u64,
+    /// Whether direct I/O (no page cache) is asked for.
+    pub direct: bool,
+    /// Smallest unit of an offset and a length, bytes.
+    pub align_bytes: u64,
+}
+
+/// When a run ends.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// After this many nanoseconds of measuring (warm-up not included).
+    AfterNs(u64),
+    /// When every job has covered its region once.
+    AfterOnePass,
+}
+
+/// What happens after an I/O error that a retry cannot cure.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// Count it and go on.
+    Continue,
+    /// Count it and end the run.
+    Stop,
+}
+
+/// One thread and one queue.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Job {
+    /// Name of the role it plays.
+    pub role: String,
+    /// Operation size, bytes.
+    pub block_bytes: u64,
+    /// Share of reads, percent of operations.
+    pub read_percent: u8,
+    /// Order of the offsets.
+    pub order: Order,
+    /// First byte of its region.
+    pub region_start: u64,
+    /// Length of its region, bytes; a multiple of `block_bytes`.
+    pub region_bytes: u64,
+    /// Requests kept in flight.
+    pub iodepth: u32,
+    /// Requests handed over at once, at most.
+    pub batch: u32,
+    /// This job's own seed.
+    pub seed: u64,
+}
+
+/// Order of the offsets of a job.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Every block of the region once before any twice, in a seeded order. `lane` of `lanes`
+    /// threads take turns on one order, so that together they cover it once.
+    Permutation {
+        /// This thread's turn, `0..lanes`.
+        lane: u32,
+        /// Threads sharing the order.
+        lanes: u32,
+    },
+    /// Ascending, wrapping round; `lane` of `lanes` threads take turns on one stream.
+    Sequential {
+        /// Block index within the region at which the stream begins.
+        start_block: u64,
+        /// This thread's turn, `0..lanes`.
+        lane: u32,
+        /// Threads sharing the stream.
+        lanes: u32,
+    },
+    /// Independent uniform draws.
+    Uniform,
+}

@@ -1,0 +1,8 @@
+//! What does the user ask? Workloads and experiments, as typed and as kept in files.
+//!
+//! Promises: parsing only; nothing here knows a device, a clock or a thread. A built-in workload
+//! and a user's file pass through the same parser and have the same powers.
+
+pub mod workload;
+
+pub use workload::{Access, Region, Role, Rw, Start, Threads, Workload};
