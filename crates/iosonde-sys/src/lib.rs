@@ -1,0 +1,1 @@
+//! Every unsafe block of iosonde: buffers, rings, system calls, clocks.

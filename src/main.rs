@@ -1,0 +1,2 @@
+//! The iosonde command.
+fn main() {}

@@ -1,0 +1,76 @@
+//! How are quantities written and read?
+//!
+//! One rule for the whole program: a bare suffix and an IEC suffix are binary (`4k` = `4KiB` = 4096),
+//! `kB`, `MB`, `GB` are decimal. Bandwidth is shown in MB/s of 10^6 bytes. Inside, everything is
+//! bytes and nanoseconds in integers, with the unit in the name.
+
+pub mod bytes;
+pub mod count;
+pub mod duration;
+
+/// Why a quantity was not understood.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum UnitError {
+    /// Nothing there.
+    #[error("found nothing, expected {expected}")]
+    Empty {
+        /// What is accepted.
+        expected: &'static str,
+    },
+    /// Not a number.
+    #[error("found `{found}`, expected {expected}")]
+    Malformed {
+        /// The text as given.
+        found: String,
+        /// What is accepted.
+        expected: &'static str,
+    },
+    /// Unknown unit.
+    #[error("found the unit `{unit}` in `{found}`, expected {expected}")]
+    Unit {
+        /// The text as given.
+        found: String,
+        /// The part that is not a unit.
+        unit: String,
+        /// What is accepted.
+        expected: &'static str,
+    },
+    /// Too large for 64 bits.
+    #[error("`{found}` is too large")]
+    Overflow {
+        /// The text as given.
+        found: String,
+    },
+}
+
+/// Splits `12.5ms` into a number and a unit. Digits with at most one point; no sign, no exponent.
+fn split<'a>(text: &'a str, expected: &'static str) -> Result<(&'a str, &'a str), UnitError> {
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
+        return Err(UnitError::Empty { expected });
+    }
+    let end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(end);
+    let points = number.matches('.').count();
+    if number.is_empty() || points > 1 || number == "." {
+        return Err(UnitError::Malformed { found: trimmed.into(), expected });
+    }
+    Ok((number, unit.trim_start()))
+}
+
+/// `number * scale`, exactly, rounding a fraction of a unit down.
+fn scaled(number: &str, scale: u64, found: &str) -> Result<u64, UnitError> {
+    let overflow = || UnitError::Overflow { found: found.into() };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let whole: u64 =
+        if whole.is_empty() { 0 } else { whole.parse().map_err(|_error| overflow())? };
+    let mut total = u128::from(whole) * u128::from(scale);
+    // Digits past the eighteenth cannot matter: scale is below 10^19.
+    let digits = &fraction[..fraction.len().min(18)];
+    if !digits.is_empty() {
+        let part: u64 = digits.parse().map_err(|_error| overflow())?;
+        let power = 10u128.pow(u32::try_from(digits.len()).unwrap_or(18));
+        total += u128::from(part) * u128::from(scale) / power;
+    }
+    u64::try_from(total).map_err(|_error| overflow())
+}

@@ -1,0 +1,96 @@
+//! Plain numbers for people.
+
+/// `1234567` as `1,234,567`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Three significant digits, without an exponent: `0.0123`, `1.23`, `12.3`, `123`, `1,230`.
+pub fn significant(value: f64) -> String {
+    if !value.is_finite() {
+        return "n/a".into();
+    }
+    if value == 0.0 {
+        return "0".into();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let step = 10f64.powi(2 - magnitude);
+    let rounded = (value * step).round() / step;
+    // Rounding may carry into the next decade: 9.996 -> 10.0.
+    let magnitude = rounded.abs().log10().floor() as i32;
+    if magnitude >= 2 {
+        let whole = thousands(rounded.abs().round() as u64);
+        return if rounded < 0.0 { format!("-{whole}") } else { whole };
+    }
+    format!("{rounded:.*}", usize::try_from(2 - magnitude).unwrap_or(0).min(12))
+}
+
+/// Whole with separators from 100 on, three significant digits below.
+pub fn significant_or_whole(value: f64) -> String {
+    if value >= 99.95 && value.is_finite() {
+        thousands(value.round() as u64)
+    } else {
+        significant(value)
+    }
+}
+
+/// The word of `candidates` nearest to `word` by edit distance, if it is near enough to be meant.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (word.chars().count() / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(word, candidate), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance, case ignored.
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.to_lowercase().chars().collect();
+    let b: Vec<char> = b.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = (diagonal + usize::from(x != y)).min(above + 1).min(row[j] + 1);
+            diagonal = above;
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_and_digits() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(999), "999");
+        assert_eq!(thousands(1_000), "1,000");
+        assert_eq!(thousands(12_847_210), "12,847,210");
+        assert_eq!(significant(0.012_34), "0.0123");
+        assert_eq!(significant(9.996), "10.0");
+        assert_eq!(significant(123.4), "123");
+        assert_eq!(significant(1_234.0), "1,230");
+        assert_eq!(significant(f64::NAN), "n/a");
+        assert_eq!(significant_or_whole(1_234.4), "1,234");
+    }
+
+    #[test]
+    fn a_near_word_is_suggested_and_a_far_one_is_not() {
+        assert_eq!(nearest("ranread", ["read", "randread"]), Some("randread"));
+        assert_eq!(nearest("zzzz", ["read", "randread"]), None);
+    }
+}
