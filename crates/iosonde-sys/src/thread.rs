@@ -1,0 +1,80 @@
+//! What the kernel charges to a thread or to the process, and where a thread runs.
+
+use std::mem::MaybeUninit;
+
+/// Resources used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// User CPU time, ns.
+    pub user_ns: u64,
+    /// System CPU time, ns.
+    pub system_ns: u64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+    /// Largest resident set, bytes.
+    pub max_rss_bytes: u64,
+}
+
+/// What the calling thread has used.
+pub fn usage_of_thread() -> Usage {
+    usage(libc::RUSAGE_THREAD)
+}
+
+/// What the whole process has used, io_uring workers and pollers included.
+pub fn usage_of_process() -> Usage {
+    usage(libc::RUSAGE_SELF)
+}
+
+fn usage(who: libc::c_int) -> Usage {
+    let mut raw = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `raw` is valid for writing, and all-zero is a valid rusage even if the call failed.
+    let raw = unsafe {
+        libc::getrusage(who, raw.as_mut_ptr());
+        raw.assume_init()
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    Usage {
+        user_ns: ns(raw.ru_utime),
+        system_ns: ns(raw.ru_stime),
+        voluntary_switches: raw.ru_nvcsw as u64,
+        involuntary_switches: raw.ru_nivcsw as u64,
+        max_rss_bytes: raw.ru_maxrss as u64 * 1024,
+    }
+}
+
+/// Binds the calling thread to one CPU; `false` if the kernel refuses.
+pub fn pin_to(cpu: u32) -> bool {
+    // SAFETY: a zeroed cpu_set_t is an empty set; CPU_SET is bounds-checked by the guard; the set is
+    // valid for the call.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if cpu as usize >= libc::CPU_SETSIZE as usize {
+            return false;
+        }
+        libc::CPU_SET(cpu as usize, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
+    }
+}
+
+/// CPUs the calling thread may run on, ascending.
+pub fn allowed_cpus() -> Vec<u32> {
+    // SAFETY: a zeroed cpu_set_t is an empty set, valid for writing; CPU_ISSET stays within it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
+            return Vec::new();
+        }
+        (0..libc::CPU_SETSIZE as usize)
+            .filter(|cpu| libc::CPU_ISSET(*cpu, &set))
+            .map(|cpu| cpu as u32)
+            .collect()
+    }
+}
+
+/// The CPU the calling thread runs on now.
+pub fn current_cpu() -> Option<u32> {
+    // SAFETY: takes no pointer.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
