@@ -17,4 +17,6 @@ pub mod spec;
 
 pub mod plan;
 
+pub mod content;
+
 pub mod record;

@@ -3,9 +3,15 @@
 //! Promises: pure. A plan resolves in a unit test against an invented target. It can be refused,
 //! printed, hashed, and is stored whole inside every record.
 
-use serde::{Deserialize, Serialize};
+pub mod chance;
+pub mod resolve;
+pub mod stream;
 
-pub use crate::spec::Access;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+pub use resolve::{Refusal, Setting, resolve};
+pub use stream::{Op, OpStream, Way};
 
 /// Everything one run will do.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -40,8 +46,38 @@ pub struct Plan {
     pub intervals_per_histogram: u32,
     /// Whether each job is pinned to one CPU; CPUs are dealt in turn.
     pub pinned: bool,
+    /// What the resolver decided against or beyond the asking, in words (`depth lowered to 8: …`).
+    pub notes: Vec<String>,
     /// The jobs: one thread and one queue each.
     pub jobs: Vec<Job>,
+}
+
+impl Plan {
+    /// Whether any job writes.
+    pub fn writes(&self) -> bool {
+        self.jobs.iter().any(|job| job.read_percent < 100)
+    }
+
+    /// Whether any job reads.
+    pub fn reads(&self) -> bool {
+        self.jobs.iter().any(|job| job.read_percent > 0)
+    }
+
+    /// Requests in flight over all jobs.
+    pub fn depth(&self) -> u64 {
+        self.jobs.iter().map(|job| u64::from(job.iodepth)).sum()
+    }
+
+    /// Bytes of I/O buffers over all jobs.
+    pub fn buffer_bytes(&self) -> u64 {
+        self.jobs.iter().map(Job::buffer_bytes).sum()
+    }
+
+    /// The plan's identity: SHA-256 over its JSON form, in hexadecimal.
+    pub fn hash(&self) -> String {
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 /// How I/O leaves the process.
@@ -102,6 +138,8 @@ pub struct Target {
 pub enum Stop {
     /// After this many nanoseconds of measuring (warm-up not included).
     AfterNs(u64),
+    /// When every job has done this many operations.
+    AfterOps(u64),
     /// When every job has covered its region once.
     AfterOnePass,
 }
@@ -137,6 +175,13 @@ pub struct Job {
     pub batch: u32,
     /// This job's own seed.
     pub seed: u64,
+}
+
+impl Job {
+    /// Bytes of I/O buffers: one page-aligned slot per request in flight.
+    pub fn buffer_bytes(&self) -> u64 {
+        u64::from(self.iodepth) * self.block_bytes.next_multiple_of(4096)
+    }
 }
 
 /// Order of the offsets of a job.

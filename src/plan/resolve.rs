@@ -1,0 +1,598 @@
+//! From what was asked and what is there to what will be done, or to a refusal.
+
+use super::chance::Chance;
+use super::{Engine, EngineKind, Job, OnError, Order, Plan, Stop, Target};
+use crate::spec::{Access, Region, Role, Start, Threads, Workload};
+use crate::units::{bytes, count};
+
+/// Everything a workload leaves open.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// How I/O leaves the process.
+    pub engine: Engine,
+    /// What is read or written.
+    pub target: Target,
+    /// First byte of the region, counted from the target's beginning.
+    pub offset_bytes: u64,
+    /// Threads that stand for one per CPU.
+    pub cpus: u32,
+    /// Requests in flight per thread where the role does not say.
+    pub iodepth: u32,
+    /// Seed of the whole run.
+    pub seed: u64,
+    /// Warm-up, ns.
+    pub warmup_ns: u64,
+    /// When the run ends.
+    pub stop: Stop,
+    /// What happens after an I/O error.
+    pub on_error: OnError,
+    /// Whether a writing run ends with a timed fsync.
+    pub final_sync: bool,
+    /// Bytes of I/O buffers, at most.
+    pub buffer_limit_bytes: u64,
+}
+
+/// Why a plan cannot be made: the asking contradicts itself or the target. Exit code 2.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// A block size the target cannot take.
+    #[error(
+        "block size {found_bytes} B of role `{role}`: {target} takes multiples of {align_bytes} B; \
+         give --bs a multiple of that{}", if *.direct { ", or --direct 0" } else { "" }
+    )]
+    Block {
+        /// The role.
+        role: String,
+        /// What was asked.
+        found_bytes: u64,
+        /// What the target is.
+        target: String,
+        /// What it takes.
+        align_bytes: u64,
+        /// Whether buffered I/O would lift the restriction.
+        direct: bool,
+    },
+    /// An offset the target cannot take.
+    #[error("offset {found_bytes} B: it must be a multiple of {align_bytes} B here")]
+    Offset {
+        /// What was asked.
+        found_bytes: u64,
+        /// What the target takes.
+        align_bytes: u64,
+    },
+    /// A depth that a synchronous engine cannot keep.
+    #[error(
+        "iodepth {found}: the psync engine keeps exactly one request in flight; \
+         ask for --iodepth 1 with more --numjobs, or --ioengine io_uring"
+    )]
+    Depth {
+        /// What was asked.
+        found: u32,
+    },
+    /// No room for even one block.
+    #[error(
+        "the region of role `{role}` is {region_bytes} B and its {threads} thread(s) need {needed_bytes} B each \
+         at least; give a larger --size or a smaller --bs"
+    )]
+    Region {
+        /// The role.
+        role: String,
+        /// What there is.
+        region_bytes: u64,
+        /// How many share it.
+        threads: u32,
+        /// What one thread needs.
+        needed_bytes: u64,
+    },
+    /// A count that must not be zero or is too large.
+    #[error("{what} {found}: expected {expected}")]
+    Range {
+        /// Option or field.
+        what: &'static str,
+        /// What was asked.
+        found: u64,
+        /// What is accepted.
+        expected: &'static str,
+    },
+    /// Not enough memory for one buffer per job.
+    #[error(
+        "{jobs} job(s) need at least {needed_bytes} B of I/O buffers, and {limit_bytes} B (a quarter of the \
+         available memory) may be used; ask for fewer jobs or smaller blocks"
+    )]
+    Memory {
+        /// Jobs planned.
+        jobs: usize,
+        /// One slot for each.
+        needed_bytes: u64,
+        /// What may be used.
+        limit_bytes: u64,
+    },
+}
+
+/// Most requests in flight that one job may ask for.
+pub const MAX_IODEPTH: u32 = 4096;
+/// Most threads of one run.
+pub const MAX_THREADS: u64 = 4096;
+/// Largest operation, bytes: half the reach of one system call.
+const MAX_BLOCK_BYTES: u64 = 1 << 30;
+/// Requests handed over at once: beyond 32 nothing is gained, and latency doubles.
+const BATCH: u32 = 32;
+/// Width of a counter interval.
+const INTERVAL_NS: u64 = 100_000_000;
+/// Counter intervals per histogram interval: one second.
+const INTERVALS_PER_HISTOGRAM: u32 = 10;
+
+/// Makes the plan of one run.
+///
+/// # Errors
+/// A [`Refusal`] that says what was found, what was expected, and how to mend it.
+pub fn resolve(workload: &Workload, setting: &Setting) -> Result<Plan, Refusal> {
+    let mut notes = Vec::new();
+    let threads = deal_threads(&workload.roles, setting.cpus);
+    let total: u64 = threads.iter().map(|count| u64::from(*count)).sum();
+    in_range("threads", total, 1, MAX_THREADS, "1 to 4096")?;
+    if !setting.offset_bytes.is_multiple_of(setting.target.align_bytes) {
+        return Err(Refusal::Offset {
+            found_bytes: setting.offset_bytes,
+            align_bytes: setting.target.align_bytes,
+        });
+    }
+    let mut chance = Chance::new(setting.seed);
+    let mut jobs = Vec::new();
+    for (role, threads) in workload.roles.iter().zip(threads) {
+        jobs.extend(jobs_of(role, threads, workload, setting, &mut chance)?);
+    }
+    fit_buffers(&mut jobs, setting.buffer_limit_bytes, &mut notes)?;
+    let pinned = jobs.len() <= setting.cpus as usize;
+    let writes = jobs.iter().any(|job| job.read_percent < 100);
+    Ok(Plan {
+        name: workload.name.clone(),
+        title: workload.title.clone(),
+        pattern: workload.pattern.clone(),
+        nominal_block_bytes: workload.block_size,
+        nominal_read_percent: workload.read_percent,
+        engine: setting.engine.clone(),
+        target: setting.target.clone(),
+        seed: setting.seed,
+        warmup_ns: setting.warmup_ns,
+        stop: setting.stop,
+        on_error: setting.on_error,
+        final_sync: setting.final_sync && writes,
+        interval_ns: INTERVAL_NS,
+        intervals_per_histogram: INTERVALS_PER_HISTOGRAM,
+        pinned,
+        notes,
+        jobs,
+    })
+}
+
+/// Threads per role. Shares are cumulative ceilings of `cpus`, so that they add up to it; every role
+/// keeps at least one thread, on one CPU too.
+fn deal_threads(roles: &[Role], cpus: u32) -> Vec<u32> {
+    let fixed: u32 = roles
+        .iter()
+        .map(|role| match role.threads {
+            Threads::Count(count) => count,
+            _ => 0,
+        })
+        .sum();
+    let mut percent_before = 0;
+    let edge = |percent: u32| (u64::from(cpus) * u64::from(percent)).div_ceil(100) as u32;
+    roles
+        .iter()
+        .map(|role| match role.threads {
+            Threads::PerCpu => cpus,
+            Threads::Count(count) => count,
+            Threads::Rest => cpus.saturating_sub(fixed).max(1),
+            Threads::Percent(percent) => {
+                let low = edge(percent_before);
+                percent_before += u32::from(percent);
+                edge(percent_before).saturating_sub(low).max(1)
+            }
+        })
+        .collect()
+}
+
+/// The jobs of one role.
+fn jobs_of(
+    role: &Role,
+    threads: u32,
+    workload: &Workload,
+    setting: &Setting,
+    chance: &mut Chance,
+) -> Result<Vec<Job>, Refusal> {
+    let block_bytes = role.block_size.unwrap_or(workload.block_size);
+    let target = &setting.target;
+    in_range("block size", block_bytes, 1, MAX_BLOCK_BYTES, "1 B to 1 GiB")?;
+    if !block_bytes.is_multiple_of(target.align_bytes) {
+        return Err(Refusal::Block {
+            role: role.name.clone(),
+            found_bytes: block_bytes,
+            target: target.path.clone(),
+            align_bytes: target.align_bytes,
+            direct: target.direct,
+        });
+    }
+    let mix = role.read_percent.unwrap_or(workload.read_percent);
+    in_range("read percentage", u64::from(mix), 0, 100, "0 to 100")?;
+    let asked = role.iodepth.unwrap_or(setting.iodepth);
+    in_range("iodepth", u64::from(asked), 1, u64::from(MAX_IODEPTH), "1 to 4096")?;
+    let (iodepth, lanes_per_thread) = depth_and_lanes(asked, &setting.engine)?;
+
+    let region_bytes = target.bytes.saturating_sub(setting.offset_bytes);
+    let part_blocks = match role.region {
+        Region::Shared => region_bytes / block_bytes,
+        Region::Partitioned => region_bytes / block_bytes / u64::from(threads),
+    };
+    if part_blocks == 0 {
+        return Err(Refusal::Region {
+            role: role.name.clone(),
+            region_bytes,
+            threads,
+            needed_bytes: block_bytes,
+        });
+    }
+    let read_percent = role.rw.read_percent(mix);
+    let shared_seed = chance.next();
+    let mut jobs = Vec::new();
+    for thread in 0..threads {
+        let region_start = match role.region {
+            Region::Shared => setting.offset_bytes,
+            Region::Partitioned => {
+                setting.offset_bytes + u64::from(thread) * part_blocks * block_bytes
+            }
+        };
+        let start_block = match role.start {
+            Start::Zero => 0,
+            Start::Random => chance.below(part_blocks),
+        };
+        let own_seed = chance.next();
+        for lane in 0..lanes_per_thread {
+            let order = order_of(role, start_block, thread, threads, lane, lanes_per_thread);
+            // Lanes that take turns on one permutation must agree on it.
+            let seed = match order {
+                Order::Permutation { .. } => shared_seed,
+                _ => own_seed ^ u64::from(lane),
+            };
+            jobs.push(Job {
+                role: role.name.clone(),
+                block_bytes,
+                read_percent,
+                order,
+                region_start,
+                region_bytes: part_blocks * block_bytes,
+                iodepth,
+                batch: iodepth.min(BATCH),
+                seed,
+            });
+        }
+    }
+    Ok(jobs)
+}
+
+/// Depth of a job's queue, and how many jobs it takes to keep the depth asked: a synchronous engine
+/// that stands in for io_uring needs one thread per request in flight.
+fn depth_and_lanes(asked: u32, engine: &Engine) -> Result<(u32, u32), Refusal> {
+    match engine.kind {
+        EngineKind::Psync if engine.chosen_because.is_empty() && asked > 1 => {
+            Err(Refusal::Depth { found: asked })
+        }
+        EngineKind::Psync => Ok((1, asked)),
+        EngineKind::IoUring | EngineKind::Null | EngineKind::Sim => Ok((asked, 1)),
+    }
+}
+
+fn order_of(
+    role: &Role,
+    start_block: u64,
+    thread: u32,
+    threads: u32,
+    lane: u32,
+    lanes: u32,
+) -> Order {
+    match (role.rw.is_random(), role.access) {
+        (false, _) => Order::Sequential { start_block, lane, lanes },
+        (true, Access::Uniform) => Order::Uniform,
+        (true, Access::Permutation) => match role.region {
+            Region::Shared => {
+                Order::Permutation { lane: thread * lanes + lane, lanes: threads * lanes }
+            }
+            Region::Partitioned => Order::Permutation { lane, lanes },
+        },
+    }
+}
+
+/// Lowers the depth of the jobs, halving the greediest, until their buffers fit.
+fn fit_buffers(
+    jobs: &mut [Job],
+    limit_bytes: u64,
+    notes: &mut Vec<String>,
+) -> Result<(), Refusal> {
+    let needed: u64 = jobs.iter().map(|job| job.block_bytes.next_multiple_of(4096)).sum();
+    if needed > limit_bytes {
+        return Err(Refusal::Memory { jobs: jobs.len(), needed_bytes: needed, limit_bytes });
+    }
+    let before = jobs.iter().map(|job| job.iodepth).max().unwrap_or(0);
+    let total = |jobs: &[Job]| jobs.iter().map(Job::buffer_bytes).sum::<u64>();
+    let mut lowered = false;
+    while total(jobs) > limit_bytes {
+        let greediest = jobs.iter().filter(|job| job.iodepth > 1).map(Job::buffer_bytes).max();
+        let Some(greediest) = greediest else { break };
+        for job in jobs.iter_mut().filter(|job| job.buffer_bytes() == greediest) {
+            job.iodepth /= 2;
+            job.batch = job.batch.min(job.iodepth);
+        }
+        lowered = true;
+    }
+    if lowered {
+        let after = jobs.iter().map(|job| job.iodepth).min().unwrap_or(0);
+        notes.push(format!(
+            "depth lowered from {before} to {after} at the least: I/O buffers may take {} \
+             (a quarter of the available memory)",
+            bytes::rough(limit_bytes)
+        ));
+    }
+    Ok(())
+}
+
+fn in_range(
+    what: &'static str,
+    found: u64,
+    low: u64,
+    high: u64,
+    expected: &'static str,
+) -> Result<(), Refusal> {
+    if (low..=high).contains(&found) { Ok(()) } else { Err(Refusal::Range { what, found, expected }) }
+}
+
+/// Plan and estimate in words, for `--dry-run`: one line per fact, resolved values only.
+pub fn describe(plan: &Plan) -> String {
+    let mut out = format!(
+        "plan {}  ({})\n  engine    {}{}\n  target    {}, {} bytes from 0, {}, alignment {} B\n  seed      {}\n",
+        plan.title,
+        &plan.hash()[..12],
+        plan.engine.kind.word(),
+        if plan.engine.chosen_because.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", plan.engine.chosen_because)
+        },
+        plan.target.path,
+        count::thousands(plan.target.bytes),
+        if plan.target.direct { "direct" } else { "buffered" },
+        plan.target.align_bytes,
+        plan.seed,
+    );
+    let seconds = |ns: u64| format!("{} s", count::significant(ns as f64 / 1e9));
+    let stop = match plan.stop {
+        Stop::AfterNs(ns) => format!("{} warm-up, then {} measured", seconds(plan.warmup_ns), seconds(ns)),
+        Stop::AfterOps(ops) => format!("{} operations per job", count::thousands(ops)),
+        Stop::AfterOnePass => "one pass over each region".into(),
+    };
+    out.push_str(&format!("  length    {stop}\n"));
+    out.push_str(&format!("  buffers   {}\n", bytes::exact(plan.buffer_bytes())));
+    out.push_str(&format!("  writes    {}\n", volume(plan)));
+    for note in &plan.notes {
+        out.push_str(&format!("  note      {note}\n"));
+    }
+    for (index, job) in plan.jobs.iter().enumerate() {
+        out.push_str(&format!(
+            "  job {index:<5} {}: {} % reads, {} blocks, depth {}, {} in [{}, {})\n",
+            job.role,
+            job.read_percent,
+            bytes::exact(job.block_bytes),
+            job.iodepth,
+            order_words(job.order),
+            job.region_start,
+            job.region_start + job.region_bytes,
+        ));
+    }
+    out
+}
+
+/// How much will be written, as far as the plan knows.
+fn volume(plan: &Plan) -> String {
+    if !plan.writes() {
+        return "nothing".into();
+    }
+    let write_share = |job: &Job| f64::from(100 - job.read_percent) / 100.0;
+    match plan.stop {
+        Stop::AfterNs(_) => "as much as the target takes in the time".into(),
+        Stop::AfterOps(ops) => {
+            let bytes: f64 = plan
+                .jobs
+                .iter()
+                .map(|job| ops as f64 * job.block_bytes as f64 * write_share(job))
+                .sum();
+            format!("about {}", bytes::rough(bytes as u64))
+        }
+        Stop::AfterOnePass => {
+            let bytes: f64 = plan
+                .jobs
+                .iter()
+                .map(|job| job.region_bytes as f64 * write_share(job) / f64::from(lanes(job.order)))
+                .sum();
+            bytes::exact(bytes as u64)
+        }
+    }
+}
+
+fn lanes(order: Order) -> u32 {
+    match order {
+        Order::Permutation { lanes, .. } | Order::Sequential { lanes, .. } => lanes,
+        Order::Uniform => 1,
+    }
+}
+
+fn order_words(order: Order) -> String {
+    match order {
+        Order::Permutation { lane, lanes: 1 } if lane == 0 => "permuted".into(),
+        Order::Permutation { lane, lanes } => format!("permuted (turn {lane} of {lanes})"),
+        Order::Sequential { start_block, lanes: 1, .. } => {
+            format!("sequential from block {start_block}")
+        }
+        Order::Sequential { start_block, lane, lanes } => {
+            format!("sequential from block {start_block} (turn {lane} of {lanes})")
+        }
+        Order::Uniform => "uniform".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::spec::Rw;
+
+    fn role(name: &str, rw: Rw, threads: Threads) -> Role {
+        Role {
+            name: name.into(),
+            rw,
+            threads,
+            block_size: None,
+            read_percent: None,
+            iodepth: None,
+            region: Region::Shared,
+            start: Start::Zero,
+            access: Access::Permutation,
+        }
+    }
+
+    fn workload(roles: Vec<Role>) -> Workload {
+        Workload {
+            name: "w".into(),
+            title: "W".into(),
+            pattern: "p".into(),
+            models: String::new(),
+            block_size: 4096,
+            read_percent: 50,
+            roles,
+        }
+    }
+
+    fn setting(cpus: u32) -> Setting {
+        Setting {
+            engine: Engine {
+                kind: EngineKind::IoUring,
+                sqpoll: false,
+                iopoll: false,
+                chosen_because: String::new(),
+            },
+            target: Target {
+                path: "/t".into(),
+                bytes: 1 << 30,
+                direct: true,
+                align_bytes: 512,
+            },
+            offset_bytes: 0,
+            cpus,
+            iodepth: 32,
+            seed: 1,
+            warmup_ns: 0,
+            stop: Stop::AfterNs(1_000_000_000),
+            on_error: OnError::Stop,
+            final_sync: true,
+            buffer_limit_bytes: 1 << 30,
+        }
+    }
+
+    #[test]
+    fn every_role_keeps_a_thread_on_one_two_and_three_cores() {
+        let lakehouse = |cpus| {
+            let roles = [40, 30, 30].map(|share| role("r", Rw::Read, Threads::Percent(share)));
+            deal_threads(&roles, cpus)
+        };
+        assert_eq!(lakehouse(1), [1, 1, 1]);
+        assert_eq!(lakehouse(2), [1, 1, 1]);
+        assert_eq!(lakehouse(3), [2, 1, 1]);
+        assert_eq!(lakehouse(8), [4, 2, 2]);
+        assert_eq!(lakehouse(10), [4, 3, 3]);
+        let store = |cpus| {
+            let roles = [
+                role("append", Rw::Write, Threads::Count(1)),
+                role("get", Rw::RandRead, Threads::Rest),
+            ];
+            deal_threads(&roles, cpus)
+        };
+        assert_eq!(store(1), [1, 1]);
+        assert_eq!(store(2), [1, 1]);
+        assert_eq!(store(8), [1, 7]);
+    }
+
+    #[test]
+    fn depth_with_psync_is_refused_unless_it_stands_in() {
+        let mut setting = setting(1);
+        setting.engine.kind = EngineKind::Psync;
+        setting.iodepth = 4;
+        let asked = workload(vec![role("r", Rw::RandRead, Threads::Count(1))]);
+        assert_eq!(resolve(&asked, &setting), Err(Refusal::Depth { found: 4 }));
+        setting.engine.chosen_because = "io_uring is forbidden here".into();
+        let plan = resolve(&asked, &setting).unwrap();
+        assert_eq!(plan.jobs.len(), 4);
+        assert!(plan.jobs.iter().all(|job| job.iodepth == 1));
+        assert_eq!(plan.depth(), 4);
+    }
+
+    #[test]
+    fn misaligned_blocks_and_offsets_are_refused() {
+        let mut asked = workload(vec![role("r", Rw::RandRead, Threads::Count(1))]);
+        asked.block_size = 1000;
+        assert!(matches!(resolve(&asked, &setting(1)), Err(Refusal::Block { .. })));
+        asked.block_size = 512;
+        assert!(resolve(&asked, &setting(1)).is_ok());
+        let mut four = setting(1);
+        four.target.align_bytes = 4096;
+        let refusal = resolve(&asked, &four).unwrap_err();
+        assert!(refusal.to_string().contains("multiples of 4096 B"), "{refusal}");
+        let mut odd = setting(1);
+        odd.offset_bytes = 100;
+        assert!(matches!(resolve(&asked, &odd), Err(Refusal::Offset { .. })));
+    }
+
+    #[test]
+    fn partitions_are_disjoint_and_inside() {
+        let mut streams = role("log", Rw::Write, Threads::Count(4));
+        streams.region = Region::Partitioned;
+        let plan = resolve(&workload(vec![streams]), &setting(2)).unwrap();
+        for pair in plan.jobs.windows(2) {
+            assert_eq!(pair[0].region_start + pair[0].region_bytes, pair[1].region_start);
+        }
+        let last = plan.jobs.last().unwrap();
+        assert_eq!(last.region_start + last.region_bytes, 1 << 30);
+        assert!(!plan.pinned, "four jobs on two CPUs are not pinned");
+    }
+
+    #[test]
+    fn buffers_are_kept_below_the_limit_by_lowering_the_depth() {
+        let mut asked = workload(vec![role("r", Rw::Read, Threads::Count(4))]);
+        asked.block_size = 1 << 20;
+        let mut setting = setting(4);
+        setting.buffer_limit_bytes = 40 << 20;
+        let plan = resolve(&asked, &setting).unwrap();
+        assert!(plan.buffer_bytes() <= 40 << 20);
+        assert_eq!(plan.jobs[0].iodepth, 8);
+        assert!(plan.notes[0].contains("from 32 to 8"), "{:?}", plan.notes);
+        setting.buffer_limit_bytes = 1 << 20;
+        assert!(matches!(resolve(&asked, &setting), Err(Refusal::Memory { .. })));
+    }
+
+    #[test]
+    fn a_region_smaller_than_a_block_is_refused() {
+        let mut setting = setting(1);
+        setting.target.bytes = 1024;
+        let asked = workload(vec![role("r", Rw::Read, Threads::Count(1))]);
+        assert!(matches!(resolve(&asked, &setting), Err(Refusal::Region { .. })));
+    }
+
+    #[test]
+    fn the_same_asking_gives_the_same_plan() {
+        let asked = workload(vec![role("r", Rw::RandRw, Threads::PerCpu)]);
+        let (a, b) = (resolve(&asked, &setting(2)).unwrap(), resolve(&asked, &setting(2)).unwrap());
+        assert_eq!(a.hash(), b.hash());
+        let mut other = setting(2);
+        other.seed = 2;
+        assert_ne!(a.hash(), resolve(&asked, &other).unwrap().hash());
+        assert!(describe(&a).contains("job 1"), "{}", describe(&a));
+    }
+}
