@@ -20,3 +20,5 @@ pub mod plan;
 pub mod content;
 
 pub mod record;
+
+pub mod backend;

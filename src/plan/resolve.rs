@@ -303,11 +303,7 @@ fn order_of(
 }
 
 /// Lowers the depth of the jobs, halving the greediest, until their buffers fit.
-fn fit_buffers(
-    jobs: &mut [Job],
-    limit_bytes: u64,
-    notes: &mut Vec<String>,
-) -> Result<(), Refusal> {
+fn fit_buffers(jobs: &mut [Job], limit_bytes: u64, notes: &mut Vec<String>) -> Result<(), Refusal> {
     let needed: u64 = jobs.iter().map(|job| job.block_bytes.next_multiple_of(4096)).sum();
     if needed > limit_bytes {
         return Err(Refusal::Memory { jobs: jobs.len(), needed_bytes: needed, limit_bytes });
@@ -342,7 +338,11 @@ fn in_range(
     high: u64,
     expected: &'static str,
 ) -> Result<(), Refusal> {
-    if (low..=high).contains(&found) { Ok(()) } else { Err(Refusal::Range { what, found, expected }) }
+    if (low..=high).contains(&found) {
+        Ok(())
+    } else {
+        Err(Refusal::Range { what, found, expected })
+    }
 }
 
 /// Plan and estimate in words, for `--dry-run`: one line per fact, resolved values only.
@@ -365,7 +365,9 @@ pub fn describe(plan: &Plan) -> String {
     );
     let seconds = |ns: u64| format!("{} s", count::significant(ns as f64 / 1e9));
     let stop = match plan.stop {
-        Stop::AfterNs(ns) => format!("{} warm-up, then {} measured", seconds(plan.warmup_ns), seconds(ns)),
+        Stop::AfterNs(ns) => {
+            format!("{} warm-up, then {} measured", seconds(plan.warmup_ns), seconds(ns))
+        }
         Stop::AfterOps(ops) => format!("{} operations per job", count::thousands(ops)),
         Stop::AfterOnePass => "one pass over each region".into(),
     };
@@ -479,12 +481,7 @@ mod tests {
                 iopoll: false,
                 chosen_because: String::new(),
             },
-            target: Target {
-                path: "/t".into(),
-                bytes: 1 << 30,
-                direct: true,
-                align_bytes: 512,
-            },
+            target: Target { path: "/t".into(), bytes: 1 << 30, direct: true, align_bytes: 512 },
             offset_bytes: 0,
             cpus,
             iodepth: 32,

@@ -44,7 +44,7 @@ pub fn significant_or_whole(value: f64) -> String {
 
 /// The word of `candidates` nearest to `word` by edit distance, if it is near enough to be meant.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).max(1);
+    let limit = (word.chars().count() / 3).max(2);
     candidates
         .into_iter()
         .map(|candidate| (distance(word, candidate), candidate))

@@ -1,0 +1,108 @@
+//! How does I/O leave the process? One narrow seam, [`Queue`], and one file per backend.
+//!
+//! A backend knows no workload, no plan beyond one job's depth and block size, and no statistics. Calls
+//! are statically dispatched: the engine's loop is compiled once per backend.
+
+pub mod null;
+pub mod psync;
+pub mod sim;
+pub mod uring;
+
+use std::io;
+
+use crate::plan::Way;
+
+/// One transfer between a slot's buffer and the target.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Transfer {
+    /// Which way.
+    pub way: Way,
+    /// First byte on the target.
+    pub offset: u64,
+    /// First byte within the slot's buffer.
+    pub skip: u32,
+    /// Length, bytes.
+    pub bytes: u32,
+}
+
+/// One queue, owned by one job on one thread.
+///
+/// Slots `0..depth` are the caller's until pushed and again after being reaped. Every pushed slot comes
+/// back exactly once, with the bytes moved or a negated errno.
+pub trait Queue {
+    /// Now, ns, on the clock that all queues of a run share.
+    fn now_ns(&self) -> u64;
+
+    /// The buffer of a slot that is the caller's.
+    fn buffer(&mut self, slot: usize) -> &mut [u8];
+
+    /// Stages a transfer; `enter` hands it over.
+    fn push(&mut self, slot: usize, transfer: Transfer);
+
+    /// Hands over what is staged and, if `wait_for > 0`, waits until that many requests are finished
+    /// (or a second has passed). With 0 nothing is waited for.
+    ///
+    /// # Errors
+    /// EAGAIN or EBUSY: reap, then try again. Anything else: this queue is dead.
+    fn enter(&mut self, wait_for: u32) -> io::Result<()>;
+
+    /// Gives back every finished slot.
+    fn reap(&mut self, done: impl FnMut(usize, i32));
+
+    /// System calls made for I/O so far.
+    fn syscalls(&self) -> u64;
+
+    /// What was found out when the queue was set up.
+    fn facts(&self) -> QueueFacts;
+}
+
+/// What a queue found out when it was set up.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct QueueFacts {
+    /// Features in effect.
+    pub features: Vec<String>,
+    /// Features tried in vain, each with the reason.
+    pub missing: Vec<String>,
+    /// Page size behind the buffers, bytes; 0 where there are none.
+    pub buffer_page_bytes: u64,
+}
+
+/// Why a queue could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No memory for buffers.
+    #[error("{bytes} B of I/O buffers: {error}; ask for a smaller --iodepth, --numjobs or --bs")]
+    Buffers {
+        /// What was asked of the system.
+        bytes: u64,
+        /// Its answer.
+        error: io::Error,
+    },
+    /// The target's descriptor cannot be shared.
+    #[error(
+        "cannot duplicate the target's descriptor: {0}; raise the limit on open files (ulimit -n)"
+    )]
+    Descriptor(io::Error),
+    /// io_uring refused.
+    #[error("io_uring cannot be set up: {error}{hint}")]
+    Ring {
+        /// The kernel's answer.
+        error: io::Error,
+        /// Likely cause and mend.
+        hint: &'static str,
+    },
+    /// IOPOLL was granted and does not work.
+    #[error(
+        "polled completions (--hipri) do not work here: the first request came back {0}; \
+         the device has no polled queues"
+    )]
+    Polling(String),
+}
+
+/// The engines a user can name, with what each is for. A new backend adds its line here.
+pub const BACKENDS: [(&str, &str); 4] = [
+    ("io_uring", "Linux io_uring: many requests in flight from one thread"),
+    ("psync", "pread/pwrite: exactly one request in flight per job, the depth-1 reference"),
+    ("null", "completes at once and touches nothing: the tool's own ceiling"),
+    ("sim", "a simulated device in virtual time; --path describes it"),
+];

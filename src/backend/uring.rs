@@ -1,0 +1,123 @@
+//! Linux io_uring: single issuer, deferred task run, registered buffers and file.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use iosonde_sys::{Clock, Direction, Ring, RingOptions, Slab, errno_name};
+
+use super::{OpenError, Queue, QueueFacts, Transfer};
+use crate::plan::{Engine, Job, Way};
+
+/// The io_uring queue.
+pub struct UringQueue {
+    clock: Clock,
+    ring: Ring,
+    page_bytes: u64,
+    syscalls: u64,
+}
+
+/// The buffers of a job: one slot per request in flight.
+pub(super) fn slab(job: &Job) -> Result<Slab, OpenError> {
+    Slab::new(job.iodepth as usize, job.block_bytes as usize)
+        .map_err(|error| OpenError::Buffers { bytes: job.buffer_bytes(), error })
+}
+
+impl UringQueue {
+    /// A queue for this job, on the calling thread, which alone may use it.
+    ///
+    /// # Errors
+    /// If there is no memory, the kernel refuses a ring, or polling was asked for and does not work.
+    pub fn open(
+        job: &Job,
+        engine: &Engine,
+        file: OwnedFd,
+        clock: Clock,
+    ) -> Result<Self, OpenError> {
+        let slab = slab(job)?;
+        let page_bytes = slab.page_bytes() as u64;
+        let options =
+            RingOptions { depth: job.iodepth, sqpoll: engine.sqpoll, iopoll: engine.iopoll };
+        let mut ring = Ring::new(file, slab, options)
+            .map_err(|error| OpenError::Ring { hint: hint(&error), error })?;
+        if engine.iopoll {
+            prove_polling(&mut ring, job)?;
+        }
+        Ok(UringQueue { clock, ring, page_bytes, syscalls: 0 })
+    }
+}
+
+/// Set-up succeeds even where the device has no polled queues; only a request tells.
+fn prove_polling(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
+    ring.push(0, Direction::Read, job.region_start, 0, job.block_bytes as u32);
+    let mut answer = None;
+    while answer.is_none() {
+        ring.enter(1).map_err(|error| OpenError::Ring { hint: hint(&error), error })?;
+        ring.reap(|_slot, result| answer = Some(result));
+    }
+    match answer {
+        Some(result) if result < 0 => Err(OpenError::Polling(errno_name(-result))),
+        _ => Ok(()),
+    }
+}
+
+/// Likely cause and mend of a refusal.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; a seccomp filter or kernel.io_uring_disabled forbids it: --ioengine psync works without"
+        }
+        io::ErrorKind::Unsupported => "; this kernel has none: --ioengine psync works without",
+        io::ErrorKind::OutOfMemory => {
+            "; raise the limit on locked memory (ulimit -l), or lower --iodepth"
+        }
+        _ => match error.raw_os_error() {
+            // ENFILE and EMFILE have no kind of their own.
+            Some(23 | 24) => "; raise the limit on open files (ulimit -n), or lower --numjobs",
+            _ => "",
+        },
+    }
+}
+
+impl Queue for UringQueue {
+    #[inline(always)]
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    #[inline(always)]
+    fn buffer(&mut self, slot: usize) -> &mut [u8] {
+        self.ring.buffer(slot)
+    }
+
+    #[inline(always)]
+    fn push(&mut self, slot: usize, transfer: Transfer) {
+        let way = match transfer.way {
+            Way::Read => Direction::Read,
+            Way::Write => Direction::Write,
+        };
+        self.ring.push(slot, way, transfer.offset, transfer.skip, transfer.bytes);
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, wait_for: u32) -> io::Result<()> {
+        self.syscalls += 1;
+        self.ring.enter(wait_for)
+    }
+
+    #[inline(always)]
+    fn reap(&mut self, done: impl FnMut(usize, i32)) {
+        self.ring.reap(done);
+    }
+
+    fn syscalls(&self) -> u64 {
+        self.syscalls
+    }
+
+    fn facts(&self) -> QueueFacts {
+        QueueFacts {
+            features: self.ring.features().iter().map(ToString::to_string).collect(),
+            missing: self.ring.missing().to_vec(),
+            buffer_page_bytes: self.page_bytes,
+        }
+    }
+}
