@@ -22,3 +22,5 @@ pub mod content;
 pub mod record;
 
 pub mod backend;
+
+pub mod engine;

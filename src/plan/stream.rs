@@ -108,6 +108,12 @@ impl OpStream {
         Some(Op { way, offset, bytes: self.block_bytes })
     }
 
+    /// Whether `next` would give `None`.
+    #[inline(always)]
+    pub fn has_ended(&self) -> bool {
+        self.remaining == 0
+    }
+
     /// This turn's index within the pass; steps on by the number of lanes.
     #[inline(always)]
     fn take_turn(&mut self, lanes: u32) -> u64 {

@@ -1,0 +1,515 @@
+//! How is I/O driven and timed? One thread and one queue per job, nothing shared while measuring.
+//!
+//! Promises: the measured window has its own clock, independent of the drain and of whoever watches;
+//! the loop of a job allocates nothing. Layout is a plan like any other. I/O errors are outcomes in the
+//! record; an [`EngineError`] means that nothing could be measured.
+
+mod job;
+mod tally;
+mod watchdog;
+
+pub mod floor;
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use iosonde_sys::{Clock, clock, thread};
+
+use crate::backend::null::{Counts, NullQueue};
+use crate::backend::psync::PsyncQueue;
+use crate::backend::sim::{Model, SimQueue};
+use crate::backend::uring::UringQueue;
+use crate::backend::{OpenError, Queue, QueueFacts};
+use crate::plan::{EngineKind, Plan, Stop};
+use crate::record::JobRun;
+use crate::record::run::{Outcome, ProcessUse, SyncResult};
+use crate::stats::Histogram;
+
+use job::{JobLoop, Step};
+
+/// What carries the operations of a run.
+#[derive(Clone, Debug)]
+pub enum Medium {
+    /// A file or device, open with the rights that the plan needs.
+    File(Arc<OwnedFd>),
+    /// Nothing; with counters, the bytes written to each block are counted.
+    Null(Option<Arc<Counts>>),
+    /// A simulated device.
+    Sim(Model),
+}
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A queue could not be set up.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The system gives no thread.
+    #[error("cannot start a thread for job {job}: {error}; ask for a smaller --numjobs")]
+    Thread {
+        /// Which job.
+        job: usize,
+        /// The system's answer.
+        error: std::io::Error,
+    },
+    /// The plan's engine needs another medium.
+    #[error("the {0} engine cannot run on this target")]
+    Medium(&'static str),
+}
+
+/// Orders from outside, and the news of a fatal error from inside.
+#[derive(Debug, Default)]
+pub struct Control {
+    /// Number of the signal that asks for an end; 0 while there is none. A handler stores it.
+    pub signal: Arc<AtomicUsize>,
+    failed: AtomicBool,
+    failure: Mutex<Option<String>>,
+}
+
+impl Control {
+    /// Orders that come from this signal cell.
+    pub fn new(signal: Arc<AtomicUsize>) -> Control {
+        Control { signal, ..Control::default() }
+    }
+
+    /// Whether the run is to end early.
+    #[inline(always)]
+    pub fn is_stopping(&self) -> bool {
+        self.signal.load(Ordering::Relaxed) != 0 || self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Ends the run; the first reason is kept.
+    fn fail(&self, reason: String) {
+        if let Ok(mut failure) = self.failure.lock() {
+            failure.get_or_insert(reason);
+        }
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    fn outcome(&self, abandoned: u64) -> Outcome {
+        let failure = self.failure.lock().ok().and_then(|mut failure| failure.take());
+        let signal = self.signal.load(Ordering::Relaxed);
+        match failure {
+            Some(error) => Outcome::Failed { error },
+            None if abandoned > 0 => Outcome::Failed {
+                error: format!(
+                    "{abandoned} request(s) did not come back within {} s after the end",
+                    job::DRAIN_GRACE_NS / 1_000_000_000
+                ),
+            },
+            None if signal != 0 => Outcome::Interrupted { signal: signal as i32 },
+            None => Outcome::Complete,
+        }
+    }
+}
+
+/// What a job lets others see while it runs, on a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Lane {
+    /// Operations completed, ten times a second.
+    ops: AtomicU64,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Since the start, warm-up included, ns.
+    pub elapsed_ns: u64,
+    /// Planned length, warm-up included, ns; 0 where operations are counted.
+    pub planned_ns: u64,
+    /// Operations completed since the start.
+    pub ops: u64,
+}
+
+/// Watches a run from the side. Every call comes from the thread that called [`run`].
+pub trait Observer {
+    /// The measured window has opened.
+    fn opened(&mut self) {}
+    /// About twenty times a second.
+    fn tick(&mut self, _progress: &Progress) {}
+    /// The measured window has closed.
+    fn closed(&mut self) {}
+}
+
+/// An observer that looks away.
+#[derive(Clone, Copy, Debug)]
+pub struct Unwatched;
+
+impl Observer for Unwatched {}
+
+/// What the engine measured: the part of a [`crate::record::Run`] that is its own.
+#[derive(Debug)]
+pub struct Measured {
+    /// How the run ended.
+    pub outcome: Outcome,
+    /// Wall-clock time at the opening of the window, ns since 1970.
+    pub started_unix_ns: u64,
+    /// Length of the measured window, ns.
+    pub measured_ns: u64,
+    /// Span of the process's readings by CLOCK_BOOTTIME, ns; compare with `process.span_ns`.
+    pub boottime_ns: u64,
+    /// One entry per job of the plan.
+    pub jobs: Vec<JobRun>,
+    /// CPU use of the process over the window.
+    pub process: ProcessUse,
+    /// Overshoot of a 1 ms sleep, ns.
+    pub hiccups: Histogram,
+    /// What the first queue found out when it was set up.
+    pub queue: QueueFacts,
+    /// The timed fsync at the end.
+    pub final_sync: Option<SyncResult>,
+}
+
+/// Carries out a plan.
+///
+/// # Errors
+/// If a queue or a thread cannot be had. I/O errors are part of what was measured.
+pub fn run(
+    plan: &Plan,
+    medium: &Medium,
+    clock: Clock,
+    control: &Arc<Control>,
+    observer: &mut dyn Observer,
+) -> Result<Measured, EngineError> {
+    let engine = plan.engine.clone();
+    let mut measured = match (engine.kind, medium) {
+        (EngineKind::IoUring, Medium::File(file)) => {
+            let file = Arc::clone(file);
+            drive(plan, clock, control, observer, move |job| {
+                UringQueue::open(job, &engine, duplicate(&file)?, clock)
+            })
+        }
+        (EngineKind::Psync, Medium::File(file)) => {
+            let file = Arc::clone(file);
+            drive(plan, clock, control, observer, move |job| {
+                PsyncQueue::open(job, duplicate(&file)?, clock)
+            })
+        }
+        (EngineKind::Null, Medium::Null(counts)) => {
+            let counts = counts.clone();
+            drive(plan, clock, control, observer, move |job| {
+                NullQueue::open(job, clock, counts.clone())
+            })
+        }
+        (EngineKind::Sim, Medium::Sim(model)) => Ok(simulate(plan, model, control)),
+        (kind, _) => Err(EngineError::Medium(kind.word())),
+    }?;
+    if let (true, Medium::File(file)) = (plan.final_sync, medium) {
+        measured.sync(file);
+    }
+    Ok(measured)
+}
+
+fn duplicate(file: &OwnedFd) -> Result<OwnedFd, OpenError> {
+    file.try_clone().map_err(OpenError::Descriptor)
+}
+
+/// What a job sends when it ends: its number, its record, the bytes it wrote since the start.
+type Ended = (usize, JobRun, u64);
+
+/// Runs every job in a thread of its own, on real time.
+fn drive<Q, O>(
+    plan: &Plan,
+    clock: Clock,
+    control: &Arc<Control>,
+    observer: &mut dyn Observer,
+    open: O,
+) -> Result<Measured, EngineError>
+where
+    Q: Queue,
+    O: Fn(&crate::plan::Job) -> Result<Q, OpenError> + Clone + Send + 'static,
+{
+    let shared = Arc::new(Shared {
+        plan: plan.clone(),
+        control: Arc::clone(control),
+        lanes: plan.jobs.iter().map(|_| Lane::default()).collect(),
+        start_ns: OnceLock::new(),
+    });
+    let (ready_to, ready) = channel();
+    let (ended_to, ended) = channel();
+    let cpus = thread::allowed_cpus();
+    for index in 0..plan.jobs.len() {
+        let (work, open) = (Arc::clone(&shared), open.clone());
+        let (ready_to, ended_to) = (ready_to.clone(), ended_to.clone());
+        let cpu = (plan.pinned && !cpus.is_empty()).then(|| cpus[index % cpus.len()]);
+        let spawned = std::thread::Builder::new()
+            .name(format!("job {index}"))
+            .spawn(move || work.work(index, cpu, &open, &ready_to, &ended_to));
+        if let Err(error) = spawned {
+            // Those already started wait for a time that now never comes.
+            let _ = shared.start_ns.set(u64::MAX);
+            return Err(EngineError::Thread { job: index, error });
+        }
+    }
+    drop((ready_to, ended_to));
+    let queue = match wait_ready(&ready, plan.jobs.len()) {
+        Ok(queue) => queue,
+        Err(error) => {
+            let _ = shared.start_ns.set(u64::MAX);
+            return Err(error.into());
+        }
+    };
+    let start_ns = clock.now_ns() + 200_000;
+    let _ = shared.start_ns.set(start_ns);
+    let mut measured = supervise(&shared, start_ns, clock, &ended, observer);
+    measured.queue = queue;
+    Ok(measured)
+}
+
+/// What the threads of a run share; none of it is written while measuring but its own lane.
+struct Shared {
+    plan: Plan,
+    control: Arc<Control>,
+    lanes: Vec<Lane>,
+    /// When all start; `u64::MAX` means that nobody does.
+    start_ns: OnceLock<u64>,
+}
+
+impl Shared {
+    /// The life of one job's thread.
+    fn work<Q: Queue>(
+        &self,
+        index: usize,
+        cpu: Option<u32>,
+        open: &impl Fn(&crate::plan::Job) -> Result<Q, OpenError>,
+        ready: &Sender<Result<QueueFacts, OpenError>>,
+        ended: &Sender<Ended>,
+    ) {
+        if let Some(cpu) = cpu {
+            thread::pin_to(cpu);
+        }
+        let job = &self.plan.jobs[index];
+        let queue = match open(job) {
+            Ok(queue) => queue,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return;
+            }
+        };
+        let facts = queue.facts();
+        // Built before the start is agreed: filling buffers takes time.
+        let mut work = JobLoop::new(&self.plan, job, queue, &self.control, &self.lanes[index]);
+        let _ = ready.send(Ok(facts));
+        let start_ns = *self.start_ns.wait();
+        if start_ns == u64::MAX {
+            return;
+        }
+        work.begin(start_ns);
+        while work.step() == Step::More {}
+        let (record, written) = work.into_record();
+        let _ = ended.send((index, record, written));
+    }
+
+    fn ops(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.ops.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// Waits until every job has a queue; the first one's facts stand for all.
+fn wait_ready(
+    ready: &Receiver<Result<QueueFacts, OpenError>>,
+    jobs: usize,
+) -> Result<QueueFacts, OpenError> {
+    let mut first = None;
+    for _ in 0..jobs {
+        if let Ok(answer) = ready.recv() {
+            let facts = answer?;
+            first.get_or_insert(facts);
+        }
+    }
+    Ok(first.unwrap_or_default())
+}
+
+/// Readings of the whole process at one moment.
+#[derive(Clone, Copy)]
+struct Reading {
+    at_ns: u64,
+    boottime_ns: u64,
+    usage: thread::Usage,
+}
+
+impl Reading {
+    fn now(clock: Clock) -> Reading {
+        Reading {
+            at_ns: clock.now_ns(),
+            boottime_ns: clock::boottime_ns(),
+            usage: thread::usage_of_process(),
+        }
+    }
+}
+
+/// Without a single completion for this long, a run that counts operations is given up.
+const HANG_NS: u64 = 120_000_000_000;
+
+/// Watches the run from the calling thread until every job has ended or given up.
+fn supervise(
+    shared: &Shared,
+    start_ns: u64,
+    clock: Clock,
+    ended: &Receiver<Ended>,
+    observer: &mut dyn Observer,
+) -> Measured {
+    let plan = &shared.plan;
+    let open_ns = start_ns + plan.warmup_ns;
+    let planned_ns = match plan.stop {
+        Stop::AfterNs(ns) => plan.warmup_ns + ns,
+        Stop::AfterOps(_) | Stop::AfterOnePass => 0,
+    };
+    let close_ns = if planned_ns == 0 { u64::MAX } else { start_ns + planned_ns };
+    let mut jobs: Vec<Option<JobRun>> = plan.jobs.iter().map(|_| None).collect();
+    let mut written = 0;
+    let (mut opened, mut closed): (Option<Reading>, Option<Reading>) = (None, None);
+    let mut watchdog = None;
+    let mut started_unix_ns = 0;
+    let mut last_change = (0, start_ns);
+    let mut give_up_ns = None;
+    loop {
+        let now_ns = clock.now_ns();
+        if opened.is_none() && now_ns >= open_ns {
+            started_unix_ns = clock::realtime_ns() - (now_ns - open_ns);
+            watchdog = Some(watchdog::Watchdog::start());
+            opened = Some(Reading::now(clock));
+            observer.opened();
+        }
+        let all_ended = jobs.iter().all(Option::is_some);
+        let over = all_ended || now_ns >= close_ns || shared.control.is_stopping();
+        if over && opened.is_some() && closed.is_none() {
+            closed = Some(Reading::now(clock));
+            observer.closed();
+        }
+        if over && give_up_ns.is_none() {
+            give_up_ns = Some(now_ns + 2 * job::DRAIN_GRACE_NS);
+        }
+        if all_ended || give_up_ns.is_some_and(|limit_ns| now_ns >= limit_ns) {
+            break;
+        }
+        let ops = shared.ops();
+        if ops != last_change.0 {
+            last_change = (ops, now_ns);
+        } else if planned_ns == 0 && now_ns.saturating_sub(last_change.1) > HANG_NS {
+            shared.control.fail("no request was completed for 120 s".into());
+        }
+        observer.tick(&Progress { elapsed_ns: now_ns.saturating_sub(start_ns), planned_ns, ops });
+        let mut pause_ns = 50_000_000;
+        for edge_ns in [open_ns, close_ns] {
+            if edge_ns > now_ns {
+                pause_ns = pause_ns.min(edge_ns - now_ns);
+            }
+        }
+        match ended.recv_timeout(Duration::from_nanos(pause_ns)) {
+            Ok((index, record, bytes)) => {
+                jobs[index] = Some(record);
+                written += bytes;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            // Threads that panicked send nothing; their jobs stay empty and count as abandoned.
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let jobs: Vec<JobRun> = jobs
+        .into_iter()
+        .zip(&plan.jobs)
+        .map(|(record, job)| {
+            record.unwrap_or_else(|| JobRun { abandoned: job.iodepth, ..JobRun::default() })
+        })
+        .collect();
+    let abandoned = jobs.iter().map(|job| u64::from(job.abandoned)).sum();
+    let mut measured = Measured {
+        outcome: shared.control.outcome(abandoned),
+        started_unix_ns,
+        measured_ns: jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0),
+        boottime_ns: 0,
+        jobs,
+        process: ProcessUse::default(),
+        hiccups: watchdog.map(watchdog::Watchdog::stop).unwrap_or_default(),
+        queue: QueueFacts::default(),
+        final_sync: plan.final_sync.then(|| SyncResult {
+            since_window_ns: closed.map_or(0, |reading| reading.at_ns),
+            sync_ns: 0,
+            bytes_since_start: written,
+            since_start_ns: start_ns,
+            error: None,
+        }),
+    };
+    if let (Some(opened), Some(closed)) = (opened, closed) {
+        measured.boottime_ns = closed.boottime_ns - opened.boottime_ns;
+        measured.process = between(&opened, &closed);
+    }
+    // The fsync that follows fills in its own times; until then two fields hold instants.
+    if let Some(sync) = &mut measured.final_sync {
+        let now_ns = clock.now_ns();
+        sync.since_window_ns = now_ns.saturating_sub(sync.since_window_ns);
+        sync.since_start_ns = now_ns.saturating_sub(sync.since_start_ns);
+    }
+    measured
+}
+
+fn between(opened: &Reading, closed: &Reading) -> ProcessUse {
+    let (from, to) = (&opened.usage, &closed.usage);
+    ProcessUse {
+        span_ns: closed.at_ns - opened.at_ns,
+        cpu_user_ns: to.user_ns - from.user_ns,
+        cpu_system_ns: to.system_ns - from.system_ns,
+        voluntary_switches: to.voluntary_switches - from.voluntary_switches,
+        involuntary_switches: to.involuntary_switches - from.involuntary_switches,
+        max_rss_bytes: to.max_rss_bytes,
+    }
+}
+
+impl Measured {
+    /// Makes what was written durable, and times it.
+    fn sync(&mut self, file: &OwnedFd) {
+        let Some(sync) = &mut self.final_sync else { return };
+        let before_ns = clock::monotonic_ns();
+        let result = rustix::fs::fsync(file);
+        sync.sync_ns = clock::monotonic_ns() - before_ns;
+        sync.since_window_ns += sync.sync_ns;
+        sync.since_start_ns += sync.sync_ns;
+        if let Err(error) = result {
+            let name = iosonde_sys::errno_name(error.raw_os_error());
+            self.outcome = Outcome::Failed { error: format!("fsync: {name}") };
+            sync.error = Some(name);
+        }
+    }
+}
+
+/// Steps all jobs from one thread, always the one whose clock is furthest behind.
+fn simulate(plan: &Plan, model: &Model, control: &Arc<Control>) -> Measured {
+    let device = std::rc::Rc::new(std::cell::RefCell::new(model.build(plan.seed)));
+    let lanes: Vec<Lane> = plan.jobs.iter().map(|_| Lane::default()).collect();
+    let mut running: Vec<(usize, JobLoop<'_, SimQueue>)> = plan
+        .jobs
+        .iter()
+        .enumerate()
+        .map(|(index, job)| {
+            let queue = SimQueue::open(job, std::rc::Rc::clone(&device));
+            let mut work = JobLoop::new(plan, job, queue, control, &lanes[index]);
+            work.begin(0);
+            (index, work)
+        })
+        .collect();
+    let mut jobs: Vec<JobRun> = plan.jobs.iter().map(|_| JobRun::default()).collect();
+    while let Some(next) = (0..running.len()).min_by_key(|index| running[*index].1.now_ns()) {
+        if running[next].1.step() == Step::Ended {
+            let (index, job) = running.swap_remove(next);
+            jobs[index] = job.into_record().0;
+        }
+    }
+    let measured_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);
+    let abandoned = jobs.iter().map(|job| u64::from(job.abandoned)).sum();
+    Measured {
+        outcome: control.outcome(abandoned),
+        started_unix_ns: 0,
+        measured_ns,
+        boottime_ns: measured_ns,
+        jobs,
+        process: ProcessUse { span_ns: measured_ns, ..ProcessUse::default() },
+        hiccups: Histogram::new(),
+        queue: QueueFacts::default(),
+        final_sync: None,
+    }
+}

@@ -1,0 +1,114 @@
+//! The tool's own cost: what is left when the target costs nothing.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use iosonde_sys::{Clock, Ring, RingOptions, Slab, syscall};
+
+use super::{Control, EngineError, Medium, Unwatched, run};
+use crate::plan::{Engine, EngineKind, Job, OnError, Order, Plan, Stop, Target};
+use crate::stats::Histogram;
+
+/// Time per operation of this plan's first job on the null backend, picoseconds: 20,000 operations.
+///
+/// # Errors
+/// If no queue or thread can be had.
+pub fn harness_ps(plan: &Plan, clock: Clock) -> Result<u64, EngineError> {
+    const OPS: u64 = 20_000;
+    let Some(job) = plan.jobs.first() else { return Ok(0) };
+    null_ps(job.clone(), OPS, clock)
+}
+
+/// Operations per second of one job on the null backend: the tool's ceiling per core, histograms on.
+///
+/// # Errors
+/// If no queue or thread can be had.
+pub fn null_ops_per_s(clock: Clock) -> Result<f64, EngineError> {
+    let job = Job {
+        role: "ceiling".into(),
+        block_bytes: 4096,
+        read_percent: 100,
+        order: Order::Permutation { lane: 0, lanes: 1 },
+        region_start: 0,
+        region_bytes: 1 << 30,
+        iodepth: 128,
+        batch: 32,
+        seed: 1,
+    };
+    Ok(1e12 / null_ps(job, 5_000_000, clock)?.max(1) as f64)
+}
+
+fn null_ps(job: Job, ops: u64, clock: Clock) -> Result<u64, EngineError> {
+    let plan = Plan {
+        name: "floor".into(),
+        title: "Floor".into(),
+        pattern: String::new(),
+        nominal_block_bytes: job.block_bytes,
+        nominal_read_percent: job.read_percent,
+        engine: Engine {
+            kind: EngineKind::Null,
+            sqpoll: false,
+            iopoll: false,
+            chosen_because: String::new(),
+        },
+        target: Target {
+            path: "null".into(),
+            bytes: job.region_start + job.region_bytes,
+            direct: false,
+            align_bytes: 1,
+        },
+        seed: 1,
+        warmup_ns: 0,
+        stop: Stop::AfterOps(ops),
+        on_error: OnError::Stop,
+        final_sync: false,
+        interval_ns: 100_000_000,
+        intervals_per_histogram: 10,
+        pinned: true,
+        notes: Vec::new(),
+        jobs: vec![job],
+    };
+    let control = Arc::new(Control::default());
+    let measured = run(&plan, &Medium::Null(None), clock, &control, &mut Unwatched)?;
+    Ok(measured.measured_ns * 1000 / ops)
+}
+
+/// Latency of a bare inline `pread` loop on a file, ns: the floor that depth 1 is held against.
+pub fn psync_floor(file: &File, block_bytes: usize, ops: u64, clock: Clock) -> Histogram {
+    let mut histogram = Histogram::new();
+    let Ok(mut slab) = Slab::new(1, block_bytes) else { return histogram };
+    let size = file.metadata().map_or(0, |facts| facts.len());
+    let blocks = (size / block_bytes as u64).max(1);
+    for index in 0..ops {
+        // A stride coprime to any power of two visits every block; no draw, no division.
+        let offset = index.wrapping_mul(0x9e37_79b1) % blocks * block_bytes as u64;
+        let before_ns = clock.now_ns();
+        let moved = syscall::pread(file.as_fd(), slab.slot_mut(0), offset);
+        let after_ns = clock.now_ns();
+        if moved > 0 {
+            histogram.record(after_ns - before_ns);
+        }
+    }
+    histogram
+}
+
+/// Operations per second of the ring with requests that do nothing; `None` without io_uring.
+pub fn nop_ops_per_s(clock: Clock) -> Option<f64> {
+    const DEPTH: usize = 32;
+    const ROUNDS: u64 = 50_000;
+    let file = File::open("/dev/null").ok()?;
+    let slab = Slab::new(DEPTH, 4096).ok()?;
+    let options = RingOptions { depth: DEPTH as u32, sqpoll: false, iopoll: false };
+    let mut ring = Ring::new(file.into(), slab, options).ok()?;
+    let before_ns = clock.now_ns();
+    for _ in 0..ROUNDS {
+        for slot in 0..DEPTH {
+            ring.push_nop(slot);
+        }
+        ring.enter(DEPTH as u32).ok()?;
+        ring.reap(|_slot, _result| ());
+    }
+    let elapsed_ns = clock.now_ns() - before_ns;
+    Some((ROUNDS * DEPTH as u64) as f64 * 1e9 / elapsed_ns as f64)
+}

@@ -1,0 +1,42 @@
+//! Stalls of the host: a thread that sleeps 1 ms, over and over, and records by how much it overslept.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use iosonde_sys::clock::monotonic_ns;
+
+use crate::stats::Histogram;
+
+const NAP_NS: u64 = 1_000_000;
+
+/// The sleeping thread.
+pub(super) struct Watchdog {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Histogram>>,
+}
+
+impl Watchdog {
+    /// Starts it; where no thread can be had, nothing is recorded.
+    pub(super) fn start() -> Watchdog {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("watchdog".into()).spawn(move || {
+            let mut overslept = Histogram::new();
+            while !seen.load(Ordering::Relaxed) {
+                let before_ns = monotonic_ns();
+                std::thread::sleep(Duration::from_nanos(NAP_NS));
+                overslept.record((monotonic_ns() - before_ns).saturating_sub(NAP_NS));
+            }
+            overslept
+        });
+        Watchdog { stop, thread: thread.ok() }
+    }
+
+    /// Ends it and gives what it saw.
+    pub(super) fn stop(mut self) -> Histogram {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
