@@ -21,6 +21,10 @@ pub mod content;
 
 pub mod record;
 
+pub mod host;
+
+pub mod target;
+
 pub mod backend;
 
 pub mod engine;

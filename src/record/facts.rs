@@ -80,7 +80,8 @@ pub struct TargetFacts {
     pub dio_offset_align: Option<u32>,
     /// O_NOATIME in effect.
     pub noatime: bool,
-    /// Bytes of the tested range that are holes.
+    /// Bytes of the tested range that are holes. This and the next four describe the part seen if
+    /// `extents` has reached its limit of 100,000.
     pub hole_bytes: Option<u64>,
     /// Bytes in preallocated, never written extents.
     pub unwritten_bytes: Option<u64>,
@@ -99,6 +100,20 @@ pub struct TargetFacts {
     pub device: Option<DeviceFacts>,
     /// Cgroup I/O limits that bind this process on this device.
     pub io_limits: Vec<IoLimit>,
+    /// The drive's own health report around the run, where it was asked for.
+    pub smart: Option<SmartPair>,
+}
+
+/// What `smartctl --json -a` said before and after a run.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct SmartPair {
+    /// Report before the run.
+    pub before: Option<serde_json::Value>,
+    /// Report after the run.
+    pub after: Option<serde_json::Value>,
+    /// Why one of them is missing.
+    pub missing: Option<String>,
 }
 
 /// How a file system relates to storage.
@@ -142,7 +157,7 @@ pub struct DeviceFacts {
     pub firmware: Option<String>,
     /// World-wide name.
     pub wwid: Option<String>,
-    /// Size, bytes.
+    /// Size of the whole disk, bytes.
     pub bytes: Option<u64>,
     /// Logical block size, bytes.
     pub logical_block_bytes: Option<u32>,
@@ -162,7 +177,7 @@ pub struct DeviceFacts {
     pub transport: Option<String>,
     /// Link speed now, as the kernel words it, with its width (`8.0 GT/s PCIe x2`).
     pub link: Option<String>,
-    /// The best link both ends can do.
+    /// The best link both ends can do; `None` where only one end is known (SATA, USB).
     pub link_max: Option<String>,
     /// Payload ceiling of the link, bytes per second, if known (method: PCIe per lane x 0.90).
     pub link_bytes_per_s: Option<u64>,
@@ -170,6 +185,8 @@ pub struct DeviceFacts {
     pub is_virtual: Option<bool>,
     /// Offset of the partition from an optimal boundary, bytes (alignment_offset).
     pub alignment_offset: Option<i64>,
+    /// Where the partition begins on the disk, bytes.
+    pub partition_start_bytes: Option<u64>,
     /// Devices underneath (dm, md, loop backing), by kernel name or path.
     pub slaves: Vec<String>,
 }

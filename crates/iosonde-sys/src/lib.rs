@@ -15,6 +15,7 @@
 
 pub mod clock;
 pub mod counting;
+pub mod inspect;
 pub mod ring;
 pub mod slab;
 pub mod syscall;

@@ -1,0 +1,37 @@
+//! What is this machine? Kernel, processor, memory, devices, limits, mounts, telemetry.
+//!
+//! Promises: only reads, never panics, and never waits for long. Everything but `smart` goes through
+//! one `Root` handle over `/proc`, `/sys` and `/etc`, so that a recorded tree is a test fixture. A
+//! fact the kernel does not show is `None`, never a guess.
+
+mod cgroup;
+mod device;
+mod filesystem;
+mod limits;
+mod link;
+mod memory;
+mod mount;
+mod platform;
+mod processor;
+mod root;
+mod smart;
+pub mod telemetry;
+
+pub use device::{device, device_counters, device_of_mount};
+pub use filesystem::filesystem_class;
+pub use limits::io_limits;
+pub use mount::{Mount, mount_of, mount_with_id};
+pub use root::Root;
+pub use smart::smart;
+
+use crate::record::HostFacts;
+
+/// Everything this room knows about the machine as a whole. Facts that cannot be read stay empty.
+#[must_use]
+pub fn facts(root: &Root) -> HostFacts {
+    let mut facts = HostFacts::default();
+    platform::describe(root, &mut facts);
+    processor::describe(root, &mut facts);
+    memory::describe(root, &mut facts);
+    facts
+}

@@ -1,0 +1,154 @@
+//! The one handle through which this room reads: a directory that stands for `/`.
+
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::str::FromStr;
+
+use rustix::fs::OFlags;
+
+/// Most that is read of one pseudo file, bytes, unless a caller knows that it may be longer.
+const FILE_LIMIT_BYTES: u64 = 64 << 10;
+
+/// Most names that are read of one directory.
+const NAMES_LIMIT: usize = 1 << 16;
+
+/// A directory that stands for `/`: the machine's own, or a recorded tree.
+///
+/// All paths given to it are absolute paths as the machine would name them. No method fails: what
+/// is missing, unreadable or not what was expected is `None` or empty.
+#[derive(Clone, Debug)]
+pub struct Root {
+    base: PathBuf,
+}
+
+impl Root {
+    /// This machine.
+    #[must_use]
+    pub fn system() -> Self {
+        Self { base: PathBuf::from("/") }
+    }
+
+    /// A recorded tree below `path`, holding `proc`, `sys` and so on.
+    #[must_use]
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Self { base: fs::canonicalize(&path).unwrap_or(path) }
+    }
+
+    /// Whether this is the machine itself, so that system calls and files tell of the same thing.
+    #[must_use]
+    pub fn is_system(&self) -> bool {
+        self.base == Path::new("/")
+    }
+
+    /// Where `path` is found. `..` never leads out of the root.
+    #[must_use]
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        let mut inside = PathBuf::new();
+        for component in path.as_ref().components() {
+            match component {
+                Component::Normal(name) => inside.push(name),
+                Component::ParentDir => {
+                    inside.pop();
+                }
+                Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+            }
+        }
+        self.base.join(inside)
+    }
+
+    /// `path` with every symbolic link followed, as the machine would name it.
+    #[must_use]
+    pub fn resolve(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        let found = fs::canonicalize(self.path(path)).ok()?;
+        Some(Path::new("/").join(found.strip_prefix(&self.base).ok()?))
+    }
+
+    /// Whether there is anything at `path`.
+    #[must_use]
+    pub fn exists(&self, path: impl AsRef<Path>) -> bool {
+        self.path(path).exists()
+    }
+
+    /// The text of a pseudo file without white space at its ends: at most 64 KiB of it, with
+    /// replacement characters where it is not UTF-8.
+    #[must_use]
+    pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
+        self.text_up_to(path, FILE_LIMIT_BYTES)
+    }
+
+    /// As `text`, for files that may be longer than 64 KiB.
+    #[must_use]
+    pub fn text_up_to(&self, path: impl AsRef<Path>, limit_bytes: u64) -> Option<String> {
+        let bytes = self.bytes(path, limit_bytes)?;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    /// As `text`, but an empty file is `None`.
+    #[must_use]
+    pub fn word(&self, path: impl AsRef<Path>) -> Option<String> {
+        self.text(path).filter(|text| !text.is_empty())
+    }
+
+    /// The number a pseudo file holds, if it holds exactly one that fits.
+    #[must_use]
+    pub fn number<T: FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// The raw content of a file, at most `limit_bytes` of it.
+    #[must_use]
+    pub fn bytes(&self, path: impl AsRef<Path>, limit_bytes: u64) -> Option<Vec<u8>> {
+        // Without O_NONBLOCK, opening a FIFO in an odd tree would wait for a writer for ever.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+            .open(self.path(path))
+            .ok()?;
+        let mut bytes = Vec::new();
+        file.take(limit_bytes).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// The names in a directory, sorted; those that are not UTF-8 are left out.
+    #[must_use]
+    pub fn names(&self, directory: impl AsRef<Path>) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path(directory)) else { return Vec::new() };
+        let mut names: Vec<String> = entries
+            .take(NAMES_LIMIT)
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn parent_components_stay_inside() {
+        let root = Root::at("/nowhere");
+        assert_eq!(root.path("/../../etc/./passwd"), Path::new("/nowhere/etc/passwd"));
+        assert_eq!(root.path("/a/../../b"), Path::new("/nowhere/b"));
+    }
+
+    #[test]
+    fn a_device_without_end_is_read_to_the_limit() {
+        let root = Root::system();
+        assert_eq!(root.bytes("/dev/zero", 1000).unwrap().len(), 1000);
+        assert_eq!(root.text("/dev/zero").unwrap().len(), 64 << 10);
+    }
+
+    #[test]
+    fn what_is_no_file_is_none() {
+        let root = Root::system();
+        assert_eq!(root.text("/proc"), None);
+        assert_eq!(root.text("/proc/self/no-such-file"), None);
+        assert!(root.names("/proc/self/no-such-directory").is_empty());
+    }
+}

@@ -1,0 +1,6 @@
+//! The rooms `host` and `target::truth`, on recorded machines and on this one.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod live;
+mod recorded;
+mod tree;
