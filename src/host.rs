@@ -1,8 +1,8 @@
 //! What is this machine? Kernel, processor, memory, devices, limits, mounts, telemetry.
 //!
-//! Promises: only reads, never panics, and never waits for long. Everything but `smart` goes through
-//! one `Root` handle over `/proc`, `/sys` and `/etc`, so that a recorded tree is a test fixture. A
-//! fact the kernel does not show is `None`, never a guess.
+//! Promises: only reads, never panics, and never waits for long. Everything but `smart` goes
+//! through one `Root` handle over `/proc`, `/sys` and `/etc`, so that a recorded tree is a test
+//! fixture. A fact the kernel does not show is `None`, never a guess.
 
 mod cgroup;
 mod device;

@@ -1,4 +1,4 @@
-//! The link between a disk and the machine: what it runs at, the best both ends can do, its ceiling.
+//! The link between a disk and the machine: speed now, the best speed, the ceiling.
 
 use std::path::{Path, PathBuf};
 

@@ -37,10 +37,22 @@ pub struct Mount {
 /// since btrfs subvolumes and overlays show other device numbers than their mounts.
 #[must_use]
 pub fn mount_of(root: &Root, path: &Path) -> Option<Mount> {
-    let canonical = root.resolve(path).unwrap_or_else(|| path.to_owned());
+    let canonical = canonical(root, path);
     let (id, device) = if root.is_system() { identity(path) } else { (None, None) };
     let mounts = all(root);
     choose(&mounts, &canonical, id, device).cloned()
+}
+
+/// The path without symbolic links, as far down as it exists.
+fn canonical(root: &Root, path: &Path) -> PathBuf {
+    let path = if root.is_system() { std::path::absolute(path).ok() } else { None }
+        .unwrap_or_else(|| path.to_owned());
+    path.ancestors()
+        .find_map(|above| {
+            let rest = path.strip_prefix(above).ok()?;
+            Some(root.resolve(above)?.join(rest))
+        })
+        .unwrap_or_else(|| path.clone())
 }
 
 /// The mount with the identifier that statx reported.
@@ -152,7 +164,8 @@ mod tests {
     #[test]
     fn a_line_with_escapes_and_optional_fields() {
         let mount = mount(
-            r"36 35 98:0 /sub /mnt/my\040disk\134x rw,noatime master:1 shared:2 - ext4 /dev/a\011b rw,noatime,quota",
+            "36 35 98:0 /sub /mnt/my\\040disk\\134x rw,noatime master:1 shared:2 - \
+             ext4 /dev/a\\011b rw,noatime,quota",
         );
         assert_eq!(mount.point, Path::new("/mnt/my disk\\x"));
         assert_eq!(mount.device, (98, 0));

@@ -77,7 +77,7 @@ fn describe_allowed(root: &Root, facts: &mut HostFacts) {
     facts.cpus_allowed = in_mask.or(facts.cpus_online).into_iter().chain(in_quota).min();
 }
 
-/// `quota period`, both in microseconds, in thousandths of a CPU, rounded up; `max` and -1 are none.
+/// `quota period`, both in microseconds, in thousandths of a CPU rounded up; `max` and -1 are none.
 fn quota_milli(text: &str) -> Option<u64> {
     let mut fields = text.split_whitespace();
     let quota: u64 = fields.next()?.parse().ok()?;

@@ -1,7 +1,7 @@
 //! What is this target truly? The file system by its number, the device underneath, direct I/O
 //! that is really in effect, blocks that were never written, blocks that are in memory already.
 //!
-//! Promises: never writes, and waits for at most a handful of reads. What cannot be known is `None`.
+//! Promises: never writes, and waits for a handful of reads at most. What is not known is `None`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -251,23 +251,22 @@ fn holes_by_seeking(file: BorrowedFd<'_>, range_bytes: u64) -> Option<u64> {
 /// wait succeeds only for a block in memory; but the kernel may start reading the others, and a
 /// never written block succeeds too, so that is the second choice.
 fn cached_samples(file: BorrowedFd<'_>, range_bytes: u64) -> Option<(u32, u32)> {
-    let by_number: Option<(u32, u32)> = count_samples(range_bytes, |offset| {
-        match inspect::cached_pages(file, offset, SAMPLE_BYTES) {
-            Ok(pages) => Some(pages > 0),
+    count_samples(range_bytes, |offset| {
+        inspect::cached_pages(file, offset, SAMPLE_BYTES).ok().map(|pages| pages > 0)
+    })
+    .or_else(|| cached_by_reading(file, range_bytes))
+}
+
+fn cached_by_reading(file: BorrowedFd<'_>, range_bytes: u64) -> Option<(u32, u32)> {
+    // Without read-ahead, a probe brings in no more than the block it asks for.
+    let _ = fadvise(file, 0, None, Advice::Random);
+    count_samples(range_bytes, |offset| {
+        let mut block = [0; SAMPLE_BYTES as usize];
+        match read_nowait(file, &mut block, offset) {
+            Ok(_) => Some(true),
+            Err(Errno::AGAIN) => Some(false),
             Err(_) => None,
         }
-    });
-    by_number.or_else(|| {
-        // Without read-ahead, a probe brings in no more than the block it asks for.
-        let _ = fadvise(file, 0, None, Advice::Random);
-        count_samples(range_bytes, |offset| {
-            let mut block = [0; SAMPLE_BYTES as usize];
-            match read_nowait(file, &mut block, offset) {
-                Ok(_) => Some(true),
-                Err(Errno::AGAIN) => Some(false),
-                Err(_) => None,
-            }
-        })
     })
 }
 
@@ -324,4 +323,96 @@ fn punted(fd: BorrowedFd<'_>, range_bytes: u64, facts: &TargetFacts) -> Option<b
 fn read_nowait(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
     let mut parts = [io::IoSliceMut::new(buffer)];
     preadv2(fd, &mut parts, offset, ReadWriteFlags::NOWAIT)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use std::collections::BTreeSet;
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    /// An unnamed file in memory, so it is gone whatever happens.
+    fn file_in_memory() -> std::fs::File {
+        let name = c"iosonde-truth";
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        std::fs::File::from(rustix::fs::memfd_create(name, flags).unwrap())
+    }
+
+    #[test]
+    fn samples_are_distinct_aligned_inside_and_even() {
+        for blocks in [1, 2, 63, 64, 65, 100, 1000, 262_144, 1 << 40] {
+            let offsets: BTreeSet<u64> = spread(blocks * 4096, 4096, 64).collect();
+            assert!(offsets.iter().all(|offset| offset % 4096 == 0 && *offset < blocks * 4096));
+            if blocks <= 64 || blocks >= 1000 {
+                assert_eq!(offsets.len() as u64, blocks.min(64), "{blocks} blocks");
+            }
+            let below_half = offsets.iter().filter(|offset| **offset < blocks * 2048).count();
+            assert!(below_half.abs_diff(offsets.len() / 2) <= 2, "{blocks} blocks: {below_half}");
+        }
+        assert_eq!(spread(4095, 4096, 64).count(), 0);
+    }
+
+    #[test]
+    fn extents_are_clipped_to_the_range() {
+        let extent =
+            |start_bytes, length_bytes, flags| inspect::Extent { start_bytes, length_bytes, flags };
+        let mut sums = ExtentSums::default();
+        // Begins before the range's rest, ends beyond the range.
+        assert_eq!(sums.add(&extent(0, 100, 0x0800), 40, 1000), 100);
+        assert_eq!(sums.add(&extent(900, u64::MAX, 0x2008), 100, 1000), u64::MAX);
+        assert_eq!(sums.add(&extent(5000, 10, 0x0800), 1000, 1000), 5010);
+        // Preallocated, written, not yet on the device.
+        assert_eq!(sums.add(&extent(200, 50, 0x0804), 200, 1000), 250);
+        let expected = ExtentSums {
+            extents: 4,
+            seen_bytes: 0,
+            mapped_bytes: 60 + 100 + 50,
+            unwritten_bytes: 60,
+            shared_bytes: 100,
+            encoded_bytes: 100,
+        };
+        assert_eq!(sums, expected);
+    }
+
+    #[test]
+    fn holes_are_found_by_seeking() {
+        let file = file_in_memory();
+        file.set_len(1 << 20).unwrap();
+        assert_eq!(holes_by_seeking(file.as_fd(), 1 << 20), Some(1 << 20));
+        file.write_all_at(&[1; 65_536], 131_072).unwrap();
+        assert_eq!(holes_by_seeking(file.as_fd(), 1 << 20), Some((1 << 20) - 65_536));
+        assert_eq!(holes_by_seeking(file.as_fd(), 131_072), Some(131_072));
+        file.write_all_at(&[1; 1 << 20], 0).unwrap();
+        assert_eq!(holes_by_seeking(file.as_fd(), 1 << 20), Some(0));
+    }
+
+    #[test]
+    fn a_reopened_file_is_buffered_and_for_reading() {
+        let file = file_in_memory();
+        file.write_all_at(b"x", 0).unwrap();
+        let again = reopen(file.as_fd()).unwrap();
+        let flags = fcntl_getfl(&again).unwrap();
+        assert_eq!(flags & OFlags::RWMODE, OFlags::RDONLY);
+        assert!(!flags.contains(OFlags::DIRECT));
+        assert_eq!(fstat(&again).unwrap().st_ino, fstat(&file).unwrap().st_ino);
+    }
+
+    #[test]
+    fn reading_without_waiting_sees_a_file_in_the_cache() {
+        // The build directory is on a disk as a rule, this source file was read by the compiler.
+        let Ok(file) =
+            std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/src/target/truth.rs"))
+        else {
+            return;
+        };
+        let bytes = file.metadata().unwrap().len();
+        let mut block = [0; 65_536];
+        let _ = file.read_at(&mut block, 0).unwrap();
+        let blocks = u32::try_from(bytes / SAMPLE_BYTES).unwrap();
+        // A file system without such reads has no answer; a wrong one would be a defect.
+        let seen = cached_by_reading(file.as_fd(), bytes);
+        assert!(seen.is_none() || seen == Some((blocks, blocks)), "{seen:?}");
+    }
 }
