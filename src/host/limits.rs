@@ -1,9 +1,9 @@
 //! Cgroup limits on the I/O of this process.
 //!
 //! Sources: the kernel's `cgroup-v2.rst` (io.max) and `blkio-controller.rst` (version 1). In
-//! version 2 the limits of all ancestors bind. Version 1 throttles each group by itself ("flat", unless the
-//! hierarchy was mounted with the development option sane_behavior), so there only the limits of
-//! the process's own group count.
+//! version 2 the limits of all ancestors bind. Version 1 throttles each group by itself ("flat",
+//! unless the hierarchy was mounted with the development option sane_behavior), so there only the
+//! limits of the process's own group count.
 
 use super::{Root, cgroup, device, mount};
 use crate::record::facts::{IoLimit, IoLimitKind};

@@ -197,8 +197,8 @@ fn throttle_files(root: &Root) -> Vec<PathBuf> {
         .collect()
 }
 
-/// `cpu  user nice system idle iowait irq softirq steal guest guest_nice` of proc_stat(5), as user
-/// + nice, system + irq + softirq, idle, iowait, steal. Guest time is part of user time already.
+/// `cpu  user nice system idle iowait irq softirq steal guest guest_nice` of proc_stat(5), in
+/// the five sums of `TelemetrySample::cpu_ticks`. Guest time is part of user time already.
 fn cpu_ticks(stat: &str) -> Option<[u64; 5]> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let fields: Option<Vec<u64>> =
