@@ -21,6 +21,8 @@ pub mod content;
 
 pub mod record;
 
+pub mod analysis;
+
 pub mod host;
 
 pub mod target;

@@ -3,5 +3,10 @@
 //! Promises: pure functions of their arguments. No clock, no chance that is not passed in.
 
 pub mod histogram;
+pub mod quantile;
+pub mod steady;
+pub mod step;
+pub mod summary;
 
 pub use histogram::Histogram;
+pub use quantile::{Estimate, Quantile};

@@ -1,0 +1,154 @@
+//! Mean, spread, and intervals for a mean.
+
+/// Mean, sample standard deviation and size of a sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// Sample size, at least 1.
+    pub n: usize,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Sample standard deviation (divisor n - 1); 0 for one value.
+    pub std_dev: f64,
+}
+
+impl Summary {
+    /// Summarises a sample; `None` if it is empty.
+    pub fn of(values: &[f64]) -> Option<Summary> {
+        if values.is_empty() {
+            return None;
+        }
+        let n = values.len();
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let std_dev = if n > 1 { (squares / (n - 1) as f64).sqrt() } else { 0.0 };
+        Some(Summary { n, mean, std_dev })
+    }
+
+    /// Coefficient of variation; `None` if the mean is 0.
+    pub fn cv(&self) -> Option<f64> {
+        (self.mean != 0.0).then(|| self.std_dev / self.mean.abs())
+    }
+
+    /// The two-sided 95 % t interval for the mean; `None` below two values.
+    ///
+    /// Right for independent values only: take whole runs, or batches much longer than the
+    /// [autocorrelation time](autocorrelation_time).
+    pub fn t_interval(&self) -> Option<(f64, f64)> {
+        let reach = t_975(self.n.checked_sub(1)?)? * self.std_dev / (self.n as f64).sqrt();
+        Some((self.mean - reach, self.mean + reach))
+    }
+}
+
+/// Quantile 0.975 of Student's t distribution; `None` for no degrees of freedom.
+///
+/// A table to 4 degrees of freedom, above it the Cornish-Fisher expansion (Abramowitz and Stegun
+/// 26.7.5), right to 0.001.
+pub fn t_975(degrees_of_freedom: usize) -> Option<f64> {
+    const FEW: [f64; 4] = [12.706_205, 4.302_653, 3.182_446, 2.776_445];
+    if degrees_of_freedom == 0 {
+        return None;
+    }
+    if let Some(value) = FEW.get(degrees_of_freedom - 1) {
+        return Some(*value);
+    }
+    let x = 1.959_963_985_f64;
+    let v = degrees_of_freedom as f64;
+    let g1 = (x.powi(3) + x) / 4.0;
+    let g2 = (5.0 * x.powi(5) + 16.0 * x.powi(3) + 3.0 * x) / 96.0;
+    let g3 = (3.0 * x.powi(7) + 19.0 * x.powi(5) + 17.0 * x.powi(3) - 15.0 * x) / 384.0;
+    let g4 = (79.0 * x.powi(9) + 776.0 * x.powi(7) + 1_482.0 * x.powi(5)
+        - 1_920.0 * x.powi(3)
+        - 945.0 * x)
+        / 92_160.0;
+    Some(x + g1 / v + g2 / v.powi(2) + g3 / v.powi(3) + g4 / v.powi(4))
+}
+
+/// Integrated autocorrelation time of a series in steps, at least 1: `n` correlated values tell as
+/// much as `n / time` independent ones. Geyer's initial positive sequence.
+pub fn autocorrelation_time(series: &[f64]) -> f64 {
+    let Some(summary) = Summary::of(series) else { return 1.0 };
+    let n = series.len();
+    let covariance = |lag: usize| {
+        let pairs = series.iter().zip(&series[lag..]);
+        pairs.map(|(a, b)| (a - summary.mean) * (b - summary.mean)).sum::<f64>() / n as f64
+    };
+    let variance = covariance(0);
+    if n < 4 || variance <= 0.0 {
+        return 1.0;
+    }
+    // Pairs rho(2k) + rho(2k+1), beginning with rho(0) = 1.
+    let mut sum = 0.0;
+    let mut lag = 0;
+    while lag + 1 < n / 2 {
+        let pair = (covariance(lag) + covariance(lag + 1)) / variance;
+        if pair <= 0.0 {
+            break;
+        }
+        sum += pair;
+        lag += 2;
+    }
+    (2.0 * sum - 1.0).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn mean_and_spread_of_a_known_sample() {
+        let summary = Summary::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+        assert_eq!(summary.mean, 5.0);
+        assert!((summary.std_dev - (32.0f64 / 7.0).sqrt()).abs() < 1e-12);
+        assert!(Summary::of(&[]).is_none());
+        assert_eq!(Summary::of(&[3.0]).unwrap().std_dev, 0.0);
+        assert_eq!(Summary::of(&[3.0]).unwrap().t_interval(), None);
+    }
+
+    #[test]
+    fn t_quantiles_match_the_tables() {
+        let table = [
+            (1, 12.706),
+            (2, 4.303),
+            (3, 3.182),
+            (4, 2.776),
+            (5, 2.571),
+            (6, 2.447),
+            (7, 2.365),
+            (8, 2.306),
+            (9, 2.262),
+            (10, 2.228),
+            (14, 2.145),
+            (19, 2.093),
+            (29, 2.045),
+            (1_000_000, 1.960),
+        ];
+        for (df, expected) in table {
+            assert!((t_975(df).unwrap() - expected).abs() < 0.0015, "{df}");
+        }
+        assert_eq!(t_975(0), None);
+    }
+
+    #[test]
+    fn alternation_and_persistence_are_told_apart() {
+        let noise = |seed: u64, i: u64| {
+            let mut z = (seed + i).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            ((z ^ (z >> 27)) % 2_001) as f64 / 1_000.0 - 1.0
+        };
+        let white: Vec<f64> = (0..2_000).map(|i| noise(1, i)).collect();
+        assert!(autocorrelation_time(&white) < 1.5);
+        // AR(1) with phi = 0.8: (1 + phi) / (1 - phi) = 9.
+        let mut last = 0.0;
+        let slow: Vec<f64> = (0..20_000)
+            .map(|i| {
+                last = 0.8 * last + noise(7, i);
+                last
+            })
+            .collect();
+        let time = autocorrelation_time(&slow);
+        assert!((6.5..12.0).contains(&time), "{time}");
+        assert_eq!(autocorrelation_time(&[1.0; 50]), 1.0);
+    }
+}
