@@ -23,6 +23,8 @@ pub mod record;
 
 pub mod analysis;
 
+pub mod report;
+
 pub mod host;
 
 pub mod target;
