@@ -1,3 +1,9 @@
-//! The target: what it truly is, and (elsewhere in this room) how it is opened and let go.
+//! The target: what it truly is, how it is opened, and what protects it.
+//!
+//! Promises: this room alone opens anything for writing, and hands the engine an owned descriptor.
 
+pub mod open;
+pub mod safety;
 pub mod truth;
+
+pub use open::{Direct, Held, Intent, TargetError};

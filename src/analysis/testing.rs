@@ -128,6 +128,7 @@ fn plan(first: &Load, jobs: Vec<Job>) -> Plan {
         interval_ns: 100_000_000,
         intervals_per_histogram: 10,
         pinned: false,
+        notes: Vec::new(),
         jobs,
     }
 }

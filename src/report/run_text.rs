@@ -124,6 +124,9 @@ fn headline(run: &Run) -> String {
         Stop::AfterNs(ns) => {
             let _ = write!(text, ", runtime={}", seconds(ns));
         }
+        Stop::AfterOps(ops) => {
+            let _ = write!(text, ", number_ios={ops}");
+        }
         Stop::AfterOnePass => text.push_str(", one pass"),
     }
     if run.plan.warmup_ns > 0 {
