@@ -32,3 +32,5 @@ pub mod target;
 pub mod backend;
 
 pub mod engine;
+
+pub mod schedule;

@@ -5,6 +5,8 @@
 
 pub mod facts;
 pub mod run;
+pub mod store;
 
 pub use facts::{HostFacts, TargetFacts};
 pub use run::{DirectionRun, JobRun, Outcome, Run};
+pub use store::{Manifest, RunFolder};

@@ -3,6 +3,9 @@
 //! Promises: parsing only; nothing here knows a device, a clock or a thread. A built-in workload
 //! and a user's file pass through the same parser and have the same powers.
 
+pub mod catalogue;
+pub mod experiment;
 pub mod workload;
 
+pub use experiment::Experiment;
 pub use workload::{Access, Region, Role, Rw, Start, Threads, Workload};

@@ -1,0 +1,206 @@
+//! Where results are kept: one folder per command, readable for ever, with plain files.
+//!
+//! While a command runs the folder's name ends in `.partial`. Each file is written under a temporary
+//! name, synced and renamed, so that it is whole or absent; at the end the checksums are written and the
+//! folder gets its final name. A command that was killed leaves a `.partial` folder with everything that was
+//! finished.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// Name and version of the manifest's schema.
+pub const MANIFEST_SCHEMA: &str = "iosonde.manifest/1";
+
+/// The first thing to read in a folder.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Manifest {
+    /// [`MANIFEST_SCHEMA`].
+    pub schema: String,
+    /// Version of the program.
+    pub program: String,
+    /// The verb (`check`, `run`).
+    pub verb: String,
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// Start, ns since 1970.
+    pub started_unix_ns: u64,
+    /// Whether everything that was planned was done.
+    pub complete: bool,
+    /// Exit code of the command.
+    pub exit_code: u8,
+    /// Verdict in words, as printed; cached, and computed anew on request.
+    pub verdict: String,
+    /// Files with one run each, in order.
+    pub cells: Vec<String>,
+}
+
+/// A folder that is being filled.
+#[derive(Debug)]
+pub struct RunFolder {
+    partial: PathBuf,
+    finished: PathBuf,
+    log: File,
+}
+
+impl RunFolder {
+    /// Makes a new folder under `parent`: UTC time, verb, and a few random digits.
+    ///
+    /// # Errors
+    /// If a folder or file cannot be made.
+    pub fn create(parent: &Path, verb: &str, unix_ns: u64, salt: u32) -> io::Result<RunFolder> {
+        private_dirs(parent)?;
+        let name = format!("{}-{verb}-{salt:08x}", utc(unix_ns));
+        let partial = parent.join(format!("{name}.partial"));
+        fs::DirBuilder::new().mode(0o700).create(&partial)?;
+        let log = create_new(&partial.join("log.jsonl"))?;
+        Ok(RunFolder { finished: parent.join(name), partial, log })
+    }
+
+    /// Where the files are now.
+    pub fn path(&self) -> &Path {
+        &self.partial
+    }
+
+    /// Keeps a value as JSON: under a temporary name, synced, renamed.
+    ///
+    /// # Errors
+    /// If it cannot be written; nothing half-written stays under the final name.
+    pub fn keep<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
+        let text = serde_json::to_vec(value)?;
+        self.keep_bytes(name, &text)
+    }
+
+    fn keep_bytes(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let temporary = self.partial.join(format!(".{name}.tmp"));
+        let mut file = create_new(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, self.partial.join(name))?;
+        sync_dir(&self.partial)
+    }
+
+    /// Adds a line to the event log.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn log<T: Serialize>(&mut self, event: &T) -> io::Result<()> {
+        let mut line = serde_json::to_vec(event)?;
+        line.push(b'\n');
+        self.log.write_all(&line)
+    }
+
+    /// Writes the manifest and the checksums, and gives the folder its final name.
+    ///
+    /// # Errors
+    /// If something cannot be written; the folder then keeps its `.partial` name.
+    pub fn finish(self, manifest: &Manifest) -> io::Result<PathBuf> {
+        self.log.sync_all()?;
+        self.keep("manifest.json", manifest)?;
+        let mut names: Vec<String> = fs::read_dir(&self.partial)?
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| !name.starts_with('.'))
+            .collect();
+        names.sort();
+        let mut sums = String::new();
+        for name in names {
+            let digest = Sha256::digest(fs::read(self.partial.join(&name))?);
+            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            sums.push_str(&format!("{hex}  {name}\n"));
+        }
+        self.keep_bytes("SHA256SUMS", sums.as_bytes())?;
+        fs::rename(&self.partial, &self.finished)?;
+        if let Some(parent) = self.finished.parent() {
+            sync_dir(parent)?;
+        }
+        Ok(self.finished)
+    }
+
+    /// Removes the folder again: nothing was measured.
+    pub fn discard(self) {
+        // Left behind it would be empty and harmless.
+        let _ = fs::remove_dir_all(&self.partial);
+    }
+}
+
+fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn private_dirs(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn sync_dir(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// `20261120T104500Z`, by the civil-from-days algorithm of the proleptic Gregorian calendar.
+pub fn utc(unix_ns: u64) -> String {
+    let seconds = unix_ns / 1_000_000_000;
+    let (days, rest) = ((seconds / 86_400) as i64, seconds % 86_400);
+    // Days since 0000-03-01, so that a leap day ends its year.
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3600, rest % 3600 / 60, rest % 60);
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn dates_are_right_around_leap_days() {
+        let day = 86_400_000_000_000;
+        assert_eq!(utc(0), "19700101T000000Z");
+        assert_eq!(utc(11_016 * day), "20000229T000000Z");
+        assert_eq!(utc(11_017 * day), "20000301T000000Z");
+        assert_eq!(utc(1_790_000_000_123_456_789), "20260921T141320Z");
+    }
+
+    #[test]
+    fn a_folder_is_partial_until_it_is_finished() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut folder = RunFolder::create(&parent.path().join("a/b"), "check", 0, 7).unwrap();
+        folder.keep("01.json", &[1, 2, 3]).unwrap();
+        folder.log(&"started").unwrap();
+        assert!(
+            folder.path().to_string_lossy().ends_with("19700101T000000Z-check-00000007.partial")
+        );
+        let manifest = Manifest {
+            schema: MANIFEST_SCHEMA.into(),
+            program: "0".into(),
+            verb: "check".into(),
+            command: vec![],
+            started_unix_ns: 0,
+            complete: true,
+            exit_code: 0,
+            verdict: String::new(),
+            cells: vec!["01.json".into()],
+        };
+        let partial = folder.path().to_path_buf();
+        let path = folder.finish(&manifest).unwrap();
+        assert!(!partial.exists());
+        let sums = fs::read_to_string(path.join("SHA256SUMS")).unwrap();
+        let names: Vec<&str> = sums.lines().filter_map(|line| line.split("  ").nth(1)).collect();
+        assert_eq!(names, ["01.json", "log.jsonl", "manifest.json"]);
+        let digest = Sha256::digest(b"[1,2,3]");
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(sums.starts_with(&hex));
+    }
+}

@@ -1,0 +1,232 @@
+//! How do many runs answer one question? An ordered list of cells, and an event as each one starts, moves
+//! and finishes. This is the only loop over runs in the program.
+//!
+//! The schedule samples the host beside the engine, and turns what the engine measured into a record.
+
+use std::sync::Arc;
+
+use iosonde_sys::Clock;
+
+use crate::engine::{self, Control, EngineError, Medium, Observer, Progress, floor};
+use crate::host::telemetry::Sampler;
+use crate::host::{Root, device_counters};
+use crate::plan::Plan;
+use crate::record::Run;
+use crate::record::facts::{DeviceCounters, TargetFacts, TelemetrySample};
+use crate::record::run::{BackendFacts, Outcome, SCHEMA};
+use crate::target::Held;
+
+/// What all cells of a schedule share.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    /// The machine.
+    pub root: Root,
+    /// The clock of every run.
+    pub clock: Clock,
+    /// The open target; `None` for the null and the simulated one.
+    pub held: Option<Held>,
+    /// What carries the operations.
+    pub medium: Medium,
+    /// Orders from outside.
+    pub control: Arc<Control>,
+}
+
+/// What happens while a schedule is carried out.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A cell begins.
+    Started {
+        /// Its place in the list.
+        index: usize,
+        /// Its plan.
+        plan: &'a Plan,
+    },
+    /// A cell moves on.
+    Moved {
+        /// Its place in the list.
+        index: usize,
+        /// Its plan.
+        plan: &'a Plan,
+        /// How far it is.
+        progress: &'a Progress,
+    },
+    /// A cell has ended, well or not.
+    Finished {
+        /// Its place in the list.
+        index: usize,
+        /// Its record.
+        run: &'a Run,
+    },
+}
+
+/// Carries out the cells in order. Ends early when a signal asks for it; a cell that fails does not keep
+/// the others from being tried.
+///
+/// # Errors
+/// If nothing can be measured at all: no queue, no thread.
+pub fn carry_out(
+    cells: &[Plan],
+    bench: &Bench,
+    on_event: &mut dyn FnMut(&Event<'_>),
+) -> Result<(), EngineError> {
+    for (index, plan) in cells.iter().enumerate() {
+        on_event(&Event::Started { index, plan });
+        let run = carry_out_one(plan, bench, &mut |progress| {
+            on_event(&Event::Moved { index, plan, progress });
+        })?;
+        on_event(&Event::Finished { index, run: &run });
+        if matches!(run.outcome, Outcome::Interrupted { .. }) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Carries out one plan and records it.
+fn carry_out_one(
+    plan: &Plan,
+    bench: &Bench,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Run, EngineError> {
+    let target = target_facts(plan, bench);
+    let harness_floor_ps = floor::harness_ps(plan, bench.clock)?;
+    let mut beside = Beside::new(bench, &target, on_progress);
+    let control = Arc::new(Control::new(Arc::clone(&bench.control.signal)));
+    let measured = engine::run(plan, &bench.medium, bench.clock, &control, &mut beside)?;
+    let (device, telemetry) = beside.into_seen();
+    let buffer_bytes = plan.buffer_bytes();
+    Ok(Run {
+        schema: SCHEMA.into(),
+        program: env!("CARGO_PKG_VERSION").into(),
+        plan: plan.clone(),
+        started_unix_ns: measured.started_unix_ns,
+        outcome: measured.outcome,
+        measured_ns: measured.measured_ns,
+        measured_boottime_ns: measured.boottime_ns,
+        backend: BackendFacts {
+            engine: plan.engine.kind.word().into(),
+            features: measured.queue.features,
+            missing: measured.queue.missing,
+            clock: clock_word(plan, bench.clock).into(),
+            clock_cost_ps: bench.clock.cost_ps(),
+            clock_drift_ppb: bench.clock.drift_ppb(),
+            harness_floor_ps,
+            buffer_page_bytes: measured.queue.buffer_page_bytes,
+            buffer_bytes,
+        },
+        target,
+        jobs: measured.jobs,
+        process: measured.process,
+        hiccups: measured.hiccups,
+        device,
+        telemetry,
+        final_sync: measured.final_sync,
+    })
+}
+
+/// The facts as they are right before the run, with the page cache dropped.
+fn target_facts(plan: &Plan, bench: &Bench) -> TargetFacts {
+    match &bench.held {
+        Some(held) => {
+            held.drop_cache();
+            held.describe(&bench.root)
+        }
+        None => TargetFacts {
+            path: plan.target.path.clone(),
+            kind: if matches!(bench.medium, Medium::Sim(_)) { "simulated" } else { "null" }.into(),
+            bytes: Some(plan.target.bytes),
+            ..TargetFacts::default()
+        },
+    }
+}
+
+fn clock_word(plan: &Plan, clock: Clock) -> &'static str {
+    match plan.engine.kind {
+        crate::plan::EngineKind::Sim => "virtual",
+        _ if clock.is_tsc() => "tsc",
+        _ => "clock_monotonic",
+    }
+}
+
+/// Looks at the machine beside the engine: counters at the window's edges, telemetry once a second.
+struct Beside<'a> {
+    root: &'a Root,
+    clock: Clock,
+    device: Option<String>,
+    sampler: Option<Sampler>,
+    opened_ns: u64,
+    next_sample_ns: u64,
+    counters: (Option<DeviceCounters>, Option<DeviceCounters>),
+    samples: Vec<(u64, TelemetrySample)>,
+    on_progress: &'a mut dyn FnMut(&Progress),
+}
+
+/// One sample a second.
+const SAMPLE_EVERY_NS: u64 = 1_000_000_000;
+/// Samples kept; beyond that every other one is dropped and the pace halved.
+const MAX_SAMPLES: usize = 4096;
+
+impl<'a> Beside<'a> {
+    fn new(
+        bench: &'a Bench,
+        target: &TargetFacts,
+        on_progress: &'a mut dyn FnMut(&Progress),
+    ) -> Beside<'a> {
+        let device = target.device.as_ref();
+        Beside {
+            root: &bench.root,
+            clock: bench.clock,
+            device: device.map(|device| device.name.clone()),
+            // A simulated run takes no time, and nothing of this machine is part of it.
+            sampler: bench.held.is_some().then(|| Sampler::new(&bench.root, device)),
+            opened_ns: 0,
+            next_sample_ns: 0,
+            counters: (None, None),
+            samples: Vec::new(),
+            on_progress,
+        }
+    }
+
+    fn device_counters(&self) -> Option<DeviceCounters> {
+        self.device.as_ref().and_then(|name| device_counters(self.root, name))
+    }
+
+    fn sample(&mut self) {
+        let now_ns = self.clock.now_ns();
+        let Some(sampler) = &mut self.sampler else { return };
+        if now_ns < self.next_sample_ns {
+            return;
+        }
+        let stride = 1 + (self.samples.len() / MAX_SAMPLES) as u64;
+        self.next_sample_ns = now_ns + SAMPLE_EVERY_NS * stride;
+        self.samples.push((now_ns, sampler.sample()));
+    }
+
+    fn into_seen(self) -> (Option<(DeviceCounters, DeviceCounters)>, Vec<TelemetrySample>) {
+        let opened_ns = self.opened_ns as i64;
+        let samples = self
+            .samples
+            .into_iter()
+            .map(|(at_ns, sample)| TelemetrySample { at_ns: at_ns as i64 - opened_ns, ..sample })
+            .collect();
+        (self.counters.0.zip(self.counters.1), samples)
+    }
+}
+
+impl Observer for Beside<'_> {
+    fn opened(&mut self) {
+        self.opened_ns = self.clock.now_ns();
+        self.counters.0 = self.device_counters();
+    }
+
+    fn tick(&mut self, progress: &Progress) {
+        self.sample();
+        (self.on_progress)(progress);
+    }
+
+    fn closed(&mut self) {
+        self.counters.1 = self.device_counters();
+        self.next_sample_ns = 0;
+        self.sample();
+    }
+}

@@ -1,0 +1,105 @@
+//! The built-in workloads and experiments: files like any user's, embedded in the binary.
+
+use super::{Experiment, Workload};
+
+/// Every built-in workload. A new one is a file and a line here.
+pub const WORKLOADS: [&str; 9] = [
+    include_str!("../../workloads/backup.toml"),
+    include_str!("../../workloads/recovery.toml"),
+    include_str!("../../workloads/database.toml"),
+    include_str!("../../workloads/cache.toml"),
+    include_str!("../../workloads/logging.toml"),
+    include_str!("../../workloads/kv-store.toml"),
+    include_str!("../../workloads/training.toml"),
+    include_str!("../../workloads/lakehouse.toml"),
+    include_str!("../../workloads/layout.toml"),
+];
+
+/// Every built-in experiment. A new one is a file and a line here.
+pub const EXPERIMENTS: [&str; 1] = [include_str!("../../experiments/check.toml")];
+
+/// Why a catalogue or user's file was not understood.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum FileError {
+    /// Not TOML, or not of this shape.
+    #[error("{0}")]
+    Malformed(#[from] toml::de::Error),
+    /// No such entry.
+    #[error("there is no {what} `{name}`; there are {known}")]
+    Unknown {
+        /// `workload` or `experiment`.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+}
+
+/// Reads a workload file.
+///
+/// # Errors
+/// If it is not TOML, lacks a field, or has an unknown one.
+pub fn parse_workload(text: &str) -> Result<Workload, FileError> {
+    Ok(toml::from_str(text)?)
+}
+
+/// A built-in workload by name.
+///
+/// # Errors
+/// If there is none of this name; the message lists those there are.
+pub fn workload(name: &str) -> Result<Workload, FileError> {
+    let mut known = Vec::new();
+    for text in WORKLOADS {
+        let workload = parse_workload(text)?;
+        if workload.name.eq_ignore_ascii_case(name) || workload.title.eq_ignore_ascii_case(name) {
+            return Ok(workload);
+        }
+        known.push(workload.name);
+    }
+    Err(FileError::Unknown { what: "workload", name: name.into(), known: known.join(", ") })
+}
+
+/// A built-in experiment by name.
+///
+/// # Errors
+/// If there is none of this name.
+pub fn experiment(name: &str) -> Result<Experiment, FileError> {
+    let mut known = Vec::new();
+    for text in EXPERIMENTS {
+        let experiment: Experiment = toml::from_str(text)?;
+        if experiment.name == name {
+            return Ok(experiment);
+        }
+        known.push(experiment.name);
+    }
+    Err(FileError::Unknown { what: "experiment", name: name.into(), known: known.join(", ") })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn every_embedded_file_parses_and_every_cell_exists() {
+        for text in WORKLOADS {
+            let parsed = parse_workload(text).unwrap();
+            assert_eq!(workload(&parsed.name).unwrap(), parsed);
+        }
+        let check = experiment("check").unwrap();
+        assert_eq!(check.workloads.len(), 8);
+        for name in &check.workloads {
+            workload(name).unwrap();
+        }
+    }
+
+    #[test]
+    fn unknown_fields_and_names_are_refused() {
+        let text = WORKLOADS[0].replace("pattern", "patern");
+        assert!(matches!(parse_workload(&text), Err(FileError::Malformed(_))));
+        let error = workload("databse").unwrap_err().to_string();
+        assert!(error.contains("database"), "{error}");
+    }
+}
