@@ -3,10 +3,16 @@
 //! Promises: pure. Everything here is recomputed from a record, so an old record can be judged anew.
 
 pub mod books;
+pub mod expectation;
 pub mod figures;
+pub mod finding;
 pub mod series;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod verdict;
 
 pub use books::{Books, books};
 pub use figures::{Figures, figures};
+pub use expectation::Expectation;
+pub use finding::{Finding, findings};
+pub use verdict::{Assessment, Verdict, assess, verdict};

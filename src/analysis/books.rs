@@ -15,6 +15,8 @@ use crate::record::run::Run;
 
 use super::figures::Figures;
 
+pub(in crate::analysis) use device::{ours as our_bytes, work as device_work};
+
 /// All identities of a run that could be judged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Books {

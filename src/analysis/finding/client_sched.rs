@@ -1,0 +1,82 @@
+//! `client_sched`: the host stalled threads for long enough to show in the tail.
+
+use crate::stats::Quantile;
+use crate::units::duration;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Steal time over all CPU time that is worth a word.
+const STEAL: f64 = 0.01;
+
+/// Speaks where stalls of this host (p99.9 of the watchdog) exceed the p99 of the latencies, or
+/// another guest took 1 % of the CPU time.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let stall = Quantile::of(&case.run.hiccups, 0.999).value_ns();
+    let p99 = case.figures.all.total.latency.quantile(0.99).and_then(Quantile::value_ns);
+    let steal = steal(case).filter(|share| *share > STEAL);
+    let stalled = stall.zip(p99).filter(|(stall, p99)| stall > p99);
+    let words = match (stalled, steal) {
+        (Some((stall, p99)), _) => format!(
+            "The tail is partly host stalls: one thread wake-up in a thousand came {} late, p99 is {}.",
+            duration::latency(stall as f64),
+            duration::latency(p99 as f64)
+        ),
+        (None, Some(share)) => {
+            format!("Other guests took {} of the CPU time.", super::percent(share))
+        }
+        (None, None) => return None,
+    };
+    let strength = if stalled.is_some() { Strength::Supported } else { Strength::Proven };
+    let mut finding =
+        Finding::new("client_sched", "host stalls", strength, Gravity::Caution, words);
+    if let Some((stall, p99)) = stalled {
+        finding = finding.with("stall_p999_ns", stall as f64).with("latency_p99_ns", p99 as f64);
+    }
+    Some(match steal {
+        Some(share) => finding.with("steal_share", share),
+        None => finding,
+    })
+}
+
+/// Share of CPU time stolen by the hypervisor between the first and the last look.
+fn steal(case: &Case<'_>) -> Option<f64> {
+    let mut looks = case.run.telemetry.iter().filter_map(|sample| sample.cpu_ticks);
+    let first = looks.next()?;
+    let last = looks.next_back()?;
+    let spent: Vec<u64> = last.iter().zip(first).map(|(b, a)| b.saturating_sub(a)).collect();
+    let total: u64 = spent.iter().sum();
+    (total > 0).then(|| *spent.last().unwrap_or(&0) as f64 / total as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::analysis::finding::tests::ask;
+    use crate::analysis::testing::{Load, run_of};
+    use crate::record::facts::TelemetrySample;
+
+    #[test]
+    fn stalls_longer_than_the_tail_speak_and_shorter_ones_do_not() {
+        let mut run = run_of(&[Load::default()]);
+        run.hiccups.record_many(50_000, 9_980);
+        run.hiccups.record_many(500_000, 20);
+        assert_eq!(ask(detect, &run, None), None);
+        run.hiccups.record_many(50_000_000, 20);
+        assert!(ask(detect, &run, None).unwrap().words.contains("late, p99 is"));
+    }
+
+    #[test]
+    fn stolen_time_speaks() {
+        let look = |cpu_ticks| TelemetrySample {
+            cpu_ticks: Some(cpu_ticks),
+            ..TelemetrySample::default()
+        };
+        let mut run = run_of(&[Load::default()]);
+        run.telemetry = vec![look([0, 0, 0, 0, 0]), look([500, 100, 390, 5, 5])];
+        assert_eq!(ask(detect, &run, None), None);
+        run.telemetry[1] = look([500, 100, 350, 5, 45]);
+        assert_eq!(ask(detect, &run, None).unwrap().strength, Strength::Proven);
+    }
+}
