@@ -12,7 +12,7 @@ pub(crate) mod testing;
 pub mod verdict;
 
 pub use books::{Books, books};
-pub use figures::{Figures, figures};
 pub use expectation::Expectation;
+pub use figures::{Figures, figures};
 pub use finding::{Finding, findings};
 pub use verdict::{Assessment, Verdict, assess, verdict};

@@ -3,9 +3,14 @@
 //! Promises: pure functions to `String` or to a JSON value. Nothing here computes a figure or judges
 //! one; nothing here prints. Strings from devices and file names pass [`clean`](clean::clean) first.
 
+pub mod check_table;
 pub mod clean;
 #[cfg(test)]
 pub(crate) mod golden;
+pub mod json;
 pub mod run_text;
+pub mod verdict_text;
 
+pub use check_table::{check_footer, check_header, check_row};
 pub use run_text::run_text;
+pub use verdict_text::{expectations_text, verdict_text};

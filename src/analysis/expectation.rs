@@ -7,10 +7,10 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::record::run::Run;
-use crate::stats::Quantile;
 use crate::units::{UnitError, bytes, count, duration};
 
-use super::figures::{DirectionFigures, Figures};
+use super::figures::{self, DirectionFigures, Figures};
+use super::verdict::Assessment;
 
 /// One expectation, as parsed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -254,7 +254,7 @@ impl Expectation {
             Metric::Max => latency.max_ns.map(|ns| ns as f64).ok_or_else(none),
             Metric::Quantile(q) => {
                 let quantile = latency.quantile(q).ok_or_else(none)?;
-                let reason = || quantile.reason().unwrap_or_default();
+                let reason = || figures::reason(quantile).unwrap_or_default();
                 quantile.value_ns().map(|ns| ns as f64).ok_or_else(reason)
             }
         }
@@ -276,6 +276,44 @@ impl Expectation {
             Metric::Mean | Metric::Max | Metric::Quantile(_) => duration::latency(figure),
         }
     }
+}
+
+/// An expectation with what came of it in one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// The expectation.
+    pub expectation: Expectation,
+    /// Title of the run.
+    pub title: String,
+    /// What came of it.
+    pub judgement: Judgement,
+}
+
+/// Judges every expectation on every assessed run to which it applies. A run whose books do not
+/// balance, or that did not complete, cannot meet or miss one; an expectation without any run is
+/// unknown.
+pub fn judge_all(expectations: &[Expectation], rows: &[(&Run, &Assessment)]) -> Vec<Judged> {
+    let mut all = Vec::new();
+    for expectation in expectations {
+        let before = all.len();
+        for (run, assessment) in rows.iter().filter(|(run, _)| expectation.applies_to(run)) {
+            let judgement = if !assessment.books.valid() {
+                Judgement::Unknown { reason: "the result is INVALID".into() }
+            } else if !assessment.complete {
+                Judgement::Unknown { reason: "the run did not complete".into() }
+            } else {
+                expectation.judge(&assessment.figures)
+            };
+            let title = run.plan.title.clone();
+            all.push(Judged { expectation: expectation.clone(), title, judgement });
+        }
+        if all.len() == before {
+            let title = expectation.workload.clone().unwrap_or_default();
+            let judgement = Judgement::Unknown { reason: "it was not run".into() };
+            all.push(Judged { expectation: expectation.clone(), title, judgement });
+        }
+    }
+    all
 }
 
 impl fmt::Display for Expectation {
@@ -411,6 +449,10 @@ mod tests {
         assert!(matches!(parse("write.p99<=20ms").judge(&figures), Judgement::Unknown { .. }));
         assert!(matches!(parse("durable>1M").judge(&figures), Judgement::Unknown { .. }));
         assert_eq!(parse("iops>=4900").told(5_001.0), "5,001 IOPS");
+        let assessment = crate::analysis::assess(&run, None);
+        let judged = judge_all(&[parse("iops>1"), parse("Cache.iops>1")], &[(&run, &assessment)]);
+        assert!(matches!(judged[0].judgement, Judgement::Met { .. }));
+        assert!(matches!(judged[1].judgement, Judgement::Unknown { .. }));
         assert!(parse("database.iops>1").applies_to(&run));
         assert!(!parse("Cache.iops>1").applies_to(&run));
     }

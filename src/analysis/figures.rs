@@ -10,6 +10,7 @@ use crate::plan::EngineKind;
 use crate::record::run::{DirectionRun, JobRun, Run};
 use crate::stats::steady::{self, WarmUp};
 use crate::stats::{Histogram, Quantile};
+use crate::units::count;
 
 use super::series;
 
@@ -153,6 +154,12 @@ impl LatencyFigures {
             quantiles: QUANTILES.iter().map(|q| Quantile::of(histogram, *q)).collect(),
         }
     }
+}
+
+/// Why a quantile has no value, in words; `None` if it has one.
+pub fn reason(quantile: &Quantile) -> Option<String> {
+    let had = count::thousands(quantile.n);
+    quantile.needs().map(|needs| format!("needs {} I/Os, had {had}", count::thousands(needs)))
 }
 
 /// Computes the figures of a run.

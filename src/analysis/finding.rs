@@ -10,6 +10,7 @@ mod client_sched;
 mod clock_suspect;
 mod compressed;
 mod depth_not_applied;
+mod engine_fallback;
 mod errors;
 mod fsync_suspicious;
 mod host_cache;
@@ -159,7 +160,7 @@ pub struct Case<'a> {
 pub type Detector = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
-pub const DETECTORS: [(&str, Detector); 28] = [
+pub const DETECTORS: [(&str, Detector); 29] = [
     ("buffered", buffered::detect),
     ("cgroup_limit", cgroup_limit::detect),
     ("client_cpu", client_cpu::detect),
@@ -167,6 +168,7 @@ pub const DETECTORS: [(&str, Detector); 28] = [
     ("clock_suspect", clock_suspect::detect),
     ("compressed", compressed::detect),
     ("depth_not_applied", depth_not_applied::detect),
+    ("engine_fallback", engine_fallback::detect),
     ("errors", errors::detect),
     ("fsync_suspicious", fsync_suspicious::detect),
     ("host_cache", host_cache::detect),
@@ -239,8 +241,15 @@ impl<'a> Case<'a> {
         let work = super::books::device_work(self.run)?;
         let (read, _, crossing) = super::books::our_bytes(self.run);
         // With requests crossing the edges the share is uncertain by their bytes.
-        let enough = read > 0 && self.is_real() && crossing * 50 < read;
+        let enough = read > 0 && self.is_real() && !self.pooled() && crossing * 50 < read;
         enough.then(|| work.read_bytes as f64 / read as f64)
+    }
+
+    /// Whether the file system spreads over several devices, or stores other bytes than it was given:
+    /// the counters of one device then say nothing about ours.
+    fn pooled(&self) -> bool {
+        let name = self.run.target.filesystem.as_deref();
+        matches!(name, Some("btrfs" | "bcachefs" | "zfs"))
     }
 
     /// Share of sampled blocks found in the page cache before the run.

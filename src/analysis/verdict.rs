@@ -7,7 +7,7 @@ use crate::record::run::{Outcome, Run};
 
 use super::books::{self, Books};
 use super::figures::{self, Figures};
-use super::finding::{self, Finding, Gravity};
+use super::finding::{self, Finding, Gravity, Strength};
 
 /// At most so many findings stand under a table.
 const SHOWN: usize = 3;
@@ -109,10 +109,13 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
 
 /// The subjects of all findings of one gravity, each once.
 fn subjects(told: &[Told], gravity: Gravity) -> String {
-    let mut subjects: Vec<&str> = Vec::new();
+    let mut subjects: Vec<String> = Vec::new();
     for told in told.iter().filter(|told| told.finding.gravity == gravity).take(SHOWN) {
-        if !subjects.contains(&told.finding.subject.as_str()) {
-            subjects.push(&told.finding.subject);
+        let suspected = told.finding.strength == Strength::ConsistentWith;
+        let suffix = if suspected { " (suspected)" } else { "" };
+        let subject = format!("{}{suffix}", told.finding.subject);
+        if !subjects.contains(&subject) {
+            subjects.push(subject);
         }
     }
     subjects.join("; ")
@@ -197,6 +200,12 @@ mod tests {
         assert_eq!(verdict.words, "failing: I/O errors");
         assert_eq!(verdict.findings.len(), 3);
         assert_eq!(verdict.findings[0].finding.code, "errors");
+    }
+
+    #[test]
+    fn weak_evidence_is_worded_as_suspicion() {
+        let verdict = verdict(&[row("Cache", |run| run.target.cached_samples = Some((60, 64)))]);
+        assert_eq!(verdict.words, "doubtful: reads answered from memory (suspected)");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::analysis::books::{Books, Gravity};
-use crate::analysis::figures::{DirectionFigures, Durable, Figures, LatencyFigures, Steady};
+use crate::analysis::figures::{self, DirectionFigures, Durable, Figures, LatencyFigures, Steady};
 use crate::plan::{Job, Order, Stop};
 use crate::record::run::{Outcome, Run};
 use crate::stats::{Estimate, Quantile};
@@ -254,7 +254,7 @@ fn interval(quantile: &Quantile, scale: f64, unit: &str) -> Option<String> {
     let name = format!("{:.2}th", quantile.q * 100.0);
     let words = match quantile.estimate {
         Estimate::Solid { .. } => return None,
-        Estimate::NotEarned { .. } => format!("n/a ({})", quantile.reason()?),
+        Estimate::NotEarned { .. } => format!("n/a ({})", figures::reason(quantile)?),
         Estimate::WithInterval { low_ns, high_ns, .. }
         | Estimate::LowConfidence { low_ns, high_ns, .. } => {
             let low = matches!(quantile.estimate, Estimate::LowConfidence { .. });

@@ -109,13 +109,10 @@ impl Quantile {
         }
     }
 
-    /// Why there is no value, in words; `None` if there is one.
-    pub fn reason(&self) -> Option<String> {
+    /// How many samples a value would need, if there is none.
+    pub fn needs(&self) -> Option<u64> {
         match self.estimate {
-            Estimate::NotEarned { needs } => {
-                let count = crate::units::count::thousands;
-                Some(format!("needs {} I/Os, had {}", count(needs), count(self.n)))
-            }
+            Estimate::NotEarned { needs } => Some(needs),
             _ => None,
         }
     }
@@ -225,10 +222,7 @@ mod tests {
         assert!(matches!(standing(999, 0.99), Estimate::LowConfidence { .. }));
         assert!(matches!(standing(370, 0.99), Estimate::LowConfidence { .. }));
         assert_eq!(standing(369, 0.99), Estimate::NotEarned { needs: 370 });
-        assert_eq!(
-            Quantile::of(&ramp(369), 0.99).reason().as_deref(),
-            Some("needs 370 I/Os, had 369")
-        );
+        assert_eq!(Quantile::of(&ramp(369), 0.99).needs(), Some(370));
         assert_eq!(standing(0, 0.5), Estimate::NotEarned { needs: 8 });
     }
 

@@ -1,5 +1,7 @@
 //! `depth_not_applied`: fewer requests were in flight than asked for.
 
+use crate::units::count;
+
 use super::{Case, Finding, Gravity, Strength};
 
 /// Share of the asked depth below which the row answers another question than the one asked.
@@ -20,8 +22,9 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         String::new()
     };
     let words = format!(
-        "Asked for {} requests in flight, {:.1} were seen on time average{place}.",
-        worst.depth_asked, worst.depth_seen
+        "Depth asked {}, in flight on time average {}{place}.",
+        worst.depth_asked,
+        count::significant(worst.depth_seen)
     );
     let share = all.depth_seen / all.depth_asked.max(1) as f64;
     let gravity = if share < HALF { Gravity::Doubt } else { Gravity::Caution };
@@ -45,7 +48,7 @@ mod tests {
         run.plan.jobs[0].iodepth = 32;
         let finding = ask(detect, &run, None).unwrap();
         assert_eq!(finding.gravity, Gravity::Doubt);
-        assert!(finding.words.contains("Asked for 32") && finding.words.contains("1.0 were seen"));
+        assert!(finding.words.contains("asked 32, in flight on time average 1.0"));
         run.jobs[0].inline_seen = run.jobs[0].inline_probed;
         assert_eq!(ask(detect, &run, None), None);
     }

@@ -18,10 +18,10 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
             format!(", the first {errno} at offset {}", count::thousands(*offset))
         });
         let operations = count::thousands(case.figures.errors);
-        parts.push(format!("{operations} requests failed{place}"));
+        parts.push(format!("failed requests: {operations}{place}"));
     }
     if abandoned > 0 {
-        parts.push(format!("{} requests never came back", count::thousands(abandoned)));
+        parts.push(format!("requests that never came back: {}", count::thousands(abandoned)));
     }
     if let Some(errno) = sync {
         parts.push(format!("the final fsync failed with {errno}: what was written may be lost"));
@@ -57,14 +57,14 @@ mod tests {
         run.jobs[0].first_error = Some((8192, 4096, "EIO".into()));
         let finding = ask(detect, &run, None).unwrap();
         assert_eq!(finding.gravity, Gravity::Fault);
-        assert!(finding.words.contains("2 requests failed, the first EIO at offset 8,192"));
+        assert!(finding.words.contains("failed requests: 2, the first EIO at offset 8,192"));
     }
 
     #[test]
     fn a_failed_fsync_and_a_lost_request_are_errors() {
         let mut run = run_of(&[Load::default()]);
         run.jobs[0].abandoned = 1;
-        assert!(ask(detect, &run, None).unwrap().words.contains("1 requests never"));
+        assert!(ask(detect, &run, None).unwrap().words.contains("never came back: 1"));
         run.jobs[0].abandoned = 0;
         run.final_sync = Some(crate::record::run::SyncResult {
             since_window_ns: 0,

@@ -15,7 +15,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let work = books::device_work(case.run)?;
     let (read, written, crossing) = books::our_bytes(case.run);
     // Buffered I/O reads ahead and writes back in its own time.
-    if !case.run.target.direct || !case.is_real() {
+    if !case.run.target.direct || !case.is_real() || case.pooled() {
         return None;
     }
     let device = work.read_bytes + work.written_bytes;

@@ -76,6 +76,13 @@ mod tests {
     }
 
     #[test]
+    fn one_device_of_a_pool_proves_nothing() {
+        let mut run = with_device_reads(50);
+        run.target.filesystem = Some("btrfs".into());
+        assert_eq!(ask(detect, &run, None), None);
+    }
+
+    #[test]
     fn unwritten_space_and_plain_buffered_reads_are_other_findings() {
         let mut run = with_device_reads(0);
         run.target.unwritten_bytes = Some(1 << 30);
