@@ -34,3 +34,5 @@ pub mod backend;
 pub mod engine;
 
 pub mod schedule;
+
+pub mod cli;

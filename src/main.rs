@@ -1,2 +1,7 @@
 //! The iosonde command.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    iosonde::cli::main()
+}

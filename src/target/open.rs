@@ -162,6 +162,15 @@ pub fn space(directory: &Path) -> Result<(u64, u64), TargetError> {
     Ok((facts.f_bavail.saturating_mul(unit), facts.f_blocks.saturating_mul(unit)))
 }
 
+/// What a directory is, before anything is made in it.
+///
+/// # Errors
+/// If it is missing, is none, or cannot be opened.
+pub fn describe_directory(root: &Root, directory: &Path) -> Result<TargetFacts, TargetError> {
+    let dir = open_directory(directory)?;
+    Ok(truth::describe(root, directory, dir.as_fd(), 0))
+}
+
 /// Size of a test file: as asked, or a tenth of the free space between 256 MiB and 1 GiB; a whole
 /// number of MiB.
 ///

@@ -1,0 +1,110 @@
+//! The door: how does one ask? One file per verb. Only this room prints, and only it chooses an exit code.
+
+mod check;
+mod doctor;
+mod exit;
+mod keep;
+mod output;
+mod place;
+mod progress;
+mod run;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use exit::{Exit, Failure};
+use output::{Output, OutputFormat};
+
+/// Measures storage, says why the number is what it is, and says when it cannot be trusted.
+#[derive(Debug, Parser)]
+#[command(name = "iosonde", version, arg_required_else_help = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Check(check::CheckArgs),
+    Run(run::RunArgs),
+    Doctor(doctor::DoctorArgs),
+}
+
+/// Parses the command line, does what it says, and gives the exit code.
+pub fn main() -> ExitCode {
+    let words = normalised(std::env::args());
+    let format = OutputFormat::in_words(&words);
+    let verb = words.get(1).cloned().unwrap_or_default();
+    let exit = match parse(&words) {
+        Ok(cli) => match cli.verb {
+            Verb::Check(args) => check::check(&args, &words),
+            Verb::Run(args) => run::run(&args, &words),
+            Verb::Doctor(args) => doctor::doctor(&args),
+        },
+        Err(error)
+            if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
+        {
+            Output::new(OutputFormat::Normal).text(&error.render().to_string());
+            return Exit::Done.into();
+        }
+        Err(error) => Err(Failure::usage(&error)),
+    };
+    match exit {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            Output::new(format).failure(&verb, &failure);
+            failure.exit.into()
+        }
+    }
+}
+
+fn parse(words: &[String]) -> Result<Cli, clap::Error> {
+    let command = Cli::command().mut_subcommands(|verb| verb.arg_required_else_help(false));
+    Cli::from_arg_matches(&command.try_get_matches_from(words)?)
+}
+
+/// Hyphen and underscore are the same in option names, and `-?` asks for help.
+fn normalised(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut rest_is_verbatim = false;
+    words
+        .map(|word| {
+            rest_is_verbatim |= word == "--";
+            if rest_is_verbatim {
+                return word;
+            }
+            if word == "-?" {
+                return "--help".into();
+            }
+            match (word.starts_with("--"), word.split_once('=')) {
+                (true, Some((name, value))) => format!("{}={value}", name.replace('_', "-")),
+                (true, None) => word.replace('_', "-"),
+                (false, _) => word,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn hyphen_and_underscore_are_the_same_in_names_only() {
+        let words = ["iosonde", "--ramp_time=1_0", "--ramp_time", "a_b", "-?", "--", "--a_b"];
+        let normal = normalised(words.iter().map(ToString::to_string));
+        assert_eq!(
+            normal,
+            ["iosonde", "--ramp-time=1_0", "--ramp-time", "a_b", "--help", "--", "--a_b"]
+        );
+    }
+}

@@ -1,0 +1,433 @@
+//! `iosonde check`: is this storage healthy?
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use super::exit::{Exit, Failure};
+use super::keep::Keeper;
+use super::output::{Output, OutputFormat, note};
+use super::place::{self, Place};
+use super::progress::Progress;
+use crate::analysis::expectation::{Expectation, Judgement, judge_all};
+use crate::analysis::verdict::{Assessment, Verdict, assess, verdict};
+use crate::engine::{Control, Medium};
+use crate::plan::{self, OnError, Plan, Setting, Stop, Target, resolve};
+use crate::record::facts::FilesystemClass;
+use crate::record::run::{Outcome, Run};
+use crate::record::{HostFacts, TargetFacts};
+use crate::report::json::Document;
+use crate::report::{check_footer, check_header, check_row, expectations_text, verdict_text};
+use crate::schedule::{Bench, Event, carry_out};
+use crate::spec::{Experiment, Workload, catalogue};
+use crate::target::{Direct, Held, open};
+use crate::units::{bytes, count, duration};
+
+/// Is this storage healthy? Eight application workloads, one table, one verdict in words.
+///
+/// Runs in a directory, with a test file that has no name and is gone when the command ends, however it
+/// ends. Needs no privileges. Reads and writes go past the page cache wherever the file system allows.
+///
+/// Examples:
+///   iosonde check                         the current directory, in about 90 seconds
+///   iosonde check /mnt/data 2G            another directory, with a 2 GiB test file
+///   iosonde check --quick --only database,cache
+///   iosonde check --expect 'Database.p99<=2ms'     exit code 3 if that is missed
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct CheckArgs {
+    /// Directory whose storage is measured
+    #[arg(default_value = ".")]
+    path: PathBuf,
+    /// Size of the test file, 256M at least [default: a tenth of the free space, 256M to 1G]
+    size: Option<String>,
+    /// Length of each workload, of which 30 % are warm-up [default: 10]
+    #[arg(long, value_name = "TIME", conflicts_with = "quick")]
+    seconds: Option<String>,
+    /// Three seconds per workload
+    #[arg(long)]
+    quick: bool,
+    /// Only these workloads (names separated by commas)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
+    /// All but these workloads
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    skip: Vec<String>,
+    /// Threads that stand for one per CPU [default: allowed CPUs within the quota, at most 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// An expectation such as 'Database.p99<=2ms' or 'Backup.bw>=1GB/s'; may be repeated
+    #[arg(long, value_name = "RULE")]
+    expect: Vec<String>,
+    /// Measure although the file system is no local storage; names it, as the refusal does (tmpfs)
+    #[arg(long, value_name = "FSTYPE")]
+    allow_fs: Option<String>,
+    /// Seed of offsets and data, for an exact repetition
+    #[arg(long, value_name = "N")]
+    randseed: Option<u64>,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Form of the result on stdout
+    #[arg(long, value_enum, default_value = "normal")]
+    output_format: OutputFormat,
+    /// Time between progress lines; 0 for none
+    #[arg(long, value_name = "TIME", default_value = "2")]
+    eta_interval: String,
+    /// Directory under which the results are kept [default: the user's state directory]
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+}
+
+/// What was asked, understood.
+struct Asked {
+    experiment: Experiment,
+    workloads: Vec<Workload>,
+    length_ns: u64,
+    size_bytes: Option<u64>,
+    eta_interval_ns: u64,
+    expectations: Vec<Expectation>,
+}
+
+/// Runs the verb.
+pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure> {
+    let asked = understand(args)?;
+    let place = Place::find()?;
+    let held = test_file(args, &asked)?;
+    let facts = held.describe(&place.root);
+    let seed = args.randseed.unwrap_or_else(place::fresh_seed);
+    let setting = setting(args, &asked, &place, &held, &facts, seed);
+    let layout = layout_plan(&setting)?;
+    let cells = asked
+        .workloads
+        .iter()
+        .map(|workload| resolve(workload, &setting))
+        .collect::<Result<Vec<Plan>, _>>()?;
+    let mut output = Output::new(args.output_format);
+    if args.dry_run {
+        return Ok(tell_plans(&mut output, &layout, &cells));
+    }
+    let bench = Bench {
+        root: place.root.clone(),
+        clock: place.clock,
+        medium: Medium::File(Arc::clone(&held.file)),
+        held: Some(held),
+        control: Arc::new(Control::new(Arc::clone(&place.signal))),
+    };
+    let mut keeper = Keeper::open(args.results.as_deref(), "check", words);
+    keeper.keep("host.json", &place.host);
+    let mut progress = Progress::new(asked.eta_interval_ns);
+    if !setting.engine.chosen_because.is_empty() {
+        note(&format!("caution: {}", setting.engine.chosen_because));
+    }
+    if let Some(exit) = lay_out(&layout, &bench, &mut progress)? {
+        return Ok(exit);
+    }
+    let mut session =
+        Session { host: &place.host, output, keeper, progress, runs: Vec::new(), rows: Vec::new() };
+    session.header(&bench, &asked);
+    session.measure(&cells, &bench)?;
+    Ok(session.conclude(&asked, &cells, &bench))
+}
+
+fn understand(args: &CheckArgs) -> Result<Asked, Failure> {
+    let asked_wrongly =
+        |error: &dyn std::fmt::Display| Failure::new(Exit::Asked, error.to_string());
+    let mut experiment = catalogue::experiment("check").map_err(|error| asked_wrongly(&error))?;
+    if args.quick {
+        experiment.seconds = 3.0;
+    }
+    let length_ns = match &args.seconds {
+        Some(text) => duration::parse(text, 1_000_000_000)
+            .map_err(|error| Failure::value("--seconds", &error))?,
+        None => (experiment.seconds * 1e9) as u64,
+    };
+    if !(100_000_000..=86_400_000_000_000).contains(&length_ns) {
+        let found = duration::span(length_ns);
+        return Err(asked_wrongly(&format!("--seconds: found {found}, expected 0.1 s to 24 h")));
+    }
+    let mut workloads = Vec::new();
+    for name in &experiment.workloads {
+        workloads.push(catalogue::workload(name).map_err(|error| asked_wrongly(&error))?);
+    }
+    let titles: Vec<String> = workloads.iter().map(|workload| workload.title.clone()).collect();
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    for (option, names) in [("--only", &args.only), ("--skip", &args.skip)] {
+        for name in names {
+            known(option, name, &workloads)?;
+        }
+    }
+    let is_named =
+        |workload: &Workload, names: &[String]| names.iter().any(|name| named(workload, name));
+    workloads.retain(|workload| args.only.is_empty() || is_named(workload, &args.only));
+    workloads.retain(|workload| !is_named(workload, &args.skip));
+    if workloads.is_empty() {
+        return Err(asked_wrongly(&"--only and --skip leave no workload"));
+    }
+    let size_bytes = match &args.size {
+        Some(text) => Some(bytes::parse(text).map_err(|error| Failure::value("size", &error))?),
+        None => None,
+    };
+    let eta_interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
+        .map_err(|error| Failure::value("--eta-interval", &error))?;
+    let mut expectations = Vec::new();
+    for text in &args.expect {
+        let parsed = Expectation::parse(text, &titles)
+            .map_err(|error| asked_wrongly(&format!("--expect '{text}': {error}")))?;
+        expectations.push(parsed);
+    }
+    Ok(Asked { experiment, workloads, length_ns, size_bytes, eta_interval_ns, expectations })
+}
+
+fn named(workload: &Workload, name: &str) -> bool {
+    workload.name.eq_ignore_ascii_case(name) || workload.title.eq_ignore_ascii_case(name)
+}
+
+fn known(option: &str, name: &str, workloads: &[Workload]) -> Result<(), Failure> {
+    if workloads.iter().any(|workload| named(workload, name)) {
+        return Ok(());
+    }
+    let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
+    let near = count::nearest(name, names.iter().copied());
+    let meant = near.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
+    let message =
+        format!("{option}: there is no workload `{name}`; there are {}{meant}", names.join(", "));
+    Err(Failure::new(Exit::Asked, message))
+}
+
+/// Makes the unnamed test file, once the directory has proved to be storage with enough room.
+fn test_file(args: &CheckArgs, asked: &Asked) -> Result<Held, Failure> {
+    let (free_bytes, total_bytes) = open::space(&args.path)?;
+    gate(args)?;
+    let size_bytes = open::test_bytes(&args.path, asked.size_bytes, free_bytes, total_bytes)?;
+    Ok(open::unnamed(&args.path, size_bytes, Direct::Preferred)?)
+}
+
+/// Refuses what is no local storage, unless the user names it.
+fn gate(args: &CheckArgs) -> Result<(), Failure> {
+    let facts = open::describe_directory(&crate::host::Root::system(), &args.path)?;
+    let name = facts.filesystem.clone().unwrap_or_else(|| "unknown".into());
+    let reason = match facts.class {
+        FilesystemClass::Local | FilesystemClass::UserSpace | FilesystemClass::Unknown => {
+            return Ok(());
+        }
+        FilesystemClass::Memory => "it lives in memory, and this would measure RAM",
+        FilesystemClass::Network => "it is reached over a network",
+        FilesystemClass::Stacked => {
+            "it is stacked on another file system, which answers in its place"
+        }
+        FilesystemClass::HostShare => "it is shared from another system",
+        FilesystemClass::Virtual => "it is no place for files",
+    };
+    if args.allow_fs.as_deref().is_some_and(|allowed| allowed.eq_ignore_ascii_case(&name)) {
+        return Ok(());
+    }
+    let path = args.path.display();
+    let mut failure = Failure::new(
+        Exit::Refused,
+        format!("`{path}` is on {name}, which is no local storage: {reason}"),
+    );
+    failure.hint = Some(format!(
+        "give a directory on the storage that is meant, or repeat with --allow-fs={name}"
+    ));
+    Err(failure)
+}
+
+fn setting(
+    args: &CheckArgs,
+    asked: &Asked,
+    place: &Place,
+    held: &Held,
+    facts: &TargetFacts,
+    seed: u64,
+) -> Setting {
+    let warmup_ns = asked.length_ns * u64::from(asked.experiment.warm_up_percent) / 100;
+    Setting {
+        engine: place::default_engine(),
+        target: Target {
+            path: held.path.to_string_lossy().into_owned(),
+            bytes: held.bytes,
+            direct: held.direct,
+            align_bytes: held.align_bytes(facts),
+        },
+        offset_bytes: 0,
+        cpus: args.threads.unwrap_or_else(|| place.cpus()),
+        iodepth: asked.experiment.iodepth,
+        seed,
+        warmup_ns,
+        stop: Stop::AfterNs(asked.length_ns - warmup_ns),
+        on_error: OnError::Stop,
+        final_sync: asked.experiment.final_sync,
+        buffer_limit_bytes: place.buffer_limit_bytes(),
+    }
+}
+
+/// The layout is a plan like any other: one pass of sequential writes, then an fsync.
+fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
+    let workload = catalogue::workload("layout")
+        .map_err(|error| Failure::new(Exit::Asked, error.to_string()))?;
+    let setting =
+        Setting { warmup_ns: 0, stop: Stop::AfterOnePass, final_sync: true, ..setting.clone() };
+    Ok(resolve(&workload, &setting)?)
+}
+
+fn tell_plans(output: &mut Output, layout: &Plan, cells: &[Plan]) -> Exit {
+    output.value(&json!({ "layout": layout, "cells": cells }));
+    for plan in std::iter::once(layout).chain(cells) {
+        output.text(&plan::resolve::describe(plan));
+    }
+    Exit::Done
+}
+
+/// Writes the test file. An end before its time is the end of the command.
+fn lay_out(layout: &Plan, bench: &Bench, progress: &mut Progress) -> Result<Option<Exit>, Failure> {
+    let mut outcome = Outcome::Complete;
+    progress.begin(0, 1, &format!("laying out {}", bytes::exact(layout.target.bytes)), 0);
+    carry_out(std::slice::from_ref(layout), bench, &mut |event| match event {
+        Event::Moved { progress: moved, .. } => progress.moved(moved),
+        Event::Finished { run, .. } => outcome = run.outcome.clone(),
+        Event::Started { .. } => {}
+    })?;
+    progress.clear();
+    match outcome {
+        Outcome::Complete => Ok(None),
+        Outcome::Failed { error } => Err(Failure::new(
+            Exit::Environment,
+            format!("the test file could not be laid out: {error}"),
+        )),
+        Outcome::Interrupted { signal } => {
+            Err(Failure::new(Exit::Signal(signal), "interrupted while laying out the test file"))
+        }
+    }
+}
+
+/// The measuring part of a check.
+struct Session<'a> {
+    host: &'a HostFacts,
+    output: Output,
+    keeper: Keeper,
+    progress: Progress,
+    runs: Vec<Run>,
+    rows: Vec<Assessment>,
+}
+
+impl Session<'_> {
+    fn header(&mut self, bench: &Bench, asked: &Asked) {
+        let Some(held) = &bench.held else { return };
+        let size = count::thousands(held.bytes >> 20);
+        let length = count::significant(asked.length_ns as f64 / 1e9);
+        self.output.text(&format!(
+            "iosonde: {}  ({size} MiB test file, {length} s per test)\n\n",
+            crate::report::clean::clean(&held.path.to_string_lossy())
+        ));
+        self.output.text(&check_header());
+    }
+
+    fn measure(&mut self, cells: &[Plan], bench: &Bench) -> Result<(), Failure> {
+        let total = cells.len();
+        carry_out(cells, bench, &mut |event| match event {
+            Event::Started { index, plan } => {
+                let to_come = cells[index + 1..].iter().map(length_ns).sum();
+                self.progress.begin(*index, total, &plan.title, to_come);
+                self.keeper.log(&json!({ "event": "started", "cell": plan.name }));
+            }
+            Event::Moved { progress, .. } => self.progress.moved(progress),
+            Event::Finished { index, run } => self.finished(*index, run),
+        })?;
+        Ok(())
+    }
+
+    /// Prints and keeps a row. A run that was stopped before its window opened has nothing to show.
+    fn finished(&mut self, index: usize, run: &Run) {
+        self.progress.clear();
+        self.keeper
+            .log(&json!({ "event": "finished", "cell": run.plan.name, "outcome": run.outcome }));
+        if run.measured_ns == 0 && matches!(run.outcome, Outcome::Interrupted { .. }) {
+            return;
+        }
+        let row = assess(run, Some(self.host));
+        self.output.text(&check_row(run, &row));
+        self.keeper.keep_cell(&format!("{:02}-{}.json", index + 1, run.plan.name), run);
+        self.runs.push(run.clone());
+        self.rows.push(row);
+    }
+
+    /// Totals, verdict, expectations, and the exit code that follows.
+    fn conclude(mut self, asked: &Asked, cells: &[Plan], bench: &Bench) -> Exit {
+        let signal = bench.control.signal.load(std::sync::atomic::Ordering::Relaxed);
+        let told = verdict(&self.rows);
+        let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
+        let judged = judge_all(&asked.expectations, &rows);
+        self.output.text(&check_footer(&rows));
+        self.output.text(&verdict_text(&told));
+        self.output.text(&expectations_text(&judged));
+        let mut exit = if signal != 0 { Exit::Signal(signal as i32) } else { Exit::Done };
+        for row in &rows {
+            exit = exit.or_graver(end_of(row.0, row.1));
+        }
+        for each in &judged {
+            exit = exit.or_graver(end_of_expectation(&each.judgement));
+        }
+        let complete = rows.len() == cells.len() && rows.iter().all(|(_, row)| row.complete);
+        self.tell_end(complete, exit, &told, &judged);
+        let path = self.keeper.finish(complete, exit.code(), &told.words);
+        if let Some(path) = path {
+            note(&format!("results kept in {}", path.display()));
+        }
+        exit
+    }
+
+    fn tell_end(
+        &mut self,
+        complete: bool,
+        exit: Exit,
+        told: &Verdict,
+        judged: &[crate::analysis::expectation::Judged],
+    ) {
+        if !complete {
+            self.output.text("  partial: not every workload was measured to its end\n");
+        }
+        let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
+        self.output.document(&Document {
+            verb: "check",
+            complete,
+            exit_code: exit.code(),
+            cells: &rows,
+            verdict: Some(told),
+            expectations: judged,
+            host: Some(self.host),
+            target: rows.first().map(|(run, _)| &run.target),
+            error: None,
+        });
+    }
+}
+
+/// Planned length of a cell, ns.
+fn length_ns(plan: &Plan) -> u64 {
+    match plan.stop {
+        Stop::AfterNs(ns) => plan.warmup_ns + ns,
+        Stop::AfterOps(_) | Stop::AfterOnePass => 0,
+    }
+}
+
+/// The exit code that one run asks for.
+pub(super) fn end_of(run: &Run, row: &Assessment) -> Exit {
+    let outcome = match &run.outcome {
+        Outcome::Failed { .. } => Exit::Environment,
+        Outcome::Interrupted { signal } => Exit::Signal(*signal),
+        Outcome::Complete if run.jobs.iter().any(|job| !job.errors.is_empty()) => Exit::Environment,
+        Outcome::Complete => Exit::Done,
+    };
+    if row.books.valid() { outcome } else { outcome.or_graver(Exit::Invalid) }
+}
+
+/// The exit code that one expectation asks for.
+pub(super) fn end_of_expectation(judgement: &Judgement) -> Exit {
+    match judgement {
+        Judgement::Met { .. } => Exit::Done,
+        Judgement::Missed { .. } => Exit::Missed,
+        Judgement::Unknown { .. } => Exit::Inconclusive,
+    }
+}

@@ -1,0 +1,247 @@
+//! `iosonde doctor`: what can be measured here, as this user, and what is the tool's own ceiling?
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use clap::Args;
+use iosonde_sys::{Clock, ring};
+use serde::Serialize;
+use serde_json::json;
+
+use super::exit::{Exit, Failure};
+use super::output::{Output, OutputFormat};
+use super::place::Place;
+use crate::engine::floor;
+use crate::host::{self, Root};
+use crate::target::{Direct, open};
+use crate::units::{bytes, count, duration};
+
+/// What can this user measure here, and what is missing? With the mend for each.
+///
+/// Also measures the clock, the floor of a bare system-call loop on a small file in the directory, and the
+/// tool's own ceiling. Takes about two seconds.
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct DoctorArgs {
+    /// Directory in which the floor is measured
+    #[arg(default_value = ".")]
+    path: PathBuf,
+    /// Form of the result on stdout
+    #[arg(long, value_enum, default_value = "normal")]
+    output_format: OutputFormat,
+}
+
+/// One feature: whether it is there, and what to do if not.
+#[derive(Debug, Serialize)]
+struct Feature {
+    name: &'static str,
+    available: bool,
+    detail: String,
+    mend: Option<String>,
+}
+
+impl Feature {
+    fn new(name: &'static str, available: bool, detail: impl Into<String>, mend: &str) -> Feature {
+        let mend = (!available && !mend.is_empty()).then(|| mend.into());
+        Feature { name, available, detail: detail.into(), mend }
+    }
+}
+
+/// The tool's own cost and ceiling.
+#[derive(Debug, Default, Serialize)]
+struct Floor {
+    clock: String,
+    clock_cost_ps: u64,
+    /// Median of a bare inline pread loop, ps.
+    psync_p50_ps: Option<u64>,
+    /// Where that was measured.
+    psync_on: String,
+    /// Operations per second of one job with a backend that does nothing.
+    null_ops_per_s: Option<u64>,
+    /// Operations per second of the ring with requests that do nothing.
+    nop_ops_per_s: Option<u64>,
+}
+
+/// Size of the file on which the floor is measured.
+const FLOOR_FILE_BYTES: u64 = 64 << 20;
+const FLOOR_OPS: u64 = 200_000;
+
+/// Runs the verb.
+pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
+    let place = Place::find()?;
+    let mut output = Output::new(args.output_format);
+    let features = features(args, &place);
+    let floor = measure_floor(args, place.clock);
+    output.value(&json!({
+        "schema": "iosonde.doctor/1",
+        "features": features,
+        "floor": floor,
+        "host": place.host,
+    }));
+    output.text(&text(&features, &floor, &place));
+    Ok(Exit::Done)
+}
+
+fn features(args: &DoctorArgs, place: &Place) -> Vec<Feature> {
+    let mut all = vec![io_uring(place), memlock(place), clock(place)];
+    all.extend(directory(args, &place.root));
+    all.push(huge_pages(&place.root));
+    all.push(cold_cache());
+    all.push(smart());
+    all
+}
+
+fn io_uring(place: &Place) -> Feature {
+    match ring::probe() {
+        Ok(()) => Feature::new("io_uring", true, "many requests in flight from one thread", ""),
+        Err(error) => {
+            let disabled = place.host.io_uring_disabled.unwrap_or(0);
+            let mend = match disabled {
+                0 => {
+                    "a seccomp filter forbids it (containers often do): allow io_uring_setup, io_uring_enter and io_uring_register"
+                }
+                _ => "as root: sysctl kernel.io_uring_disabled=0",
+            };
+            let detail = format!("{error}; one synchronous thread per request stands in for it");
+            Feature::new("io_uring", false, detail, mend)
+        }
+    }
+}
+
+fn memlock(place: &Place) -> Feature {
+    let limit = place.host.memlock_bytes.unwrap_or(0);
+    let detail = match limit {
+        u64::MAX => "no limit on locked memory".into(),
+        limit => format!("up to {} of buffers can be registered", bytes::rough(limit)),
+    };
+    let mend = "registered buffers save 4 %: raise the limit on locked memory (ulimit -l)";
+    Feature::new("registered buffers", limit >= 8 << 20, detail, mend)
+}
+
+fn clock(place: &Place) -> Feature {
+    let source = place.host.clocksource.clone().unwrap_or_else(|| "unknown".into());
+    let detail = format!("clock source {source}");
+    let mend = "latencies are taken with the kernel's clock, which costs more per operation; \
+                a slow clock source (hpet, acpi_pm) makes depth-1 latencies doubtful";
+    Feature::new("processor clock", place.clock.is_tsc(), detail, mend)
+}
+
+/// What the directory offers; an unnamed file is made in it for a moment.
+fn directory(args: &DoctorArgs, root: &Root) -> Vec<Feature> {
+    let path = args.path.display();
+    let held = match open::unnamed(&args.path, 1 << 20, Direct::Preferred) {
+        Ok(held) => held,
+        Err(error) => {
+            let mend = "give a directory that this user may write";
+            return vec![Feature::new("test file", false, error.to_string(), mend)];
+        }
+    };
+    let facts = held.describe(root);
+    let filesystem = facts.filesystem.clone().unwrap_or_else(|| "unknown file system".into());
+    let device = facts.device.as_ref();
+    let named = device.map_or("no block device in sight".into(), |device| device.name.clone());
+    let counters = device.is_some_and(|device| host::device_counters(root, &device.name).is_some());
+    let refused = held.direct_refused.clone().unwrap_or_default();
+    vec![
+        Feature::new("test file", true, format!("{path} on {filesystem}"), ""),
+        Feature::new(
+            "direct I/O",
+            held.direct,
+            if held.direct { "past the page cache".into() } else { refused },
+            "figures on this file system describe the page cache; measure another one",
+        ),
+        Feature::new(
+            "device counters",
+            counters,
+            format!("{named}: what the device itself counted, beside what we did"),
+            "without them a second witness is missing: caches and other users of the device go unseen",
+        ),
+    ]
+}
+
+fn huge_pages(root: &Root) -> Feature {
+    let free: u64 =
+        root.number("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages").unwrap_or(0);
+    let detail = format!("{free} free pages of 2 MiB for I/O buffers");
+    Feature::new("huge pages", free > 0, detail, "optional: as root, sysctl vm.nr_hugepages=64")
+}
+
+fn cold_cache() -> Feature {
+    let root = rustix::process::geteuid().is_root();
+    let detail = "dropping all caches of the machine";
+    Feature::new(
+        "drop_caches",
+        root,
+        detail,
+        "root only; the cache of the test file itself is dropped without",
+    )
+}
+
+fn smart() -> Feature {
+    let installed = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join("smartctl").exists()));
+    let root = rustix::process::geteuid().is_root();
+    let detail = "the drive's own health report before and after a check";
+    Feature::new("SMART", installed && root, detail, "install smartmontools, and run as root")
+}
+
+fn measure_floor(args: &DoctorArgs, clock: Clock) -> Floor {
+    let mut measured = Floor {
+        clock: if clock.is_tsc() { "tsc" } else { "clock_monotonic" }.into(),
+        clock_cost_ps: clock.cost_ps(),
+        null_ops_per_s: floor::null_ops_per_s(clock).ok().map(|rate| rate as u64),
+        nop_ops_per_s: floor::nop_ops_per_s(clock).map(|rate| rate as u64),
+        ..Floor::default()
+    };
+    // Preallocated and never written: the kernel answers without a device, so what is left is software.
+    if let Ok(held) = open::unnamed(&args.path, FLOOR_FILE_BYTES, Direct::Preferred) {
+        if let Ok(file) = held.file.as_fd().try_clone_to_owned() {
+            let histogram = floor::psync_floor(&File::from(file), 4096, FLOOR_OPS, clock);
+            measured.psync_p50_ps = histogram.quantile(0.5).map(|ns| ns * 1000);
+            let how = if held.direct { "O_DIRECT" } else { "buffered" };
+            measured.psync_on =
+                format!("a preallocated, unwritten file in {} ({how})", args.path.display());
+        }
+    }
+    measured
+}
+
+fn text(features: &[Feature], floor: &Floor, place: &Place) -> String {
+    let mut out = String::from("What this user can measure here\n");
+    for feature in features {
+        let mark = if feature.available { "yes" } else { "no " };
+        out.push_str(&format!("  {mark}  {:<19} {}\n", feature.name, feature.detail));
+        if let Some(mend) = &feature.mend {
+            out.push_str(&format!("       {:<19} -> {mend}\n", ""));
+        }
+    }
+    let million = |rate: Option<u64>| match rate {
+        Some(rate) => format!("{} M/s", count::significant(rate as f64 / 1e6)),
+        None => "n/a".into(),
+    };
+    let time = |ps: Option<u64>| match ps {
+        Some(ps) => duration::latency(ps as f64 / 1000.0),
+        None => "n/a (no test file)".into(),
+    };
+    out.push_str("\nThe tool's own cost, on one core\n");
+    out.push_str(&format!(
+        "  clock               {}, {} per reading\n",
+        floor.clock,
+        duration::latency(floor.clock_cost_ps as f64 / 1000.0)
+    ));
+    out.push_str(&format!(
+        "  bare pread loop     {} median, {}\n",
+        time(floor.psync_p50_ps),
+        floor.psync_on
+    ));
+    out.push_str(&format!(
+        "  engine on `null`    {} operations, histograms on\n",
+        million(floor.null_ops_per_s)
+    ));
+    out.push_str(&format!("  ring of empty ops   {} operations\n", million(floor.nop_ops_per_s)));
+    let cpus = place.host.cpus_allowed.unwrap_or(0);
+    let memory = place.host.memory_available_bytes.map_or("n/a".into(), bytes::rough);
+    out.push_str(&format!("\n{cpus} CPU(s) allowed, {memory} of memory available\n"));
+    out
+}

@@ -1,0 +1,169 @@
+//! Exit codes, and the one type that carries a failure to the user.
+
+use std::process::ExitCode;
+
+use crate::engine::EngineError;
+use crate::plan::Refusal;
+use crate::target::TargetError;
+use crate::units::UnitError;
+
+/// How the program ends. The number is the exit code.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done,
+    /// I/O error, no space while running, no permission, backend died.
+    Environment,
+    /// Asked wrongly.
+    Asked,
+    /// Measured, and a declared expectation failed.
+    Missed,
+    /// Data at risk, or not storage.
+    Refused,
+    /// The books do not balance.
+    Invalid,
+    /// Too little was measured for a verdict.
+    Inconclusive,
+    /// Ended by this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The exit code.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Environment => 1,
+            Exit::Asked => 2,
+            Exit::Missed => 3,
+            Exit::Refused => 5,
+            Exit::Invalid => 6,
+            Exit::Inconclusive => 7,
+            Exit::Signal(signal) => 128u8.saturating_add(u8::try_from(signal).unwrap_or(127)),
+        }
+    }
+
+    /// The graver of two ends.
+    pub(crate) fn or_graver(self, other: Exit) -> Exit {
+        if other.gravity() > self.gravity() { other } else { self }
+    }
+
+    fn gravity(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Inconclusive => 1,
+            Exit::Missed => 2,
+            Exit::Refused => 3,
+            Exit::Environment => 4,
+            Exit::Invalid => 5,
+            Exit::Asked => 6,
+            Exit::Signal(_) => 7,
+        }
+    }
+
+    /// A stable word for programs.
+    fn word(self) -> &'static str {
+        match self {
+            Exit::Done => "done",
+            Exit::Environment => "environment",
+            Exit::Asked => "usage",
+            Exit::Missed => "missed",
+            Exit::Refused => "refused",
+            Exit::Invalid => "invalid",
+            Exit::Inconclusive => "inconclusive",
+            Exit::Signal(_) => "interrupted",
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
+    }
+}
+
+/// Why the command ended without an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    /// What was found, what was expected, and how to mend it.
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failure {
+        Failure { exit, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn kind(&self) -> &'static str {
+        self.exit.word()
+    }
+
+    /// What clap found, with its suggestion; its own prefix is dropped, ours is added on printing.
+    pub(crate) fn usage(error: &clap::Error) -> Failure {
+        let text = error.render().to_string();
+        let text = text.trim().trim_start_matches("error: ");
+        Failure::new(Exit::Asked, text)
+    }
+
+    /// A value of an option that was not understood.
+    pub(crate) fn value(option: &str, error: &UnitError) -> Failure {
+        Failure::new(Exit::Asked, format!("{option}: {error}"))
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        Failure::new(Exit::Asked, refusal.to_string())
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Failure {
+        Failure::new(Exit::Environment, error.to_string())
+    }
+}
+
+impl From<TargetError> for Failure {
+    fn from(error: TargetError) -> Failure {
+        let exit = match &error {
+            TargetError::Missing(_)
+            | TargetError::NotADirectory(_)
+            | TargetError::WrongKind { .. }
+            | TargetError::Space { .. }
+            | TargetError::TooSmall { .. }
+            | TargetError::TooFull { .. }
+            | TargetError::NoDirect { .. } => Exit::Asked,
+            TargetError::System { .. } => Exit::Environment,
+            TargetError::Foreign { .. } | TargetError::DeviceWrite(_) => Exit::Refused,
+        };
+        Failure::new(exit, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gravest_end_wins() {
+        // 130 before 6 before 1 before 5 before 3 before 7.
+        let order = [
+            Exit::Signal(2),
+            Exit::Invalid,
+            Exit::Environment,
+            Exit::Refused,
+            Exit::Missed,
+            Exit::Inconclusive,
+            Exit::Done,
+        ];
+        for (place, graver) in order.iter().enumerate() {
+            for lighter in &order[place..] {
+                assert_eq!(graver.or_graver(*lighter), *graver);
+                assert_eq!(lighter.or_graver(*graver), *graver);
+            }
+        }
+        assert_eq!(Exit::Signal(15).code(), 143);
+    }
+}

@@ -1,0 +1,115 @@
+//! Keeping the results of a command. A disk that cannot take them is said, and changes nothing else.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::output::note;
+use crate::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder};
+
+/// A run folder that may have failed; a failure is told once.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    folder: Option<RunFolder>,
+    manifest: Manifest,
+}
+
+impl Keeper {
+    /// Opens a folder for this command under `asked`, or under the user's state directory.
+    pub(crate) fn open(asked: Option<&Path>, verb: &str, words: &[String]) -> Keeper {
+        let now_ns = iosonde_sys::clock::realtime_ns();
+        let manifest = Manifest {
+            schema: MANIFEST_SCHEMA.into(),
+            program: env!("CARGO_PKG_VERSION").into(),
+            verb: verb.into(),
+            command: words.to_vec(),
+            started_unix_ns: now_ns,
+            complete: false,
+            exit_code: 0,
+            verdict: String::new(),
+            cells: Vec::new(),
+        };
+        let salt = std::process::id() ^ (now_ns as u32);
+        let folder = match asked.map(Path::to_path_buf).or_else(state_dir) {
+            Some(parent) => RunFolder::create(&parent, verb, now_ns, salt)
+                .map_err(|error| not_kept(&format!("{}: {error}", parent.display())))
+                .ok(),
+            None => {
+                not_kept("there is no home directory");
+                None
+            }
+        };
+        Keeper { folder, manifest }
+    }
+
+    /// Keeps one value under this name.
+    pub(crate) fn keep<T: Serialize>(&mut self, name: &str, value: &T) {
+        if let Some(folder) = &self.folder {
+            let kept = folder.keep(name, value);
+            self.check(kept);
+        }
+    }
+
+    /// Keeps the record of a finished cell.
+    pub(crate) fn keep_cell<T: Serialize>(&mut self, name: &str, run: &T) {
+        self.manifest.cells.push(name.into());
+        self.keep(name, run);
+    }
+
+    /// Adds a line to the log.
+    pub(crate) fn log<T: Serialize>(&mut self, event: &T) {
+        if let Some(folder) = &mut self.folder {
+            let logged = folder.log(event);
+            self.check(logged);
+        }
+    }
+
+    fn check(&mut self, result: std::io::Result<()>) {
+        if let Err(error) = result {
+            not_kept(&error.to_string());
+            self.folder = None;
+        }
+    }
+
+    /// Closes the folder; gives its path. Without a single cell there is nothing to keep.
+    pub(crate) fn finish(
+        mut self,
+        complete: bool,
+        exit_code: u8,
+        verdict: &str,
+    ) -> Option<PathBuf> {
+        let folder = self.folder.take()?;
+        if self.manifest.cells.is_empty() {
+            folder.discard();
+            return None;
+        }
+        self.manifest.complete = complete;
+        self.manifest.exit_code = exit_code;
+        self.manifest.verdict = verdict.into();
+        folder.finish(&self.manifest).map_err(|error| not_kept(&error.to_string())).ok()
+    }
+}
+
+impl Drop for Keeper {
+    /// A command that fails before its first cell leaves no folder behind.
+    fn drop(&mut self) {
+        if let Some(folder) = self.folder.take_if(|_| self.manifest.cells.is_empty()) {
+            folder.discard();
+        }
+    }
+}
+
+fn not_kept(reason: &str) {
+    note(&format!(
+        "caution: the results are not kept: {reason} (--results DIR gives another place)"
+    ));
+}
+
+/// `$XDG_STATE_HOME/iosonde/runs`, or `~/.local/state/iosonde/runs`.
+fn state_dir() -> Option<PathBuf> {
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        .map(|state| state.join("iosonde/runs"))
+}

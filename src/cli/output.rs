@@ -1,0 +1,103 @@
+//! stdout carries the result, stderr everything else. A closed stdout ends the printing, not the measuring.
+
+use std::io::{self, Write};
+
+use clap::ValueEnum;
+
+use super::exit::Failure;
+use crate::report::clean::clean;
+use crate::report::json::{self, Document};
+
+/// Form of the result on stdout.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// Text for people.
+    #[default]
+    Normal,
+    /// One JSON document, whatever happens.
+    Json,
+}
+
+impl OutputFormat {
+    /// The format asked for, found even where the rest of the command line makes no sense.
+    pub(crate) fn in_words(words: &[String]) -> OutputFormat {
+        let spaced = words.windows(2).any(|pair| pair[0] == "--output-format" && pair[1] == "json");
+        let joined = words.iter().any(|word| word == "--output-format=json");
+        if spaced || joined { OutputFormat::Json } else { OutputFormat::Normal }
+    }
+}
+
+/// The two streams.
+#[derive(Debug)]
+pub(crate) struct Output {
+    format: OutputFormat,
+    closed: bool,
+}
+
+impl Output {
+    pub(crate) fn new(format: OutputFormat) -> Output {
+        Output { format, closed: false }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == OutputFormat::Json
+    }
+
+    /// Text for people; nothing under JSON.
+    pub(crate) fn text(&mut self, text: &str) {
+        if !self.is_json() {
+            self.write(text);
+        }
+    }
+
+    /// The one document; nothing for people.
+    pub(crate) fn document(&mut self, document: &Document<'_>) {
+        if self.is_json() {
+            self.write(&format!("{}\n", json::json_text(&json::json(document))));
+        }
+    }
+
+    /// A value of its own shape, under JSON.
+    pub(crate) fn value(&mut self, value: &serde_json::Value) {
+        if self.is_json() {
+            self.write(&format!("{}\n", json::json_text(value)));
+        }
+    }
+
+    /// Why there is no answer: on stderr, and as a document under JSON.
+    pub(crate) fn failure(&mut self, verb: &str, failure: &Failure) {
+        let hint = failure.hint.as_deref();
+        self.document(&Document {
+            verb,
+            exit_code: failure.exit.code(),
+            error: Some(json::Failure { kind: failure.kind(), message: &failure.message, hint }),
+            ..Document::default()
+        });
+        note(&format!("error: {}", failure.message));
+        if let Some(hint) = hint {
+            note(&format!("hint: {hint}"));
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        if self.closed {
+            return;
+        }
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        if let Err(error) = written {
+            self.closed = true;
+            // Nobody reads on: no fault of ours. Anything else deserves a word.
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                note(&format!("caution: stdout cannot be written: {error}"));
+            }
+        }
+    }
+}
+
+/// A line on stderr. Foreign strings in it lose their control characters.
+pub(crate) fn note(line: &str) {
+    let safe: Vec<String> = line.lines().map(clean).collect();
+    // A closed stderr leaves no way to say so.
+    let _ = writeln!(io::stderr(), "iosonde: {}", safe.join("\n         "));
+}

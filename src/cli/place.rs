@@ -1,0 +1,77 @@
+//! What the verbs share about where they run: the machine, the clock, the engine, a seed.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use iosonde_sys::{Clock, ring};
+
+use super::exit::{Exit, Failure};
+use super::signals;
+use crate::host::{self, Root};
+use crate::plan::{Engine, EngineKind};
+use crate::record::HostFacts;
+
+/// The machine as a verb finds it.
+pub(crate) struct Place {
+    pub(crate) root: Root,
+    pub(crate) host: HostFacts,
+    pub(crate) clock: Clock,
+    pub(crate) signal: Arc<AtomicUsize>,
+}
+
+impl Place {
+    /// Looks around and installs the signal handlers.
+    pub(crate) fn find() -> Result<Place, Failure> {
+        let signal = signals::listen().map_err(|error| {
+            Failure::new(Exit::Environment, format!("cannot install signal handlers: {error}"))
+        })?;
+        let root = Root::system();
+        let host = host::facts(&root);
+        let clock = clock(&host);
+        Ok(Place { root, host, clock, signal })
+    }
+
+    /// Threads that stand for one per CPU: allowed CPUs within the cgroup's quota, at most 64.
+    pub(crate) fn cpus(&self) -> u32 {
+        self.host.cpus_allowed.or(self.host.cpus_online).unwrap_or(1).clamp(1, 64)
+    }
+
+    /// A quarter of the memory that is available, bytes; 256 MiB where that is not known.
+    pub(crate) fn buffer_limit_bytes(&self) -> u64 {
+        self.host.memory_available_bytes.map_or(256 << 20, |bytes| bytes / 4)
+    }
+
+    /// Whether a signal has asked for an end.
+    pub(crate) fn interrupted(&self) -> Option<i32> {
+        match self.signal.load(std::sync::atomic::Ordering::Relaxed) {
+            0 => None,
+            signal => Some(signal as i32),
+        }
+    }
+}
+
+/// The processor's counter where it is invariant and the kernel itself relies on it.
+fn clock(host: &HostFacts) -> Clock {
+    if host.invariant_tsc == Some(true) && host.clocksource.as_deref() == Some("tsc") {
+        Clock::tsc()
+    } else {
+        Clock::monotonic()
+    }
+}
+
+/// io_uring, or, where it is forbidden, one synchronous thread per request in flight, with the reason.
+pub(crate) fn default_engine() -> Engine {
+    let (kind, chosen_because) = match ring::probe() {
+        Ok(()) => (EngineKind::IoUring, String::new()),
+        Err(error) => (
+            EngineKind::Psync,
+            format!("io_uring cannot be used here ({error}): one thread per request in flight"),
+        ),
+    };
+    Engine { kind, sqpoll: false, iopoll: false, chosen_because }
+}
+
+/// A seed that nobody asked for: printed and stored, so that the run can be repeated.
+pub(crate) fn fresh_seed() -> u64 {
+    crate::plan::chance::mix(iosonde_sys::clock::realtime_ns() ^ u64::from(std::process::id()))
+}

@@ -1,0 +1,21 @@
+//! The first SIGINT, SIGTERM or SIGHUP asks for an end; a second one leaves at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// Installs the handlers; the cell holds the number of the signal that came first.
+pub(crate) fn listen() -> std::io::Result<Arc<AtomicUsize>> {
+    let cell = Arc::new(AtomicUsize::new(0));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let armed = Arc::new(AtomicBool::new(false));
+        // In this order: the exit looks at the flag before this very signal sets it. The test file
+        // has no name, and what was finished is kept already, so leaving at once loses nothing.
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&armed))?;
+        flag::register(signal, armed)?;
+        flag::register_usize(signal, Arc::clone(&cell), signal as usize)?;
+    }
+    Ok(cell)
+}
