@@ -1,6 +1,7 @@
 //! What does it mean? Figures, books, findings, verdicts.
 //!
-//! Promises: pure. Everything here is recomputed from a record, so an old record can be judged anew.
+//! Promises: pure. Everything here is recomputed from a record, so an old record can be judged
+//! anew.
 
 pub mod books;
 pub mod expectation;

@@ -1,7 +1,8 @@
 //! Sentences: findings and figures as text and as JSON.
 //!
-//! Promises: pure functions to `String` or to a JSON value. Nothing here computes a figure or judges
-//! one; nothing here prints. Strings from devices and file names pass [`clean`](clean::clean) first.
+//! Promises: pure functions to `String` or to a JSON value. Nothing here computes a figure or
+//! judges one; nothing here prints. Strings from devices and file names pass
+//! [`clean`](clean::clean) first.
 
 pub mod check_table;
 pub mod clean;

@@ -2,7 +2,8 @@
 //!
 //! Little's law, bytes = operations x size, and histogram counts = operations hold by construction:
 //! where one fails, the run is INVALID and gets no headline. The others compare us with a second
-//! witness (device counters, another clock, physics); where one fails, the result stands with a note.
+//! witness (device counters, another clock, physics); where one fails, the result stands with a
+//! note.
 
 mod count;
 mod device;
@@ -16,6 +17,7 @@ use crate::record::run::Run;
 use super::figures::Figures;
 
 pub(in crate::analysis) use device::{ours as our_bytes, work as device_work};
+pub(in crate::analysis) use time::window_ns;
 
 /// All identities of a run that could be judged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -168,8 +168,8 @@ pub enum Judgement {
 }
 
 impl Expectation {
-    /// Reads one expectation. `workloads` are the names and titles that may stand in front; a single
-    /// run passes none and accepts no prefix.
+    /// Reads one expectation. `workloads` are the names and titles that may stand in front; a
+    /// single run passes none and accepts no prefix.
     ///
     /// # Errors
     /// If the comparison, the metric, the workload or the value is not understood; the error says

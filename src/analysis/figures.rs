@@ -1,8 +1,8 @@
 //! The headline figures of a run: rates, latencies, depth, cost per operation, durable rate.
 //!
-//! Histograms are merged, percentiles never averaged. Where MSER-5 finds that the planned warm-up was
-//! too short, figures of throughput and latency come from the intervals after it; depth and CPU cost
-//! stay those of the whole window, of which only sums are kept.
+//! Histograms are merged, percentiles never averaged. Where MSER-5 finds that the planned warm-up
+//! was too short, figures of throughput and latency come from the intervals after it; depth and CPU
+//! cost stay those of the whole window, of which only sums are kept.
 
 use serde::Serialize;
 

@@ -27,6 +27,7 @@ mod physics;
 mod punted;
 mod ram_backed;
 mod shared_extents;
+mod smart_failing;
 mod suspended;
 mod thermal;
 mod token_bucket;
@@ -160,7 +161,7 @@ pub struct Case<'a> {
 pub type Detector = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
-pub const DETECTORS: [(&str, Detector); 29] = [
+pub const DETECTORS: [(&str, Detector); 30] = [
     ("buffered", buffered::detect),
     ("cgroup_limit", cgroup_limit::detect),
     ("client_cpu", client_cpu::detect),
@@ -185,6 +186,7 @@ pub const DETECTORS: [(&str, Detector); 29] = [
     ("punted", punted::detect),
     ("ram_backed", ram_backed::detect),
     ("shared_extents", shared_extents::detect),
+    ("smart_failing", smart_failing::detect),
     ("suspended", suspended::detect),
     ("thermal", thermal::detect),
     ("token_bucket", token_bucket::detect),
@@ -245,8 +247,8 @@ impl<'a> Case<'a> {
         enough.then(|| work.read_bytes as f64 / read as f64)
     }
 
-    /// Whether the file system spreads over several devices, or stores other bytes than it was given:
-    /// the counters of one device then say nothing about ours.
+    /// Whether the file system spreads over several devices, or stores other bytes than it was
+    /// given: the counters of one device then say nothing about ours.
     fn pooled(&self) -> bool {
         let name = self.run.target.filesystem.as_deref();
         matches!(name, Some("btrfs" | "bcachefs" | "zfs"))

@@ -34,7 +34,8 @@ pub fn directions(run: &Run) -> impl Iterator<Item = &DirectionRun> {
     run.jobs.iter().flat_map(|job| [&job.read, &job.write])
 }
 
-/// The series of a run, whole intervals only: the last one is left out where the window cut it short.
+/// The series of a run, whole intervals only: the last one is left out where the window cut it
+/// short.
 pub fn whole(run: &Run) -> Series {
     total(directions(run).map(|direction| &direction.counters), run.measured_ns)
 }
@@ -44,8 +45,8 @@ pub fn of(run: &Run, pick: impl Fn(&JobRun) -> &DirectionRun) -> Series {
     total(run.jobs.iter().map(|job| &pick(job).counters), run.measured_ns)
 }
 
-/// Sums series of possibly different widths: a width is the plan's, doubled some number of times, so
-/// the widest is a multiple of all.
+/// Sums series of possibly different widths: a width is the plan's, doubled some number of times,
+/// so the widest is a multiple of all.
 fn total<'a>(series: impl Iterator<Item = &'a CounterSeries>, window_ns: u64) -> Series {
     let series: Vec<&CounterSeries> = series.filter(|each| each.width_ns > 0).collect();
     let width_ns = series.iter().map(|each| each.width_ns).max().unwrap_or(0);

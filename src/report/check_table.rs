@@ -68,7 +68,7 @@ pub fn check_row(run: &Run, assessment: &Assessment) -> String {
             out.push_str(&row(start, role, figures.inline, String::new()));
         }
     }
-    for note in notes(figures) {
+    for note in run.plan.notes.iter().map(|note| clean(note)).chain(notes(figures)) {
         out.push_str(&format!("      {note}\n"));
     }
     out

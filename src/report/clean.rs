@@ -36,8 +36,8 @@ fn is_dangerous(character: char) -> bool {
 
 type Characters<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-/// Parameters and intermediates up to the final byte of a control sequence. Stops before a character
-/// that cannot belong to one, so that a broken sequence does not swallow the rest.
+/// Parameters and intermediates up to the final byte of a control sequence. Stops before a
+/// character that cannot belong to one, so that a broken sequence does not swallow the rest.
 fn skip_control_sequence(characters: &mut Characters<'_>) {
     while characters.next_if(|character| (' '..='?').contains(character)).is_some() {}
     characters.next_if(|character| ('@'..='~').contains(character));

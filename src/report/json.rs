@@ -101,11 +101,13 @@ pub fn json_text(value: &Value) -> String {
 }
 
 fn cell(run: &Run, facts: &Assessment) -> Value {
-    let cautions: Vec<&str> = facts
-        .findings
+    let found = facts.findings.iter().filter(|finding| finding.gravity > Gravity::Fact);
+    let cautions: Vec<&str> = run
+        .plan
+        .notes
         .iter()
-        .filter(|finding| finding.gravity > Gravity::Fact)
-        .map(|finding| finding.words.as_str())
+        .map(String::as_str)
+        .chain(found.map(|finding| finding.words.as_str()))
         .collect();
     json!({
         "name": run.plan.name,

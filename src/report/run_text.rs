@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::analysis::books::{Books, Gravity};
 use crate::analysis::figures::{self, DirectionFigures, Durable, Figures, LatencyFigures, Steady};
-use crate::plan::{Job, Order, Stop};
+use crate::plan::{EngineKind, Job, Order, Stop};
 use crate::record::run::{Outcome, Run};
 use crate::stats::{Estimate, Quantile};
 use crate::units::{bytes, count, duration};
@@ -19,6 +19,9 @@ const PER_LINE: usize = 4;
 pub fn run_text(run: &Run, figures: &Figures, books: &Books) -> String {
     let mut out = String::new();
     line(&mut out, &headline(run));
+    for note in &run.plan.notes {
+        line(&mut out, &format!("  note: {}", clean(note)));
+    }
     match &run.outcome {
         Outcome::Complete => {}
         Outcome::Failed { error } => line(&mut out, &format!("  FAILED: {}", clean(error))),
@@ -333,7 +336,9 @@ fn engine(run: &Run) -> String {
     if !run.backend.features.is_empty() {
         let _ = write!(text, " ({})", clean(&run.backend.features.join(", ")));
     }
-    text.push_str(if run.target.direct { ", direct" } else { ", buffered" });
+    if !matches!(run.plan.engine.kind, EngineKind::Null | EngineKind::Sim) {
+        text.push_str(if run.target.direct { ", direct" } else { ", buffered" });
+    }
     if let Some(filesystem) = &run.target.filesystem {
         let _ = write!(text, ", {}", clean(filesystem));
     }

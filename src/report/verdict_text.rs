@@ -59,7 +59,7 @@ mod tests {
         run.target.direct_refused = Some("EINVAL\u{1b}[2J".into());
         let text = verdict_text(&verdict(&[assess(&run, None)]));
         let expected = "  Verdict: doubtful: page cache\n    - Buffered: direct I/O was refused \
-                        (EINVAL), so the page cache is part of what was measured. [buffered: \
+                        (EINVAL); the page cache is part of what was measured. [buffered: \
                         proven]\n      in: Database\n";
         assert_eq!(text, expected);
     }

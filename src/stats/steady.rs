@@ -1,8 +1,8 @@
 //! Where does the warm-up end? MSER-5.
 //!
-//! The series is averaged over batches of five; cutting off the first `d` batches is right where the
-//! squared standard error of the remaining mean is smallest. At most half may be cut off: a minimum
-//! at that limit means that no part is steady.
+//! The series is averaged over batches of five; cutting off the first `d` batches is right where
+//! the squared standard error of the remaining mean is smallest. At most half may be cut off: a
+//! minimum at that limit means that no part is steady.
 
 /// Values averaged into one batch.
 pub const BATCH: usize = 5;

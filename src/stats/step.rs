@@ -7,9 +7,10 @@ use super::summary::Summary;
 pub struct Step {
     /// Index of the first value of the second level.
     pub at: usize,
-    /// The first level.
+    /// The first level, without the last value before the change.
     pub before: Summary,
-    /// The second level.
+    /// The second level, without the first value after the change: the change falls within an
+    /// interval, whose value belongs to neither level.
     pub after: Summary,
     /// Share of the series' variance that the two levels explain, `0..=1`.
     pub explained: f64,
@@ -51,8 +52,8 @@ pub fn two_levels(series: &[f64], shortest: usize) -> Option<Step> {
     let (before, after) = series.split_at(best.0);
     Some(Step {
         at: best.0,
-        before: Summary::of(before)?,
-        after: Summary::of(after)?,
+        before: Summary::of(before.split_last()?.1)?,
+        after: Summary::of(after.split_first()?.1)?,
         explained: (best.1 / total).clamp(0.0, 1.0),
     })
 }
@@ -71,6 +72,18 @@ mod tests {
         assert_eq!(step.at, 22);
         assert!((step.change() + 0.6).abs() < 1e-12);
         assert!((step.explained - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_interval_of_the_change_belongs_to_neither_level() {
+        let mut series = vec![100.0; 60];
+        series[22..].fill(40.0);
+        for mixed in [90.0, 45.0] {
+            series[22] = mixed;
+            let step = two_levels(&series, 5).unwrap();
+            assert_eq!((step.before.mean, step.after.mean), (100.0, 40.0));
+            assert_eq!(step.after.std_dev, 0.0);
+        }
     }
 
     #[test]

@@ -42,15 +42,21 @@ pub(super) fn drift(run: &Run) -> Identity {
     Identity::new("clock", Gravity::Note, drift / 1e9, DRIFT_PPB / 1e9, equation)
 }
 
+/// The window as the readings at its edges saw it: the pair to `measured_boottime_ns`.
+pub(in crate::analysis) fn window_ns(run: &Run) -> u64 {
+    if run.process.span_ns > 0 { run.process.span_ns } else { run.measured_ns }
+}
+
 /// The clock that runs on while the machine sleeps saw the same window.
 pub(super) fn suspended(run: &Run) -> Identity {
-    let slept = run.measured_boottime_ns.abs_diff(run.measured_ns) as f64;
+    let span_ns = window_ns(run);
+    let slept = run.measured_boottime_ns.abs_diff(span_ns) as f64;
     let equation = format!(
         "window by CLOCK_BOOTTIME {} s = by CLOCK_MONOTONIC {} s",
         n3(run.measured_boottime_ns as f64 / 1e9),
-        n3(run.measured_ns as f64 / 1e9)
+        n3(span_ns as f64 / 1e9)
     );
-    let window = run.measured_ns.max(1) as f64;
+    let window = span_ns.max(1) as f64;
     // 100 ppm for clocks that are steered differently.
     let tolerance = SLEPT_NS / window + 1e-4;
     Identity::new("suspend", Gravity::Note, slept / window, tolerance, equation)

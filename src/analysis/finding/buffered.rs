@@ -20,7 +20,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let reason = target.direct_refused.as_deref().unwrap_or("no reason given");
     let words = format!(
-        "Buffered: direct I/O was refused ({reason}), so the page cache is part of what was measured."
+        "Buffered: direct I/O was refused ({reason}); the page cache is part of what was measured."
     );
     let finding = Finding::new("buffered", "page cache", Strength::Proven, Gravity::Doubt, words);
     Some(finding.with("direct_refused", reason))

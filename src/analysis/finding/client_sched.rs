@@ -17,7 +17,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let stalled = stall.zip(p99).filter(|(stall, p99)| stall > p99);
     let words = match (stalled, steal) {
         (Some((stall, p99)), _) => format!(
-            "The tail is partly host stalls: one thread wake-up in a thousand came {} late, p99 is {}.",
+            "The tail is partly host stalls: one wake-up in a thousand came {} late, p99 is {}.",
             duration::latency(stall as f64),
             duration::latency(p99 as f64)
         ),

@@ -4,15 +4,19 @@ use crate::units::bytes;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where writes went to a partition that does not begin on a physical block, or in sizes that
-/// are no multiple of one.
+/// Speaks where writes went to a partition that does not begin on a physical block, or in sizes
+/// that are no multiple of one.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     if case.figures.all.write.ops == 0 {
         return None;
     }
-    let offset = device.alignment_offset.unwrap_or(0);
     let physical = u64::from(device.physical_block_bytes.unwrap_or(0));
+    let offset = match device.alignment_offset.unwrap_or(0) {
+        0 => device.partition_start_bytes.and_then(|start| start.checked_rem(physical)),
+        offset => Some(offset.unsigned_abs()),
+    };
+    let offset = offset.unwrap_or(0);
     let small = case
         .run
         .plan
@@ -62,6 +66,11 @@ mod tests {
         assert_eq!(ask(detect, &run, None), None);
         run.target.device = Some(device(3584, 4096));
         assert!(ask(detect, &run, None).is_some());
+        run.target.device = Some(device(0, 4096));
+        run.target.device.as_mut().unwrap().partition_start_bytes = Some(63 * 512);
+        assert!(ask(detect, &run, None).is_some());
+        run.target.device.as_mut().unwrap().partition_start_bytes = Some(1 << 20);
+        assert_eq!(ask(detect, &run, None), None);
         run.target.device = Some(device(0, 8192));
         assert_eq!(ask(detect, &run, None).unwrap().strength, Strength::Supported);
         let mut reads = run_of(&[Load::default()]);

@@ -9,8 +9,8 @@ const DEVICE_SHARE: f64 = 0.9;
 /// Share of sampled blocks in the page cache that shows it to be in use.
 const CACHED: f64 = 0.05;
 
-/// Speaks where a direct target's device read less than we did, its blocks sit in the page cache, or
-/// the kernel says that it cannot do direct I/O.
+/// Speaks where a direct target's device read less than we did, its blocks sit in the page cache,
+/// or the kernel says that it cannot do direct I/O.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let memory = target.class == FilesystemClass::Memory;

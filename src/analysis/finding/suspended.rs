@@ -1,5 +1,6 @@
 //! `suspended`: the machine slept during the run.
 
+use crate::analysis::books::window_ns;
 use crate::units::duration;
 
 use super::{Case, Finding, Gravity, Strength};
@@ -7,7 +8,7 @@ use super::{Case, Finding, Gravity, Strength};
 /// Speaks where the clock that runs on during sleep saw a longer window.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     case.books.broken_code("suspend")?;
-    let slept = case.run.measured_boottime_ns.abs_diff(case.run.measured_ns);
+    let slept = case.run.measured_boottime_ns.abs_diff(window_ns(case.run));
     let words = format!(
         "The machine was suspended for {} during the run, or its clock jumped.",
         duration::span(slept)

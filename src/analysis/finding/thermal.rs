@@ -7,9 +7,26 @@ const HOT_MC: i64 = 70_000;
 /// Drop of the rate that goes with throttling.
 const DROP: f64 = 0.10;
 
-/// Speaks where the CPU counted throttle events, or the rate fell by 10 % on a hot drive.
+/// Counters of an NVMe drive that grow while it is too hot, by smartctl's names.
+const HOT_COUNTERS: [&str; 2] = ["warning_temp_time", "critical_comp_time"];
+
+/// Speaks where the drive or the CPU counted heat events, or the rate fell by 10 % on a hot drive.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
-    cpu(case).or_else(|| device(case))
+    drive(case).or_else(|| device(case)).or_else(|| cpu(case))
+}
+
+/// The drive's own counters before and after.
+fn drive(case: &Case<'_>) -> Option<Finding> {
+    let smart = case.run.target.smart.as_ref()?;
+    let read = |report: &Option<serde_json::Value>, name: &str| {
+        report.as_ref()?.get("nvme_smart_health_information_log")?.get(name)?.as_u64()
+    };
+    let name = HOT_COUNTERS.into_iter().find(|name| {
+        read(&smart.before, name).zip(read(&smart.after, name)).is_some_and(|(a, b)| b > a)
+    })?;
+    let words = format!("The drive was too hot during the run: its counter {name} grew.");
+    let finding = Finding::new("thermal", "a hot drive", Strength::Proven, Gravity::Doubt, words);
+    Some(finding.with("counter", name))
 }
 
 fn cpu(case: &Case<'_>) -> Option<Finding> {
@@ -30,7 +47,7 @@ fn device(case: &Case<'_>) -> Option<Finding> {
     let step = super::level_drop::drop(case).filter(|step| step.change() <= -DROP)?;
     let share = -step.change();
     let words = format!(
-        "The drive reached {:.0} °C and the rate fell by {}: thermal throttling would look like this.",
+        "The drive reached {:.0} °C and the rate fell by {}: throttling would look like this.",
         hottest as f64 / 1e3,
         super::percent(share)
     );
@@ -46,7 +63,7 @@ mod tests {
     use super::*;
     use crate::analysis::finding::tests::ask;
     use crate::analysis::testing::{Load, run_of};
-    use crate::record::facts::TelemetrySample;
+    use crate::record::facts::{SmartPair, TelemetrySample};
 
     fn falling(temperature: i64) -> crate::record::run::Run {
         let shape = |t| if t < 0.5 { 1.0 } else { 0.6 };
@@ -65,6 +82,20 @@ mod tests {
         let mut steady = run_of(&[Load::default()]);
         steady.telemetry = falling(78_000).telemetry;
         assert_eq!(ask(detect, &steady, None), None);
+    }
+
+    #[test]
+    fn the_counters_of_the_drive_prove_it() {
+        let report = |minutes: u64| {
+            let log = serde_json::json!({ "warning_temp_time": minutes });
+            Some(serde_json::json!({ "nvme_smart_health_information_log": log }))
+        };
+        let mut run = run_of(&[Load::default()]);
+        let pair = SmartPair { before: report(5), after: report(5), ..SmartPair::default() };
+        run.target.smart = Some(pair);
+        assert_eq!(ask(detect, &run, None), None);
+        run.target.smart.as_mut().unwrap().after = report(6);
+        assert_eq!(ask(detect, &run, None).unwrap().strength, Strength::Proven);
     }
 
     #[test]

@@ -1,0 +1,149 @@
+//! The analysis against simulated devices of known truth, driven by the true engine.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+
+use iosonde::analysis::verdict::Kind;
+use iosonde::analysis::{Assessment, assess, verdict};
+use iosonde::backend::sim::Model;
+use iosonde::engine::{Control, Medium};
+use iosonde::host::Root;
+use iosonde::plan::{Engine, EngineKind, OnError, Setting, Stop, Target, resolve};
+use iosonde::record::Run;
+use iosonde::schedule::{Bench, Event, carry_out};
+use iosonde::spec::{Access, Region, Role, Rw, Start, Threads, Workload};
+use iosonde_sys::Clock;
+
+struct Load {
+    rw: Rw,
+    threads: u32,
+    iodepth: u32,
+    seconds: u64,
+    on_error: OnError,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Load { rw: Rw::RandRead, threads: 2, iodepth: 8, seconds: 10, on_error: OnError::Continue }
+    }
+}
+
+/// Runs a load on a simulated device and judges the record.
+fn judged(load: &Load, device: &str) -> (Run, Assessment) {
+    let role = Role {
+        name: "job".into(),
+        rw: load.rw,
+        threads: Threads::Count(load.threads),
+        block_size: None,
+        read_percent: None,
+        iodepth: None,
+        region: Region::Shared,
+        start: Start::Zero,
+        access: Access::Permutation,
+    };
+    let workload = Workload {
+        name: "test".into(),
+        title: "Test".into(),
+        pattern: "test".into(),
+        models: String::new(),
+        block_size: 4096,
+        read_percent: load.rw.read_percent(50),
+        roles: vec![role],
+    };
+    let engine = Engine {
+        kind: EngineKind::Sim,
+        sqpoll: false,
+        iopoll: false,
+        chosen_because: String::new(),
+    };
+    let setting = Setting {
+        engine,
+        target: Target { path: "t".into(), bytes: 64 << 20, direct: false, align_bytes: 1 },
+        offset_bytes: 0,
+        cpus: 2,
+        iodepth: load.iodepth,
+        seed: 1,
+        warmup_ns: 1_000_000_000,
+        stop: Stop::AfterNs(load.seconds * 1_000_000_000),
+        on_error: load.on_error,
+        final_sync: false,
+        buffer_limit_bytes: 1 << 30,
+    };
+    let bench = Bench {
+        root: Root::at("/nowhere"),
+        clock: Clock::monotonic(),
+        held: None,
+        medium: Medium::Sim(Model::parse(device).unwrap()),
+        control: Arc::new(Control::default()),
+    };
+    let plan = resolve(&workload, &setting).unwrap();
+    let mut record = None;
+    carry_out(&[plan], &bench, &mut |event| {
+        if let Event::Finished { run, .. } = event {
+            record = Some((*run).clone());
+        }
+    })
+    .unwrap();
+    let run = record.unwrap();
+    let assessment = assess(&run, None);
+    (run, assessment)
+}
+
+fn codes(assessment: &Assessment) -> Vec<&str> {
+    assessment.findings.iter().map(|finding| finding.code).collect()
+}
+
+#[test]
+fn the_books_balance_on_every_healthy_device_and_nothing_is_found() {
+    for device in [
+        "servers=8,read=1ms,write=1ms",
+        "servers=4,read=exp:300us,write=exp:300us",
+        "servers=16,read=bimodal:0.99:300us:5ms,write=1ms",
+        "servers=1,read=20ms,write=20ms",
+    ] {
+        for rw in [Rw::RandRead, Rw::RandWrite, Rw::RandRw, Rw::Read] {
+            for iodepth in [1, 8, 32] {
+                let (_, assessment) = judged(&Load { rw, iodepth, ..Load::default() }, device);
+                let broken: Vec<_> = assessment.books.broken().collect();
+                assert!(broken.is_empty(), "{device} {rw} {iodepth}: {broken:#?}");
+                let verdict = verdict(&[assessment]);
+                assert_eq!(verdict.kind, Kind::NoFaultSeen, "{device} {rw}: {verdict:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_bucket_is_named_with_its_rate_and_size() {
+    let load = Load { iodepth: 16, ..Load::default() };
+    // 20,000 per second until 60,000 tokens are gone; 3,000 per second from then on.
+    let (_, assessment) = judged(&load, "servers=20,read=1ms,rate=3000,burst=60000");
+    assert!(codes(&assessment).contains(&"token_bucket"), "{:?}", codes(&assessment));
+    assert!(!codes(&assessment).contains(&"level_drop"));
+    let verdict = verdict(&[assessment]);
+    assert!(verdict.words.starts_with("limited by a rate limiter at 3,0"), "{}", verdict.words);
+}
+
+#[test]
+fn a_steady_rate_limit_is_no_burst() {
+    let (_, assessment) = judged(&Load::default(), "servers=20,read=1ms,rate=3000,burst=1");
+    assert!(!codes(&assessment).contains(&"token_bucket"), "{:?}", codes(&assessment));
+}
+
+#[test]
+fn errors_are_failing_whatever_else_is_true() {
+    let (_, assessment) = judged(&Load::default(), "read=1ms,error-every=100");
+    assert_eq!(codes(&assessment).first(), Some(&"errors"));
+    assert_eq!(verdict(&[assessment]).kind, Kind::Failing);
+}
+
+#[test]
+fn a_full_write_cache_is_a_drop_and_no_rate_limit() {
+    let load = Load { rw: Rw::RandWrite, iodepth: 4, ..Load::default() };
+    let device = "servers=4,write=exp:2ms,cache=1g,cache-latency=100us";
+    let (_, assessment) = judged(&load, device);
+    let drop = assessment.findings.iter().find(|finding| finding.code == "level_drop");
+    assert!(drop.unwrap().words.contains("write cache"), "{drop:?}");
+    assert!(!codes(&assessment).contains(&"token_bucket"));
+    assert_eq!(verdict(&[assessment]).kind, Kind::Doubtful);
+}
