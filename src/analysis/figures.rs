@@ -18,8 +18,8 @@ use super::series;
 pub const QUANTILES: [f64; 9] = [0.01, 0.05, 0.10, 0.50, 0.90, 0.95, 0.99, 0.999, 0.9999];
 /// Share of probed requests completing inside submission above which depth is a label only.
 const INLINE_FROM: f64 = 0.9;
-/// MSER-5 is followed only where the part to discard differs from the rest by this share or more:
-/// below it the cut would cost precision and change nothing.
+/// MSER-5 is followed only where discarding changes the mean rate by this share or more: below it
+/// the cut would cost a good part of a short run and change nothing.
 const MATERIAL_CHANGE: f64 = 0.02;
 /// Relative difference of level between the halves from which a run without a steady part is called
 /// so: steps below 5 % are not reported (method 2.4).
@@ -135,6 +135,14 @@ pub struct Durable {
     pub sync_ns: u64,
     /// Errno name if it failed.
     pub error: Option<String>,
+}
+
+impl GroupFigures {
+    /// Whether depth is more than a label: requests do not complete inside submission, or one per
+    /// job is all that was asked for.
+    pub fn has_depth(&self, inline: bool) -> bool {
+        !inline || self.depth_asked == u64::from(self.jobs)
+    }
 }
 
 impl LatencyFigures {
@@ -306,7 +314,7 @@ fn steadiness(run: &Run) -> (Steady, u64) {
         WarmUp::EndsAfter(0) | WarmUp::TooShort => (Steady::AsPlanned, 0),
         WarmUp::EndsAfter(count) => {
             let skip_ns = round_up(run, count as u64 * series.width_ns);
-            let usable = skip_ns < run.measured_ns && differ(&rates, count) >= MATERIAL_CHANGE;
+            let usable = skip_ns < run.measured_ns && shift(&rates, count) >= MATERIAL_CHANGE;
             if usable {
                 (Steady::Lengthened { ns: skip_ns }, skip_ns)
             } else {
@@ -322,10 +330,21 @@ fn steadiness(run: &Run) -> (Steady, u64) {
 
 /// Relative difference of the means before and after an index.
 fn differ(series: &[f64], at: usize) -> f64 {
-    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len().max(1) as f64;
     let (before, after) = series.split_at(at.min(series.len()));
-    let after = mean(after);
-    if after > 0.0 { (mean(before) / after - 1.0).abs() } else { f64::INFINITY }
+    relative(mean(before), mean(after))
+}
+
+/// Relative change of the mean where everything before an index is discarded.
+fn shift(series: &[f64], at: usize) -> f64 {
+    relative(mean(series), mean(&series[at.min(series.len())..]))
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn relative(a: f64, b: f64) -> f64 {
+    if b > 0.0 { (a / b - 1.0).abs() } else { f64::INFINITY }
 }
 
 /// The next time at which an interval of every series begins.
@@ -405,6 +424,13 @@ mod tests {
         assert!(
             figures.all.total.latency.max_ns.unwrap() < run.jobs[0].read.latency.max().unwrap()
         );
+    }
+
+    #[test]
+    fn a_start_that_does_not_matter_costs_nothing() {
+        let load =
+            Load { shape: |t| if t < 0.05 { 0.9 } else { 1.0 }, noise: 0.0, ..Load::default() };
+        assert_eq!(figures(&run_of(&[load])).steady, Steady::AsPlanned);
     }
 
     #[test]

@@ -128,9 +128,9 @@ fn no_headline(run: &Run, assessment: &Assessment) -> Option<String> {
 fn row(start: [String; 3], group: &GroupFigures, inline: bool, durable: String) -> String {
     let [title, pattern, size] = start;
     let latency = &group.total.latency;
-    let depth = match inline {
-        true => "inline".into(),
-        false => count::significant_or_whole(group.depth_seen),
+    let depth = match group.has_depth(inline) {
+        true => count::significant_or_whole(group.depth_seen),
+        false => "inline".into(),
     };
     let row = cells(&[
         title,

@@ -93,13 +93,10 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
             line(out, &text);
         }
     }
-    let seen = format!("{:.1}", figures.all.depth_seen);
-    let depth = match figures.inline {
-        true => format!(
-            "  depth: asked={}, inline (requests complete inside submission)",
-            figures.all.depth_asked
-        ),
-        false => format!("  depth: asked={}, seen={seen}", figures.all.depth_asked),
+    let asked = figures.all.depth_asked;
+    let depth = match figures.all.has_depth(figures.inline) {
+        true => format!("  depth: asked={asked}, seen={:.1}", figures.all.depth_seen),
+        false => format!("  depth: asked={asked}, inline (requests complete inside submission)"),
     };
     line(out, &depth);
     line(out, &cpu(figures));
@@ -342,7 +339,7 @@ fn engine(run: &Run) -> String {
     if let Some(filesystem) = &run.target.filesystem {
         let _ = write!(text, ", {}", clean(filesystem));
     }
-    let _ = write!(text, ", clock {}", clean(&run.backend.clock));
+    let _ = write!(text, ", timed by {}", clean(&run.backend.clock));
     text
 }
 
