@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where the drive's self-assessment failed, a critical warning stands, or its count of media
-/// errors grew during the run.
+/// Speaks where the drive's self-assessment failed, a critical warning stands, or its count of
+/// media errors grew during the run.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let smart = case.run.target.smart.as_ref()?;
     let last = smart.after.as_ref().or(smart.before.as_ref())?;
