@@ -1,0 +1,325 @@
+//! What goes wrong, and when: one line of text per fault, `OP:KIND[:WHEN]`.
+
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::quantity::{bytes, duration_ns};
+
+/// The requests that are timed and can be made to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Op {
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+    /// An fsync or fdatasync.
+    Sync,
+}
+
+impl Op {
+    /// All of them, in the order of their index.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Sync];
+
+    /// The name used in scripts and in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sync => "sync",
+        }
+    }
+}
+
+/// Which requests a fault looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpFilter {
+    /// `any`.
+    Any,
+    /// One kind.
+    Only(Op),
+}
+
+impl OpFilter {
+    /// Whether `op` is looked at.
+    pub fn admits(self, op: Op) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(only) => only == op,
+        }
+    }
+}
+
+/// What a fault does to the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// `eio`, `enospc`, `edquot`, `erofs`, `etimedout`, `eagain`: fails with that errno.
+    Errno(i32),
+    /// `short`: a read gives half of what it could, at least one byte. Only under `direct_io`:
+    /// elsewhere the kernel fills the rest.
+    Short,
+    /// `corrupt`: one bit of what a read gives is flipped; the stored data stay right.
+    Corrupt,
+    /// `lost`: a write is acknowledged and not stored.
+    Lost,
+    /// `torn[=BYTES]`: only the first BYTES (512) of a write are stored.
+    Torn {
+        /// How many bytes are stored.
+        kept_bytes: u64,
+    },
+    /// `misdirected[=BYTES]`: a write is stored BYTES (4096) further on.
+    Misdirected {
+        /// How far beside the asked offset.
+        shift_bytes: u64,
+    },
+    /// `lie`: a sync is acknowledged and makes nothing durable.
+    Lie,
+    /// `stall=T`: with `time=`, the whole device stands still for T; else this request takes T
+    /// longer.
+    Stall {
+        /// How long.
+        for_ns: u64,
+    },
+}
+
+/// When a fault speaks. Requests are counted per fault, among those it looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trigger {
+    /// No `WHEN`: each request.
+    Always,
+    /// `every=N`: each N-th request.
+    Every(u64),
+    /// `nth=N`: the N-th request only, counted from 1.
+    Nth(u64),
+    /// `after=N`: all but the first N requests.
+    After(u64),
+    /// `offset=START+LENGTH`: requests that touch that range of bytes of their file.
+    Range {
+        /// First byte.
+        start: u64,
+        /// Number of bytes.
+        length: u64,
+    },
+    /// `bytes=B`: requests that would bring the bytes moved by such requests above B.
+    Bytes(u64),
+    /// `time=T`: from that time on, counted from the first read or write.
+    Time(u64),
+}
+
+/// One fault of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Which requests it looks at.
+    pub ops: OpFilter,
+    /// What it does.
+    pub effect: Effect,
+    /// When it does it.
+    pub trigger: Trigger,
+    /// As it was written.
+    pub text: String,
+}
+
+/// How far a fault has come.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Progress {
+    seen: u64,
+    bytes: u64,
+    /// How often it spoke.
+    pub(crate) fired: u64,
+}
+
+impl Fault {
+    /// Whether the fault strikes this request; counts it either way.
+    pub(crate) fn strikes(
+        &self,
+        progress: &mut Progress,
+        at_ns: u64,
+        op: Op,
+        offset: u64,
+        length: u64,
+    ) -> bool {
+        if !self.ops.admits(op) {
+            return false;
+        }
+        progress.seen += 1;
+        let strikes = match self.trigger {
+            Trigger::Always => true,
+            Trigger::Every(n) => progress.seen.is_multiple_of(n),
+            Trigger::Nth(n) => progress.seen == n,
+            Trigger::After(n) => progress.seen > n,
+            Trigger::Range { start, length: range } => {
+                offset < start.saturating_add(range) && start < offset.saturating_add(length)
+            }
+            Trigger::Bytes(limit) => progress.bytes.saturating_add(length) > limit,
+            Trigger::Time(at) => at_ns >= at,
+        };
+        if strikes {
+            progress.fired += 1;
+        } else {
+            progress.bytes += length;
+        }
+        strikes
+    }
+
+    /// The span in which the whole device stands still, if this fault is one.
+    pub(crate) fn freeze(&self) -> Option<(u64, u64)> {
+        match (self.effect, self.trigger) {
+            (Effect::Stall { for_ns }, Trigger::Time(at_ns)) => Some((at_ns, for_ns)),
+            _ => None,
+        }
+    }
+}
+
+fn effect(text: &str) -> Result<Effect, String> {
+    let (kind, value) = match text.split_once('=') {
+        Some((kind, value)) => (kind, Some(value)),
+        None => (text, None),
+    };
+    let size = |default: u64| value.map_or(Ok(default), bytes);
+    let effect = match kind {
+        "torn" => return Ok(Effect::Torn { kept_bytes: size(512)? }),
+        "misdirected" => return Ok(Effect::Misdirected { shift_bytes: size(4096)? }),
+        "stall" => {
+            let value = value.ok_or("stall needs a duration: stall=500ms")?;
+            return Ok(Effect::Stall { for_ns: duration_ns(value)? });
+        }
+        "eio" => Effect::Errno(5),
+        "eagain" => Effect::Errno(11),
+        "enospc" => Effect::Errno(28),
+        "erofs" => Effect::Errno(30),
+        "etimedout" => Effect::Errno(110),
+        "edquot" => Effect::Errno(122),
+        "short" => Effect::Short,
+        "corrupt" => Effect::Corrupt,
+        "lost" => Effect::Lost,
+        "lie" => Effect::Lie,
+        _ => {
+            return Err(format!(
+                "fault kind `{kind}` is none of eio, eagain, enospc, erofs, etimedout, edquot, \
+                 short, corrupt, lost, torn, misdirected, lie, stall"
+            ));
+        }
+    };
+    if value.is_some() { Err(format!("fault kind `{kind}` takes no value")) } else { Ok(effect) }
+}
+
+fn trigger(text: &str) -> Result<Trigger, String> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| format!("`{text}` should be NAME=VALUE"))?;
+    let count = || value.parse::<u64>().map_err(|_| format!("`{value}` is not a count"));
+    match name {
+        "every" | "nth" if count()? == 0 => Err(format!("`{text}`: requests count from 1")),
+        "every" => Ok(Trigger::Every(count()?)),
+        "nth" => Ok(Trigger::Nth(count()?)),
+        "after" => Ok(Trigger::After(count()?)),
+        "bytes" => Ok(Trigger::Bytes(bytes(value)?)),
+        "time" => Ok(Trigger::Time(duration_ns(value)?)),
+        "offset" => {
+            let (start, length) = value
+                .split_once('+')
+                .ok_or_else(|| format!("`{text}` should be offset=START+LENGTH"))?;
+            Ok(Trigger::Range { start: bytes(start)?, length: bytes(length)? })
+        }
+        _ => Err(format!("`{name}` is none of every, nth, after, offset, bytes, time")),
+    }
+}
+
+impl FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.splitn(3, ':');
+        let ops = match parts.next().unwrap_or("") {
+            "any" => OpFilter::Any,
+            "read" => OpFilter::Only(Op::Read),
+            "write" => OpFilter::Only(Op::Write),
+            "sync" => OpFilter::Only(Op::Sync),
+            other => return Err(format!("`{other}` is none of read, write, sync, any")),
+        };
+        let effect =
+            effect(parts.next().ok_or_else(|| format!("`{text}` should be OP:KIND[:WHEN]"))?)?;
+        let trigger = parts.next().map_or(Ok(Trigger::Always), trigger)?;
+        let needs = match effect {
+            Effect::Short | Effect::Corrupt => Some(Op::Read),
+            Effect::Lost | Effect::Torn { .. } | Effect::Misdirected { .. } => Some(Op::Write),
+            Effect::Lie => Some(Op::Sync),
+            Effect::Errno(_) | Effect::Stall { .. } => None,
+        };
+        if needs.is_some_and(|op| ops != OpFilter::Only(op)) {
+            return Err(format!("`{text}` can never happen: that kind is for another operation"));
+        }
+        if matches!((effect, trigger), (Effect::Stall { .. }, Trigger::Time(_)))
+            && ops != OpFilter::Any
+        {
+            return Err(format!("`{text}`: a stall at a time stops the device; write any:stall"));
+        }
+        Ok(Self { ops, effect, trigger, text: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn struck(fault: &str, requests: &[(u64, Op, u64, u64)]) -> Vec<usize> {
+        let fault: Fault = fault.parse().unwrap();
+        let mut progress = Progress::default();
+        let struck: Vec<usize> = requests
+            .iter()
+            .enumerate()
+            .filter(|(_, (at, op, offset, len))| {
+                fault.strikes(&mut progress, *at, *op, *offset, *len)
+            })
+            .map(|(i, _)| i)
+            .collect();
+        assert_eq!(progress.fired as usize, struck.len());
+        struck
+    }
+
+    fn writes(n: u64) -> Vec<(u64, Op, u64, u64)> {
+        (0..n).map(|i| (i * 1000, Op::Write, i * 4096, 4096)).collect()
+    }
+
+    #[test]
+    fn each_trigger_strikes_where_it_says() {
+        assert_eq!(struck("write:eio", &writes(3)), [0, 1, 2]);
+        assert_eq!(struck("write:eio:every=3", &writes(7)), [2, 5]);
+        assert_eq!(struck("write:eio:nth=2", &writes(5)), [1]);
+        assert_eq!(struck("write:eio:after=3", &writes(5)), [3, 4]);
+        assert_eq!(struck("write:enospc:bytes=8k", &writes(4)), [2, 3]);
+        assert_eq!(struck("write:eio:time=2us", &writes(4)), [2, 3]);
+        assert_eq!(struck("write:eio:offset=4k+1", &writes(4)), [1]);
+        assert_eq!(struck("write:eio:offset=4095+2", &writes(4)), [0, 1]);
+    }
+
+    #[test]
+    fn other_requests_are_left_alone_and_not_counted() {
+        let mixed = [(0, Op::Read, 0, 4096), (0, Op::Write, 0, 4096), (0, Op::Read, 0, 4096)];
+        assert_eq!(struck("read:eio:nth=2", &mixed), [2]);
+        assert_eq!(struck("sync:eio", &mixed), [] as [usize; 0]);
+        assert_eq!(struck("any:eio:nth=2", &mixed), [1]);
+    }
+
+    #[test]
+    fn impossible_and_unknown_faults_are_refused() {
+        for bad in [
+            "",
+            "read",
+            "read:boom",
+            "trim:eio",
+            "read:lost",
+            "write:short",
+            "any:lie",
+            "write:eio:every=0",
+            "write:eio:often",
+            "read:stall",
+            "read:eio=3",
+            "read:stall=1ms:time=1s",
+            "read:eio:offset=4k",
+        ] {
+            assert!(bad.parse::<Fault>().is_err(), "{bad}");
+        }
+    }
+}

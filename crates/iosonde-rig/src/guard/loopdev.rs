@@ -1,0 +1,73 @@
+//! A loop device over a file.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{device_number, doing, run};
+use crate::{Unavailable, require_root};
+
+/// How a loop device is made.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LoopOptions {
+    /// Reads and writes the image with O_DIRECT.
+    pub direct_io: bool,
+    /// Refuses writes.
+    pub read_only: bool,
+    /// Logical sector size in bytes: 512 (also when 0) to the page size, a power of two.
+    pub sector_bytes: u32,
+}
+
+/// A loop device, detached on drop. The image file stays: it is its maker's.
+#[derive(Debug)]
+pub struct LoopDevice {
+    path: PathBuf,
+    number: (u32, u32),
+}
+
+impl LoopDevice {
+    /// A device over `image`, which is made, or lengthened with holes, to `size_bytes`.
+    pub fn new(image: &Path, size_bytes: u64) -> Result<Self, Unavailable> {
+        require_root()?;
+        let making = format!("make image {}", image.display());
+        let file = File::options().create(true).truncate(false).write(true).open(image);
+        file.and_then(|file| file.set_len(size_bytes)).map_err(doing(making))?;
+        Self::over(image, LoopOptions::default())
+    }
+
+    /// A device over a file as it is.
+    pub fn over(image: &Path, options: LoopOptions) -> Result<Self, Unavailable> {
+        require_root()?;
+        let mut losetup = Command::new("losetup");
+        losetup.args(["--find", "--show"]);
+        if options.direct_io {
+            losetup.arg("--direct-io=on");
+        }
+        if options.read_only {
+            losetup.arg("--read-only");
+        }
+        if options.sector_bytes != 0 {
+            losetup.arg(format!("--sector-size={}", options.sector_bytes));
+        }
+        let path = PathBuf::from(run(losetup.arg(image))?);
+        let mut device = Self { path, number: (0, 0) };
+        device.number = device_number(&device.path)?;
+        Ok(device)
+    }
+
+    /// The device node, as `/dev/loop3`.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Major and minor number.
+    pub fn number(&self) -> (u32, u32) {
+        self.number
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = run(Command::new("losetup").arg("--detach").arg(&self.path));
+    }
+}

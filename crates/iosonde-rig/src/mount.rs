@@ -1,0 +1,107 @@
+//! A served directory as a guard: mounted while it lives.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use rustix::mount::UnmountFlags;
+
+use crate::fuse::{Core, Server};
+use crate::schedule::Schedule;
+use crate::scratch::ScratchDir;
+use crate::script::Script;
+use crate::truth::Truth;
+use crate::{Unavailable, require_root};
+
+/// Answering threads: their sleeps overlap in the heap, they only carry data.
+const THREADS: usize = 4;
+/// Threads that take requests from the kernel.
+const READERS: usize = 2;
+
+/// A directory of known behaviour, served by threads of this process until it is dropped. Any user
+/// may use it. Files are created by name: the server has no O_TMPFILE.
+///
+/// A process that is killed with SIGKILL leaves a dead mount point behind; `umount -l` removes it.
+pub struct FuseMount {
+    core: Arc<Core>,
+    session: BackgroundSession,
+    path: PathBuf,
+    _dir: Option<ScratchDir>,
+}
+
+impl FuseMount {
+    /// Serves the script in a new temporary directory.
+    pub fn new(script: Script) -> Result<Self, Unavailable> {
+        let dir = ScratchDir::new()
+            .map_err(|error| Unavailable::new(format!("no temporary directory: {error}")))?;
+        let mut mount = Self::at(dir.path(), script)?;
+        mount._dir = Some(dir);
+        Ok(mount)
+    }
+
+    /// Serves the script in that directory, which must exist.
+    pub fn at(path: &Path, script: Script) -> Result<Self, Unavailable> {
+        require_root()?;
+        if !Path::new("/dev/fuse").exists() {
+            return Err(Unavailable::new("/dev/fuse is missing: this kernel has no FUSE"));
+        }
+        let failed = |error: std::io::Error| {
+            Unavailable::new(format!("cannot serve {}: {error}", path.display()))
+        };
+        let core = Arc::new(Core::new(script));
+        let server = Server::new(Arc::clone(&core), Schedule::start(THREADS).map_err(failed)?);
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName("iosonde-rig".to_owned()),
+            MountOption::Subtype("rig".to_owned()),
+            MountOption::DefaultPermissions,
+            MountOption::NoSuid,
+            MountOption::NoDev,
+        ];
+        config.acl = SessionACL::All;
+        config.n_threads = Some(READERS);
+        let session = fuser::spawn_mount(server, path, &config).map_err(failed)?;
+        Ok(Self { core, session, path: path.to_owned(), _dir: None })
+    }
+
+    /// Where it is served.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the device did since its start or last restart.
+    pub fn truth(&self) -> Truth {
+        self.core.truth()
+    }
+
+    /// Forgets the truth so far and lets time and fault counts start with the next read or write.
+    pub fn restart(&self) {
+        self.core.restart();
+    }
+
+    /// Takes away all data that were not synced, as a power cut does, and the kernel's cached
+    /// pages of them. File names are durable at once; file lengths are not.
+    pub fn power_cut(&self) {
+        let notifier = self.session.notifier();
+        for ino in self.core.power_cut() {
+            // An error only says that the kernel does not know the file: nothing is cached.
+            let _ = notifier.inval_inode(fuser::INodeNo(ino), 0, 0);
+        }
+    }
+
+    /// Whether somebody else has unmounted it.
+    pub fn ended(&self) -> bool {
+        self.session.guard.is_finished()
+    }
+}
+
+impl Drop for FuseMount {
+    fn drop(&mut self) {
+        if !self.ended() && rustix::mount::unmount(&self.path, UnmountFlags::empty()).is_err() {
+            // Still in use. Forcing ends the connection, so that the users get errors rather than
+            // wait for a vanished device; then the mount point can go.
+            let _ = rustix::mount::unmount(&self.path, UnmountFlags::FORCE);
+            let _ = rustix::mount::unmount(&self.path, UnmountFlags::DETACH);
+        }
+    }
+}
