@@ -1,8 +1,7 @@
 //! The file system that the kernel sees: one flat directory of regular files.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ffi::OsStr;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use fuser::{
@@ -14,84 +13,15 @@ use fuser::{
 
 use crate::device::Device;
 use crate::fault::{Effect, Op};
+use crate::files::{self, Directory, File, FileRef, ROOT, lock};
 use crate::schedule::Schedule;
 use crate::script::Script;
 use crate::store::{Content, PAGE_BYTES};
 use crate::truth::Truth;
 
-const ROOT: u64 = 1;
 /// Names and attributes change only through the kernel, except by a power cut.
 const TTL: Duration = Duration::from_secs(1);
 const MAX_REQUEST_BYTES: u32 = 1 << 20;
-
-/// `lock`, also after a panic elsewhere: the data are tests' own.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-struct File {
-    content: Content,
-    perm: u16,
-    uid: u32,
-    gid: u32,
-    changed: SystemTime,
-    linked: bool,
-    /// References the kernel holds; the file lives until it is unlinked and this is 0.
-    lookups: u64,
-}
-
-impl File {
-    fn attr(&self, ino: u64) -> FileAttr {
-        FileAttr {
-            ino: INodeNo(ino),
-            size: self.content.size_bytes(),
-            blocks: self.content.stored_bytes() / 512,
-            atime: self.changed,
-            mtime: self.changed,
-            ctime: self.changed,
-            crtime: self.changed,
-            kind: FileType::RegularFile,
-            perm: self.perm,
-            nlink: u32::from(self.linked),
-            uid: self.uid,
-            gid: self.gid,
-            rdev: 0,
-            blksize: PAGE_BYTES as u32,
-            flags: 0,
-        }
-    }
-}
-
-type FileRef = Arc<Mutex<File>>;
-
-#[derive(Default)]
-struct Directory {
-    names: BTreeMap<OsString, u64>,
-    files: BTreeMap<u64, FileRef>,
-    last_ino: u64,
-}
-
-impl Directory {
-    fn unlink(&mut self, name: &OsStr) -> Result<(), Errno> {
-        let ino = self.names.remove(name).ok_or(Errno::ENOENT)?;
-        if let Some(file) = self.files.get(&ino) {
-            lock(file).linked = false;
-        }
-        self.forget(ino, 0);
-        Ok(())
-    }
-
-    fn forget(&mut self, ino: u64, lookups: u64) {
-        let gone = self.files.get(&ino).is_some_and(|file| {
-            let mut file = lock(file);
-            file.lookups = file.lookups.saturating_sub(lookups);
-            file.lookups == 0 && !file.linked
-        });
-        if gone {
-            self.files.remove(&ino);
-        }
-    }
-}
 
 /// All that outlives one request.
 pub(crate) struct Core {
@@ -182,37 +112,6 @@ impl Core {
     }
 }
 
-/// What a read gives.
-fn read_result(file: &File, offset: u64, length: u64, effect: Option<Effect>) -> Vec<u8> {
-    let mut data = file.content.read(offset, length);
-    match effect {
-        Some(Effect::Short) if !data.is_empty() => data.truncate((data.len() / 2).max(1)),
-        Some(Effect::Corrupt) => {
-            let middle = data.len() / 2;
-            data.iter_mut().skip(middle).take(1).for_each(|byte| *byte ^= 1);
-        }
-        _ => {}
-    }
-    data
-}
-
-/// What a write stores. The file grows as for an honest write: only the data are at risk.
-fn store(file: &mut File, offset: u64, data: &[u8], effect: Option<Effect>) {
-    let end = offset + data.len() as u64;
-    match effect {
-        Some(Effect::Lost) => {}
-        Some(Effect::Torn { kept_bytes }) => {
-            file.content.write(offset, &data[..data.len().min(kept_bytes as usize)]);
-        }
-        Some(Effect::Misdirected { shift_bytes }) => {
-            file.content.write(offset + shift_bytes, data);
-        }
-        _ => file.content.write(offset, data),
-    }
-    file.content.grow(end);
-    file.changed = SystemTime::now();
-}
-
 /// The kernel's side: turns requests into tickets and answers them when they are due.
 pub(crate) struct Server {
     core: Arc<Core>,
@@ -288,10 +187,11 @@ impl Server {
 
 impl Filesystem for Server {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        // Without it a direct request is waited for inside its submission.
-        config.add_capabilities(InitFlags::FUSE_ASYNC_DIO).map_err(|_| {
-            std::io::Error::other("this kernel's FUSE has no asynchronous direct I/O")
-        })?;
+        if self.core.script.async_dio {
+            config.add_capabilities(InitFlags::FUSE_ASYNC_DIO).map_err(|_| {
+                std::io::Error::other("this kernel's FUSE has no asynchronous direct I/O")
+            })?;
+        }
         let _ = config.set_max_write(MAX_REQUEST_BYTES);
         // Direct requests are background ones: the default of 16 would cap the depth.
         let _ = config.set_max_background(4096);
@@ -446,7 +346,7 @@ impl Filesystem for Server {
             (Op::Read, offset, length),
             move |effect| {
                 let file = file?;
-                let data = read_result(&lock(&file), offset, length, effect);
+                let data = files::read(&lock(&file), offset, length, effect);
                 Ok((data.len() as u64, data))
             },
             move |result| match result {
@@ -474,7 +374,7 @@ impl Filesystem for Server {
             (Op::Write, offset, data.len() as u64),
             move |effect| {
                 let file = file?;
-                store(&mut lock(&file), offset, &data, effect);
+                files::store(&mut lock(&file), offset, &data, effect);
                 Ok((data.len() as u64, ()))
             },
             move |result| match result {

@@ -12,6 +12,7 @@
 
 mod device;
 mod fault;
+mod files;
 mod fuse;
 pub mod guard;
 mod latency;

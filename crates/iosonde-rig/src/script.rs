@@ -28,8 +28,8 @@ pub enum ScriptError {
     },
 }
 
-const KEYS: &str = "read, write, sync, servers, seed, direct_io, fallocate, capacity, sample, \
-                    truth, fault";
+const KEYS: &str = "read, write, sync, servers, seed, direct_io, async_dio, fallocate, \
+                    capacity, sample, truth, fault";
 
 /// How a device behaves. Built with [`Script::with`], from `key=value` words or from TOML, where
 /// the same keys stand at top level and `fault` is a list.
@@ -41,8 +41,11 @@ pub struct Script {
     pub servers: usize,
     /// `seed` of all chance.
     pub seed: u64,
-    /// `direct_io`: open files with FOPEN_DIRECT_IO, where io_uring submission blocks.
+    /// `direct_io`: open files with FOPEN_DIRECT_IO, so that all I/O bypasses the page cache.
     pub direct_io: bool,
+    /// `async_dio`: take direct requests asynchronously; off, each is waited for inside its
+    /// submission, also through io_uring.
+    pub async_dio: bool,
     /// `fallocate`: whether the call is supported.
     pub fallocate: bool,
     /// `capacity`: size in bytes that statfs shows; not enforced.
@@ -62,6 +65,7 @@ impl Default for Script {
             servers: 0,
             seed: 1,
             direct_io: false,
+            async_dio: true,
             fallocate: true,
             capacity_bytes: 1 << 40,
             sample: 1_000_000,
@@ -99,6 +103,7 @@ impl Script {
             "servers" => number(value).map(|n| self.servers = n),
             "seed" => number(value).map(|n| self.seed = n),
             "direct_io" => switch(value).map(|on| self.direct_io = on),
+            "async_dio" => switch(value).map(|on| self.async_dio = on),
             "fallocate" => switch(value).map(|on| self.fallocate = on),
             "capacity" => bytes(value).map(|n| self.capacity_bytes = n),
             "sample" => number(value).map(|n| self.sample = n),
