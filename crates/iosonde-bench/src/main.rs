@@ -1,0 +1,170 @@
+//! `iosonde-bench`: how fast is iosonde, beside its peers, on this machine, now?
+//!
+//! First a control: iosonde against itself. Then each case in rounds, all tools one after another
+//! on one CPU, in reversed order every other round, so that a slow minute hits all of them. The
+//! numbers are ratios within a round. Where the control deviates, or somebody else uses the CPU,
+//! it prints the numbers and refuses to judge them.
+#![forbid(unsafe_code)]
+
+mod case;
+mod instructions;
+mod machine;
+mod measure;
+mod numbers;
+mod parse;
+mod rounds;
+mod summary;
+mod target;
+mod tool;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Why the bench could not measure.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BenchError {
+    /// A program that is needed did not start.
+    #[error("{program} cannot be run: {error}")]
+    NotRun {
+        /// The program.
+        program: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// A program that is needed failed.
+    #[error("{program} failed ({status}): {said}")]
+    Failed {
+        /// The program.
+        program: String,
+        /// Its exit status.
+        status: String,
+        /// The end of what it wrote to stderr.
+        said: String,
+    },
+    /// A program's output lacks what it should have.
+    #[error("the output of {program} has no {what}")]
+    Output {
+        /// The program.
+        program: String,
+        /// What was looked for.
+        what: String,
+    },
+    /// A file or directory of the bench itself.
+    #[error("{what}: {error}")]
+    File {
+        /// What was being done.
+        what: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// A gate is closed.
+    #[error("{0}")]
+    Gate(String),
+}
+
+/// For `map_err`: an I/O error with what was being done.
+pub(crate) fn doing(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> BenchError {
+    let what = what.into();
+    move |error| BenchError::File { what, error }
+}
+
+#[derive(Parser)]
+#[command(about, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Count instructions per operation on the null engine, by callgrind
+    Instructions(InstructionArgs),
+}
+
+/// What to measure, and where.
+#[derive(Args)]
+pub(crate) struct RunArgs {
+    /// The iosonde to measure
+    #[arg(long, env = "IOSONDE", default_value = "target/release/iosonde")]
+    pub(crate) iosonde: PathBuf,
+    /// Directory for the files to read, on a real file system
+    #[arg(long, default_value = "target/bench")]
+    pub(crate) dir: PathBuf,
+    /// Rounds per case; five at least for a verdict
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Seconds per run
+    #[arg(long, default_value_t = 1.5)]
+    pub(crate) seconds: f64,
+    /// CPU to pin each tool to [default: the last one allowed]
+    #[arg(long)]
+    pub(crate) cpu: Option<usize>,
+    /// Only these cases
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) only: Vec<case::CaseName>,
+    /// Keep the raw rounds and the summary under benches/runs/DATE-LABEL
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) save: Option<String>,
+    /// Where --save makes its directory
+    #[arg(long, default_value = "benches/runs")]
+    pub(crate) save_dir: PathBuf,
+    /// Debian's fio
+    #[arg(long, env = "FIO", default_value = "fio")]
+    pub(crate) fio: PathBuf,
+    /// A newer fio
+    #[arg(long, env = "FIO_NEW")]
+    pub(crate) fio_new: Option<PathBuf>,
+    /// fio's own t/io_uring, built from its source
+    #[arg(long, env = "T_IO_URING")]
+    pub(crate) t_io_uring: Option<PathBuf>,
+    /// elbencho
+    #[arg(long, env = "ELBENCHO")]
+    pub(crate) elbencho: Option<PathBuf>,
+    /// AuraIO's BFFIO
+    #[arg(long, env = "BFFIO")]
+    pub(crate) bffio: Option<PathBuf>,
+    /// ioping
+    #[arg(long, env = "IOPING", default_value = "ioping")]
+    pub(crate) ioping: PathBuf,
+}
+
+/// How to count, and against what.
+#[derive(Args)]
+pub(crate) struct InstructionArgs {
+    /// The iosonde to count in
+    #[arg(long, env = "IOSONDE", default_value = "target/release/iosonde")]
+    pub(crate) iosonde: PathBuf,
+    /// Operations of the smaller run
+    #[arg(long, default_value_t = 200_000)]
+    pub(crate) small: u64,
+    /// Operations of the larger run
+    #[arg(long, default_value_t = 1_200_000)]
+    pub(crate) large: u64,
+    /// Fail where the count is more than 5 % above the one in this file
+    #[arg(long, value_name = "FILE", conflicts_with = "write")]
+    pub(crate) gate: Option<PathBuf>,
+    /// Write the count to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = std::io::stdout();
+    let done = match cli.verb {
+        Some(Verb::Instructions(args)) => instructions::count(&args, &mut out),
+        None => rounds::run(&cli.run, &mut out),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "iosonde-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! What came of it, in words and tables, and kept.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::case::{CaseName, Goal};
+use crate::machine::Foreign;
+use crate::measure::ask;
+use crate::numbers::{median, rate, ratio, spread, whole};
+use crate::rounds::{CaseStory, Control, Sample};
+use crate::tool::Kind;
+use crate::{BenchError, RunArgs, doing};
+
+/// A control that deviates by more than this says nothing about the rest.
+const MAX_DEVIATION: f64 = 0.03;
+/// CPUs that others may use.
+const MAX_FOREIGN_CPUS: f64 = 0.10;
+/// Fewer rounds than this are no basis for a verdict.
+const MIN_ROUNDS: u32 = 5;
+
+/// Everything that is told and kept.
+pub(crate) struct Story {
+    control: Control,
+    rounds: u32,
+    setup: String,
+    /// Cases as far as they have been run.
+    pub(crate) cases: Vec<(CaseName, CaseStory)>,
+}
+
+impl Story {
+    /// A story that begins with its control.
+    pub(crate) fn new(
+        control: Control,
+        args: &RunArgs,
+        cpu: usize,
+        facts: Vec<(&'static str, String)>,
+    ) -> Self {
+        let mut setup = String::from("# Setup\n\n");
+        for (name, value) in facts {
+            let _ = writeln!(setup, "- {name}: {value}");
+        }
+        let _ = writeln!(
+            setup,
+            "- each tool pinned to CPU {cpu}, {} s per run, {} rounds, order reversed every other \
+             round\n\n## Versions\n",
+            args.seconds, args.rounds
+        );
+        for kind in [Kind::IosondeUring, Kind::FioDefault, Kind::FioNewDefault, Kind::Elbencho] {
+            let version = kind.program(args).map(|program| {
+                ask(&program.to_string_lossy(), &["--version"]).unwrap_or_else(|e| e.to_string())
+            });
+            let version = version.unwrap_or_else(|reason| reason);
+            let _ = writeln!(setup, "- {}: {}", kind.title(), first_line(&version));
+        }
+        setup.push_str("\n## Commands, with the depth of the first case of each tool\n\n");
+        let mut listed = BTreeSet::new();
+        for case in CaseName::ALL {
+            for kind in case.contenders().iter().filter(|kind| listed.insert(**kind)) {
+                let words = kind.arguments("FILE", 2 << 30, case.depth(), args.seconds);
+                let _ = writeln!(setup, "- {}: `{}`", kind.title(), words.join(" "));
+            }
+        }
+        Self { control, rounds: args.rounds, setup, cases: Vec::new() }
+    }
+
+    /// Why nothing may be judged in a case with that foreign use; empty when it may.
+    fn doubts(&self, foreign: &Foreign) -> Vec<String> {
+        let mut doubts = Vec::new();
+        match self.control.deviation {
+            Some(deviation) if deviation <= MAX_DEVIATION => {}
+            Some(deviation) => doubts.push(format!(
+                "the control deviates by {:.1} %, more than {:.0} %",
+                deviation * 100.0,
+                MAX_DEVIATION * 100.0
+            )),
+            None => doubts.push("there is no control".to_owned()),
+        }
+        if self.rounds < MIN_ROUNDS {
+            doubts.push(format!("{} rounds are fewer than {MIN_ROUNDS}", self.rounds));
+        }
+        if foreign.cpus > MAX_FOREIGN_CPUS {
+            let who = foreign.busiest.as_ref().map_or_else(String::new, |(name, share)| {
+                format!(" (still there: {name} with {:.0} %)", share * 100.0)
+            });
+            let share = foreign.cpus * 100.0;
+            doubts.push(format!("others used {share:.0} % of a CPU{who}"));
+        }
+        doubts
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or("")
+}
+
+/// A figure of each sample of a tool, in order of rounds.
+fn column(story: &CaseStory, tool: &str, figure: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+    let mut samples: Vec<&Sample> =
+        story.samples.iter().filter(|sample| sample.tool == tool).collect();
+    samples.sort_by_key(|sample| sample.round);
+    samples.into_iter().filter_map(figure).collect()
+}
+
+/// The median of the ratios within rounds, of a figure of ours and of theirs.
+fn ratio_in_rounds(
+    story: &CaseStory,
+    ours: Kind,
+    theirs: Kind,
+    figure: impl Fn(&Sample) -> f64,
+) -> Option<f64> {
+    let a = column(story, ours.title(), |sample| Some(figure(sample)));
+    let b = column(story, theirs.title(), |sample| Some(figure(sample)));
+    if a.len() != b.len() {
+        return None;
+    }
+    median(&a.iter().zip(&b).map(|(a, b)| a / b).collect::<Vec<_>>())
+}
+
+/// Reported median over the floor, as the median over rounds.
+fn over_floor(story: &CaseStory, kind: Kind) -> Option<f64> {
+    median(&column(story, kind.title(), |sample| Some(sample.p50_ns? / sample.floor_ns?)))
+}
+
+/// The control, as printed first.
+pub(crate) fn control_text(story: &Story) -> String {
+    let deviation = story.control.deviation.map_or_else(
+        || "not measured".to_owned(),
+        |deviation| format!("{:.2} %", deviation * 100.0),
+    );
+    let others = story.control.foreign.cpus * 100.0;
+    format!(
+        "Control, the same command twice in each of {} rounds: deviation {deviation} (the noise \
+         floor);\nothers used {others:.0} % of a CPU.\n",
+        story.rounds
+    )
+}
+
+/// One case: its table, its goals, its doubts.
+pub(crate) fn case_text(case: CaseName, told: &CaseStory, story: &Story) -> String {
+    let mut text = format!(
+        "\n## {}\n\n| tool | IOPS median | min to max | iosonde / it: IOPS | CPU ns per I/O | \
+         iosonde / it: CPU | mean ns | p50 ns | p99 ns |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        case.title()
+    );
+    let ours = case.contenders()[0];
+    for &kind in case.contenders() {
+        let iops = column(told, kind.title(), |sample| Some(sample.iops));
+        let (Some(middle), Some((low, high))) = (median(&iops), spread(&iops)) else { continue };
+        let of = |figure: fn(&Sample) -> Option<f64>| median(&column(told, kind.title(), figure));
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} to {} | {} | {} | {} | {} | {} | {} |",
+            kind.title(),
+            rate(middle),
+            rate(low),
+            rate(high),
+            ratio(ratio_in_rounds(told, ours, kind, |sample| sample.iops)),
+            whole(of(|sample| Some(sample.cpu_ns_per_op))),
+            ratio(ratio_in_rounds(told, ours, kind, |sample| sample.cpu_ns_per_op)),
+            whole(of(|sample| sample.mean_ns)),
+            whole(of(|sample| sample.p50_ns)),
+            whole(of(|sample| sample.p99_ns)),
+        );
+    }
+    text.push('\n');
+    if let Some(over) = over_floor(told, ours) {
+        let floor = median(&column(told, ours.title(), |sample| sample.floor_ns));
+        let _ = writeln!(text, "Floor {} ns; reported p50 / floor {over:.3}.", whole(floor));
+    }
+    for (tool, reason) in &told.skipped {
+        let _ = writeln!(text, "skipped: {tool}: {reason}");
+    }
+    let doubts = story.doubts(&told.foreign);
+    for &goal in case.goals() {
+        let noise = story.control.deviation.unwrap_or(0.0);
+        let Some((what, value, met)) = judged(goal, ours, told, noise) else { continue };
+        let verdict = match (doubts.is_empty(), met) {
+            (false, _) => "not judged",
+            (true, true) => "reached",
+            (true, false) => "NOT reached",
+        };
+        let _ = writeln!(text, "{verdict}: {what}; measured {value}");
+    }
+    if !doubts.is_empty() {
+        let _ = writeln!(text, "No verdict: {}.", doubts.join("; "));
+    }
+    text
+}
+
+/// What the goal wants, what was measured, whether that is enough; `None` where it was not.
+fn judged(goal: Goal, ours: Kind, told: &CaseStory, noise: f64) -> Option<(String, String, bool)> {
+    let iops = |peer| ratio_in_rounds(told, ours, peer, |sample| sample.iops);
+    let cpu = |peer| ratio_in_rounds(told, ours, peer, |sample| sample.cpu_ns_per_op);
+    Some(match goal {
+        Goal::RateAtLeast(peer, least) => {
+            let value = iops(peer)?;
+            let what = format!("IOPS at least {least:.2} x {}", peer.title());
+            (what, format!("{value:.3}"), value >= least)
+        }
+        Goal::RateAlike(peer) => {
+            let value = iops(peer)?;
+            // On a shared disk the rounds themselves are the noise.
+            let theirs = column(told, peer.title(), |sample| Some(sample.iops));
+            let (low, high) = spread(&theirs)?;
+            let noise = noise.max((high - low) / median(&theirs)? / 2.0);
+            let what = format!("IOPS within {:.1} % of {}", noise * 100.0, peer.title());
+            (what, format!("{value:.3}"), (value - 1.0).abs() <= noise)
+        }
+        Goal::CpuAtMost(peer, most) => {
+            let value = cpu(peer)?;
+            let what = format!("CPU per I/O at most {most:.2} x {}", peer.title());
+            (what, format!("{value:.3}"), value <= most)
+        }
+        Goal::IopsAtLeast(least) => {
+            let value = median(&column(told, ours.title(), |sample| Some(sample.iops)))?;
+            (format!("at least {}", rate(least)), rate(value), value >= least)
+        }
+        Goal::FloorAtMost(most) => {
+            let value = over_floor(told, ours)?;
+            let what = format!("reported p50 at most {most:.2} x the floor");
+            (what, format!("{value:.3}"), value <= most)
+        }
+    })
+}
+
+/// Keeps it all as `DATE-LABEL/{setup.md,raw.ndjson,summary.md}`; gives the directory. Paths of
+/// this machine are left out.
+pub(crate) fn save(
+    below: &Path,
+    label: &str,
+    story: &mut Story,
+    dir: &Path,
+) -> Result<PathBuf, BenchError> {
+    let kept = below.join(format!("{}-{label}", ask("date", &["-u", "+%F"])?));
+    fs::create_dir_all(&kept).map_err(doing(format!("cannot make {}", kept.display())))?;
+    let mut raw = String::new();
+    let mut summary = format!("# Summary\n\n{}", control_text(story));
+    for sample in &story.control.samples {
+        let _ = writeln!(raw, "{}", serde_json::json!(sample));
+    }
+    for (case, told) in &story.cases {
+        for sample in &told.samples {
+            let _ = writeln!(raw, "{}", serde_json::json!(sample));
+        }
+        summary.push_str(&case_text(*case, told, story));
+    }
+    let home = dir.to_string_lossy();
+    for (name, text) in [("setup.md", &story.setup), ("raw.ndjson", &raw), ("summary.md", &summary)]
+    {
+        let text = text.replace(&*home, "DIR");
+        fs::write(kept.join(name), text).map_err(doing(format!("cannot write {name}")))?;
+    }
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn told(rates: &[(Kind, [f64; 3])]) -> CaseStory {
+        let sample = |tool, round, iops| Sample {
+            case: "qd128".to_owned(),
+            tool,
+            round,
+            iops,
+            cpu_ns_per_op: 1e9 / iops,
+            mean_ns: None,
+            p50_ns: Some(525.0),
+            p99_ns: None,
+            floor_ns: Some(500.0),
+        };
+        let samples = rates.iter().flat_map(|(kind, rates)| {
+            let rounds = (0..).zip(rates);
+            rounds.map(|(round, &iops)| sample(kind.title(), round, iops)).collect::<Vec<_>>()
+        });
+        CaseStory { samples: samples.collect(), ..CaseStory::default() }
+    }
+
+    fn story(deviation: f64) -> Story {
+        let control = Control { deviation: Some(deviation), ..Control::default() };
+        Story { control, rounds: 5, setup: String::new(), cases: Vec::new() }
+    }
+
+    #[test]
+    fn ratios_are_taken_within_rounds() {
+        // A slow third round hits both: the ratio of medians would be 1.4, that of rounds is 2.
+        let told = told(&[
+            (Kind::IosondeUring, [200.0, 280.0, 100.0]),
+            (Kind::FioTuned, [100.0, 140.0, 50.0]),
+        ]);
+        let ours = Kind::IosondeUring;
+        let found = ratio_in_rounds(&told, ours, Kind::FioTuned, |sample| sample.iops);
+        assert_eq!(found, Some(2.0));
+        assert_eq!(ratio_in_rounds(&told, ours, Kind::TIoUring, |sample| sample.iops), None);
+        assert_eq!(over_floor(&told, ours), Some(1.05));
+    }
+
+    #[test]
+    fn goals_are_judged_only_in_silence() {
+        let told = told(&[
+            (Kind::IosondeUring, [200.0; 3]),
+            (Kind::FioTuned, [100.0; 3]),
+            (Kind::TIoUring, [300.0; 3]),
+        ]);
+        let quiet = case_text(CaseName::Qd128, &told, &story(0.01));
+        assert!(quiet.contains("\nreached: IOPS at least 1.30 x fio io_uring tuned"), "{quiet}");
+        assert!(quiet.contains("\nNOT reached: IOPS at least 0.98 x t/io_uring"), "{quiet}");
+        assert!(!quiet.contains("newer fio") && !quiet.contains("No verdict"), "{quiet}");
+        let noisy = case_text(CaseName::Qd128, &told, &story(0.05));
+        assert!(noisy.contains("not judged: ") && !noisy.contains("reached: "), "{noisy}");
+        let busy = Foreign { cpus: 0.4, busiest: Some(("cc1".to_owned(), 0.3)) };
+        let crowded =
+            case_text(CaseName::Qd128, &CaseStory { foreign: busy, ..told }, &story(0.01));
+        assert!(crowded.contains("others used 40 % of a CPU (still there: cc1"), "{crowded}");
+    }
+}
