@@ -81,7 +81,9 @@ impl Story {
             doubts.push(format!("{} rounds are fewer than {MIN_ROUNDS}", self.rounds));
         }
         if foreign.cpus > MAX_FOREIGN_CPUS {
-            let who = foreign.busiest.as_ref().map_or_else(String::new, |(name, share)| {
+            let named =
+                foreign.busiest.as_ref().filter(|(_, share)| *share > MAX_FOREIGN_CPUS / 2.0);
+            let who = named.map_or_else(String::new, |(name, share)| {
                 format!(" (still there: {name} with {:.0} %)", share * 100.0)
             });
             let share = foreign.cpus * 100.0;
