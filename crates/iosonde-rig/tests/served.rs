@@ -199,3 +199,54 @@ fn nothing_is_left_mounted_even_in_use_or_in_a_panic() {
     assert!(!path.exists());
     assert!(!fs::read_to_string("/proc/self/mounts").unwrap().contains(path.to_str().unwrap()));
 }
+
+#[test]
+fn the_program_serves_tells_the_truth_and_leaves_nothing() {
+    use std::io::BufRead;
+    use std::process::{Command, Stdio};
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    if serve(&[]).is_none() {
+        return;
+    }
+    let dir = iosonde_rig::ScratchDir::new().unwrap();
+    let (mountpoint, truth) = (dir.path().join("mount"), dir.path().join("truth.json"));
+    fs::create_dir(&mountpoint).unwrap();
+    let script = dir.path().join("script.toml");
+    fs::write(&script, "read = \"const:1ms\"\nfault = [\"read:eio:nth=2\"]\n").unwrap();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_iosonde-rig"));
+    server.arg("fuse").arg(&mountpoint).arg("--script").arg(&script);
+    let mut server =
+        server.arg(format!("truth={}", truth.display())).stdout(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_child(&server);
+    let signal = |signal| {
+        kill_process(pid, signal).unwrap();
+        // Signals are looked for every 20 ms.
+        thread::sleep(Duration::from_millis(200));
+    };
+    let mut ready = String::new();
+    std::io::BufReader::new(server.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    assert!(ready.starts_with("serving "), "{ready}");
+    let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+    let mut options = File::options();
+    options.read(true).write(true).create(true).custom_flags(flags);
+    let file = options.open(mountpoint.join("a")).unwrap();
+    file.write_all_at(&[1; 512], 0).unwrap();
+    file.sync_all().unwrap();
+    file.write_all_at(&[2; 512], 0).unwrap();
+    signal(Signal::USR1);
+    let mut data = [0; 512];
+    file.read_exact_at(&mut data, 0).unwrap();
+    assert_eq!(data, [1; 512], "the power was cut");
+    assert_eq!(errno(file.read_exact_at(&mut data, 0)), 5);
+    drop(file);
+    signal(Signal::USR2);
+    let told: serde_json::Value = serde_json::from_slice(&fs::read(&truth).unwrap()).unwrap();
+    assert_eq!((&told["read"]["count"], &told["read"]["errors"]), (&2.into(), &1.into()));
+    assert_eq!(told["faults"][0], serde_json::json!(["read:eio:nth=2", 1]));
+    assert!(told["read"]["service"]["sample_ns"][0].as_u64().unwrap() >= 1_000_000);
+    signal(Signal::TERM);
+    assert!(server.wait().unwrap().success());
+    assert!(fs::read_dir(&mountpoint).unwrap().next().is_none(), "unmounted");
+}
