@@ -31,14 +31,14 @@ impl Filler {
     /// Fills a buffer with random bytes. Once per buffer, before the clock starts.
     pub fn fill(&mut self, buffer: &mut [u8]) {
         for chunk in buffer.chunks_mut(8) {
-            chunk.copy_from_slice(&self.keys.next().to_le_bytes()[..chunk.len()]);
+            chunk.copy_from_slice(&self.keys.bits().to_le_bytes()[..chunk.len()]);
         }
     }
 
     /// Makes the content of a filled buffer new, for a write at `offset`.
     #[inline]
     pub fn refresh(&mut self, buffer: &mut [u8], offset: u64) {
-        let key = self.keys.next();
+        let key = self.keys.bits();
         let (words, _rest) = buffer.as_chunks_mut::<8>();
         for word in words {
             *word = (u64::from_ne_bytes(*word) ^ key).to_ne_bytes();

@@ -1,8 +1,7 @@
 //! `iosonde doctor`: what can be measured here, as this user, and what is the tool's own ceiling?
 
 use std::fs::File;
-use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use iosonde_sys::{Clock, ring};
@@ -14,7 +13,7 @@ use super::output::{Output, OutputFormat};
 use super::place::Place;
 use crate::engine::floor;
 use crate::host::{self, Root};
-use crate::target::{Direct, open};
+use crate::target::{Direct, Intent, TargetError, open};
 use crate::units::{bytes, count, duration};
 
 /// What can this user measure here, and what is missing? With the mend for each.
@@ -24,7 +23,7 @@ use crate::units::{bytes, count, duration};
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArgs {
-    /// Directory in which the floor is measured
+    /// Directory in which the floor is measured, or a file on which it is
     #[arg(default_value = ".")]
     path: PathBuf,
     /// Form of the result on stdout
@@ -130,7 +129,12 @@ fn clock(place: &Place) -> Feature {
 /// What the directory offers; an unnamed file is made in it for a moment.
 fn directory(args: &DoctorArgs, root: &Root) -> Vec<Feature> {
     let path = args.path.display();
-    let held = match open::unnamed(&args.path, 1 << 20, Direct::Preferred) {
+    let directory = if args.path.is_file() {
+        args.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    } else {
+        &args.path
+    };
+    let held = match open::unnamed(directory, 1 << 20, Direct::Preferred) {
         Ok(held) => held,
         Err(error) => {
             let mend = "give a directory that this user may write";
@@ -194,17 +198,31 @@ fn measure_floor(args: &DoctorArgs, clock: Clock) -> Floor {
         nop_ops_per_s: floor::nop_ops_per_s(clock).map(|rate| rate as u64),
         ..Floor::default()
     };
-    // Preallocated and never written: the kernel answers without a device, so what is left is software.
-    if let Ok(held) = open::unnamed(&args.path, FLOOR_FILE_BYTES, Direct::Preferred) {
-        if let Ok(file) = held.file.as_fd().try_clone_to_owned() {
-            let histogram = floor::psync_floor(&File::from(file), 4096, FLOOR_OPS, clock);
-            measured.psync_p50_ps = histogram.quantile(0.5).map(|ns| ns * 1000);
-            let how = if held.direct { "O_DIRECT" } else { "buffered" };
-            measured.psync_on =
-                format!("a preallocated, unwritten file in {} ({how})", args.path.display());
-        }
+    if let Ok((file, described)) = floor_file(args) {
+        let histogram = floor::psync_floor(&file, 4096, FLOOR_OPS, clock);
+        measured.psync_p50_ps = histogram.quantile(0.5).map(|ns| ns * 1000);
+        measured.psync_on = described;
     }
     measured
+}
+
+/// The file named, or an unnamed one: preallocated and never written, so that the kernel answers without a
+/// device, and what is left is software.
+fn floor_file(args: &DoctorArgs) -> Result<(File, String), TargetError> {
+    let path = args.path.display();
+    let (held, what) = if args.path.is_file() {
+        (open::existing(&args.path, &Intent::default(), Direct::Preferred)?, format!("{path}"))
+    } else {
+        let held = open::unnamed(&args.path, FLOOR_FILE_BYTES, Direct::Preferred)?;
+        (held, format!("a preallocated, unwritten file in {path}"))
+    };
+    let how = if held.direct { "O_DIRECT" } else { "buffered" };
+    let file = held.file.try_clone().map_err(|error| TargetError::System {
+        what: "duplicate",
+        path: args.path.clone(),
+        error,
+    })?;
+    Ok((File::from(file), format!("{what} ({how})")))
 }
 
 fn text(features: &[Feature], floor: &Floor, place: &Place) -> String {

@@ -395,7 +395,7 @@ fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
     let mut workload = catalogue::workload("layout")
         .map_err(|error| Failure::new(Exit::Asked, error.to_string()))?;
     // A file smaller than a layout block, or no multiple of it, is written in smaller pieces.
-    while setting.target.bytes % workload.block_size != 0 && workload.block_size > 512 {
+    while !setting.target.bytes.is_multiple_of(workload.block_size) && workload.block_size > 512 {
         workload.block_size /= 2;
     }
     let setting = Setting {

@@ -227,7 +227,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
         while self.staged.len() < self.batch {
             let Some(slot) = self.free.pop() else { break };
-            let Some(op) = self.stream.next() else {
+            let Some(op) = self.stream.next_op() else {
                 self.free.push(slot);
                 break;
             };

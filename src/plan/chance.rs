@@ -17,7 +17,7 @@ impl Chance {
 
     /// 64 random bits.
     #[inline(always)]
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(STEP);
         mix(self.state)
     }
@@ -25,12 +25,12 @@ impl Chance {
     /// A number below `limit` (0 if `limit` is 0), by multiplication: the bias is below `limit / 2^64`.
     #[inline(always)]
     pub fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
     }
 
     /// A number in `[0, 1)` with 53 random bits.
     pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
@@ -59,7 +59,7 @@ impl Permutation {
         let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
         let mut chance = Chance::new(seed);
         // Multiplication by an odd number and x ^ (x >> s) are both bijections on `bits` bits.
-        let keys = [chance.next() | 1, chance.next(), chance.next() | 1];
+        let keys = [chance.bits() | 1, chance.bits(), chance.bits() | 1];
         Permutation { count, mask, shift: bits.div_ceil(2), keys }
     }
 

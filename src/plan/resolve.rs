@@ -233,7 +233,7 @@ fn jobs_of(
         });
     }
     let read_percent = role.rw.read_percent(mix);
-    let shared_seed = chance.next();
+    let shared_seed = chance.bits();
     let mut jobs = Vec::new();
     for thread in 0..threads {
         let region_start = match role.region {
@@ -246,7 +246,7 @@ fn jobs_of(
             Start::Zero => 0,
             Start::Random => chance.below(part_blocks),
         };
-        let own_seed = chance.next();
+        let own_seed = chance.bits();
         for lane in 0..lanes_per_thread {
             let order = order_of(role, start_block, thread, threads, lane, lanes_per_thread);
             // Lanes that take turns on one permutation must agree on it.
@@ -428,7 +428,7 @@ fn lanes(order: Order) -> u32 {
 
 fn order_words(order: Order) -> String {
     match order {
-        Order::Permutation { lane, lanes: 1 } if lane == 0 => "permuted".into(),
+        Order::Permutation { lanes: 1, .. } => "permuted".into(),
         Order::Permutation { lane, lanes } => format!("permuted (turn {lane} of {lanes})"),
         Order::Sequential { start_block, lanes: 1, .. } => {
             format!("sequential from block {start_block}")

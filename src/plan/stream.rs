@@ -79,14 +79,14 @@ impl OpStream {
 
     /// The next operation; `None` once the stream has ended.
     #[inline(always)]
-    pub fn next(&mut self) -> Option<Op> {
+    pub fn next_op(&mut self) -> Option<Op> {
         if self.remaining == 0 {
             return None;
         }
         self.remaining -= 1;
         let way = if self.read_below == 1 << 32 {
             Way::Read
-        } else if self.read_below == 0 || self.chance.next() >> 32 >= self.read_below {
+        } else if self.read_below == 0 || self.chance.bits() >> 32 >= self.read_below {
             Way::Write
         } else {
             Way::Read
@@ -108,7 +108,7 @@ impl OpStream {
         Some(Op { way, offset, bytes: self.block_bytes })
     }
 
-    /// Whether `next` would give `None`.
+    /// Whether `next_op` would give `None`.
     #[inline(always)]
     pub fn has_ended(&self) -> bool {
         self.remaining == 0
@@ -161,7 +161,7 @@ mod tests {
                         Order::Sequential { start_block: 37, lane, lanes }
                     };
                     let mut stream = OpStream::new(&job(order, 100), Stop::AfterOnePass);
-                    while let Some(op) = stream.next() {
+                    while let Some(op) = stream.next_op() {
                         seen.push(op.offset);
                     }
                 }
@@ -182,7 +182,7 @@ mod tests {
                 OpStream::new(&job(order, 100), Stop::AfterNs(1))
             })
             .collect();
-        let all: Vec<u64> = (0..700).map(|i| lanes[i % 7].next().unwrap().offset).collect();
+        let all: Vec<u64> = (0..700).map(|i| lanes[i % 7].next_op().unwrap().offset).collect();
         for pass in all.chunks(100) {
             assert_eq!(pass.iter().collect::<BTreeSet<_>>().len(), 100);
         }
@@ -193,7 +193,7 @@ mod tests {
     fn the_mix_is_as_asked_and_offsets_stay_inside() {
         for (percent, order) in [(70, Order::Uniform), (0, Order::Uniform), (100, Order::Uniform)] {
             let mut stream = OpStream::new(&job(order, percent), Stop::AfterNs(1));
-            let ops: Vec<Op> = (0..100_000).map(|_| stream.next().unwrap()).collect();
+            let ops: Vec<Op> = (0..100_000).map(|_| stream.next_op().unwrap()).collect();
             let reads = ops.iter().filter(|op| op.way == Way::Read).count() as f64;
             // Five standard deviations of a binomial.
             let p = f64::from(percent) / 100.0;
@@ -209,8 +209,8 @@ mod tests {
         let order = Order::Permutation { lane: 0, lanes: 1 };
         let stream = || OpStream::new(&job(order, 50), Stop::AfterNs(1));
         let (mut a, mut b) = (stream(), stream());
-        let first: Vec<Op> = (0..1000).map(|_| a.next().unwrap()).collect();
-        let again: Vec<Op> = (0..1000).map(|_| b.next().unwrap()).collect();
+        let first: Vec<Op> = (0..1000).map(|_| a.next_op().unwrap()).collect();
+        let again: Vec<Op> = (0..1000).map(|_| b.next_op().unwrap()).collect();
         assert_eq!(first, again);
         // A golden fingerprint: a change of the generator cannot pass unnoticed.
         let head: Vec<u64> = first.iter().take(6).map(|op| op.offset / 4096 - 2).collect();
