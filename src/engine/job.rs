@@ -48,51 +48,46 @@ pub(super) struct JobLoop<'a, Q> {
     queue: Q,
     stream: OpStream,
     filler: Filler,
-    tally: Tally,
+    requests: Requests<'a>,
+    staged: Vec<u32>,
+    depth: usize,
+    batch: usize,
+    /// Mean time between completions, ns, smoothed.
+    pace_ns: u64,
+    expect_inline: bool,
+    until_probe: u32,
+    warmup_ns: u64,
+    stop: Stop,
+    stopping_since_ns: Option<u64>,
+    opened: Option<Reading>,
+    closed: Option<Reading>,
+    next_look_ns: u64,
+    lane: &'a Lane,
+}
+
+/// The requests of a job: which slots are whose, and what came of them.
+struct Requests<'a> {
     slots: Box<[Slot]>,
     /// Slots that are ours, last used first: their buffers are warm.
     free: Vec<u32>,
     /// Slots to be sent again.
     again: Vec<u32>,
-    staged: Vec<u32>,
-    finished: Vec<(u32, i32)>,
-    depth: usize,
-    batch: usize,
     in_flight: usize,
     area_ns: u64,
     area_from_ns: u64,
-    /// Mean time between completions, ns, smoothed.
-    pace_ns: u64,
-    expect_inline: bool,
-    until_probe: u32,
-    on_error: OnError,
-    warmup_ns: u64,
-    stop: Stop,
-    stopping_since_ns: Option<u64>,
-    opened: Option<Opened>,
-    closed: Option<Closed>,
-    next_report_ns: u64,
-    control: &'a Control,
-    lane: &'a Lane,
+    tally: Tally,
     report: JobRun,
     errors: Vec<(Way, i32, u64)>,
+    on_error: OnError,
+    control: &'a Control,
 }
 
-/// Readings at the opening of the window.
+/// Readings at an edge of the window.
 #[derive(Clone, Copy, Debug)]
-struct Opened {
+struct Reading {
     usage: thread::Usage,
     syscalls: u64,
     cpu: Option<u32>,
-}
-
-/// Readings at its close.
-#[derive(Clone, Copy, Debug)]
-struct Closed {
-    usage: thread::Usage,
-    syscalls: u64,
-    cpu: Option<u32>,
-    at_ns: u64,
 }
 
 /// Whether a job goes on.
@@ -120,41 +115,24 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
                 filler.fill(queue.buffer(slot));
             }
         }
-        let idle = Slot {
-            op: Op { way: Way::Read, offset: 0, bytes: 0 },
-            moved: 0,
-            submitted_ns: 0,
-            again: false,
-        };
         JobLoop {
             queue,
             stream: OpStream::new(job, plan.stop),
             filler,
-            tally: Tally::new(plan, job),
-            slots: vec![idle; depth].into(),
-            free: (0..job.iodepth).rev().collect(),
-            again: Vec::with_capacity(depth),
+            requests: Requests::new(plan, job, control),
             staged: Vec::with_capacity(depth),
-            finished: Vec::with_capacity(depth),
             depth,
             batch: job.batch as usize,
-            in_flight: 0,
-            area_ns: 0,
-            area_from_ns: 0,
             pace_ns: 0,
             expect_inline: false,
             until_probe: 0,
-            on_error: plan.on_error,
             warmup_ns: plan.warmup_ns,
             stop: plan.stop,
             stopping_since_ns: None,
             opened: None,
             closed: None,
-            next_report_ns: 0,
-            control,
+            next_look_ns: 0,
             lane,
-            report: JobRun { touched: Some((u64::MAX, 0)), ..JobRun::default() },
-            errors: Vec::with_capacity(16),
         }
     }
 
@@ -165,8 +143,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             Stop::AfterNs(ns) => open_ns + ns,
             Stop::AfterOps(_) | Stop::AfterOnePass => u64::MAX,
         };
-        self.tally.set_window(Window { open_ns, close_ns });
-        self.area_from_ns = start_ns;
+        self.requests.tally.set_window(Window { open_ns, close_ns });
+        self.requests.area_from_ns = start_ns;
     }
 
     /// Time on the job's clock.
@@ -174,43 +152,27 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.queue.now_ns()
     }
 
-    /// Fills, submits, reaps once.
+    /// Fills, submits, reaps once. Nothing but the hand-over stands between the two stamps.
     #[inline(always)]
     pub(super) fn step(&mut self) -> Step {
         self.fill();
+        let wait_for = self.wait_for();
         let before_ns = self.queue.now_ns();
-        self.integrate(before_ns);
-        let staged = self.staged.len();
-        for slot in self.staged.drain(..) {
-            let slot = &mut self.slots[slot as usize];
-            if !slot.again {
-                slot.submitted_ns = before_ns;
-            }
-        }
-        self.in_flight += staged;
-        self.report.in_flight_max = self.report.in_flight_max.max(self.in_flight as u32);
-
-        let wait_for = self.wait_for(staged);
         let entered = self.queue.enter(wait_for);
         let after_ns = self.queue.now_ns();
-        self.reap();
-        self.integrate(after_ns);
+
+        let staged = self.staged.len();
+        self.requests.submitted(&self.staged, before_ns);
+        self.staged.clear();
+        let reaped = self.reap(before_ns, after_ns);
         if wait_for == 0 && staged > 0 {
-            self.note_inline(staged, before_ns);
+            self.note_inline(staged, reaped.inline);
         }
-        self.note_pace(after_ns - before_ns);
-        self.tally.at(after_ns);
-        for index in 0..self.finished.len() {
-            let (slot, result) = self.finished[index];
-            self.settle(slot, result, after_ns);
+        if reaped.all > 0 {
+            self.pace_ns = (self.pace_ns * 7 + (after_ns - before_ns) / reaped.all as u64) / 8;
         }
-        self.finished.clear();
         if let Err(error) = entered {
-            // EAGAIN and EBUSY mean "reap first", which has just been done.
-            if !matches!(error.raw_os_error(), Some(EAGAIN | EBUSY | EINTR)) {
-                self.fail(Way::Read, 0, 0, error.raw_os_error().unwrap_or(EIO));
-                self.control.fail(format!("the engine stopped: {error}"));
-            }
+            self.requests.engine_failed(&error);
         }
         self.keep_time(after_ns)
     }
@@ -219,30 +181,31 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     #[inline(always)]
     fn fill(&mut self) {
         while self.staged.len() < self.batch {
-            let Some(slot) = self.again.pop() else { break };
+            let Some(slot) = self.requests.again.pop() else { break };
             self.push(slot);
         }
         if self.stopping_since_ns.is_some() {
             return;
         }
         while self.staged.len() < self.batch {
-            let Some(slot) = self.free.pop() else { break };
+            let Some(slot) = self.requests.free.pop() else { break };
             let Some(op) = self.stream.next_op() else {
-                self.free.push(slot);
+                self.requests.free.push(slot);
                 break;
             };
             if op.way == Way::Write {
                 let buffer = &mut self.queue.buffer(slot as usize)[..op.bytes as usize];
                 self.filler.refresh(buffer, op.offset);
             }
-            self.slots[slot as usize] = Slot { op, moved: 0, submitted_ns: 0, again: false };
+            self.requests.slots[slot as usize] =
+                Slot { op, moved: 0, submitted_ns: 0, again: false };
             self.push(slot);
         }
     }
 
     #[inline(always)]
     fn push(&mut self, slot: u32) {
-        let Slot { op, moved, .. } = self.slots[slot as usize];
+        let Slot { op, moved, .. } = self.requests.slots[slot as usize];
         let transfer = Transfer {
             way: op.way,
             offset: op.offset + u64::from(moved),
@@ -255,9 +218,11 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
 
     /// How many completions to wait for: none while the queue can still be filled.
     #[inline(always)]
-    fn wait_for(&mut self, staged: usize) -> u32 {
-        let can_fill = self.in_flight < self.depth && self.stopping_since_ns.is_none();
-        if self.in_flight == 0 || (can_fill && !self.stream.has_ended()) {
+    fn wait_for(&mut self) -> u32 {
+        let staged = self.staged.len();
+        let in_flight = self.requests.in_flight + staged;
+        let can_fill = in_flight < self.depth && self.stopping_since_ns.is_none();
+        if in_flight == 0 || (can_fill && !self.stream.has_ended()) {
             return 0;
         }
         if staged > 0 && (self.until_probe == 0 || self.expect_inline) {
@@ -267,7 +232,142 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.until_probe = self.until_probe.saturating_sub(1);
         // Waiting for k of D completions lengthens latency by (k-1)/2D at most: 3 % here.
         let several = if self.pace_ns < FAST_PACE_NS { 1 + self.depth as u32 / 16 } else { 1 };
-        several.min(self.in_flight as u32)
+        several.min(in_flight as u32)
+    }
+
+    #[inline(always)]
+    fn reap(&mut self, before_ns: u64, after_ns: u64) -> Reaped {
+        let requests = &mut self.requests;
+        requests.integrate(after_ns);
+        requests.tally.at(after_ns);
+        let mut reaped = Reaped::default();
+        self.queue.reap(|slot, result| {
+            reaped.all += 1;
+            reaped.inline += usize::from(requests.slots[slot].submitted_ns == before_ns);
+            requests.settle(slot as u32, result, after_ns);
+        });
+        reaped
+    }
+
+    /// After a hand-over without waiting, whatever was both sent and finished in it completed inline.
+    #[inline(always)]
+    fn note_inline(&mut self, staged: usize, inline: usize) {
+        let report = &mut self.requests.report;
+        report.inline_probed += staged as u64;
+        report.inline_seen += inline.min(staged) as u64;
+        self.expect_inline = inline >= staged;
+    }
+
+    /// Opens and closes the window, publishes progress, and says whether to go on.
+    #[inline(always)]
+    fn keep_time(&mut self, now_ns: u64) -> Step {
+        if now_ns < self.next_look_ns
+            && self.stopping_since_ns.is_none()
+            && !self.requests.control.is_stopping()
+            && !(self.stream.has_ended() && self.requests.in_flight == 0)
+        {
+            return Step::More;
+        }
+        self.look(now_ns)
+    }
+
+    #[cold]
+    fn look(&mut self, now_ns: u64) -> Step {
+        let window = self.requests.tally.window();
+        if self.opened.is_none() && now_ns >= window.open_ns {
+            self.opened = Some(self.read());
+            self.requests.report.in_flight_start = self.requests.in_flight as u32;
+        }
+        self.lane.ops.store(self.requests.tally.all_ops, Ordering::Relaxed);
+        let done = self.stream.has_ended() && self.requests.is_idle();
+        let over = done || now_ns >= window.close_ns || self.requests.control.is_stopping();
+        if over && self.stopping_since_ns.is_none() {
+            self.requests.tally.close(now_ns);
+            self.closed = Some(self.read());
+            self.requests.report.in_flight_end = self.requests.in_flight as u32;
+            self.stopping_since_ns = Some(now_ns);
+            // What was refused or cut short is not sent again after the end.
+            let Requests { free, again, .. } = &mut self.requests;
+            free.append(again);
+        }
+        // The next look: at a tenth of a second, or earlier where the window opens or closes.
+        self.next_look_ns = now_ns + 100_000_000;
+        for edge_ns in [window.open_ns, window.close_ns] {
+            if edge_ns > now_ns {
+                self.next_look_ns = self.next_look_ns.min(edge_ns);
+            }
+        }
+        match self.stopping_since_ns {
+            None => Step::More,
+            Some(_) if self.requests.in_flight == 0 => Step::Ended,
+            Some(since_ns) if now_ns - since_ns > DRAIN_GRACE_NS => Step::Ended,
+            Some(_) => Step::More,
+        }
+    }
+
+    fn read(&self) -> Reading {
+        Reading {
+            usage: thread::usage_of_thread(),
+            syscalls: self.queue.syscalls(),
+            cpu: thread::current_cpu(),
+        }
+    }
+
+    /// The record of the job, and what it wrote since the start, bytes.
+    pub(super) fn into_record(self) -> (JobRun, u64) {
+        let window = self.requests.tally.window();
+        let mut report = self.requests.report;
+        report.abandoned = self.requests.in_flight as u32;
+        report.in_flight_area_ns = self.requests.area_ns;
+        if let (Some(opened), Some(closed)) = (self.opened, self.closed) {
+            report.measured_ns = window.close_ns - window.open_ns;
+            report.syscalls = closed.syscalls - opened.syscalls;
+            report.cpu_user_ns = closed.usage.user_ns - opened.usage.user_ns;
+            report.cpu_system_ns = closed.usage.system_ns - opened.usage.system_ns;
+            report.cpus = opened.cpu.zip(closed.cpu);
+        }
+        report.errors = error_table(&self.requests.errors);
+        report.touched = report.touched.filter(|(low, high)| low < high);
+        let written = self.requests.tally.all_bytes_written;
+        (report.read, report.write) = self.requests.tally.into_record();
+        (report, written)
+    }
+}
+
+/// What one reap gave back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reaped {
+    all: usize,
+    /// Submitted in the same hand-over.
+    inline: usize,
+}
+
+impl<'a> Requests<'a> {
+    fn new(plan: &Plan, job: &Job, control: &'a Control) -> Requests<'a> {
+        let depth = job.iodepth as usize;
+        let idle = Slot {
+            op: Op { way: Way::Read, offset: 0, bytes: 0 },
+            moved: 0,
+            submitted_ns: 0,
+            again: false,
+        };
+        Requests {
+            slots: vec![idle; depth].into(),
+            free: (0..job.iodepth).rev().collect(),
+            again: Vec::with_capacity(depth),
+            in_flight: 0,
+            area_ns: 0,
+            area_from_ns: 0,
+            tally: Tally::new(plan, job),
+            report: JobRun { touched: Some((u64::MAX, 0)), ..JobRun::default() },
+            errors: Vec::with_capacity(16),
+            on_error: plan.on_error,
+            control,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.again.is_empty()
     }
 
     /// Adds the time since the last change of the number in flight to its integral.
@@ -278,31 +378,18 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.area_from_ns = now_ns;
     }
 
+    /// These slots were handed over at `now_ns`; a repeated request keeps its first time.
     #[inline(always)]
-    fn reap(&mut self) {
-        let finished = &mut self.finished;
-        self.queue.reap(|slot, result| finished.push((slot as u32, result)));
-    }
-
-    /// After a hand-over without waiting, whatever was both sent and finished in it completed inline.
-    #[inline(always)]
-    fn note_inline(&mut self, staged: usize, before_ns: u64) {
-        let inline = self
-            .finished
-            .iter()
-            .filter(|(slot, _)| self.slots[*slot as usize].submitted_ns == before_ns)
-            .count();
-        self.report.inline_probed += staged as u64;
-        self.report.inline_seen += inline.min(staged) as u64;
-        self.expect_inline = inline >= staged;
-    }
-
-    #[inline(always)]
-    fn note_pace(&mut self, elapsed_ns: u64) {
-        if !self.finished.is_empty() {
-            let pace_ns = elapsed_ns / self.finished.len() as u64;
-            self.pace_ns = (self.pace_ns * 7 + pace_ns) / 8;
+    fn submitted(&mut self, staged: &[u32], now_ns: u64) {
+        self.integrate(now_ns);
+        for slot in staged {
+            let slot = &mut self.slots[*slot as usize];
+            if !slot.again {
+                slot.submitted_ns = now_ns;
+            }
         }
+        self.in_flight += staged.len();
+        self.report.in_flight_max = self.report.in_flight_max.max(self.in_flight as u32);
     }
 
     /// Counts a finished request, or sends the rest of it again, or files its error.
@@ -359,99 +446,35 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
         self.report.first_error.get_or_insert_with(|| (offset, bytes, errno_name(errno)));
         if self.on_error == OnError::Stop {
-            let word = if way == Way::Read { "read" } else { "write" };
             self.control.fail(format!(
-                "{word} of {bytes} B at offset {offset}: {}{}",
+                "{} of {bytes} B at offset {offset}: {}{}",
+                word(way),
                 errno_name(errno),
                 meaning(errno)
             ));
         }
     }
 
-    /// Opens and closes the window, publishes progress, and says whether to go on.
-    #[inline(always)]
-    fn keep_time(&mut self, now_ns: u64) -> Step {
-        if now_ns < self.next_report_ns
-            && self.stopping_since_ns.is_none()
-            && !self.control.is_stopping()
-            && !(self.stream.has_ended() && self.in_flight == 0)
-        {
-            return Step::More;
-        }
-        self.keep_time_slowly(now_ns)
-    }
-
-    fn keep_time_slowly(&mut self, now_ns: u64) -> Step {
-        let window = self.tally.window();
-        if self.opened.is_none() && now_ns >= window.open_ns {
-            self.opened = Some(Opened {
-                usage: thread::usage_of_thread(),
-                syscalls: self.queue.syscalls(),
-                cpu: thread::current_cpu(),
-            });
-            self.report.in_flight_start = self.in_flight as u32;
-        }
-        self.lane.ops.store(self.tally.all_ops, Ordering::Relaxed);
-        let done = self.stream.has_ended() && self.in_flight == 0 && self.again.is_empty();
-        if self.stopping_since_ns.is_none()
-            && (done || now_ns >= window.close_ns || self.control.is_stopping())
-        {
-            self.tally.close(now_ns);
-            self.closed = Some(Closed {
-                usage: thread::usage_of_thread(),
-                syscalls: self.queue.syscalls(),
-                cpu: thread::current_cpu(),
-                at_ns: self.tally.window().close_ns,
-            });
-            self.report.in_flight_end = self.in_flight as u32;
-            self.stopping_since_ns = Some(now_ns);
-            // What was refused or cut short is not sent again after the end.
-            self.free.append(&mut self.again);
-        }
-        // The next look: at a tenth of a second, or earlier where the window opens or closes.
-        let mut next_ns = now_ns + 100_000_000;
-        for edge_ns in [window.open_ns, window.close_ns] {
-            if edge_ns > now_ns {
-                next_ns = next_ns.min(edge_ns);
-            }
-        }
-        self.next_report_ns = next_ns;
-        match self.stopping_since_ns {
-            None => Step::More,
-            Some(_) if self.in_flight == 0 => Step::Ended,
-            Some(since_ns) if now_ns - since_ns > DRAIN_GRACE_NS => Step::Ended,
-            Some(_) => Step::More,
+    /// The hand-over itself failed. EAGAIN and EBUSY mean "reap first", which happens anyway.
+    #[cold]
+    fn engine_failed(&mut self, error: &std::io::Error) {
+        if !matches!(error.raw_os_error(), Some(EAGAIN | EBUSY | EINTR)) {
+            self.control.fail(format!("the engine stopped: {error}"));
         }
     }
+}
 
-    /// The record of the job, and what it wrote since the start, bytes.
-    pub(super) fn into_record(mut self) -> (JobRun, u64) {
-        let window = self.tally.window();
-        let mut report = std::mem::take(&mut self.report);
-        report.abandoned = self.in_flight as u32;
-        report.in_flight_area_ns = self.area_ns;
-        if let (Some(opened), Some(closed)) = (self.opened, self.closed) {
-            report.measured_ns = closed.at_ns - window.open_ns;
-            report.syscalls = closed.syscalls - opened.syscalls;
-            report.cpu_user_ns = closed.usage.user_ns - opened.usage.user_ns;
-            report.cpu_system_ns = closed.usage.system_ns - opened.usage.system_ns;
-            report.cpus = opened.cpu.zip(closed.cpu);
-        }
-        report.errors = error_table(&self.errors);
-        report.touched = report.touched.filter(|(low, high)| low < high);
-        let written = self.tally.all_bytes_written;
-        (report.read, report.write) = self.tally.into_record();
-        (report, written)
+fn word(way: Way) -> &'static str {
+    match way {
+        Way::Read => "read",
+        Way::Write => "write",
     }
 }
 
 fn error_table(errors: &[(Way, i32, u64)]) -> BTreeMap<String, u64> {
     errors
         .iter()
-        .map(|(way, errno, count)| {
-            let word = if *way == Way::Read { "read" } else { "write" };
-            (format!("{word} {}", errno_name(*errno)), *count)
-        })
+        .map(|(way, errno, count)| (format!("{} {}", word(*way), errno_name(*errno)), *count))
         .collect()
 }
 

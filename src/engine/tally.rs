@@ -40,6 +40,8 @@ pub(super) struct Tally {
     histogram_index: u64,
     /// Counter interval of the batch at hand; `None` outside the window.
     counter_index: Option<usize>,
+    /// When that changes, ns.
+    next_edge_ns: u64,
     /// Operations and bytes since the start, warm-up and drain included.
     pub(super) all_ops: u64,
     pub(super) all_bytes_written: u64,
@@ -56,6 +58,7 @@ impl Tally {
             histogram_width_ns: width_ns * u64::from(plan.intervals_per_histogram),
             histogram_index: 0,
             counter_index: None,
+            next_edge_ns: 0,
             all_ops: 0,
             all_bytes_written: 0,
         }
@@ -69,23 +72,36 @@ impl Tally {
     /// Announces that the completions that follow were reaped at `now_ns`.
     #[inline(always)]
     pub(super) fn at(&mut self, now_ns: u64) {
-        let inside = now_ns >= self.window.open_ns && now_ns <= self.window.close_ns;
-        self.counter_index = inside.then(|| self.index_at(now_ns - self.window.open_ns));
+        // Between two edges nothing changes, so that the usual case costs one comparison.
+        if now_ns >= self.next_edge_ns {
+            self.cross(now_ns);
+        }
     }
 
-    #[inline(always)]
-    fn index_at(&mut self, since_open_ns: u64) -> usize {
-        if since_open_ns >= (self.histogram_index + 1) * self.histogram_width_ns {
-            self.finish_histograms(since_open_ns);
+    /// Finds the interval that holds `now_ns`, and the edge at which the next one begins.
+    #[cold]
+    fn cross(&mut self, now_ns: u64) {
+        let Window { open_ns, close_ns } = self.window;
+        if now_ns < open_ns {
+            self.next_edge_ns = open_ns;
+            return;
         }
-        let mut index = (since_open_ns / self.width_ns) as usize;
-        while index >= MAX_COUNTERS {
+        if now_ns > close_ns {
+            self.counter_index = None;
+            self.next_edge_ns = u64::MAX;
+            return;
+        }
+        let since_open_ns = now_ns - open_ns;
+        self.finish_histograms(since_open_ns);
+        while since_open_ns / self.width_ns >= MAX_COUNTERS as u64 {
             self.read.counters.halve();
             self.write.counters.halve();
             self.width_ns *= 2;
-            index /= 2;
         }
-        index
+        let index = since_open_ns / self.width_ns;
+        self.counter_index = Some(index as usize);
+        let interval_end_ns = open_ns + (index + 1) * self.width_ns;
+        self.next_edge_ns = interval_end_ns.min(close_ns.saturating_add(1));
     }
 
     /// Counts one operation submitted at `submitted_ns` and reaped at the announced time.
@@ -111,7 +127,6 @@ impl Tally {
     }
 
     /// Moves the finished histogram interval into the series, and empty ones up to now.
-    #[cold]
     fn finish_histograms(&mut self, since_open_ns: u64) {
         while since_open_ns >= (self.histogram_index + 1) * self.histogram_width_ns {
             self.read.finish_interval();
