@@ -96,7 +96,7 @@ fn callgrind(iosonde: &Path, operations: u64) -> Result<u64, BenchError> {
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(iosonde);
     command.args(["run", "--ioengine", "null", "--rw", "randread", "--bs", "4k"]);
     command.args(["--iodepth", "128", "--size", "1G", "--output-format", "json"]);
-    command.args(["--runtime", "600", "--number-ios"]).arg(operations.to_string());
+    command.arg("--number-ios").arg(operations.to_string());
     let ran = command.env("XDG_STATE_HOME", &state).output();
     let _ = fs::remove_dir_all(&state);
     let program = "valgrind with iosonde".to_owned();
