@@ -7,6 +7,7 @@ use std::sync::Arc;
 use iosonde_sys::{Clock, Ring, RingOptions, Slab, syscall};
 
 use super::{Control, EngineError, Medium, Unwatched, run};
+use crate::plan::chance::Permutation;
 use crate::plan::{Engine, EngineKind, Job, OnError, Order, Plan, Stop, Target};
 use crate::stats::Histogram;
 
@@ -80,9 +81,12 @@ pub fn psync_floor(file: &File, block_bytes: usize, ops: u64, clock: Clock) -> H
     let Ok(mut slab) = Slab::new(1, block_bytes) else { return histogram };
     let size = file.metadata().map_or(0, |facts| facts.len());
     let blocks = (size / block_bytes as u64).max(1);
-    for index in 0..ops {
-        // A stride coprime to any power of two visits every block; no draw, no division.
-        let offset = index.wrapping_mul(0x9e37_79b1) % blocks * block_bytes as u64;
+    // The same kind of offsets as a run has, since the file system's own look-ups depend on their order,
+    // but drawn beforehand.
+    let order = Permutation::new(blocks, 1);
+    let offsets: Vec<u64> =
+        (0..ops).map(|index| order.at(index % blocks) * block_bytes as u64).collect();
+    for offset in offsets {
         let before_ns = clock.now_ns();
         let moved = syscall::pread(file.as_fd(), slab.slot_mut(0), offset);
         let after_ns = clock.now_ns();

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use iosonde_sys::{errno_name, thread};
 
-use super::tally::{Tally, Window};
+use super::tally::{Area, Tally, Window};
 use super::{Control, Lane};
 use crate::backend::{Queue, Transfer};
 use crate::content::Filler;
@@ -73,8 +73,7 @@ struct Requests<'a> {
     /// Slots to be sent again.
     again: Vec<u32>,
     in_flight: usize,
-    area_ns: u64,
-    area_from_ns: u64,
+    area: Area,
     tally: Tally,
     report: JobRun,
     errors: Vec<(Way, i32, u64)>,
@@ -136,15 +135,20 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
     }
 
-    /// Fixes the measured window of a run that starts at `start_ns`.
+    /// Fixes the measured window of a run that starts at `start_ns`, and waits for that moment, so that all
+    /// jobs start together.
     pub(super) fn begin(&mut self, start_ns: u64) {
         let open_ns = start_ns + self.warmup_ns;
         let close_ns = match self.stop {
             Stop::AfterNs(ns) => open_ns + ns,
             Stop::AfterOps(_) | Stop::AfterOnePass => u64::MAX,
         };
-        self.requests.tally.set_window(Window { open_ns, close_ns });
-        self.requests.area_from_ns = start_ns;
+        let window = Window { open_ns, close_ns };
+        self.requests.tally.set_window(window);
+        self.requests.area.begin(start_ns, window);
+        while self.queue.now_ns() < start_ns {
+            std::hint::spin_loop();
+        }
     }
 
     /// Time on the job's clock.
@@ -238,7 +242,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     #[inline(always)]
     fn reap(&mut self, before_ns: u64, after_ns: u64) -> Reaped {
         let requests = &mut self.requests;
-        requests.integrate(after_ns);
+        requests.area.add(requests.in_flight, after_ns, requests.tally.window());
         requests.tally.at(after_ns);
         let mut reaped = Reaped::default();
         self.queue.reap(|slot, result| {
@@ -318,7 +322,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let window = self.requests.tally.window();
         let mut report = self.requests.report;
         report.abandoned = self.requests.in_flight as u32;
-        report.in_flight_area_ns = self.requests.area_ns;
+        report.in_flight_area_ns = self.requests.area.within();
         if let (Some(opened), Some(closed)) = (self.opened, self.closed) {
             report.measured_ns = window.close_ns - window.open_ns;
             report.syscalls = closed.syscalls - opened.syscalls;
@@ -356,8 +360,7 @@ impl<'a> Requests<'a> {
             free: (0..job.iodepth).rev().collect(),
             again: Vec::with_capacity(depth),
             in_flight: 0,
-            area_ns: 0,
-            area_from_ns: 0,
+            area: Area::default(),
             tally: Tally::new(plan, job),
             report: JobRun { touched: Some((u64::MAX, 0)), ..JobRun::default() },
             errors: Vec::with_capacity(16),
@@ -370,18 +373,10 @@ impl<'a> Requests<'a> {
         self.in_flight == 0 && self.again.is_empty()
     }
 
-    /// Adds the time since the last change of the number in flight to its integral.
-    #[inline(always)]
-    fn integrate(&mut self, now_ns: u64) {
-        let window = self.tally.window();
-        self.area_ns += self.in_flight as u64 * window.overlap_ns(self.area_from_ns, now_ns);
-        self.area_from_ns = now_ns;
-    }
-
     /// These slots were handed over at `now_ns`; a repeated request keeps its first time.
     #[inline(always)]
     fn submitted(&mut self, staged: &[u32], now_ns: u64) {
-        self.integrate(now_ns);
+        self.area.add(self.in_flight, now_ns, self.tally.window());
         for slot in staged {
             let slot = &mut self.slots[*slot as usize];
             if !slot.again {

@@ -20,11 +20,53 @@ pub(super) struct Window {
     pub close_ns: u64,
 }
 
-impl Window {
-    /// How much of `from..to` lies inside.
+/// The time integral of requests in flight within the window.
+#[derive(Debug, Default)]
+pub(super) struct Area {
+    /// Request-nanoseconds since the run began.
+    total: u64,
+    /// The same when the window opened.
+    at_open: u64,
+    from_ns: u64,
+    /// Nothing special happens before this time.
+    quiet_until_ns: u64,
+}
+
+impl Area {
+    /// Counts from `start_ns` on.
+    pub(super) fn begin(&mut self, start_ns: u64, window: Window) {
+        self.from_ns = start_ns;
+        self.quiet_until_ns = window.open_ns;
+    }
+
+    /// `in_flight` requests were in flight since the last call.
     #[inline(always)]
-    pub(super) fn overlap_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
-        to_ns.min(self.close_ns).saturating_sub(from_ns.max(self.open_ns))
+    pub(super) fn add(&mut self, in_flight: usize, now_ns: u64, window: Window) {
+        if now_ns >= self.quiet_until_ns {
+            self.cross(in_flight, now_ns, window);
+        }
+        self.total += in_flight as u64 * (now_ns - self.from_ns);
+        self.from_ns = now_ns;
+    }
+
+    /// Stops at the edges of the window.
+    #[cold]
+    fn cross(&mut self, in_flight: usize, now_ns: u64, window: Window) {
+        if self.from_ns <= window.open_ns && now_ns >= window.open_ns {
+            self.at_open = self.total + in_flight as u64 * (window.open_ns - self.from_ns);
+        }
+        self.quiet_until_ns = window.close_ns;
+        if now_ns >= window.close_ns {
+            // What lies beyond the close is taken off again by starting it that much later.
+            let beyond_ns = now_ns - self.from_ns.max(window.close_ns);
+            self.from_ns += beyond_ns;
+            self.quiet_until_ns = 0;
+        }
+    }
+
+    /// Request-nanoseconds within the window.
+    pub(super) fn within(&self) -> u64 {
+        self.total - self.at_open
     }
 }
 
@@ -32,8 +74,8 @@ impl Window {
 #[derive(Debug)]
 pub(super) struct Tally {
     window: Window,
-    read: Direction,
-    write: Direction,
+    /// Reads, then writes.
+    directions: [Direction; 2],
     width_ns: u64,
     histogram_width_ns: u64,
     /// Histogram intervals finished so far.
@@ -52,8 +94,10 @@ impl Tally {
         let width_ns = plan.interval_ns;
         Tally {
             window: Window { open_ns: 0, close_ns: u64::MAX },
-            read: Direction::new(job.read_percent > 0),
-            write: Direction::new(job.read_percent < 100),
+            directions: [
+                Direction::new(job.read_percent > 0),
+                Direction::new(job.read_percent < 100),
+            ],
             width_ns,
             histogram_width_ns: width_ns * u64::from(plan.intervals_per_histogram),
             histogram_index: 0,
@@ -94,8 +138,7 @@ impl Tally {
         let since_open_ns = now_ns - open_ns;
         self.finish_histograms(since_open_ns);
         while since_open_ns / self.width_ns >= MAX_COUNTERS as u64 {
-            self.read.counters.halve();
-            self.write.counters.halve();
+            self.directions.iter_mut().for_each(|direction| halve(&mut direction.counters));
             self.width_ns *= 2;
         }
         let index = since_open_ns / self.width_ns;
@@ -108,17 +151,13 @@ impl Tally {
     #[inline(always)]
     pub(super) fn complete(&mut self, way: Way, bytes: u32, submitted_ns: u64, now_ns: u64) {
         self.all_ops += 1;
-        if way == Way::Write {
-            self.all_bytes_written += u64::from(bytes);
-        }
+        self.all_bytes_written += u64::from(bytes) * way as u64;
         let Some(index) = self.counter_index else { return };
-        let direction = match way {
-            Way::Read => &mut self.read,
-            Way::Write => &mut self.write,
-        };
-        direction.ops += 1;
-        direction.bytes += u64::from(bytes);
-        direction.counters.add(index, u64::from(bytes));
+        let direction = &mut self.directions[way as usize];
+        if let Some(counter) = direction.counters.get_mut(index) {
+            counter.ops += 1;
+            counter.bytes += u64::from(bytes);
+        }
         if submitted_ns < self.window.open_ns {
             direction.carried_in += 1;
         } else {
@@ -129,12 +168,10 @@ impl Tally {
     /// Moves the finished histogram interval into the series, and empty ones up to now.
     fn finish_histograms(&mut self, since_open_ns: u64) {
         while since_open_ns >= (self.histogram_index + 1) * self.histogram_width_ns {
-            self.read.finish_interval();
-            self.write.finish_interval();
+            self.directions.iter_mut().for_each(Direction::finish_interval);
             self.histogram_index += 1;
-            if self.read.series.is_full() || self.write.series.is_full() {
-                self.read.series.halve();
-                self.write.series.halve();
+            if self.directions.iter().any(|direction| direction.series.is_full()) {
+                self.directions.iter_mut().for_each(|direction| direction.series.halve());
                 self.histogram_width_ns *= 2;
                 self.histogram_index = self.histogram_index.div_ceil(2);
             }
@@ -152,10 +189,19 @@ impl Tally {
 
     /// The record of both directions.
     pub(super) fn into_record(mut self) -> (DirectionRun, DirectionRun) {
-        self.read.finish_interval();
-        self.write.finish_interval();
-        let (counters, histograms) = (self.width_ns, self.histogram_width_ns);
-        (self.read.into_record(counters, histograms), self.write.into_record(counters, histograms))
+        self.directions.iter_mut().for_each(Direction::finish_interval);
+        let intervals = self.counter_index_at_close() + 1;
+        let record = |direction: Direction| {
+            direction.into_record(self.width_ns, self.histogram_width_ns, intervals)
+        };
+        let [read, write] = self.directions;
+        (record(read), record(write))
+    }
+
+    /// The counter interval in which the window ends.
+    fn counter_index_at_close(&self) -> usize {
+        let length_ns = self.window.close_ns.saturating_sub(self.window.open_ns);
+        (length_ns.saturating_sub(1) / self.width_ns) as usize
     }
 }
 
@@ -163,12 +209,10 @@ impl Tally {
 struct Direction {
     /// Whether the job goes this way at all; if not, nothing is allocated.
     used: bool,
-    ops: u64,
-    bytes: u64,
     carried_in: u64,
     current: Histogram,
     total: Histogram,
-    counters: Counters,
+    counters: Box<[Counter]>,
     series: SparseSeries,
 }
 
@@ -176,12 +220,10 @@ impl Direction {
     fn new(used: bool) -> Direction {
         Direction {
             used,
-            ops: 0,
-            bytes: 0,
             carried_in: 0,
             current: Histogram::new(),
             total: Histogram::new(),
-            counters: Counters::new(if used { MAX_COUNTERS } else { 0 }),
+            counters: vec![Counter::default(); if used { MAX_COUNTERS } else { 0 }].into(),
             series: SparseSeries::new(if used { MAX_ENTRIES } else { 0 }),
         }
     }
@@ -195,17 +237,19 @@ impl Direction {
         self.current.clear();
     }
 
-    fn into_record(self, width_ns: u64, histogram_width_ns: u64) -> DirectionRun {
-        let used = self.counters.used;
+    fn into_record(self, width_ns: u64, histogram_width_ns: u64, used: usize) -> DirectionRun {
+        let counters = &self.counters[..used.min(self.counters.len())];
+        let ops: Vec<u64> = self.counters.iter().map(|counter| counter.ops).collect();
+        let bytes: Vec<u64> = self.counters.iter().map(|counter| counter.bytes).collect();
         DirectionRun {
-            ops: self.ops,
-            bytes: self.bytes,
+            ops: ops.iter().sum(),
+            bytes: bytes.iter().sum(),
             carried_in: self.carried_in,
             latency: self.total,
             counters: CounterSeries {
                 width_ns,
-                ops: self.counters.ops[..used].to_vec(),
-                bytes: self.counters.bytes[..used].to_vec(),
+                ops: counters.iter().map(|counter| counter.ops).collect(),
+                bytes: counters.iter().map(|counter| counter.bytes).collect(),
             },
             latencies: HistogramSeries {
                 width_ns: histogram_width_ns,
@@ -215,40 +259,21 @@ impl Direction {
     }
 }
 
-/// Operations and bytes per interval.
-#[derive(Debug)]
-struct Counters {
-    ops: Box<[u64]>,
-    bytes: Box<[u64]>,
-    /// Intervals begun.
-    used: usize,
+/// Operations and bytes of one interval.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Counter {
+    ops: u64,
+    bytes: u64,
 }
 
-impl Counters {
-    fn new(capacity: usize) -> Counters {
-        Counters { ops: vec![0; capacity].into(), bytes: vec![0; capacity].into(), used: 0 }
+/// Merges neighbours two by two.
+fn halve(counters: &mut [Counter]) {
+    let half = counters.len() / 2;
+    for index in 0..half {
+        let (a, b) = (counters[2 * index], counters[2 * index + 1]);
+        counters[index] = Counter { ops: a.ops + b.ops, bytes: a.bytes + b.bytes };
     }
-
-    #[inline(always)]
-    fn add(&mut self, index: usize, bytes: u64) {
-        if let (Some(ops), Some(sum)) = (self.ops.get_mut(index), self.bytes.get_mut(index)) {
-            *ops += 1;
-            *sum += bytes;
-            self.used = self.used.max(index + 1);
-        }
-    }
-
-    /// Merges neighbours two by two.
-    fn halve(&mut self) {
-        for series in [&mut self.ops, &mut self.bytes] {
-            for index in 0..series.len() / 2 {
-                series[index] = series[2 * index] + series[2 * index + 1];
-            }
-            let half = series.len() / 2;
-            series[half..].fill(0);
-        }
-        self.used = self.used.div_ceil(2);
-    }
+    counters[half..].fill(Counter::default());
 }
 
 /// Sparse histograms one after another, in fixed memory.
@@ -373,24 +398,27 @@ mod tests {
 
     #[test]
     fn counters_halve_exactly() {
-        let mut counters = Counters::new(4);
-        for index in 0..4 {
-            for _ in 0..=index {
-                counters.add(index, 10);
-            }
-        }
-        counters.halve();
-        assert_eq!(&counters.ops[..], [3, 7, 0, 0]);
-        assert_eq!(&counters.bytes[..], [30, 70, 0, 0]);
-        assert_eq!(counters.used, 2);
+        let mut counters: Vec<Counter> =
+            (1..=4).map(|ops| Counter { ops, bytes: 10 * ops }).collect();
+        halve(&mut counters);
+        let ops: Vec<u64> = counters.iter().map(|counter| counter.ops).collect();
+        let bytes: Vec<u64> = counters.iter().map(|counter| counter.bytes).collect();
+        assert_eq!((ops, bytes), (vec![3, 7, 0, 0], vec![30, 70, 0, 0]));
     }
 
     #[test]
-    fn overlap_is_clipped_to_the_window() {
+    fn the_area_is_clipped_to_the_window() {
         let window = Window { open_ns: 10, close_ns: 20 };
-        assert_eq!(window.overlap_ns(0, 30), 10);
-        assert_eq!(window.overlap_ns(12, 15), 3);
-        assert_eq!(window.overlap_ns(0, 5), 0);
-        assert_eq!(window.overlap_ns(25, 30), 0);
+        // Two in flight all the time, looked at in every possible rhythm.
+        for step in [1, 2, 3, 5, 7, 12, 30] {
+            let mut area = Area::default();
+            area.begin(0, window);
+            let mut now = 0;
+            while now < 40 {
+                now += step;
+                area.add(2, now, window);
+            }
+            assert_eq!(area.within(), 20, "step {step}");
+        }
     }
 }

@@ -7,9 +7,9 @@ use super::{Job, Order, Stop};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Way {
     /// From storage.
-    Read,
+    Read = 0,
     /// To storage.
-    Write,
+    Write = 1,
 }
 
 /// One operation.

@@ -52,11 +52,19 @@ impl Histogram {
     /// Counts one value in ns.
     #[inline(always)]
     pub fn record(&mut self, value_ns: u64) {
-        self.record_many(value_ns, 1);
+        match self.counts.get_mut(bucket(value_ns)) {
+            Some(count) => *count += 1,
+            None => self.overflow += 1,
+        }
+        self.count += 1;
+        self.sum += u128::from(value_ns);
+        let value = value_ns as f64;
+        self.sum_of_squares += value * value;
+        self.min = self.min.min(value_ns);
+        self.max = self.max.max(value_ns);
     }
 
     /// Counts `times` equal values in ns.
-    #[inline(always)]
     pub fn record_many(&mut self, value_ns: u64, times: u64) {
         match self.counts.get_mut(bucket(value_ns)) {
             Some(count) => *count += times,
