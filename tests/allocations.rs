@@ -1,0 +1,133 @@
+//! The hot loop allocates nothing: proved by an allocator that counts.
+//!
+//! One test only, for the count is that of the whole process.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests; a skipped part says why")]
+
+use std::sync::Arc;
+
+use iosonde::engine::{Control, Measured, Medium, Observer, Progress, Unwatched, run};
+use iosonde::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
+use iosonde::record::Outcome;
+use iosonde::spec::{Access, Region, Role, Rw, Start, Threads, Workload};
+use iosonde_sys::Clock;
+use iosonde_sys::counting::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+const TARGET_BYTES: u64 = 64 << 20;
+const MS: u64 = 1_000_000;
+
+fn plan(kind: EngineKind, rw: Rw, iodepth: u32, stop: Stop) -> Plan {
+    let role = Role {
+        name: "job".into(),
+        rw,
+        threads: Threads::Count(1),
+        block_size: None,
+        read_percent: None,
+        iodepth: None,
+        region: Region::Shared,
+        start: Start::Zero,
+        access: Access::Permutation,
+    };
+    let workload = Workload {
+        name: "test".into(),
+        title: "Test".into(),
+        pattern: "test".into(),
+        models: String::new(),
+        block_size: 4096,
+        read_percent: 50,
+        roles: vec![role],
+    };
+    let setting = Setting {
+        engine: Engine { kind, sqpoll: false, iopoll: false, chosen_because: String::new() },
+        target: Target { path: "t".into(), bytes: TARGET_BYTES, direct: false, align_bytes: 1 },
+        offset_bytes: 0,
+        cpus: 1,
+        iodepth,
+        seed: 1,
+        warmup_ns: 0,
+        stop,
+        on_error: OnError::Stop,
+        final_sync: false,
+        buffer_limit_bytes: 1 << 30,
+    };
+    resolve(&workload, &setting).unwrap()
+}
+
+/// Counts allocations from the second tick to the last.
+#[derive(Default)]
+struct Watch {
+    ticks: u32,
+    first: u64,
+    last: u64,
+}
+
+impl Observer for Watch {
+    fn tick(&mut self, progress: &Progress) {
+        // At either edge the threads are made and the record is put together.
+        let settled = 300 * MS..progress.planned_ns.saturating_sub(100 * MS);
+        if settled.contains(&progress.elapsed_ns) {
+            self.last = CountingAllocator::allocations();
+            if self.ticks == 0 {
+                self.first = self.last;
+            }
+            self.ticks += 1;
+        }
+    }
+}
+
+fn measure(plan: &Plan, medium: &Medium, observer: &mut dyn Observer) -> Option<Measured> {
+    let control = Arc::new(Control::default());
+    let measured = run(plan, medium, Clock::monotonic(), &control, observer);
+    let measured = measured.map_err(|error| eprintln!("skipped: {error}")).ok()?;
+    assert_eq!(measured.outcome, Outcome::Complete);
+    Some(measured)
+}
+
+/// Allocations of a whole run of so many operations on the null backend.
+fn allocations_of(rw: Rw, ops: u64) -> u64 {
+    let mut plan = plan(EngineKind::Null, rw, 32, Stop::AfterOps(ops));
+    // One interval, however slow the machine: the record then has the same size.
+    plan.interval_ns = 3600 * 1000 * MS;
+    let before = CountingAllocator::allocations();
+    measure(&plan, &Medium::Null(None), &mut Unwatched).unwrap();
+    CountingAllocator::allocations() - before
+}
+
+/// Allocations within a run that lasts, and changes its intervals so often that they are merged.
+fn allocations_within(kind: EngineKind, rw: Rw, iodepth: u32, medium: &Medium) -> Option<u64> {
+    let mut plan = plan(kind, rw, iodepth, Stop::AfterNs(1500 * MS));
+    plan.interval_ns = MS / 4;
+    plan.intervals_per_histogram = 2;
+    let mut watch = Watch::default();
+    let measured = measure(&plan, medium, &mut watch)?;
+    let job = &measured.jobs[0];
+    let width_ns = job.read.latencies.width_ns.max(job.write.latencies.width_ns);
+    assert!(width_ns > MS / 2, "neighbours were merged: {width_ns} ns");
+    assert!(watch.ticks > 1, "looked twice at least");
+    Some(watch.last - watch.first)
+}
+
+#[test]
+fn the_loop_of_a_job_allocates_nothing() {
+    // What the first run of a process allocates once and for all.
+    allocations_of(Rw::RandRw, 1000);
+    for rw in [Rw::RandRead, Rw::RandRw, Rw::Write] {
+        let (few, many) = (allocations_of(rw, 500_000), allocations_of(rw, 2_000_000));
+        assert!(few > 10, "the counter counts");
+        assert_eq!(few, many, "{rw}: allocations of 500,000 and of 2,000,000 operations");
+    }
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(TARGET_BYTES).unwrap();
+    let file = Medium::File(Arc::new(file.into()));
+    for (kind, iodepth, medium) in [
+        (EngineKind::Null, 128, &Medium::Null(None)),
+        (EngineKind::Psync, 1, &file),
+        (EngineKind::IoUring, 16, &file),
+    ] {
+        if let Some(found) = allocations_within(kind, Rw::RandRw, iodepth, medium) {
+            assert_eq!(found, 0, "{} allocates while it measures", kind.word());
+        }
+    }
+}
