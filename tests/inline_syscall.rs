@@ -1,0 +1,71 @@
+//! The hot loop reaches the `syscall` instruction inline: looked up in the built release binary.
+//!
+//! A `ret` after a system call is mispredicted on many processors and costs up to 250 ns, which is
+//! why neither the C library nor a function of our own may stand between the loop and the kernel.
+//! The line tables of the binary say through which calls each instruction was inlined.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests; a skipped one says why")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The release binary beside the directory of this test's own binary, `target/debug/deps`.
+fn release_binary() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    let binary = own.ancestors().nth(3)?.join("release/iosonde");
+    binary.exists().then_some(binary)
+}
+
+/// What a program of binutils says; `None` if it is not installed.
+fn ask(program: &str, arguments: &[&str], binary: &Path) -> Option<String> {
+    let output = Command::new(program).args(arguments).arg(binary).output().ok()?;
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Addresses of `syscall` instructions in a disassembly.
+fn syscalls(disassembly: &str) -> Vec<String> {
+    let at = |line: &str| {
+        let (address, instruction) = line.trim_start().split_once(':')?;
+        (instruction.trim() == "syscall").then(|| format!("0x{address}"))
+    };
+    disassembly.lines().filter_map(at).collect()
+}
+
+/// For each `syscall` instruction, the source files it was inlined through, innermost first.
+fn chains(binary: &Path) -> Option<Vec<String>> {
+    let disassembly = ask("objdump", &["-d", "--no-show-raw-insn"], binary)?;
+    let addresses = syscalls(&disassembly);
+    let mut arguments = vec!["--addresses", "--inlines"];
+    arguments.extend(addresses.iter().map(String::as_str));
+    arguments.push("--exe");
+    let lines = ask("addr2line", &arguments, binary)?;
+    Some(lines.split("0x").skip(1).map(String::from).collect())
+}
+
+#[test]
+fn the_loop_reaches_the_kernel_inline() {
+    if !cfg!(target_arch = "x86_64") {
+        eprintln!("skipped: only x86-64 has its system call inline");
+        return;
+    }
+    let Some(binary) = release_binary() else {
+        eprintln!("skipped: the release binary is not built; `cargo build --release` first");
+        return;
+    };
+    let Some(chains) = chains(&binary) else {
+        eprintln!("skipped: objdump or addr2line is missing (package binutils)");
+        return;
+    };
+    for seam in ["iosonde-sys/src/syscall.rs", "iosonde-sys/src/ring.rs"] {
+        let inline =
+            chains.iter().any(|chain| chain.contains(seam) && chain.contains("src/engine/job.rs"));
+        assert!(inline, "no `syscall` of {seam} stands in the loop of a job:\n{chains:#?}");
+    }
+}
+
+#[test]
+fn a_disassembly_is_read_right() {
+    let text = "0000000000001000 <main>:\n    1000:\tmov    $0x11,%eax\n    1005:\tsyscall\n\
+                    1007:\tcall   2000 <syscall>\n    100c:\tsyscall \n";
+    assert_eq!(syscalls(text), ["0x1005", "0x100c"]);
+}
