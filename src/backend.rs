@@ -1,7 +1,7 @@
 //! How does I/O leave the process? One narrow seam, [`Queue`], and one file per backend.
 //!
-//! A backend knows no workload, no plan beyond one job's depth and block size, and no statistics. Calls
-//! are statically dispatched: the engine's loop is compiled once per backend.
+//! A backend knows no workload, no plan beyond one job's depth and block size, and no statistics.
+//! Calls are statically dispatched: the engine's loop is compiled once per backend.
 
 pub mod null;
 pub mod psync;
@@ -27,8 +27,8 @@ pub struct Transfer {
 
 /// One queue, owned by one job on one thread.
 ///
-/// Slots `0..depth` are the caller's until pushed and again after being reaped. Every pushed slot comes
-/// back exactly once, with the bytes moved or a negated errno.
+/// Slots `0..depth` are the caller's until pushed and again after being reaped. Every pushed slot
+/// comes back exactly once, with the bytes moved or a negated errno.
 pub trait Queue {
     /// Now, ns, on the clock that all queues of a run share.
     fn now_ns(&self) -> u64;
@@ -39,8 +39,8 @@ pub trait Queue {
     /// Stages a transfer; `enter` hands it over.
     fn push(&mut self, slot: usize, transfer: Transfer);
 
-    /// Hands over what is staged and, if `wait_for > 0`, waits until that many requests are finished
-    /// (or a second has passed). With 0 nothing is waited for.
+    /// Hands over what is staged and, if `wait_for > 0`, waits until that many requests are
+    /// finished (or a second has passed). With 0 nothing is waited for.
     ///
     /// # Errors
     /// EAGAIN or EBUSY: reap, then try again. Anything else: this queue is dead.

@@ -63,7 +63,8 @@ fn stamp(block: &mut [u8], run: u64, offset: u64, sequence: u64) {
     block[..length].copy_from_slice(&whole[..length]);
 }
 
-/// Whether these bytes are what this program may overwrite unasked: all zero, or one of its own blocks.
+/// Whether these bytes are what this program may overwrite unasked: all zero, or one of its own
+/// blocks.
 pub fn is_ours_or_zero(block: &[u8]) -> bool {
     block.starts_with(&MAGIC) || block.iter().all(|byte| *byte == 0)
 }

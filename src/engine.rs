@@ -1,8 +1,8 @@
 //! How is I/O driven and timed? One thread and one queue per job, nothing shared while measuring.
 //!
-//! Promises: the measured window has its own clock, independent of the drain and of whoever watches;
-//! the loop of a job allocates nothing. Layout is a plan like any other. I/O errors are outcomes in the
-//! record; an [`EngineError`] means that nothing could be measured.
+//! Promises: the measured window has its own clock, independent of the drain and of whoever
+//! watches; the loop of a job allocates nothing. Layout is a plan like any other. I/O errors are
+//! outcomes in the record; an [`EngineError`] means that nothing could be measured.
 
 mod job;
 mod tally;

@@ -1,7 +1,8 @@
 //! What happened? Runs, histograms, series and facts: raw, versioned, self-describing.
 //!
-//! Promises: nothing here is derived. Every verdict can be computed again from these types; a record
-//! from another machine renders the same here. `store` alone touches files, and only its own.
+//! Promises: nothing here is derived. Every verdict can be computed again from these types; a
+//! record from another machine renders the same here. `store` alone touches files, and only its
+//! own.
 
 pub mod facts;
 pub mod run;

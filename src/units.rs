@@ -1,8 +1,8 @@
 //! How are quantities written and read?
 //!
-//! One rule for the whole program: a bare suffix and an IEC suffix are binary (`4k` = `4KiB` = 4096),
-//! `kB`, `MB`, `GB` are decimal. Bandwidth is shown in MB/s of 10^6 bytes. Inside, everything is
-//! bytes and nanoseconds in integers, with the unit in the name.
+//! One rule for the whole program: a bare suffix and an IEC suffix are binary (`4k` = `4KiB` =
+//! 4096), `kB`, `MB`, `GB` are decimal. Bandwidth is shown in MB/s of 10^6 bytes. Inside,
+//! everything is bytes and nanoseconds in integers, with the unit in the name.
 
 pub mod bytes;
 pub mod count;

@@ -1,9 +1,9 @@
 //! A simulated device in virtual time: the true engine runs against a known truth in milliseconds.
 //!
 //! A [`Device`] answers, for a request that arrives now, when it will be finished and how. Models
-//! compose: the servers stand innermost, and each further file of this folder wraps what is inside it.
-//! All jobs share one device, and are stepped in the order of their own clocks, so that requests reach it
-//! in the order of time.
+//! compose: the servers stand innermost, and each further file of this folder wraps what is inside
+//! it. All jobs share one device, and are stepped in the order of their own clocks, so that
+//! requests reach it in the order of time.
 
 pub mod bucket;
 pub mod cache;

@@ -26,7 +26,8 @@ impl UringQueue {
     /// A queue for this job, on the calling thread, which alone may use it.
     ///
     /// # Errors
-    /// If there is no memory, the kernel refuses a ring, or polling was asked for and does not work.
+    /// If there is no memory, the kernel refuses a ring, or polling was asked for and does not
+    /// work.
     pub fn open(
         job: &Job,
         engine: &Engine,
@@ -64,7 +65,8 @@ fn prove_polling(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "; a seccomp filter or kernel.io_uring_disabled forbids it: --ioengine psync works without"
+            "; a seccomp filter or kernel.io_uring_disabled forbids it: \
+             --ioengine psync works without"
         }
         io::ErrorKind::Unsupported => "; this kernel has none: --ioengine psync works without",
         io::ErrorKind::OutOfMemory => {

@@ -21,7 +21,8 @@ pub fn harness_ps(plan: &Plan, clock: Clock) -> Result<u64, EngineError> {
     null_ps(job.clone(), OPS, clock)
 }
 
-/// Operations per second of one job on the null backend: the tool's ceiling per core, histograms on.
+/// Operations per second of one job on the null backend: the tool's ceiling per core, histograms
+/// on.
 ///
 /// # Errors
 /// If no queue or thread can be had.

@@ -1,9 +1,9 @@
 //! The loop of one job: pick an offset, stamp, submit, reap, record.
 //!
-//! A step allocates nothing, locks nothing, and blocks only in the queue's own wait. It fills the queue
-//! first and waits only when the queue is full: a loop that waits after every batch never reaches its
-//! depth, and reports a flattering latency. The clock is read twice per hand-over, before and after: user
-//! space cannot see completions finer than a reap, so nothing is lost.
+//! A step allocates nothing, locks nothing, and blocks only in the queue's own wait. It fills the
+//! queue first and waits only when the queue is full: a loop that waits after every batch never
+//! reaches its depth, and reports a flattering latency. The clock is read twice per hand-over,
+//! before and after: user space cannot see completions finer than a reap, so nothing is lost.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -253,7 +253,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         reaped
     }
 
-    /// After a hand-over without waiting, whatever was both sent and finished in it completed inline.
+    /// After a hand-over without waiting, whatever was both sent and finished in it completed
+    /// inline.
     #[inline(always)]
     fn note_inline(&mut self, staged: usize, inline: usize) {
         let report = &mut self.requests.report;

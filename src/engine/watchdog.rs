@@ -1,4 +1,5 @@
-//! Stalls of the host: a thread that sleeps 1 ms, over and over, and records by how much it overslept.
+//! Stalls of the host: a thread that sleeps 1 ms, over and over, and records by how much it
+//! overslept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -22,7 +22,8 @@ impl Chance {
         mix(self.state)
     }
 
-    /// A number below `limit` (0 if `limit` is 0), by multiplication: the bias is below `limit / 2^64`.
+    /// A number below `limit` (0 if `limit` is 0), by multiplication: the bias is below `limit /
+    /// 2^64`.
     #[inline(always)]
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
@@ -42,8 +43,8 @@ pub fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// A seeded order of the numbers below `count`, without a table: a bijection on the next power of two,
-/// walked until it lands below `count` (fewer than two steps on average).
+/// A seeded order of the numbers below `count`, without a table: a bijection on the next power of
+/// two, walked until it lands below `count` (fewer than two steps on average).
 #[derive(Clone, Debug)]
 pub struct Permutation {
     count: u64,
@@ -99,7 +100,8 @@ mod tests {
 
     #[test]
     fn neighbours_are_scattered() {
-        // A uniform shuffle of n has a mean distance of n/3 between neighbours, and few steps of +1.
+        // A uniform shuffle of n has a mean distance of n/3 between neighbours, and few steps of
+        // +1.
         let count = 100_000;
         let order = Permutation::new(count, 42);
         let pairs = (1..count).map(|index| order.at(index).abs_diff(order.at(index - 1)));

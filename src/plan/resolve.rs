@@ -71,8 +71,8 @@ pub enum Refusal {
     },
     /// No room for even one block.
     #[error(
-        "the region of role `{role}` is {region_bytes} B and its {threads} thread(s) need {needed_bytes} B each \
-         at least; give a larger --size or a smaller --bs"
+        "the region of role `{role}` is {region_bytes} B and its {threads} thread(s) need \
+         {needed_bytes} B each at least; give a larger --size or a smaller --bs"
     )]
     Region {
         /// The role.
@@ -96,8 +96,8 @@ pub enum Refusal {
     },
     /// Not enough memory for one buffer per job.
     #[error(
-        "{jobs} job(s) need at least {needed_bytes} B of I/O buffers, and {limit_bytes} B (a quarter of the \
-         available memory) may be used; ask for fewer jobs or smaller blocks"
+        "{jobs} job(s) need at least {needed_bytes} B of I/O buffers, and {limit_bytes} B \
+         (a quarter of the available memory) may be used; ask for fewer jobs or smaller blocks"
     )]
     Memory {
         /// Jobs planned.
@@ -166,8 +166,8 @@ pub fn resolve(workload: &Workload, setting: &Setting) -> Result<Plan, Refusal> 
     })
 }
 
-/// Threads per role. Shares are cumulative ceilings of `cpus`, so that they add up to it; every role
-/// keeps at least one thread, on one CPU too.
+/// Threads per role. Shares are cumulative ceilings of `cpus`, so that they add up to it; every
+/// role keeps at least one thread, on one CPU too.
 fn deal_threads(roles: &[Role], cpus: u32) -> Vec<u32> {
     let fixed: u32 = roles
         .iter()
@@ -348,7 +348,9 @@ fn in_range(
 /// Plan and estimate in words, for `--dry-run`: one line per fact, resolved values only.
 pub fn describe(plan: &Plan) -> String {
     let mut out = format!(
-        "plan {}  ({})\n  engine    {}{}\n  target    {}, {} bytes from 0, {}, alignment {} B\n  seed      {}\n",
+        "plan {}  ({})\n  engine    {}{}\n\
+         \x20 target    {}, {} bytes from 0, {}, alignment {} B\n\
+         \x20 seed      {}\n",
         plan.title,
         &plan.hash()[..12],
         plan.engine.kind.word(),

@@ -1,4 +1,5 @@
-//! The operations of one job, in order: fixed by its plan and seed, endless unless one pass is asked.
+//! The operations of one job, in order: fixed by its plan and seed, endless unless one pass is
+//! asked.
 
 use super::chance::{Chance, Permutation};
 use super::{Job, Order, Stop};

@@ -127,7 +127,8 @@ pub struct JobRun {
     pub cpus: Option<(u32, u32)>,
     /// Length of the window as this job saw it, ns.
     pub measured_ns: u64,
-    /// Largest offset plus length touched, and smallest offset, bytes: what the engine saw of the plan.
+    /// Largest offset plus length touched, and smallest offset, bytes: what the engine saw of the
+    /// plan.
     pub touched: Option<(u64, u64)>,
 }
 

@@ -1,8 +1,8 @@
 //! A log-linear histogram of nanoseconds: 2^7 buckets per octave, 1 ns to 2^40 ns.
 //!
 //! A value below 2^8 has a bucket of its own. Above that the top bit picks the octave and the next
-//! seven bits the bucket, so a bucket is at most 2^-7 of its lower edge wide and its midpoint is off
-//! by at most 2^-8 = 0.39 %. Merging adds counts; percentiles are never averaged.
+//! seven bits the bucket, so a bucket is at most 2^-7 of its lower edge wide and its midpoint is
+//! off by at most 2^-8 = 0.39 %. Merging adds counts; percentiles are never averaged.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -142,8 +142,8 @@ impl Histogram {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The bucket `[low, high]` in ns that holds the value of this rank, `1..=count()`, clamped to the
-    /// exact minimum and maximum; `None` if there is no such rank.
+    /// The bucket `[low, high]` in ns that holds the value of this rank, `1..=count()`, clamped to
+    /// the exact minimum and maximum; `None` if there is no such rank.
     pub fn rank(&self, rank: u64) -> Option<(u64, u64)> {
         if rank == 0 || rank > self.count {
             return None;
@@ -162,8 +162,9 @@ impl Histogram {
         Some(((1 << MAX_BITS).max(self.min), self.max))
     }
 
-    /// The value in ns below or at which a fraction `q` of the values lies (nearest rank, midpoint of
-    /// the bucket, never outside minimum and maximum); `None` if empty or `q` is outside `0..=1`.
+    /// The value in ns below or at which a fraction `q` of the values lies (nearest rank, midpoint
+    /// of the bucket, never outside minimum and maximum); `None` if empty or `q` is outside
+    /// `0..=1`.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         if !(0.0..=1.0).contains(&q) || self.count == 0 {
             return None;
@@ -184,8 +185,8 @@ impl Histogram {
         self.counts[first..].iter().sum::<u64>() + self.overflow
     }
 
-    /// A histogram of `(bucket, count)` pairs: each value stands at its bucket's midpoint, so sum and
-    /// extremes are approximate. For interval series, which keep buckets only.
+    /// A histogram of `(bucket, count)` pairs: each value stands at its bucket's midpoint, so sum
+    /// and extremes are approximate. For interval series, which keep buckets only.
     pub fn from_buckets(pairs: &[(u32, u64)]) -> Histogram {
         let mut histogram = Histogram::new();
         for &(index, count) in pairs {

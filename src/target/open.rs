@@ -1,8 +1,8 @@
 //! How a target is opened and let go. This room alone opens anything for writing.
 //!
-//! Reading is the default. A file that this program makes has no name: nothing to attack, nothing to
-//! clean up, gone on exit, interrupt, kill -9 and power loss. Direct I/O that cannot be had is not
-//! replaced in silence: the reason travels with the target.
+//! Reading is the default. A file that this program makes has no name: nothing to attack, nothing
+//! to clean up, gone on exit, interrupt, kill -9 and power loss. Direct I/O that cannot be had is
+//! not replaced in silence: the reason travels with the target.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -86,8 +86,8 @@ pub enum TargetError {
     },
     /// Too little free space for a size chosen by the tool.
     #[error(
-        "{free} are free in `{path}`; a tenth of it must be at least 256 MiB, so 2.56 GiB are needed. \
-         Free some space, or give a size"
+        "{free} are free in `{path}`; a tenth of it must be at least 256 MiB, so 2.56 GiB are \
+         needed. Free some space, or give a size"
     )]
     TooFull {
         /// The path.
@@ -116,7 +116,8 @@ pub enum TargetError {
     DeviceWrite(PathBuf),
     /// Direct I/O was demanded and cannot be had.
     #[error(
-        "`{path}` takes no direct I/O ({reason}); repeat with --direct 0 to measure through the page cache"
+        "`{path}` takes no direct I/O ({reason}); repeat with --direct 0 to measure \
+         through the page cache"
     )]
     NoDirect {
         /// The path.
@@ -175,8 +176,8 @@ pub fn describe_directory(root: &Root, directory: &Path) -> Result<TargetFacts, 
 /// number of MiB.
 ///
 /// # Errors
-/// If the size asked is below 256 MiB or leaves less than 1 GiB (or 5 % of the file system), or if a
-/// tenth of the free space is below 256 MiB.
+/// If the size asked is below 256 MiB or leaves less than 1 GiB (or 5 % of the file system), or if
+/// a tenth of the free space is below 256 MiB.
 pub fn test_bytes(
     directory: &Path,
     asked: Option<u64>,
@@ -262,8 +263,8 @@ fn reserve(file: &OwnedFd, size_bytes: u64) -> Result<(), Errno> {
 /// Opens a file or device that exists.
 ///
 /// # Errors
-/// If it is missing, of the wrong kind, refused by the system, or would be written and holds what this
-/// program did not write.
+/// If it is missing, of the wrong kind, refused by the system, or would be written and holds what
+/// this program did not write.
 pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, TargetError> {
     let read_only = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = openat(CWD, path, read_only, Mode::empty()).map_err(|error| match error {

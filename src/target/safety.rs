@@ -66,8 +66,8 @@ pub fn foreign_data(file: &OwnedFd, size_bytes: u64) -> io::Result<Option<Foreig
     Ok(None)
 }
 
-/// Parts of a file that hold data, each from the block where it begins; the whole where the file system does
-/// not tell.
+/// Parts of a file that hold data, each from the block where it begins; the whole where the file
+/// system does not tell.
 fn data_segments(file: &OwnedFd, size_bytes: u64) -> io::Result<Vec<(u64, u64)>> {
     let mut segments = Vec::new();
     let mut at = 0;

@@ -1,4 +1,5 @@
-//! The clock of the measurement: the processor's counter where it can be trusted, else the kernel's.
+//! The clock of the measurement: the processor's counter where it can be trusted, else the
+//! kernel's.
 
 use std::io;
 

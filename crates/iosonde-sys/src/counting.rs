@@ -16,7 +16,8 @@ impl CountingAllocator {
     }
 }
 
-// SAFETY: every call is passed on unchanged to the system's allocator; counting touches no memory of it.
+// SAFETY: every call is passed on unchanged to the system's allocator; counting touches no memory
+// of it.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);

@@ -2,13 +2,13 @@
 //!
 //! The rules that make them sound, stated once:
 //!
-//! 1. A slot of a [`Slab`] is either ours or the kernel's. [`Ring::push`] hands it over and panics if
-//!    it was not ours; only [`Ring::reap`] gives it back. While it is the kernel's, no reference to
-//!    its bytes can be had.
-//! 2. The slab outlives every request. A ring that is dropped with requests in flight cancels them and
-//!    waits; if the kernel does not give them back, the memory is leaked and never reused.
-//! 3. `user_data` is the slot index. A completion for a slot that is not in flight stops the program:
-//!    the bookkeeping is wrong, and with it the measurement.
+//! 1. A slot of a [`Slab`] is either ours or the kernel's. [`Ring::push`] hands it over and panics
+//!    if it was not ours; only [`Ring::reap`] gives it back. While it is the kernel's, no reference
+//!    to its bytes can be had.
+//! 2. The slab outlives every request. A ring that is dropped with requests in flight cancels them
+//!    and waits; if the kernel does not give them back, the memory is leaked and never reused.
+//! 3. `user_data` is the slot index. A completion for a slot that is not in flight stops the
+//!    program: the bookkeeping is wrong, and with it the measurement.
 //! 4. Memory is zeroed by the kernel before it is first read.
 //!
 //! Everything public here is safe to call. Nothing here knows a workload, a plan or a backend.

@@ -78,7 +78,8 @@ impl Ring {
             &mut missing,
         );
         let region = [slab.region()];
-        // SAFETY: the region belongs to the slab, which this ring owns and drops after itself (rule 2).
+        // SAFETY: the region belongs to the slab, which this ring owns and drops after itself (rule
+        // 2).
         let registered = unsafe { ring.submitter().register_buffers(&region) };
         let fixed_buffers = note(registered, "registered_buffers", &mut features, &mut missing);
         let in_flight = vec![false; slab.slots()].into_boxed_slice();
@@ -179,8 +180,9 @@ impl Ring {
         self.in_flight_count += 1;
     }
 
-    /// Hands over what is staged; waits until `wait_for` completions are there, or a second has passed
-    /// (so that a deadline is seen even if the device never answers). Returns the number handed over.
+    /// Hands over what is staged; waits until `wait_for` completions are there, or a second has
+    /// passed (so that a deadline is seen even if the device never answers). Returns the number
+    /// handed over.
     ///
     /// # Errors
     /// EAGAIN or EBUSY when the kernel wants completions reaped first; others as they come. Being

@@ -20,8 +20,8 @@ pub struct Slab {
 unsafe impl Send for Slab {}
 
 impl Slab {
-    /// Maps `slots` slots of `slot_bytes` each, every slot aligned to 4 KiB. Explicit huge pages are
-    /// taken where the system has some free; else transparent ones are asked for.
+    /// Maps `slots` slots of `slot_bytes` each, every slot aligned to 4 KiB. Explicit huge pages
+    /// are taken where the system has some free; else transparent ones are asked for.
     ///
     /// # Errors
     /// If there is no slot, the size overflows, or the system has no memory.

@@ -46,8 +46,8 @@ fn usage(who: libc::c_int) -> Usage {
 
 /// Binds the calling thread to one CPU; `false` if the kernel refuses.
 pub fn pin_to(cpu: u32) -> bool {
-    // SAFETY: a zeroed cpu_set_t is an empty set; CPU_SET is bounds-checked by the guard; the set is
-    // valid for the call.
+    // SAFETY: a zeroed cpu_set_t is an empty set; CPU_SET is bounds-checked by the guard; the set
+    // is valid for the call.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         if cpu as usize >= libc::CPU_SETSIZE as usize {

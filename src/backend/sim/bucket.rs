@@ -23,7 +23,8 @@ impl Bucket {
 
 impl Device for Bucket {
     fn serve(&mut self, now_ns: u64, transfer: &Transfer) -> Served {
-        // The generic cell rate algorithm: a request passes when the schedule is at most the slack ahead.
+        // The generic cell rate algorithm: a request passes when the schedule is at most the slack
+        // ahead.
         let schedule_ns = self.due_ns.max(now_ns);
         let passes_ns = now_ns.max(schedule_ns.saturating_sub(self.slack_ns));
         self.due_ns = schedule_ns + self.ns_per_token;
