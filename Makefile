@@ -1,5 +1,5 @@
 # One command for each purpose; CI calls `make test` and nothing else.
-.PHONY: test check bench docs install
+.PHONY: test check bench instructions docs install
 
 # Everything: format, lints, the release binary, every test of every crate. Ends with a summary.
 test:
@@ -16,6 +16,11 @@ check:
 bench:
 	cargo build --release
 	cargo run --release --package iosonde-bench -- $(BENCH)
+
+# Writes the count that `make test` compares with; to be committed with the reason for its growth.
+instructions:
+	cargo build --release
+	cargo run --package iosonde-bench -- instructions --write benches/instructions.toml
 
 docs:
 	cargo doc --workspace --no-deps
