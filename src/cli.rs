@@ -10,6 +10,7 @@ mod progress;
 mod run;
 mod signals;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -35,10 +36,12 @@ enum Verb {
 
 /// Parses the command line, does what it says, and gives the exit code.
 pub fn main() -> ExitCode {
-    let words = normalised(std::env::args());
+    let given = normalised(std::env::args_os());
+    // For the record and for messages; clap gets the words as they are, so that any path can be given.
+    let words: Vec<String> = given.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let format = OutputFormat::in_words(&words);
     let verb = words.get(1).cloned().unwrap_or_default();
-    let exit = match parse(&words) {
+    let exit = match parse(&given) {
         Ok(cli) => match cli.verb {
             Verb::Check(args) => check::check(&args, &words),
             Verb::Run(args) => run::run(&args, &words),
@@ -61,26 +64,25 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn parse(words: &[String]) -> Result<Cli, clap::Error> {
+fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
     let command = Cli::command().mut_subcommands(|verb| verb.arg_required_else_help(false));
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 
 /// Hyphen and underscore are the same in option names, and `-?` asks for help.
-fn normalised(words: impl Iterator<Item = String>) -> Vec<String> {
+fn normalised(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut rest_is_verbatim = false;
     words
         .map(|word| {
             rest_is_verbatim |= word == "--";
-            if rest_is_verbatim {
-                return word;
-            }
-            if word == "-?" {
+            // What is not UTF-8 is a path or a mistake, and neither is an option's name.
+            let Some(text) = word.to_str().filter(|_| !rest_is_verbatim) else { return word };
+            if text == "-?" {
                 return "--help".into();
             }
-            match (word.starts_with("--"), word.split_once('=')) {
-                (true, Some((name, value))) => format!("{}={value}", name.replace('_', "-")),
-                (true, None) => word.replace('_', "-"),
+            match (text.starts_with("--"), text.split_once('=')) {
+                (true, Some((name, value))) => format!("{}={value}", name.replace('_', "-")).into(),
+                (true, None) => text.replace('_', "-").into(),
                 (false, _) => word,
             }
         })
@@ -101,7 +103,7 @@ mod tests {
     #[test]
     fn hyphen_and_underscore_are_the_same_in_names_only() {
         let words = ["iosonde", "--ramp_time=1_0", "--ramp_time", "a_b", "-?", "--", "--a_b"];
-        let normal = normalised(words.iter().map(ToString::to_string));
+        let normal = normalised(words.iter().map(OsString::from));
         assert_eq!(
             normal,
             ["iosonde", "--ramp-time=1_0", "--ramp-time", "a_b", "--help", "--", "--a_b"]
