@@ -261,8 +261,8 @@ fn not_one_of(option: &str, word: &str, names: &[&str]) -> String {
 fn aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure> {
     match asked.engine.kind {
         EngineKind::Null => {
-            let target =
-                bare_target("null", asked.size_bytes.unwrap_or(NULL_BYTES) + asked.offset_bytes);
+            let size_bytes = asked.size_bytes.unwrap_or(NULL_BYTES);
+            let target = bare_target("null", size_bytes.saturating_add(asked.offset_bytes));
             Ok(Aim { medium: Medium::Null(None), held: None, target, fresh: false })
         }
         EngineKind::Sim => {
