@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
+
 use crate::engine::EngineError;
 use crate::plan::Refusal;
 use crate::target::TargetError;
@@ -103,6 +105,9 @@ impl Failure {
     /// What clap found, with its suggestion; its own prefix is dropped, ours is added on printing.
     pub(crate) fn usage(error: &clap::Error) -> Failure {
         let text = error.render().to_string();
+        if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            return Failure::new(Exit::Asked, format!("a verb is missing\n\n{}", text.trim()));
+        }
         let text = text.trim().trim_start_matches("error: ");
         Failure::new(Exit::Asked, text)
     }
