@@ -20,8 +20,9 @@ use crate::record::JobRun;
 /// A full queue is handed over without waiting once in so many steps, to see whether requests
 /// complete inside submission.
 const PROBE_EVERY: u32 = 64;
-/// Below this mean time between completions it pays to wait for several at once.
-const FAST_PACE_NS: u64 = 50_000;
+/// Requests handed over at once, at most, where they do not complete inside submission: a device is told of
+/// a batch when the whole of it is prepared, and larger ones let it run dry (a tenth of the rate at depth 32).
+const ASYNC_BATCH: usize = 8;
 /// After the end, this long is waited for requests in flight.
 pub(super) const DRAIN_GRACE_NS: u64 = 10_000_000_000;
 
@@ -52,8 +53,6 @@ pub(super) struct JobLoop<'a, Q> {
     staged: Vec<u32>,
     depth: usize,
     batch: usize,
-    /// Mean time between completions, ns, smoothed.
-    pace_ns: u64,
     expect_inline: bool,
     until_probe: u32,
     warmup_ns: u64,
@@ -122,7 +121,6 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             staged: Vec::with_capacity(depth),
             depth,
             batch: job.batch as usize,
-            pace_ns: 0,
             expect_inline: false,
             until_probe: 0,
             warmup_ns: plan.warmup_ns,
@@ -168,12 +166,9 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let staged = self.staged.len();
         self.requests.submitted(&self.staged, before_ns);
         self.staged.clear();
-        let reaped = self.reap(before_ns, after_ns);
+        let inline = self.reap(before_ns, after_ns);
         if wait_for == 0 && staged > 0 {
-            self.note_inline(staged, reaped.inline);
-        }
-        if reaped.all > 0 {
-            self.pace_ns = (self.pace_ns * 7 + (after_ns - before_ns) / reaped.all as u64) / 8;
+            self.note_inline(staged, inline);
         }
         if let Err(error) = entered {
             self.requests.engine_failed(&error);
@@ -184,14 +179,15 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// Stages up to a batch: what must go again first, then new operations.
     #[inline(always)]
     fn fill(&mut self) {
-        while self.staged.len() < self.batch {
+        let batch = if self.expect_inline { self.batch } else { self.batch.min(ASYNC_BATCH) };
+        while self.staged.len() < batch {
             let Some(slot) = self.requests.again.pop() else { break };
             self.push(slot);
         }
         if self.stopping_since_ns.is_some() {
             return;
         }
-        while self.staged.len() < self.batch {
+        while self.staged.len() < batch {
             let Some(slot) = self.requests.free.pop() else { break };
             let Some(op) = self.stream.next_op() else {
                 self.requests.free.push(slot);
@@ -234,23 +230,21 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             return 0;
         }
         self.until_probe = self.until_probe.saturating_sub(1);
-        // Waiting for k of D completions lengthens latency by (k-1)/2D at most: 3 % here.
-        let several = if self.pace_ns < FAST_PACE_NS { 1 + self.depth as u32 / 16 } else { 1 };
-        several.min(in_flight as u32)
+        1
     }
 
+    /// Settles what is finished; gives how many of those were submitted in the same hand-over.
     #[inline(always)]
-    fn reap(&mut self, before_ns: u64, after_ns: u64) -> Reaped {
+    fn reap(&mut self, before_ns: u64, after_ns: u64) -> usize {
         let requests = &mut self.requests;
         requests.area.add(requests.in_flight, after_ns, requests.tally.window());
         requests.tally.at(after_ns);
-        let mut reaped = Reaped::default();
+        let mut inline = 0;
         self.queue.reap(|slot, result| {
-            reaped.all += 1;
-            reaped.inline += usize::from(requests.slots[slot].submitted_ns == before_ns);
+            inline += usize::from(requests.slots[slot].submitted_ns == before_ns);
             requests.settle(slot as u32, result, after_ns);
         });
-        reaped
+        inline
     }
 
     /// After a hand-over without waiting, whatever was both sent and finished in it completed
@@ -337,14 +331,6 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         (report.read, report.write) = self.requests.tally.into_record();
         (report, written)
     }
-}
-
-/// What one reap gave back.
-#[derive(Clone, Copy, Debug, Default)]
-struct Reaped {
-    all: usize,
-    /// Submitted in the same hand-over.
-    inline: usize,
 }
 
 impl<'a> Requests<'a> {
