@@ -82,8 +82,8 @@ pub fn psync_floor(file: &File, block_bytes: usize, ops: u64, clock: Clock) -> H
     let Ok(mut slab) = Slab::new(1, block_bytes) else { return histogram };
     let size = file.metadata().map_or(0, |facts| facts.len());
     let blocks = (size / block_bytes as u64).max(1);
-    // The same kind of offsets as a run has, since the file system's own look-ups depend on their order,
-    // but drawn beforehand.
+    // The same kind of offsets as a run has, since the file system's own look-ups depend on their
+    // order, but drawn beforehand.
     let order = Permutation::new(blocks, 1);
     let offsets: Vec<u64> =
         (0..ops).map(|index| order.at(index % blocks) * block_bytes as u64).collect();

@@ -133,8 +133,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
     }
 
-    /// Fixes the measured window of a run that starts at `start_ns`, and waits for that moment, so that all
-    /// jobs start together.
+    /// Fixes the measured window of a run that starts at `start_ns`, and waits for that moment, so
+    /// that all jobs start together.
     pub(super) fn begin(&mut self, start_ns: u64) {
         let open_ns = start_ns + self.warmup_ns;
         let close_ns = match self.stop {
