@@ -1,4 +1,5 @@
-//! The door: how does one ask? One file per verb. Only this room prints, and only it chooses an exit code.
+//! The door: how does one ask? One file per verb. Only this room prints, and only it chooses an
+//! exit code.
 
 mod check;
 mod doctor;
@@ -37,7 +38,8 @@ enum Verb {
 /// Parses the command line, does what it says, and gives the exit code.
 pub fn main() -> ExitCode {
     let given = normalised(std::env::args_os());
-    // For the record and for messages; clap gets the words as they are, so that any path can be given.
+    // For the record and for messages; clap gets the words as they are, so that any path can be
+    // given.
     let words: Vec<String> = given.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let format = OutputFormat::in_words(&words);
     let verb = words.get(1).cloned().unwrap_or_default();

@@ -5,6 +5,7 @@
 //! outcomes in the record; an [`EngineError`] means that nothing could be measured.
 
 mod job;
+mod simulate;
 mod tally;
 mod watchdog;
 
@@ -20,7 +21,7 @@ use iosonde_sys::{Clock, clock, thread};
 
 use crate::backend::null::{Counts, NullQueue};
 use crate::backend::psync::PsyncQueue;
-use crate::backend::sim::{Model, SimQueue};
+use crate::backend::sim::Model;
 use crate::backend::uring::UringQueue;
 use crate::backend::{OpenError, Queue, QueueFacts};
 use crate::plan::{EngineKind, Plan, Stop};
@@ -195,7 +196,7 @@ pub fn run(
                 NullQueue::open(job, clock, counts.clone())
             })
         }
-        (EngineKind::Sim, Medium::Sim(model)) => Ok(simulate(plan, model, control)),
+        (EngineKind::Sim, Medium::Sim(model)) => Ok(simulate::simulate(plan, model, control)),
         (kind, _) => Err(EngineError::Medium(kind.word())),
     }?;
     if let (true, Medium::File(file)) = (plan.final_sync, medium) {
@@ -474,42 +475,5 @@ impl Measured {
             self.outcome = Outcome::Failed { error: format!("fsync: {name}") };
             sync.error = Some(name);
         }
-    }
-}
-
-/// Steps all jobs from one thread, always the one whose clock is furthest behind.
-fn simulate(plan: &Plan, model: &Model, control: &Arc<Control>) -> Measured {
-    let device = std::rc::Rc::new(std::cell::RefCell::new(model.build(plan.seed)));
-    let lanes: Vec<Lane> = plan.jobs.iter().map(|_| Lane::default()).collect();
-    let mut running: Vec<(usize, JobLoop<'_, SimQueue>)> = plan
-        .jobs
-        .iter()
-        .enumerate()
-        .map(|(index, job)| {
-            let queue = SimQueue::open(job, std::rc::Rc::clone(&device));
-            let mut work = JobLoop::new(plan, job, queue, control, &lanes[index]);
-            work.begin(0);
-            (index, work)
-        })
-        .collect();
-    let mut jobs: Vec<JobRun> = plan.jobs.iter().map(|_| JobRun::default()).collect();
-    while let Some(next) = (0..running.len()).min_by_key(|index| running[*index].1.now_ns()) {
-        if running[next].1.step() == Step::Ended {
-            let (index, job) = running.swap_remove(next);
-            jobs[index] = job.into_record().0;
-        }
-    }
-    let measured_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);
-    let abandoned = jobs.iter().map(|job| u64::from(job.abandoned)).sum();
-    Measured {
-        outcome: control.outcome(abandoned),
-        started_unix_ns: 0,
-        measured_ns,
-        boottime_ns: measured_ns,
-        jobs,
-        process: ProcessUse { span_ns: measured_ns, ..ProcessUse::default() },
-        hiccups: Histogram::new(),
-        queue: QueueFacts::default(),
-        final_sync: None,
     }
 }

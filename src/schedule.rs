@@ -1,7 +1,8 @@
-//! How do many runs answer one question? An ordered list of cells, and an event as each one starts, moves
-//! and finishes. This is the only loop over runs in the program.
+//! How do many runs answer one question? An ordered list of cells, and an event as each one starts,
+//! moves and finishes. This is the only loop over runs in the program.
 //!
-//! The schedule samples the host beside the engine, and turns what the engine measured into a record.
+//! The schedule samples the host beside the engine, and turns what the engine measured into a
+//! record.
 
 use std::sync::Arc;
 
@@ -59,8 +60,8 @@ pub enum Event<'a> {
     },
 }
 
-/// Carries out the cells in order. Ends early when a signal asks for it; a cell that fails does not keep
-/// the others from being tried.
+/// Carries out the cells in order. Ends early when a signal asks for it; a cell that fails does not
+/// keep the others from being tried.
 ///
 /// # Errors
 /// If nothing can be measured at all: no queue, no thread.

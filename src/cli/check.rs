@@ -27,8 +27,9 @@ use crate::units::{bytes, count, duration};
 
 /// Is this storage healthy? Eight application workloads, one table, one verdict in words.
 ///
-/// Runs in a directory, with a test file that has no name and is gone when the command ends, however it
-/// ends. Needs no privileges. Reads and writes go past the page cache wherever the file system allows.
+/// Runs in a directory, with a test file that has no name and is gone when the command ends,
+/// however it ends. Needs no privileges. Reads and writes go past the page cache wherever the file
+/// system allows.
 ///
 /// Examples:
 ///   iosonde check                         the current directory, in about 90 seconds

@@ -18,8 +18,8 @@ use crate::units::{bytes, count, duration};
 
 /// What can this user measure here, and what is missing? With the mend for each.
 ///
-/// Also measures the clock, the floor of a bare system-call loop on a small file in the directory, and the
-/// tool's own ceiling. Takes about two seconds.
+/// Also measures the clock, the floor of a bare system-call loop on a small file in the directory,
+/// and the tool's own ceiling. Takes about two seconds.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArgs {
@@ -98,7 +98,8 @@ fn io_uring(place: &Place) -> Feature {
             let disabled = place.host.io_uring_disabled.unwrap_or(0);
             let mend = match disabled {
                 0 => {
-                    "a seccomp filter forbids it (containers often do): allow io_uring_setup, io_uring_enter and io_uring_register"
+                    "a seccomp filter forbids it, as in many containers: allow io_uring_setup, \
+                     io_uring_enter and io_uring_register"
                 }
                 _ => "as root: sysctl kernel.io_uring_disabled=0",
             };
@@ -159,7 +160,7 @@ fn directory(args: &DoctorArgs, root: &Root) -> Vec<Feature> {
             "device counters",
             counters,
             format!("{named}: what the device itself counted, beside what we did"),
-            "without them a second witness is missing: caches and other users of the device go unseen",
+            "without them a second witness is missing: caches and other users go unseen",
         ),
     ]
 }
@@ -206,8 +207,8 @@ fn measure_floor(args: &DoctorArgs, clock: Clock) -> Floor {
     measured
 }
 
-/// The file named, or an unnamed one: preallocated and never written, so that the kernel answers without a
-/// device, and what is left is software.
+/// The file named, or an unnamed one: preallocated and never written, so that the kernel answers
+/// without a device, and what is left is software.
 fn floor_file(args: &DoctorArgs) -> Result<(File, String), TargetError> {
     let path = args.path.display();
     let (held, what) = if args.path.is_file() {

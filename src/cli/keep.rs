@@ -1,4 +1,5 @@
-//! Keeping the results of a command. A disk that cannot take them is said, and changes nothing else.
+//! Keeping the results of a command. A disk that cannot take them is said, and changes nothing
+//! else.
 
 use std::path::{Path, PathBuf};
 

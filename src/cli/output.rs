@@ -1,4 +1,5 @@
-//! stdout carries the result, stderr everything else. A closed stdout ends the printing, not the measuring.
+//! stdout carries the result, stderr everything else. A closed stdout ends the printing, not the
+//! measuring.
 
 use std::io::{self, Write};
 

@@ -59,7 +59,8 @@ fn clock(host: &HostFacts) -> Clock {
     }
 }
 
-/// io_uring, or, where it is forbidden, one synchronous thread per request in flight, with the reason.
+/// io_uring, or, where it is forbidden, one synchronous thread per request in flight, with the
+/// reason.
 pub(crate) fn default_engine() -> Engine {
     let (kind, chosen_because) = match ring::probe() {
         Ok(()) => (EngineKind::IoUring, String::new()),

@@ -28,9 +28,9 @@ use crate::units::{bytes, count, duration};
 
 /// What does exactly this load do? fio's words, one job after another's likeness.
 ///
-/// The target is a file, a directory (an unnamed file of --size is laid out in it and is gone afterwards),
-/// or a block device, which is opened for reading only. A file that holds anything but zeros or what this
-/// program wrote is not written unless --overwrite-file names it.
+/// The target is a file, a directory (an unnamed file of --size is laid out in it and is gone
+/// afterwards), or a block device, which is opened for reading only. A file that holds anything but
+/// zeros or what this program wrote is not written unless --overwrite-file names it.
 ///
 /// Examples:
 ///   iosonde run --path . --size 1g --rw randread --bs 4k --iodepth 32
@@ -290,7 +290,8 @@ fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure
     let held = if fresh {
         let Some(size_bytes) = asked.size_bytes else {
             let message = format!(
-                "`{}` is a directory: give --size, and a file of that size is made in it and is gone afterwards",
+                "`{}` is a directory: give --size, and a file of that size is made in it, \
+                 and is gone afterwards",
                 path.display()
             );
             return Err(Failure::new(Exit::Asked, message));

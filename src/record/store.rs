@@ -1,9 +1,9 @@
 //! Where results are kept: one folder per command, readable for ever, with plain files.
 //!
-//! While a command runs the folder's name ends in `.partial`. Each file is written under a temporary
-//! name, synced and renamed, so that it is whole or absent; at the end the checksums are written and the
-//! folder gets its final name. A command that was killed leaves a `.partial` folder with everything that was
-//! finished.
+//! While a command runs the folder's name ends in `.partial`. Each file is written under a
+//! temporary name, synced and renamed, so that it is whole or absent; at the end the checksums are
+//! written and the folder gets its final name. A command that was killed leaves a `.partial` folder
+//! with everything that was finished.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,0 +1,51 @@
+//! A run on the simulated device: the same loop, in virtual time.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::job::{JobLoop, Step};
+use super::{Control, Lane, Measured};
+use crate::backend::QueueFacts;
+use crate::backend::sim::{Model, SimQueue};
+use crate::plan::Plan;
+use crate::record::JobRun;
+use crate::record::run::ProcessUse;
+use crate::stats::Histogram;
+
+/// Steps all jobs from one thread, always the one whose clock is furthest behind.
+pub(super) fn simulate(plan: &Plan, model: &Model, control: &Arc<Control>) -> Measured {
+    let device = Rc::new(RefCell::new(model.build(plan.seed)));
+    let lanes: Vec<Lane> = plan.jobs.iter().map(|_| Lane::default()).collect();
+    let mut running: Vec<(usize, JobLoop<'_, SimQueue>)> = plan
+        .jobs
+        .iter()
+        .enumerate()
+        .map(|(index, job)| {
+            let queue = SimQueue::open(job, Rc::clone(&device));
+            let mut work = JobLoop::new(plan, job, queue, control, &lanes[index]);
+            work.begin(0);
+            (index, work)
+        })
+        .collect();
+    let mut jobs: Vec<JobRun> = plan.jobs.iter().map(|_| JobRun::default()).collect();
+    while let Some(next) = (0..running.len()).min_by_key(|index| running[*index].1.now_ns()) {
+        if running[next].1.step() == Step::Ended {
+            let (index, job) = running.swap_remove(next);
+            jobs[index] = job.into_record().0;
+        }
+    }
+    let measured_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);
+    let abandoned = jobs.iter().map(|job| u64::from(job.abandoned)).sum();
+    Measured {
+        outcome: control.outcome(abandoned),
+        started_unix_ns: 0,
+        measured_ns,
+        boottime_ns: measured_ns,
+        jobs,
+        process: ProcessUse { span_ns: measured_ns, ..ProcessUse::default() },
+        hiccups: Histogram::new(),
+        queue: QueueFacts::default(),
+        final_sync: None,
+    }
+}
