@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use iosonde_sys::Clock;
+use serde_json::Value;
 
 use crate::engine::{self, Control, EngineError, Medium, Observer, Progress, floor};
 use crate::host::telemetry::Sampler;
-use crate::host::{Root, device_counters};
+use crate::host::{Root, device_counters, smart};
 use crate::plan::Plan;
 use crate::record::Run;
-use crate::record::facts::{DeviceCounters, TargetFacts, TelemetrySample};
+use crate::record::facts::{DeviceCounters, SmartPair, TargetFacts, TelemetrySample};
 use crate::record::run::{BackendFacts, Outcome, SCHEMA};
 use crate::target::Held;
 
@@ -70,17 +71,42 @@ pub fn carry_out(
     bench: &Bench,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<(), EngineError> {
+    let mut health = Health::now(bench);
     for (index, plan) in cells.iter().enumerate() {
         on_event(&Event::Started { index, plan });
-        let run = carry_out_one(plan, bench, &mut |progress| {
+        let mut run = carry_out_one(plan, bench, &mut |progress| {
             on_event(&Event::Moved { index, plan, progress });
         })?;
+        let after = Health::now(bench);
+        run.target.smart = Some(health.until(&after));
+        health = after;
         on_event(&Event::Finished { index, run: &run });
         if matches!(run.outcome, Outcome::Interrupted { .. }) {
             break;
         }
     }
     Ok(())
+}
+
+/// The drive's own report at one moment, or why there is none.
+struct Health(Result<Value, String>);
+
+impl Health {
+    fn now(bench: &Bench) -> Health {
+        let device = bench.held.as_ref().and_then(|held| held.device(&bench.root));
+        Health(match device {
+            Some(device) if device.is_virtual == Some(true) => {
+                Err("a virtual disk has no health of its own".into())
+            }
+            Some(device) => smart(&device.name),
+            None => Err("no block device in sight".into()),
+        })
+    }
+
+    fn until(&self, after: &Health) -> SmartPair {
+        let missing = self.0.as_ref().err().or(after.0.as_ref().err()).cloned();
+        SmartPair { before: self.0.clone().ok(), after: after.0.clone().ok(), missing }
+    }
 }
 
 /// Carries out one plan and records it.
@@ -164,7 +190,7 @@ struct Beside<'a> {
 
 /// One sample a second.
 const SAMPLE_EVERY_NS: u64 = 1_000_000_000;
-/// Samples kept; beyond that every other one is dropped and the pace halved.
+/// After so many samples the pace is halved, after twice as many taken to a third, and so on.
 const MAX_SAMPLES: usize = 4096;
 
 impl<'a> Beside<'a> {

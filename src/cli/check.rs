@@ -203,7 +203,8 @@ fn test_file(args: &CheckArgs, asked: &Asked) -> Result<Held, Failure> {
     let (free_bytes, total_bytes) = open::space(&args.path)?;
     gate(args)?;
     let size_bytes = open::test_bytes(&args.path, asked.size_bytes, free_bytes, total_bytes)?;
-    Ok(open::unnamed(&args.path, size_bytes, Direct::Preferred)?)
+    let make = if args.dry_run { open::rehearsed } else { open::unnamed };
+    Ok(make(&args.path, size_bytes, Direct::Preferred)?)
 }
 
 /// Refuses what is no local storage, unless the user names it.

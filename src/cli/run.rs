@@ -299,7 +299,8 @@ fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure
         let (free_bytes, total_bytes) = open::space(path)?;
         let wanted_bytes = asked.offset_bytes.saturating_add(size_bytes);
         open::fits(path, wanted_bytes, free_bytes, total_bytes)?;
-        open::unnamed(path, wanted_bytes, asked.direct)?
+        let make = if args.dry_run { open::rehearsed } else { open::unnamed };
+        make(path, wanted_bytes, asked.direct)?
     } else {
         let write = asked.rw.read_percent(args.rwmixread) < 100;
         let intent = Intent { write, overwrite_file: args.overwrite_file.clone() };

@@ -19,6 +19,7 @@ use super::safety::{self, Foreign};
 use super::truth;
 use crate::host::Root;
 use crate::record::TargetFacts;
+use crate::record::facts::DeviceFacts;
 use crate::units::bytes;
 
 /// An open target.
@@ -226,6 +227,17 @@ pub fn fits(
 /// # Errors
 /// If the directory is missing or not writable, or the space cannot be had.
 pub fn unnamed(directory: &Path, size_bytes: u64, direct: Direct) -> Result<Held, TargetError> {
+    let held = rehearsed(directory, size_bytes, direct)?;
+    reserve(&held.file, size_bytes)
+        .map_err(|error| system("reserve the space in", directory, error))?;
+    Ok(held)
+}
+
+/// What [`unnamed`] would make, without its space: for plans that are only told.
+///
+/// # Errors
+/// If the directory is missing or not writable.
+pub fn rehearsed(directory: &Path, size_bytes: u64, direct: Direct) -> Result<Held, TargetError> {
     let dir = open_directory(directory)?;
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
@@ -236,7 +248,6 @@ pub fn unnamed(directory: &Path, size_bytes: u64, direct: Direct) -> Result<Held
         other => other,
     }
     .map_err(|error| system("create a file in", directory, error))?;
-    reserve(&file, size_bytes).map_err(|error| system("reserve the space in", directory, error))?;
     hold(file, directory, size_bytes, direct)
 }
 
@@ -391,6 +402,11 @@ impl Held {
         let mut facts = truth::describe(root, &self.path, self.file.as_fd(), self.bytes);
         facts.direct_refused.clone_from(&self.direct_refused);
         facts
+    }
+
+    /// The block device underneath, where there is one.
+    pub fn device(&self, root: &Root) -> Option<DeviceFacts> {
+        truth::describe(root, &self.path, self.file.as_fd(), 0).device
     }
 
     /// Smallest unit of an offset and a length, bytes: what direct I/O takes here, 1 without it.
