@@ -54,14 +54,14 @@ impl Output {
     /// The one document; nothing for people.
     pub(crate) fn document(&mut self, document: &Document<'_>) {
         if self.is_json() {
-            self.write(&format!("{}\n", json::json_text(&json::json(document))));
+            self.write(&json::json_text(&json::json(document)));
         }
     }
 
     /// A value of its own shape, under JSON.
     pub(crate) fn value(&mut self, value: &serde_json::Value) {
         if self.is_json() {
-            self.write(&format!("{}\n", json::json_text(value)));
+            self.write(&json::json_text(value));
         }
     }
 
