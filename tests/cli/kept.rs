@@ -1,0 +1,111 @@
+//! What is kept of a command, and where.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::program::{Place, listing};
+
+const SIM: &str = "run --ioengine sim --path read=1ms --rw randread --runtime 1";
+
+fn json_of(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// The folder's files are those its checksums name, and the sums are right.
+fn verify(folder: &Path) -> Vec<String> {
+    let sums = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+    let mut named = Vec::new();
+    for line in sums.lines() {
+        let (sum, name) = line.split_once("  ").unwrap();
+        let digest = Sha256::digest(fs::read(folder.join(name)).unwrap());
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(sum, hex, "{name}");
+        named.push(name.to_string());
+    }
+    let mut there: Vec<String> = listing(folder)
+        .iter()
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .filter(|name| name != "SHA256SUMS")
+        .collect();
+    there.sort();
+    assert_eq!(named, there);
+    named
+}
+
+#[test]
+fn a_check_is_one_folder_with_its_cells() {
+    let place = Place::new();
+    let words = "check . 256M --seconds 0.5 --only database,cache --threads 1";
+    let ended = place.iosonde(words).end().exits(0).says("results kept in ");
+    drop(ended.prints("Database").prints("Cache").prints("Verdict: ").lacks("partial"));
+    let kept = place.kept();
+    assert_eq!(kept.len(), 1);
+    let names = verify(&kept[0]);
+    let expected = ["01-database.json", "02-cache.json", "host.json", "log.jsonl", "manifest.json"];
+    assert_eq!(names, expected);
+    let manifest = json_of(&kept[0].join("manifest.json"));
+    assert_eq!(manifest["schema"], "iosonde.manifest/1");
+    assert_eq!(manifest["cells"], serde_json::json!(expected[..2]));
+    assert_eq!((&manifest["complete"], &manifest["exit_code"]), (&true.into(), &0.into()));
+    assert_eq!(manifest["command"][3], "256M");
+    let run = json_of(&kept[0].join("01-database.json"));
+    assert_eq!(run["schema"], "iosonde.run/1");
+    for key in ["plan", "outcome", "measured_ns", "backend", "target", "jobs", "process"] {
+        assert!(!run[key].is_null(), "{key}");
+    }
+    let log = fs::read_to_string(kept[0].join("log.jsonl")).unwrap();
+    let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events.len(), 4, "{log}");
+    assert!(listing(&place.work()).is_empty(), "the test file had no name");
+}
+
+#[test]
+fn results_go_where_they_are_told() {
+    let place = Place::new();
+    place.iosonde(SIM).arg("--results=here").end().exits(0);
+    assert!(place.kept().is_empty());
+    verify(&listing(&place.work().join("here"))[0]);
+    let state = place.home().join("state");
+    place.iosonde(SIM).env("XDG_STATE_HOME", &state).end().exits(0);
+    assert!(place.kept().is_empty());
+    verify(&listing(&state.join("iosonde/runs"))[0]);
+}
+
+#[test]
+fn results_that_cannot_be_kept_are_said_and_change_nothing() {
+    let place = Place::new();
+    let said = "the results are not kept";
+    place.iosonde(SIM).without_env("HOME").end().exits(0).says(said).prints("IOPS");
+    place.iosonde(SIM).env("HOME", "").end().exits(0).says(said);
+    place.file("file", b"");
+    let missed = place.iosonde(SIM).arg("--results=file/below").arg("--expect=p99<=1us");
+    missed.end().exits(3).says(said).prints("IOPS");
+    let ended = place.iosonde(SIM).arg("--results=/proc/below").arg("--output-format=json").end();
+    assert_eq!(ended.exits(0).says(said).json()["complete"], true);
+    if let Some(call) = place.as_nobody(SIM) {
+        call.arg("--results=/").end().exits(0).says(said);
+    }
+}
+
+#[test]
+fn a_command_that_measures_nothing_keeps_nothing() {
+    let place = Place::new();
+    place.iosonde("check missing").end().exits(2);
+    place.iosonde("run --path . --rw read").end().exits(2);
+    assert!(listing(&place.home()).is_empty());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_simulation() {
+    let place = Place::new();
+    let words = "run --ioengine sim --path read=exp:1ms --rw randread --iodepth 4 --runtime 1";
+    let summary = |seed: &str| {
+        let ended = place.iosonde(words).arg("--output-format=json").arg(seed).end().exits(0);
+        ended.json()["summary"]["read"].clone()
+    };
+    assert_eq!(summary("--randseed=7"), summary("--randseed=7"));
+    assert_ne!(summary("--randseed=7"), summary("--randseed=8"));
+}

@@ -1,0 +1,14 @@
+//! The built binary as a process: exit codes, what goes to which stream, and what stays behind.
+//!
+//! What cannot be made on a machine, or not by this user, is skipped with the reason.
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::print_stderr, reason = "a skipped test says why")]
+
+mod asked;
+mod environment;
+mod faults;
+mod kept;
+mod program;
+mod refused;
+mod signals;
+mod told;

@@ -1,0 +1,310 @@
+//! A command line in a home and a working directory of its own, and what became of it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use iosonde_rig::ScratchDir;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// No command of these tests takes longer, even on a slow and busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A home, and a working directory, that go away.
+pub(crate) struct Place {
+    dir: ScratchDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        let dir = ScratchDir::new().unwrap();
+        for name in ["home", "work"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        Place { dir }
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    /// A file of the working directory with this content.
+    pub(crate) fn file(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.work().join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// A file of the working directory that is all hole.
+    pub(crate) fn hole(&self, name: &str, bytes: u64) -> PathBuf {
+        let path = self.work().join(name);
+        fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+        path
+    }
+
+    /// `iosonde` with these words, split at spaces.
+    pub(crate) fn iosonde(&self, words: &str) -> Call {
+        self.wrapped("", words)
+    }
+
+    /// The same behind a wrapper such as `prlimit --nofile=16`.
+    pub(crate) fn wrapped(&self, wrapper: &str, words: &str) -> Call {
+        self.program(wrapper, Path::new(env!("CARGO_BIN_EXE_iosonde")), words)
+    }
+
+    /// `iosonde` as an ordinary user, who may write in the home and the working directory. `None`,
+    /// with the reason, where that cannot be arranged.
+    pub(crate) fn as_nobody(&self, words: &str) -> Option<Call> {
+        if !rustix::process::geteuid().is_root() {
+            return Some(self.iosonde(words));
+        }
+        let chown = |path: &Path| std::os::unix::fs::chown(path, Some(65534), Some(65534));
+        chown(&self.home()).and_then(|()| chown(&self.work())).unwrap();
+        // The build directory may be out of an ordinary user's reach.
+        let program = self.dir.path().join("iosonde");
+        fs::copy(env!("CARGO_BIN_EXE_iosonde"), &program).unwrap();
+        let setpriv = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+        let probe = Command::new("setpriv").args(setpriv.split(' ').skip(1)).arg("true").status();
+        if !probe.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: setpriv cannot give up root here");
+            return None;
+        }
+        Some(self.program(setpriv, &program, words))
+    }
+
+    fn program(&self, wrapper: &str, program: &Path, words: &str) -> Call {
+        let mut all: Vec<&OsStr> = wrapper.split_whitespace().map(OsStr::new).collect();
+        all.push(program.as_os_str());
+        all.extend(words.split_whitespace().map(OsStr::new));
+        let mut command = Command::new(all[0]);
+        command.args(&all[1..]).current_dir(self.work()).stdin(Stdio::null());
+        command.env("HOME", self.home()).env_remove("XDG_STATE_HOME").env_remove("RUST_BACKTRACE");
+        Call { command }
+    }
+
+    /// Where results are kept by default.
+    pub(crate) fn runs(&self) -> PathBuf {
+        self.home().join(".local/state/iosonde/runs")
+    }
+
+    /// Names of the folders kept, in order.
+    pub(crate) fn kept(&self) -> Vec<PathBuf> {
+        listing(&self.runs())
+    }
+}
+
+/// Everything in a directory, sorted; nothing if there is no such directory.
+pub(crate) fn listing(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+/// A command that has not been started yet.
+pub(crate) struct Call {
+    command: Command,
+}
+
+impl Call {
+    pub(crate) fn arg(mut self, word: impl AsRef<OsStr>) -> Call {
+        self.command.arg(word);
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Call {
+        self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn without_env(mut self, name: &str) -> Call {
+        self.command.env_remove(name);
+        self
+    }
+
+    pub(crate) fn stdout_to(mut self, stdout: Stdio) -> Call {
+        self.command.stdout(stdout);
+        self
+    }
+
+    /// The bare command, for what this helper has no word for.
+    pub(crate) fn into_command(self) -> Command {
+        self.command
+    }
+
+    /// Starts it; its streams are read as they come.
+    pub(crate) fn start(mut self) -> Running {
+        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running::of(self.command.spawn().unwrap())
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn end(self) -> Ended {
+        self.start().end()
+    }
+}
+
+/// A running command.
+pub(crate) struct Running {
+    child: Child,
+    out: (Receiver<String>, JoinHandle<String>),
+    err: (Receiver<String>, JoinHandle<String>),
+}
+
+impl Running {
+    /// Takes over a command that was spawned with both streams piped.
+    pub(crate) fn of(mut child: Child) -> Running {
+        let out: ChildStdout = child.stdout.take().unwrap();
+        let err: ChildStderr = child.stderr.take().unwrap();
+        Running { child, out: lines(out), err: lines(err) }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for a line of stderr that contains `words`.
+    pub(crate) fn until_stderr(self, words: &str) -> Running {
+        wait_line(&self.err.0, words);
+        self
+    }
+
+    /// Waits for a line of stdout that contains `words`.
+    pub(crate) fn until_stdout(self, words: &str) -> Running {
+        wait_line(&self.out.0, words);
+        self
+    }
+
+    pub(crate) fn signal(self, signal: Signal) -> Running {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self
+    }
+
+    pub(crate) fn pause(self, pause: Duration) -> Running {
+        std::thread::sleep(pause);
+        self
+    }
+
+    /// Waits for the end; whoever is stuck is killed, and the test fails.
+    pub(crate) fn end(mut self) -> Ended {
+        let started = Instant::now();
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if started.elapsed() > PATIENCE => {
+                    let _ = self.child.kill();
+                    let _ = self.child.wait();
+                    panic!("still running after {PATIENCE:?}: {}", self.err.1.join().unwrap());
+                }
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        let (out, err) = (self.out.1.join().unwrap(), self.err.1.join().unwrap());
+        let ended = Ended { code: status.code(), signal: status.signal(), out, err };
+        assert!(!ended.err.contains("panicked"), "{ended}");
+        ended
+    }
+}
+
+/// Reads a stream to its end in a thread, and passes each line on as it comes.
+fn lines(stream: impl Read + Send + 'static) -> (Receiver<String>, JoinHandle<String>) {
+    let (to, from) = channel();
+    let reader = std::thread::spawn(move || {
+        let mut all = String::new();
+        for line in BufReader::new(stream).lines() {
+            let line = line.unwrap();
+            all.push_str(&line);
+            all.push('\n');
+            // Nobody may wait for lines any more.
+            let _ = to.send(line);
+        }
+        all
+    });
+    (from, reader)
+}
+
+fn wait_line(lines: &Receiver<String>, words: &str) {
+    let mut seen = String::new();
+    while let Ok(line) = lines.recv_timeout(PATIENCE) {
+        if line.contains(words) {
+            return;
+        }
+        seen.push_str(&line);
+        seen.push('\n');
+    }
+    panic!("no line with `{words}` among:\n{seen}");
+}
+
+/// A command that has ended.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Ended { code, signal, out, err } = self;
+        write!(f, "code {code:?}, signal {signal:?}\n--- stdout\n{out}\n--- stderr\n{err}")
+    }
+}
+
+impl Ended {
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Ended {
+        assert_eq!(self.code, Some(code), "{self}");
+        self
+    }
+
+    /// stderr holds this.
+    #[track_caller]
+    pub(crate) fn says(self, words: &str) -> Ended {
+        assert!(self.err.contains(words), "stderr lacks `{words}`: {self}");
+        self
+    }
+
+    /// stdout holds this.
+    #[track_caller]
+    pub(crate) fn prints(self, words: &str) -> Ended {
+        assert!(self.out.contains(words), "stdout lacks `{words}`: {self}");
+        self
+    }
+
+    /// stdout does not hold this.
+    #[track_caller]
+    pub(crate) fn lacks(self, words: &str) -> Ended {
+        assert!(!self.out.contains(words), "stdout has `{words}`: {self}");
+        self
+    }
+
+    /// stdout is empty.
+    #[track_caller]
+    pub(crate) fn silent(self) -> Ended {
+        assert_eq!(self.out, "", "{self}");
+        self
+    }
+
+    /// stdout is exactly one JSON document, whose exit code is the process's.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        let document: Value = match serde_json::from_str(&self.out) {
+            Ok(document) => document,
+            Err(error) => panic!("{error}: {self}"),
+        };
+        assert!(document.is_object(), "{self}");
+        assert_eq!(document["exit_code"].as_i64(), self.code.map(i64::from), "{self}");
+        document
+    }
+}
