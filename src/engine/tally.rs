@@ -152,7 +152,10 @@ impl Tally {
     pub(super) fn complete(&mut self, way: Way, bytes: u32, submitted_ns: u64, now_ns: u64) {
         self.all_ops += 1;
         self.all_bytes_written += u64::from(bytes) * way as u64;
-        let Some(index) = self.counter_index else { return };
+        let Some(index) = self.counter_index else {
+            self.complete_outside(way, submitted_ns, now_ns);
+            return;
+        };
         let direction = &mut self.directions[way as usize];
         if let Some(counter) = direction.counters.get_mut(index) {
             counter.ops += 1;
@@ -160,9 +163,18 @@ impl Tally {
         }
         if submitted_ns < self.window.open_ns {
             direction.carried_in += 1;
+            direction.crossing_ns += now_ns - self.window.open_ns;
         } else {
             direction.current.record(now_ns.saturating_sub(submitted_ns));
         }
+    }
+
+    /// What completes outside the window may have spent a part of its time inside.
+    #[cold]
+    fn complete_outside(&mut self, way: Way, submitted_ns: u64, now_ns: u64) {
+        let Window { open_ns, close_ns } = self.window;
+        let inside_ns = now_ns.min(close_ns).saturating_sub(submitted_ns.max(open_ns));
+        self.directions[way as usize].crossing_ns += inside_ns;
     }
 
     /// Moves the finished histogram interval into the series, and empty ones up to now.
@@ -181,6 +193,8 @@ impl Tally {
     /// Closes the window, at the latest here.
     pub(super) fn close(&mut self, now_ns: u64) {
         self.window.close_ns = self.window.close_ns.min(now_ns.max(self.window.open_ns));
+        // What comes back while draining is not counted any more.
+        self.next_edge_ns = self.next_edge_ns.min(self.window.close_ns.saturating_add(1));
     }
 
     pub(super) fn window(&self) -> Window {
@@ -190,7 +204,15 @@ impl Tally {
     /// The record of both directions.
     pub(super) fn into_record(mut self) -> (DirectionRun, DirectionRun) {
         self.directions.iter_mut().for_each(Direction::finish_interval);
-        let intervals = self.counter_index_at_close() + 1;
+        let last = self.counter_index_at_close();
+        for direction in &mut self.directions {
+            // What completes at the very close belongs to the interval that ends there.
+            if let Some([last, beyond]) = direction.counters.get_mut(last..last + 2) {
+                last.ops += std::mem::take(&mut beyond.ops);
+                last.bytes += std::mem::take(&mut beyond.bytes);
+            }
+        }
+        let intervals = last + 1;
         let record = |direction: Direction| {
             direction.into_record(self.width_ns, self.histogram_width_ns, intervals)
         };
@@ -210,6 +232,7 @@ struct Direction {
     /// Whether the job goes this way at all; if not, nothing is allocated.
     used: bool,
     carried_in: u64,
+    crossing_ns: u64,
     current: Histogram,
     total: Histogram,
     counters: Box<[Counter]>,
@@ -221,6 +244,7 @@ impl Direction {
         Direction {
             used,
             carried_in: 0,
+            crossing_ns: 0,
             current: Histogram::new(),
             total: Histogram::new(),
             counters: vec![Counter::default(); if used { MAX_COUNTERS } else { 0 }].into(),
@@ -245,6 +269,7 @@ impl Direction {
             ops: ops.iter().sum(),
             bytes: bytes.iter().sum(),
             carried_in: self.carried_in,
+            crossing_ns: self.crossing_ns,
             latency: self.total,
             counters: CounterSeries {
                 width_ns,

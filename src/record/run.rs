@@ -143,6 +143,9 @@ pub struct DirectionRun {
     /// Of those operations, how many were submitted before the window opened: they count as
     /// throughput, and their latency is not recorded. `latency.count() + carried_in == ops`.
     pub carried_in: u64,
+    /// Time that requests without a recorded latency spent in flight within the window, ns, summed:
+    /// those carried in, and those that completed after its end.
+    pub crossing_ns: u64,
     /// Latency in ns, from before submission to after reaping.
     pub latency: Histogram,
     /// Counters per interval.
