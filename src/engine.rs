@@ -300,6 +300,11 @@ impl Shared {
             return;
         }
         work.begin(start_ns);
+        // What is done before the start is not counted, and where operations are counted it would be
+        // missing.
+        while work.now_ns() < start_ns {
+            std::hint::spin_loop();
+        }
         while work.step() == Step::More {}
         let (record, written) = work.into_record();
         let _ = ended.send((index, record, written));
