@@ -53,6 +53,18 @@ fn the_measured_window_is_the_one_asked_for_on_real_time() {
 }
 
 #[test]
+fn counted_operations_are_all_counted() {
+    let place = Place::new();
+    for (engine, jobs) in [("null", 1), ("null", 4), ("sim", 2)] {
+        let words = format!(
+            "run --ioengine {engine} --numjobs {jobs} --rw randread --number-ios 100 --output-format json"
+        );
+        let document = place.iosonde(&words).end().exits(0).json();
+        assert_eq!(document["summary"]["read"]["ops"], 100 * jobs, "{engine}");
+    }
+}
+
+#[test]
 fn progress_goes_to_stderr_in_plain_lines() {
     let place = Place::new();
     let words = "run --ioengine null --rw randread --runtime 1";
