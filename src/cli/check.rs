@@ -75,7 +75,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
-    #[arg(long, value_name = "TIME", default_value = "2")]
+    #[arg(long, value_name = "TIME", default_value = "5")]
     eta_interval: String,
     /// Directory under which the results are kept [default: the user's state directory]
     #[arg(long, value_name = "DIR")]
@@ -319,7 +319,7 @@ impl Session<'_> {
     fn header(&mut self, bench: &Bench, asked: &Asked) {
         let Some(held) = &bench.held else { return };
         let size = count::thousands(held.bytes >> 20);
-        let length = count::significant(asked.length_ns as f64 / 1e9);
+        let length = asked.length_ns as f64 / 1e9;
         self.output.text(&format!(
             "iosonde: {}  ({size} MiB test file, {length} s per test)\n\n",
             crate::report::clean::clean(&held.path.to_string_lossy())

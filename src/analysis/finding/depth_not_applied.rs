@@ -6,6 +6,9 @@ use super::{Case, Finding, Gravity, Strength};
 
 /// Share of the asked depth below which the row answers another question than the one asked.
 const HALF: f64 = 0.5;
+/// Share from which on nothing is said: handing over a burst takes a little time, in which the
+/// queue is not quite full. The books note it all the same.
+const NEARLY_ALL: f64 = 0.9;
 
 /// Speaks where the depth identity fails, and names the role farthest from its depth.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -15,6 +18,9 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     };
     let roles = case.figures.roles.iter();
     let worst = roles.min_by(|a, b| reached(a).total_cmp(&reached(b)))?;
+    if reached(&worst) >= NEARLY_ALL {
+        return None;
+    }
     let all = &case.figures.all;
     let place = if case.figures.roles.len() > 1 {
         format!(" (role {})", worst.role)
@@ -51,5 +57,15 @@ mod tests {
         assert!(finding.words.contains("asked 32, in flight on time average 1.0"));
         run.jobs[0].inline_seen = run.jobs[0].inline_probed;
         assert_eq!(ask(detect, &run, None), None);
+    }
+
+    #[test]
+    fn a_queue_that_is_nearly_full_is_left_alone() {
+        let mut run = run_of(&[Load { depth: 32, ..Load::default() }]);
+        let full_ns = run.jobs[0].in_flight_area_ns;
+        for (percent, speaks) in [(92, false), (85, true)] {
+            run.jobs[0].in_flight_area_ns = full_ns / 100 * percent;
+            assert_eq!(ask(detect, &run, None).is_some(), speaks, "{percent} %");
+        }
     }
 }
