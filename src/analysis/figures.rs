@@ -23,7 +23,7 @@ const INLINE_FROM: f64 = 0.9;
 const MATERIAL_CHANGE: f64 = 0.02;
 /// Relative difference of level between the halves from which a run without a steady part is called
 /// so: steps below 5 % are not reported (method 2.4).
-const UNSTEADY_FROM: f64 = 0.05;
+const UNSTEADY_FROM: f64 = 0.10;
 
 /// Figures of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
