@@ -1,9 +1,10 @@
 //! Which bytes? Data that no storage can shrink: random, fresh in every write, stamped per 4 KiB.
 //!
-//! Each buffer is filled once from the seed. Before a write the whole of it is combined with a new
-//! 64-bit key, so that no two writes share a run of bytes that a compressor could find, and every
-//! 4 KiB block gets a stamp (who, where, when), so that no two blocks are equal. That costs about a
-//! tenth of generating new random bytes.
+//! A job has one random base as long as its blocks. Each write is that base combined with a new 64-bit
+//! key, so that no two writes share a run of bytes that a compressor could find, and every 4 KiB block
+//! gets a stamp (who, where, when), so that no two blocks are equal. That costs about a tenth of
+//! generating new random bytes. What a buffer held before plays no part: a read may have left zeros in
+//! it, and zeros combined with a key are the key over and over.
 
 use crate::plan::chance::{Chance, mix};
 
@@ -20,29 +21,43 @@ pub struct Filler {
     run: u64,
     sequence: u64,
     keys: Chance,
+    base: Vec<u8>,
 }
 
 impl Filler {
     /// A filler whose stamps carry this run identity and whose bytes follow from this seed.
     pub fn new(run: u64, seed: u64) -> Filler {
-        Filler { run, sequence: 0, keys: Chance::new(mix(run) ^ seed) }
+        Filler { run, sequence: 0, keys: Chance::new(mix(run) ^ seed), base: Vec::new() }
     }
 
-    /// Fills a buffer with random bytes. Once per buffer, before the clock starts.
+    /// Fills a buffer with random bytes, and makes the base as long. Once per buffer, before the clock
+    /// starts: it may allocate.
     pub fn fill(&mut self, buffer: &mut [u8]) {
-        for chunk in buffer.chunks_mut(8) {
-            chunk.copy_from_slice(&self.keys.bits().to_le_bytes()[..chunk.len()]);
+        self.lengthen(buffer.len());
+        buffer.copy_from_slice(&self.base[..buffer.len()]);
+    }
+
+    #[cold]
+    fn lengthen(&mut self, length: usize) {
+        while self.base.len() < length {
+            self.base.extend_from_slice(&self.keys.bits().to_le_bytes());
         }
     }
 
-    /// Makes the content of a filled buffer new, for a write at `offset`.
+    /// Makes the content of a buffer new, for a write at `offset`. Allocates only if the buffer is
+    /// longer than any that was filled.
     #[inline]
     pub fn refresh(&mut self, buffer: &mut [u8], offset: u64) {
-        let key = self.keys.bits();
-        let (words, _rest) = buffer.as_chunks_mut::<8>();
-        for word in words {
-            *word = (u64::from_ne_bytes(*word) ^ key).to_ne_bytes();
+        if self.base.len() < buffer.len() {
+            self.lengthen(buffer.len());
         }
+        let key = self.keys.bits();
+        let (base, base_rest) = self.base[..buffer.len()].as_chunks::<8>();
+        let (words, rest) = buffer.as_chunks_mut::<8>();
+        for (word, base) in words.iter_mut().zip(base) {
+            *word = (u64::from_ne_bytes(*base) ^ key).to_ne_bytes();
+        }
+        rest.copy_from_slice(base_rest);
         let mut at = offset;
         for block in buffer.chunks_mut(STAMP_EVERY) {
             self.sequence += 1;
@@ -113,6 +128,21 @@ mod tests {
             let ratio = packed.len() as f64 / image.len() as f64;
             assert!(ratio > 0.99, "{count} x {block_bytes} B: compresses to {ratio:.3}");
         }
+    }
+
+    #[test]
+    fn what_a_read_left_in_the_buffer_is_not_written() {
+        let mut filler = Filler::new(99, 1);
+        let mut buffer = vec![0; 4096];
+        filler.fill(&mut buffer);
+        let mut image = Vec::new();
+        for index in 0..256 {
+            buffer.fill(0);
+            filler.refresh(&mut buffer, index * 4096);
+            image.extend_from_slice(&buffer);
+        }
+        let packed = zstd::bulk::compress(&image, 19).unwrap();
+        assert!(packed.len() as f64 > 0.99 * image.len() as f64, "{}", packed.len());
     }
 
     #[test]
