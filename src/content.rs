@@ -1,10 +1,10 @@
 //! Which bytes? Data that no storage can shrink: random, fresh in every write, stamped per 4 KiB.
 //!
-//! A job has one random base as long as its blocks. Each write is that base combined with a new 64-bit
-//! key, so that no two writes share a run of bytes that a compressor could find, and every 4 KiB block
-//! gets a stamp (who, where, when), so that no two blocks are equal. That costs about a tenth of
-//! generating new random bytes. What a buffer held before plays no part: a read may have left zeros in
-//! it, and zeros combined with a key are the key over and over.
+//! A job has one random base as long as its blocks. Each write is that base combined with a new
+//! 64-bit key, so that no two writes share a run of bytes that a compressor could find, and every
+//! 4 KiB block gets a stamp (who, where, when), so that no two blocks are equal. That costs about a
+//! tenth of generating new random bytes. What a buffer held before plays no part: a read may have
+//! left zeros in it, and zeros combined with a key are the key over and over.
 
 use crate::plan::chance::{Chance, mix};
 
@@ -30,8 +30,8 @@ impl Filler {
         Filler { run, sequence: 0, keys: Chance::new(mix(run) ^ seed), base: Vec::new() }
     }
 
-    /// Fills a buffer with random bytes, and makes the base as long. Once per buffer, before the clock
-    /// starts: it may allocate.
+    /// Fills a buffer with random bytes, and makes the base as long. Once per buffer, before the
+    /// clock starts: it may allocate.
     pub fn fill(&mut self, buffer: &mut [u8]) {
         self.lengthen(buffer.len());
         buffer.copy_from_slice(&self.base[..buffer.len()]);

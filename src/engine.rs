@@ -300,8 +300,8 @@ impl Shared {
             return;
         }
         work.begin(start_ns);
-        // What is done before the start is not counted, and where operations are counted it would be
-        // missing.
+        // What is done before the start is not counted, and where operations are counted it would
+        // be missing.
         while work.now_ns() < start_ns {
             std::hint::spin_loop();
         }

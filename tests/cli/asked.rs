@@ -1,4 +1,4 @@
-//! Asked wrongly: exit 2, a word that says what was found and what was expected, nothing left behind.
+//! Asked wrongly: exit 2, words that say what was found and what was expected, nothing left behind.
 
 use super::program::{Place, listing};
 

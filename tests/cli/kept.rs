@@ -40,7 +40,7 @@ fn a_check_is_one_folder_with_its_cells() {
     let place = Place::new();
     let words = "check . 256M --seconds 0.5 --only database,cache --threads 1";
     let ended = place.iosonde(words).end().exits(0).says("results kept in ");
-    drop(ended.prints("Database").prints("Cache").prints("Verdict: ").lacks("partial"));
+    ended.prints("Database").prints("Cache").prints("Verdict: ").lacks("partial");
     let kept = place.kept();
     assert_eq!(kept.len(), 1);
     let names = verify(&kept[0]);

@@ -55,12 +55,7 @@ impl Place {
 
     /// `iosonde` with these words, split at spaces.
     pub(crate) fn iosonde(&self, words: &str) -> Call {
-        self.wrapped("", words)
-    }
-
-    /// The same behind a wrapper such as `prlimit --nofile=16`.
-    pub(crate) fn wrapped(&self, wrapper: &str, words: &str) -> Call {
-        self.program(wrapper, Path::new(env!("CARGO_BIN_EXE_iosonde")), words)
+        self.program("", Path::new(env!("CARGO_BIN_EXE_iosonde")), words)
     }
 
     /// `iosonde` as an ordinary user, who may write in the home and the working directory. `None`,
@@ -168,10 +163,6 @@ impl Running {
         let out: ChildStdout = child.stdout.take().unwrap();
         let err: ChildStderr = child.stderr.take().unwrap();
         Running { child, out: lines(out), err: lines(err) }
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
     }
 
     /// Waits for a line of stderr that contains `words`.

@@ -44,7 +44,8 @@ fn the_measured_window_is_the_one_asked_for_on_real_time() {
     let place = Place::new();
     for interval in ["0", "0.1", "1", "7"] {
         let words = format!(
-            "run --ioengine null --rw randread --runtime 0.5 --output-format json --eta-interval {interval}"
+            "run --ioengine null --rw randread --runtime 0.5 --output-format json \
+             --eta-interval {interval}"
         );
         let document = place.iosonde(&words).end().exits(0).json();
         let measured_ns = document["cells"][0]["figures"]["window_ns"].as_u64().unwrap();
@@ -57,7 +58,8 @@ fn counted_operations_are_all_counted() {
     let place = Place::new();
     for (engine, jobs) in [("null", 1), ("null", 4), ("sim", 2)] {
         let words = format!(
-            "run --ioengine {engine} --numjobs {jobs} --rw randread --number-ios 100 --output-format json"
+            "run --ioengine {engine} --numjobs {jobs} --rw randread --number-ios 100 \
+             --output-format json"
         );
         let document = place.iosonde(&words).end().exits(0).json();
         assert_eq!(document["summary"]["read"]["ops"], 100 * jobs, "{engine}");
@@ -71,8 +73,7 @@ fn progress_goes_to_stderr_in_plain_lines() {
     let ended = place.iosonde(&format!("{words} --eta-interval 0.1")).end().exits(0);
     assert!(ended.err.matches(" left\n").count() >= 3, "{ended}");
     assert!(!ended.err.contains('\x1b') && !ended.err.contains('\r'), "{:?}", ended.err);
-    let ended = ended.lacks(" left\n");
-    drop(ended);
+    ended.lacks(" left\n");
     let ended = place.iosonde(&format!("{words} --eta-interval 0")).end().exits(0);
     assert!(!ended.err.contains(" left"), "{ended}");
 }
@@ -133,8 +134,8 @@ fn a_dry_run_makes_nothing() {
     let ended = place.iosonde(&format!("{words} --output-format json")).end().exits(0);
     let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(document["plan"]["jobs"][0]["block_bytes"], 4096);
-    let ended = place.iosonde("check . 256M --only cache --dry-run").end().exits(0);
-    drop(ended.prints("Layout").prints("Cache"));
+    let check = place.iosonde("check . 256M --only cache --dry-run").end().exits(0);
+    check.prints("Layout").prints("Cache");
     assert!(super::program::listing(&place.work()).is_empty());
     assert!(place.kept().is_empty());
 }
