@@ -1,10 +1,11 @@
 //! Which bytes? Data that no storage can shrink: random, fresh in every write, stamped per 4 KiB.
 //!
-//! A job has one random base as long as its blocks. Each write is that base combined with a new
-//! 64-bit key, so that no two writes share a run of bytes that a compressor could find, and every
-//! 4 KiB block gets a stamp (who, where, when), so that no two blocks are equal. That costs about a
-//! tenth of generating new random bytes. What a buffer held before plays no part: a read may have
-//! left zeros in it, and zeros combined with a key are the key over and over.
+//! A job has one random base, short enough to stay in the first cache. Each piece of a write is
+//! that base combined with a new 64-bit key, so that no two pieces share a run of bytes that a
+//! compressor could find, and every 4 KiB block gets a stamp (who, where, when), so that no two
+//! blocks are equal. That costs about a tenth of generating new random bytes. What a buffer held
+//! before plays no part: a read may have left zeros in it, and zeros combined with a key are the
+//! key over and over.
 
 use crate::plan::chance::{Chance, mix};
 
@@ -14,6 +15,9 @@ pub const MAGIC: [u8; 8] = *b"iosonde\x01";
 pub const STAMP_EVERY: usize = 4096;
 /// Length of a stamp: magic, run identity, offset, sequence.
 pub const STAMP_BYTES: usize = 32;
+
+/// Length of the base, bytes.
+const BASE_BYTES: usize = 16 << 10;
 
 /// Makes the content of one job's writes.
 #[derive(Clone, Debug)]
@@ -27,37 +31,30 @@ pub struct Filler {
 impl Filler {
     /// A filler whose stamps carry this run identity and whose bytes follow from this seed.
     pub fn new(run: u64, seed: u64) -> Filler {
-        Filler { run, sequence: 0, keys: Chance::new(mix(run) ^ seed), base: Vec::new() }
+        let mut keys = Chance::new(mix(run) ^ seed);
+        let base = (0..BASE_BYTES / 8).flat_map(|_| keys.bits().to_ne_bytes()).collect();
+        Filler { run, sequence: 0, keys, base }
     }
 
-    /// Fills a buffer with random bytes, and makes the base as long. Once per buffer, before the
-    /// clock starts: it may allocate.
+    /// Fills a buffer with random bytes. Also once per buffer before the clock starts, so that its
+    /// memory is there.
+    #[inline]
     pub fn fill(&mut self, buffer: &mut [u8]) {
-        self.lengthen(buffer.len());
-        buffer.copy_from_slice(&self.base[..buffer.len()]);
-    }
-
-    #[cold]
-    fn lengthen(&mut self, length: usize) {
-        while self.base.len() < length {
-            self.base.extend_from_slice(&self.keys.bits().to_le_bytes());
+        for piece in buffer.chunks_mut(BASE_BYTES) {
+            let key = self.keys.bits();
+            let (base, base_rest) = self.base[..piece.len()].as_chunks::<8>();
+            let (words, rest) = piece.as_chunks_mut::<8>();
+            for (word, base) in words.iter_mut().zip(base) {
+                *word = (u64::from_ne_bytes(*base) ^ key).to_ne_bytes();
+            }
+            rest.copy_from_slice(base_rest);
         }
     }
 
-    /// Makes the content of a buffer new, for a write at `offset`. Allocates only if the buffer is
-    /// longer than any that was filled.
+    /// Makes the content of a buffer new, for a write at `offset`.
     #[inline]
     pub fn refresh(&mut self, buffer: &mut [u8], offset: u64) {
-        if self.base.len() < buffer.len() {
-            self.lengthen(buffer.len());
-        }
-        let key = self.keys.bits();
-        let (base, base_rest) = self.base[..buffer.len()].as_chunks::<8>();
-        let (words, rest) = buffer.as_chunks_mut::<8>();
-        for (word, base) in words.iter_mut().zip(base) {
-            *word = (u64::from_ne_bytes(*base) ^ key).to_ne_bytes();
-        }
-        rest.copy_from_slice(base_rest);
+        self.fill(buffer);
         let mut at = offset;
         for block in buffer.chunks_mut(STAMP_EVERY) {
             self.sequence += 1;
