@@ -10,6 +10,8 @@ pub mod uring;
 
 use std::io;
 
+use iosonde_sys::Direction;
+
 use crate::plan::Way;
 
 /// One transfer between a slot's buffer and the target.
@@ -23,6 +25,15 @@ pub struct Transfer {
     pub skip: u32,
     /// Length, bytes.
     pub bytes: u32,
+}
+
+/// The same word for those who make system calls.
+#[inline(always)]
+fn direction(way: Way) -> Direction {
+    match way {
+        Way::Read => Direction::Read,
+        Way::Write => Direction::Write,
+    }
 }
 
 /// One queue, owned by one job on one thread.

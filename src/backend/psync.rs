@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use iosonde_sys::{Clock, Slab, syscall};
 
 use super::{OpenError, Queue, QueueFacts, Transfer};
-use crate::plan::{Job, Way};
+use crate::plan::Job;
 
 /// The synchronous queue. Its only slot is 0.
 #[derive(Debug)]
@@ -52,10 +52,9 @@ impl Queue for PsyncQueue {
             let (from, to) = (transfer.skip as usize, (transfer.skip + transfer.bytes) as usize);
             let buffer = &mut self.slab.slot_mut(0)[from..to];
             self.syscalls += 1;
-            self.finished = Some(match transfer.way {
-                Way::Read => syscall::pread(self.file.as_fd(), buffer, transfer.offset),
-                Way::Write => syscall::pwrite(self.file.as_fd(), buffer, transfer.offset),
-            });
+            let way = super::direction(transfer.way);
+            self.finished =
+                Some(syscall::transfer(self.file.as_fd(), way, buffer, transfer.offset));
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use iosonde_sys::{Clock, Direction, Ring, RingOptions, Slab, errno_name};
 
 use super::{OpenError, Queue, QueueFacts, Transfer};
-use crate::plan::{Engine, Job, Way};
+use crate::plan::{Engine, Job};
 
 /// The io_uring queue.
 pub struct UringQueue {
@@ -93,10 +93,7 @@ impl Queue for UringQueue {
 
     #[inline(always)]
     fn push(&mut self, slot: usize, transfer: Transfer) {
-        let way = match transfer.way {
-            Way::Read => Direction::Read,
-            Way::Write => Direction::Write,
-        };
+        let way = super::direction(transfer.way);
         self.ring.push(slot, way, transfer.offset, transfer.skip, transfer.bytes);
     }
 

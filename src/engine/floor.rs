@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use iosonde_sys::{Clock, Ring, RingOptions, Slab, syscall};
+use iosonde_sys::{Clock, Direction, Ring, RingOptions, Slab, syscall};
 
 use super::{Control, EngineError, Medium, Unwatched, run};
 use crate::plan::chance::Permutation;
@@ -89,7 +89,7 @@ pub fn psync_floor(file: &File, block_bytes: usize, ops: u64, clock: Clock) -> H
         (0..ops).map(|index| order.at(index % blocks) * block_bytes as u64).collect();
     for offset in offsets {
         let before_ns = clock.now_ns();
-        let moved = syscall::pread(file.as_fd(), slab.slot_mut(0), offset);
+        let moved = syscall::transfer(file.as_fd(), Direction::Read, slab.slot_mut(0), offset);
         let after_ns = clock.now_ns();
         if moved > 0 {
             histogram.record(after_ns - before_ns);

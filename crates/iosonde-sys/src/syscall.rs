@@ -5,36 +5,36 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// `pread64`: bytes read, or the negated errno.
+use crate::Direction;
+
+/// `pread64` or `pwrite64`: bytes moved, or the negated errno. There is one `syscall` instruction for
+/// both, so that the code between two stamps is short.
 #[inline(always)]
-pub fn pread(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> i32 {
+pub fn transfer(file: BorrowedFd<'_>, way: Direction, buffer: &mut [u8], offset: u64) -> i32 {
+    let number = match way {
+        Direction::Read => libc::SYS_pread64,
+        Direction::Write => libc::SYS_pwrite64,
+    };
     let (fd, length) = (file.as_raw_fd(), buffer.len());
-    // SAFETY: the kernel writes at most `length` bytes into the exclusively borrowed buffer.
-    unsafe { transfer::<{ libc::SYS_pread64 }>(fd, buffer.as_mut_ptr(), length, offset) }
+    // SAFETY: the kernel touches at most `length` bytes of the exclusively borrowed buffer.
+    unsafe { four_arguments(number, fd, buffer.as_mut_ptr(), length, offset) }
 }
 
-/// `pwrite64`: bytes written, or the negated errno.
-#[inline(always)]
-pub fn pwrite(file: BorrowedFd<'_>, buffer: &[u8], offset: u64) -> i32 {
-    let (fd, length) = (file.as_raw_fd(), buffer.len());
-    // SAFETY: the kernel only reads the borrowed buffer.
-    unsafe { transfer::<{ libc::SYS_pwrite64 }>(fd, buffer.as_ptr().cast_mut(), length, offset) }
-}
-
-/// Issues system call `NUMBER` with four arguments.
+/// Issues a system call with four arguments.
 ///
 /// # Safety
-/// `buffer` must be valid for `length` bytes, writable if the call writes to it.
+/// `number` must be `pread64` or `pwrite64`, and `buffer` valid for `length` bytes, writable for the
+/// former.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn transfer<const NUMBER: i64>(fd: i32, buffer: *mut u8, length: usize, offset: u64) -> i32 {
+unsafe fn four_arguments(number: i64, fd: i32, buffer: *mut u8, length: usize, offset: u64) -> i32 {
     let result: i64;
     // SAFETY: registers as the x86-64 system call convention has them; rcx and r11 are clobbered;
     // memory may change, so no `nomem`. The caller answers for the buffer.
     unsafe {
         std::arch::asm!(
             "syscall",
-            inlateout("rax") NUMBER => result,
+            inlateout("rax") number => result,
             in("rdi") i64::from(fd),
             in("rsi") buffer,
             in("rdx") length,
@@ -50,12 +50,12 @@ unsafe fn transfer<const NUMBER: i64>(fd: i32, buffer: *mut u8, length: usize, o
 /// The same by way of the C library.
 ///
 /// # Safety
-/// `buffer` must be valid for `length` bytes, writable if the call writes to it.
+/// As above.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-unsafe fn transfer<const NUMBER: i64>(fd: i32, buffer: *mut u8, length: usize, offset: u64) -> i32 {
+unsafe fn four_arguments(number: i64, fd: i32, buffer: *mut u8, length: usize, offset: u64) -> i32 {
     // SAFETY: the caller answers for the buffer.
-    let result = unsafe { libc::syscall(NUMBER as libc::c_long, fd, buffer, length, offset) };
+    let result = unsafe { libc::syscall(number as libc::c_long, fd, buffer, length, offset) };
     if result < 0 {
         return -std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
     }
@@ -74,8 +74,10 @@ mod tests {
     fn reads_give_bytes_or_a_negated_errno() {
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         let mut buffer = [0; 4];
-        assert_eq!(pread(file.as_fd(), &mut buffer, 0), 4);
+        let read = transfer(file.as_fd(), Direction::Read, &mut buffer, 0);
+        assert_eq!(read, 4);
         assert_eq!(&buffer, b"\x7fELF");
-        assert_eq!(pwrite(file.as_fd(), &buffer, 0), -libc::EBADF);
+        let write = transfer(file.as_fd(), Direction::Write, &mut buffer, 0);
+        assert_eq!(write, -libc::EBADF);
     }
 }
