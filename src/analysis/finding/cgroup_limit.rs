@@ -7,12 +7,16 @@ use super::{Case, Finding, Gravity, Strength};
 
 /// A rate within this share of a limit is that limit at work.
 const WITHIN: f64 = 0.03;
+/// The kernel deals a limit out in slices of this length, ns; the operations of one slice may come
+/// at once, so one slice more or less falls into a window.
+const SLICE_NS: f64 = 100_000_000.0;
 
-/// Speaks where a rate stands within 3 % of a cgroup limit on that rate.
+/// Speaks where a rate stands within 3 %, or one slice, of a cgroup limit on that rate.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let off =
         |limit: &IoLimit| (rate(case, limit.kind) / limit.per_second.max(1) as f64 - 1.0).abs();
-    let limits = case.run.target.io_limits.iter().filter(|limit| off(limit) <= WITHIN);
+    let within = WITHIN.max(SLICE_NS / case.figures.window_ns.max(1) as f64);
+    let limits = case.run.target.io_limits.iter().filter(|limit| off(limit) <= within);
     let limit = limits.min_by(|a, b| off(a).total_cmp(&off(b)))?;
     let measured = rate(case, limit.kind);
     let words = format!(
@@ -61,6 +65,7 @@ mod tests {
     use super::*;
     use crate::analysis::finding::tests::ask;
     use crate::analysis::testing::{Load, run_of};
+    use crate::analysis::{books, figures};
 
     #[test]
     fn a_rate_at_the_limit_is_the_limit_and_one_below_is_not() {
@@ -75,5 +80,18 @@ mod tests {
             limit(IoLimitKind::WriteIops, 5_000),
         ];
         assert_eq!(ask(detect, &run, None), None);
+    }
+
+    #[test]
+    fn one_slice_more_in_a_short_window_is_the_limit_too() {
+        let mut run = run_of(&[Load::default()]);
+        let kind = IoLimitKind::ReadIops;
+        run.target.io_limits = vec![IoLimit { source: "/job".into(), kind, per_second: 4_800 }];
+        let mut figures = figures(&run);
+        let books = books(&run, &figures);
+        // 5,000 measured, 4 % off; a slice is 5 % of 2 s and 1 % of 10 s.
+        assert_eq!(detect(&Case::new(&run, None, &figures, &books)), None);
+        figures.window_ns = 2_000_000_000;
+        assert!(detect(&Case::new(&run, None, &figures, &books)).is_some());
     }
 }
