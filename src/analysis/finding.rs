@@ -39,8 +39,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::plan::EngineKind;
-use crate::record::HostFacts;
 use crate::record::run::Run;
+use crate::record::{HostFacts, TargetFacts};
 use crate::stats::step::{self, Step};
 
 use super::books::Books;
@@ -266,6 +266,11 @@ impl<'a> Case<'a> {
         let empty = target.hole_bytes.unwrap_or(0) + target.unwritten_bytes.unwrap_or(0);
         empty as f64 / self.run.plan.target.bytes.max(1) as f64
     }
+}
+
+/// Whether the target is a character device: the endless ones, which hold no data.
+fn is_endless(target: &TargetFacts) -> bool {
+    matches!(target.kind.as_str(), "character device" | "null")
 }
 
 /// `12.3 %` of a share.

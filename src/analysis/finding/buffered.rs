@@ -5,7 +5,7 @@ use super::{Case, Finding, Gravity, Strength};
 /// Speaks where direct I/O was asked for and refused (a doubt), or not asked for (a fact).
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
-    if target.direct || !case.is_real() {
+    if target.direct || !case.is_real() || super::is_endless(target) {
         return None;
     }
     if !case.run.plan.target.direct {

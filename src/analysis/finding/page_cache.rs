@@ -17,7 +17,7 @@ const MEMORY_NS: u64 = 5_000;
 /// the median read was faster than any device.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
-    let memory = target.class == FilesystemClass::Memory;
+    let memory = target.class == FilesystemClass::Memory || super::is_endless(target);
     if target.direct || memory || !case.is_real() || case.figures.all.read.ops == 0 {
         return None;
     }
@@ -93,5 +93,8 @@ mod tests {
         assert_eq!(ask(detect, &fast, None), None);
         fast.target.direct = false;
         assert_eq!(ask(detect, &fast, None).unwrap().strength, Strength::ConsistentWith);
+        // /dev/zero is as fast, and no cache.
+        fast.target.kind = "character device".into();
+        assert_eq!(ask(detect, &fast, None), None);
     }
 }

@@ -7,11 +7,14 @@ use super::{Case, Finding, Gravity, Strength};
 /// Transports of block devices that keep their data in memory.
 const MEMORY_TRANSPORTS: [&str; 4] = ["zram", "ram", "brd", "pmem-legacy"];
 
-/// Speaks where the file system or the block device keeps its data in memory.
+/// Speaks where the file system or the block device keeps its data in memory, or there are no data:
+/// `/dev/zero`, `/dev/null`.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let transport = target.device.as_ref().and_then(|device| device.transport.as_deref());
-    let name = if target.class == FilesystemClass::Memory {
+    let name = if super::is_endless(target) {
+        "a device without data"
+    } else if target.class == FilesystemClass::Memory {
         target.filesystem.as_deref().unwrap_or("a memory file system")
     } else {
         transport.filter(|name| MEMORY_TRANSPORTS.contains(name))?
@@ -42,6 +45,9 @@ mod tests {
         run.target.device = Some(device("zram"));
         assert!(ask(detect, &run, None).is_some());
         run.target.device = None;
+        run.target.kind = "character device".into();
+        assert!(ask(detect, &run, None).unwrap().words.contains("without data"));
+        run.target.kind = "file".into();
         run.target.class = FilesystemClass::Memory;
         run.target.filesystem = Some("tmpfs".into());
         assert!(ask(detect, &run, None).unwrap().words.contains("tmpfs"));
