@@ -364,7 +364,8 @@ fn setting(args: &RunArgs, asked: &Asked, place: &Place, aim: &Aim, seed: u64) -
         warmup_ns: asked.warmup_ns,
         stop: asked.stop,
         on_error: if args.continue_on_error { OnError::Continue } else { OnError::Stop },
-        final_sync: aim.held.is_some(),
+        // An endless device has nothing to make durable, and refuses the call.
+        final_sync: aim.held.as_ref().is_some_and(|held| held.bytes != u64::MAX),
         buffer_limit_bytes: place.buffer_limit_bytes(),
     }
 }
