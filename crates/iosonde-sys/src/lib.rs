@@ -63,6 +63,7 @@ pub fn errno_name(errno: i32) -> String {
         libc::EBADMSG => "EBADMSG",
         libc::EILSEQ => "EILSEQ",
         libc::ENOTCONN => "ENOTCONN",
+        libc::ECONNABORTED => "ECONNABORTED",
         other => return format!("errno {other}"),
     };
     name.into()
