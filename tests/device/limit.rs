@@ -1,0 +1,65 @@
+//! A device of known rate: a loop device over memory, under a cgroup's limit.
+
+use std::path::Path;
+
+use iosonde_rig::guard::{FsKind, ImageMount, IoLimits, IoThrottle};
+
+use crate::ask::{ask, here, turn};
+
+const LIMIT: u64 = 5_000;
+
+/// ext4 on an image in memory, so that no disk is slower than the limit.
+fn fast() -> Option<ImageMount> {
+    here(ImageMount::below(Path::new("/dev/shm"), FsKind::Ext4, 2 << 30, ""))
+}
+
+#[test]
+fn the_cgroups_limit_is_the_rate_and_is_named() {
+    let _turn = turn();
+    let Some(mount) = fast() else { return };
+    let limits = IoLimits { read_iops: Some(LIMIT), ..IoLimits::default() };
+    let Some(group) = here(IoThrottle::new(mount.device().number(), &limits)) else { return };
+    // The kernel lets a slice of 100 ms go at once, so one slice more or less falls into the window:
+    // 0.7 % of these 14 s.
+    let line = "check {} 256M --only cache --seconds 20";
+    let answer = ask(line, mount.path()).answer_within(&group).exits(0);
+    let iops = answer.number("summary/read/iops");
+    assert!((iops / LIMIT as f64 - 1.0).abs() < 0.01, "{iops}");
+    answer.finds("cgroup_limit", "proven");
+    let words = answer.at("/verdict/words").as_str().unwrap();
+    assert_eq!(words, "limited by the cgroup I/O limit of 5,000 reads per second");
+}
+
+#[test]
+fn a_short_look_names_the_limit_too() {
+    let _turn = turn();
+    let Some(mount) = fast() else { return };
+    let limits = IoLimits { read_iops: Some(LIMIT), ..IoLimits::default() };
+    let Some(group) = here(IoThrottle::new(mount.device().number(), &limits)) else { return };
+    let line = "check {} 256M --only cache --seconds 2";
+    let answer = ask(line, mount.path()).answer_within(&group).exits(0);
+    answer.finds("cgroup_limit", "proven");
+}
+
+#[test]
+fn without_a_limit_none_is_named() {
+    let _turn = turn();
+    let Some(mount) = fast() else { return };
+    let line = "check {} 256M --only cache --seconds 2";
+    let answer = ask(line, mount.path()).answer().exits(0);
+    answer.finds_no("cgroup_limit");
+    assert!(!answer.at("/verdict/words").as_str().unwrap().contains("cgroup"));
+}
+
+#[test]
+fn a_limit_that_is_not_reached_is_not_named() {
+    let _turn = turn();
+    let Some(mount) = fast() else { return };
+    // The limit stands for another device, and this one has a limit on what is not done.
+    let limits = IoLimits { write_iops: Some(LIMIT), ..IoLimits::default() };
+    let Some(group) = here(IoThrottle::new(mount.device().number(), &limits)) else { return };
+    let line = "run --path {} --size 64M --rw randread --iodepth 32 --runtime 1";
+    let answer = ask(line, mount.path()).answer_within(&group).exits(0);
+    answer.finds_no("cgroup_limit");
+    assert_eq!(answer.target("io_limits/0/per_second"), LIMIT);
+}

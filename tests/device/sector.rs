@@ -1,0 +1,44 @@
+//! Sectors of 512 bytes and of 4 KiB.
+
+use std::path::Path;
+
+use iosonde_rig::ScratchDir;
+use iosonde_rig::guard::{LoopDevice, LoopOptions};
+
+use crate::ask::{ask, here, lay_out, turn};
+
+/// A loop device with sectors of that size, and what lies below it.
+fn sectors(bytes: u32) -> Option<(LoopDevice, ScratchDir)> {
+    let dir = ScratchDir::below(Path::new("/dev/shm")).unwrap();
+    let image = dir.path().join("image");
+    lay_out(&image, 32);
+    let options = LoopOptions { sector_bytes: bytes, ..LoopOptions::default() };
+    Some((here(LoopDevice::over(&image, options))?, dir))
+}
+
+fn line(bs: &str) -> String {
+    format!("run --path {{}} --rw randread --iodepth 4 --runtime 0.5 --bs {bs}")
+}
+
+#[test]
+fn half_a_sector_is_refused_with_the_mend() {
+    let _turn = turn();
+    let Some((device, _dir)) = sectors(4096) else { return };
+    for bs in ["512", "1k", "6k"] {
+        let refused = ask(&line(bs), device.path()).answer().exits(2);
+        let message = refused.at("/error/message").as_str().unwrap();
+        assert!(message.contains("4"), "{message}");
+    }
+    let answer = ask(&line("4k"), device.path()).answer().exits(0);
+    assert_eq!(answer.target("device/logical_block_bytes"), 4096);
+    assert_eq!(ask(&format!("{} --offset 512", line("4k")), device.path()).answer().exit, Some(2));
+}
+
+#[test]
+fn small_sectors_take_small_blocks() {
+    let _turn = turn();
+    let Some((device, _dir)) = sectors(512) else { return };
+    let answer = ask(&line("512"), device.path()).answer().exits(0);
+    assert_eq!(answer.target("device/logical_block_bytes"), 512);
+    assert_eq!(ask(&line("256"), device.path()).answer().exit, Some(2));
+}
