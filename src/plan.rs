@@ -173,7 +173,7 @@ pub struct Job {
     pub iodepth: u32,
     /// Requests handed over at once, at most.
     pub batch: u32,
-    /// This job's own seed.
+    /// This job's own seed: of its mix, its data and its uniform offsets. No two jobs share it.
     pub seed: u64,
 }
 
@@ -191,6 +191,8 @@ pub enum Order {
     /// Every block of the region once before any twice, in a seeded order. `lane` of `lanes`
     /// threads take turns on one order, so that together they cover it once.
     Permutation {
+        /// Seed of the order, on which its threads agree.
+        seed: u64,
         /// This thread's turn, `0..lanes`.
         lane: u32,
         /// Threads sharing the order.

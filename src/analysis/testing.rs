@@ -138,7 +138,7 @@ fn job(load: &Load, index: u32) -> Job {
         role: load.role.into(),
         block_bytes: load.block_bytes,
         read_percent: load.read_percent,
-        order: Order::Permutation { lane: index, lanes: load.jobs },
+        order: Order::Permutation { seed: 1, lane: index, lanes: load.jobs },
         region_start: 0,
         region_bytes: 1 << 30,
         iodepth: load.depth,

@@ -31,7 +31,7 @@ pub fn null_ops_per_s(clock: Clock) -> Result<f64, EngineError> {
         role: "ceiling".into(),
         block_bytes: 4096,
         read_percent: 100,
-        order: Order::Permutation { lane: 0, lanes: 1 },
+        order: Order::Permutation { seed: 1, lane: 0, lanes: 1 },
         region_start: 0,
         region_bytes: 1 << 30,
         iodepth: 128,

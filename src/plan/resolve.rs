@@ -247,13 +247,15 @@ fn jobs_of(
             Start::Random => chance.below(part_blocks),
         };
         let own_seed = chance.bits();
+        let order_seed = match role.region {
+            Region::Shared => shared_seed,
+            Region::Partitioned => own_seed,
+        };
         for lane in 0..lanes_per_thread {
-            let order = order_of(role, start_block, thread, threads, lane, lanes_per_thread);
-            // Lanes that take turns on one permutation must agree on it.
-            let seed = match order {
-                Order::Permutation { .. } => shared_seed,
-                _ => own_seed ^ u64::from(lane),
-            };
+            // Lanes that take turns on one permutation agree on its seed; on nothing else, or they
+            // would all write the same bytes in the same rhythm.
+            let order =
+                order_of(role, start_block, thread, threads, lane, lanes_per_thread, order_seed);
             jobs.push(Job {
                 role: role.name.clone(),
                 block_bytes,
@@ -263,7 +265,7 @@ fn jobs_of(
                 region_bytes: part_blocks * block_bytes,
                 iodepth,
                 batch: iodepth.min(BATCH),
-                seed,
+                seed: own_seed ^ u64::from(lane),
             });
         }
     }
@@ -289,15 +291,16 @@ fn order_of(
     threads: u32,
     lane: u32,
     lanes: u32,
+    seed: u64,
 ) -> Order {
     match (role.rw.is_random(), role.access) {
         (false, _) => Order::Sequential { start_block, lane, lanes },
         (true, Access::Uniform) => Order::Uniform,
         (true, Access::Permutation) => match role.region {
             Region::Shared => {
-                Order::Permutation { lane: thread * lanes + lane, lanes: threads * lanes }
+                Order::Permutation { seed, lane: thread * lanes + lane, lanes: threads * lanes }
             }
-            Region::Partitioned => Order::Permutation { lane, lanes },
+            Region::Partitioned => Order::Permutation { seed, lane, lanes },
         },
     }
 }
@@ -431,7 +434,7 @@ fn lanes(order: Order) -> u32 {
 fn order_words(order: Order) -> String {
     match order {
         Order::Permutation { lanes: 1, .. } => "permuted".into(),
-        Order::Permutation { lane, lanes } => format!("permuted (turn {lane} of {lanes})"),
+        Order::Permutation { lane, lanes, .. } => format!("permuted (turn {lane} of {lanes})"),
         Order::Sequential { start_block, lanes: 1, .. } => {
             format!("sequential from block {start_block}")
         }
@@ -445,6 +448,8 @@ fn order_words(order: Order) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::collections::BTreeSet;
 
     use super::*;
     use crate::spec::Rw;
@@ -574,6 +579,31 @@ mod tests {
         assert!(plan.notes[0].contains("from 32 to 8"), "{:?}", plan.notes);
         setting.buffer_limit_bytes = 1 << 20;
         assert!(matches!(resolve(&asked, &setting), Err(Refusal::Memory { .. })));
+    }
+
+    #[test]
+    fn threads_agree_on_the_order_of_a_shared_region_and_on_nothing_else() {
+        for region in [Region::Shared, Region::Partitioned] {
+            let mut role = role("r", Rw::RandRw, Threads::Count(4));
+            role.region = region;
+            let plan = resolve(&workload(vec![role]), &setting(4)).unwrap();
+            let own: BTreeSet<u64> = plan.jobs.iter().map(|job| job.seed).collect();
+            assert_eq!(own.len(), 4, "{region:?}");
+            let orders = plan.jobs.iter().map(|job| match job.order {
+                Order::Permutation { seed, .. } => seed,
+                order => panic!("{order:?}"),
+            });
+            let distinct = if region == Region::Shared { 1 } else { 4 };
+            assert_eq!(orders.collect::<BTreeSet<u64>>().len(), distinct, "{region:?}");
+        }
+        // A synchronous engine that stands in: the lanes of a thread.
+        let mut setting = setting(1);
+        setting.engine.kind = EngineKind::Psync;
+        setting.engine.chosen_because = "io_uring is forbidden here".into();
+        let asked = workload(vec![role("r", Rw::RandWrite, Threads::Count(1))]);
+        let plan = resolve(&asked, &setting).unwrap();
+        let own: BTreeSet<u64> = plan.jobs.iter().map(|job| job.seed).collect();
+        assert_eq!(own.len(), 32);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub struct OpStream {
     /// Passes finished; each has its own permutation.
     pass: u64,
     remaining: u64,
-    seed: u64,
+    order_seed: u64,
     chance: Chance,
 }
 
@@ -48,15 +48,16 @@ impl OpStream {
     pub fn new(job: &Job, stop: Stop) -> OpStream {
         let blocks = (job.region_bytes / job.block_bytes).max(1);
         let (first, lanes) = match job.order {
-            Order::Permutation { lane, lanes } => (u64::from(lane) % blocks, u64::from(lanes)),
+            Order::Permutation { lane, lanes, .. } => (u64::from(lane) % blocks, u64::from(lanes)),
             Order::Sequential { start_block, lane, lanes } => {
                 ((start_block + u64::from(lane)) % blocks, u64::from(lanes))
             }
             Order::Uniform => (0, 1),
         };
-        let lane = match job.order {
-            Order::Permutation { lane, .. } | Order::Sequential { lane, .. } => u64::from(lane),
-            Order::Uniform => 0,
+        let (order_seed, lane) = match job.order {
+            Order::Permutation { seed, lane, .. } => (seed, u64::from(lane)),
+            Order::Sequential { lane, .. } => (0, u64::from(lane)),
+            Order::Uniform => (0, 0),
         };
         let remaining = match stop {
             Stop::AfterNs(_) => u64::MAX,
@@ -69,11 +70,11 @@ impl OpStream {
             blocks,
             read_below: u64::from(job.read_percent) * (1 << 32) / 100,
             order: job.order,
-            permutation: Permutation::new(blocks, job.seed),
+            permutation: Permutation::new(blocks, order_seed),
             turn: first,
             pass: 0,
             remaining,
-            seed: job.seed,
+            order_seed,
             chance: Chance::new(job.seed ^ 0x6f70_7374_7265_616d),
         }
     }
@@ -100,7 +101,7 @@ impl OpStream {
                 let turn = self.take_turn(lanes);
                 let block = self.permutation.at(turn);
                 if self.pass != pass {
-                    self.permutation = Permutation::new(self.blocks, self.seed ^ self.pass);
+                    self.permutation = Permutation::new(self.blocks, self.order_seed ^ self.pass);
                 }
                 block
             }
@@ -157,7 +158,7 @@ mod tests {
                 let mut seen = Vec::new();
                 for lane in 0..lanes {
                     let order = if permuted {
-                        Order::Permutation { lane, lanes }
+                        Order::Permutation { seed: 7, lane, lanes }
                     } else {
                         Order::Sequential { start_block: 37, lane, lanes }
                     };
@@ -179,7 +180,7 @@ mod tests {
         // 100 blocks and 7 lanes: a pass ends in the middle of a round of turns.
         let mut lanes: Vec<OpStream> = (0..7)
             .map(|lane| {
-                let order = Order::Permutation { lane, lanes: 7 };
+                let order = Order::Permutation { seed: 7, lane, lanes: 7 };
                 OpStream::new(&job(order, 100), Stop::AfterNs(1))
             })
             .collect();
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_operations() {
-        let order = Order::Permutation { lane: 0, lanes: 1 };
+        let order = Order::Permutation { seed: 7, lane: 0, lanes: 1 };
         let stream = || OpStream::new(&job(order, 50), Stop::AfterNs(1));
         let (mut a, mut b) = (stream(), stream());
         let first: Vec<Op> = (0..1000).map(|_| a.next_op().unwrap()).collect();
