@@ -283,6 +283,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let over = done || now_ns >= window.close_ns || self.requests.control.is_stopping();
         if over && self.stopping_since_ns.is_none() {
             self.requests.tally.close(now_ns);
+            self.requests.area.close();
             self.closed = Some(self.read());
             self.requests.report.in_flight_end = self.requests.in_flight as u32;
             self.stopping_since_ns = Some(now_ns);

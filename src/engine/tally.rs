@@ -64,6 +64,11 @@ impl Area {
         }
     }
 
+    /// The window was closed early, at the time of the last call: what follows is outside.
+    pub(super) fn close(&mut self) {
+        self.quiet_until_ns = 0;
+    }
+
     /// Request-nanoseconds within the window.
     pub(super) fn within(&self) -> u64 {
         self.total - self.at_open
@@ -445,5 +450,18 @@ mod tests {
             }
             assert_eq!(area.within(), 20, "step {step}");
         }
+    }
+
+    #[test]
+    fn what_drains_after_an_early_close_is_not_counted() {
+        let mut area = Area::default();
+        let planned = Window { open_ns: 10, close_ns: 1000 };
+        area.begin(0, planned);
+        area.add(2, 20, planned);
+        area.close();
+        let closed = Window { close_ns: 20, ..planned };
+        area.add(2, 25, closed);
+        area.add(1, 40, closed);
+        assert_eq!(area.within(), 20);
     }
 }
