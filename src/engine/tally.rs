@@ -187,7 +187,8 @@ impl Tally {
         while since_open_ns >= (self.histogram_index + 1) * self.histogram_width_ns {
             self.directions.iter_mut().for_each(Direction::finish_interval);
             self.histogram_index += 1;
-            if self.directions.iter().any(|direction| direction.series.is_full()) {
+            // Neighbours that have no bucket in common need more than one round.
+            while self.directions.iter().any(|direction| direction.series.is_full()) {
                 self.directions.iter_mut().for_each(|direction| direction.series.halve());
                 self.histogram_width_ns *= 2;
                 self.histogram_index = self.histogram_index.div_ceil(2);
