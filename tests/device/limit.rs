@@ -19,8 +19,8 @@ fn the_cgroups_limit_is_the_rate_and_is_named() {
     let Some(mount) = fast() else { return };
     let limits = IoLimits { read_iops: Some(LIMIT), ..IoLimits::default() };
     let Some(group) = here(IoThrottle::new(mount.device().number(), &limits)) else { return };
-    // The kernel lets a slice of 100 ms go at once, so one slice more or less falls into the window:
-    // 0.7 % of these 14 s.
+    // The kernel lets a slice of 100 ms go at once, so one slice more or less falls into the
+    // window: 0.7 % of these 14 s.
     let line = "check {} 256M --only cache --seconds 20";
     let answer = ask(line, mount.path()).answer_within(&group).exits(0);
     let iops = answer.number("summary/read/iops");

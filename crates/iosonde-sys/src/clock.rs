@@ -82,8 +82,8 @@ impl Clock {
     }
 }
 
-/// CLOCK_MONOTONIC in ns, kept out of the way of loops that use the counter: between two stamps every
-/// line of code that has to be fetched counts.
+/// CLOCK_MONOTONIC in ns, kept out of the way of loops that use the counter: between two stamps
+/// every line of code that has to be fetched counts.
 #[cold]
 #[inline(never)]
 fn far_monotonic_ns() -> u64 {

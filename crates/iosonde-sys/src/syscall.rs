@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::Direction;
 
-/// `pread64` or `pwrite64`: bytes moved, or the negated errno. There is one `syscall` instruction for
-/// both, so that the code between two stamps is short.
+/// `pread64` or `pwrite64`: bytes moved, or the negated errno. There is one `syscall` instruction
+/// for both, so that the code between two stamps is short.
 #[inline(always)]
 pub fn transfer(file: BorrowedFd<'_>, way: Direction, buffer: &mut [u8], offset: u64) -> i32 {
     let number = match way {
@@ -23,8 +23,8 @@ pub fn transfer(file: BorrowedFd<'_>, way: Direction, buffer: &mut [u8], offset:
 /// Issues a system call with four arguments.
 ///
 /// # Safety
-/// `number` must be `pread64` or `pwrite64`, and `buffer` valid for `length` bytes, writable for the
-/// former.
+/// `number` must be `pread64` or `pwrite64`, and `buffer` valid for `length` bytes, writable for
+/// the former.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn four_arguments(number: i64, fd: i32, buffer: *mut u8, length: usize, offset: u64) -> i32 {
