@@ -11,14 +11,24 @@ use crate::plan::chance::Permutation;
 use crate::plan::{Engine, EngineKind, Job, OnError, Order, Plan, Stop, Target};
 use crate::stats::Histogram;
 
-/// Time per operation of this plan's first job on the null backend, picoseconds: 20,000 operations.
+/// Time per operation of this plan's first job on the null backend, picoseconds: 20,000 operations,
+/// or fewer where making the content of large writes would take noticeable time.
 ///
 /// # Errors
 /// If no queue or thread can be had.
 pub fn harness_ps(plan: &Plan, clock: Clock) -> Result<u64, EngineError> {
-    const OPS: u64 = 20_000;
     let Some(job) = plan.jobs.first() else { return Ok(0) };
-    null_ps(job.clone(), OPS, clock)
+    null_ps(job.clone(), harness_ops(job), clock)
+}
+
+/// Operations that time the harness. Nothing is filled for a read; of writes, 64 MiB.
+fn harness_ops(job: &Job) -> u64 {
+    const OPS: u64 = 20_000;
+    const FILLED_BYTES: u64 = 64 << 20;
+    if job.read_percent == 100 {
+        return OPS;
+    }
+    (FILLED_BYTES / job.block_bytes.max(1)).clamp(1, OPS)
 }
 
 /// Operations per second of one job on the null backend: the tool's ceiling per core, histograms
@@ -116,4 +126,28 @@ pub fn nop_ops_per_s(clock: Clock) -> Option<f64> {
     }
     let elapsed_ns = clock.now_ns() - before_ns;
     Some((ROUNDS * DEPTH as u64) as f64 * 1e9 / elapsed_ns as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_writes_are_timed_over_few_operations() {
+        let job = |block_bytes, read_percent| Job {
+            role: "w".into(),
+            block_bytes,
+            read_percent,
+            order: Order::Uniform,
+            region_start: 0,
+            region_bytes: block_bytes,
+            iodepth: 1,
+            batch: 1,
+            seed: 1,
+        };
+        assert_eq!(harness_ops(&job(1 << 30, 100)), 20_000);
+        assert_eq!(harness_ops(&job(512, 0)), 20_000);
+        assert_eq!(harness_ops(&job(1 << 20, 50)), 64);
+        assert_eq!(harness_ops(&job(1 << 30, 0)), 1);
+    }
 }
