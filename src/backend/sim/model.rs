@@ -65,6 +65,9 @@ const KEYS: [(&str, &str); 14] = [
     ("stall-for", "0"),
 ];
 
+/// Longest service time of a request.
+const MAX_SERVICE_NS: u64 = 24 * 3_600_000_000_000;
+
 impl Model {
     /// Reads a description; absent keys have their defaults.
     ///
@@ -109,7 +112,7 @@ impl Model {
         let (read, write) = (self.latency("read")?, self.latency("write")?);
         let mut device: Box<dyn Device> = Box::new(Servers::new(servers, read, write, seed));
         let cache_bytes = self.size("cache")?;
-        let cache_ns = self.time("cache-latency")?;
+        let cache_ns = self.some_time("cache-latency", self.word("cache-latency"))?;
         if cache_bytes > 0 {
             device = Box::new(WriteCache::new(device, cache_bytes, cache_ns));
         }
@@ -121,7 +124,7 @@ impl Model {
         if every_ns > 0 {
             device = Box::new(Stalling::new(device, every_ns, for_ns));
         }
-        let (errno, after) = (self.number("errno")? as i32, self.number("error-after")?);
+        let (errno, after) = (self.errno()?, self.number("error-after")?);
         for (key, fault) in [("error-every", Fault::Errno(errno)), ("short-every", Fault::Short)] {
             let key: &'static str = key;
             let every = self.number(key)?;
@@ -148,10 +151,36 @@ impl Model {
         duration::parse(self.word(key), 1).map_err(|error| ModelError::Value { key, error })
     }
 
+    /// A service time: without any, virtual time would stand still and a run would never end.
+    fn some_time(&self, key: &'static str, text: &str) -> Result<u64, ModelError> {
+        let fail = |error| ModelError::Value { key, error };
+        match duration::parse(text, 1).map_err(fail)? {
+            ns @ 1..=MAX_SERVICE_NS => Ok(ns),
+            _ => Err(fail(UnitError::Malformed {
+                found: text.into(),
+                expected: "a service time from 1 ns to 24 h",
+            })),
+        }
+    }
+
+    /// The kernel's numbers end at 4095.
+    fn errno(&self) -> Result<i32, ModelError> {
+        match self.number("errno")? {
+            errno @ 1..=4095 => Ok(errno as i32),
+            _ => Err(ModelError::Value {
+                key: "errno",
+                error: UnitError::Malformed {
+                    found: self.word("errno").into(),
+                    expected: "an error number from 1 to 4095",
+                },
+            }),
+        }
+    }
+
     /// `100us`, `exp:100us`, or `bimodal:0.995:300us:5ms`.
     fn latency(&self, key: &'static str) -> Result<Latency, ModelError> {
         let fail = |error| ModelError::Value { key, error };
-        let time = |text: &str| duration::parse(text, 1).map_err(fail);
+        let time = |text: &str| self.some_time(key, text);
         let parts: Vec<&str> = self.word(key).split(':').collect();
         match parts.as_slice() {
             [constant] => Ok(Latency::Constant(time(constant)?)),
@@ -192,17 +221,22 @@ mod tests {
         for text in ["nonsense", "sever=4", "read=fast", "read=bimodal:2:1us:2us", "rate=-1"] {
             assert!(Model::parse(text).is_err(), "{text}");
         }
+        // Virtual time would stand still, or run over.
+        for text in ["read=0", "write=exp:0ns", "read=bimodal:0.5:0:1us", "read=25h", "errno=0"] {
+            assert!(Model::parse(text).is_err(), "{text}");
+        }
+        assert!(Model::parse("cache=1g,cache-latency=0").is_err());
         let error = Model::parse("sever=4").unwrap_err().to_string();
         assert!(error.contains("`servers`"), "{error}");
     }
 
     #[test]
     fn a_full_bucket_bursts_and_then_drips() {
-        let mut device = Model::parse("read=0ns,servers=1000,rate=1000,burst=10").unwrap().build(1);
+        let mut device = Model::parse("read=1ns,servers=1000,rate=1000,burst=10").unwrap().build(1);
         let done: Vec<u64> = (0..20).map(|_| device.serve(0, &read(512)).done_ns).collect();
-        assert_eq!(done[..10], [0; 10]);
-        assert_eq!(done[10], 1_000_000);
-        assert_eq!(done[19], 10_000_000);
+        assert_eq!(done[..10], [1; 10]);
+        assert_eq!(done[10], 1_000_001);
+        assert_eq!(done[19], 10_000_001);
     }
 
     #[test]
