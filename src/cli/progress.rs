@@ -53,7 +53,7 @@ impl Progress {
     pub(crate) fn moved(&mut self, moved: &Moved) {
         let pause_ns =
             if self.terminal { self.interval_ns.min(250_000_000) } else { self.interval_ns };
-        if self.interval_ns == 0 || moved.elapsed_ns < self.told_ns + pause_ns {
+        if self.interval_ns == 0 || moved.elapsed_ns < self.told_ns.saturating_add(pause_ns) {
             return;
         }
         let span_ns = moved.elapsed_ns - self.told_ns;

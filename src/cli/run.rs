@@ -137,6 +137,9 @@ struct Aim {
     fresh: bool,
 }
 
+/// Longest time that can be asked for: sums of a few of them stay far from 64 bits.
+const LONGEST_NS: u64 = 8760 * 3_600_000_000_000;
+
 /// Size of the target of the null engine where none is given.
 const NULL_BYTES: u64 = 1 << 30;
 
@@ -181,7 +184,13 @@ fn understand(args: &RunArgs) -> Result<Asked, Failure> {
         bytes::parse(text).map_err(|error| Failure::value(option, &error))
     };
     let time = |option: &str, text: &str| {
-        duration::parse(text, 1_000_000_000).map_err(|error| Failure::value(option, &error))
+        let ns =
+            duration::parse(text, 1_000_000_000).map_err(|error| Failure::value(option, &error))?;
+        if ns <= LONGEST_NS {
+            return Ok(ns);
+        }
+        let message = format!("{option}: found `{text}`, expected at most a year (8760h)");
+        Err(Failure::new(Exit::Asked, message))
     };
     let stop = match args.number_ios {
         Some(ops) => Stop::AfterOps(ops),

@@ -76,6 +76,7 @@ fn of_run() {
             ("run --path hole --rw read --numjobs 100000", "threads 100000"),
             ("run --path hole --rw read --runtime 0", "a length of 0"),
             ("run --path hole --rw read --runtime -1", "-1"),
+            ("run --path hole --rw read --runtime 5124095h", "at most a year"),
             ("run --path hole --rw read --number-ios 0", "a length of 0"),
             ("run --path hole --rw read --size 0", "--size: found 0"),
             ("run --path hole --rw read --size 1g", "`hole` has 64 MiB"),
