@@ -67,7 +67,10 @@ impl Ring {
     /// # Errors
     /// If the kernel has no io_uring (ENOSYS), forbids it (EPERM, EACCES), or has no memory for it.
     pub fn new(file: OwnedFd, slab: Slab, options: RingOptions) -> io::Result<Ring> {
-        let entries = options.depth.next_power_of_two();
+        // The polling kernel thread frees its submission entries only after it has posted what
+        // completed inside submission: for that moment there must be room for as many again.
+        let room = options.depth.saturating_mul(if options.sqpoll { 2 } else { 1 });
+        let entries = room.checked_next_power_of_two().ok_or(io::ErrorKind::InvalidInput)?;
         let (ring, mut features, mut missing) = set_up(entries, options)?;
 
         let fds = [file.as_raw_fd()];
@@ -280,7 +283,7 @@ fn set_up(
         let mut builder = IoUring::builder();
         let mut features = Vec::new();
         // Room for a completion of every request, even if none is reaped for a while.
-        builder.setup_cqsize(entries * 2).setup_clamp();
+        builder.setup_cqsize(entries.saturating_mul(2)).setup_clamp();
         for (name, apply) in SETUP_FLAGS.iter().skip(first) {
             // The kernel refuses these with a submitting kernel thread.
             if options.sqpoll && matches!(*name, "defer_taskrun" | "coop_taskrun") {
@@ -354,6 +357,30 @@ mod tests {
         back.sort_unstable();
         assert_eq!(back, [(0, 4), (1, 4), (2, 4), (3, 4)]);
         assert_eq!(&ring.buffer(2)[..4], b"\x7fELF");
+    }
+
+    #[test]
+    fn a_polling_kernel_thread_never_finds_the_queue_full() {
+        if let Err(error) = probe() {
+            return eprintln_skip(&error);
+        }
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let slab = Slab::new(4, 4096).unwrap();
+        let options = RingOptions { depth: 4, sqpoll: true, iopoll: false };
+        let mut ring = match Ring::new(file.into(), slab, options) {
+            Ok(ring) => ring,
+            Err(error) => return eprintln_skip(&error),
+        };
+        let mut free = vec![0, 1, 2, 3];
+        let mut finished = 0;
+        while finished < 200_000 {
+            for slot in free.drain(..) {
+                ring.push_nop(slot);
+            }
+            ring.enter(0).unwrap();
+            ring.reap(|slot, _| free.push(slot));
+            finished += free.len();
+        }
     }
 
     #[test]
