@@ -35,9 +35,11 @@ impl Slab {
             Ok(base) => (base, huge_bytes, HUGE_PAGE_BYTES),
             Err(_none_free) => (map(wanted, 0)?, wanted, PAGE_BYTES),
         };
-        if page_bytes == PAGE_BYTES {
-            // SAFETY: the range was mapped just above; the advice changes no content.
-            unsafe { libc::madvise(base.as_ptr().cast(), mapped_bytes, libc::MADV_HUGEPAGE) };
+        // Transparent huge pages must be asked for before the first touch. Neither advice is vital:
+        // what is not there now comes when it is touched.
+        for advice in [libc::MADV_HUGEPAGE, libc::MADV_POPULATE_WRITE] {
+            // SAFETY: the range was mapped just above; neither advice changes its content.
+            unsafe { libc::madvise(base.as_ptr().cast(), mapped_bytes, advice) };
         }
         Ok(Slab { base, mapped_bytes, slot_bytes: stride, slots, page_bytes })
     }
@@ -102,7 +104,7 @@ fn map(bytes: usize, flags: libc::c_int) -> io::Result<NonNull<u8>> {
             std::ptr::null_mut(),
             bytes,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE | flags,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
             -1,
             0,
         )
