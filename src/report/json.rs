@@ -72,10 +72,9 @@ pub fn json(document: &Document<'_>) -> Value {
         });
         fields.insert("error".into(), error);
     }
-    if let (Value::Object(fields), "run", [(run, facts)]) =
-        (&mut out, document.verb, document.cells)
+    if let (Value::Object(fields), "run", [(_, facts)]) = (&mut out, document.verb, document.cells)
     {
-        fields.insert("summary".into(), summary_of(run, facts));
+        fields.insert("summary".into(), summary_of(facts));
     }
     out
 }
@@ -117,7 +116,7 @@ fn cell(run: &Run, facts: &Assessment) -> Value {
         "plan": run.plan,
         "backend": run.backend,
         "figures": rest(&facts.figures),
-        "summary": summary_of(run, facts),
+        "summary": summary_of(facts),
         "books": facts.books.entries,
         "findings": facts.findings,
         "cautions": cautions,
@@ -186,8 +185,8 @@ fn rest(figures: &Figures) -> Value {
 }
 
 /// The headline; `null` where the books do not balance.
-fn summary_of(run: &Run, facts: &Assessment) -> Value {
-    if status(run, facts) == "invalid" {
+fn summary_of(facts: &Assessment) -> Value {
+    if !facts.books.valid() {
         return Value::Null;
     }
     let all = &facts.figures.all;
@@ -287,6 +286,12 @@ mod tests {
         let value = json(&Document { verb: "run", cells: &[(&run, &facts)], ..Default::default() });
         assert_eq!(value["summary"], Value::Null);
         assert_eq!(value["cells"][0]["status"], "invalid");
+        // A run that failed as well has none either.
+        run.outcome = Outcome::Failed { error: "read EIO".into() };
+        let facts = assess(&run, None);
+        let value = json(&Document { verb: "run", cells: &[(&run, &facts)], ..Default::default() });
+        assert_eq!(value["cells"][0]["status"], "failed");
+        assert!(value["cells"][0]["summary"].is_null());
     }
 
     #[test]
