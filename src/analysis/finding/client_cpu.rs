@@ -11,7 +11,9 @@ const DEVICE_IDLE: f64 = 0.7;
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let (user, system) = (case.figures.cpu_user_share?, case.figures.cpu_system_share?);
     // A polling engine is busy whatever the device does.
-    if !case.is_real() || case.run.plan.engine.iopoll || case.figures.all.total.ops == 0 {
+    let engine = &case.run.plan.engine;
+    let polls = engine.iopoll || engine.sqpoll;
+    if !case.is_real() || polls || case.figures.all.total.ops == 0 {
         return None;
     }
     let cores = cores(case);
@@ -71,8 +73,10 @@ mod tests {
         assert_eq!(finding.strength, Strength::ConsistentWith);
         run.jobs.iter_mut().for_each(|job| job.inline_seen = 100);
         assert_eq!(ask(detect, &run, None).unwrap().strength, Strength::Supported);
-        run.plan.engine.iopoll = true;
-        assert_eq!(ask(detect, &run, None), None);
+        for (iopoll, sqpoll) in [(true, false), (false, true)] {
+            (run.plan.engine.iopoll, run.plan.engine.sqpoll) = (iopoll, sqpoll);
+            assert_eq!(ask(detect, &run, None), None);
+        }
     }
 
     #[test]
