@@ -110,7 +110,7 @@ pub(super) fn numbers(list: &str) -> Option<Vec<u32>> {
     for part in list.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if last < first || last >= LIST_LIMIT {
+        if last < first || last >= LIST_LIMIT || numbers.len() >= LIST_LIMIT as usize {
             return None;
         }
         numbers.extend(first..=last);
@@ -130,6 +130,7 @@ mod tests {
         assert_eq!(numbers("0-2,5\n").unwrap(), [0, 1, 2, 5]);
         assert_eq!(numbers("3,1,3").unwrap(), [1, 3]);
         assert!(numbers("").unwrap().is_empty());
+        assert_eq!(numbers(&"0-65535,".repeat(3)), None, "more than any machine has");
         for odd in ["x", "3-1", "-1", "0-4294967295", "0-99999999999", "1;2", "0-70000"] {
             assert_eq!(numbers(odd), None, "{odd}");
         }
