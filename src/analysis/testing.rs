@@ -151,7 +151,7 @@ fn job_run(load: &Load, index: u32) -> JobRun {
     let mut run = JobRun {
         measured_ns: SECONDS * 1_000_000_000,
         in_flight_max: load.depth,
-        touched: Some((1 << 30, 0)),
+        touched: Some((0, 1 << 30)),
         inline_probed: 100,
         errors: BTreeMap::new(),
         cpus: Some((0, 0)),

@@ -101,7 +101,7 @@ pub struct JobRun {
     pub in_flight_start: u32,
     /// Requests in flight when it closed.
     pub in_flight_end: u32,
-    /// Largest number in flight in the window.
+    /// Largest number in flight over the whole run, warm-up and drain included.
     pub in_flight_max: u32,
     /// System calls made for I/O in the window.
     pub syscalls: u64,
@@ -119,7 +119,7 @@ pub struct JobRun {
     pub first_error: Option<(u64, u64, String)>,
     /// Requests that never came back.
     pub abandoned: u32,
-    /// User and system CPU time of the job's thread in the window, ns.
+    /// User CPU time of the job's thread in the window, ns.
     pub cpu_user_ns: u64,
     /// System CPU time of the job's thread in the window, ns.
     pub cpu_system_ns: u64,
@@ -127,8 +127,7 @@ pub struct JobRun {
     pub cpus: Option<(u32, u32)>,
     /// Length of the window as this job saw it, ns.
     pub measured_ns: u64,
-    /// Largest offset plus length touched, and smallest offset, bytes: what the engine saw of the
-    /// plan.
+    /// Smallest offset and largest offset plus length that were touched over the whole run, bytes.
     pub touched: Option<(u64, u64)>,
 }
 
