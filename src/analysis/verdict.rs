@@ -17,7 +17,7 @@ const SHOWN: usize = 3;
 pub struct Assessment {
     /// Title of the row.
     pub title: String,
-    /// Whether the run ended as planned.
+    /// Whether the run ended as planned, and anything was completed in its window.
     pub complete: bool,
     /// The figures.
     pub figures: Figures,
@@ -34,7 +34,7 @@ pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
     let findings = finding::findings(run, host, &figures, &books);
     Assessment {
         title: run.plan.title.clone(),
-        complete: run.outcome == Outcome::Complete,
+        complete: run.outcome == Outcome::Complete && figures.all.total.ops > 0,
         figures,
         books,
         findings,
@@ -80,12 +80,13 @@ pub struct Told {
 pub fn verdict(rows: &[Assessment]) -> Verdict {
     let invalid: Vec<&str> =
         rows.iter().filter(|row| !row.books.valid()).map(|row| row.title.as_str()).collect();
+    let nothing = rows.iter().all(|row| row.figures.all.total.ops == 0);
     let told = gather(rows);
     let gravest = told.first().map_or(Gravity::Fact, |told| told.finding.gravity);
     let kind = match gravest {
         _ if !invalid.is_empty() => Kind::Failing,
-        _ if rows.is_empty() => Kind::Doubtful,
         Gravity::Fault => Kind::Failing,
+        _ if nothing => Kind::Doubtful,
         Gravity::Doubt => Kind::Doubtful,
         Gravity::Limit => Kind::LimitedBy,
         Gravity::Caution | Gravity::Fact => Kind::NoFaultSeen,
@@ -97,7 +98,7 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
         }
         Kind::NoFaultSeen => "no fault seen".to_owned(),
         Kind::LimitedBy => format!("limited by {subjects}"),
-        Kind::Doubtful if rows.is_empty() => "doubtful: nothing was measured".to_owned(),
+        Kind::Doubtful if nothing => "doubtful: nothing was measured".to_owned(),
         Kind::Doubtful => format!("doubtful: {subjects}"),
         Kind::Failing if !invalid.is_empty() => {
             format!("failing: INVALID, the books of {} do not balance", invalid.join(", "))
@@ -167,6 +168,22 @@ mod tests {
         assert_eq!((verdict.kind, verdict.words.as_str()), (Kind::NoFaultSeen, "no fault seen"));
         assert!(verdict.findings.is_empty());
     }
+
+    #[test]
+    fn a_window_in_which_nothing_completed_shows_no_health() {
+        let stalled = |run: &mut Run| {
+            for job in &mut run.jobs {
+                (job.read, job.write) = Default::default();
+            }
+        };
+        let alone = verdict(&[row("Cache", stalled)]);
+        assert_eq!((alone.kind, alone.words.as_str()), (Kind::Doubtful, NOTHING));
+        let beside = verdict(&[row("Cache", stalled), row("Database", |_| {})]);
+        assert_eq!(beside.words, "no fault seen in what was measured");
+        assert_eq!(verdict(&[]).words, NOTHING);
+    }
+
+    const NOTHING: &str = "doubtful: nothing was measured";
 
     #[test]
     fn a_caution_is_told_and_does_not_change_the_verdict() {

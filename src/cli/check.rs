@@ -420,6 +420,7 @@ pub(super) fn end_of(run: &Run, row: &Assessment) -> Exit {
         Outcome::Failed { .. } => Exit::Environment,
         Outcome::Interrupted { signal } => Exit::Signal(*signal),
         Outcome::Complete if run.jobs.iter().any(|job| !job.errors.is_empty()) => Exit::Environment,
+        Outcome::Complete if row.figures.all.total.ops == 0 => Exit::Inconclusive,
         Outcome::Complete => Exit::Done,
     };
     if row.books.valid() { outcome } else { outcome.or_graver(Exit::Invalid) }
