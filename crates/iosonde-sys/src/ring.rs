@@ -225,18 +225,6 @@ impl Ring {
         }
     }
 
-    /// Whether a completion waits to be reaped.
-    #[inline(always)]
-    pub fn has_completions(&mut self) -> bool {
-        !self.ring.completion().is_empty()
-    }
-
-    /// Requests staged or in flight.
-    #[inline(always)]
-    pub fn in_flight(&self) -> usize {
-        self.in_flight_count
-    }
-
     /// Cancels what is in flight and waits up to two seconds for it to come back.
     fn cancel_all(&mut self) {
         let patience = Timespec::new().sec(2);
