@@ -52,8 +52,9 @@ pub fn main() -> ExitCode {
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
         {
-            Output::new(OutputFormat::Normal).text(&error.render().to_string());
-            return Exit::Done.into();
+            let mut output = Output::new(OutputFormat::Normal);
+            output.text(&error.render().to_string());
+            return output.end(Exit::Done).into();
         }
         Err(error) => Err(Failure::usage(&error)),
     };

@@ -280,7 +280,7 @@ fn tell_plans(output: &mut Output, layout: &Plan, cells: &[Plan]) -> Exit {
     for plan in std::iter::once(layout).chain(cells) {
         output.text(&plan::resolve::describe(plan));
     }
-    Exit::Done
+    output.end(Exit::Done)
 }
 
 /// Writes the test file. An end before its time is the end of the command.
@@ -374,6 +374,7 @@ impl Session<'_> {
         }
         let complete = rows.len() == cells.len() && rows.iter().all(|(_, row)| row.complete);
         self.tell_end(complete, exit, &told, &judged);
+        let exit = self.output.end(exit);
         let path = self.keeper.finish(complete, exit.code(), &told.words);
         if let Some(path) = path {
             note(&format!("results kept in {}", path.display()));

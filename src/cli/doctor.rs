@@ -79,7 +79,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
         "host": place.host,
     }));
     output.text(&text(&features, &floor, &place));
-    Ok(Exit::Done)
+    Ok(output.end(Exit::Done))
 }
 
 fn features(args: &DoctorArgs, place: &Place) -> Vec<Feature> {

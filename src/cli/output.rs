@@ -1,11 +1,11 @@
 //! stdout carries the result, stderr everything else. A closed stdout ends the printing, not the
-//! measuring.
+//! measuring; one that cannot take the result, such as a file on a full disk, is a failure.
 
 use std::io::{self, Write};
 
 use clap::ValueEnum;
 
-use super::exit::Failure;
+use super::exit::{Exit, Failure};
 use crate::report::clean::clean;
 use crate::report::json::{self, Document};
 
@@ -33,11 +33,13 @@ impl OutputFormat {
 pub(crate) struct Output {
     format: OutputFormat,
     closed: bool,
+    /// Something other than a reader that went away kept the result from stdout.
+    lost: bool,
 }
 
 impl Output {
     pub(crate) fn new(format: OutputFormat) -> Output {
-        Output { format, closed: false }
+        Output { format, closed: false, lost: false }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -80,6 +82,11 @@ impl Output {
         }
     }
 
+    /// This end, or a failure if the result did not reach stdout.
+    pub(crate) fn end(&self, exit: Exit) -> Exit {
+        if self.lost { exit.or_graver(Exit::Environment) } else { exit }
+    }
+
     fn write(&mut self, text: &str) {
         if self.closed {
             return;
@@ -90,7 +97,8 @@ impl Output {
             self.closed = true;
             // Nobody reads on: no fault of ours. Anything else deserves a word.
             if error.kind() != io::ErrorKind::BrokenPipe {
-                note(&format!("caution: stdout cannot be written: {error}"));
+                self.lost = true;
+                note(&format!("error: stdout cannot be written: {error}"));
             }
         }
     }

@@ -155,7 +155,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     if args.dry_run {
         output.value(&json!({ "plan": plan }));
         output.text(&plan::resolve::describe(&plan));
-        return Ok(Exit::Done);
+        return Ok(output.end(Exit::Done));
     }
     caution_about(&setting.engine, aim.held.as_ref());
     let layout = if aim.fresh { Some(layout_plan(&setting)?) } else { None };
@@ -494,6 +494,7 @@ fn conclude(
         target: Some(&run.target),
         error: None,
     });
+    let exit = output.end(exit);
     if let Some(path) = keeper.finish(row.complete, exit.code(), &told.words) {
         note(&format!("results kept in {}", path.display()));
     }

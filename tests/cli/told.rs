@@ -157,7 +157,7 @@ fn a_reader_that_leaves_early_changes_nothing() {
 }
 
 #[test]
-fn a_full_stdout_is_said() {
+fn a_full_stdout_is_said_and_is_a_failure() {
     let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else {
         return eprintln!("skipped: no /dev/full");
     };
@@ -166,6 +166,7 @@ fn a_full_stdout_is_said() {
     let output = command.stderr(std::process::Stdio::piped()).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(err.contains("stdout cannot be written"), "{err}");
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
