@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 /// Installs the handlers; the cell holds the number of the signal that came first.
@@ -17,5 +17,7 @@ pub(crate) fn listen() -> std::io::Result<Arc<AtomicUsize>> {
         flag::register(signal, armed)?;
         flag::register_usize(signal, Arc::clone(&cell), signal as usize)?;
     }
+    // A limit on file sizes (ulimit -f) is then told as EFBIG, where the default is to be killed.
+    flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     Ok(cell)
 }
