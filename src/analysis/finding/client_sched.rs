@@ -8,9 +8,16 @@ use super::{Case, Finding, Gravity, Strength};
 /// Steal time over all CPU time that is worth a word.
 const STEAL: f64 = 0.01;
 
-/// Speaks where stalls of this host (p99.9 of the watchdog) exceed the p99 of the latencies, or
+/// The longest standstill worth a doubt, ns, and as a share of the measured window.
+const STANDSTILL_NS: u64 = 100_000_000;
+const STANDSTILL: f64 = 0.05;
+
+/// Speaks where the whole process once stood still for 5 % of the window, where stalls of this host (p99.9 of the watchdog) exceed the p99 of the latencies, or
 /// another guest took 1 % of the CPU time.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    if let Some(finding) = standstill(case) {
+        return Some(finding);
+    }
     let stall = Quantile::of(&case.run.hiccups, 0.999).value_ns();
     let p99 = case.figures.all.total.latency.quantile(0.99).and_then(Quantile::value_ns);
     let steal = steal(case).filter(|share| *share > STEAL);
@@ -36,6 +43,25 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         Some(share) => finding.with("steal_share", share),
         None => finding,
     })
+}
+
+/// One standstill (a stopped process, a paused guest) leaves no mark on the p99.9 of the watchdog,
+/// and yet halves a rate.
+fn standstill(case: &Case<'_>) -> Option<Finding> {
+    let longest = case.run.hiccups.max()?;
+    let share = longest as f64 / case.run.measured_ns.max(1) as f64;
+    if longest < STANDSTILL_NS || share < STANDSTILL {
+        return None;
+    }
+    let words = format!(
+        "This process stood still for {} ({} of the run), stopped or paused with its host: rates \
+         are that much too low.",
+        duration::latency(longest as f64),
+        super::percent(share)
+    );
+    let (strength, gravity) = (Strength::Supported, Gravity::Doubt);
+    let finding = Finding::new("client_sched", "host stalls", strength, gravity, words);
+    Some(finding.with("standstill_ns", longest as f64).with("standstill_share", share))
 }
 
 /// Share of CPU time stolen by the hypervisor between the first and the last look.
@@ -65,6 +91,18 @@ mod tests {
         assert_eq!(ask(detect, &run, None), None);
         run.hiccups.record_many(50_000_000, 20);
         assert!(ask(detect, &run, None).unwrap().words.contains("late, p99 is"));
+    }
+
+    #[test]
+    fn one_long_standstill_speaks_and_a_short_one_does_not() {
+        let mut run = run_of(&[Load::default()]);
+        run.hiccups.record_many(50_000, 8_000);
+        run.hiccups.record(300_000_000);
+        assert_eq!(ask(detect, &run, None), None);
+        run.hiccups.record(1_500_000_000);
+        let finding = ask(detect, &run, None).unwrap();
+        assert_eq!(finding.gravity, Gravity::Doubt);
+        assert!(finding.words.contains("stood still for 1.50 s"), "{}", finding.words);
     }
 
     #[test]
