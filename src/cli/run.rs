@@ -64,9 +64,9 @@ pub(crate) struct RunArgs {
     /// First byte of the region
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: String,
-    /// Percentage of reads in rw and randrw
-    #[arg(long, value_name = "PERCENT", default_value_t = 50)]
-    rwmixread: u8,
+    /// Percentage of reads in rw and randrw [default: 50]
+    #[arg(long, value_name = "PERCENT")]
+    rwmixread: Option<u8>,
     /// Warm-up before the measurement, not counted
     #[arg(long, value_name = "TIME", default_value = "0")]
     ramp_time: String,
@@ -140,6 +140,8 @@ struct Aim {
 /// Longest time that can be asked for: sums of a few of them stay far from 64 bits.
 const LONGEST_NS: u64 = 8760 * 3_600_000_000_000;
 
+/// Percentage of reads of a mixed load where none is given.
+const MIX_PERCENT: u8 = 50;
 /// Size of the target of the null engine where none is given.
 const NULL_BYTES: u64 = 1 << 30;
 
@@ -209,8 +211,10 @@ fn understand(args: &RunArgs) -> Result<Asked, Failure> {
             .map_err(|error| Failure::new(Exit::Asked, format!("--expect '{text}': {error}")))?;
         expectations.push(parsed);
     }
+    let rw = rw(&args.rw)?;
+    effective(args, rw)?;
     Ok(Asked {
-        rw: rw(&args.rw)?,
+        rw,
         block_bytes: size("--bs", &args.bs)?,
         stop,
         warmup_ns: time("--ramp-time", &args.ramp_time)?,
@@ -232,6 +236,22 @@ fn rw(word: &str) -> Result<Rw, Failure> {
     known.map(|(_, rw)| *rw).ok_or_else(|| {
         let names = Rw::WORDS.map(|(name, _)| name);
         Failure::new(Exit::Asked, not_one_of("--rw", word, &names))
+    })
+}
+
+/// What the load leaves without effect is an error, not a silence.
+fn effective(args: &RunArgs, rw: Rw) -> Result<(), Failure> {
+    let mixed = matches!(rw, Rw::Rw | Rw::RandRw);
+    let reads_only = matches!(rw, Rw::Read | Rw::RandRead);
+    let idle = [
+        ("--rwmixread", args.rwmixread.is_some() && !mixed),
+        ("--norandommap", args.norandommap && !rw.is_random()),
+        ("--overwrite-file", args.overwrite_file.is_some() && reads_only),
+    ];
+    let found = idle.iter().find(|(_, idle)| *idle);
+    found.map_or(Ok(()), |(option, _)| {
+        let message = format!("{option} has no effect with --rw {}", args.rw);
+        Err(Failure::new(Exit::Asked, message))
     })
 }
 
@@ -311,7 +331,7 @@ fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure
         let make = if args.dry_run { open::rehearsed } else { open::unnamed };
         make(path, wanted_bytes, asked.direct)?
     } else {
-        let write = asked.rw.read_percent(args.rwmixread) < 100;
+        let write = asked.rw.read_percent(args.rwmixread.unwrap_or(MIX_PERCENT)) < 100;
         let intent = Intent { write, overwrite_file: args.overwrite_file.clone() };
         open::existing(path, &intent, asked.direct).map_err(with_size_hint)?
     };
@@ -398,7 +418,7 @@ fn workload(args: &RunArgs, asked: &Asked) -> Workload {
         pattern: asked.rw.word().into(),
         models: String::new(),
         block_size: asked.block_bytes,
-        read_percent: asked.rw.read_percent(args.rwmixread),
+        read_percent: asked.rw.read_percent(args.rwmixread.unwrap_or(MIX_PERCENT)),
         roles: vec![role],
     }
 }
