@@ -113,7 +113,7 @@ fn the_same_seed_gives_the_same_simulation() {
 #[test]
 fn a_check_on_eight_threads_needs_little_memory() {
     let place = Place::new();
-    place.iosonde("check . 256M --seconds 0.3 --threads 8 --only lakehouse").end().exits(0);
+    place.iosonde("check . 256M --seconds 2 --threads 8 --only lakehouse").end().exits(0);
     let run = json_of(&place.kept()[0].join("01-lakehouse.json"));
     let used = run["process"]["max_rss_bytes"].as_u64().unwrap();
     let buffers = run["backend"]["buffer_bytes"].as_u64().unwrap();
