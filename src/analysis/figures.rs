@@ -274,8 +274,9 @@ impl Tally {
         self.ops += direction.ops.saturating_sub(early(&counters.ops));
         self.bytes += direction.bytes.saturating_sub(early(&counters.bytes));
         let skipped = intervals(skip_ns, direction.latencies.width_ns);
-        for interval in direction.latencies.intervals.iter().skip(skipped) {
-            self.latency.merge(&Histogram::from_buckets(interval));
+        let series = &direction.latencies;
+        for (interval, exact) in series.intervals.iter().zip(&series.exact).skip(skipped) {
+            self.latency.merge(&Histogram::from_interval(interval, *exact));
         }
     }
 
@@ -312,6 +313,8 @@ fn steadiness(run: &Run) -> (Steady, u64) {
     let rates = series.iops();
     match steady::mser5(&rates) {
         WarmUp::EndsAfter(0) | WarmUp::TooShort => (Steady::AsPlanned, 0),
+        // Who asks for no warm-up gets every second of the run.
+        WarmUp::EndsAfter(_) if run.plan.warmup_ns == 0 => (Steady::AsPlanned, 0),
         WarmUp::EndsAfter(count) => {
             let skip_ns = round_up(run, count as u64 * series.width_ns);
             let usable = skip_ns < run.measured_ns && shift(&rates, count) >= MATERIAL_CHANGE;

@@ -176,6 +176,7 @@ fn job_run(load: &Load, index: u32) -> JobRun {
             complete(direction, second, count, load.block_bytes, mean_ns);
             if interval % 10 == 9 {
                 direction.latencies.intervals.push(second.occupied().collect());
+                direction.latencies.exact.push(second.exact());
                 second.clear();
             }
         }

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use iosonde_sys::clock::monotonic_ns;
 use iosonde_sys::{Clock, Direction, Ring, RingOptions, Slab, errno_name};
 
 use super::{OpenError, Queue, QueueFacts, Transfer};
@@ -47,11 +48,18 @@ impl UringQueue {
     }
 }
 
+/// How long the first polled request may take.
+const POLLING_PATIENCE_NS: u64 = 10_000_000_000;
+
 /// Set-up succeeds even where the device has no polled queues; only a request tells.
 fn prove_polling(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
     ring.push(0, Direction::Read, job.region_start, 0, job.block_bytes as u32);
     let mut answer = None;
+    let started_ns = monotonic_ns();
     while answer.is_none() {
+        if monotonic_ns() - started_ns > POLLING_PATIENCE_NS {
+            return Err(OpenError::Polling("with no answer within 10 s".into()));
+        }
         ring.enter(1).map_err(|error| OpenError::Ring { hint: hint(&error), error })?;
         ring.reap(|_slot, result| answer = Some(result));
     }

@@ -146,7 +146,7 @@ fn understand(args: &CheckArgs) -> Result<Asked, Failure> {
         None => (experiment.seconds * 1e9) as u64,
     };
     if !(100_000_000..=86_400_000_000_000).contains(&length_ns) {
-        let found = duration::span(length_ns);
+        let found = duration::latency(length_ns as f64);
         return Err(asked_wrongly(&format!("--seconds: found {found}, expected 0.1 s to 24 h")));
     }
     let mut workloads = Vec::new();
@@ -183,6 +183,7 @@ fn understand(args: &CheckArgs) -> Result<Asked, Failure> {
 }
 
 fn named(workload: &Workload, name: &str) -> bool {
+    let name = name.trim();
     workload.name.eq_ignore_ascii_case(name) || workload.title.eq_ignore_ascii_case(name)
 }
 
@@ -221,9 +222,11 @@ fn gate(args: &CheckArgs) -> Result<(), Failure> {
             "it is stacked on another file system, which answers in its place"
         }
         FilesystemClass::HostShare => "it is shared from another system",
-        FilesystemClass::Virtual => "it is no place for files",
+        FilesystemClass::Virtual => "it is no place for files, whatever is allowed",
     };
-    if args.allow_fs.as_deref().is_some_and(|allowed| allowed.eq_ignore_ascii_case(&name)) {
+    let named = args.allow_fs.as_deref().is_some_and(|allowed| allowed.eq_ignore_ascii_case(&name));
+    let possible = facts.class != FilesystemClass::Virtual;
+    if named && possible {
         return Ok(());
     }
     let path = args.path.display();
@@ -231,9 +234,11 @@ fn gate(args: &CheckArgs) -> Result<(), Failure> {
         Exit::Refused,
         format!("`{path}` is on {name}, which is no local storage: {reason}"),
     );
-    failure.hint = Some(format!(
-        "give a directory on the storage that is meant, or repeat with --allow-fs={name}"
-    ));
+    let mut mend = String::from("give a directory on the storage that is meant");
+    if possible {
+        mend.push_str(&format!(", or repeat with --allow-fs={name}"));
+    }
+    failure.hint = Some(mend);
     Err(failure)
 }
 

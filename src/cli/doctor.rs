@@ -97,6 +97,9 @@ fn io_uring(place: &Place) -> Feature {
         Err(error) => {
             let disabled = place.host.io_uring_disabled.unwrap_or(0);
             let mend = match disabled {
+                _ if error.kind() == std::io::ErrorKind::OutOfMemory => {
+                    "raise the limit on locked memory (ulimit -l)"
+                }
                 0 => {
                     "a seccomp filter forbids it, as in many containers: allow io_uring_setup, \
                      io_uring_enter and io_uring_register"

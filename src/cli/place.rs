@@ -66,7 +66,10 @@ pub(crate) fn default_engine() -> Engine {
         Ok(()) => (EngineKind::IoUring, String::new()),
         Err(error) => (
             EngineKind::Psync,
-            format!("io_uring cannot be used here ({error}): one thread per request in flight"),
+            format!(
+                "io_uring cannot be used here ({error}): one thread per request in flight; \
+                 `iosonde doctor` says how to mend that"
+            ),
         ),
     };
     Engine { kind, sqpoll: false, iopoll: false, chosen_because }

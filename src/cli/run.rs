@@ -1,8 +1,11 @@
 //! `iosonde run`: what does exactly this load do?
 
+mod asked;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asked::{Asked, understand};
 use clap::Args;
 use serde_json::json;
 
@@ -12,9 +15,8 @@ use super::keep::Keeper;
 use super::output::{Output, OutputFormat, note};
 use super::place::{self, Place};
 use super::progress::Progress;
-use crate::analysis::expectation::{Expectation, judge_all};
+use crate::analysis::expectation::judge_all;
 use crate::analysis::verdict::{assess, verdict};
-use crate::backend::BACKENDS;
 use crate::backend::sim::Model;
 use crate::engine::{Control, Medium};
 use crate::plan::{self, Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
@@ -22,11 +24,11 @@ use crate::record::run::{Outcome, Run};
 use crate::report::json::Document;
 use crate::report::{expectations_text, run_text, verdict_text};
 use crate::schedule::{Bench, Event, carry_out};
-use crate::spec::{Access, Region, Role, Rw, Start, Threads, Workload, catalogue};
-use crate::target::{Direct, Held, Intent, open};
-use crate::units::{bytes, count, duration};
+use crate::spec::{Access, Region, Role, Start, Threads, Workload, catalogue};
+use crate::target::{Held, Intent, open};
+use crate::units::bytes;
 
-/// What does exactly this load do? fio's words, one job after another's likeness.
+/// What does exactly this load do? In fio's words; all jobs are alike.
 ///
 /// The target is a file, a directory (an unnamed file of --size is laid out in it and is gone
 /// afterwards), or a block device, which is opened for reading only. A file that holds anything but
@@ -43,7 +45,7 @@ pub(crate) struct RunArgs {
     /// File, block device or directory; for the simulated engine, the device in words
     #[arg(long, visible_alias = "filename", value_name = "PATH")]
     path: Option<PathBuf>,
-    /// Direction and order: read, write, randread, randwrite, rw, readwrite, randrw
+    /// Direction and order: read, write, randread, randwrite, rw, readwrite, randrw, randreadwrite
     #[arg(long, visible_alias = "readwrite", value_name = "MODE")]
     rw: String,
     /// Size of one operation
@@ -53,7 +55,12 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     iodepth: u32,
     /// Jobs: one thread and one queue each
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=4096)
+    )]
     numjobs: u32,
     /// Length of the measurement, warm-up not included
     #[arg(long, value_name = "TIME", default_value = "10")]
@@ -114,20 +121,6 @@ pub(crate) struct RunArgs {
     results: Option<PathBuf>,
 }
 
-/// What was asked, understood.
-struct Asked {
-    rw: Rw,
-    block_bytes: u64,
-    stop: Stop,
-    warmup_ns: u64,
-    size_bytes: Option<u64>,
-    offset_bytes: u64,
-    eta_interval_ns: u64,
-    direct: Direct,
-    engine: Engine,
-    expectations: Vec<Expectation>,
-}
-
 /// What the operations go to.
 struct Aim {
     medium: Medium,
@@ -137,11 +130,6 @@ struct Aim {
     fresh: bool,
 }
 
-/// Longest time that can be asked for: sums of a few of them stay far from 64 bits.
-const LONGEST_NS: u64 = 8760 * 3_600_000_000_000;
-
-/// Percentage of reads of a mixed load where none is given.
-const MIX_PERCENT: u8 = 50;
 /// Size of the target of the null engine where none is given.
 const NULL_BYTES: u64 = 1 << 30;
 
@@ -179,111 +167,6 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Environment, "nothing was measured"));
     };
     Ok(conclude(&asked, &place, output, keeper, &run))
-}
-
-fn understand(args: &RunArgs) -> Result<Asked, Failure> {
-    let size = |option: &str, text: &str| {
-        bytes::parse(text).map_err(|error| Failure::value(option, &error))
-    };
-    let time = |option: &str, text: &str| {
-        let ns =
-            duration::parse(text, 1_000_000_000).map_err(|error| Failure::value(option, &error))?;
-        if ns <= LONGEST_NS {
-            return Ok(ns);
-        }
-        let message = format!("{option}: found `{text}`, expected at most a year (8760h)");
-        Err(Failure::new(Exit::Asked, message))
-    };
-    let stop = match args.number_ios {
-        Some(ops) => Stop::AfterOps(ops),
-        None => Stop::AfterNs(time("--runtime", &args.runtime)?),
-    };
-    if matches!(stop, Stop::AfterNs(0) | Stop::AfterOps(0)) {
-        return Err(Failure::new(Exit::Asked, "found a length of 0, expected a positive one"));
-    }
-    let size_bytes = args.size.as_deref().map(|text| size("--size", text)).transpose()?;
-    if size_bytes == Some(0) {
-        return Err(Failure::new(Exit::Asked, "--size: found 0, expected at least one block"));
-    }
-    let mut expectations = Vec::new();
-    for text in &args.expect {
-        let parsed = Expectation::parse(text, &[])
-            .map_err(|error| Failure::new(Exit::Asked, format!("--expect '{text}': {error}")))?;
-        expectations.push(parsed);
-    }
-    let rw = rw(&args.rw)?;
-    effective(args, rw)?;
-    Ok(Asked {
-        rw,
-        block_bytes: size("--bs", &args.bs)?,
-        stop,
-        warmup_ns: time("--ramp-time", &args.ramp_time)?,
-        size_bytes,
-        offset_bytes: size("--offset", &args.offset)?,
-        eta_interval_ns: time("--eta-interval", &args.eta_interval)?,
-        direct: match args.direct.as_deref() {
-            Some("0") => Direct::Never,
-            Some(_) => Direct::Demanded,
-            None => Direct::Preferred,
-        },
-        engine: engine(args)?,
-        expectations,
-    })
-}
-
-fn rw(word: &str) -> Result<Rw, Failure> {
-    let known = Rw::WORDS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
-    known.map(|(_, rw)| *rw).ok_or_else(|| {
-        let names = Rw::WORDS.map(|(name, _)| name);
-        Failure::new(Exit::Asked, not_one_of("--rw", word, &names))
-    })
-}
-
-/// What the load leaves without effect is an error, not a silence.
-fn effective(args: &RunArgs, rw: Rw) -> Result<(), Failure> {
-    let mixed = matches!(rw, Rw::Rw | Rw::RandRw);
-    let reads_only = matches!(rw, Rw::Read | Rw::RandRead);
-    let idle = [
-        ("--rwmixread", args.rwmixread.is_some() && !mixed),
-        ("--norandommap", args.norandommap && !rw.is_random()),
-        ("--overwrite-file", args.overwrite_file.is_some() && reads_only),
-    ];
-    let found = idle.iter().find(|(_, idle)| *idle);
-    found.map_or(Ok(()), |(option, _)| {
-        let message = format!("{option} has no effect with --rw {}", args.rw);
-        Err(Failure::new(Exit::Asked, message))
-    })
-}
-
-fn engine(args: &RunArgs) -> Result<Engine, Failure> {
-    let Some(word) = args.ioengine.as_deref() else {
-        let engine = place::default_engine();
-        return with_modes(args, engine);
-    };
-    let kinds = [EngineKind::IoUring, EngineKind::Psync, EngineKind::Null, EngineKind::Sim];
-    let Some(kind) = kinds.into_iter().find(|kind| kind.word() == word.replace('-', "_")) else {
-        let names = BACKENDS.map(|(name, _)| name);
-        return Err(Failure::new(Exit::Asked, not_one_of("--ioengine", word, &names)));
-    };
-    let engine = Engine { kind, sqpoll: false, iopoll: false, chosen_because: String::new() };
-    with_modes(args, engine)
-}
-
-/// An option that would have no effect is an error, not a silence.
-fn with_modes(args: &RunArgs, engine: Engine) -> Result<Engine, Failure> {
-    for (option, given) in [("--sqpoll", args.sqpoll), ("--hipri", args.hipri)] {
-        if given && engine.kind != EngineKind::IoUring {
-            let message = format!("{option} has no effect with the {} engine", engine.kind.word());
-            return Err(Failure::new(Exit::Asked, message));
-        }
-    }
-    Ok(Engine { sqpoll: args.sqpoll, iopoll: args.hipri, ..engine })
-}
-
-fn not_one_of(option: &str, word: &str, names: &[&str]) -> String {
-    let near = count::nearest(word, names.iter().copied());
-    let meant = near.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
-    format!("{option}: found `{word}`, expected one of {}{meant}", names.join(", "))
 }
 
 /// Opens the target, or makes it.
@@ -331,7 +214,7 @@ fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure
         let make = if args.dry_run { open::rehearsed } else { open::unnamed };
         make(path, wanted_bytes, asked.direct)?
     } else {
-        let write = asked.rw.read_percent(args.rwmixread.unwrap_or(MIX_PERCENT)) < 100;
+        let write = asked.rw.read_percent(asked.mix) < 100;
         let intent = Intent { write, overwrite_file: args.overwrite_file.clone() };
         open::existing(path, &intent, asked.direct).map_err(with_size_hint)?
     };
@@ -358,6 +241,11 @@ fn with_size_hint(error: crate::target::TargetError) -> Failure {
 /// End of the region, bytes from the target's beginning; it must lie within the target.
 fn within(asked: &Asked, available: u64, what: &str) -> Result<u64, Failure> {
     let wrong = |message: String| Failure::new(Exit::Asked, message);
+    if available == 0 {
+        return Err(wrong(format!(
+            "{what} is empty; give a directory and --size to measure with an unnamed file"
+        )));
+    }
     if asked.offset_bytes >= available {
         return Err(wrong(format!(
             "--offset: found {}, but {what} has {}",
@@ -418,7 +306,7 @@ fn workload(args: &RunArgs, asked: &Asked) -> Workload {
         pattern: asked.rw.word().into(),
         models: String::new(),
         block_size: asked.block_bytes,
-        read_percent: asked.rw.read_percent(args.rwmixread.unwrap_or(MIX_PERCENT)),
+        read_percent: asked.rw.read_percent(asked.mix),
         roles: vec![role],
     }
 }

@@ -3,6 +3,7 @@
 use crate::plan::{Job, Plan, Way};
 use crate::record::run::{CounterSeries, DirectionRun, HistogramSeries};
 use crate::stats::Histogram;
+use crate::stats::histogram::Exact;
 
 /// Counter intervals kept before neighbours are merged: 200 s at 100 ms.
 const MAX_COUNTERS: usize = 2048;
@@ -187,11 +188,14 @@ impl Tally {
         while since_open_ns >= (self.histogram_index + 1) * self.histogram_width_ns {
             self.directions.iter_mut().for_each(Direction::finish_interval);
             self.histogram_index += 1;
-            // Neighbours that have no bucket in common need more than one round.
-            while self.directions.iter().any(|direction| direction.series.is_full()) {
+            // Neighbours that have no bucket in common need more than one round. Only pairs are
+            // merged: a single interval at the end would be taken for a double one.
+            while self.histogram_index.is_multiple_of(2)
+                && self.directions.iter().any(|direction| direction.series.is_full())
+            {
                 self.directions.iter_mut().for_each(|direction| direction.series.halve());
                 self.histogram_width_ns *= 2;
-                self.histogram_index = self.histogram_index.div_ceil(2);
+                self.histogram_index /= 2;
             }
         }
     }
@@ -282,10 +286,7 @@ impl Direction {
                 ops: counters.iter().map(|counter| counter.ops).collect(),
                 bytes: counters.iter().map(|counter| counter.bytes).collect(),
             },
-            latencies: HistogramSeries {
-                width_ns: histogram_width_ns,
-                intervals: self.series.into_intervals(),
-            },
+            latencies: self.series.into_record(histogram_width_ns),
         }
     }
 }
@@ -313,16 +314,22 @@ struct SparseSeries {
     entries: Vec<(u32, u64)>,
     /// Where each interval ends in `entries`.
     ends: Vec<u32>,
+    /// Values counted in each interval, and what its buckets cannot tell.
+    exact: Vec<(u64, Exact)>,
     spare: Vec<(u32, u64)>,
 }
 
 impl SparseSeries {
     fn new(capacity: usize) -> SparseSeries {
-        // One interval more than the limit always fits, so a push never reallocates.
-        let entries = if capacity == 0 { 0 } else { capacity + crate::stats::histogram::BUCKETS };
+        // Three intervals more than the limit always fit (one that fills it, one until there is a
+        // pair, one more for the end), so a push never reallocates.
+        let entries =
+            if capacity == 0 { 0 } else { capacity + 3 * crate::stats::histogram::BUCKETS };
+        let intervals = if capacity == 0 { 0 } else { MAX_HISTOGRAMS + 3 };
         SparseSeries {
             entries: Vec::with_capacity(entries),
-            ends: Vec::with_capacity(if capacity == 0 { 0 } else { MAX_HISTOGRAMS + 2 }),
+            ends: Vec::with_capacity(intervals),
+            exact: Vec::with_capacity(intervals),
             spare: Vec::with_capacity(entries),
         }
     }
@@ -336,6 +343,7 @@ impl SparseSeries {
             self.entries.extend(histogram.occupied());
         }
         self.ends.push(self.entries.len() as u32);
+        self.exact.push((histogram.count(), histogram.exact()));
     }
 
     /// Merges neighbours two by two.
@@ -348,23 +356,32 @@ impl SparseSeries {
             let end = self.ends.get(2 * pair + 1).map_or(middle, |end| *end as usize);
             merge_sorted(&self.entries[start..middle], &self.entries[middle..end], &mut self.spare);
             self.ends[pair] = self.spare.len() as u32;
+            self.exact[pair] = merge_exact(self.exact[2 * pair], self.exact.get(2 * pair + 1));
             start = end;
         }
         self.ends.truncate(pairs);
+        self.exact.truncate(pairs);
         std::mem::swap(&mut self.entries, &mut self.spare);
     }
 
-    fn into_intervals(self) -> Vec<Vec<(u32, u64)>> {
+    fn into_record(self, width_ns: u64) -> HistogramSeries {
         let mut start = 0;
-        self.ends
-            .iter()
-            .map(|end| {
-                let interval = self.entries[start..*end as usize].to_vec();
-                start = *end as usize;
-                interval
-            })
-            .collect()
+        let mut interval = |end: &u32| {
+            let interval = self.entries[start..*end as usize].to_vec();
+            start = *end as usize;
+            interval
+        };
+        HistogramSeries {
+            width_ns,
+            intervals: self.ends.iter().map(&mut interval).collect(),
+            exact: self.exact.iter().map(|(_, exact)| *exact).collect(),
+        }
     }
+}
+
+fn merge_exact(first: (u64, Exact), second: Option<&(u64, Exact)>) -> (u64, Exact) {
+    let Some(second) = second else { return first };
+    (first.0 + second.0, first.1.merged(first.0, second.1, second.0))
 }
 
 /// Adds two ascending sparse histograms into `out`.
@@ -423,7 +440,8 @@ mod tests {
         }
         assert!(halvings > 0);
         assert_eq!(series.entries.capacity(), capacity, "nothing was reallocated");
-        let kept: u64 = series.into_intervals().iter().flatten().map(|(_, count)| count).sum();
+        let kept: u64 =
+            series.into_record(1).intervals.iter().flatten().map(|(_, count)| count).sum();
         assert_eq!(kept, total);
     }
 

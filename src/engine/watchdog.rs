@@ -1,6 +1,7 @@
 //! Stalls of the host: a thread that sleeps 1 ms, over and over, and records by how much it
 //! overslept.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -24,6 +25,9 @@ impl Watchdog {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("watchdog".into()).spawn(move || {
+            // Without this the kernel may sleep 50 µs longer on purpose. If it is refused, the
+            // median shows it.
+            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
             let mut overslept = Histogram::new();
             while !seen.load(Ordering::Relaxed) {
                 let before_ns = monotonic_ns();

@@ -219,6 +219,9 @@ fn jobs_of(
     in_range("iodepth", u64::from(asked), 1, u64::from(MAX_IODEPTH), "1 to 4096")?;
     let (iodepth, lanes_per_thread) = depth_and_lanes(asked, &setting.engine)?;
 
+    let in_all = u64::from(threads) * u64::from(lanes_per_thread);
+    in_range("threads (one per request in flight)", in_all, 1, MAX_THREADS, "1 to 4096")?;
+
     let region_bytes = target.bytes.saturating_sub(setting.offset_bytes);
     let part_blocks = match role.region {
         Region::Shared => region_bytes / block_bytes,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::facts::{DeviceCounters, TargetFacts, TelemetrySample};
 use crate::plan::Plan;
 use crate::stats::Histogram;
+use crate::stats::histogram::Exact;
 
 /// Name and version of the record schema; the version grows with every incompatible change.
 pub const SCHEMA: &str = "iosonde.run/1";
@@ -166,11 +167,14 @@ pub struct CounterSeries {
 
 /// Sparse latency histograms per interval of equal width.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
 pub struct HistogramSeries {
     /// Width of one interval, ns. Doubled when neighbours had to be merged.
     pub width_ns: u64,
     /// For each interval, `(bucket, count)` pairs in ascending bucket order.
     pub intervals: Vec<Vec<(u32, u64)>>,
+    /// For each interval, what buckets cannot tell.
+    pub exact: Vec<Exact>,
 }
 
 /// CPU use of the process between two looks.

@@ -29,6 +29,35 @@ pub struct Histogram {
     overflow: u64,
 }
 
+/// What the buckets of a histogram cannot tell.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Exact {
+    /// Smallest value, ns; 0 if there is none.
+    pub min_ns: u64,
+    /// Largest value, ns.
+    pub max_ns: u64,
+    /// Sum, ns.
+    pub sum_ns: u128,
+    /// Values of 2^40 ns or more, which no bucket holds.
+    pub overflow: u64,
+}
+
+impl Exact {
+    /// The figures of two histograms together; `count` says how many values each has.
+    pub fn merged(self, count: u64, other: Exact, other_count: u64) -> Exact {
+        match (count, other_count) {
+            (_, 0) => self,
+            (0, _) => other,
+            _ => Exact {
+                min_ns: self.min_ns.min(other.min_ns),
+                max_ns: self.max_ns.max(other.max_ns),
+                sum_ns: self.sum_ns + other.sum_ns,
+                overflow: self.overflow + other.overflow,
+            },
+        }
+    }
+}
+
 impl Default for Histogram {
     fn default() -> Self {
         Self::new()
@@ -183,6 +212,32 @@ impl Histogram {
     pub fn count_above(&self, limit_ns: u64) -> u64 {
         let first = bucket(limit_ns).saturating_add(1).min(BUCKETS);
         self.counts[first..].iter().sum::<u64>() + self.overflow
+    }
+
+    /// What the buckets cannot tell.
+    pub fn exact(&self) -> Exact {
+        Exact {
+            min_ns: self.min().unwrap_or(0),
+            max_ns: self.max,
+            sum_ns: self.sum,
+            overflow: self.overflow,
+        }
+    }
+
+    /// A histogram of `(bucket, count)` pairs with its exact figures; only the sum of squares is
+    /// approximate.
+    pub fn from_interval(pairs: &[(u32, u64)], exact: Exact) -> Histogram {
+        let mut histogram = Histogram::from_buckets(pairs);
+        histogram.count += exact.overflow;
+        histogram.overflow = exact.overflow;
+        if histogram.count > 0 {
+            histogram.min = exact.min_ns;
+            histogram.max = exact.max_ns;
+            histogram.sum = exact.sum_ns;
+            let over = exact.max_ns as f64;
+            histogram.sum_of_squares += over * over * exact.overflow as f64;
+        }
+        histogram
     }
 
     /// A histogram of `(bucket, count)` pairs: each value stands at its bucket's midpoint, so sum
@@ -362,6 +417,20 @@ mod tests {
         assert_eq!(histogram.mean(), None);
         assert_eq!(histogram.min(), None);
         assert_eq!(histogram.rank(1), None);
+    }
+
+    #[test]
+    fn an_interval_keeps_its_exact_figures() {
+        let mut histogram = Histogram::new();
+        for value in [1_000_003, 70_000_001, 1 << 41] {
+            histogram.record(value);
+        }
+        let pairs: Vec<(u32, u64)> = histogram.occupied().collect();
+        let back = Histogram::from_interval(&pairs, histogram.exact());
+        assert_eq!((back.min(), back.max()), (histogram.min(), histogram.max()));
+        assert_eq!((back.mean(), back.overflow()), (histogram.mean(), 1));
+        assert_eq!(back.count(), 3);
+        assert_eq!(Histogram::from_interval(&[], Exact::default()).min(), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! io_uring over the `io-uring` crate: one ring, one file, one slab, used by one thread.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use io_uring::types::{CancelBuilder, Fd, Fixed, SubmitArgs, Timespec};
@@ -242,12 +243,14 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        // Rule 2: set aside first, so that the memory stays even if cancelling panics; given back
+        // only when the kernel has given everything back.
+        let slab = self.slab.take().map(ManuallyDrop::new);
         if self.in_flight_count > 0 {
             self.cancel_all();
         }
-        if self.in_flight_count > 0 {
-            // Rule 2: the kernel may still write there.
-            std::mem::forget(self.slab.take());
+        if self.in_flight_count == 0 {
+            drop(slab.map(ManuallyDrop::into_inner));
         }
     }
 }

@@ -12,8 +12,9 @@ const STEAL: f64 = 0.01;
 const STANDSTILL_NS: u64 = 100_000_000;
 const STANDSTILL: f64 = 0.05;
 
-/// Speaks where the whole process once stood still for 5 % of the window, where stalls of this host (p99.9 of the watchdog) exceed the p99 of the latencies, or
-/// another guest took 1 % of the CPU time.
+/// Speaks where the whole process once stood still for 5 % of the window, where stalls of this host
+/// (p99.9 of the watchdog) exceed the p99 of the latencies, or where another guest took 1 % of the
+/// CPU time.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     if let Some(finding) = standstill(case) {
         return Some(finding);

@@ -7,6 +7,8 @@ use super::{Case, Finding, Gravity, Strength};
 
 /// Bytes of others over ours worth a word.
 const SHARE: f64 = 0.02;
+/// Share from which on the figures describe what the others left over.
+const DOUBTFUL_SHARE: f64 = 0.20;
 /// Bytes of others below which it is the file system's own book-keeping.
 const LEAST_BYTES: u64 = 1 << 20;
 
@@ -33,7 +35,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         "noisy_neighbour",
         "other I/O on the device",
         Strength::Supported,
-        Gravity::Caution,
+        if share >= DOUBTFUL_SHARE { Gravity::Doubt } else { Gravity::Caution },
         words,
     );
     Some(finding.with("other_bytes", others as f64).with("share_of_ours", share))
