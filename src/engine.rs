@@ -462,7 +462,7 @@ fn between(opened: &Reading, closed: &Reading) -> ProcessUse {
         cpu_system_ns: to.system_ns - from.system_ns,
         voluntary_switches: to.voluntary_switches - from.voluntary_switches,
         involuntary_switches: to.involuntary_switches - from.involuntary_switches,
-        max_rss_bytes: to.max_rss_bytes,
+        max_rss_bytes: thread::peak_rss_bytes(),
     }
 }
 

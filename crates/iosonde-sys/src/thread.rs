@@ -13,8 +13,6 @@ pub struct Usage {
     pub voluntary_switches: u64,
     /// Involuntary context switches.
     pub involuntary_switches: u64,
-    /// Largest resident set, bytes.
-    pub max_rss_bytes: u64,
 }
 
 /// What the calling thread has used.
@@ -40,8 +38,16 @@ fn usage(who: libc::c_int) -> Usage {
         system_ns: ns(raw.ru_stime),
         voluntary_switches: raw.ru_nvcsw as u64,
         involuntary_switches: raw.ru_nivcsw as u64,
-        max_rss_bytes: raw.ru_maxrss as u64 * 1024,
     }
+}
+
+/// Largest resident set of this process so far, bytes; 0 where the kernel does not tell. Not from
+/// `getrusage`: its figure begins with that of the program that started this one.
+pub fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: Option<u64> = line.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse().ok());
+    kib.unwrap_or(0) * 1024
 }
 
 /// Binds the calling thread to one CPU; `false` if the kernel refuses.
@@ -77,4 +83,17 @@ pub fn allowed_cpus() -> Vec<u32> {
 pub fn current_cpu() -> Option<u32> {
     // SAFETY: takes no pointer.
     u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_follows_what_is_touched() {
+        let before = peak_rss_bytes();
+        let touched = std::hint::black_box(vec![1u8; 64 << 20]);
+        assert!(peak_rss_bytes() >= before && peak_rss_bytes() >= 64 << 20);
+        drop(touched);
+    }
 }
