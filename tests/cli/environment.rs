@@ -68,7 +68,7 @@ fn few_open_files_are_a_clear_error() {
     for engine in ["io_uring", "psync"] {
         let words = format!("run --path data --rw randread --numjobs 64 --ioengine {engine}");
         let mut command = place.iosonde(&words).arg("--output-format=json").into_command();
-        let Some(ended) = limited("--nofile=16", &mut command) else { return };
+        let Some(ended) = limited("--nofile=10", &mut command) else { return };
         let document = ended.exits(1).says("ulimit -n").json();
         assert_eq!(document["error"]["kind"], "environment");
     }
