@@ -64,10 +64,10 @@ pub fn pin_to(cpu: u32) -> bool {
     }
 }
 
-/// Gives the calling thread a table of open files of its own, a copy of the process's; `false` if the
-/// kernel refuses. A system call on a table that nobody shares takes no reference to the file: two
-/// atomic operations less per call. From then on descriptors opened here are unknown to the other
-/// threads, and the other way round: whoever calls this keeps its descriptors to itself.
+/// Gives the calling thread a table of open files of its own, a copy of the process's; `false` if
+/// the kernel refuses. A system call on a table that nobody shares takes no reference to the file:
+/// two atomic operations less per call. From then on descriptors opened here are unknown to the
+/// other threads, and the other way round: whoever calls this keeps its descriptors to itself.
 pub fn own_file_table() -> bool {
     // SAFETY: takes no pointer. The copy holds every descriptor that was open, so that none that a
     // live value owns becomes invalid in either table.
