@@ -9,8 +9,9 @@ pub mod sim;
 pub mod uring;
 
 use std::io;
+use std::time::Duration;
 
-use iosonde_sys::Direction;
+use iosonde_sys::{Clock, Direction};
 
 use crate::plan::Way;
 
@@ -19,11 +20,13 @@ use crate::plan::Way;
 pub struct Transfer {
     /// Which way.
     pub way: Way,
+    /// Which of the plan's targets, counted from 0.
+    pub target: u16,
     /// First byte on the target.
     pub offset: u64,
     /// First byte within the slot's buffer.
     pub skip: u32,
-    /// Length, bytes.
+    /// Length, bytes; 0 for [`Way::Sync`], which reports 0 moved when it succeeds.
     pub bytes: u32,
 }
 
@@ -32,7 +35,25 @@ pub struct Transfer {
 fn direction(way: Way) -> Direction {
     match way {
         Way::Read => Direction::Read,
-        Way::Write => Direction::Write,
+        Way::Write | Way::Trim | Way::Sync => Direction::Write,
+    }
+}
+
+/// The last stretch of a pause is spun through: a sleeper wakes 50 µs late or more.
+const SPIN_NS: u64 = 100_000;
+
+/// Waits on real time, as [`Queue::pause`] promises.
+fn pause(clock: Clock, until_ns: u64) {
+    loop {
+        let left_ns = until_ns.saturating_sub(clock.now_ns());
+        if left_ns == 0 {
+            return;
+        }
+        if left_ns > SPIN_NS {
+            std::thread::sleep(Duration::from_nanos(left_ns - SPIN_NS));
+        } else {
+            std::hint::spin_loop();
+        }
     }
 }
 
@@ -51,11 +72,16 @@ pub trait Queue {
     fn push(&mut self, slot: usize, transfer: Transfer);
 
     /// Hands over what is staged and, if `wait_for > 0`, waits until that many requests are
-    /// finished (or a second has passed). With 0 nothing is waited for.
+    /// finished, at most `patience_ns` (where the queue can give up waiting at all: a synchronous
+    /// one cannot). With `wait_for` 0 nothing is waited for.
     ///
     /// # Errors
     /// EAGAIN or EBUSY: reap, then try again. Anything else: this queue is dead.
-    fn enter(&mut self, wait_for: u32) -> io::Result<()>;
+    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()>;
+
+    /// Returns once it is `until_ns`: asleep while that is far, spinning for the last stretch. On
+    /// virtual time it moves the clock there.
+    fn pause(&mut self, until_ns: u64);
 
     /// Gives back every finished slot.
     fn reap(&mut self, done: impl FnMut(usize, i32));

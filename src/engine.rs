@@ -34,8 +34,8 @@ use job::{JobLoop, Step};
 /// What carries the operations of a run.
 #[derive(Clone, Debug)]
 pub enum Medium {
-    /// A file or device, open with the rights that the plan needs.
-    File(Arc<OwnedFd>),
+    /// The plan's targets in their order, files or devices, open with the rights that it needs.
+    Files(Vec<Arc<OwnedFd>>),
     /// Nothing; with counters, the bytes written to each block are counted.
     Null(Option<Arc<Counts>>),
     /// A simulated device.
@@ -178,16 +178,16 @@ pub fn run(
 ) -> Result<Measured, EngineError> {
     let engine = plan.engine.clone();
     let mut measured = match (engine.kind, medium) {
-        (EngineKind::IoUring, Medium::File(file)) => {
-            let file = Arc::clone(file);
+        (EngineKind::IoUring, Medium::Files(files)) => {
+            let files = files.clone();
             drive(plan, clock, control, observer, move |job| {
-                UringQueue::open(job, &engine, duplicate(&file)?, clock)
+                UringQueue::open(job, &engine, duplicate(&files)?, clock)
             })
         }
-        (EngineKind::Psync, Medium::File(file)) => {
-            let file = Arc::clone(file);
+        (EngineKind::Psync, Medium::Files(files)) => {
+            let files = files.clone();
             drive(plan, clock, control, observer, move |job| {
-                PsyncQueue::open(job, duplicate(&file)?, clock)
+                PsyncQueue::open(job, duplicate(&files)?, clock)
             })
         }
         (EngineKind::Null, Medium::Null(counts)) => {
@@ -199,14 +199,14 @@ pub fn run(
         (EngineKind::Sim, Medium::Sim(model)) => Ok(simulate::simulate(plan, model, control)),
         (kind, _) => Err(EngineError::Medium(kind.word())),
     }?;
-    if let (true, Medium::File(file)) = (plan.final_sync, medium) {
-        measured.sync(file);
+    if let (true, Medium::Files(files)) = (plan.final_sync, medium) {
+        measured.sync(files);
     }
     Ok(measured)
 }
 
-fn duplicate(file: &OwnedFd) -> Result<OwnedFd, OpenError> {
-    file.try_clone().map_err(OpenError::Descriptor)
+fn duplicate(files: &[Arc<OwnedFd>]) -> Result<Vec<OwnedFd>, OpenError> {
+    files.iter().map(|file| file.try_clone().map_err(OpenError::Descriptor)).collect()
 }
 
 /// What a job sends when it ends: its number, its record, the bytes it wrote since the start.
@@ -365,7 +365,7 @@ fn supervise(
     let open_ns = start_ns + plan.warmup_ns;
     let planned_ns = match plan.stop {
         Stop::AfterNs(ns) => plan.warmup_ns + ns,
-        Stop::AfterOps(_) | Stop::AfterOnePass => 0,
+        Stop::AfterOps(_) | Stop::AfterBytes(_) | Stop::AfterOnePass => 0,
     };
     let close_ns = if planned_ns == 0 { u64::MAX } else { start_ns + planned_ns };
     let mut jobs: Vec<Option<JobRun>> = plan.jobs.iter().map(|_| None).collect();
@@ -470,10 +470,10 @@ fn between(opened: &Reading, closed: &Reading) -> ProcessUse {
 
 impl Measured {
     /// Makes what was written durable, and times it.
-    fn sync(&mut self, file: &OwnedFd) {
+    fn sync(&mut self, files: &[Arc<OwnedFd>]) {
         let Some(sync) = &mut self.final_sync else { return };
         let before_ns = clock::monotonic_ns();
-        let result = rustix::fs::fsync(file);
+        let result = files.iter().try_for_each(rustix::fs::fsync);
         sync.sync_ns = clock::monotonic_ns() - before_ns;
         sync.since_window_ns += sync.sync_ns;
         sync.since_start_ns += sync.sync_ns;

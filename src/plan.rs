@@ -4,12 +4,17 @@
 //! printed, hashed, and is stored whole inside every record.
 
 pub mod chance;
+pub mod describe;
+pub mod job;
 pub mod resolve;
+mod shape;
 pub mod stream;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+pub use describe::describe;
+pub use job::*;
 pub use resolve::{Refusal, Setting, resolve};
 pub use stream::{Op, OpStream, Way};
 
@@ -28,8 +33,8 @@ pub struct Plan {
     pub nominal_read_percent: u8,
     /// How I/O leaves the process.
     pub engine: Engine,
-    /// What is read or written.
-    pub target: Target,
+    /// What is read or written; at least one. Operations name one by its place here.
+    pub targets: Vec<Target>,
     /// Seed from which every job's seed was drawn.
     pub seed: u64,
     /// Time at the start whose operations are not counted, ns.
@@ -53,14 +58,22 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether any job writes.
+    /// The first target, which stands for all in headings.
+    ///
+    /// # Panics
+    /// If the plan has none, which [`resolve`] never gives.
+    pub fn target(&self) -> &Target {
+        &self.targets[0]
+    }
+
+    /// Whether any job changes what is stored: writes or trims.
     pub fn writes(&self) -> bool {
-        self.jobs.iter().any(|job| job.read_percent < 100)
+        self.jobs.iter().any(Job::changes)
     }
 
     /// Whether any job reads.
     pub fn reads(&self) -> bool {
-        self.jobs.iter().any(|job| job.read_percent > 0)
+        self.jobs.iter().any(Job::reads)
     }
 
     /// Requests in flight over all jobs.
@@ -89,8 +102,36 @@ pub struct Engine {
     pub sqpoll: bool,
     /// io_uring: completions are polled for (IOPOLL).
     pub iopoll: bool,
+    /// io_uring: the target's descriptor is registered with the ring.
+    #[serde(default = "yes")]
+    pub registered_files: bool,
+    /// io_uring: the buffers are registered with the ring.
+    #[serde(default = "yes")]
+    pub fixed_buffers: bool,
+    /// io_uring: requests carry vectors of one buffer (READV, WRITEV).
+    #[serde(default)]
+    pub vectored: bool,
     /// Why this backend was chosen; empty if it was asked for by name.
     pub chosen_because: String,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Engine {
+    /// This backend as asked for by name, with its usual options.
+    pub fn of(kind: EngineKind) -> Engine {
+        Engine {
+            kind,
+            sqpoll: false,
+            iopoll: false,
+            registered_files: true,
+            fixed_buffers: true,
+            vectored: false,
+            chosen_because: String::new(),
+        }
+    }
 }
 
 /// The backends.
@@ -99,12 +140,16 @@ pub struct Engine {
 pub enum EngineKind {
     /// Linux io_uring.
     IoUring,
+    /// The kernel's older asynchronous interface (io_submit).
+    Libaio,
     /// Completes at once, does nothing: the tool's own ceiling.
     Null,
     /// One blocking system call per operation; depth 1.
     Psync,
     /// A simulated device in virtual time.
     Sim,
+    /// A block device served by another process over a vhost-user socket.
+    VhostUser,
 }
 
 impl EngineKind {
@@ -112,9 +157,11 @@ impl EngineKind {
     pub fn word(self) -> &'static str {
         match self {
             EngineKind::IoUring => "io_uring",
+            EngineKind::Libaio => "libaio",
             EngineKind::Null => "null",
             EngineKind::Psync => "psync",
             EngineKind::Sim => "sim",
+            EngineKind::VhostUser => "virtio-blk-vhost-user",
         }
     }
 }
@@ -140,6 +187,8 @@ pub enum Stop {
     AfterNs(u64),
     /// When every job has done this many operations.
     AfterOps(u64),
+    /// When every job has handed over this many bytes.
+    AfterBytes(u64),
     /// When every job has covered its region once.
     AfterOnePass,
 }
@@ -152,61 +201,4 @@ pub enum OnError {
     Continue,
     /// Count it and end the run.
     Stop,
-}
-
-/// One thread and one queue.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Job {
-    /// Name of the role it plays.
-    pub role: String,
-    /// Operation size, bytes.
-    pub block_bytes: u64,
-    /// Share of reads, percent of operations.
-    pub read_percent: u8,
-    /// Order of the offsets.
-    pub order: Order,
-    /// First byte of its region.
-    pub region_start: u64,
-    /// Length of its region, bytes; a multiple of `block_bytes`.
-    pub region_bytes: u64,
-    /// Requests kept in flight.
-    pub iodepth: u32,
-    /// Requests handed over at once, at most.
-    pub batch: u32,
-    /// This job's own seed: of its mix, its data and its uniform offsets. No two jobs share it.
-    pub seed: u64,
-}
-
-impl Job {
-    /// Bytes of I/O buffers: one page-aligned slot per request in flight.
-    pub fn buffer_bytes(&self) -> u64 {
-        u64::from(self.iodepth) * self.block_bytes.next_multiple_of(4096)
-    }
-}
-
-/// Order of the offsets of a job.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// Every block of the region once before any twice, in a seeded order. `lane` of `lanes`
-    /// threads take turns on one order, so that together they cover it once.
-    Permutation {
-        /// Seed of the order, on which its threads agree.
-        seed: u64,
-        /// This thread's turn, `0..lanes`.
-        lane: u32,
-        /// Threads sharing the order.
-        lanes: u32,
-    },
-    /// Ascending, wrapping round; `lane` of `lanes` threads take turns on one stream.
-    Sequential {
-        /// Block index within the region at which the stream begins.
-        start_block: u64,
-        /// This thread's turn, `0..lanes`.
-        lane: u32,
-        /// Threads sharing the stream.
-        lanes: u32,
-    },
-    /// Independent uniform draws.
-    Uniform,
 }

@@ -159,9 +159,9 @@ fn target_facts(plan: &Plan, bench: &Bench) -> TargetFacts {
             held.describe(&bench.root)
         }
         None => TargetFacts {
-            path: plan.target.path.clone(),
+            path: plan.target().path.clone(),
             kind: if matches!(bench.medium, Medium::Sim(_)) { "simulated" } else { "null" }.into(),
-            bytes: Some(plan.target.bytes),
+            bytes: Some(plan.target().bytes),
             ..TargetFacts::default()
         },
     }

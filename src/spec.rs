@@ -5,7 +5,9 @@
 
 pub mod catalogue;
 pub mod experiment;
+pub mod load;
 pub mod workload;
 
 pub use experiment::Experiment;
+pub use load::*;
 pub use workload::{Access, Region, Role, Rw, Start, Threads, Workload};

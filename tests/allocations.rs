@@ -8,7 +8,7 @@ use std::sync::Arc;
 use iosonde::engine::{Control, Measured, Medium, Observer, Progress, Unwatched, run};
 use iosonde::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
 use iosonde::record::Outcome;
-use iosonde::spec::{Access, Region, Role, Rw, Start, Threads, Workload};
+use iosonde::spec::{Role, Rw, Threads, Workload};
 use iosonde_sys::Clock;
 use iosonde_sys::counting::CountingAllocator;
 
@@ -19,17 +19,7 @@ const TARGET_BYTES: u64 = 64 << 20;
 const MS: u64 = 1_000_000;
 
 fn plan(kind: EngineKind, rw: Rw, iodepth: u32, stop: Stop) -> Plan {
-    let role = Role {
-        name: "job".into(),
-        rw,
-        threads: Threads::Count(1),
-        block_size: None,
-        read_percent: None,
-        iodepth: None,
-        region: Region::Shared,
-        start: Start::Zero,
-        access: Access::Permutation,
-    };
+    let role = Role { threads: Threads::Count(1), ..Role::new("job", rw) };
     let workload = Workload {
         name: "test".into(),
         title: "Test".into(),
@@ -40,8 +30,13 @@ fn plan(kind: EngineKind, rw: Rw, iodepth: u32, stop: Stop) -> Plan {
         roles: vec![role],
     };
     let setting = Setting {
-        engine: Engine { kind, sqpoll: false, iopoll: false, chosen_because: String::new() },
-        target: Target { path: "t".into(), bytes: TARGET_BYTES, direct: false, align_bytes: 1 },
+        engine: Engine::of(kind),
+        targets: vec![Target {
+            path: "t".into(),
+            bytes: TARGET_BYTES,
+            direct: false,
+            align_bytes: 1,
+        }],
         offset_bytes: 0,
         cpus: 1,
         iodepth,
@@ -120,7 +115,7 @@ fn the_loop_of_a_job_allocates_nothing() {
     }
     let file = tempfile::tempfile().unwrap();
     file.set_len(TARGET_BYTES).unwrap();
-    let file = Medium::File(Arc::new(file.into()));
+    let file = Medium::Files(vec![Arc::new(file.into())]);
     for (kind, iodepth, medium) in [
         (EngineKind::Null, 128, &Medium::Null(None)),
         (EngineKind::Psync, 1, &file),

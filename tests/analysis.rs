@@ -11,7 +11,7 @@ use iosonde::host::Root;
 use iosonde::plan::{Engine, EngineKind, OnError, Setting, Stop, Target, resolve};
 use iosonde::record::Run;
 use iosonde::schedule::{Bench, Event, carry_out};
-use iosonde::spec::{Access, Region, Role, Rw, Start, Threads, Workload};
+use iosonde::spec::{Role, Rw, Threads, Workload};
 use iosonde_sys::Clock;
 
 struct Load {
@@ -30,17 +30,7 @@ impl Default for Load {
 
 /// Runs a load on a simulated device and judges the record.
 fn judged(load: &Load, device: &str) -> (Run, Assessment) {
-    let role = Role {
-        name: "job".into(),
-        rw: load.rw,
-        threads: Threads::Count(load.threads),
-        block_size: None,
-        read_percent: None,
-        iodepth: None,
-        region: Region::Shared,
-        start: Start::Zero,
-        access: Access::Permutation,
-    };
+    let role = Role { threads: Threads::Count(load.threads), ..Role::new("job", load.rw) };
     let workload = Workload {
         name: "test".into(),
         title: "Test".into(),
@@ -50,15 +40,10 @@ fn judged(load: &Load, device: &str) -> (Run, Assessment) {
         read_percent: load.rw.read_percent(50),
         roles: vec![role],
     };
-    let engine = Engine {
-        kind: EngineKind::Sim,
-        sqpoll: false,
-        iopoll: false,
-        chosen_because: String::new(),
-    };
+    let engine = Engine::of(EngineKind::Sim);
     let setting = Setting {
         engine,
-        target: Target { path: "t".into(), bytes: 64 << 20, direct: false, align_bytes: 1 },
+        targets: vec![Target { path: "t".into(), bytes: 64 << 20, direct: false, align_bytes: 1 }],
         offset_bytes: 0,
         cpus: 2,
         iodepth: load.iodepth,

@@ -25,12 +25,13 @@ use iosonde::plan::{
 use iosonde::record::Run;
 use iosonde::record::run::Outcome;
 use iosonde::schedule::{Bench, Event, carry_out};
-use iosonde::spec::{Access, Region, Role, Rw, Start, Threads, Workload};
+use iosonde::spec::{Access, Region, Role, Rw, Threads, Workload};
 use iosonde_rig::ScratchDir;
 use iosonde_sys::{Clock, ring};
 
 const BLOCK: usize = 4096;
 const FILE_BYTES: u64 = 4 << 20;
+const SECOND_NS: u64 = 1_000_000_000;
 const EINVAL: i32 = 22;
 
 fn job(iodepth: u32) -> Job {
@@ -44,11 +45,12 @@ fn job(iodepth: u32) -> Job {
         iodepth,
         batch: iodepth.min(32),
         seed: 1,
+        ..Job::default()
     }
 }
 
 fn engine(kind: EngineKind) -> Engine {
-    Engine { kind, sqpoll: false, iopoll: false, chosen_because: String::new() }
+    Engine::of(kind)
 }
 
 /// A file of this many bytes, for direct I/O or through the page cache.
@@ -96,14 +98,14 @@ fn skip_uring() -> bool {
 fn over_files(target_bytes: u64, direct: bool, examination: &impl Examination) {
     let clock = Clock::monotonic();
     let target = TestFile::new(target_bytes);
-    examination.examine(PsyncQueue::open(&job(1), target.open(direct), clock).unwrap(), 1);
+    examination.examine(PsyncQueue::open(&job(1), vec![target.open(direct)], clock).unwrap(), 1);
     if skip_uring() {
         return;
     }
     for depth in [1, 7, 32, 256] {
         let target = TestFile::new(target_bytes);
         let kind = engine(EngineKind::IoUring);
-        let queue = UringQueue::open(&job(depth), &kind, target.open(direct), clock).unwrap();
+        let queue = UringQueue::open(&job(depth), &kind, vec![target.open(direct)], clock).unwrap();
         examination.examine(queue, depth as usize);
     }
 }
@@ -127,7 +129,7 @@ fn collect<Q: Queue>(queue: &mut Q, count: usize) -> BTreeMap<usize, i32> {
     let mut results = BTreeMap::new();
     let mut rounds = 0;
     while results.len() < count {
-        queue.enter(1).unwrap();
+        queue.enter(1, SECOND_NS).unwrap();
         queue.reap(|slot, result| {
             assert_eq!(results.insert(slot, result), None, "slot {slot} came back twice");
         });
@@ -138,7 +140,7 @@ fn collect<Q: Queue>(queue: &mut Q, count: usize) -> BTreeMap<usize, i32> {
 }
 
 fn transfer(way: Way, offset: u64) -> Transfer {
-    Transfer { way, offset, skip: 0, bytes: BLOCK as u32 }
+    Transfer { way, target: 0, offset, skip: 0, bytes: BLOCK as u32 }
 }
 
 /// Every slot pushed comes back exactly once, with its bytes; nothing comes back unasked.
@@ -161,7 +163,7 @@ impl Examination for EachComesBackOnce {
                 pushed += 1;
             }
             let outstanding = (pushed - back) as u32;
-            queue.enter(outstanding.min(chance.below(2) as u32)).unwrap();
+            queue.enter(outstanding.min(chance.below(2) as u32), SECOND_NS).unwrap();
             queue.reap(|slot, result| {
                 assert!(std::mem::replace(&mut in_flight[slot], false), "slot {slot} unasked");
                 assert_eq!(result, BLOCK as i32);
@@ -173,7 +175,7 @@ impl Examination for EachComesBackOnce {
             assert!(now_ns >= last_ns, "the clock goes back");
             last_ns = now_ns;
         }
-        queue.enter(0).unwrap();
+        queue.enter(0, 0).unwrap();
         queue.reap(|slot, _| panic!("slot {slot} came back unasked"));
         assert_eq!((pushed, back), (2000, 2000));
     }
@@ -212,7 +214,7 @@ impl Examination for ReadsGiveWhatWasWritten {
         }
         // A part of a buffer, as a short transfer is continued.
         queue.buffer(0).fill(9);
-        queue.push(0, Transfer { way: Way::Read, offset: 0, skip: 512, bytes: 512 });
+        queue.push(0, Transfer { way: Way::Read, target: 0, offset: 0, skip: 512, bytes: 512 });
         assert_eq!(collect(&mut queue, 1)[&0], 512);
         let first = pattern(3, 0);
         let buffer = queue.buffer(0);
@@ -255,7 +257,7 @@ impl Examination for Misaligned {
     fn examine<Q: Queue>(&self, mut queue: Q, depth: usize) {
         for (way, offset, bytes) in [(Way::Read, 100, 4096), (Way::Write, 0, 100)] {
             for slot in 0..depth {
-                queue.push(slot, Transfer { way, offset, skip: 0, bytes });
+                queue.push(slot, Transfer { way, target: 0, offset, skip: 0, bytes });
             }
             let results = collect(&mut queue, depth);
             assert!(results.values().all(|result| *result == -EINVAL), "{way:?} {results:?}");
@@ -276,14 +278,14 @@ fn a_write_without_the_right_to_write_comes_back_as_ebadf() {
     let target = TestFile::new(FILE_BYTES);
     let read_only = || OwnedFd::from(File::open(target.dir.path().join("file")).unwrap());
     let clock = Clock::monotonic();
-    let mut psync = PsyncQueue::open(&job(1), read_only(), clock).unwrap();
+    let mut psync = PsyncQueue::open(&job(1), vec![read_only()], clock).unwrap();
     psync.push(0, transfer(Way::Write, 0));
     assert_eq!(collect(&mut psync, 1)[&0], -9);
     if skip_uring() {
         return;
     }
     let kind = engine(EngineKind::IoUring);
-    let mut uring = UringQueue::open(&job(4), &kind, read_only(), clock).unwrap();
+    let mut uring = UringQueue::open(&job(4), &kind, vec![read_only()], clock).unwrap();
     for slot in 0..4 {
         uring.push(slot, transfer(Way::Write, 0));
     }
@@ -296,7 +298,7 @@ fn an_enter_with_nothing_in_flight_returns() {
     impl Examination for Idle {
         fn examine<Q: Queue>(&self, mut queue: Q, _depth: usize) {
             for _ in 0..3 {
-                queue.enter(0).unwrap();
+                queue.enter(0, 0).unwrap();
                 queue.reap(|slot, _| panic!("slot {slot} came back unasked"));
             }
         }
@@ -327,7 +329,7 @@ fn buffers_are_aligned_and_do_not_overlap() {
 // The true engine over each backend.
 
 /// A load for the engine.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Load {
     rw: Rw,
     iodepth: u32,
@@ -355,15 +357,10 @@ const LOAD: Load = Load {
 impl Load {
     fn plan(&self, kind: EngineKind) -> Plan {
         let role = Role {
-            name: "job".into(),
-            rw: self.rw,
             threads: Threads::Count(self.threads),
-            block_size: None,
-            read_percent: None,
-            iodepth: None,
             region: self.region,
-            start: Start::Zero,
-            access: self.access,
+            access: self.access.clone(),
+            ..Role::new("job", self.rw)
         };
         let workload = Workload {
             name: "test".into(),
@@ -377,12 +374,12 @@ impl Load {
         let is_file = matches!(kind, EngineKind::IoUring | EngineKind::Psync);
         let setting = Setting {
             engine: engine(kind),
-            target: Target {
+            targets: vec![Target {
                 path: "target".into(),
                 bytes: FILE_BYTES,
                 direct: is_file,
                 align_bytes: 512,
-            },
+            }],
             offset_bytes: self.offset_bytes,
             cpus: 2,
             iodepth: if kind == EngineKind::Psync { 1 } else { self.iodepth },
@@ -399,7 +396,10 @@ impl Load {
     fn carry_out(&self, kind: EngineKind) -> Run {
         let target = TestFile::new(FILE_BYTES);
         let medium = match kind {
-            EngineKind::IoUring | EngineKind::Psync => Medium::File(Arc::new(target.open(true))),
+            EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync => {
+                Medium::Files(vec![Arc::new(target.open(true))])
+            }
+            EngineKind::VhostUser => unreachable!("needs a server of its own"),
             EngineKind::Null => Medium::Null(None),
             EngineKind::Sim => {
                 Medium::Sim(Model::parse("servers=4,read=exp:300us,write=200us").unwrap())
@@ -523,7 +523,7 @@ fn the_depth_seen_is_the_depth_asked_where_requests_wait() {
             root: Root::system(),
             clock: Clock::monotonic(),
             held: None,
-            medium: Medium::File(Arc::new(file.try_clone().unwrap().into())),
+            medium: Medium::Files(vec![Arc::new(file.try_clone().unwrap().into())]),
             control: Arc::new(Control::default()),
         };
         let mut record = None;

@@ -8,7 +8,7 @@ use iosonde::backend::sim::Model;
 use iosonde::engine::{Control, Measured, Medium, Unwatched, run};
 use iosonde::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
 use iosonde::record::run::Outcome;
-use iosonde::spec::{Access, Region, Role, Rw, Start, Threads, Workload};
+use iosonde::spec::{Region, Role, Rw, Threads, Workload};
 use iosonde::stats::Histogram;
 use iosonde_sys::Clock;
 
@@ -43,15 +43,9 @@ impl Default for Load {
 impl Load {
     fn plan(&self, kind: EngineKind) -> Plan {
         let role = Role {
-            name: "job".into(),
-            rw: self.rw,
             threads: Threads::Count(self.threads),
-            block_size: None,
-            read_percent: None,
-            iodepth: None,
             region: self.region,
-            start: Start::Zero,
-            access: Access::Permutation,
+            ..Role::new("job", self.rw)
         };
         let workload = Workload {
             name: "test".into(),
@@ -63,8 +57,13 @@ impl Load {
             roles: vec![role],
         };
         let setting = Setting {
-            engine: Engine { kind, sqpoll: false, iopoll: false, chosen_because: String::new() },
-            target: Target { path: "t".into(), bytes: 64 << 20, direct: false, align_bytes: 1 },
+            engine: Engine::of(kind),
+            targets: vec![Target {
+                path: "t".into(),
+                bytes: 64 << 20,
+                direct: false,
+                align_bytes: 1,
+            }],
             offset_bytes: 0,
             cpus: 1,
             iodepth: self.iodepth,

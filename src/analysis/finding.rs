@@ -264,7 +264,7 @@ impl<'a> Case<'a> {
     fn empty_share(&self) -> f64 {
         let target = &self.run.target;
         let empty = target.hole_bytes.unwrap_or(0) + target.unwritten_bytes.unwrap_or(0);
-        empty as f64 / self.run.plan.target.bytes.max(1) as f64
+        empty as f64 / self.run.plan.target().bytes.max(1) as f64
     }
 }
 

@@ -108,18 +108,13 @@ fn plan(first: &Load, jobs: Vec<Job>) -> Plan {
         pattern: "random rw mix".into(),
         nominal_block_bytes: first.block_bytes,
         nominal_read_percent: first.read_percent,
-        engine: Engine {
-            kind: EngineKind::IoUring,
-            sqpoll: false,
-            iopoll: false,
-            chosen_because: String::new(),
-        },
-        target: Target {
+        engine: Engine::of(EngineKind::IoUring),
+        targets: vec![Target {
             path: "/data/file".into(),
             bytes: 1 << 30,
             direct: true,
             align_bytes: 512,
-        },
+        }],
         seed: 1,
         warmup_ns: 3_000_000_000,
         stop: Stop::AfterNs(SECONDS * 1_000_000_000),
@@ -144,6 +139,7 @@ fn job(load: &Load, index: u32) -> Job {
         iodepth: load.depth,
         batch: 16,
         seed: u64::from(index),
+        ..Job::default()
     }
 }
 

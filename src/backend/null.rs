@@ -83,8 +83,12 @@ impl Queue for NullQueue {
     }
 
     #[inline(always)]
-    fn enter(&mut self, _wait_for: u32) -> io::Result<()> {
+    fn enter(&mut self, _wait_for: u32, _patience_ns: u64) -> io::Result<()> {
         Ok(())
+    }
+
+    fn pause(&mut self, until_ns: u64) {
+        super::pause(self.clock, until_ns);
     }
 
     #[inline(always)]

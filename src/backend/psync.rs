@@ -12,7 +12,7 @@ use crate::plan::Job;
 #[derive(Debug)]
 pub struct PsyncQueue {
     clock: Clock,
-    file: OwnedFd,
+    files: Vec<OwnedFd>,
     slab: Slab,
     staged: Option<Transfer>,
     finished: Option<i32>,
@@ -24,9 +24,9 @@ impl PsyncQueue {
     ///
     /// # Errors
     /// If there is no memory for the buffer.
-    pub fn open(job: &Job, file: OwnedFd, clock: Clock) -> Result<Self, OpenError> {
+    pub fn open(job: &Job, files: Vec<OwnedFd>, clock: Clock) -> Result<Self, OpenError> {
         let slab = super::uring::slab(job)?;
-        Ok(PsyncQueue { clock, file, slab, staged: None, finished: None, syscalls: 0 })
+        Ok(PsyncQueue { clock, files, slab, staged: None, finished: None, syscalls: 0 })
     }
 }
 
@@ -47,16 +47,24 @@ impl Queue for PsyncQueue {
     }
 
     #[inline(always)]
-    fn enter(&mut self, _wait_for: u32) -> io::Result<()> {
+    fn enter(&mut self, _wait_for: u32, _patience_ns: u64) -> io::Result<()> {
         if let Some(transfer) = self.staged.take() {
             let (from, to) = (transfer.skip as usize, (transfer.skip + transfer.bytes) as usize);
             let buffer = &mut self.slab.slot_mut(0)[from..to];
             self.syscalls += 1;
             let way = super::direction(transfer.way);
-            self.finished =
-                Some(syscall::transfer(self.file.as_fd(), way, buffer, transfer.offset));
+            self.finished = Some(syscall::transfer(
+                self.files[usize::from(transfer.target)].as_fd(),
+                way,
+                buffer,
+                transfer.offset,
+            ));
         }
         Ok(())
+    }
+
+    fn pause(&mut self, until_ns: u64) {
+        super::pause(self.clock, until_ns);
     }
 
     #[inline(always)]

@@ -88,20 +88,32 @@ impl Queue for SimQueue {
         self.staged.push((slot, transfer));
     }
 
-    fn enter(&mut self, wait_for: u32) -> io::Result<()> {
+    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
         let mut device = self.device.borrow_mut();
         for (slot, transfer) in self.staged.drain(..) {
             let served = device.serve(self.now_ns, &transfer);
             self.in_flight.push(Reverse((served.done_ns, slot, served.result)));
         }
         drop(device);
+        let limit_ns = self.now_ns.saturating_add(patience_ns);
         for _ in 0..wait_for {
-            self.advance();
+            match self.in_flight.peek() {
+                Some(Reverse((done_ns, ..))) if *done_ns <= limit_ns => self.advance(),
+                Some(_) => {
+                    self.now_ns = limit_ns;
+                    break;
+                }
+                None => break,
+            }
         }
         while self.in_flight.peek().is_some_and(|Reverse((done, ..))| *done <= self.now_ns) {
             self.advance();
         }
         Ok(())
+    }
+
+    fn pause(&mut self, until_ns: u64) {
+        self.now_ns = self.now_ns.max(until_ns);
     }
 
     fn reap(&mut self, mut done: impl FnMut(usize, i32)) {

@@ -32,14 +32,14 @@ impl UringQueue {
     pub fn open(
         job: &Job,
         engine: &Engine,
-        file: OwnedFd,
+        files: Vec<OwnedFd>,
         clock: Clock,
     ) -> Result<Self, OpenError> {
         let slab = slab(job)?;
         let page_bytes = slab.page_bytes() as u64;
         let options =
             RingOptions { depth: job.iodepth, sqpoll: engine.sqpoll, iopoll: engine.iopoll };
-        let mut ring = Ring::new(file, slab, options)
+        let mut ring = Ring::new(files, slab, options)
             .map_err(|error| OpenError::Ring { hint: hint(&error), error })?;
         if engine.iopoll {
             prove_polling(&mut ring, job)?;
@@ -53,14 +53,15 @@ const POLLING_PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Set-up succeeds even where the device has no polled queues; only a request tells.
 fn prove_polling(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
-    ring.push(0, Direction::Read, job.region_start, 0, job.block_bytes as u32);
+    ring.push(0, Direction::Read, 0, job.region_start, 0, job.block_bytes as u32);
     let mut answer = None;
     let started_ns = monotonic_ns();
     while answer.is_none() {
         if monotonic_ns() - started_ns > POLLING_PATIENCE_NS {
             return Err(OpenError::Polling("with no answer within 10 s".into()));
         }
-        ring.enter(1).map_err(|error| OpenError::Ring { hint: hint(&error), error })?;
+        ring.enter(1, POLLING_PATIENCE_NS)
+            .map_err(|error| OpenError::Ring { hint: hint(&error), error })?;
         ring.reap(|_slot, result| answer = Some(result));
     }
     match answer {
@@ -102,13 +103,17 @@ impl Queue for UringQueue {
     #[inline(always)]
     fn push(&mut self, slot: usize, transfer: Transfer) {
         let way = super::direction(transfer.way);
-        self.ring.push(slot, way, transfer.offset, transfer.skip, transfer.bytes);
+        self.ring.push(slot, way, transfer.target, transfer.offset, transfer.skip, transfer.bytes);
     }
 
     #[inline(always)]
-    fn enter(&mut self, wait_for: u32) -> io::Result<()> {
+    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
         self.syscalls += 1;
-        self.ring.enter(wait_for)
+        self.ring.enter(wait_for, patience_ns)
+    }
+
+    fn pause(&mut self, until_ns: u64) {
+        super::pause(self.clock, until_ns);
     }
 
     #[inline(always)]

@@ -113,7 +113,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     let bench = Bench {
         root: place.root.clone(),
         clock: place.clock,
-        medium: Medium::File(Arc::clone(&held.file)),
+        medium: Medium::Files(vec![Arc::clone(&held.file)]),
         held: Some(held),
         control: Arc::new(Control::new(Arc::clone(&place.signal))),
     };
@@ -253,12 +253,12 @@ fn setting(
     let warmup_ns = asked.length_ns * u64::from(asked.experiment.warm_up_percent) / 100;
     Setting {
         engine: place::default_engine(),
-        target: Target {
+        targets: vec![Target {
             path: held.path.to_string_lossy().into_owned(),
             bytes: held.bytes,
             direct: held.direct,
             align_bytes: held.align_bytes(facts),
-        },
+        }],
         offset_bytes: 0,
         cpus: args.threads.unwrap_or_else(|| place.cpus()),
         iodepth: asked.experiment.iodepth,
@@ -283,7 +283,7 @@ fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
 fn tell_plans(output: &mut Output, layout: &Plan, cells: &[Plan]) -> Exit {
     output.value(&json!({ "layout": layout, "cells": cells }));
     for plan in std::iter::once(layout).chain(cells) {
-        output.text(&plan::resolve::describe(plan));
+        output.text(&plan::describe::describe(plan));
     }
     output.end(Exit::Done)
 }
@@ -291,7 +291,7 @@ fn tell_plans(output: &mut Output, layout: &Plan, cells: &[Plan]) -> Exit {
 /// Writes the test file. An end before its time is the end of the command.
 fn lay_out(layout: &Plan, bench: &Bench, progress: &mut Progress) -> Result<Option<Exit>, Failure> {
     let mut outcome = Outcome::Complete;
-    progress.begin(0, 1, &format!("laying out {}", bytes::exact(layout.target.bytes)), 0);
+    progress.begin(0, 1, &format!("laying out {}", bytes::exact(layout.target().bytes)), 0);
     carry_out(std::slice::from_ref(layout), bench, &mut |event| match event {
         Event::Moved { progress: moved, .. } => progress.moved(moved),
         Event::Finished { run, .. } => outcome = run.outcome.clone(),
@@ -416,7 +416,7 @@ impl Session<'_> {
 fn length_ns(plan: &Plan) -> u64 {
     match plan.stop {
         Stop::AfterNs(ns) => plan.warmup_ns + ns,
-        Stop::AfterOps(_) | Stop::AfterOnePass => 0,
+        Stop::AfterOps(_) | Stop::AfterBytes(_) | Stop::AfterOnePass => 0,
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn default_engine() -> Engine {
             ),
         ),
     };
-    Engine { kind, sqpoll: false, iopoll: false, chosen_because }
+    Engine { chosen_because, ..Engine::of(kind) }
 }
 
 /// A seed that nobody asked for: printed and stored, so that the run can be repeated.

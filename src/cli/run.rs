@@ -24,7 +24,7 @@ use crate::record::run::{Outcome, Run};
 use crate::report::json::Document;
 use crate::report::{expectations_text, run_text, verdict_text};
 use crate::schedule::{Bench, Event, carry_out};
-use crate::spec::{Access, Region, Role, Start, Threads, Workload, catalogue};
+use crate::spec::{Access, Role, Threads, Workload, catalogue};
 use crate::target::{Held, Intent, open};
 use crate::units::bytes;
 
@@ -144,7 +144,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let mut output = Output::new(args.output_format);
     if args.dry_run {
         output.value(&json!({ "plan": plan }));
-        output.text(&plan::resolve::describe(&plan));
+        output.text(&plan::describe::describe(&plan));
         return Ok(output.end(Exit::Done));
     }
     caution_about(&setting.engine, aim.held.as_ref());
@@ -185,7 +185,12 @@ fn aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure> {
             let target = bare_target(&format!("sim:{words}"), bytes);
             Ok(Aim { medium: Medium::Sim(model), held: None, target, fresh: false })
         }
-        EngineKind::IoUring | EngineKind::Psync => real_aim(args, asked, place),
+        EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync => {
+            real_aim(args, asked, place)
+        }
+        EngineKind::VhostUser => {
+            Err(Failure::new(Exit::Asked, "the virtio-blk-vhost-user engine is not built in"))
+        }
     }
 }
 
@@ -226,7 +231,7 @@ fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure
         direct: held.direct,
         align_bytes: held.align_bytes(&facts),
     };
-    Ok(Aim { medium: Medium::File(Arc::clone(&held.file)), held: Some(held), target, fresh })
+    Ok(Aim { medium: Medium::Files(vec![Arc::clone(&held.file)]), held: Some(held), target, fresh })
 }
 
 fn with_size_hint(error: crate::target::TargetError) -> Failure {
@@ -273,7 +278,7 @@ fn within(asked: &Asked, available: u64, what: &str) -> Result<u64, Failure> {
 fn setting(args: &RunArgs, asked: &Asked, place: &Place, aim: &Aim, seed: u64) -> Setting {
     Setting {
         engine: asked.engine.clone(),
-        target: aim.target.clone(),
+        targets: vec![aim.target.clone()],
         offset_bytes: asked.offset_bytes,
         cpus: place.cpus(),
         iodepth: args.iodepth,
@@ -290,15 +295,9 @@ fn setting(args: &RunArgs, asked: &Asked, place: &Place, aim: &Aim, seed: u64) -
 /// The flags as a workload of one role.
 fn workload(args: &RunArgs, asked: &Asked) -> Workload {
     let role = Role {
-        name: "job".into(),
-        rw: asked.rw,
         threads: Threads::Count(args.numjobs),
-        block_size: None,
-        read_percent: None,
-        iodepth: None,
-        region: Region::Shared,
-        start: Start::Zero,
         access: if args.norandommap { Access::Uniform } else { Access::Permutation },
+        ..Role::new("job", asked.rw)
     };
     Workload {
         name: "run".into(),
@@ -315,7 +314,8 @@ fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
     let mut workload = catalogue::workload("layout")
         .map_err(|error| Failure::new(Exit::Asked, error.to_string()))?;
     // A file smaller than a layout block, or no multiple of it, is written in smaller pieces.
-    while !setting.target.bytes.is_multiple_of(workload.block_size) && workload.block_size > 512 {
+    while !setting.targets[0].bytes.is_multiple_of(workload.block_size) && workload.block_size > 512
+    {
         workload.block_size /= 2;
     }
     let setting = Setting {

@@ -47,6 +47,7 @@ pub fn null_ops_per_s(clock: Clock) -> Result<f64, EngineError> {
         iodepth: 128,
         batch: 32,
         seed: 1,
+        ..Job::default()
     };
     Ok(1e12 / null_ps(job, 5_000_000, clock)?.max(1) as f64)
 }
@@ -58,18 +59,13 @@ fn null_ps(job: Job, ops: u64, clock: Clock) -> Result<u64, EngineError> {
         pattern: String::new(),
         nominal_block_bytes: job.block_bytes,
         nominal_read_percent: job.read_percent,
-        engine: Engine {
-            kind: EngineKind::Null,
-            sqpoll: false,
-            iopoll: false,
-            chosen_because: String::new(),
-        },
-        target: Target {
+        engine: Engine::of(EngineKind::Null),
+        targets: vec![Target {
             path: "null".into(),
             bytes: job.region_start + job.region_bytes,
             direct: false,
             align_bytes: 1,
-        },
+        }],
         seed: 1,
         warmup_ns: 0,
         stop: Stop::AfterOps(ops),
@@ -115,13 +111,13 @@ pub fn nop_ops_per_s(clock: Clock) -> Option<f64> {
     let file = File::open("/dev/null").ok()?;
     let slab = Slab::new(DEPTH, 4096).ok()?;
     let options = RingOptions { depth: DEPTH as u32, sqpoll: false, iopoll: false };
-    let mut ring = Ring::new(file.into(), slab, options).ok()?;
+    let mut ring = Ring::new(vec![file.into()], slab, options).ok()?;
     let before_ns = clock.now_ns();
     for _ in 0..ROUNDS {
         for slot in 0..DEPTH {
             ring.push_nop(slot);
         }
-        ring.enter(DEPTH as u32).ok()?;
+        ring.enter(DEPTH as u32, 1_000_000_000).ok()?;
         ring.reap(|_slot, _result| ());
     }
     let elapsed_ns = clock.now_ns() - before_ns;
@@ -141,9 +137,7 @@ mod tests {
             order: Order::Uniform,
             region_start: 0,
             region_bytes: block_bytes,
-            iodepth: 1,
-            batch: 1,
-            seed: 1,
+            ..Job::default()
         };
         assert_eq!(harness_ops(&job(1 << 30, 100)), 20_000);
         assert_eq!(harness_ops(&job(512, 0)), 20_000);

@@ -27,6 +27,9 @@ const ASYNC_BATCH: usize = 8;
 /// After the end, this long is waited for requests in flight.
 pub(super) const DRAIN_GRACE_NS: u64 = 10_000_000_000;
 
+/// Longest wait in one call, so that deadlines are seen even if the device never answers.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
 /// EIO, EAGAIN, EINTR, EBUSY, ENODATA as Linux numbers them on every architecture.
 const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
@@ -109,7 +112,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     ) -> Self {
         let depth = job.iodepth as usize;
         let mut filler = Filler::new(plan.seed, job.seed);
-        if job.read_percent < 100 {
+        if job.changes() {
             for slot in 0..depth {
                 filler.fill(queue.buffer(slot));
             }
@@ -140,7 +143,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let open_ns = start_ns + self.warmup_ns;
         let close_ns = match self.stop {
             Stop::AfterNs(ns) => open_ns + ns,
-            Stop::AfterOps(_) | Stop::AfterOnePass => u64::MAX,
+            Stop::AfterOps(_) | Stop::AfterBytes(_) | Stop::AfterOnePass => u64::MAX,
         };
         let window = Window { open_ns, close_ns };
         self.requests.tally.set_window(window);
@@ -161,7 +164,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.fill();
         let wait_for = self.wait_for();
         let before_ns = self.queue.now_ns();
-        let entered = self.queue.enter(wait_for);
+        let entered = self.queue.enter(wait_for, PATIENCE_NS);
         let after_ns = self.queue.now_ns();
 
         let staged = self.staged.len();
@@ -209,6 +212,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let Slot { op, moved, .. } = self.requests.slots[slot as usize];
         let transfer = Transfer {
             way: op.way,
+            target: op.target,
             offset: op.offset + u64::from(moved),
             skip: moved,
             bytes: op.bytes - moved,
@@ -339,7 +343,7 @@ impl<'a> Requests<'a> {
     fn new(plan: &Plan, job: &Job, control: &'a Control) -> Requests<'a> {
         let depth = job.iodepth as usize;
         let idle = Slot {
-            op: Op { way: Way::Read, offset: 0, bytes: 0 },
+            op: Op { way: Way::Read, target: 0, offset: 0, bytes: 0 },
             moved: 0,
             submitted_ns: 0,
             again: false,
@@ -416,7 +420,7 @@ impl<'a> Requests<'a> {
             code => {
                 // Nothing moved and no error: beyond the end of the target.
                 let errno = if code == 0 { ENODATA } else { -code };
-                let Op { way, offset, bytes } = request.op;
+                let Op { way, offset, bytes, .. } = request.op;
                 self.free.push(slot);
                 self.fail(way, offset, u64::from(bytes), errno);
             }
@@ -432,7 +436,7 @@ impl<'a> Requests<'a> {
         if self.on_error == OnError::Stop {
             self.control.fail(format!(
                 "{} of {bytes} B at offset {offset}: {}{}",
-                word(way),
+                way.word(),
                 errno_name(errno),
                 meaning(errno)
             ));
@@ -448,17 +452,10 @@ impl<'a> Requests<'a> {
     }
 }
 
-fn word(way: Way) -> &'static str {
-    match way {
-        Way::Read => "read",
-        Way::Write => "write",
-    }
-}
-
 fn error_table(errors: &[(Way, i32, u64)]) -> BTreeMap<String, u64> {
     errors
         .iter()
-        .map(|(way, errno, count)| (format!("{} {}", word(*way), errno_name(*errno)), *count))
+        .map(|(way, errno, count)| (format!("{} {}", way.word(), errno_name(*errno)), *count))
         .collect()
 }
 

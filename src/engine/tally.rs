@@ -100,10 +100,7 @@ impl Tally {
         let width_ns = plan.interval_ns;
         Tally {
             window: Window { open_ns: 0, close_ns: u64::MAX },
-            directions: [
-                Direction::new(job.read_percent > 0),
-                Direction::new(job.read_percent < 100),
-            ],
+            directions: [Direction::new(job.reads()), Direction::new(job.changes())],
             width_ns,
             histogram_width_ns: width_ns * u64::from(plan.intervals_per_histogram),
             histogram_index: 0,
@@ -287,6 +284,7 @@ impl Direction {
                 bytes: counters.iter().map(|counter| counter.bytes).collect(),
             },
             latencies: self.series.into_record(histogram_width_ns),
+            ..DirectionRun::default()
         }
     }
 }

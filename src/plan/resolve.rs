@@ -1,17 +1,18 @@
 //! From what was asked and what is there to what will be done, or to a refusal.
 
 use super::chance::Chance;
-use super::{Engine, EngineKind, Job, OnError, Order, Plan, Stop, Target};
-use crate::spec::{Access, Region, Role, Start, Threads, Workload};
-use crate::units::{bytes, count};
+use super::shape::jobs_of;
+use super::{Engine, Job, OnError, Plan, Stop, Target};
+use crate::spec::{Role, Threads, Workload};
+use crate::units::bytes;
 
 /// Everything a workload leaves open.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// How I/O leaves the process.
     pub engine: Engine,
-    /// What is read or written.
-    pub target: Target,
+    /// What is read or written; at least one.
+    pub targets: Vec<Target>,
     /// First byte of the region, counted from the target's beginning.
     pub offset_bytes: u64,
     /// Threads that stand for one per CPU.
@@ -94,6 +95,14 @@ pub enum Refusal {
         /// What is accepted.
         expected: &'static str,
     },
+    /// Words that contradict each other, or have no effect together.
+    #[error("role `{role}`: {what}")]
+    Conflict {
+        /// The role.
+        role: String,
+        /// What contradicts what, and how to mend it.
+        what: String,
+    },
     /// Not enough memory for one buffer per job.
     #[error(
         "{jobs} job(s) need at least {needed_bytes} B of I/O buffers, and {limit_bytes} B \
@@ -113,10 +122,6 @@ pub enum Refusal {
 pub const MAX_IODEPTH: u32 = 4096;
 /// Most threads of one run.
 pub const MAX_THREADS: u64 = 4096;
-/// Largest operation, bytes: half the reach of one system call.
-const MAX_BLOCK_BYTES: u64 = 1 << 30;
-/// Requests handed over at once: beyond 32 nothing is gained, and latency doubles.
-const BATCH: u32 = 32;
 /// Width of a counter interval.
 const INTERVAL_NS: u64 = 100_000_000;
 /// Counter intervals per histogram interval: one second.
@@ -131,12 +136,6 @@ pub fn resolve(workload: &Workload, setting: &Setting) -> Result<Plan, Refusal> 
     let threads = deal_threads(&workload.roles, setting.cpus);
     let total: u64 = threads.iter().map(|count| u64::from(*count)).sum();
     in_range("threads", total, 1, MAX_THREADS, "1 to 4096")?;
-    if !setting.offset_bytes.is_multiple_of(setting.target.align_bytes) {
-        return Err(Refusal::Offset {
-            found_bytes: setting.offset_bytes,
-            align_bytes: setting.target.align_bytes,
-        });
-    }
     let mut chance = Chance::new(setting.seed);
     let mut jobs = Vec::new();
     for (role, threads) in workload.roles.iter().zip(threads) {
@@ -144,7 +143,7 @@ pub fn resolve(workload: &Workload, setting: &Setting) -> Result<Plan, Refusal> 
     }
     fit_buffers(&mut jobs, setting.buffer_limit_bytes, &mut notes)?;
     let pinned = jobs.len() <= setting.cpus as usize;
-    let writes = jobs.iter().any(|job| job.read_percent < 100);
+    let writes = jobs.iter().any(Job::changes);
     Ok(Plan {
         name: workload.name.clone(),
         title: workload.title.clone(),
@@ -152,7 +151,7 @@ pub fn resolve(workload: &Workload, setting: &Setting) -> Result<Plan, Refusal> 
         nominal_block_bytes: workload.block_size,
         nominal_read_percent: workload.read_percent,
         engine: setting.engine.clone(),
-        target: setting.target.clone(),
+        targets: setting.targets.clone(),
         seed: setting.seed,
         warmup_ns: setting.warmup_ns,
         stop: setting.stop,
@@ -193,121 +192,6 @@ fn deal_threads(roles: &[Role], cpus: u32) -> Vec<u32> {
         .collect()
 }
 
-/// The jobs of one role.
-fn jobs_of(
-    role: &Role,
-    threads: u32,
-    workload: &Workload,
-    setting: &Setting,
-    chance: &mut Chance,
-) -> Result<Vec<Job>, Refusal> {
-    let block_bytes = role.block_size.unwrap_or(workload.block_size);
-    let target = &setting.target;
-    in_range("block size", block_bytes, 1, MAX_BLOCK_BYTES, "1 B to 1 GiB")?;
-    if !block_bytes.is_multiple_of(target.align_bytes) {
-        return Err(Refusal::Block {
-            role: role.name.clone(),
-            found_bytes: block_bytes,
-            target: target.path.clone(),
-            align_bytes: target.align_bytes,
-            direct: target.direct,
-        });
-    }
-    let mix = role.read_percent.unwrap_or(workload.read_percent);
-    in_range("read percentage", u64::from(mix), 0, 100, "0 to 100")?;
-    let asked = role.iodepth.unwrap_or(setting.iodepth);
-    in_range("iodepth", u64::from(asked), 1, u64::from(MAX_IODEPTH), "1 to 4096")?;
-    let (iodepth, lanes_per_thread) = depth_and_lanes(asked, &setting.engine)?;
-
-    let in_all = u64::from(threads) * u64::from(lanes_per_thread);
-    in_range("threads (one per request in flight)", in_all, 1, MAX_THREADS, "1 to 4096")?;
-
-    let region_bytes = target.bytes.saturating_sub(setting.offset_bytes);
-    let part_blocks = match role.region {
-        Region::Shared => region_bytes / block_bytes,
-        Region::Partitioned => region_bytes / block_bytes / u64::from(threads),
-    };
-    if part_blocks == 0 {
-        return Err(Refusal::Region {
-            role: role.name.clone(),
-            region_bytes,
-            threads,
-            needed_bytes: block_bytes,
-        });
-    }
-    let read_percent = role.rw.read_percent(mix);
-    let shared_seed = chance.bits();
-    let mut jobs = Vec::new();
-    for thread in 0..threads {
-        let region_start = match role.region {
-            Region::Shared => setting.offset_bytes,
-            Region::Partitioned => {
-                setting.offset_bytes + u64::from(thread) * part_blocks * block_bytes
-            }
-        };
-        let start_block = match role.start {
-            Start::Zero => 0,
-            Start::Random => chance.below(part_blocks),
-        };
-        let own_seed = chance.bits();
-        let order_seed = match role.region {
-            Region::Shared => shared_seed,
-            Region::Partitioned => own_seed,
-        };
-        for lane in 0..lanes_per_thread {
-            // Lanes that take turns on one permutation agree on its seed; on nothing else, or they
-            // would all write the same bytes in the same rhythm.
-            let order =
-                order_of(role, start_block, thread, threads, lane, lanes_per_thread, order_seed);
-            jobs.push(Job {
-                role: role.name.clone(),
-                block_bytes,
-                read_percent,
-                order,
-                region_start,
-                region_bytes: part_blocks * block_bytes,
-                iodepth,
-                batch: iodepth.min(BATCH),
-                seed: own_seed ^ u64::from(lane),
-            });
-        }
-    }
-    Ok(jobs)
-}
-
-/// Depth of a job's queue, and how many jobs it takes to keep the depth asked: a synchronous engine
-/// that stands in for io_uring needs one thread per request in flight.
-fn depth_and_lanes(asked: u32, engine: &Engine) -> Result<(u32, u32), Refusal> {
-    match engine.kind {
-        EngineKind::Psync if engine.chosen_because.is_empty() && asked > 1 => {
-            Err(Refusal::Depth { found: asked })
-        }
-        EngineKind::Psync => Ok((1, asked)),
-        EngineKind::IoUring | EngineKind::Null | EngineKind::Sim => Ok((asked, 1)),
-    }
-}
-
-fn order_of(
-    role: &Role,
-    start_block: u64,
-    thread: u32,
-    threads: u32,
-    lane: u32,
-    lanes: u32,
-    seed: u64,
-) -> Order {
-    match (role.rw.is_random(), role.access) {
-        (false, _) => Order::Sequential { start_block, lane, lanes },
-        (true, Access::Uniform) => Order::Uniform,
-        (true, Access::Permutation) => match role.region {
-            Region::Shared => {
-                Order::Permutation { seed, lane: thread * lanes + lane, lanes: threads * lanes }
-            }
-            Region::Partitioned => Order::Permutation { seed, lane, lanes },
-        },
-    }
-}
-
 /// Lowers the depth of the jobs, halving the greediest, until their buffers fit.
 fn fit_buffers(jobs: &mut [Job], limit_bytes: u64, notes: &mut Vec<String>) -> Result<(), Refusal> {
     let needed: u64 = jobs.iter().map(|job| job.block_bytes.next_multiple_of(4096)).sum();
@@ -323,6 +207,7 @@ fn fit_buffers(jobs: &mut [Job], limit_bytes: u64, notes: &mut Vec<String>) -> R
         for job in jobs.iter_mut().filter(|job| job.buffer_bytes() == greediest) {
             job.iodepth /= 2;
             job.batch = job.batch.min(job.iodepth);
+            job.reap.complete_min = job.reap.complete_min.min(job.iodepth);
         }
         lowered = true;
     }
@@ -337,7 +222,7 @@ fn fit_buffers(jobs: &mut [Job], limit_bytes: u64, notes: &mut Vec<String>) -> R
     Ok(())
 }
 
-fn in_range(
+pub(super) fn in_range(
     what: &'static str,
     found: u64,
     low: u64,
@@ -351,124 +236,18 @@ fn in_range(
     }
 }
 
-/// Plan and estimate in words, for `--dry-run`: one line per fact, resolved values only.
-pub fn describe(plan: &Plan) -> String {
-    let mut out = format!(
-        "plan {}  ({})\n  engine    {}{}\n\
-         \x20 target    {}, {} bytes from 0, {}, alignment {} B\n\
-         \x20 seed      {}\n",
-        plan.title,
-        &plan.hash()[..12],
-        plan.engine.kind.word(),
-        if plan.engine.chosen_because.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", plan.engine.chosen_because)
-        },
-        plan.target.path,
-        count::thousands(plan.target.bytes),
-        if plan.target.direct { "direct" } else { "buffered" },
-        plan.target.align_bytes,
-        plan.seed,
-    );
-    let seconds = |ns: u64| format!("{} s", count::significant(ns as f64 / 1e9));
-    let stop = match plan.stop {
-        Stop::AfterNs(ns) => {
-            format!("{} warm-up, then {} measured", seconds(plan.warmup_ns), seconds(ns))
-        }
-        Stop::AfterOps(ops) => format!("{} operations per job", count::thousands(ops)),
-        Stop::AfterOnePass => "one pass over each region".into(),
-    };
-    out.push_str(&format!("  length    {stop}\n"));
-    out.push_str(&format!("  buffers   {}\n", bytes::exact(plan.buffer_bytes())));
-    out.push_str(&format!("  writes    {}\n", volume(plan)));
-    for note in &plan.notes {
-        out.push_str(&format!("  note      {note}\n"));
-    }
-    for (index, job) in plan.jobs.iter().enumerate() {
-        out.push_str(&format!(
-            "  job {index:<5} {}: {} % reads, {} blocks, depth {}, {} in [{}, {})\n",
-            job.role,
-            job.read_percent,
-            bytes::exact(job.block_bytes),
-            job.iodepth,
-            order_words(job.order),
-            job.region_start,
-            job.region_start + job.region_bytes,
-        ));
-    }
-    out
-}
-
-/// How much will be written, as far as the plan knows.
-fn volume(plan: &Plan) -> String {
-    if !plan.writes() {
-        return "nothing".into();
-    }
-    let write_share = |job: &Job| f64::from(100 - job.read_percent) / 100.0;
-    match plan.stop {
-        Stop::AfterNs(_) => "as much as the target takes in the time".into(),
-        Stop::AfterOps(ops) => {
-            let bytes: f64 = plan
-                .jobs
-                .iter()
-                .map(|job| ops as f64 * job.block_bytes as f64 * write_share(job))
-                .sum();
-            format!("about {}", bytes::rough(bytes as u64))
-        }
-        Stop::AfterOnePass => {
-            let bytes: f64 = plan
-                .jobs
-                .iter()
-                .map(|job| job.region_bytes as f64 * write_share(job) / f64::from(lanes(job.order)))
-                .sum();
-            bytes::exact(bytes as u64)
-        }
-    }
-}
-
-fn lanes(order: Order) -> u32 {
-    match order {
-        Order::Permutation { lanes, .. } | Order::Sequential { lanes, .. } => lanes,
-        Order::Uniform => 1,
-    }
-}
-
-fn order_words(order: Order) -> String {
-    match order {
-        Order::Permutation { lanes: 1, .. } => "permuted".into(),
-        Order::Permutation { lane, lanes, .. } => format!("permuted (turn {lane} of {lanes})"),
-        Order::Sequential { start_block, lanes: 1, .. } => {
-            format!("sequential from block {start_block}")
-        }
-        Order::Sequential { start_block, lane, lanes } => {
-            format!("sequential from block {start_block} (turn {lane} of {lanes})")
-        }
-        Order::Uniform => "uniform".into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::collections::BTreeSet;
 
+    use super::super::{EngineKind, Order, describe};
     use super::*;
-    use crate::spec::Rw;
+    use crate::spec::{Region, Rw};
 
     fn role(name: &str, rw: Rw, threads: Threads) -> Role {
-        Role {
-            name: name.into(),
-            rw,
-            threads,
-            block_size: None,
-            read_percent: None,
-            iodepth: None,
-            region: Region::Shared,
-            start: Start::Zero,
-            access: Access::Permutation,
-        }
+        Role { threads, ..Role::new(name, rw) }
     }
 
     fn workload(roles: Vec<Role>) -> Workload {
@@ -485,13 +264,13 @@ mod tests {
 
     fn setting(cpus: u32) -> Setting {
         Setting {
-            engine: Engine {
-                kind: EngineKind::IoUring,
-                sqpoll: false,
-                iopoll: false,
-                chosen_because: String::new(),
-            },
-            target: Target { path: "/t".into(), bytes: 1 << 30, direct: true, align_bytes: 512 },
+            engine: Engine::of(EngineKind::IoUring),
+            targets: vec![Target {
+                path: "/t".into(),
+                bytes: 1 << 30,
+                direct: true,
+                align_bytes: 512,
+            }],
             offset_bytes: 0,
             cpus,
             iodepth: 32,
@@ -549,7 +328,7 @@ mod tests {
         asked.block_size = 512;
         assert!(resolve(&asked, &setting(1)).is_ok());
         let mut four = setting(1);
-        four.target.align_bytes = 4096;
+        four.targets[0].align_bytes = 4096;
         let refusal = resolve(&asked, &four).unwrap_err();
         assert!(refusal.to_string().contains("multiples of 4096 B"), "{refusal}");
         let mut odd = setting(1);
@@ -594,7 +373,7 @@ mod tests {
             assert_eq!(own.len(), 4, "{region:?}");
             let orders = plan.jobs.iter().map(|job| match job.order {
                 Order::Permutation { seed, .. } => seed,
-                order => panic!("{order:?}"),
+                ref order => panic!("{order:?}"),
             });
             let distinct = if region == Region::Shared { 1 } else { 4 };
             assert_eq!(orders.collect::<BTreeSet<u64>>().len(), distinct, "{region:?}");
@@ -612,7 +391,7 @@ mod tests {
     #[test]
     fn a_region_smaller_than_a_block_is_refused() {
         let mut setting = setting(1);
-        setting.target.bytes = 1024;
+        setting.targets[0].bytes = 1024;
         let asked = workload(vec![role("r", Rw::Read, Threads::Count(1))]);
         assert!(matches!(resolve(&asked, &setting), Err(Refusal::Region { .. })));
     }

@@ -11,6 +11,25 @@ pub enum Way {
     Read = 0,
     /// To storage.
     Write = 1,
+    /// Storage is told that the bytes are not needed any more.
+    Trim = 2,
+    /// What was written is made durable; moves no bytes.
+    Sync = 3,
+}
+
+impl Way {
+    /// Every way, in the order of its number.
+    pub const ALL: [Way; 4] = [Way::Read, Way::Write, Way::Trim, Way::Sync];
+
+    /// The word for it in tables, messages and records.
+    pub fn word(self) -> &'static str {
+        match self {
+            Way::Read => "read",
+            Way::Write => "write",
+            Way::Trim => "trim",
+            Way::Sync => "sync",
+        }
+    }
 }
 
 /// One operation.
@@ -18,6 +37,8 @@ pub enum Way {
 pub struct Op {
     /// Which way.
     pub way: Way,
+    /// Which of the plan's targets, counted from 0.
+    pub target: u16,
     /// First byte.
     pub offset: u64,
     /// Length, bytes.
@@ -46,21 +67,21 @@ pub struct OpStream {
 impl OpStream {
     /// The stream of a job, ended by `stop` if that counts operations.
     pub fn new(job: &Job, stop: Stop) -> OpStream {
-        let blocks = (job.region_bytes / job.block_bytes).max(1);
+        let blocks = (job.region_bytes.saturating_sub(job.block_bytes)) / job.unit() + 1;
         let (first, lanes) = match job.order {
             Order::Permutation { lane, lanes, .. } => (u64::from(lane) % blocks, u64::from(lanes)),
             Order::Sequential { start_block, lane, lanes } => {
                 ((start_block + u64::from(lane)) % blocks, u64::from(lanes))
             }
-            Order::Uniform => (0, 1),
+            _ => (0, 1),
         };
         let (order_seed, lane) = match job.order {
             Order::Permutation { seed, lane, .. } => (seed, u64::from(lane)),
             Order::Sequential { lane, .. } => (0, u64::from(lane)),
-            Order::Uniform => (0, 0),
+            _ => (0, 0),
         };
         let remaining = match stop {
-            Stop::AfterNs(_) => u64::MAX,
+            Stop::AfterNs(_) | Stop::AfterBytes(_) => u64::MAX,
             Stop::AfterOps(ops) => ops,
             Stop::AfterOnePass => (blocks - lane.min(blocks)).div_ceil(lanes),
         };
@@ -69,7 +90,7 @@ impl OpStream {
             block_bytes: job.block_bytes as u32,
             blocks,
             read_below: u64::from(job.read_percent) * (1 << 32) / 100,
-            order: job.order,
+            order: job.order.clone(),
             permutation: Permutation::new(blocks, order_seed),
             turn: first,
             pass: 0,
@@ -94,7 +115,6 @@ impl OpStream {
             Way::Read
         };
         let block = match self.order {
-            Order::Uniform => self.chance.below(self.blocks),
             Order::Sequential { lanes, .. } => self.take_turn(lanes),
             Order::Permutation { lanes, .. } => {
                 let pass = self.pass;
@@ -105,9 +125,10 @@ impl OpStream {
                 }
                 block
             }
+            _ => self.chance.below(self.blocks),
         };
         let offset = self.region_start + block * u64::from(self.block_bytes);
-        Some(Op { way, offset, bytes: self.block_bytes })
+        Some(Op { way, target: 0, offset, bytes: self.block_bytes })
     }
 
     /// Whether `next_op` would give `None`.
@@ -145,9 +166,8 @@ mod tests {
             order,
             region_start: 8192,
             region_bytes: 100 * 4096,
-            iodepth: 1,
-            batch: 1,
             seed: 7,
+            ..Job::default()
         }
     }
 
@@ -209,7 +229,7 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_operations() {
         let order = Order::Permutation { seed: 7, lane: 0, lanes: 1 };
-        let stream = || OpStream::new(&job(order, 50), Stop::AfterNs(1));
+        let stream = || OpStream::new(&job(order.clone(), 50), Stop::AfterNs(1));
         let (mut a, mut b) = (stream(), stream());
         let first: Vec<Op> = (0..1000).map(|_| a.next_op().unwrap()).collect();
         let again: Vec<Op> = (0..1000).map(|_| b.next_op().unwrap()).collect();

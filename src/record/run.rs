@@ -96,6 +96,14 @@ pub struct JobRun {
     pub read: DirectionRun,
     /// Writes.
     pub write: DirectionRun,
+    /// Trims.
+    pub trim: DirectionRun,
+    /// Syncs: calls that make written data durable.
+    pub sync: DirectionRun,
+    /// What an open loop had due, and what became of it; all zero in a closed loop.
+    pub arrivals: ArrivalsRun,
+    /// Operations, bytes and latency on each of the job's targets, where there are several.
+    pub targets: Vec<TargetRun>,
     /// Time integral of requests in flight over the measured window, request-nanoseconds.
     pub in_flight_area_ns: u64,
     /// Requests in flight when the window opened.
@@ -148,10 +156,55 @@ pub struct DirectionRun {
     pub crossing_ns: u64,
     /// Latency in ns, from before submission to after reaping.
     pub latency: Histogram,
+    /// Submission latency, ns: from before the hand-over to its return. Only where the plan asked
+    /// that handing over and waiting be separate calls.
+    pub slat: Histogram,
+    /// Completion latency, ns: what is left of the latency after the submission latency.
+    pub clat: Histogram,
+    /// Open loop: from the due time to after reaping, ns.
+    pub response: Histogram,
+    /// Open loop: from the due time to before submission, ns.
+    pub lag: Histogram,
     /// Counters per interval.
     pub counters: CounterSeries,
     /// Latency histograms per (longer) interval.
     pub latencies: HistogramSeries,
+}
+
+/// An open loop's side of a job, counted over the measured window.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct ArrivalsRun {
+    /// Operations that were due.
+    pub due: u64,
+    /// Of those, submitted more than a millisecond after their due time.
+    pub late: u64,
+    /// Operations that had to wait for a slot: every request allowed was in flight.
+    pub queued: u64,
+    /// Due and never submitted: still waiting when the window closed.
+    pub dropped: u64,
+    /// Distances of neighbouring due times: how many.
+    pub gaps: u64,
+    /// Their sum, ns.
+    pub gap_sum_ns: u64,
+    /// The sum of their squares, ns².
+    pub gap_square_sum: f64,
+    /// Operations due and not submitted at the end of each counter interval of the window.
+    pub backlog: Vec<u32>,
+}
+
+/// What one job did to one of several targets.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct TargetRun {
+    /// Place in the plan's list of targets.
+    pub target: u16,
+    /// Operations completed in the window, syncs not counted.
+    pub ops: u64,
+    /// Bytes moved by them.
+    pub bytes: u64,
+    /// Latency, ns, all ways together.
+    pub latency: Histogram,
 }
 
 /// Operations and bytes per interval of equal width.

@@ -121,6 +121,9 @@ fn headline(run: &Run) -> String {
     let _ = write!(text, ", iodepth={}", same(jobs, |job| job.iodepth.to_string()));
     let _ = write!(text, ", numjobs={}", jobs.len());
     match run.plan.stop {
+        Stop::AfterBytes(length) => {
+            let _ = write!(text, ", io_size={}", bytes::rough(length));
+        }
         Stop::AfterNs(ns) => {
             let _ = write!(text, ", runtime={}", seconds(ns));
         }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::load::{Data, Pace, Phase, Placement, Reap, Sizes, Sync, Think, Zone};
 use crate::units;
 
 /// A load, as a user or a catalogue file words it.
@@ -58,6 +59,84 @@ pub struct Role {
     /// How random offsets are drawn.
     #[serde(default)]
     pub access: Access,
+    /// Which of the run's targets it uses, in turn, counted from 0; empty means all.
+    #[serde(default)]
+    pub targets: Vec<u16>,
+    /// First byte of its region, counted from the beginning of the run's region.
+    #[serde(default, deserialize_with = "units::bytes::deserialize_option")]
+    pub offset: Option<u64>,
+    /// Length of its region; the rest of the run's region if absent.
+    #[serde(default, deserialize_with = "units::bytes::deserialize_option")]
+    pub size: Option<u64>,
+    /// Distance of the regions of two neighbouring threads; 0 if absent.
+    #[serde(default, deserialize_with = "units::bytes::deserialize_option")]
+    pub offset_increment: Option<u64>,
+    /// How sizes are drawn; without it every operation has the block size.
+    #[serde(default)]
+    pub sizes: Sizes,
+    /// Grid of random offsets; the smallest block size if absent.
+    #[serde(default, deserialize_with = "units::bytes::deserialize_option")]
+    pub block_align: Option<u64>,
+    /// From the start of one sequential operation to the start of the next, bytes, negative for
+    /// descending; adjoining if absent.
+    #[serde(default)]
+    pub stride: Option<i64>,
+    /// When operations are due.
+    #[serde(default)]
+    pub pace: Pace,
+    /// Pause of a thread after every so many operations.
+    #[serde(default)]
+    pub think: Think,
+    /// Stretches of time through which a thread goes round and round.
+    #[serde(default, rename = "phase")]
+    pub phases: Vec<Phase>,
+    /// When what was written is made durable.
+    #[serde(default)]
+    pub sync: Sync,
+    /// Which bytes are written.
+    #[serde(default)]
+    pub data: Data,
+    /// Requests handed over at once, at most; chosen by depth if absent.
+    #[serde(default)]
+    pub batch: Option<u32>,
+    /// How completions are waited for.
+    #[serde(default)]
+    pub reap: Reap,
+    /// Where its threads and their memory are.
+    #[serde(default)]
+    pub place: Placement,
+}
+
+impl Role {
+    /// A role that says nothing but its name, direction and order: one thread, all else usual.
+    pub fn new(name: &str, rw: Rw) -> Role {
+        Role {
+            name: name.into(),
+            rw,
+            threads: Threads::Count(1),
+            block_size: None,
+            read_percent: None,
+            iodepth: None,
+            region: Region::default(),
+            start: Start::default(),
+            access: Access::default(),
+            targets: Vec::new(),
+            offset: None,
+            size: None,
+            offset_increment: None,
+            sizes: Sizes::default(),
+            block_align: None,
+            stride: None,
+            pace: Pace::default(),
+            think: Think::default(),
+            phases: Vec::new(),
+            sync: Sync::default(),
+            data: Data::default(),
+            batch: None,
+            reap: Reap::default(),
+            place: Placement::default(),
+        }
+    }
 }
 
 /// Direction and order, in fio's words.
@@ -68,19 +147,23 @@ pub enum Rw {
     RandRead,
     /// Random reads and writes.
     RandRw,
+    /// Random trims.
+    RandTrim,
     /// Random writes.
     RandWrite,
     /// Sequential reads.
     Read,
     /// Sequential reads and writes.
     Rw,
+    /// Sequential trims.
+    Trim,
     /// Sequential writes.
     Write,
 }
 
 impl Rw {
     /// Every word accepted, in the order the help prints them.
-    pub const WORDS: [(&'static str, Rw); 8] = [
+    pub const WORDS: [(&'static str, Rw); 10] = [
         ("read", Rw::Read),
         ("write", Rw::Write),
         ("randread", Rw::RandRead),
@@ -89,20 +172,32 @@ impl Rw {
         ("readwrite", Rw::Rw),
         ("randrw", Rw::RandRw),
         ("randreadwrite", Rw::RandRw),
+        ("trim", Rw::Trim),
+        ("randtrim", Rw::RandTrim),
     ];
 
     /// Whether offsets are drawn at random.
     pub fn is_random(self) -> bool {
-        matches!(self, Rw::RandRead | Rw::RandRw | Rw::RandWrite)
+        matches!(self, Rw::RandRead | Rw::RandRw | Rw::RandWrite | Rw::RandTrim)
     }
 
     /// Share of reads in percent; `mix` applies to the mixed words only.
     pub fn read_percent(self, mix: u8) -> u8 {
         match self {
             Rw::Read | Rw::RandRead => 100,
-            Rw::Write | Rw::RandWrite => 0,
+            Rw::Write | Rw::RandWrite | Rw::Trim | Rw::RandTrim => 0,
             Rw::Rw | Rw::RandRw => mix,
         }
+    }
+
+    /// Whether what is not read is trimmed instead of written.
+    pub fn trims(self) -> bool {
+        matches!(self, Rw::Trim | Rw::RandTrim)
+    }
+
+    /// Whether reads and writes are mixed.
+    pub fn is_mixed(self) -> bool {
+        matches!(self, Rw::Rw | Rw::RandRw)
     }
 
     /// The canonical word.
@@ -110,9 +205,11 @@ impl Rw {
         match self {
             Rw::RandRead => "randread",
             Rw::RandRw => "randrw",
+            Rw::RandTrim => "randtrim",
             Rw::RandWrite => "randwrite",
             Rw::Read => "read",
             Rw::Rw => "rw",
+            Rw::Trim => "trim",
             Rw::Write => "write",
         }
     }
@@ -148,6 +245,8 @@ pub enum Region {
     Shared,
     /// Each thread has an equal, disjoint part.
     Partitioned,
+    /// Every thread works on the whole region, and sequential streams begin at equal distances.
+    Staggered,
 }
 
 /// Where a sequential stream begins within its region.
@@ -162,7 +261,7 @@ pub enum Start {
 }
 
 /// How random offsets are drawn.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
     /// A seeded permutation: every block once before any block twice.
@@ -170,4 +269,12 @@ pub enum Access {
     Permutation,
     /// Independent uniform draws: blocks may repeat.
     Uniform,
+    /// Few blocks get most operations: shares fall with this power of the rank.
+    Zipf(f64),
+    /// This share of the blocks gets the rest of the operations (`0.2`: 80 % to 20 %).
+    Pareto(f64),
+    /// Around the middle of the region, with this standard deviation in percent of it.
+    Normal(f64),
+    /// Uniform within zones, each with its share of the operations and of the region: hot and cold.
+    Zoned(Vec<Zone>),
 }

@@ -1,5 +1,7 @@
 //! Times, in nanoseconds inside.
 
+use serde::{Deserialize, Deserializer, de};
+
 use super::{UnitError, count, scaled, split};
 
 const EXPECTED: &str = "a time such as 10, 10s (both ten seconds), 500ms, 200us or 2m";
@@ -28,6 +30,23 @@ pub fn parse(text: &str, default_unit_ns: u64) -> Result<u64, UnitError> {
     match UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
         Some((_, scale)) => scaled(number, *scale, text),
         None => Err(UnitError::Unit { found: text.into(), unit: unit.into(), expected: EXPECTED }),
+    }
+}
+
+/// Reads a field that holds nanoseconds as a number or a time in words with its unit, for files.
+///
+/// # Errors
+/// If the value is neither, or [`parse`] refuses it; a bare number in words is in seconds.
+pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Number(u64),
+        Text(String),
+    }
+    match Either::deserialize(from)? {
+        Either::Number(ns) => Ok(ns),
+        Either::Text(text) => parse(&text, 1_000_000_000).map_err(de::Error::custom),
     }
 }
 

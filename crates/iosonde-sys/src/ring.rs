@@ -29,10 +29,12 @@ pub struct RingOptions {
     pub iopoll: bool,
 }
 
+const SECOND_NS: u64 = 1_000_000_000;
+
 /// A ring with its file and its buffers.
 pub struct Ring {
     ring: IoUring,
-    file: OwnedFd,
+    files: Vec<OwnedFd>,
     slab: Option<Slab>,
     in_flight: Box<[bool]>,
     in_flight_count: usize,
@@ -67,14 +69,14 @@ impl Ring {
     ///
     /// # Errors
     /// If the kernel has no io_uring (ENOSYS), forbids it (EPERM, EACCES), or has no memory for it.
-    pub fn new(file: OwnedFd, slab: Slab, options: RingOptions) -> io::Result<Ring> {
+    pub fn new(files: Vec<OwnedFd>, slab: Slab, options: RingOptions) -> io::Result<Ring> {
         // The polling kernel thread frees its submission entries only after it has posted what
         // completed inside submission: for that moment there must be room for as many again.
         let room = options.depth.saturating_mul(if options.sqpoll { 2 } else { 1 });
         let entries = room.checked_next_power_of_two().ok_or(io::ErrorKind::InvalidInput)?;
         let (ring, mut features, mut missing) = set_up(entries, options)?;
 
-        let fds = [file.as_raw_fd()];
+        let fds: Vec<i32> = files.iter().map(AsRawFd::as_raw_fd).collect();
         let fixed_file = note(
             ring.submitter().register_files(&fds),
             "registered_file",
@@ -89,7 +91,7 @@ impl Ring {
         let in_flight = vec![false; slab.slots()].into_boxed_slice();
         Ok(Ring {
             ring,
-            file,
+            files,
             slab: Some(slab),
             in_flight,
             in_flight_count: 0,
@@ -128,34 +130,43 @@ impl Ring {
     /// # Panics
     /// If the slot is in flight, the range leaves the slot, or more is staged than the depth.
     #[inline(always)]
-    pub fn push(&mut self, slot: usize, way: Direction, offset: u64, skip: u32, length: u32) {
+    pub fn push(
+        &mut self,
+        slot: usize,
+        way: Direction,
+        target: u16,
+        offset: u64,
+        skip: u32,
+        length: u32,
+    ) {
         let Some(slab) = &self.slab else { return };
         assert!(!self.in_flight[slot], "slot {slot} is in flight already");
         assert!(skip as usize + length as usize <= slab.slot_bytes(), "transfer leaves its slot");
         // SAFETY: skip lies within the slot by the line above.
         let address = unsafe { slab.pointer(slot).add(skip as usize) };
-        let fd = self.file.as_raw_fd();
+        let fd = self.files[usize::from(target)].as_raw_fd();
+        let index = u32::from(target);
         let entry = match (way, self.fixed_buffers, self.fixed_file) {
             (Direction::Read, true, true) => {
-                opcode::ReadFixed::new(Fixed(0), address, length, 0).offset(offset).build()
+                opcode::ReadFixed::new(Fixed(index), address, length, 0).offset(offset).build()
             }
             (Direction::Read, true, false) => {
                 opcode::ReadFixed::new(Fd(fd), address, length, 0).offset(offset).build()
             }
             (Direction::Read, false, true) => {
-                opcode::Read::new(Fixed(0), address, length).offset(offset).build()
+                opcode::Read::new(Fixed(index), address, length).offset(offset).build()
             }
             (Direction::Read, false, false) => {
                 opcode::Read::new(Fd(fd), address, length).offset(offset).build()
             }
             (Direction::Write, true, true) => {
-                opcode::WriteFixed::new(Fixed(0), address, length, 0).offset(offset).build()
+                opcode::WriteFixed::new(Fixed(index), address, length, 0).offset(offset).build()
             }
             (Direction::Write, true, false) => {
                 opcode::WriteFixed::new(Fd(fd), address, length, 0).offset(offset).build()
             }
             (Direction::Write, false, true) => {
-                opcode::Write::new(Fixed(0), address, length).offset(offset).build()
+                opcode::Write::new(Fixed(index), address, length).offset(offset).build()
             }
             (Direction::Write, false, false) => {
                 opcode::Write::new(Fd(fd), address, length).offset(offset).build()
@@ -184,20 +195,21 @@ impl Ring {
         self.in_flight_count += 1;
     }
 
-    /// Hands over what is staged; waits until `wait_for` completions are there, or a second has
-    /// passed (so that a deadline is seen even if the device never answers). Returns the number
-    /// handed over.
+    /// Hands over what is staged; waits until `wait_for` completions are there, or `patience_ns`
+    /// have passed (so that a deadline is seen even if the device never answers).
     ///
     /// # Errors
     /// EAGAIN or EBUSY when the kernel wants completions reaped first; others as they come. Being
     /// interrupted or timed out is not an error.
     #[inline(always)]
-    pub fn enter(&mut self, wait_for: u32) -> io::Result<()> {
+    pub fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
         let result = if wait_for == 0 {
             self.ring.submitter().submit()
         } else {
-            let second = Timespec::new().sec(1);
-            let args = SubmitArgs::new().timespec(&second);
+            let patience = Timespec::new()
+                .sec(patience_ns / 1_000_000_000)
+                .nsec((patience_ns % 1_000_000_000) as u32);
+            let args = SubmitArgs::new().timespec(&patience);
             self.ring.submitter().submit_with_args(wait_for as usize, &args)
         };
         match result {
@@ -232,7 +244,7 @@ impl Ring {
         // A failure shows in what is still in flight afterwards.
         let _ = self.ring.submitter().register_sync_cancel(Some(patience), CancelBuilder::any());
         for _ in 0..4 {
-            let _ = self.enter(1);
+            let _ = self.enter(1, SECOND_NS);
             self.reap(|_, _| ());
             if self.in_flight_count == 0 {
                 break;
@@ -328,7 +340,7 @@ mod tests {
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         let slab = Slab::new(depth as usize, 4096).unwrap();
         let options = RingOptions { depth, sqpoll: false, iopoll: false };
-        Ring::new(file.into(), slab, options).unwrap()
+        Ring::new(vec![file.into()], slab, options).unwrap()
     }
 
     #[test]
@@ -338,11 +350,11 @@ mod tests {
         }
         let mut ring = ring(4);
         for slot in 0..4 {
-            ring.push(slot, Direction::Read, 0, 0, 4);
+            ring.push(slot, Direction::Read, 0, 0, 0, 4);
         }
         let mut back = Vec::new();
         while back.len() < 4 {
-            ring.enter(1).unwrap();
+            ring.enter(1, SECOND_NS).unwrap();
             ring.reap(|slot, result| back.push((slot, result)));
         }
         back.sort_unstable();
@@ -358,7 +370,7 @@ mod tests {
         let file = std::fs::File::open("/dev/null").unwrap();
         let slab = Slab::new(4, 4096).unwrap();
         let options = RingOptions { depth: 4, sqpoll: true, iopoll: false };
-        let mut ring = match Ring::new(file.into(), slab, options) {
+        let mut ring = match Ring::new(vec![file.into()], slab, options) {
             Ok(ring) => ring,
             Err(error) => return eprintln_skip(&error),
         };
@@ -368,7 +380,7 @@ mod tests {
             for slot in free.drain(..) {
                 ring.push_nop(slot);
             }
-            ring.enter(0).unwrap();
+            ring.enter(0, 0).unwrap();
             ring.reap(|slot, _| free.push(slot));
             finished += free.len();
         }
@@ -382,7 +394,7 @@ mod tests {
             panic!("is the kernel's");
         }
         let mut ring = ring(1);
-        ring.push(0, Direction::Read, 0, 0, 4);
+        ring.push(0, Direction::Read, 0, 0, 0, 4);
         ring.buffer(0);
     }
 

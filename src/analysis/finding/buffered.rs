@@ -8,7 +8,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     if target.direct || !case.is_real() || super::is_endless(target) {
         return None;
     }
-    if !case.run.plan.target.direct {
+    if !case.run.plan.target().direct {
         let words = "Buffered, as asked: the page cache is part of what was measured.".to_owned();
         return Some(Finding::new(
             "buffered",
@@ -41,7 +41,7 @@ mod tests {
         run.target.direct = false;
         run.target.direct_refused = Some("EINVAL".into());
         assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Doubt);
-        run.plan.target.direct = false;
+        run.plan.targets[0].direct = false;
         assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Fact);
     }
 }

@@ -211,7 +211,7 @@ mod tests {
     use crate::plan::Way;
 
     fn read(bytes: u32) -> Transfer {
-        Transfer { way: Way::Read, offset: 0, skip: 0, bytes }
+        Transfer { way: Way::Read, target: 0, offset: 0, skip: 0, bytes }
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Device for Servers {
     fn serve(&mut self, now_ns: u64, transfer: &Transfer) -> Served {
         let latency = match transfer.way {
             Way::Read => &self.read,
-            Way::Write => &self.write,
+            Way::Write | Way::Trim | Way::Sync => &self.write,
         };
         let service_ns = latency.draw(&mut self.chance);
         let mut done_ns = now_ns + service_ns;

@@ -117,7 +117,7 @@ fn engine(args: &RunArgs) -> Result<Engine, Failure> {
         let names = BACKENDS.map(|(name, _)| name);
         return Err(Failure::new(Exit::Asked, not_one_of("--ioengine", word, &names)));
     };
-    let engine = Engine { kind, sqpoll: false, iopoll: false, chosen_because: String::new() };
+    let engine = Engine::of(kind);
     with_modes(args, engine)
 }
 

@@ -1,0 +1,184 @@
+//! One job of a plan: what a thread and its queue will do, to the last detail.
+
+use serde::{Deserialize, Serialize};
+
+use crate::spec::{Data, Pace, Phase, Placement, Reap, Sizes, Sync, Think, Zone};
+
+/// One thread and one queue.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Job {
+    /// Name of the role it plays.
+    pub role: String,
+    /// Largest operation, bytes: the size of a buffer, and of every operation unless `sizes` says
+    /// otherwise.
+    pub block_bytes: u64,
+    /// Share of reads, percent of operations that move data.
+    pub read_percent: u8,
+    /// Order of the offsets.
+    pub order: Order,
+    /// First byte of its region.
+    pub region_start: u64,
+    /// Length of its region, bytes; a multiple of `unit_bytes`.
+    pub region_bytes: u64,
+    /// Requests kept in flight.
+    pub iodepth: u32,
+    /// Requests handed over at once, at most.
+    pub batch: u32,
+    /// This job's own seed: of its mix, its data and its uniform offsets. No two jobs share it.
+    pub seed: u64,
+    /// Which of the plan's targets it uses, in turn; empty means the first alone.
+    #[serde(default)]
+    pub targets: Vec<u16>,
+    /// Whether what is not read is trimmed instead of written.
+    #[serde(default)]
+    pub trims: bool,
+    /// How sizes are drawn.
+    #[serde(default)]
+    pub sizes: Sizes,
+    /// Offsets are whole multiples of this from the start of the region, bytes; 0 stands for
+    /// `block_bytes`.
+    #[serde(default)]
+    pub unit_bytes: u64,
+    /// From the start of one sequential operation to the start of the next, bytes, negative for
+    /// descending; 0 means that they adjoin.
+    #[serde(default)]
+    pub stride_bytes: i64,
+    /// When operations are due.
+    #[serde(default)]
+    pub pace: Pace,
+    /// Pause of the whole job after every so many operations.
+    #[serde(default)]
+    pub think: Think,
+    /// Stretches of time through which the job goes round and round; empty means one that never
+    /// ends.
+    #[serde(default)]
+    pub phases: Vec<Phase>,
+    /// When what was written is made durable.
+    #[serde(default)]
+    pub sync: Sync,
+    /// Which bytes are written.
+    #[serde(default)]
+    pub data: Data,
+    /// How completions are waited for.
+    #[serde(default)]
+    pub reap: Reap,
+    /// Where the job's thread and memory are.
+    #[serde(default)]
+    pub place: Placement,
+}
+
+impl Default for Job {
+    /// The plainest job: one reader of one 4 KiB block, one request at a time.
+    fn default() -> Job {
+        Job {
+            role: "job".into(),
+            block_bytes: 4096,
+            read_percent: 100,
+            order: Order::Uniform,
+            region_start: 0,
+            region_bytes: 4096,
+            iodepth: 1,
+            batch: 1,
+            seed: 0,
+            targets: Vec::new(),
+            trims: false,
+            sizes: Sizes::default(),
+            unit_bytes: 0,
+            stride_bytes: 0,
+            pace: Pace::default(),
+            think: Think::default(),
+            phases: Vec::new(),
+            sync: Sync::default(),
+            data: Data::default(),
+            reap: Reap::default(),
+            place: Placement::default(),
+        }
+    }
+}
+
+impl Job {
+    /// Grid of the offsets within the region, bytes.
+    pub fn unit(&self) -> u64 {
+        if self.unit_bytes == 0 { self.block_bytes } else { self.unit_bytes }
+    }
+
+    /// Whether the job reads at all.
+    pub fn reads(&self) -> bool {
+        self.shares().any(|percent| percent > 0)
+    }
+
+    /// Whether the job changes what is stored: writes or trims.
+    pub fn changes(&self) -> bool {
+        self.shares().any(|percent| percent < 100)
+    }
+
+    /// Whether the job writes data.
+    pub fn writes_data(&self) -> bool {
+        self.changes() && !self.trims
+    }
+
+    /// Its shares of reads, one per phase.
+    fn shares(&self) -> impl Iterator<Item = u8> {
+        let phases = self.phases.iter().filter_map(|phase| phase.read_percent);
+        std::iter::once(self.read_percent).chain(phases)
+    }
+
+    /// Whether operations are due at times of their own, whatever the storage does.
+    pub fn is_open_loop(&self) -> bool {
+        self.pace != Pace::Closed
+    }
+
+    /// Bytes of I/O buffers: one page-aligned slot per request in flight.
+    pub fn buffer_bytes(&self) -> u64 {
+        u64::from(self.iodepth) * self.block_bytes.next_multiple_of(4096)
+    }
+}
+
+/// Order of the offsets of a job.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Every block of the region once before any twice, in a seeded order. `lane` of `lanes`
+    /// threads take turns on one order, so that together they cover it once.
+    Permutation {
+        /// Seed of the order, on which its threads agree.
+        seed: u64,
+        /// This thread's turn, `0..lanes`.
+        lane: u32,
+        /// Threads sharing the order.
+        lanes: u32,
+    },
+    /// Ascending, wrapping round; `lane` of `lanes` threads take turns on one stream.
+    Sequential {
+        /// Block index within the region at which the stream begins.
+        start_block: u64,
+        /// This thread's turn, `0..lanes`.
+        lane: u32,
+        /// Threads sharing the stream.
+        lanes: u32,
+    },
+    /// Independent uniform draws.
+    Uniform,
+    /// Independent draws; the k-th most popular block has a share proportional to k^-theta. The
+    /// popular ones are scattered over the region.
+    Zipf {
+        /// Skew, above 0.
+        theta: f64,
+    },
+    /// Independent draws from a Pareto law, scattered over the region: a share `h` of the blocks
+    /// gets a share `1 - h` of the operations.
+    Pareto {
+        /// Share, above 0 and below 1.
+        h: f64,
+    },
+    /// Independent draws around the middle of the region.
+    Normal {
+        /// Standard deviation, percent of the region.
+        deviation_percent: f64,
+    },
+    /// Independent draws, uniform within each of several zones that follow one another.
+    Zoned {
+        /// The zones; shares of each kind add up to 100.
+        zones: Vec<Zone>,
+    },
+}

@@ -1,0 +1,402 @@
+//! From one role to its jobs: regions dealt, orders and seeds drawn, everything checked against the
+//! target.
+
+use super::chance::Chance;
+use super::resolve::{MAX_IODEPTH, MAX_THREADS, Refusal, Setting, in_range};
+use super::{Engine, EngineKind, Job, Order};
+use crate::spec::{
+    Access, Draw, EachWrite, Pace, Rate, Region, Role, Sizes, Start, Wait, Workload,
+};
+
+/// Largest operation, bytes: half the reach of one system call.
+const MAX_BLOCK_BYTES: u64 = 1 << 30;
+/// Requests handed over at once: beyond 32 nothing is gained, and latency doubles.
+const BATCH: u32 = 32;
+
+/// The jobs of one role.
+pub(super) fn jobs_of(
+    role: &Role,
+    threads: u32,
+    workload: &Workload,
+    setting: &Setting,
+    chance: &mut Chance,
+) -> Result<Vec<Job>, Refusal> {
+    let mix = role.read_percent.unwrap_or(workload.read_percent);
+    in_range("read percentage", u64::from(mix), 0, 100, "0 to 100")?;
+    let asked = role.iodepth.unwrap_or(setting.iodepth);
+    in_range("iodepth", u64::from(asked), 1, u64::from(MAX_IODEPTH), "1 to 4096")?;
+    let (iodepth, lanes) = depth_and_lanes(asked, &setting.engine)?;
+    let in_all = u64::from(threads) * u64::from(lanes);
+    in_range("threads (one per request in flight)", in_all, 1, MAX_THREADS, "1 to 4096")?;
+
+    let model = Job {
+        role: role.name.clone(),
+        read_percent: role.rw.read_percent(mix),
+        trims: role.rw.trims(),
+        iodepth,
+        batch: role.batch.unwrap_or(BATCH).min(iodepth),
+        targets: role.targets.clone(),
+        sizes: role.sizes.clone(),
+        stride_bytes: role.stride.unwrap_or(0),
+        pace: role.pace.clone(),
+        think: role.think,
+        phases: role.phases.clone(),
+        sync: role.sync,
+        data: role.data,
+        reap: role.reap,
+        place: role.place.clone(),
+        ..Job::default()
+    };
+    let grid = grid(role, &model, workload, setting)?;
+    let model = Job { block_bytes: grid.largest, unit_bytes: grid.unit, ..model };
+    effective(role, &model, &setting.engine)?;
+
+    let shared_seed = chance.bits();
+    let mut jobs = Vec::new();
+    for thread in 0..threads {
+        let (region_start, region_bytes) = grid.region(role, thread, threads)?;
+        let positions = (region_bytes - grid.largest) / grid.unit + 1;
+        let start_block = match (role.start, role.region) {
+            (Start::Random, _) => chance.below(positions),
+            (Start::Zero, Region::Staggered) => positions * u64::from(thread) / u64::from(threads),
+            (Start::Zero, _) => 0,
+        };
+        let own_seed = chance.bits();
+        let turns = match role.region {
+            Region::Shared if role.offset_increment.is_none() => {
+                Turns { seed: shared_seed, first: thread * lanes, of: threads * lanes }
+            }
+            _ => Turns { seed: own_seed, first: 0, of: lanes },
+        };
+        for lane in 0..lanes {
+            // Lanes that take turns on one permutation agree on its seed; on nothing else, or they
+            // would all write the same bytes in the same rhythm.
+            jobs.push(Job {
+                order: order_of(role, start_block, &turns, lane, lanes),
+                region_start,
+                region_bytes,
+                seed: own_seed ^ u64::from(lane),
+                ..model.clone()
+            });
+        }
+    }
+    Ok(jobs)
+}
+
+/// Who takes turns on one order of blocks.
+struct Turns {
+    seed: u64,
+    first: u32,
+    of: u32,
+}
+
+fn order_of(role: &Role, start_block: u64, turns: &Turns, lane: u32, lanes: u32) -> Order {
+    if !role.rw.is_random() {
+        return Order::Sequential { start_block, lane, lanes };
+    }
+    match &role.access {
+        Access::Permutation => {
+            Order::Permutation { seed: turns.seed, lane: turns.first + lane, lanes: turns.of }
+        }
+        Access::Uniform => Order::Uniform,
+        Access::Zipf(theta) => Order::Zipf { theta: *theta },
+        Access::Pareto(h) => Order::Pareto { h: *h },
+        Access::Normal(deviation) => Order::Normal { deviation_percent: *deviation },
+        Access::Zoned(zones) => Order::Zoned { zones: zones.clone() },
+    }
+}
+
+/// Depth of a job's queue, and how many jobs it takes to keep the depth asked: a synchronous engine
+/// that stands in for io_uring needs one thread per request in flight.
+fn depth_and_lanes(asked: u32, engine: &Engine) -> Result<(u32, u32), Refusal> {
+    match engine.kind {
+        EngineKind::Psync if engine.chosen_because.is_empty() && asked > 1 => {
+            Err(Refusal::Depth { found: asked })
+        }
+        EngineKind::Psync => Ok((1, asked)),
+        _ => Ok((asked, 1)),
+    }
+}
+
+/// Where operations of a role may begin and how large they are, before threads are told apart.
+struct Grid {
+    /// Largest operation, bytes.
+    largest: u64,
+    /// Offsets are multiples of this, bytes.
+    unit: u64,
+    /// First byte of the role's region.
+    start: u64,
+    /// Length of one thread's part as asked, or up to the end, bytes.
+    bytes: u64,
+    /// End of the smallest of the role's targets.
+    end: u64,
+}
+
+impl Grid {
+    /// First byte and length of one thread's region.
+    fn region(&self, role: &Role, thread: u32, threads: u32) -> Result<(u64, u64), Refusal> {
+        let thread = u64::from(thread);
+        let (start, bytes) = match role.region {
+            Region::Partitioned => {
+                let part = self.bytes / u64::from(threads) / self.unit * self.unit;
+                (self.start + thread * part, part)
+            }
+            Region::Shared | Region::Staggered => {
+                let start = self.start + thread * role.offset_increment.unwrap_or(0);
+                let end = (start + self.bytes).min(self.end);
+                (start, end.saturating_sub(start) / self.unit * self.unit)
+            }
+        };
+        if bytes < self.largest {
+            return Err(Refusal::Region {
+                role: role.name.clone(),
+                region_bytes: self.bytes,
+                threads,
+                needed_bytes: self.largest,
+            });
+        }
+        Ok((start, bytes))
+    }
+}
+
+/// Checks sizes, offsets and strides against the target, and finds the grid of the offsets.
+fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Result<Grid, Refusal> {
+    let block_bytes = role.block_size.unwrap_or(workload.block_size);
+    let (smallest, largest) = extremes(role, job, block_bytes)?;
+    let used = |index: &usize| role.targets.is_empty() || role.targets.contains(&(*index as u16));
+    let targets = || {
+        let indexed = setting.targets.iter().enumerate();
+        indexed.filter(|(index, _)| used(index)).map(|(_, target)| target)
+    };
+    let unit = role.block_align.unwrap_or(smallest);
+    in_range("block alignment", unit, 1, MAX_BLOCK_BYTES, "1 B to 1 GiB")?;
+    let start = setting.offset_bytes + role.offset.unwrap_or(0);
+    for target in targets() {
+        let align_bytes = target.align_bytes;
+        let misfit = sizes_of(job, block_bytes)
+            .chain([unit, job.stride_bytes.unsigned_abs()])
+            .find(|bytes| !bytes.is_multiple_of(align_bytes));
+        if let Some(found_bytes) = misfit {
+            return Err(Refusal::Block {
+                role: role.name.clone(),
+                found_bytes,
+                target: target.path.clone(),
+                align_bytes,
+                direct: target.direct,
+            });
+        }
+        for found_bytes in [start, role.offset_increment.unwrap_or(0)] {
+            if !found_bytes.is_multiple_of(align_bytes) {
+                return Err(Refusal::Offset { found_bytes, align_bytes });
+            }
+        }
+    }
+    let end = targets().map(|target| target.bytes).min().unwrap_or(0);
+    let rest = end.saturating_sub(start);
+    let bytes = role.size.unwrap_or(rest);
+    if bytes > rest {
+        return Err(Refusal::Conflict {
+            role: role.name.clone(),
+            what: format!(
+                "its region reaches {} B beyond the end of the target ({end} B); \
+                 give a smaller size or offset",
+                bytes - rest
+            ),
+        });
+    }
+    Ok(Grid { largest, unit, start, bytes, end })
+}
+
+/// Smallest and largest operation of a role, bytes.
+fn extremes(role: &Role, job: &Job, block_bytes: u64) -> Result<(u64, u64), Refusal> {
+    for draw in draws(job) {
+        if let Some(what) = fault(draw) {
+            return Err(Refusal::Conflict { role: role.name.clone(), what });
+        }
+    }
+    let (mut smallest, mut largest) = (u64::MAX, 0);
+    for bytes in sizes_of(job, block_bytes) {
+        in_range("block size", bytes, 1, MAX_BLOCK_BYTES, "1 B to 1 GiB")?;
+        (smallest, largest) = (smallest.min(bytes), largest.max(bytes));
+    }
+    Ok((smallest, largest))
+}
+
+/// The draws of the ways that the job goes.
+fn draws(job: &Job) -> impl Iterator<Item = &Draw> {
+    let Sizes { read, write, trim } = &job.sizes;
+    let used = [(read, job.reads()), (write, job.writes_data()), (trim, job.trims)];
+    used.into_iter().filter(|(_, used)| *used).map(|(draw, _)| draw)
+}
+
+/// Sizes that decide about alignment and buffers: every one of a split, the ends and the step of a
+/// range.
+fn sizes_of(job: &Job, block_bytes: u64) -> impl Iterator<Item = u64> {
+    let sizes: Vec<u64> = draws(job)
+        .flat_map(|draw| match draw {
+            Draw::Block => vec![block_bytes],
+            Draw::Fixed(bytes) => vec![*bytes],
+            Draw::Range { low, high, .. } => vec![*low, *high],
+            Draw::Split(shares) => shares.iter().map(|(bytes, _)| *bytes).collect(),
+        })
+        .collect();
+    sizes.into_iter()
+}
+
+/// What is wrong with a draw, and how to mend it.
+fn fault(draw: &Draw) -> Option<String> {
+    match draw {
+        Draw::Block | Draw::Fixed(_) => None,
+        Draw::Range { low, high, step } => {
+            let fits =
+                *step > 0 && low <= high && low.is_multiple_of(*step) && high.is_multiple_of(*step);
+            (!fits).then(|| {
+                format!(
+                    "a range of block sizes from {low} to {high} B in steps of {step} B; the ends \
+                     must ascend and be multiples of the step"
+                )
+            })
+        }
+        Draw::Split(shares) => {
+            let sum: f64 = shares.iter().map(|(_, percent)| percent).sum();
+            let whole = (sum - 100.0).abs() < 0.01 && shares.iter().all(|(_, share)| *share > 0.0);
+            (!whole).then(|| {
+                format!("a split of block sizes whose shares add up to {sum} %, expected 100 %")
+            })
+        }
+    }
+}
+
+/// What has no effect, or contradicts something else, is refused.
+fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
+    let writes = job.writes_data();
+    let random = role.rw.is_random();
+    let varied = job.sizes != Sizes::default()
+        && job.iodepth == 1
+        && engine.kind == EngineKind::Psync
+        && !engine.chosen_because.is_empty();
+    let faults: [(bool, &str); 20] = [
+        (
+            !writes && (job.sync.every_writes > 0 || job.sync.each_write != EachWrite::Accepted),
+            "syncs (--fsync, --fdatasync, --sync) have no effect: nothing is written",
+        ),
+        (
+            job.sync.barrier && job.sync.every_writes == 0,
+            "group commit needs a number of writes: give --fsync, --fdatasync or --sync",
+        ),
+        (
+            !writes && job.data != crate::spec::Data::default(),
+            "the kind of data has no effect: nothing is written",
+        ),
+        (
+            job.data.zeros && (job.data.compress_percent > 0 || job.data.dedupe_percent > 0),
+            "zeros cannot be compressible or repeated to a degree; give one of them",
+        ),
+        (
+            job.data.compress_percent > 100 || job.data.dedupe_percent > 100,
+            "a percentage of the data above 100, expected 0 to 100",
+        ),
+        (
+            random && job.stride_bytes != 0,
+            "a stride has no effect on random offsets; give a sequential --rw",
+        ),
+        (
+            !random && role.access != Access::Permutation,
+            "a distribution of offsets has no effect on sequential ones; give a random --rw",
+        ),
+        (
+            role.offset_increment.is_some() && role.region != Region::Shared,
+            "an offset increment places the regions; they cannot be partitioned or staggered too",
+        ),
+        (
+            random && role.region == Region::Staggered,
+            "staggered streams are sequential ones; give a sequential --rw",
+        ),
+        (
+            job.think.ns > 0 && job.is_open_loop(),
+            "a pause and a rate both say when to send; give --thinktime or --rate, not both",
+        ),
+        (
+            (job.think.ns > 0) != (job.think.every_ops > 0),
+            "a pause needs a length and a number of operations between two of them",
+        ),
+        (!rate_is_sound(&job.pace), "a rate of 0 or less, expected a positive one"),
+        (!recorded_is_sound(&job.pace), "recorded arrival times must be there and ascend"),
+        (
+            matches!(job.pace, Pace::Recorded(_)) && !job.phases.is_empty(),
+            "recorded arrival times have phases of their own",
+        ),
+        (
+            job.phases.iter().any(|phase| {
+                phase.ns == 0 || !phase.rate_percent.is_finite() || phase.rate_percent < 0.0
+            }),
+            "a phase of no length, or at a rate below 0 %",
+        ),
+        (
+            !job.phases.is_empty() && job.phases.iter().all(|phase| phase.rate_percent == 0.0),
+            "every phase is idle",
+        ),
+        (
+            job.reap.complete_min == 0 || job.reap.complete_min > job.iodepth,
+            "waiting for more completions than requests in flight, or for none; \
+             give --iodepth-batch-complete-min 1 to the depth",
+        ),
+        (
+            job.reap.complete_max != 0 && job.reap.complete_max < job.reap.complete_min,
+            "--iodepth-batch-complete-max is below --iodepth-batch-complete-min",
+        ),
+        (
+            engine.kind == EngineKind::Psync
+                && (job.reap.wait != Wait::Event || job.reap.complete_min > 1),
+            "the psync engine has no way to wait but one; give --ioengine io_uring",
+        ),
+        (varied && !random, "sequential blocks of several sizes need an asynchronous engine"),
+    ];
+    match faults.iter().find(|(found, _)| *found) {
+        Some((_, what)) => Err(Refusal::Conflict { role: role.name.clone(), what: (*what).into() }),
+        None => distribution(role),
+    }
+}
+
+fn rate_is_sound(pace: &Pace) -> bool {
+    match pace {
+        Pace::Rate { rate: Rate::Ops(rate) | Rate::Bytes(rate), .. } => {
+            rate.is_finite() && *rate > 0.0
+        }
+        Pace::Closed | Pace::Recorded(_) => true,
+    }
+}
+
+fn recorded_is_sound(pace: &Pace) -> bool {
+    match pace {
+        Pace::Recorded(times) => !times.is_empty() && times.is_sorted(),
+        Pace::Closed | Pace::Rate { .. } => true,
+    }
+}
+
+/// Whether the parameters of a distribution mean something.
+fn distribution(role: &Role) -> Result<(), Refusal> {
+    let adds_up = |sum: f64| (sum - 100.0).abs() < 0.01;
+    let what = match &role.access {
+        Access::Permutation | Access::Uniform => return Ok(()),
+        Access::Zipf(theta) if theta.is_finite() && *theta > 0.0 => return Ok(()),
+        Access::Zipf(theta) => format!("zipf:{theta}, expected a skew above 0"),
+        Access::Pareto(h) if *h > 0.0 && *h < 1.0 => return Ok(()),
+        Access::Pareto(h) => format!("pareto:{h}, expected a share above 0 and below 1"),
+        Access::Normal(deviation) if *deviation > 0.0 && *deviation <= 100.0 => return Ok(()),
+        Access::Normal(deviation) => {
+            format!("normal:{deviation}, expected a deviation above 0 and up to 100 percent")
+        }
+        Access::Zoned(zones) => {
+            let access: f64 = zones.iter().map(|zone| zone.access_percent).sum();
+            let size: f64 = zones.iter().map(|zone| zone.size_percent).sum();
+            let positive =
+                zones.iter().all(|zone| zone.access_percent >= 0.0 && zone.size_percent > 0.0);
+            if positive && adds_up(access) && adds_up(size) {
+                return Ok(());
+            }
+            format!("zones that add up to {access} % of accesses and {size} % of the region")
+        }
+    };
+    Err(Refusal::Conflict { role: role.name.clone(), what })
+}

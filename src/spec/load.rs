@@ -1,0 +1,229 @@
+//! How a role behaves beyond direction and order: sizes, pace, syncs, data, waiting, placement.
+//!
+//! A plan stores these words unchanged: they leave nothing open. Sizes and times may be written as
+//! numbers (bytes, ns) or in words (`64k`, `5s`).
+
+use serde::{Deserialize, Serialize};
+
+use crate::units;
+
+/// How the size of an operation is drawn, for each way.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sizes {
+    /// Reads.
+    pub read: Draw,
+    /// Writes.
+    pub write: Draw,
+    /// Trims.
+    pub trim: Draw,
+}
+
+/// How one size is drawn, bytes.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Draw {
+    /// Always the job's block size.
+    #[default]
+    Block,
+    /// Always this.
+    Fixed(#[serde(deserialize_with = "units::bytes::deserialize")] u64),
+    /// Uniform over the multiples of `step` from `low` to `high`.
+    Range {
+        /// Smallest, a multiple of `step`.
+        #[serde(deserialize_with = "units::bytes::deserialize")]
+        low: u64,
+        /// Largest, a multiple of `step`.
+        #[serde(deserialize_with = "units::bytes::deserialize")]
+        high: u64,
+        /// Distance of neighbouring sizes.
+        #[serde(deserialize_with = "units::bytes::deserialize")]
+        step: u64,
+    },
+    /// Each size with its percentage; the percentages add up to 100.
+    Split(Vec<(u64, f64)>),
+}
+
+/// When operations are due.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// Closed loop: as soon as an earlier one has finished.
+    #[default]
+    Closed,
+    /// Open loop: at this rate, whatever the storage does; latency counts from the due time.
+    Rate {
+        /// How many per second, and of what.
+        rate: Rate,
+        /// How the due times are spread.
+        arrivals: Arrivals,
+    },
+    /// Open loop: at these times, ns from the start, ascending; over when the list is.
+    Recorded(Vec<u64>),
+}
+
+/// A rate of one job.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rate {
+    /// Operations per second.
+    Ops(f64),
+    /// Bytes per second.
+    Bytes(f64),
+}
+
+/// How the due times of an open loop are spread.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Evenly.
+    #[default]
+    Constant,
+    /// As independent users would: exponential distances.
+    Poisson,
+}
+
+/// A pause after every so many operations.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Think {
+    /// Length of the pause, ns; 0 means none.
+    #[serde(deserialize_with = "units::duration::deserialize")]
+    pub ns: u64,
+    /// Operations handed over between two pauses.
+    #[serde(alias = "every-ops")]
+    pub every_ops: u64,
+}
+
+/// One stretch of time of a job that changes its mind.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Length, ns.
+    #[serde(alias = "for", deserialize_with = "units::duration::deserialize")]
+    pub ns: u64,
+    /// Share of the job's rate, percent; in a closed loop 0 means idle and anything else full.
+    #[serde(alias = "rate-percent")]
+    pub rate_percent: f64,
+    /// Share of reads during it, percent; without it the job's own.
+    #[serde(alias = "read-percent", default)]
+    pub read_percent: Option<u8>,
+}
+
+/// When what was written is made durable.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sync {
+    /// A sync after every so many writes; 0 means none.
+    #[serde(alias = "every-writes")]
+    pub every_writes: u64,
+    /// Which call it is.
+    pub call: SyncCall,
+    /// Group commit: a sync is sent when all writes before it have finished, and nothing is written
+    /// until it has.
+    pub barrier: bool,
+    /// What each single write promises.
+    #[serde(alias = "each-write")]
+    pub each_write: EachWrite,
+}
+
+/// The call that makes data durable.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncCall {
+    /// Data, and the metadata needed to read it back.
+    #[default]
+    Fdatasync,
+    /// Data and all metadata.
+    Fsync,
+}
+
+/// What a write has done when it is finished.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EachWrite {
+    /// The target has accepted it.
+    #[default]
+    Accepted,
+    /// Its data is durable (RWF_DSYNC: O_DSYNC, and FUA where the device has it).
+    Dsync,
+    /// Its data and metadata are durable (RWF_SYNC).
+    Sync,
+}
+
+/// Which bytes are written.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Data {
+    /// Share of every 4 KiB that compresses away, percent.
+    #[serde(alias = "compress-percent")]
+    pub compress_percent: u8,
+    /// Share of the blocks that repeat an earlier one, percent.
+    #[serde(alias = "dedupe-percent")]
+    pub dedupe_percent: u8,
+    /// Nothing but zeros.
+    pub zeros: bool,
+    /// The same bytes again and again, made once before the start.
+    pub constant: bool,
+}
+
+/// How completions are waited for.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Reap {
+    /// Completions waited for at once, at least.
+    #[serde(alias = "complete-min")]
+    pub complete_min: u32,
+    /// Completions settled at once, at most; 0 means all there are.
+    #[serde(alias = "complete-max")]
+    pub complete_max: u32,
+    /// Whether the thread sleeps while it waits.
+    pub wait: Wait,
+    /// Whether handing over and waiting are separate calls, so that the time of submission is known
+    /// of every request.
+    pub slat: bool,
+}
+
+impl Default for Reap {
+    fn default() -> Reap {
+        Reap { complete_min: 1, complete_max: 0, wait: Wait::Event, slat: false }
+    }
+}
+
+/// Whether a thread sleeps while it waits.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// In the kernel, until completions are there.
+    #[default]
+    Event,
+    /// Never: it looks again and again.
+    Poll,
+    /// First about half the mean latency, then it looks again and again.
+    Hybrid,
+}
+
+/// Where a job's thread and memory are.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Placement {
+    /// CPUs the thread may use; empty means that the plan's pinning decides.
+    pub cpus: Vec<u32>,
+    /// NUMA node of the buffers.
+    #[serde(alias = "numa-node")]
+    pub numa_node: Option<u32>,
+    /// Buffers in huge pages, or the run is refused.
+    #[serde(alias = "huge-pages")]
+    pub huge_pages: bool,
+}
+
+/// A part of a region and its share of the operations.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Zone {
+    /// Share of the operations, percent.
+    #[serde(alias = "access-percent")]
+    pub access_percent: f64,
+    /// Share of the region, percent.
+    #[serde(alias = "size-percent")]
+    pub size_percent: f64,
+}
