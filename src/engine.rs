@@ -4,8 +4,12 @@
 //! watches; the loop of a job allocates nothing. Layout is a plan like any other. I/O errors are
 //! outcomes in the record; an [`EngineError`] means that nothing could be measured.
 
+mod arrivals;
 mod job;
+mod pace;
+mod requests;
 mod simulate;
+mod sync;
 mod tally;
 mod watchdog;
 

@@ -5,17 +5,20 @@
 //! reaches its depth, and reports a flattering latency. The clock is read twice per hand-over,
 //! before and after: user space cannot see completions finer than a reap, so nothing is lost.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use iosonde_sys::{errno_name, thread};
+use iosonde_sys::thread;
 
-use super::tally::{Area, Tally, Window};
+use super::pace::Pacer;
+use super::requests::{Requests, Slot, error_table};
+use super::sync::{Syncing, Turn};
+use super::tally::Window;
 use super::{Control, Lane};
 use crate::backend::{Queue, Transfer};
 use crate::content::Filler;
-use crate::plan::{Job, OnError, Op, OpStream, Plan, Stop, Way};
+use crate::plan::{Job, Op, OpStream, Plan, Stop, Way};
 use crate::record::JobRun;
+use crate::spec::Wait as WaitMode;
 
 /// A full queue is handed over without waiting once in so many steps, to see whether requests
 /// complete inside submission.
@@ -27,26 +30,10 @@ const ASYNC_BATCH: usize = 8;
 /// After the end, this long is waited for requests in flight.
 pub(super) const DRAIN_GRACE_NS: u64 = 10_000_000_000;
 
+/// A paced job does not sleep through the last stretch before something is due.
+const SPIN_NS: u64 = 100_000;
 /// Longest wait in one call, so that deadlines are seen even if the device never answers.
 const PATIENCE_NS: u64 = 1_000_000_000;
-
-/// EIO, EAGAIN, EINTR, EBUSY, ENODATA as Linux numbers them on every architecture.
-const EIO: i32 = 5;
-const EAGAIN: i32 = 11;
-const EINTR: i32 = 4;
-const EBUSY: i32 = 16;
-const ENODATA: i32 = 61;
-
-/// A request as its slot remembers it.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    op: Op,
-    /// Bytes already moved, by earlier short transfers.
-    moved: u32,
-    submitted_ns: u64,
-    /// Sent before, and refused or cut short; its submission time stays the first one.
-    again: bool,
-}
 
 /// One job while it runs.
 pub(super) struct JobLoop<'a, Q> {
@@ -57,6 +44,13 @@ pub(super) struct JobLoop<'a, Q> {
     staged: Vec<u32>,
     depth: usize,
     batch: usize,
+    /// Whether more decides about sending than a free slot: due times, pauses, phases, syncs.
+    paced: bool,
+    pub(super) pacer: Pacer,
+    pub(super) syncing: Syncing,
+    /// Share of reads outside of phases that have their own.
+    read_percent: u8,
+    reaping: Reaping,
     expect_inline: bool,
     until_probe: u32,
     warmup_ns: u64,
@@ -68,20 +62,29 @@ pub(super) struct JobLoop<'a, Q> {
     lane: &'a Lane,
 }
 
-/// The requests of a job: which slots are whose, and what came of them.
-struct Requests<'a> {
-    slots: Box<[Slot]>,
-    /// Slots that are ours, last used first: their buffers are warm.
-    free: Vec<u32>,
-    /// Slots to be sent again.
-    again: Vec<u32>,
-    in_flight: usize,
-    area: Area,
-    tally: Tally,
-    report: JobRun,
-    errors: Vec<(Way, i32, u64)>,
-    on_error: OnError,
-    control: &'a Control,
+/// How the job waits.
+#[derive(Debug)]
+struct Reaping {
+    complete_min: u32,
+    wait: WaitMode,
+    /// Handing over and waiting are separate calls.
+    apart: bool,
+    /// Hybrid: nothing came back in the last sleep, so that now it polls.
+    slept: bool,
+}
+
+/// What a hand-over waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wait {
+    count: u32,
+    patience_ns: u64,
+}
+
+impl Wait {
+    /// For nothing.
+    pub(super) const NOT: Wait = Wait { count: 0, patience_ns: 0 };
+    /// It looks once, and comes back at once.
+    pub(super) const LOOK: Wait = Wait { count: 1, patience_ns: 0 };
 }
 
 /// Readings at an edge of the window.
@@ -112,11 +115,12 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     ) -> Self {
         let depth = job.iodepth as usize;
         let mut filler = Filler::new(plan.seed, job.seed);
-        if job.changes() {
+        if job.writes_data() {
             for slot in 0..depth {
                 filler.fill(queue.buffer(slot));
             }
         }
+        let pacer = Pacer::new(job);
         JobLoop {
             queue,
             stream: OpStream::new(job, plan.stop),
@@ -125,6 +129,16 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             staged: Vec::with_capacity(depth),
             depth,
             batch: job.batch as usize,
+            paced: !pacer.is_idle_talk() || job.sync.every_writes > 0,
+            pacer,
+            syncing: Syncing::new(job),
+            read_percent: job.read_percent,
+            reaping: Reaping {
+                complete_min: job.reap.complete_min.clamp(1, job.iodepth),
+                wait: job.reap.wait,
+                apart: job.reap.slat,
+                slept: false,
+            },
             expect_inline: false,
             until_probe: 0,
             warmup_ns: plan.warmup_ns,
@@ -148,9 +162,16 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let window = Window { open_ns, close_ns };
         self.requests.tally.set_window(window);
         self.requests.area.begin(start_ns, window);
+        self.pacer.begin(start_ns);
         while self.queue.now_ns() < start_ns {
             std::hint::spin_loop();
         }
+    }
+
+    /// Whether no operation will be sent any more.
+    #[inline(always)]
+    fn has_ended(&self) -> bool {
+        self.stream.has_ended() || (self.paced && self.pacer.is_over())
     }
 
     /// Time on the job's clock.
@@ -161,17 +182,25 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// Fills, submits, reaps once. Nothing but the hand-over stands between the two stamps.
     #[inline(always)]
     pub(super) fn step(&mut self) -> Step {
-        self.fill();
-        let wait_for = self.wait_for();
+        let wait = if self.paced {
+            self.fill_paced()
+        } else {
+            self.fill();
+            self.wait()
+        };
         let before_ns = self.queue.now_ns();
-        let entered = self.queue.enter(wait_for, PATIENCE_NS);
+        let (entered, handed_ns) = if self.reaping.apart {
+            self.enter_apart(wait)
+        } else {
+            (self.queue.enter(wait.count, wait.patience_ns), 0)
+        };
         let after_ns = self.queue.now_ns();
 
         let staged = self.staged.len();
-        self.requests.submitted(&self.staged, before_ns);
+        self.requests.submitted(&self.staged, before_ns, handed_ns);
         self.staged.clear();
         let inline = self.reap(before_ns, after_ns);
-        if wait_for == 0 && staged > 0 {
+        if wait.count == 0 && staged > 0 {
             self.note_inline(staged, inline);
         }
         if let Err(error) = entered {
@@ -197,14 +226,30 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
                 self.requests.free.push(slot);
                 break;
             };
-            if op.way == Way::Write {
-                let buffer = &mut self.queue.buffer(slot as usize)[..op.bytes as usize];
-                self.filler.refresh(buffer, op.offset);
-            }
-            self.requests.slots[slot as usize] =
-                Slot { op, moved: 0, submitted_ns: 0, again: false };
-            self.push(slot);
+            self.stage(slot, op, 0);
         }
+    }
+
+    /// Stages a new operation.
+    #[inline(always)]
+    fn stage(&mut self, slot: u32, op: Op, due_ns: u64) {
+        if op.way == Way::Write {
+            let buffer = &mut self.queue.buffer(slot as usize)[..op.bytes as usize];
+            self.filler.refresh(buffer, op.offset);
+        }
+        self.requests.slots[slot as usize] = Slot { op, due_ns, ..Slot::IDLE };
+        self.push(slot);
+    }
+
+    /// Hands over, notes the time, and only then waits: so the time of submission is known.
+    #[inline(never)]
+    fn enter_apart(&mut self, wait: Wait) -> (std::io::Result<()>, u64) {
+        let handed = self.queue.enter(0, 0);
+        let handed_ns = self.queue.now_ns();
+        if handed.is_err() || wait.count == 0 {
+            return (handed, handed_ns);
+        }
+        (self.queue.enter(wait.count, wait.patience_ns), handed_ns)
     }
 
     #[inline(always)]
@@ -221,21 +266,35 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.staged.push(slot);
     }
 
-    /// How many completions to wait for: none while the queue can still be filled.
+    /// What to wait for: nothing while the queue can still be filled.
     #[inline(always)]
-    fn wait_for(&mut self) -> u32 {
+    fn wait(&mut self) -> Wait {
         let staged = self.staged.len();
         let in_flight = self.requests.in_flight + staged;
         let can_fill = in_flight < self.depth && self.stopping_since_ns.is_none();
         if in_flight == 0 || (can_fill && !self.stream.has_ended()) {
-            return 0;
+            return Wait::NOT;
         }
         if staged > 0 && (self.until_probe == 0 || self.expect_inline) {
             self.until_probe = PROBE_EVERY;
-            return 0;
+            return Wait::NOT;
         }
         self.until_probe = self.until_probe.saturating_sub(1);
-        1
+        let count = self.reaping.complete_min.min(in_flight as u32);
+        match self.reaping.wait {
+            WaitMode::Event => Wait { count, patience_ns: PATIENCE_NS },
+            WaitMode::Poll => Wait::LOOK,
+            WaitMode::Hybrid => self.sleep_or_look(count),
+        }
+    }
+
+    /// Sleeps for half the mean latency at most, then looks again and again.
+    #[cold]
+    fn sleep_or_look(&mut self, count: u32) -> Wait {
+        if std::mem::replace(&mut self.reaping.slept, true) {
+            return Wait::LOOK;
+        }
+        Wait { count, patience_ns: self.requests.mean_latency_ns() / 2 }
     }
 
     /// Settles what is finished; gives how many of those were submitted in the same hand-over.
@@ -247,8 +306,10 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let mut inline = 0;
         self.queue.reap(|slot, result| {
             inline += usize::from(requests.slots[slot].submitted_ns == before_ns);
-            requests.settle(slot as u32, result, after_ns);
+            requests.finished(slot as u32, result, after_ns);
         });
+        requests.settle_held(after_ns);
+        self.reaping.slept &= inline == 0 && requests.free.is_empty();
         inline
     }
 
@@ -268,7 +329,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         if now_ns < self.next_look_ns
             && self.stopping_since_ns.is_none()
             && !self.requests.control.is_stopping()
-            && !(self.stream.has_ended() && self.requests.in_flight == 0)
+            && !(self.has_ended() && self.requests.in_flight == 0)
         {
             return Step::More;
         }
@@ -283,13 +344,17 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.requests.report.in_flight_start = self.requests.in_flight as u32;
         }
         self.lane.ops.store(self.requests.tally.all_ops, Ordering::Relaxed);
-        let done = self.stream.has_ended() && self.requests.is_idle();
+        if self.pacer.is_open() && now_ns >= window.open_ns && self.closed.is_none() {
+            self.requests.arrivals.look(self.pacer.waiting_ns(now_ns), window.open_ns, now_ns);
+        }
+        let done = self.has_ended() && self.requests.is_idle();
         let over = done || now_ns >= window.close_ns || self.requests.control.is_stopping();
         if over && self.stopping_since_ns.is_none() {
             self.requests.tally.close(now_ns);
             self.requests.area.close();
             self.closed = Some(self.read());
             self.requests.report.in_flight_end = self.requests.in_flight as u32;
+            self.requests.arrivals.close(&mut self.pacer, self.requests.tally.window());
             self.stopping_since_ns = Some(now_ns);
             // What was refused or cut short is not sent again after the end.
             let Requests { free, again, .. } = &mut self.requests;
@@ -334,139 +399,93 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         report.errors = error_table(&self.requests.errors);
         report.touched = report.touched.filter(|(low, high)| low < high);
         let written = self.requests.tally.all_bytes_written;
-        (report.read, report.write) = self.requests.tally.into_record();
+        report.arrivals = self.requests.arrivals.into_record();
+        self.requests.tally.into_record(&mut report);
         (report, written)
     }
 }
 
-impl<'a> Requests<'a> {
-    fn new(plan: &Plan, job: &Job, control: &'a Control) -> Requests<'a> {
-        let depth = job.iodepth as usize;
-        let idle = Slot {
-            op: Op { way: Way::Read, target: 0, offset: 0, bytes: 0 },
-            moved: 0,
-            submitted_ns: 0,
-            again: false,
+// The job that may not send whenever a slot is free.
+impl<Q: Queue> JobLoop<'_, Q> {
+    /// Stages what is due, and says what to wait for.
+    #[inline(never)]
+    fn fill_paced(&mut self) -> Wait {
+        while let Some(slot) = self.requests.again.pop() {
+            self.push(slot);
+        }
+        let now_ns = self.queue.now_ns();
+        if self.stopping_since_ns.is_some() {
+            return self.wait();
+        }
+        if self.requests.in_flight + self.staged.len() == 0 {
+            self.pacer.drained(now_ns);
+        }
+        let batch = if self.expect_inline { self.batch } else { self.batch.min(ASYNC_BATCH) };
+        let mut starved = false;
+        while self.staged.len() < batch {
+            let outstanding = self.requests.in_flight + self.staged.len();
+            let op = match self.syncing.turn(outstanding) {
+                Turn::Wait => break,
+                Turn::Sync { target } => Op { way: Way::Sync, target, offset: 0, bytes: 0 },
+                Turn::Go => {
+                    let Some(due_ns) = self.pacer.due(now_ns) else { break };
+                    let Some(slot) = self.requests.free.pop() else {
+                        starved = true;
+                        break;
+                    };
+                    let Some(op) = self.next_paced() else {
+                        self.requests.free.push(slot);
+                        break;
+                    };
+                    if self.pacer.is_open() {
+                        let window = self.requests.tally.window();
+                        self.requests.arrivals.took(due_ns, now_ns, window);
+                    }
+                    self.stage(slot, op, due_ns);
+                    continue;
+                }
+            };
+            let Some(slot) = self.requests.free.pop() else { break };
+            self.syncing.sent();
+            self.stage(slot, op, now_ns);
+        }
+        self.requests.arrivals.starved_until(starved.then_some(now_ns));
+        self.wait_paced(now_ns)
+    }
+
+    /// The next operation of the stream, in the mix of the phase at hand.
+    fn next_paced(&mut self) -> Option<Op> {
+        if let Some(mix) = self.pacer.new_mix() {
+            self.stream.set_read_percent(mix.unwrap_or(self.read_percent));
+        }
+        let op = self.stream.next_op()?;
+        self.pacer.taken(u64::from(op.bytes));
+        self.syncing.note(&op);
+        Some(op)
+    }
+
+    /// Until a completion or until something becomes due, whichever comes first.
+    fn wait_paced(&mut self, now_ns: u64) -> Wait {
+        if !self.staged.is_empty() {
+            return Wait::NOT;
+        }
+        // An operation that is due and found no slot waits for a completion and for nothing else.
+        let next_ns = match self.pacer.next_ns(now_ns) {
+            next_ns if next_ns > now_ns => next_ns,
+            _ => u64::MAX,
         };
-        Requests {
-            slots: vec![idle; depth].into(),
-            free: (0..job.iodepth).rev().collect(),
-            again: Vec::with_capacity(depth),
-            in_flight: 0,
-            area: Area::default(),
-            tally: Tally::new(plan, job),
-            report: JobRun { touched: Some((u64::MAX, 0)), ..JobRun::default() },
-            errors: Vec::with_capacity(16),
-            on_error: plan.on_error,
-            control,
+        if self.requests.in_flight == 0 {
+            // At the next look at the latest, where the window opens or closes.
+            self.queue.pause(next_ns.min(self.next_look_ns.max(now_ns + 1)));
+            return Wait::NOT;
         }
-    }
-
-    fn is_idle(&self) -> bool {
-        self.in_flight == 0 && self.again.is_empty()
-    }
-
-    /// These slots were handed over at `now_ns`; a repeated request keeps its first time.
-    #[inline(always)]
-    fn submitted(&mut self, staged: &[u32], now_ns: u64) {
-        self.area.add(self.in_flight, now_ns, self.tally.window());
-        for slot in staged {
-            let slot = &mut self.slots[*slot as usize];
-            if !slot.again {
-                slot.submitted_ns = now_ns;
-            }
+        if self.reaping.wait == WaitMode::Poll {
+            return Wait::LOOK;
         }
-        self.in_flight += staged.len();
-        self.report.in_flight_max = self.report.in_flight_max.max(self.in_flight as u32);
-    }
-
-    /// Counts a finished request, or sends the rest of it again, or files its error.
-    #[inline(always)]
-    fn settle(&mut self, slot: u32, result: i32, now_ns: u64) {
-        self.in_flight -= 1;
-        let request = self.slots[slot as usize];
-        if result > 0 && request.moved + result as u32 == request.op.bytes {
-            self.touch(&request.op);
-            self.tally.complete(request.op.way, request.op.bytes, request.submitted_ns, now_ns);
-            self.free.push(slot);
-        } else {
-            self.settle_unfinished(slot, result);
+        match next_ns.saturating_sub(now_ns) {
+            // A sleeper wakes late; the last stretch is looked through.
+            left_ns if left_ns <= SPIN_NS => Wait::LOOK,
+            left_ns => Wait { count: 1, patience_ns: (left_ns - SPIN_NS).min(PATIENCE_NS) },
         }
-    }
-
-    #[inline(always)]
-    fn touch(&mut self, op: &Op) {
-        if let Some((low, high)) = &mut self.report.touched {
-            *low = (*low).min(op.offset);
-            *high = (*high).max(op.offset + u64::from(op.bytes));
-        }
-    }
-
-    #[cold]
-    fn settle_unfinished(&mut self, slot: u32, result: i32) {
-        let request = &mut self.slots[slot as usize];
-        match result {
-            moved if moved > 0 => {
-                request.moved += moved as u32;
-                request.again = true;
-                self.report.short_transfers += 1;
-                self.again.push(slot);
-            }
-            code if matches!(-code, EAGAIN | EBUSY | EINTR) => {
-                request.again = true;
-                self.report.retries += 1;
-                self.again.push(slot);
-            }
-            code => {
-                // Nothing moved and no error: beyond the end of the target.
-                let errno = if code == 0 { ENODATA } else { -code };
-                let Op { way, offset, bytes, .. } = request.op;
-                self.free.push(slot);
-                self.fail(way, offset, u64::from(bytes), errno);
-            }
-        }
-    }
-
-    fn fail(&mut self, way: Way, offset: u64, bytes: u64, errno: i32) {
-        match self.errors.iter_mut().find(|(w, e, _)| (*w, *e) == (way, errno)) {
-            Some((_, _, count)) => *count += 1,
-            None => self.errors.push((way, errno, 1)),
-        }
-        self.report.first_error.get_or_insert_with(|| (offset, bytes, errno_name(errno)));
-        if self.on_error == OnError::Stop {
-            self.control.fail(format!(
-                "{} of {bytes} B at offset {offset}: {}{}",
-                way.word(),
-                errno_name(errno),
-                meaning(errno)
-            ));
-        }
-    }
-
-    /// The hand-over itself failed. EAGAIN and EBUSY mean "reap first", which happens anyway.
-    #[cold]
-    fn engine_failed(&mut self, error: &std::io::Error) {
-        if !matches!(error.raw_os_error(), Some(EAGAIN | EBUSY | EINTR)) {
-            self.control.fail(format!("the engine stopped: {error}"));
-        }
-    }
-}
-
-fn error_table(errors: &[(Way, i32, u64)]) -> BTreeMap<String, u64> {
-    errors
-        .iter()
-        .map(|(way, errno, count)| (format!("{} {}", way.word(), errno_name(*errno)), *count))
-        .collect()
-}
-
-/// What an errno means for the user, where that is not plain.
-fn meaning(errno: i32) -> &'static str {
-    match errno {
-        ENODATA => " (nothing there: the target is shorter than the region)",
-        28 => " (the file system is full)",
-        122 => " (the disk quota is used up)",
-        22 => " (the target does not take this size, offset or alignment)",
-        EIO => " (the device failed)",
-        _ => "",
     }
 }

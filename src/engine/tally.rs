@@ -1,7 +1,9 @@
 //! What one job counts while it runs. Every buffer is allocated before the clock starts.
 
-use crate::plan::{Job, Plan, Way};
-use crate::record::run::{CounterSeries, DirectionRun, HistogramSeries};
+use super::requests::Slot;
+use crate::plan::{Job, Op, Plan, Way};
+use crate::record::JobRun;
+use crate::record::run::{CounterSeries, DirectionRun, HistogramSeries, TargetRun};
 use crate::stats::Histogram;
 use crate::stats::histogram::Exact;
 
@@ -80,8 +82,12 @@ impl Area {
 #[derive(Debug)]
 pub(super) struct Tally {
     window: Window,
-    /// Reads, then writes.
-    directions: [Direction; 2],
+    /// By the number of the way.
+    directions: [Direction; Way::ALL.len()],
+    /// By place in the job's list, where it has several targets.
+    targets: Vec<TargetRun>,
+    /// Whether more is recorded of an operation than its latency.
+    more: bool,
     width_ns: u64,
     histogram_width_ns: u64,
     /// Histogram intervals finished so far.
@@ -100,7 +106,14 @@ impl Tally {
         let width_ns = plan.interval_ns;
         Tally {
             window: Window { open_ns: 0, close_ns: u64::MAX },
-            directions: [Direction::new(job.reads()), Direction::new(job.changes())],
+            directions: [
+                Direction::new(job.reads(), job),
+                Direction::new(job.writes_data(), job),
+                Direction::new(job.trims, job),
+                Direction::new(job.sync.every_writes > 0, job),
+            ],
+            targets: targets(job),
+            more: job.is_open_loop() || job.reap.slat || job.targets.len() > 1,
             width_ns,
             histogram_width_ns: width_ns * u64::from(plan.intervals_per_histogram),
             histogram_index: 0,
@@ -150,11 +163,12 @@ impl Tally {
         self.next_edge_ns = interval_end_ns.min(close_ns.saturating_add(1));
     }
 
-    /// Counts one operation submitted at `submitted_ns` and reaped at the announced time.
+    /// Counts one operation that was reaped at the announced time.
     #[inline(always)]
-    pub(super) fn complete(&mut self, way: Way, bytes: u32, submitted_ns: u64, now_ns: u64) {
+    pub(super) fn complete(&mut self, request: &Slot, now_ns: u64) {
+        let Slot { op: Op { way, bytes, .. }, submitted_ns, .. } = *request;
         self.all_ops += 1;
-        self.all_bytes_written += u64::from(bytes) * way as u64;
+        self.all_bytes_written += u64::from(bytes) * u64::from(way == Way::Write);
         let Some(index) = self.counter_index else {
             self.complete_outside(way, submitted_ns, now_ns);
             return;
@@ -169,7 +183,40 @@ impl Tally {
             direction.crossing_ns += now_ns - self.window.open_ns;
         } else {
             direction.current.record(now_ns.saturating_sub(submitted_ns));
+            if self.more {
+                self.complete_more(request, now_ns);
+            }
         }
+    }
+
+    /// What only some jobs want to know of an operation.
+    #[inline(never)]
+    fn complete_more(&mut self, request: &Slot, now_ns: u64) {
+        let latency_ns = now_ns - request.submitted_ns;
+        let direction = &mut self.directions[request.op.way as usize];
+        if let Some(open) = &mut direction.open {
+            open.response.record(now_ns - request.due_ns.min(now_ns));
+            open.lag.record(request.submitted_ns - request.due_ns.min(request.submitted_ns));
+        }
+        if let Some(apart) = &mut direction.apart {
+            // What completed inside submission was reaped with it, and has nothing left.
+            let slat_ns = (request.handed_ns - request.submitted_ns).min(latency_ns);
+            apart.slat.record(slat_ns);
+            apart.clat.record(latency_ns - slat_ns);
+        }
+        let index = self.targets.iter().position(|run| run.target == request.op.target);
+        if let Some(target) = index.map(|index| &mut self.targets[index]) {
+            target.ops += u64::from(request.op.way != Way::Sync);
+            target.bytes += u64::from(request.op.bytes);
+            target.latency.record(latency_ns);
+        }
+    }
+
+    /// Mean latency so far, ns; 0 before the first.
+    pub(super) fn mean_latency_ns(&self) -> u64 {
+        let sum: u128 = self.directions.iter().map(|direction| direction.current.sum()).sum();
+        let count: u64 = self.directions.iter().map(|direction| direction.current.count()).sum();
+        (sum / u128::from(count.max(1))) as u64
     }
 
     /// What completes outside the window may have spent a part of its time inside.
@@ -208,8 +255,8 @@ impl Tally {
         self.window
     }
 
-    /// The record of both directions.
-    pub(super) fn into_record(mut self) -> (DirectionRun, DirectionRun) {
+    /// Puts all directions into the record of the job.
+    pub(super) fn into_record(mut self, job: &mut JobRun) {
         self.directions.iter_mut().for_each(Direction::finish_interval);
         let last = self.counter_index_at_close();
         for direction in &mut self.directions {
@@ -223,8 +270,10 @@ impl Tally {
         let record = |direction: Direction| {
             direction.into_record(self.width_ns, self.histogram_width_ns, intervals)
         };
-        let [read, write] = self.directions;
-        (record(read), record(write))
+        let [read, write, trim, sync] = self.directions;
+        (job.read, job.write) = (record(read), record(write));
+        (job.trim, job.sync) = (record(trim), record(sync));
+        job.targets = self.targets;
     }
 
     /// The counter interval in which the window ends.
@@ -232,6 +281,15 @@ impl Tally {
         let length_ns = self.window.close_ns.saturating_sub(self.window.open_ns);
         (length_ns.saturating_sub(1) / self.width_ns) as usize
     }
+}
+
+/// Empty counts for each of a job's targets, where it has several.
+fn targets(job: &Job) -> Vec<TargetRun> {
+    if job.targets.len() < 2 {
+        return Vec::new();
+    }
+    let empty = |target: &u16| TargetRun { target: *target, ..TargetRun::default() };
+    job.targets.iter().map(empty).collect()
 }
 
 #[derive(Debug)]
@@ -244,10 +302,26 @@ struct Direction {
     total: Histogram,
     counters: Box<[Counter]>,
     series: SparseSeries,
+    open: Option<Box<OpenLatency>>,
+    apart: Option<Box<ApartLatency>>,
+}
+
+/// Latencies that only an open loop has.
+#[derive(Debug, Default)]
+struct OpenLatency {
+    response: Histogram,
+    lag: Histogram,
+}
+
+/// Latencies that are known where handing over and waiting are apart.
+#[derive(Debug, Default)]
+struct ApartLatency {
+    slat: Histogram,
+    clat: Histogram,
 }
 
 impl Direction {
-    fn new(used: bool) -> Direction {
+    fn new(used: bool, job: &Job) -> Direction {
         Direction {
             used,
             carried_in: 0,
@@ -256,6 +330,8 @@ impl Direction {
             total: Histogram::new(),
             counters: vec![Counter::default(); if used { MAX_COUNTERS } else { 0 }].into(),
             series: SparseSeries::new(if used { MAX_ENTRIES } else { 0 }),
+            open: (used && job.is_open_loop()).then(Box::default),
+            apart: (used && job.reap.slat).then(Box::default),
         }
     }
 
@@ -272,6 +348,8 @@ impl Direction {
         let counters = &self.counters[..used.min(self.counters.len())];
         let ops: Vec<u64> = self.counters.iter().map(|counter| counter.ops).collect();
         let bytes: Vec<u64> = self.counters.iter().map(|counter| counter.bytes).collect();
+        let OpenLatency { response, lag } = self.open.map(|open| *open).unwrap_or_default();
+        let ApartLatency { slat, clat } = self.apart.map(|apart| *apart).unwrap_or_default();
         DirectionRun {
             ops: ops.iter().sum(),
             bytes: bytes.iter().sum(),
@@ -284,7 +362,10 @@ impl Direction {
                 bytes: counters.iter().map(|counter| counter.bytes).collect(),
             },
             latencies: self.series.into_record(histogram_width_ns),
-            ..DirectionRun::default()
+            slat,
+            clat,
+            response,
+            lag,
         }
     }
 }

@@ -131,6 +131,11 @@ impl OpStream {
         Some(Op { way, target: 0, offset, bytes: self.block_bytes })
     }
 
+    /// From now on this share of the operations that move data is read, percent.
+    pub fn set_read_percent(&mut self, percent: u8) {
+        self.read_below = u64::from(percent) * (1 << 32) / 100;
+    }
+
     /// Whether `next_op` would give `None`.
     #[inline(always)]
     pub fn has_ended(&self) -> bool {

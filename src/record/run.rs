@@ -189,8 +189,11 @@ pub struct ArrivalsRun {
     pub gap_sum_ns: u64,
     /// The sum of their squares, ns².
     pub gap_square_sum: f64,
-    /// Operations due and not submitted at the end of each counter interval of the window.
-    pub backlog: Vec<u32>,
+    /// How long the oldest operation that was due and not submitted had waited, ns, looked at once
+    /// per interval; 0 where none waited.
+    pub backlog_ns: Vec<u64>,
+    /// Width of those intervals, ns.
+    pub backlog_width_ns: u64,
 }
 
 /// What one job did to one of several targets.

@@ -1,0 +1,226 @@
+//! The requests of a job: what is in flight, and what came of it.
+
+use std::collections::BTreeMap;
+
+use iosonde_sys::errno_name;
+
+use super::Control;
+use super::arrivals::ArrivalCounts;
+use super::tally::{Area, Tally};
+use crate::plan::{Job, OnError, Op, Plan, Way};
+use crate::record::JobRun;
+
+/// EIO, EAGAIN, EINTR, EBUSY, ENODATA as Linux numbers them on every architecture.
+const EIO: i32 = 5;
+const EAGAIN: i32 = 11;
+const EINTR: i32 = 4;
+const EBUSY: i32 = 16;
+const ENODATA: i32 = 61;
+
+/// A request as its slot remembers it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) op: Op,
+    /// Bytes already moved, by earlier short transfers.
+    pub(super) moved: u32,
+    pub(super) submitted_ns: u64,
+    /// When the hand-over returned; 0 where that is not asked.
+    pub(super) handed_ns: u64,
+    /// Open loop: when it was due.
+    pub(super) due_ns: u64,
+    /// Sent before, and refused or cut short; its submission time stays the first one.
+    pub(super) again: bool,
+}
+
+impl Slot {
+    /// Before its first use.
+    pub(super) const IDLE: Slot = Slot {
+        op: Op { way: Way::Read, target: 0, offset: 0, bytes: 0 },
+        moved: 0,
+        submitted_ns: 0,
+        handed_ns: 0,
+        due_ns: 0,
+        again: false,
+    };
+}
+
+/// The requests of a job: which slots are whose, and what came of them.
+pub(super) struct Requests<'a> {
+    pub(super) slots: Box<[Slot]>,
+    /// Slots that are ours, last used first: their buffers are warm.
+    pub(super) free: Vec<u32>,
+    /// Slots to be sent again.
+    pub(super) again: Vec<u32>,
+    pub(super) in_flight: usize,
+    pub(super) area: Area,
+    pub(super) tally: Tally,
+    pub(super) report: JobRun,
+    pub(super) errors: Vec<(Way, i32, u64)>,
+    pub(super) arrivals: ArrivalCounts,
+    /// Finished requests that may not be settled yet, where only so many are at once.
+    held: Vec<(u32, i32)>,
+    settle_at_once: usize,
+    on_error: OnError,
+    pub(super) control: &'a Control,
+}
+
+impl<'a> Requests<'a> {
+    pub(super) fn new(plan: &Plan, job: &Job, control: &'a Control) -> Requests<'a> {
+        let depth = job.iodepth as usize;
+        Requests {
+            slots: vec![Slot::IDLE; depth].into(),
+            free: (0..job.iodepth).rev().collect(),
+            again: Vec::with_capacity(depth),
+            in_flight: 0,
+            area: Area::default(),
+            tally: Tally::new(plan, job),
+            report: JobRun { touched: Some((u64::MAX, 0)), ..JobRun::default() },
+            errors: Vec::with_capacity(16),
+            arrivals: ArrivalCounts::new(job),
+            held: Vec::with_capacity(if job.reap.complete_max > 0 { depth } else { 0 }),
+            settle_at_once: job.reap.complete_max as usize,
+            on_error: plan.on_error,
+            control,
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.again.is_empty()
+    }
+
+    /// These slots were handed over at `now_ns`; a repeated request keeps its first time.
+    #[inline(always)]
+    pub(super) fn submitted(&mut self, staged: &[u32], now_ns: u64, handed_ns: u64) {
+        self.area.add(self.in_flight, now_ns, self.tally.window());
+        for slot in staged {
+            let slot = &mut self.slots[*slot as usize];
+            if !slot.again {
+                slot.submitted_ns = now_ns;
+                slot.handed_ns = handed_ns;
+            }
+        }
+        self.in_flight += staged.len();
+        self.report.in_flight_max = self.report.in_flight_max.max(self.in_flight as u32);
+    }
+
+    /// A request has come back; it is settled now, or with the next few.
+    #[inline(always)]
+    pub(super) fn finished(&mut self, slot: u32, result: i32, now_ns: u64) {
+        if self.settle_at_once == 0 {
+            self.settle(slot, result, now_ns);
+        } else {
+            self.held.push((slot, result));
+        }
+    }
+
+    /// Settles the oldest of those that are held back.
+    #[inline(always)]
+    pub(super) fn settle_held(&mut self, now_ns: u64) {
+        if self.held.is_empty() {
+            return;
+        }
+        for _ in 0..self.settle_at_once.min(self.held.len()) {
+            let (slot, result) = self.held.remove(0);
+            self.settle(slot, result, now_ns);
+        }
+    }
+
+    /// Mean latency so far, ns.
+    pub(super) fn mean_latency_ns(&self) -> u64 {
+        self.tally.mean_latency_ns()
+    }
+
+    /// Counts a finished request, or sends the rest of it again, or files its error.
+    #[inline(always)]
+    fn settle(&mut self, slot: u32, result: i32, now_ns: u64) {
+        self.in_flight -= 1;
+        let request = self.slots[slot as usize];
+        // A sync moves nothing, and has moved all of it.
+        if result >= 0 && request.moved + result as u32 == request.op.bytes {
+            self.touch(&request.op);
+            self.tally.complete(&request, now_ns);
+            self.free.push(slot);
+        } else {
+            self.settle_unfinished(slot, result);
+        }
+    }
+
+    #[inline(always)]
+    fn touch(&mut self, op: &Op) {
+        if op.way == Way::Sync {
+            return;
+        }
+        if let Some((low, high)) = &mut self.report.touched {
+            *low = (*low).min(op.offset);
+            *high = (*high).max(op.offset + u64::from(op.bytes));
+        }
+    }
+
+    #[cold]
+    fn settle_unfinished(&mut self, slot: u32, result: i32) {
+        let request = &mut self.slots[slot as usize];
+        match result {
+            moved if moved > 0 => {
+                request.moved += moved as u32;
+                request.again = true;
+                self.report.short_transfers += 1;
+                self.again.push(slot);
+            }
+            code if matches!(-code, EAGAIN | EBUSY | EINTR) => {
+                request.again = true;
+                self.report.retries += 1;
+                self.again.push(slot);
+            }
+            code => {
+                // Nothing moved and no error: beyond the end of the target.
+                let errno = if code == 0 { ENODATA } else { -code };
+                let Op { way, offset, bytes, .. } = request.op;
+                self.free.push(slot);
+                self.fail(way, offset, u64::from(bytes), errno);
+            }
+        }
+    }
+
+    fn fail(&mut self, way: Way, offset: u64, bytes: u64, errno: i32) {
+        match self.errors.iter_mut().find(|(w, e, _)| (*w, *e) == (way, errno)) {
+            Some((_, _, count)) => *count += 1,
+            None => self.errors.push((way, errno, 1)),
+        }
+        self.report.first_error.get_or_insert_with(|| (offset, bytes, errno_name(errno)));
+        if self.on_error == OnError::Stop {
+            self.control.fail(format!(
+                "{} of {bytes} B at offset {offset}: {}{}",
+                way.word(),
+                errno_name(errno),
+                meaning(errno)
+            ));
+        }
+    }
+
+    /// The hand-over itself failed. EAGAIN and EBUSY mean "reap first", which happens anyway.
+    #[cold]
+    pub(super) fn engine_failed(&mut self, error: &std::io::Error) {
+        if !matches!(error.raw_os_error(), Some(EAGAIN | EBUSY | EINTR)) {
+            self.control.fail(format!("the engine stopped: {error}"));
+        }
+    }
+}
+
+pub(super) fn error_table(errors: &[(Way, i32, u64)]) -> BTreeMap<String, u64> {
+    errors
+        .iter()
+        .map(|(way, errno, count)| (format!("{} {}", way.word(), errno_name(*errno)), *count))
+        .collect()
+}
+
+/// What an errno means for the user, where that is not plain.
+fn meaning(errno: i32) -> &'static str {
+    match errno {
+        ENODATA => " (nothing there: the target is shorter than the region)",
+        28 => " (the file system is full)",
+        122 => " (the disk quota is used up)",
+        22 => " (the target does not take this size, offset or alignment)",
+        EIO => " (the device failed)",
+        _ => "",
+    }
+}
