@@ -3,6 +3,7 @@
 //! Promises: pure. Everything here is recomputed from a record, so an old record can be judged
 //! anew.
 
+pub mod arrivals;
 pub mod books;
 pub mod expectation;
 pub mod figures;

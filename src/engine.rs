@@ -7,6 +7,7 @@
 mod arrivals;
 mod job;
 mod pace;
+mod paced;
 mod requests;
 mod simulate;
 mod sync;

@@ -18,6 +18,12 @@ pub use job::*;
 pub use resolve::{Refusal, Setting, resolve};
 pub use stream::{Op, OpStream, Way};
 
+// Words of a workload that leave nothing open, which a plan stores unchanged.
+pub use crate::spec::{
+    Arrivals, Data, Draw, EachWrite, Pace, Phase, Placement, Rate, Reap, Sizes, Sync, SyncCall,
+    Think, Wait, Zone,
+};
+
 /// Everything one run will do.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Plan {

@@ -12,6 +12,7 @@ use crate::stats::steady::{self, WarmUp};
 use crate::stats::{Histogram, Quantile};
 use crate::units::count;
 
+use super::arrivals::{ArrivalFigures, ArrivalVerdict};
 use super::series;
 
 /// The quantiles computed for every latency distribution.
@@ -52,6 +53,23 @@ pub struct Figures {
     pub errors: u64,
     /// What of the writing survived an fsync, and how fast.
     pub durable: Option<Durable>,
+    /// An open loop's side of it; `None` in a closed loop.
+    pub arrivals: Option<ArrivalFigures>,
+    /// Each target, where jobs use several, all jobs together.
+    pub targets: Vec<TargetFigures>,
+}
+
+/// Figures of one of several targets, syncs not counted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TargetFigures {
+    /// Path as the plan has it.
+    pub path: String,
+    /// Operations per second of the window.
+    pub iops: f64,
+    /// Bytes per second of the window.
+    pub bytes_per_s: f64,
+    /// Latency from before submission to after reaping, all ways together.
+    pub latency: LatencyFigures,
 }
 
 /// Whether the planned warm-up was enough.
@@ -82,7 +100,11 @@ pub struct GroupFigures {
     pub read: DirectionFigures,
     /// Writes.
     pub write: DirectionFigures,
-    /// Both.
+    /// Trims.
+    pub trim: DirectionFigures,
+    /// Syncs, which move no data and are not in the total.
+    pub sync: DirectionFigures,
+    /// Everything that moves data.
     pub total: DirectionFigures,
     /// Share of reads of the operations, `0..=1`; `None` without operations.
     pub read_share: Option<f64>,
@@ -103,8 +125,16 @@ pub struct DirectionFigures {
     pub iops: f64,
     /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Latency from before submission to after reaping.
+    /// Latency to after reaping: in an open loop from the due time, else from before submission.
     pub latency: LatencyFigures,
+    /// Open loop: from before submission to after reaping.
+    pub service: Option<LatencyFigures>,
+    /// Open loop: from the due time to before submission.
+    pub lag: Option<LatencyFigures>,
+    /// From before submission to the return of the call, where that was asked.
+    pub slat: Option<LatencyFigures>,
+    /// From the return of that call to after reaping.
+    pub clat: Option<LatencyFigures>,
 }
 
 /// A latency distribution.
@@ -151,6 +181,11 @@ impl LatencyFigures {
         self.quantiles.iter().find(|quantile| (quantile.q - q).abs() < 1e-9)
     }
 
+    /// The same without its values, where they would mislead: the reason is told elsewhere.
+    fn withheld(&self) -> LatencyFigures {
+        LatencyFigures { count: self.count, ..LatencyFigures::of(&Histogram::new()) }
+    }
+
     fn of(histogram: &Histogram) -> LatencyFigures {
         LatencyFigures {
             count: histogram.count(),
@@ -176,8 +211,13 @@ pub fn figures(run: &Run) -> Figures {
     let window_ns = run.measured_ns.saturating_sub(skip_ns);
     let cut = Cut { skip_ns, window_ns };
     let everyone: Vec<usize> = (0..run.jobs.len()).collect();
-    let all = group(run, "", &everyone, cut);
-    let roles = roles(run).into_iter().map(|(role, jobs)| group(run, role, &jobs, cut)).collect();
+    let arrivals = super::arrivals::arrivals(run);
+    let mut all = group(run, "", &everyone, cut);
+    let mut roles: Vec<GroupFigures> =
+        roles(run).into_iter().map(|(role, jobs)| group(run, role, &jobs, cut)).collect();
+    if arrivals.as_ref().is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable) {
+        withhold(&mut all, &mut roles);
+    }
     let ops: u64 = series::directions(run).map(|direction| direction.ops).sum();
     let per_op = |amount: u64| (ops > 0).then(|| amount as f64 / ops as f64);
     let process = &run.process;
@@ -195,7 +235,41 @@ pub fn figures(run: &Run) -> Figures {
         syscalls_per_op: per_op(run.jobs.iter().map(|job| job.syscalls).sum()),
         errors: run.jobs.iter().flat_map(|job| job.errors.values()).sum(),
         durable: durable(run),
+        arrivals,
+        targets: targets(run),
     }
+}
+
+/// Takes back the latencies of an open loop whose backlog grows.
+fn withhold(all: &mut GroupFigures, roles: &mut [GroupFigures]) {
+    for group in std::iter::once(all).chain(roles) {
+        for direction in [&mut group.read, &mut group.write, &mut group.trim, &mut group.total] {
+            direction.latency = direction.latency.withheld();
+        }
+    }
+}
+
+/// Sums over the jobs of each target.
+fn targets(run: &Run) -> Vec<TargetFigures> {
+    let per_s = |count: u64| count as f64 * 1e9 / run.measured_ns.max(1) as f64;
+    let used = run.jobs.iter().any(|job| !job.targets.is_empty());
+    let all = run.plan.targets.iter().enumerate().filter(|_| used);
+    all.map(|(at, target)| {
+        let shares = run.jobs.iter().flat_map(|job| &job.targets);
+        let (mut ops, mut bytes, mut latency) = (0, 0, Histogram::new());
+        for share in shares.filter(|share| usize::from(share.target) == at) {
+            ops += share.ops;
+            bytes += share.bytes;
+            latency.merge(&share.latency);
+        }
+        TargetFigures {
+            path: target.path.clone(),
+            iops: per_s(ops),
+            bytes_per_s: per_s(bytes),
+            latency: LatencyFigures::of(&latency),
+        }
+    })
+    .collect()
 }
 
 /// The part of the window that figures come from.
@@ -222,8 +296,11 @@ fn group(run: &Run, role: &str, jobs: &[usize], cut: Cut) -> GroupFigures {
     let planned = || jobs.iter().filter_map(|index| run.plan.jobs.get(*index));
     let read = Tally::of(chosen().map(|job| &job.read), cut);
     let write = Tally::of(chosen().map(|job| &job.write), cut);
+    let trim = Tally::of(chosen().map(|job| &job.trim), cut);
+    let sync = Tally::of(chosen().map(|job| &job.sync), cut);
     let mut total = read.clone();
     total.merge(&write);
+    total.merge(&trim);
     let first = planned().next().map(|job| job.block_bytes);
     GroupFigures {
         role: role.to_owned(),
@@ -232,6 +309,8 @@ fn group(run: &Run, role: &str, jobs: &[usize], cut: Cut) -> GroupFigures {
         read_share: (total.ops > 0).then(|| read.ops as f64 / total.ops as f64),
         read: read.figures(cut),
         write: write.figures(cut),
+        trim: trim.figures(cut),
+        sync: sync.figures(cut),
         total: total.figures(cut),
         depth_asked: planned().map(|job| u64::from(job.iodepth)).sum(),
         depth_seen: chosen().map(|job| depth_seen(run, job)).sum(),
@@ -245,16 +324,20 @@ pub fn depth_seen(run: &Run, job: &JobRun) -> f64 {
 }
 
 /// Sums of one direction over jobs, after the cut.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Tally {
     ops: u64,
     bytes: u64,
     latency: Histogram,
+    response: Histogram,
+    lag: Histogram,
+    slat: Histogram,
+    clat: Histogram,
 }
 
 impl Tally {
     fn of<'a>(directions: impl Iterator<Item = &'a DirectionRun>, cut: Cut) -> Tally {
-        let mut tally = Tally { ops: 0, bytes: 0, latency: Histogram::new() };
+        let mut tally = Tally::default();
         for direction in directions {
             tally.add(direction, cut.skip_ns);
         }
@@ -262,6 +345,11 @@ impl Tally {
     }
 
     fn add(&mut self, direction: &DirectionRun, skip_ns: u64) {
+        // Nothing is cut from runs that have these.
+        self.response.merge(&direction.response);
+        self.lag.merge(&direction.lag);
+        self.slat.merge(&direction.slat);
+        self.clat.merge(&direction.clat);
         if skip_ns == 0 {
             self.ops += direction.ops;
             self.bytes += direction.bytes;
@@ -284,6 +372,10 @@ impl Tally {
         self.ops += other.ops;
         self.bytes += other.bytes;
         self.latency.merge(&other.latency);
+        self.response.merge(&other.response);
+        self.lag.merge(&other.lag);
+        self.slat.merge(&other.slat);
+        self.clat.merge(&other.clat);
     }
 
     fn figures(&self, cut: Cut) -> DirectionFigures {
@@ -291,12 +383,17 @@ impl Tally {
             0 => 0.0,
             window_ns => count as f64 * 1e9 / window_ns as f64,
         };
+        let (open, apart) = (self.response.count() > 0, self.slat.count() > 0);
         DirectionFigures {
             ops: self.ops,
             bytes: self.bytes,
             iops: per_second(self.ops),
             bytes_per_s: per_second(self.bytes),
-            latency: LatencyFigures::of(&self.latency),
+            latency: LatencyFigures::of(if open { &self.response } else { &self.latency }),
+            service: open.then(|| LatencyFigures::of(&self.latency)),
+            lag: open.then(|| LatencyFigures::of(&self.lag)),
+            slat: apart.then(|| LatencyFigures::of(&self.slat)),
+            clat: apart.then(|| LatencyFigures::of(&self.clat)),
         }
     }
 }
@@ -309,6 +406,10 @@ fn intervals(skip_ns: u64, width_ns: u64) -> usize {
 /// Judges steadiness, and how much to skip: whole intervals of the widest series, so that the same
 /// time is cut from every counter and every histogram.
 fn steadiness(run: &Run) -> (Steady, u64) {
+    // What was asked to be uneven is, and what is counted over the whole window is not cut.
+    if !run.plan.jobs.iter().all(|job| job.keeps_depth() && !job.reap.slat) {
+        return (Steady::AsPlanned, 0);
+    }
     let series = series::whole(run);
     let rates = series.iops();
     match steady::mser5(&rates) {

@@ -29,9 +29,14 @@ impl Series {
     }
 }
 
-/// Both directions of every job of a run.
+/// All that moves data in every job of a run.
 pub fn directions(run: &Run) -> impl Iterator<Item = &DirectionRun> {
-    run.jobs.iter().flat_map(|job| [&job.read, &job.write])
+    run.jobs.iter().flat_map(|job| [&job.read, &job.write, &job.trim])
+}
+
+/// The same and the syncs: whatever was in flight.
+pub fn everything(run: &Run) -> impl Iterator<Item = &DirectionRun> {
+    run.jobs.iter().flat_map(JobRun::directions)
 }
 
 /// The series of a run, whole intervals only: the last one is left out where the window cut it

@@ -11,14 +11,13 @@ use iosonde_sys::thread;
 
 use super::pace::Pacer;
 use super::requests::{Requests, Slot, error_table};
-use super::sync::{Syncing, Turn};
+use super::sync::Syncing;
 use super::tally::Window;
 use super::{Control, Lane};
 use crate::backend::{Queue, Transfer};
 use crate::content::Filler;
-use crate::plan::{Job, Op, OpStream, Plan, Stop, Way};
+use crate::plan::{Job, Op, OpStream, Plan, Stop, Wait as WaitMode, Way};
 use crate::record::JobRun;
-use crate::spec::Wait as WaitMode;
 
 /// A full queue is handed over without waiting once in so many steps, to see whether requests
 /// complete inside submission.
@@ -26,47 +25,46 @@ const PROBE_EVERY: u32 = 64;
 /// Requests handed over at once, at most, where they do not complete inside submission: a device is
 /// told of a batch when the whole of it is prepared, and larger ones let it run dry (a tenth of the
 /// rate at depth 32).
-const ASYNC_BATCH: usize = 8;
+pub(super) const ASYNC_BATCH: usize = 8;
 /// After the end, this long is waited for requests in flight.
 pub(super) const DRAIN_GRACE_NS: u64 = 10_000_000_000;
 
-/// A paced job does not sleep through the last stretch before something is due.
-const SPIN_NS: u64 = 100_000;
 /// Longest wait in one call, so that deadlines are seen even if the device never answers.
-const PATIENCE_NS: u64 = 1_000_000_000;
+pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// One job while it runs.
 pub(super) struct JobLoop<'a, Q> {
-    queue: Q,
-    stream: OpStream,
+    pub(super) queue: Q,
+    pub(super) stream: OpStream,
     filler: Filler,
-    requests: Requests<'a>,
-    staged: Vec<u32>,
+    pub(super) requests: Requests<'a>,
+    pub(super) staged: Vec<u32>,
     depth: usize,
-    batch: usize,
+    pub(super) batch: usize,
     /// Whether more decides about sending than a free slot: due times, pauses, phases, syncs.
-    paced: bool,
+    pub(super) paced: bool,
     pub(super) pacer: Pacer,
     pub(super) syncing: Syncing,
     /// Share of reads outside of phases that have their own.
-    read_percent: u8,
-    reaping: Reaping,
-    expect_inline: bool,
+    pub(super) read_percent: u8,
+    pub(super) region_start: u64,
+    pub(super) reaping: Reaping,
+    pub(super) expect_inline: bool,
     until_probe: u32,
     warmup_ns: u64,
     stop: Stop,
-    stopping_since_ns: Option<u64>,
+    pub(super) stopping_since_ns: Option<u64>,
     opened: Option<Reading>,
     closed: Option<Reading>,
-    next_look_ns: u64,
+    pub(super) next_look_ns: u64,
     lane: &'a Lane,
 }
 
 /// How the job waits.
 #[derive(Debug)]
-struct Reaping {
+pub(super) struct Reaping {
     complete_min: u32,
-    wait: WaitMode,
+    pub(super) wait: WaitMode,
     /// Handing over and waiting are separate calls.
     apart: bool,
     /// Hybrid: nothing came back in the last sleep, so that now it polls.
@@ -76,8 +74,8 @@ struct Reaping {
 /// What a hand-over waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wait {
-    count: u32,
-    patience_ns: u64,
+    pub(super) count: u32,
+    pub(super) patience_ns: u64,
 }
 
 impl Wait {
@@ -133,6 +131,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             pacer,
             syncing: Syncing::new(job),
             read_percent: job.read_percent,
+            region_start: job.region_start,
             reaping: Reaping {
                 complete_min: job.reap.complete_min.clamp(1, job.iodepth),
                 wait: job.reap.wait,
@@ -189,15 +188,15 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.wait()
         };
         let before_ns = self.queue.now_ns();
-        let (entered, handed_ns) = if self.reaping.apart {
+        let entered = if self.reaping.apart {
             self.enter_apart(wait)
         } else {
-            (self.queue.enter(wait.count, wait.patience_ns), 0)
+            self.queue.enter(wait.count, wait.patience_ns)
         };
         let after_ns = self.queue.now_ns();
 
         let staged = self.staged.len();
-        self.requests.submitted(&self.staged, before_ns, handed_ns);
+        self.requests.submitted(&self.staged, before_ns);
         self.staged.clear();
         let inline = self.reap(before_ns, after_ns);
         if wait.count == 0 && staged > 0 {
@@ -226,34 +225,31 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
                 self.requests.free.push(slot);
                 break;
             };
-            self.stage(slot, op, 0);
+            self.stage(slot, op);
         }
     }
 
     /// Stages a new operation.
     #[inline(always)]
-    fn stage(&mut self, slot: u32, op: Op, due_ns: u64) {
+    pub(super) fn stage(&mut self, slot: u32, op: Op) {
         if op.way == Way::Write {
             let buffer = &mut self.queue.buffer(slot as usize)[..op.bytes as usize];
             self.filler.refresh(buffer, op.offset);
         }
-        self.requests.slots[slot as usize] = Slot { op, due_ns, ..Slot::IDLE };
+        self.requests.slots[slot as usize] = Slot { op, ..Slot::IDLE };
         self.push(slot);
     }
 
     /// Hands over, notes the time, and only then waits: so the time of submission is known.
     #[inline(never)]
-    fn enter_apart(&mut self, wait: Wait) -> (std::io::Result<()>, u64) {
-        let handed = self.queue.enter(0, 0);
-        let handed_ns = self.queue.now_ns();
-        if handed.is_err() || wait.count == 0 {
-            return (handed, handed_ns);
-        }
-        (self.queue.enter(wait.count, wait.patience_ns), handed_ns)
+    fn enter_apart(&mut self, wait: Wait) -> std::io::Result<()> {
+        self.queue.enter(0, 0)?;
+        self.requests.handed(&self.staged, self.queue.now_ns());
+        if wait.count == 0 { Ok(()) } else { self.queue.enter(wait.count, wait.patience_ns) }
     }
 
     #[inline(always)]
-    fn push(&mut self, slot: u32) {
+    pub(super) fn push(&mut self, slot: u32) {
         let Slot { op, moved, .. } = self.requests.slots[slot as usize];
         let transfer = Transfer {
             way: op.way,
@@ -268,7 +264,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
 
     /// What to wait for: nothing while the queue can still be filled.
     #[inline(always)]
-    fn wait(&mut self) -> Wait {
+    pub(super) fn wait(&mut self) -> Wait {
         let staged = self.staged.len();
         let in_flight = self.requests.in_flight + staged;
         let can_fill = in_flight < self.depth && self.stopping_since_ns.is_none();
@@ -303,12 +299,19 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let requests = &mut self.requests;
         requests.area.add(requests.in_flight, after_ns, requests.tally.window());
         requests.tally.at(after_ns);
+        let holds_back = requests.holds_back();
         let mut inline = 0;
         self.queue.reap(|slot, result| {
             inline += usize::from(requests.slots[slot].submitted_ns == before_ns);
-            requests.finished(slot as u32, result, after_ns);
+            if holds_back {
+                requests.hold(slot as u32, result);
+            } else {
+                requests.settle(slot as u32, result, after_ns);
+            }
         });
-        requests.settle_held(after_ns);
+        if holds_back {
+            requests.settle_held(after_ns);
+        }
         self.reaping.slept &= inline == 0 && requests.free.is_empty();
         inline
     }
@@ -402,90 +405,5 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         report.arrivals = self.requests.arrivals.into_record();
         self.requests.tally.into_record(&mut report);
         (report, written)
-    }
-}
-
-// The job that may not send whenever a slot is free.
-impl<Q: Queue> JobLoop<'_, Q> {
-    /// Stages what is due, and says what to wait for.
-    #[inline(never)]
-    fn fill_paced(&mut self) -> Wait {
-        while let Some(slot) = self.requests.again.pop() {
-            self.push(slot);
-        }
-        let now_ns = self.queue.now_ns();
-        if self.stopping_since_ns.is_some() {
-            return self.wait();
-        }
-        if self.requests.in_flight + self.staged.len() == 0 {
-            self.pacer.drained(now_ns);
-        }
-        let batch = if self.expect_inline { self.batch } else { self.batch.min(ASYNC_BATCH) };
-        let mut starved = false;
-        while self.staged.len() < batch {
-            let outstanding = self.requests.in_flight + self.staged.len();
-            let op = match self.syncing.turn(outstanding) {
-                Turn::Wait => break,
-                Turn::Sync { target } => Op { way: Way::Sync, target, offset: 0, bytes: 0 },
-                Turn::Go => {
-                    let Some(due_ns) = self.pacer.due(now_ns) else { break };
-                    let Some(slot) = self.requests.free.pop() else {
-                        starved = true;
-                        break;
-                    };
-                    let Some(op) = self.next_paced() else {
-                        self.requests.free.push(slot);
-                        break;
-                    };
-                    if self.pacer.is_open() {
-                        let window = self.requests.tally.window();
-                        self.requests.arrivals.took(due_ns, now_ns, window);
-                    }
-                    self.stage(slot, op, due_ns);
-                    continue;
-                }
-            };
-            let Some(slot) = self.requests.free.pop() else { break };
-            self.syncing.sent();
-            self.stage(slot, op, now_ns);
-        }
-        self.requests.arrivals.starved_until(starved.then_some(now_ns));
-        self.wait_paced(now_ns)
-    }
-
-    /// The next operation of the stream, in the mix of the phase at hand.
-    fn next_paced(&mut self) -> Option<Op> {
-        if let Some(mix) = self.pacer.new_mix() {
-            self.stream.set_read_percent(mix.unwrap_or(self.read_percent));
-        }
-        let op = self.stream.next_op()?;
-        self.pacer.taken(u64::from(op.bytes));
-        self.syncing.note(&op);
-        Some(op)
-    }
-
-    /// Until a completion or until something becomes due, whichever comes first.
-    fn wait_paced(&mut self, now_ns: u64) -> Wait {
-        if !self.staged.is_empty() {
-            return Wait::NOT;
-        }
-        // An operation that is due and found no slot waits for a completion and for nothing else.
-        let next_ns = match self.pacer.next_ns(now_ns) {
-            next_ns if next_ns > now_ns => next_ns,
-            _ => u64::MAX,
-        };
-        if self.requests.in_flight == 0 {
-            // At the next look at the latest, where the window opens or closes.
-            self.queue.pause(next_ns.min(self.next_look_ns.max(now_ns + 1)));
-            return Wait::NOT;
-        }
-        if self.reaping.wait == WaitMode::Poll {
-            return Wait::LOOK;
-        }
-        match next_ns.saturating_sub(now_ns) {
-            // A sleeper wakes late; the last stretch is looked through.
-            left_ns if left_ns <= SPIN_NS => Wait::LOOK,
-            left_ns => Wait { count: 1, patience_ns: (left_ns - SPIN_NS).min(PATIENCE_NS) },
-        }
     }
 }

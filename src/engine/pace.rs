@@ -2,9 +2,8 @@
 //!
 //! Pure: times come in as arguments, chance from the job's seed.
 
-use crate::plan::Job;
 use crate::plan::chance::Chance;
-use crate::spec::{Arrivals, Pace, Phase, Rate, Think};
+use crate::plan::{Arrivals, Job, Pace, Phase, Rate, Think};
 
 /// Decides when a job may send.
 #[derive(Debug)]

@@ -24,12 +24,17 @@ pub(super) struct Slot {
     /// Bytes already moved, by earlier short transfers.
     pub(super) moved: u32,
     pub(super) submitted_ns: u64,
-    /// When the hand-over returned; 0 where that is not asked.
-    pub(super) handed_ns: u64,
-    /// Open loop: when it was due.
-    pub(super) due_ns: u64,
     /// Sent before, and refused or cut short; its submission time stays the first one.
     pub(super) again: bool,
+}
+
+/// What only some jobs remember of a request, beside its slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    /// Open loop: when it was due.
+    pub(super) due_ns: u64,
+    /// When the hand-over returned; 0 where that is not asked.
+    pub(super) handed_ns: u64,
 }
 
 impl Slot {
@@ -38,8 +43,6 @@ impl Slot {
         op: Op { way: Way::Read, target: 0, offset: 0, bytes: 0 },
         moved: 0,
         submitted_ns: 0,
-        handed_ns: 0,
-        due_ns: 0,
         again: false,
     };
 }
@@ -47,6 +50,9 @@ impl Slot {
 /// The requests of a job: which slots are whose, and what came of them.
 pub(super) struct Requests<'a> {
     pub(super) slots: Box<[Slot]>,
+    pub(super) times: Box<[Times]>,
+    /// Whether more is recorded of an operation than its latency.
+    more: bool,
     /// Slots that are ours, last used first: their buffers are warm.
     pub(super) free: Vec<u32>,
     /// Slots to be sent again.
@@ -69,6 +75,8 @@ impl<'a> Requests<'a> {
         let depth = job.iodepth as usize;
         Requests {
             slots: vec![Slot::IDLE; depth].into(),
+            times: vec![Times::default(); depth].into(),
+            more: job.is_open_loop() || job.reap.slat || job.targets.len() > 1,
             free: (0..job.iodepth).rev().collect(),
             again: Vec::with_capacity(depth),
             in_flight: 0,
@@ -90,35 +98,38 @@ impl<'a> Requests<'a> {
 
     /// These slots were handed over at `now_ns`; a repeated request keeps its first time.
     #[inline(always)]
-    pub(super) fn submitted(&mut self, staged: &[u32], now_ns: u64, handed_ns: u64) {
+    pub(super) fn submitted(&mut self, staged: &[u32], now_ns: u64) {
         self.area.add(self.in_flight, now_ns, self.tally.window());
         for slot in staged {
             let slot = &mut self.slots[*slot as usize];
             if !slot.again {
                 slot.submitted_ns = now_ns;
-                slot.handed_ns = handed_ns;
             }
         }
         self.in_flight += staged.len();
         self.report.in_flight_max = self.report.in_flight_max.max(self.in_flight as u32);
     }
 
-    /// A request has come back; it is settled now, or with the next few.
-    #[inline(always)]
-    pub(super) fn finished(&mut self, slot: u32, result: i32, now_ns: u64) {
-        if self.settle_at_once == 0 {
-            self.settle(slot, result, now_ns);
-        } else {
-            self.held.push((slot, result));
+    /// The hand-over of these slots returned at this time.
+    pub(super) fn handed(&mut self, staged: &[u32], now_ns: u64) {
+        for slot in staged {
+            self.times[*slot as usize].handed_ns = now_ns;
         }
     }
 
-    /// Settles the oldest of those that are held back.
+    /// Whether finished requests are held back, to be settled a few at once.
     #[inline(always)]
+    pub(super) fn holds_back(&self) -> bool {
+        self.settle_at_once > 0
+    }
+
+    /// A request has come back, and is held back for now.
+    pub(super) fn hold(&mut self, slot: u32, result: i32) {
+        self.held.push((slot, result));
+    }
+
+    /// Settles the oldest of those that are held back.
     pub(super) fn settle_held(&mut self, now_ns: u64) {
-        if self.held.is_empty() {
-            return;
-        }
         for _ in 0..self.settle_at_once.min(self.held.len()) {
             let (slot, result) = self.held.remove(0);
             self.settle(slot, result, now_ns);
@@ -132,13 +143,17 @@ impl<'a> Requests<'a> {
 
     /// Counts a finished request, or sends the rest of it again, or files its error.
     #[inline(always)]
-    fn settle(&mut self, slot: u32, result: i32, now_ns: u64) {
+    pub(super) fn settle(&mut self, slot: u32, result: i32, now_ns: u64) {
         self.in_flight -= 1;
         let request = self.slots[slot as usize];
         // A sync moves nothing, and has moved all of it.
         if result >= 0 && request.moved + result as u32 == request.op.bytes {
             self.touch(&request.op);
-            self.tally.complete(&request, now_ns);
+            let known =
+                self.tally.complete(request.op.way, request.op.bytes, request.submitted_ns, now_ns);
+            if known && self.more {
+                self.tally.complete_more(&request, self.times[slot as usize], now_ns);
+            }
             self.free.push(slot);
         } else {
             self.settle_unfinished(slot, result);
@@ -147,9 +162,6 @@ impl<'a> Requests<'a> {
 
     #[inline(always)]
     fn touch(&mut self, op: &Op) {
-        if op.way == Way::Sync {
-            return;
-        }
         if let Some((low, high)) = &mut self.report.touched {
             *low = (*low).min(op.offset);
             *high = (*high).max(op.offset + u64::from(op.bytes));

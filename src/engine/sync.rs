@@ -80,7 +80,7 @@ impl Syncing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Sync;
+    use crate::plan::Sync;
 
     const WRITE: Op = Op { way: Way::Write, target: 0, offset: 0, bytes: 4096 };
 

@@ -1,7 +1,7 @@
 //! What one job counts while it runs. Every buffer is allocated before the clock starts.
 
-use super::requests::Slot;
-use crate::plan::{Job, Op, Plan, Way};
+use super::requests::{Slot, Times};
+use crate::plan::{Job, Plan, Way};
 use crate::record::JobRun;
 use crate::record::run::{CounterSeries, DirectionRun, HistogramSeries, TargetRun};
 use crate::stats::Histogram;
@@ -86,8 +86,6 @@ pub(super) struct Tally {
     directions: [Direction; Way::ALL.len()],
     /// By place in the job's list, where it has several targets.
     targets: Vec<TargetRun>,
-    /// Whether more is recorded of an operation than its latency.
-    more: bool,
     width_ns: u64,
     histogram_width_ns: u64,
     /// Histogram intervals finished so far.
@@ -113,7 +111,6 @@ impl Tally {
                 Direction::new(job.sync.every_writes > 0, job),
             ],
             targets: targets(job),
-            more: job.is_open_loop() || job.reap.slat || job.targets.len() > 1,
             width_ns,
             histogram_width_ns: width_ns * u64::from(plan.intervals_per_histogram),
             histogram_index: 0,
@@ -163,15 +160,21 @@ impl Tally {
         self.next_edge_ns = interval_end_ns.min(close_ns.saturating_add(1));
     }
 
-    /// Counts one operation that was reaped at the announced time.
+    /// Counts one operation submitted at `submitted_ns` and reaped at the announced time; says
+    /// whether its latency is known.
     #[inline(always)]
-    pub(super) fn complete(&mut self, request: &Slot, now_ns: u64) {
-        let Slot { op: Op { way, bytes, .. }, submitted_ns, .. } = *request;
+    pub(super) fn complete(
+        &mut self,
+        way: Way,
+        bytes: u32,
+        submitted_ns: u64,
+        now_ns: u64,
+    ) -> bool {
         self.all_ops += 1;
         self.all_bytes_written += u64::from(bytes) * u64::from(way == Way::Write);
         let Some(index) = self.counter_index else {
             self.complete_outside(way, submitted_ns, now_ns);
-            return;
+            return false;
         };
         let direction = &mut self.directions[way as usize];
         if let Some(counter) = direction.counters.get_mut(index) {
@@ -181,26 +184,25 @@ impl Tally {
         if submitted_ns < self.window.open_ns {
             direction.carried_in += 1;
             direction.crossing_ns += now_ns - self.window.open_ns;
+            false
         } else {
             direction.current.record(now_ns.saturating_sub(submitted_ns));
-            if self.more {
-                self.complete_more(request, now_ns);
-            }
+            true
         }
     }
 
     /// What only some jobs want to know of an operation.
     #[inline(never)]
-    fn complete_more(&mut self, request: &Slot, now_ns: u64) {
+    pub(super) fn complete_more(&mut self, request: &Slot, times: Times, now_ns: u64) {
         let latency_ns = now_ns - request.submitted_ns;
         let direction = &mut self.directions[request.op.way as usize];
         if let Some(open) = &mut direction.open {
-            open.response.record(now_ns - request.due_ns.min(now_ns));
-            open.lag.record(request.submitted_ns - request.due_ns.min(request.submitted_ns));
+            open.response.record(now_ns - times.due_ns.min(now_ns));
+            open.lag.record(request.submitted_ns - times.due_ns.min(request.submitted_ns));
         }
         if let Some(apart) = &mut direction.apart {
             // What completed inside submission was reaped with it, and has nothing left.
-            let slat_ns = (request.handed_ns - request.submitted_ns).min(latency_ns);
+            let slat_ns = (times.handed_ns - request.submitted_ns).min(latency_ns);
             apart.slat.record(slat_ns);
             apart.clat.record(latency_ns - slat_ns);
         }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::spec::{Data, Pace, Phase, Placement, Reap, Sizes, Sync, Think, Zone};
+use super::Way;
+use crate::spec::{Data, Draw, Pace, Phase, Placement, Reap, Sizes, Sync, Think, Zone};
 
 /// One thread and one queue.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -121,6 +122,31 @@ impl Job {
     fn shares(&self) -> impl Iterator<Item = u8> {
         let phases = self.phases.iter().filter_map(|phase| phase.read_percent);
         std::iter::once(self.read_percent).chain(phases)
+    }
+
+    /// Whether the job keeps its depth in flight all the time: nothing but a free slot decides
+    /// about sending.
+    pub fn keeps_depth(&self) -> bool {
+        !self.is_open_loop() && self.think.ns == 0 && self.phases.is_empty() && !self.sync.barrier
+    }
+
+    /// Smallest and largest size of an operation of this way, bytes.
+    pub fn size_range(&self, way: Way) -> (u64, u64) {
+        let draw = match way {
+            Way::Read => &self.sizes.read,
+            Way::Write => &self.sizes.write,
+            Way::Trim => &self.sizes.trim,
+            Way::Sync => return (0, 0),
+        };
+        match draw {
+            Draw::Block => (self.block_bytes, self.block_bytes),
+            Draw::Fixed(bytes) => (*bytes, *bytes),
+            Draw::Range { low, high, .. } => (*low, *high),
+            Draw::Split(shares) => {
+                let sizes = || shares.iter().map(|(bytes, _)| *bytes);
+                (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0))
+            }
+        }
     }
 
     /// Whether operations are due at times of their own, whatever the storage does.

@@ -140,6 +140,13 @@ pub struct JobRun {
     pub touched: Option<(u64, u64)>,
 }
 
+impl JobRun {
+    /// All ways, in the order of [`crate::plan::Way::ALL`].
+    pub fn directions(&self) -> [&DirectionRun; 4] {
+        [&self.read, &self.write, &self.trim, &self.sync]
+    }
+}
+
 /// What one job did in one direction.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]

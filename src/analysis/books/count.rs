@@ -1,18 +1,23 @@
 //! Operations, bytes and histogram counts agree exactly; offsets stay in their region.
 
-use crate::analysis::series::directions;
+use crate::analysis::series::everything;
+use crate::plan::Way;
 use crate::record::run::Run;
 use crate::stats::Histogram;
 use crate::stats::histogram::RELATIVE_ERROR;
 
 use super::{Gravity, Identity, count_of};
 
-/// Bytes are operations times operation size, exactly, in every job.
+/// Bytes are operations times operation size in every job: exactly, or within the sizes drawn.
 pub(super) fn bytes(run: &Run) -> Identity {
     let (mut moved, mut due, mut off) = (0u64, 0u64, 0u64);
     for (job, plan) in run.jobs.iter().zip(&run.plan.jobs) {
-        for direction in [&job.read, &job.write] {
-            let expected = direction.ops.saturating_mul(plan.block_bytes);
+        for (direction, way) in job.directions().into_iter().zip(Way::ALL) {
+            let (low, high) = plan.size_range(way);
+            let (least, most) =
+                (direction.ops.saturating_mul(low), direction.ops.saturating_mul(high));
+            // Where sizes are drawn, only the extremes are known.
+            let expected = direction.bytes.clamp(least, most);
             moved += direction.bytes;
             due += expected;
             off += direction.bytes.abs_diff(expected);
@@ -25,7 +30,7 @@ pub(super) fn bytes(run: &Run) -> Identity {
 /// Every operation of the window is in the histogram, or began before the window.
 pub(super) fn histogram(run: &Run) -> Identity {
     let (mut known, mut carried, mut ops, mut off) = (0u64, 0u64, 0u64, 0u64);
-    for direction in directions(run) {
+    for direction in everything(run) {
         known += direction.latency.count();
         carried += direction.carried_in;
         ops += direction.ops;
@@ -43,7 +48,7 @@ pub(super) fn histogram(run: &Run) -> Identity {
 /// The mean of the buckets is the exact mean within the error of a bucket.
 pub(super) fn mean(run: &Run) -> Identity {
     let mut latency = Histogram::new();
-    directions(run).for_each(|direction| latency.merge(&direction.latency));
+    everything(run).for_each(|direction| latency.merge(&direction.latency));
     let buckets: Vec<(u32, u64)> = latency.occupied().collect();
     let coarse = Histogram::from_buckets(&buckets).mean().unwrap_or(0.0);
     let exact = latency.mean().unwrap_or(0.0);
@@ -58,7 +63,7 @@ pub(super) fn mean(run: &Run) -> Identity {
 /// The interval series adds up to the totals.
 pub(super) fn intervals(run: &Run) -> Identity {
     let (mut sum, mut ops, mut off) = (0u64, 0u64, 0u64);
-    for direction in directions(run).filter(|direction| !direction.counters.ops.is_empty()) {
+    for direction in everything(run).filter(|direction| !direction.counters.ops.is_empty()) {
         let counted = direction.counters.ops.iter().sum::<u64>();
         sum += counted;
         ops += direction.ops;

@@ -18,7 +18,7 @@ const DEPTH: f64 = 0.95;
 pub(super) fn little(run: &Run) -> Option<Identity> {
     let mut latency = Histogram::new();
     let mut crossing = 0.0;
-    for direction in crate::analysis::series::directions(run) {
+    for direction in crate::analysis::series::everything(run) {
         latency.merge(&direction.latency);
         crossing += direction.crossing_ns as f64;
     }
@@ -44,10 +44,12 @@ pub(super) fn little(run: &Run) -> Option<Identity> {
     Some(Identity::new("little", gravity, residual, LITTLE, equation))
 }
 
-/// The depth seen is at least 95 % of the depth asked; not judged where depth is a label only.
+/// The depth seen is at least 95 % of the depth asked; not judged where depth is a label only, or a
+/// limit.
 pub(super) fn depth(run: &Run, figures: &Figures) -> Option<Identity> {
     let asked = figures.all.depth_asked as f64;
-    if figures.inline || asked == 0.0 || run.measured_ns == 0 {
+    let kept = run.plan.jobs.iter().all(crate::plan::Job::keeps_depth);
+    if figures.inline || !kept || asked == 0.0 || run.measured_ns == 0 {
         return None;
     }
     let seen = figures.all.depth_seen;
