@@ -39,8 +39,8 @@ fn direction(way: Way) -> Direction {
     }
 }
 
-/// The last stretch of a pause is spun through: a sleeper wakes 50 µs late or more.
-const SPIN_NS: u64 = 100_000;
+/// A sleeper wakes 50 µs late or more on real time.
+const SLEEPER_LATE_NS: u64 = 100_000;
 
 /// Waits on real time, as [`Queue::pause`] promises.
 fn pause(clock: Clock, until_ns: u64) {
@@ -49,8 +49,8 @@ fn pause(clock: Clock, until_ns: u64) {
         if left_ns == 0 {
             return;
         }
-        if left_ns > SPIN_NS {
-            std::thread::sleep(Duration::from_nanos(left_ns - SPIN_NS));
+        if left_ns > SLEEPER_LATE_NS {
+            std::thread::sleep(Duration::from_nanos(left_ns - SLEEPER_LATE_NS));
         } else {
             std::hint::spin_loop();
         }
@@ -62,6 +62,10 @@ fn pause(clock: Clock, until_ns: u64) {
 /// Slots `0..depth` are the caller's until pushed and again after being reaped. Every pushed slot
 /// comes back exactly once, with the bytes moved or a negated errno.
 pub trait Queue {
+    /// By how much a wait may end too late, ns: who has an appointment looks again and again for so
+    /// long before it.
+    const WAKES_LATE_NS: u64 = SLEEPER_LATE_NS;
+
     /// Now, ns, on the clock that all queues of a run share.
     fn now_ns(&self) -> u64;
 

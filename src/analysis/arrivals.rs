@@ -114,10 +114,9 @@ fn verdict(run: &Run, open: &[usize], figures: &ArrivalFigures, seconds: f64) ->
         }
     }
     let own_lag = (figures.queued as f64) < OWN_LAG_BELOW * due;
-    if let (true, Some(lag), Some(median)) = (own_lag, lag.quantile(0.99), response.quantile(0.5)) {
-        if lag as f64 > LAG_SHARE * median as f64 {
-            return ArrivalVerdict::ClientBound;
-        }
+    let median = response.quantile(0.5).unwrap_or(0) as f64;
+    if own_lag && lag.quantile(0.99).is_some_and(|lag| lag as f64 > LAG_SHARE * median) {
+        return ArrivalVerdict::ClientBound;
     }
     let off = figures
         .asked_per_s

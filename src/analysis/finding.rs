@@ -6,6 +6,7 @@
 mod buffered;
 mod cgroup_limit;
 mod client_cpu;
+mod client_lag;
 mod client_sched;
 mod clock_suspect;
 mod compressed;
@@ -22,6 +23,7 @@ mod no_steady_part;
 mod noisy_neighbour;
 mod not_local;
 mod odirect_ignored;
+mod off_schedule;
 mod page_cache;
 mod physics;
 mod punted;
@@ -31,6 +33,7 @@ mod smart_failing;
 mod suspended;
 mod thermal;
 mod token_bucket;
+mod unsustainable;
 mod unwritten_reads;
 mod write_cache_volatile;
 
@@ -161,10 +164,11 @@ pub struct Case<'a> {
 pub type Detector = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
-pub const DETECTORS: [(&str, Detector); 30] = [
+pub const DETECTORS: [(&str, Detector); 33] = [
     ("buffered", buffered::detect),
     ("cgroup_limit", cgroup_limit::detect),
     ("client_cpu", client_cpu::detect),
+    ("client_lag", client_lag::detect),
     ("client_sched", client_sched::detect),
     ("clock_suspect", clock_suspect::detect),
     ("compressed", compressed::detect),
@@ -181,6 +185,7 @@ pub const DETECTORS: [(&str, Detector); 30] = [
     ("noisy_neighbour", noisy_neighbour::detect),
     ("not_local", not_local::detect),
     ("odirect_ignored", odirect_ignored::detect),
+    ("off_schedule", off_schedule::detect),
     ("page_cache", page_cache::detect),
     ("physics", physics::detect),
     ("punted", punted::detect),
@@ -190,6 +195,7 @@ pub const DETECTORS: [(&str, Detector); 30] = [
     ("suspended", suspended::detect),
     ("thermal", thermal::detect),
     ("token_bucket", token_bucket::detect),
+    ("unsustainable", unsustainable::detect),
     ("unwritten_reads", unwritten_reads::detect),
     ("write_cache_volatile", write_cache_volatile::detect),
 ];
@@ -234,7 +240,9 @@ impl<'a> Case<'a> {
 
     /// Operations per second as two levels, each at least 10 % of the run.
     fn step(&self) -> Option<Step> {
-        let rates = self.series.iops();
+        // A rate that was asked to change does, and says nothing about the storage.
+        let even = self.run.plan.jobs.iter().all(|job| job.phases.is_empty() && job.think.ns == 0);
+        let rates = if even { self.series.iops() } else { Vec::new() };
         step::two_levels(&rates, SHORTEST_LEVEL.max(rates.len().div_ceil(SHORTEST_SHARE)))
     }
 

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{Engine, EngineKind, Job, OnError, Order, Plan, Stop, Target};
+use crate::plan::{
+    Arrivals, Engine, EngineKind, Job, OnError, Order, Pace, Plan, Rate, Stop, Target,
+};
 use crate::record::run::{
-    BackendFacts, CounterSeries, DirectionRun, HistogramSeries, JobRun, Outcome, ProcessUse, Run,
-    SCHEMA,
+    ArrivalsRun, BackendFacts, CounterSeries, DirectionRun, HistogramSeries, JobRun, Outcome,
+    ProcessUse, Run, SCHEMA,
 };
 use crate::record::{TargetFacts, facts::FilesystemClass};
 use crate::stats::Histogram;
@@ -99,6 +101,31 @@ pub(crate) fn run_of(loads: &[Load]) -> Run {
         telemetry: Vec::new(),
         final_sync: None,
     }
+}
+
+/// An open loop at the load's own rate that was kept up with; `backlog` gives how long the oldest
+/// waiting operation had waited at each tenth of a second, ns.
+pub(crate) fn open_run_of(load: &Load, backlog: fn(u64) -> u64) -> Run {
+    let mut run = run_of(&[Load { noise: 0.0, ..*load }]);
+    let rate = Rate::Ops(load.iops);
+    run.plan.jobs[0].pace = Pace::Rate { rate, arrivals: Arrivals::Constant };
+    let job = &mut run.jobs[0];
+    let gap_ns = 1e9 / load.iops;
+    let due = job.read.ops + job.write.ops;
+    job.arrivals = ArrivalsRun {
+        due,
+        gaps: due - 1,
+        gap_sum_ns: ((due - 1) as f64 * gap_ns) as u64,
+        gap_square_sum: (due - 1) as f64 * gap_ns * gap_ns,
+        backlog_ns: (0..INTERVALS).map(backlog).collect(),
+        backlog_width_ns: 100_000_000,
+        ..ArrivalsRun::default()
+    };
+    for direction in [&mut job.read, &mut job.write] {
+        direction.response = direction.latency.clone();
+        direction.lag.record_many(100, direction.latency.count());
+    }
+    run
 }
 
 fn plan(first: &Load, jobs: Vec<Job>) -> Plan {

@@ -76,6 +76,8 @@ impl SimQueue {
 }
 
 impl Queue for SimQueue {
+    const WAKES_LATE_NS: u64 = 0;
+
     fn now_ns(&self) -> u64 {
         self.now_ns
     }

@@ -11,6 +11,7 @@ use super::keep::Keeper;
 use super::output::{Output, OutputFormat, note};
 use super::place::{self, Place};
 use super::progress::Progress;
+use crate::analysis::arrivals::ArrivalVerdict;
 use crate::analysis::expectation::{Expectation, Judgement, judge_all};
 use crate::analysis::verdict::{Assessment, Verdict, assess, verdict};
 use crate::engine::{Control, Medium};
@@ -420,6 +421,11 @@ fn length_ns(plan: &Plan) -> u64 {
     }
 }
 
+fn unsustainable(row: &Assessment) -> bool {
+    let open = row.figures.arrivals.as_ref();
+    open.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable)
+}
+
 /// The exit code that one run asks for.
 pub(super) fn end_of(run: &Run, row: &Assessment) -> Exit {
     let outcome = match &run.outcome {
@@ -427,6 +433,8 @@ pub(super) fn end_of(run: &Run, row: &Assessment) -> Exit {
         Outcome::Interrupted { signal } => Exit::Signal(*signal),
         Outcome::Complete if run.jobs.iter().any(|job| !job.errors.is_empty()) => Exit::Environment,
         Outcome::Complete if row.figures.all.total.ops == 0 => Exit::Inconclusive,
+        // A rate is a declared expectation.
+        Outcome::Complete if unsustainable(row) => Exit::Missed,
         Outcome::Complete => Exit::Done,
     };
     if row.books.valid() { outcome } else { outcome.or_graver(Exit::Invalid) }

@@ -60,8 +60,8 @@ impl ArrivalCounts {
         self.starved_until_ns = self.starved_until_ns.max(now_ns);
     }
 
-    /// Notes how long the oldest waiting operation has waited, once per interval.
-    pub(super) fn look(&mut self, waiting_ns: u64, open_ns: u64, now_ns: u64) {
+    /// Notes the backlog once per interval.
+    pub(super) fn look(&mut self, backlog_ns: u64, open_ns: u64, now_ns: u64) {
         let looks = &mut self.counts.backlog_ns;
         let width_ns = &mut self.counts.backlog_width_ns;
         if (now_ns - open_ns) / *width_ns < looks.len() as u64 {
@@ -75,7 +75,7 @@ impl ArrivalCounts {
             });
             *width_ns *= 2;
         }
-        looks.push(waiting_ns);
+        looks.push(backlog_ns);
     }
 
     /// The window has closed: what was due by then and not sent is dropped.

@@ -299,18 +299,15 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let requests = &mut self.requests;
         requests.area.add(requests.in_flight, after_ns, requests.tally.window());
         requests.tally.at(after_ns);
-        let holds_back = requests.holds_back();
         let mut inline = 0;
-        self.queue.reap(|slot, result| {
-            inline += usize::from(requests.slots[slot].submitted_ns == before_ns);
-            if holds_back {
-                requests.hold(slot as u32, result);
-            } else {
-                requests.settle(slot as u32, result, after_ns);
-            }
-        });
-        if holds_back {
+        if requests.holds_back() {
+            self.queue.reap(|slot, result| requests.hold(slot as u32, result));
             requests.settle_held(after_ns);
+        } else {
+            self.queue.reap(|slot, result| {
+                inline += usize::from(requests.slots[slot].submitted_ns == before_ns);
+                requests.settle(slot as u32, result, after_ns);
+            });
         }
         self.reaping.slept &= inline == 0 && requests.free.is_empty();
         inline
@@ -348,7 +345,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
         self.lane.ops.store(self.requests.tally.all_ops, Ordering::Relaxed);
         if self.pacer.is_open() && now_ns >= window.open_ns && self.closed.is_none() {
-            self.requests.arrivals.look(self.pacer.waiting_ns(now_ns), window.open_ns, now_ns);
+            let backlog_ns = self.pacer.backlog_ns(now_ns, self.requests.in_flight);
+            self.requests.arrivals.look(backlog_ns, window.open_ns, now_ns);
         }
         let done = self.has_ended() && self.requests.is_idle();
         let over = done || now_ns >= window.close_ns || self.requests.control.is_stopping();
@@ -401,7 +399,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
         report.errors = error_table(&self.requests.errors);
         report.touched = report.touched.filter(|(low, high)| low < high);
-        let written = self.requests.tally.all_bytes_written;
+        let written = self.requests.tally.all_bytes[Way::Write as usize];
         report.arrivals = self.requests.arrivals.into_record();
         self.requests.tally.into_record(&mut report);
         (report, written)

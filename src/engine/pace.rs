@@ -18,6 +18,8 @@ pub(super) struct Pacer {
     /// When the phase ends, ns from the start; infinite without phases.
     phase_end: f64,
     mix_changed: bool,
+    /// Mean distance of due times, ns; 0 where it is not fixed.
+    mean_gap: f64,
     think: Think,
     /// Operations sent since the last pause.
     since_think: u64,
@@ -65,9 +67,15 @@ impl Pacer {
             phase: 0,
             phase_end: job.phases.first().map_or(f64::INFINITY, |phase| phase.ns as f64),
             mix_changed: true,
+            mean_gap: 0.0,
             think: job.think,
             since_think: 0,
             resume_ns: 0,
+        };
+        pacer.mean_gap = match &pacer.rhythm {
+            Rhythm::Steady { gap: Gap::PerOp(ns), .. } => *ns,
+            Rhythm::Steady { gap: Gap::PerByte(ns), .. } => ns * job.block_bytes as f64,
+            Rhythm::Closed | Rhythm::Recorded { .. } => 0.0,
         };
         pacer.first(job.block_bytes);
         pacer
@@ -188,9 +196,11 @@ impl Pacer {
         if now_ns < self.resume_ns { self.resume_ns } else { at(self.phase_end) }
     }
 
-    /// How long the oldest operation that is due has waited, ns.
-    pub(super) fn waiting_ns(&self, now_ns: u64) -> u64 {
-        now_ns.saturating_sub(self.start_ns.saturating_add(self.next_due as u64))
+    /// What is due and not finished, as time at the full rate: how long the oldest operation that
+    /// is due has waited, ns, and a gap for each of those in flight.
+    pub(super) fn backlog_ns(&self, now_ns: u64, in_flight: usize) -> u64 {
+        let waiting_ns = now_ns.saturating_sub(self.start_ns.saturating_add(self.next_due as u64));
+        waiting_ns + (in_flight as f64 * self.mean_gap) as u64
     }
 
     /// No operation will ever be due again.

@@ -5,9 +5,6 @@ use super::sync::Turn;
 use crate::backend::Queue;
 use crate::plan::{Op, Wait as WaitMode, Way};
 
-/// It does not sleep through the last stretch before something is due.
-const SPIN_NS: u64 = 100_000;
-
 impl<Q: Queue> JobLoop<'_, Q> {
     /// Stages what is due, and says what to wait for.
     #[inline(never)]
@@ -91,8 +88,10 @@ impl<Q: Queue> JobLoop<'_, Q> {
         }
         match next_ns.saturating_sub(now_ns) {
             // A sleeper wakes late; the last stretch is looked through.
-            left_ns if left_ns <= SPIN_NS => Wait::LOOK,
-            left_ns => Wait { count: 1, patience_ns: (left_ns - SPIN_NS).min(PATIENCE_NS) },
+            left_ns if left_ns <= Q::WAKES_LATE_NS => Wait::LOOK,
+            left_ns => {
+                Wait { count: 1, patience_ns: (left_ns - Q::WAKES_LATE_NS).min(PATIENCE_NS) }
+            }
         }
     }
 }

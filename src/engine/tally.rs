@@ -96,7 +96,7 @@ pub(super) struct Tally {
     next_edge_ns: u64,
     /// Operations and bytes since the start, warm-up and drain included.
     pub(super) all_ops: u64,
-    pub(super) all_bytes_written: u64,
+    pub(super) all_bytes: [u64; Way::ALL.len()],
 }
 
 impl Tally {
@@ -117,7 +117,7 @@ impl Tally {
             counter_index: None,
             next_edge_ns: 0,
             all_ops: 0,
-            all_bytes_written: 0,
+            all_bytes: [0; Way::ALL.len()],
         }
     }
 
@@ -171,7 +171,7 @@ impl Tally {
         now_ns: u64,
     ) -> bool {
         self.all_ops += 1;
-        self.all_bytes_written += u64::from(bytes) * u64::from(way == Way::Write);
+        self.all_bytes[way as usize] += u64::from(bytes);
         let Some(index) = self.counter_index else {
             self.complete_outside(way, submitted_ns, now_ns);
             return false;

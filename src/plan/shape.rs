@@ -275,7 +275,7 @@ fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
         && job.iodepth == 1
         && engine.kind == EngineKind::Psync
         && !engine.chosen_because.is_empty();
-    let faults: [(bool, &str); 20] = [
+    let faults: [(bool, &str); 21] = [
         (
             !writes && (job.sync.every_writes > 0 || job.sync.each_write != EachWrite::Accepted),
             "syncs (--fsync, --fdatasync, --sync) have no effect: nothing is written",
@@ -349,6 +349,11 @@ fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
             engine.kind == EngineKind::Psync
                 && (job.reap.wait != Wait::Event || job.reap.complete_min > 1),
             "the psync engine has no way to wait but one; give --ioengine io_uring",
+        ),
+        (
+            engine.kind == EngineKind::Sim && job.reap.wait != Wait::Event,
+            "the sim engine runs on virtual time, which does not pass while one polls; \
+             give --wait event",
         ),
         (varied && !random, "sequential blocks of several sizes need an asynchronous engine"),
     ];

@@ -196,8 +196,8 @@ pub struct ArrivalsRun {
     pub gap_sum_ns: u64,
     /// The sum of their squares, ns².
     pub gap_square_sum: f64,
-    /// How long the oldest operation that was due and not submitted had waited, ns, looked at once
-    /// per interval; 0 where none waited.
+    /// What was due and not finished, looked at once per interval, as time at the rate asked, ns:
+    /// how long the oldest waiting operation had waited, and a mean gap for each in flight.
     pub backlog_ns: Vec<u64>,
     /// Width of those intervals, ns.
     pub backlog_width_ns: u64,

@@ -158,6 +158,8 @@ fn rest(figures: &Figures) -> Value {
                 "depth_seen": role.depth_seen,
                 "read": direction(&role.read),
                 "write": direction(&role.write),
+                "trim": direction(&role.trim),
+                "sync": direction(&role.sync),
                 "total": direction(&role.total),
             })
         })
@@ -181,6 +183,13 @@ fn rest(figures: &Figures) -> Value {
             "error": durable.error,
         })),
         "roles": roles,
+        "arrivals": figures.arrivals,
+        "targets": figures.targets.iter().map(|target| json!({
+            "path": target.path,
+            "iops": target.iops,
+            "bytes_per_s": whole(target.bytes_per_s),
+            "latency_ns": latency(&target.latency),
+        })).collect::<Vec<_>>(),
     })
 }
 
@@ -193,6 +202,8 @@ fn summary_of(facts: &Assessment) -> Value {
     json!({
         "read": direction(&all.read),
         "write": direction(&all.write),
+        "trim": direction(&all.trim),
+        "sync": direction(&all.sync),
         "total": direction(&all.total),
     })
 }
@@ -206,6 +217,10 @@ fn direction(figures: &DirectionFigures) -> Value {
         "latency_ns": latency(&figures.latency),
         "latency_interval_ns": intervals(&figures.latency),
         "latency_na": reasons(&figures.latency),
+        "service_ns": figures.service.as_ref().map(latency),
+        "lag_ns": figures.lag.as_ref().map(latency),
+        "slat_ns": figures.slat.as_ref().map(latency),
+        "clat_ns": figures.clat.as_ref().map(latency),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::analysis::arrivals::{ArrivalFigures, ArrivalVerdict};
 use crate::analysis::books::{Books, Gravity};
 use crate::analysis::figures::{self, DirectionFigures, Durable, Figures, LatencyFigures, Steady};
 use crate::plan::{EngineKind, Job, Order, Stop};
@@ -71,9 +72,15 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
         }
         Steady::NoSteadyPart => line(out, "  no steady part: one mean does not describe this run"),
     }
-    let both = figures.all.read.ops > 0 && figures.all.write.ops > 0;
+    let both = figures.all.read.ops > 0 && figures.all.write.ops + figures.all.trim.ops > 0;
     direction(out, "read", &figures.all.read);
     direction(out, "write", &figures.all.write);
+    direction(out, "trim", &figures.all.trim);
+    if figures.all.sync.ops > 0 {
+        let rate = count::significant_or_whole(figures.all.sync.iops);
+        line(out, &format!("  sync: {rate} per second"));
+        latencies(out, "lat", &figures.all.sync.latency);
+    }
     if both {
         rate(out, "total", &figures.all.total);
     }
@@ -93,8 +100,24 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
             line(out, &text);
         }
     }
+    for target in &figures.targets {
+        let text = format!(
+            "  target {}: IOPS={}, BW={}, avg={}",
+            clean(&target.path),
+            count::significant_or_whole(target.iops),
+            bytes::per_second(target.bytes_per_s),
+            target.latency.mean_ns.map_or("n/a".into(), duration::latency),
+        );
+        line(out, &text);
+    }
+    if let Some(open) = &figures.arrivals {
+        open_loop(out, open);
+    }
     let asked = figures.all.depth_asked;
     let depth = match figures.all.has_depth(figures.inline) {
+        true if figures.arrivals.is_some() => {
+            format!("  depth: at most {asked}, seen={:.1}", figures.all.depth_seen)
+        }
         true => format!("  depth: asked={asked}, seen={:.1}", figures.all.depth_seen),
         false => format!("  depth: asked={asked}, inline (requests complete inside submission)"),
     };
@@ -148,6 +171,8 @@ fn same(jobs: &[Job], of: impl Fn(&Job) -> String) -> String {
 fn rw(job: &Job) -> String {
     let random = !matches!(job.order, Order::Sequential { .. });
     match (random, job.read_percent) {
+        (true, _) if job.trims => "randtrim",
+        (false, _) if job.trims => "trim",
         (true, 100) => "randread",
         (true, 0) => "randwrite",
         (true, _) => "randrw",
@@ -178,7 +203,67 @@ fn direction(out: &mut String, name: &str, figures: &DirectionFigures) {
         return;
     }
     rate(out, name, figures);
-    latencies(out, &figures.latency);
+    if figures.latency.quantiles.is_empty() {
+        return;
+    }
+    let main = if figures.service.is_some() { "response" } else { "lat" };
+    latencies(out, main, &figures.latency);
+    let parts = [
+        ("service", &figures.service),
+        ("lag", &figures.lag),
+        ("slat", &figures.slat),
+        ("clat", &figures.clat),
+    ];
+    for (name, part) in parts {
+        if let Some(part) = part {
+            line(out, &in_short(name, part));
+        }
+    }
+}
+
+/// A part of the latency on one line.
+fn in_short(name: &str, latency: &LatencyFigures) -> String {
+    let Some(mean_ns) = latency.mean_ns else { return format!("    {name}: n/a") };
+    let (scale, unit) = scale(mean_ns);
+    let shown = |ns: Option<f64>| ns.map_or("n/a".into(), |ns| count::significant(ns / scale));
+    let at = |q: f64| latency.quantile(q).and_then(Quantile::value_ns).map(|ns| ns as f64);
+    format!(
+        "    {name} ({unit}): avg={}, p50={}, p99={}, max={}",
+        count::significant(mean_ns / scale),
+        shown(at(0.5)),
+        shown(at(0.99)),
+        shown(latency.max_ns.map(|ns| ns as f64)),
+    )
+}
+
+/// What an open loop had due.
+fn open_loop(out: &mut String, open: &ArrivalFigures) {
+    let asked = open.asked_per_s.map_or("as scheduled".into(), |per_s| {
+        format!("asked={} per second", count::significant_or_whole(per_s))
+    });
+    let mut text = format!(
+        "  open loop: {asked}, due={}, done={} per second, late={}, queued={}, dropped={}",
+        open.due,
+        count::significant_or_whole(open.achieved_per_s),
+        open.late,
+        open.queued,
+        open.dropped,
+    );
+    if let Some(cv) = open.gap_cv {
+        let _ = write!(text, ", gap cv={}", count::significant(cv));
+    }
+    line(out, &text);
+    if open.verdict == ArrivalVerdict::Unsustainable {
+        let growth = open.growth.map_or(String::new(), |growth| {
+            format!(
+                ": the backlog grows by {} s per second, 95 % interval {} to {}",
+                count::significant(growth.per_s),
+                count::significant(growth.low),
+                count::significant(growth.high)
+            )
+        });
+        line(out, &format!("  UNSUSTAINABLE{growth}; so there are no percentiles"));
+    }
 }
 
 fn rate(out: &mut String, name: &str, figures: &DirectionFigures) {
@@ -191,7 +276,7 @@ fn rate(out: &mut String, name: &str, figures: &DirectionFigures) {
     line(out, &text);
 }
 
-fn latencies(out: &mut String, latency: &LatencyFigures) {
+fn latencies(out: &mut String, name: &str, latency: &LatencyFigures) {
     let Some(mean_ns) = latency.mean_ns else {
         line(out, "    lat: n/a (no operation began and ended in the window)");
         return;
@@ -202,14 +287,14 @@ fn latencies(out: &mut String, latency: &LatencyFigures) {
         None => "n/a".into(),
     };
     let text = format!(
-        "    lat ({unit}): min={}, max={}, avg={}, stdev={}",
+        "    {name} ({unit}): min={}, max={}, avg={}, stdev={}",
         shown(latency.min_ns.map(|ns| ns as f64)),
         shown(latency.max_ns.map(|ns| ns as f64)),
         shown(latency.mean_ns),
         shown(latency.std_dev_ns),
     );
     line(out, &text);
-    line(out, &format!("    lat percentiles ({unit}), n={}:", count::thousands(latency.count)));
+    line(out, &format!("    {name} percentiles ({unit}), n={}:", count::thousands(latency.count)));
     let cells: Vec<String> =
         latency.quantiles.iter().map(|quantile| percentile(quantile, scale)).collect();
     let rows = cells.len().div_ceil(PER_LINE);

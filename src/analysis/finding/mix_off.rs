@@ -11,6 +11,10 @@ const FEWEST_OPS: u64 = 100;
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let all = &case.figures.all;
     let achieved = all.read_share? * 100.0;
+    // Phases may each have a mix of their own.
+    if case.run.plan.jobs.iter().any(|job| !job.phases.is_empty()) {
+        return None;
+    }
     let nominal = f64::from(case.run.plan.nominal_read_percent);
     if all.total.ops < FEWEST_OPS || (achieved - nominal).abs() <= POINTS {
         return None;
