@@ -1,8 +1,17 @@
-//! The operations of one job, in order: fixed by its plan and seed, endless unless one pass is
-//! asked.
+//! The operations of one job, in order: fixed by its plan and seed, endless unless the plan counts
+//! them.
+//!
+//! A job goes round its targets, one operation each; on each it takes a walk of its own, so that
+//! one pass covers every target. All walks have the same number of positions.
 
-use super::chance::{Chance, Permutation};
-use super::{Job, Order, Stop};
+mod law;
+mod size;
+mod walk;
+
+use super::chance::Chance;
+use super::{Job, Stop};
+use size::Lengths;
+use walk::Walk;
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,53 +58,57 @@ pub struct Op {
 #[derive(Clone, Debug)]
 pub struct OpStream {
     region_start: u64,
-    block_bytes: u32,
-    blocks: u64,
+    lengths: Lengths,
     /// A 32-bit draw below this is a read; 2^32 means always.
     read_below: u64,
-    order: Order,
-    permutation: Permutation,
-    /// Turn within the current pass.
-    turn: u64,
-    /// Passes finished; each has its own permutation.
-    pass: u64,
+    /// What is not read is this.
+    other: Way,
+    walks: Box<[OnTarget]>,
+    /// Whose turn it is among the walks.
+    turn: usize,
+    /// What is left until the end: operations, or bytes.
     remaining: u64,
-    order_seed: u64,
+    counts_bytes: bool,
     chance: Chance,
 }
 
+/// The walk over one target.
+#[derive(Clone, Debug)]
+struct OnTarget {
+    target: u16,
+    walk: Walk,
+}
+
 impl OpStream {
-    /// The stream of a job, ended by `stop` if that counts operations.
+    /// The stream of a job, ended by `stop` if that counts operations or bytes.
     pub fn new(job: &Job, stop: Stop) -> OpStream {
-        let blocks = (job.region_bytes.saturating_sub(job.block_bytes)) / job.unit() + 1;
-        let (first, lanes) = match job.order {
-            Order::Permutation { lane, lanes, .. } => (u64::from(lane) % blocks, u64::from(lanes)),
-            Order::Sequential { start_block, lane, lanes } => {
-                ((start_block + u64::from(lane)) % blocks, u64::from(lanes))
+        let lengths = Lengths::new(job);
+        let targets = if job.targets.is_empty() { &[0][..] } else { &job.targets };
+        let walks: Box<[OnTarget]> = (0..)
+            .zip(targets)
+            .map(|(nth, target)| OnTarget {
+                target: *target,
+                walk: Walk::new(job, nth, lengths.one == 0),
+            })
+            .collect();
+        let (remaining, counts_bytes) = match stop {
+            Stop::AfterNs(_) => (u64::MAX, false),
+            Stop::AfterOps(ops) => (ops, false),
+            Stop::AfterBytes(bytes) => (bytes, true),
+            Stop::AfterOnePass => {
+                let pass = walks[0].walk.pass(job);
+                (pass.count * targets.len() as u64, pass.is_bytes)
             }
-            _ => (0, 1),
-        };
-        let (order_seed, lane) = match job.order {
-            Order::Permutation { seed, lane, .. } => (seed, u64::from(lane)),
-            Order::Sequential { lane, .. } => (0, u64::from(lane)),
-            _ => (0, 0),
-        };
-        let remaining = match stop {
-            Stop::AfterNs(_) | Stop::AfterBytes(_) => u64::MAX,
-            Stop::AfterOps(ops) => ops,
-            Stop::AfterOnePass => (blocks - lane.min(blocks)).div_ceil(lanes),
         };
         OpStream {
             region_start: job.region_start,
-            block_bytes: job.block_bytes as u32,
-            blocks,
-            read_below: u64::from(job.read_percent) * (1 << 32) / 100,
-            order: job.order.clone(),
-            permutation: Permutation::new(blocks, order_seed),
-            turn: first,
-            pass: 0,
+            lengths,
+            read_below: read_below(job.read_percent),
+            other: if job.trims { Way::Trim } else { Way::Write },
+            walks,
+            turn: 0,
             remaining,
-            order_seed,
+            counts_bytes,
             chance: Chance::new(job.seed ^ 0x6f70_7374_7265_616d),
         }
     }
@@ -106,34 +119,32 @@ impl OpStream {
         if self.remaining == 0 {
             return None;
         }
-        self.remaining -= 1;
         let way = if self.read_below == 1 << 32 {
             Way::Read
         } else if self.read_below == 0 || self.chance.bits() >> 32 >= self.read_below {
-            Way::Write
+            self.other
         } else {
             Way::Read
         };
-        let block = match self.order {
-            Order::Sequential { lanes, .. } => self.take_turn(lanes),
-            Order::Permutation { lanes, .. } => {
-                let pass = self.pass;
-                let turn = self.take_turn(lanes);
-                let block = self.permutation.at(turn);
-                if self.pass != pass {
-                    self.permutation = Permutation::new(self.blocks, self.order_seed ^ self.pass);
-                }
-                block
-            }
-            _ => self.chance.below(self.blocks),
+        let bytes = match self.lengths.one {
+            0 => self.lengths.draw(way, &mut self.chance),
+            bytes => bytes,
         };
-        let offset = self.region_start + block * u64::from(self.block_bytes);
-        Some(Op { way, target: 0, offset, bytes: self.block_bytes })
+        let cost = if self.counts_bytes { u64::from(bytes) } else { 1 };
+        self.remaining = self.remaining.saturating_sub(cost);
+        let OnTarget { target, walk } = &mut self.walks[self.turn];
+        let offset = self.region_start + walk.next(bytes, &mut self.chance);
+        let op = Op { way, target: *target, offset, bytes };
+        self.turn += 1;
+        if self.turn == self.walks.len() {
+            self.turn = 0;
+        }
+        Some(op)
     }
 
     /// From now on this share of the operations that move data is read, percent.
     pub fn set_read_percent(&mut self, percent: u8) {
-        self.read_below = u64::from(percent) * (1 << 32) / 100;
+        self.read_below = read_below(percent);
     }
 
     /// Whether `next_op` would give `None`.
@@ -141,27 +152,21 @@ impl OpStream {
     pub fn has_ended(&self) -> bool {
         self.remaining == 0
     }
+}
 
-    /// This turn's index within the pass; steps on by the number of lanes.
-    #[inline(always)]
-    fn take_turn(&mut self, lanes: u32) -> u64 {
-        let turn = self.turn;
-        self.turn += u64::from(lanes);
-        while self.turn >= self.blocks {
-            self.turn -= self.blocks;
-            self.pass += 1;
-        }
-        turn
-    }
+fn read_below(percent: u8) -> u64 {
+    u64::from(percent) * (1 << 32) / 100
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
+    use super::super::Order;
     use super::*;
+    use crate::spec::{Draw, Sizes};
 
     fn job(order: Order, read_percent: u8) -> Job {
         Job {
@@ -242,6 +247,192 @@ mod tests {
         // A golden fingerprint: a change of the generator cannot pass unnoticed.
         let head: Vec<u64> = first.iter().take(6).map(|op| op.offset / 4096 - 2).collect();
         assert_eq!(head, GOLDEN_HEAD);
+    }
+
+    fn ops(job: &Job, stop: Stop, count: usize) -> Vec<Op> {
+        let mut stream = OpStream::new(job, stop);
+        std::iter::from_fn(|| stream.next_op()).take(count).collect()
+    }
+
+    fn offsets(job: &Job, count: usize) -> Vec<u64> {
+        ops(job, Stop::AfterNs(1), count).iter().map(|op| op.offset - 8192).collect()
+    }
+
+    const SEQUENTIAL: Order = Order::Sequential { start_block: 0, lane: 0, lanes: 1 };
+
+    #[test]
+    fn every_kind_of_load_stays_inside_and_on_its_grid() {
+        let zone =
+            |access_percent, size_percent| crate::spec::Zone { access_percent, size_percent };
+        let orders = [
+            Order::Permutation { seed: 7, lane: 1, lanes: 3 },
+            SEQUENTIAL,
+            Order::Sequential { start_block: 91, lane: 0, lanes: 1 },
+            Order::Uniform,
+            Order::Zipf { theta: 1.1 },
+            Order::Pareto { h: 0.2 },
+            Order::Normal { deviation_percent: 100.0 },
+            Order::Zoned { zones: vec![zone(90.0, 10.0), zone(10.0, 90.0)] },
+        ];
+        let several = Sizes {
+            read: Draw::Range { low: 4096, high: 65_536, step: 4096 },
+            write: Draw::Split(vec![(4096, 50.0), (12_288, 30.0), (131_072, 20.0)]),
+            trim: Draw::Block,
+        };
+        for order in orders {
+            for (sizes, block_bytes) in [(Sizes::default(), 4096), (several.clone(), 131_072)] {
+                for stride_bytes in [0, 12_288, -4096] {
+                    if stride_bytes != 0 && !matches!(order, Order::Sequential { .. }) {
+                        continue;
+                    }
+                    let sizes = sizes.clone();
+                    let plain = job(order.clone(), 50);
+                    let job = Job { sizes, block_bytes, unit_bytes: 4096, stride_bytes, ..plain };
+                    let all = ops(&job, Stop::AfterNs(1), 20_000);
+                    for op in &all {
+                        let end = op.offset + u64::from(op.bytes);
+                        assert!(op.offset >= 8192 && end <= 8192 + 100 * 4096, "{op:?} {job:?}");
+                        assert!(op.offset % 4096 == 0 && op.bytes > 0, "{op:?} {job:?}");
+                    }
+                    let distinct: BTreeSet<u64> = all.iter().map(|op| op.offset).collect();
+                    assert!(distinct.len() > 20, "{} {job:?}", distinct.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_size_has_its_share_and_each_way_its_sizes() {
+        let sizes = Sizes {
+            read: Draw::Split(vec![(4096, 10.0), (8192, 60.0), (65_536, 30.0)]),
+            write: Draw::Range { low: 8192, high: 32_768, step: 8192 },
+            trim: Draw::Block,
+        };
+        let job = Job { sizes, block_bytes: 65_536, unit_bytes: 4096, ..job(Order::Uniform, 50) };
+        let all = ops(&job, Stop::AfterNs(1), 200_000);
+        let mut seen: BTreeMap<(usize, u32), f64> = BTreeMap::new();
+        for op in &all {
+            *seen.entry((op.way as usize, op.bytes)).or_default() += 1.0 / 100_000.0;
+        }
+        let asked = [
+            ((0, 4096), 0.1),
+            ((0, 8192), 0.6),
+            ((0, 65_536), 0.3),
+            ((1, 8192), 0.25),
+            ((1, 16_384), 0.25),
+            ((1, 24_576), 0.25),
+            ((1, 32_768), 0.25),
+        ];
+        assert_eq!(seen.len(), asked.len(), "{seen:?}");
+        for (what, share) in asked {
+            assert!((seen[&what] - share).abs() < 0.01, "{what:?}: {}", seen[&what]);
+        }
+    }
+
+    #[test]
+    fn strides_go_up_and_down_and_come_round() {
+        let strided = |stride_bytes, start_block| {
+            let order = Order::Sequential { start_block, lane: 0, lanes: 1 };
+            Job { stride_bytes, ..job(order, 100) }
+        };
+        let blocks = |job: &Job, count| -> Vec<u64> {
+            offsets(job, count).iter().map(|offset| offset / 4096).collect()
+        };
+        // A hole of two blocks after each: 0, 3, …, 99.
+        assert_eq!(blocks(&strided(12_288, 0), 4), [0, 3, 6, 9]);
+        assert_eq!(blocks(&strided(12_288, 0), 36)[32..], [96, 99, 0, 3]);
+        assert_eq!(blocks(&strided(12_288, 30), 2), [30, 33]);
+        assert_eq!(blocks(&strided(-4096, 0), 3), [99, 98, 97]);
+        assert_eq!(blocks(&strided(-8192, 0), 52)[49..], [0, 98, 96], "50 places two apart");
+        // Overlapping: half a block on.
+        assert_eq!(offsets(&strided(2048, 0), 3), [0, 2048, 4096]);
+        assert_eq!(ops(&strided(12_288, 0), Stop::AfterOnePass, 1000).len(), 34);
+    }
+
+    #[test]
+    fn blocks_of_several_sizes_adjoin() {
+        let read = Draw::Range { low: 4096, high: 16_384, step: 4096 };
+        let sizes = Sizes { read, ..Sizes::default() };
+        let job = Job { sizes, block_bytes: 16_384, unit_bytes: 4096, ..job(SEQUENTIAL, 100) };
+        let all = ops(&job, Stop::AfterNs(1), 10_000);
+        let mut wrapped = 0;
+        for pair in all.windows(2) {
+            let ends = pair[0].offset + u64::from(pair[0].bytes);
+            let room = 8192 + 100 * 4096 - ends;
+            match pair[1].offset {
+                8192 => assert!(u64::from(pair[1].bytes) > room, "{pair:?}"),
+                offset => assert_eq!(offset, ends),
+            }
+            wrapped += usize::from(pair[1].offset == 8192);
+        }
+        assert!(wrapped > 100);
+        let once: u64 =
+            ops(&job, Stop::AfterOnePass, 1000).iter().map(|op| u64::from(op.bytes)).sum();
+        assert!((100 * 4096..100 * 4096 + 16_384).contains(&once), "{once}");
+    }
+
+    #[test]
+    fn one_pass_covers_every_target_whatever_the_lanes() {
+        for lanes in [1u32, 2, 3] {
+            for permuted in [true, false] {
+                let mut seen = Vec::new();
+                for lane in 0..lanes {
+                    let order = match permuted {
+                        true => Order::Permutation { seed: 7, lane, lanes },
+                        false => Order::Sequential { start_block: 0, lane, lanes },
+                    };
+                    let job = Job { targets: vec![2, 0, 5], ..job(order, 100) };
+                    let own = ops(&job, Stop::AfterOnePass, 10_000);
+                    let turns: Vec<u16> = own.iter().take(4).map(|op| op.target).collect();
+                    assert_eq!(turns, [2, 0, 5, 2], "round robin");
+                    seen.extend(own.iter().map(|op| (op.target, op.offset)));
+                }
+                let distinct: BTreeSet<(u16, u64)> = seen.iter().copied().collect();
+                assert_eq!((seen.len(), distinct.len()), (300, 300), "{lanes} {permuted}");
+            }
+        }
+        let order = Order::Permutation { seed: 7, lane: 0, lanes: 1 };
+        let all = ops(&Job { targets: vec![0, 1], ..job(order, 100) }, Stop::AfterNs(1), 40);
+        assert!(all.chunks(2).any(|pair| pair[0].offset != pair[1].offset), "orders of their own");
+    }
+
+    #[test]
+    fn trims_bytes_and_phases() {
+        let trims = Job { trims: true, ..job(Order::Uniform, 0) };
+        assert!(ops(&trims, Stop::AfterOps(100), 1000).iter().all(|op| op.way == Way::Trim));
+        let plain = job(Order::Uniform, 100);
+        assert_eq!(ops(&plain, Stop::AfterBytes(40_000), 1000).len(), 10, "the tenth ends it");
+        assert_eq!(ops(&plain, Stop::AfterBytes(40_960), 1000).len(), 10);
+        let mut stream = OpStream::new(&plain, Stop::AfterNs(1));
+        assert_eq!(stream.next_op().unwrap().way, Way::Read);
+        stream.set_read_percent(0);
+        assert_eq!(stream.next_op().unwrap().way, Way::Write);
+    }
+
+    #[test]
+    fn a_grid_finer_than_the_block_reaches_every_offset_that_leaves_room() {
+        let order = Order::Permutation { seed: 7, lane: 0, lanes: 1 };
+        let fine = Job { unit_bytes: 512, region_bytes: 8192, ..job(order, 100) };
+        let mut all: Vec<u64> =
+            ops(&fine, Stop::AfterOnePass, 100).iter().map(|op| op.offset - 8192).collect();
+        all.sort_unstable();
+        let asked: Vec<u64> = (0..=8).map(|turn| turn * 512).collect();
+        assert_eq!(all, asked);
+    }
+
+    #[test]
+    fn a_region_of_fifteen_tebibytes_needs_no_table() {
+        let orders = [
+            Order::Permutation { seed: 7, lane: 0, lanes: 1 },
+            Order::Zipf { theta: 0.9 },
+            Order::Pareto { h: 0.1 },
+        ];
+        for order in orders {
+            let huge = Job { region_bytes: 15 << 40, ..job(order, 100) };
+            let all = offsets(&huge, 10_000);
+            assert!(all.iter().any(|offset| *offset > 14 << 40));
+            assert!(all.iter().all(|offset| *offset <= (15 << 40) - 4096));
+        }
     }
 
     const GOLDEN_HEAD: [u64; 6] = [21, 47, 31, 83, 37, 94];

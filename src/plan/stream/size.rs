@@ -1,0 +1,86 @@
+//! How the length of an operation is drawn.
+
+use super::Way;
+use crate::plan::Job;
+use crate::plan::chance::Chance;
+use crate::spec::Draw;
+
+/// The lengths of a job's operations, for each way.
+#[derive(Clone, Debug)]
+pub(super) struct Lengths {
+    /// The one length of all; 0 where there are several.
+    pub(super) one: u32,
+    by_way: [Length; 3],
+}
+
+#[derive(Clone, Debug)]
+enum Length {
+    Fixed(u32),
+    Range {
+        low: u32,
+        step: u32,
+        count: u64,
+    },
+    /// A 32-bit draw below the bound, and not below the one before, has this length.
+    Split(Box<[(u64, u32)]>),
+}
+
+impl Lengths {
+    pub(super) fn new(job: &Job) -> Lengths {
+        let sizes = &job.sizes;
+        let by_way =
+            [&sizes.read, &sizes.write, &sizes.trim].map(|draw| Length::new(draw, job.block_bytes));
+        let other = if job.trims { Way::Trim } else { Way::Write };
+        let used = [(Way::Read, job.reads()), (other, job.changes())];
+        let mut fixed = used.into_iter().filter(|(_, used)| *used).map(|(way, _)| {
+            let Length::Fixed(bytes) = by_way[way as usize] else { return 0 };
+            bytes
+        });
+        let first = fixed.next().unwrap_or(0);
+        let one = if fixed.all(|bytes| bytes == first) { first } else { 0 };
+        Lengths { one, by_way }
+    }
+
+    /// The length of the next operation that goes this way, bytes.
+    #[inline]
+    pub(super) fn draw(&self, way: Way, chance: &mut Chance) -> u32 {
+        match self.by_way.get(way as usize) {
+            None => 0,
+            Some(Length::Fixed(bytes)) => *bytes,
+            Some(Length::Range { low, step, count }) => low + step * chance.below(*count) as u32,
+            Some(Length::Split(shares)) => {
+                let draw = chance.bits() >> 32;
+                let share = shares.iter().find(|(below, _)| draw < *below);
+                share.map_or(0, |(_, bytes)| *bytes)
+            }
+        }
+    }
+}
+
+impl Length {
+    fn new(draw: &Draw, block_bytes: u64) -> Length {
+        match draw {
+            Draw::Block => Length::Fixed(block_bytes as u32),
+            Draw::Fixed(bytes) => Length::Fixed(*bytes as u32),
+            Draw::Range { low, high, step } => Length::Range {
+                low: *low as u32,
+                step: *step as u32,
+                count: (high - low) / step + 1,
+            },
+            Draw::Split(shares) => {
+                let mut sum = 0.0;
+                let mut bounds: Vec<(u64, u32)> = shares
+                    .iter()
+                    .map(|(bytes, percent)| {
+                        sum += percent / 100.0;
+                        ((sum * (1u64 << 32) as f64).round() as u64, *bytes as u32)
+                    })
+                    .collect();
+                if let Some((below, _)) = bounds.last_mut() {
+                    *below = 1 << 32;
+                }
+                Length::Split(bounds.into())
+            }
+        }
+    }
+}
