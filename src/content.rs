@@ -1,4 +1,5 @@
 //! Which bytes? Data that no storage can shrink: random, fresh in every write, stamped per 4 KiB.
+//! Or as shrinkable as was asked.
 //!
 //! A job has one random base, short enough to stay in the first cache. Each piece of a write is
 //! that base combined with a new 64-bit key, so that no two pieces share a run of bytes that a
@@ -6,7 +7,11 @@
 //! blocks are equal. That costs about a tenth of generating new random bytes. What a buffer held
 //! before plays no part: a read may have left zeros in it, and zeros combined with a key are the
 //! key over and over.
+//!
+//! Data that compresses has zeros at the end of every 4 KiB. Data that repeats is made block by
+//! block: a block is its key and its stamp, so that an earlier one is made again from those.
 
+use crate::plan::Job;
 use crate::plan::chance::{Chance, mix};
 
 /// First bytes of every block this program writes.
@@ -18,6 +23,8 @@ pub const STAMP_BYTES: usize = 32;
 
 /// Length of the base, bytes.
 const BASE_BYTES: usize = 16 << 10;
+/// Earlier blocks that may be repeated.
+const REMEMBERED: usize = 1024;
 
 /// Makes the content of one job's writes.
 #[derive(Clone, Debug)]
@@ -26,42 +33,169 @@ pub struct Filler {
     sequence: u64,
     keys: Chance,
     base: Vec<u8>,
+    kind: Kind,
+}
+
+/// What is done about the content of a write.
+#[derive(Clone, Debug)]
+enum Kind {
+    /// New random bytes, all of them.
+    Fresh,
+    /// New bytes of which a part is zeros or a repetition.
+    Shaped(Shape),
+    /// Nothing: the buffers keep what they were filled with.
+    Kept(Constant),
+    /// The buffers are filled anew with what they were filled with: reads come between.
+    Restored(Constant),
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Constant {
+    Zeros,
+    Bytes { random_bytes: usize },
+}
+
+#[derive(Clone, Debug)]
+struct Shape {
+    /// Random bytes of each 4 KiB, at its beginning; the rest is zeros.
+    random_bytes: usize,
+    /// A 32-bit draw below this repeats an earlier block.
+    repeat_below: u64,
+    /// Blocks that may be repeated, the latest ones; a ring.
+    earlier: Vec<Block>,
+}
+
+/// What a block is made from.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    key: u64,
+    offset: u64,
+    sequence: u64,
 }
 
 impl Filler {
-    /// A filler whose stamps carry this run identity and whose bytes follow from this seed.
-    pub fn new(run: u64, seed: u64) -> Filler {
-        let mut keys = Chance::new(mix(run) ^ seed);
+    /// A filler for the writes of a job, whose stamps carry this run identity.
+    pub fn new(run: u64, job: &Job) -> Filler {
+        let mut keys = Chance::new(mix(run) ^ job.seed);
         let base = (0..BASE_BYTES / 8).flat_map(|_| keys.bits().to_ne_bytes()).collect();
-        Filler { run, sequence: 0, keys, base }
+        Filler { run, sequence: 0, keys, base, kind: Kind::of(job) }
     }
 
-    /// Fills a buffer with random bytes. Also once per buffer before the clock starts, so that its
-    /// memory is there.
-    #[inline]
+    /// Fills a buffer for the first time, before the clock starts, so that its memory is there.
     pub fn fill(&mut self, buffer: &mut [u8]) {
-        for piece in buffer.chunks_mut(BASE_BYTES) {
-            let key = self.keys.bits();
-            let (base, base_rest) = self.base[..piece.len()].as_chunks::<8>();
-            let (words, rest) = piece.as_chunks_mut::<8>();
-            for (word, base) in words.iter_mut().zip(base) {
-                *word = (u64::from_ne_bytes(*base) ^ key).to_ne_bytes();
-            }
-            rest.copy_from_slice(base_rest);
+        match self.kind {
+            Kind::Fresh | Kind::Shaped(_) => self.randomise(buffer),
+            Kind::Kept(constant) | Kind::Restored(constant) => self.set(buffer, constant),
         }
     }
 
     /// Makes the content of a buffer new, for a write at `offset`.
     #[inline]
     pub fn refresh(&mut self, buffer: &mut [u8], offset: u64) {
-        self.fill(buffer);
-        let mut at = offset;
+        match self.kind {
+            Kind::Fresh => {
+                self.randomise(buffer);
+                let mut at = offset;
+                for block in buffer.chunks_mut(STAMP_EVERY) {
+                    self.sequence += 1;
+                    stamp(block, self.run, at, self.sequence);
+                    at += STAMP_EVERY as u64;
+                }
+            }
+            Kind::Shaped(_) => self.shape(buffer, offset),
+            Kind::Kept(_) => {}
+            Kind::Restored(constant) => self.set(buffer, constant),
+        }
+    }
+
+    /// Random bytes that were never there before.
+    #[inline(always)]
+    fn randomise(&mut self, buffer: &mut [u8]) {
+        for piece in buffer.chunks_mut(BASE_BYTES) {
+            let key = self.keys.bits();
+            combine(piece, &self.base, key);
+        }
+    }
+
+    /// The same bytes in every buffer and every block.
+    fn set(&self, buffer: &mut [u8], constant: Constant) {
+        let Constant::Bytes { random_bytes } = constant else { return buffer.fill(0) };
         for block in buffer.chunks_mut(STAMP_EVERY) {
-            self.sequence += 1;
-            stamp(block, self.run, at, self.sequence);
+            let random = share_of(block.len(), random_bytes);
+            block[..random].copy_from_slice(&self.base[..random]);
+            block[random..].fill(0);
+            stamp(block, self.run, 0, 0);
+        }
+    }
+
+    /// New blocks and repeated ones, each with its zeros.
+    fn shape(&mut self, buffer: &mut [u8], offset: u64) {
+        let Kind::Shaped(shape) = &mut self.kind else { return };
+        let mut at = offset;
+        for bytes in buffer.chunks_mut(STAMP_EVERY) {
+            let repeats = self.keys.bits() >> 32 < shape.repeat_below;
+            let block = if repeats && !shape.earlier.is_empty() {
+                shape.earlier[self.keys.below(shape.earlier.len() as u64) as usize]
+            } else {
+                self.sequence += 1;
+                let block = Block { key: self.keys.bits(), offset: at, sequence: self.sequence };
+                shape.remember(block);
+                block
+            };
+            let random = share_of(bytes.len(), shape.random_bytes);
+            combine(&mut bytes[..random], &self.base, block.key);
+            bytes[random..].fill(0);
+            stamp(bytes, self.run, block.offset, block.sequence);
             at += STAMP_EVERY as u64;
         }
     }
+}
+
+impl Kind {
+    fn of(job: &Job) -> Kind {
+        let data = job.data;
+        let random_bytes = STAMP_EVERY * usize::from(100 - data.compress_percent.min(100)) / 100;
+        let constant = match data.zeros {
+            true => Some(Constant::Zeros),
+            false => data.constant.then_some(Constant::Bytes { random_bytes }),
+        };
+        match constant {
+            Some(constant) if job.reads() => Kind::Restored(constant),
+            Some(constant) => Kind::Kept(constant),
+            None if data.compress_percent == 0 && data.dedupe_percent == 0 => Kind::Fresh,
+            None => Kind::Shaped(Shape {
+                random_bytes,
+                repeat_below: u64::from(data.dedupe_percent) * (1 << 32) / 100,
+                earlier: Vec::with_capacity(REMEMBERED),
+            }),
+        }
+    }
+}
+
+impl Shape {
+    fn remember(&mut self, block: Block) {
+        if self.earlier.len() < REMEMBERED {
+            self.earlier.push(block);
+        } else {
+            self.earlier[block.sequence as usize % REMEMBERED] = block;
+        }
+    }
+}
+
+/// How much of a block of this length is random, where `random_bytes` are of a whole one.
+fn share_of(length: usize, random_bytes: usize) -> usize {
+    length * random_bytes / STAMP_EVERY
+}
+
+/// `base` with a key over every 8 bytes of it.
+#[inline(always)]
+fn combine(piece: &mut [u8], base: &[u8], key: u64) {
+    let (base, base_rest) = base[..piece.len()].as_chunks::<8>();
+    let (words, rest) = piece.as_chunks_mut::<8>();
+    for (word, base) in words.iter_mut().zip(base) {
+        *word = (u64::from_ne_bytes(*base) ^ key).to_ne_bytes();
+    }
+    rest.copy_from_slice(base_rest);
 }
 
 /// Writes as much of the stamp as the block has room for.
@@ -88,10 +222,20 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::spec::Data;
+
+    /// A writer of this kind of data.
+    fn writer(data: Data) -> Job {
+        Job { read_percent: 0, seed: 1, data, ..Job::default() }
+    }
 
     /// Writes `count` blocks of `block_bytes` through few buffers, as a job would.
     fn image(count: usize, block_bytes: usize, buffers: usize) -> Vec<u8> {
-        let mut filler = Filler::new(99, 1);
+        image_of(&writer(Data::default()), count, block_bytes, buffers)
+    }
+
+    fn image_of(job: &Job, count: usize, block_bytes: usize, buffers: usize) -> Vec<u8> {
+        let mut filler = Filler::new(99, job);
         let mut pool = vec![vec![0; block_bytes]; buffers];
         for buffer in &mut pool {
             filler.fill(buffer);
@@ -99,6 +243,9 @@ mod tests {
         let mut image = Vec::new();
         for index in 0..count {
             let buffer = &mut pool[index % buffers];
+            if job.reads() {
+                buffer.fill(0x55);
+            }
             filler.refresh(buffer, (index * block_bytes) as u64);
             image.extend_from_slice(buffer);
         }
@@ -129,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_a_read_left_in_the_buffer_is_not_written() {
-        let mut filler = Filler::new(99, 1);
+        let mut filler = Filler::new(99, &writer(Data::default()));
         let mut buffer = vec![0; 4096];
         filler.fill(&mut buffer);
         let mut image = Vec::new();
@@ -147,8 +294,63 @@ mod tests {
         let image = image(4, 512, 1);
         assert!(image.chunks(512).all(is_ours_or_zero));
         let mut tiny = [7; 10];
-        Filler::new(1, 1).refresh(&mut tiny, 0);
+        Filler::new(1, &writer(Data::default())).refresh(&mut tiny, 0);
         assert!(tiny.starts_with(&MAGIC));
+    }
+
+    fn packed_share(image: &[u8]) -> f64 {
+        zstd::bulk::compress(image, 19).unwrap().len() as f64 / image.len() as f64
+    }
+
+    fn repeated_share(image: &[u8]) -> f64 {
+        let blocks = image.len() / 4096;
+        let distinct: BTreeSet<&[u8]> = image.chunks_exact(4096).collect();
+        (blocks - distinct.len()) as f64 / blocks as f64
+    }
+
+    #[test]
+    fn as_much_compresses_away_as_was_asked() {
+        for compress_percent in [0, 25, 50, 90, 100] {
+            let job = writer(Data { compress_percent, ..Data::default() });
+            let image = image_of(&job, 64, 65_536, 3);
+            let asked = 1.0 - f64::from(compress_percent) / 100.0;
+            let share = packed_share(&image);
+            // The stamp stays even where all else goes.
+            assert!((share - asked).abs() < 0.012, "{compress_percent} %: packs to {share}");
+            assert_eq!(repeated_share(&image), 0.0);
+            assert!(image.chunks(4096).all(is_ours_or_zero));
+        }
+    }
+
+    #[test]
+    fn as_many_blocks_repeat_as_was_asked() {
+        for dedupe_percent in [0, 30, 80, 100] {
+            for compress_percent in [0, 50] {
+                let data = Data { compress_percent, dedupe_percent, ..Data::default() };
+                let image = image_of(&writer(data), 512, 65_536, 3);
+                let asked = f64::from(dedupe_percent) / 100.0;
+                let share = repeated_share(&image);
+                // 8192 blocks: four standard deviations of the worst share are 0.022.
+                assert!((share - asked).abs() < 0.022, "{dedupe_percent} %: {share} repeat");
+                assert!(image.chunks(4096).all(is_ours_or_zero));
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_are_zeros_and_the_constant_is_the_same_everywhere() {
+        for read_percent in [0, 50] {
+            let zeros = Data { zeros: true, ..Data::default() };
+            let job = Job { read_percent, ..writer(zeros) };
+            assert!(image_of(&job, 16, 8192, 3).iter().all(|byte| *byte == 0));
+            let constant = Data { constant: true, compress_percent: 50, ..Data::default() };
+            let image = image_of(&Job { read_percent, ..writer(constant) }, 16, 8192, 3);
+            let blocks: BTreeSet<&[u8]> = image.chunks_exact(4096).collect();
+            assert_eq!(blocks.len(), 1);
+            assert!(image.chunks(4096).all(is_ours_or_zero));
+            let share = packed_share(&image[..4096]);
+            assert!((share - 0.5).abs() < 0.02, "{share}");
+        }
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         lane: &'a Lane,
     ) -> Self {
         let depth = job.iodepth as usize;
-        let mut filler = Filler::new(plan.seed, job.seed);
+        let mut filler = Filler::new(plan.seed, job);
         if job.writes_data() {
             for slot in 0..depth {
                 filler.fill(queue.buffer(slot));

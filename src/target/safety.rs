@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(
             check(|file| {
                 let mut buffer = vec![0; 1 << 20];
-                let mut filler = Filler::new(1, 1);
+                let mut filler = Filler::new(1, &crate::plan::Job::default());
                 filler.fill(&mut buffer);
                 filler.refresh(&mut buffer, 4 << 20);
                 file.write_all_at(&buffer, 4 << 20).unwrap();
