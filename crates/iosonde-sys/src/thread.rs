@@ -52,14 +52,22 @@ pub fn peak_rss_bytes() -> u64 {
 
 /// Binds the calling thread to one CPU; `false` if the kernel refuses.
 pub fn pin_to(cpu: u32) -> bool {
-    // SAFETY: a zeroed cpu_set_t is an empty set; CPU_SET is bounds-checked by the guard; the set
-    // is valid for the call.
+    pin_to_any(&[cpu])
+}
+
+/// Binds the calling thread to these CPUs; `false` if the kernel refuses, which it does where it
+/// has none of them.
+pub fn pin_to_any(cpus: &[u32]) -> bool {
+    if cpus.iter().any(|cpu| *cpu as usize >= libc::CPU_SETSIZE as usize) {
+        return false;
+    }
+    // SAFETY: a zeroed cpu_set_t is an empty set; CPU_SET stays within it by the guard above; the
+    // set is valid for the call.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if cpu as usize >= libc::CPU_SETSIZE as usize {
-            return false;
+        for cpu in cpus {
+            libc::CPU_SET(*cpu as usize, &mut set);
         }
-        libc::CPU_SET(cpu as usize, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
     }
 }
@@ -98,6 +106,19 @@ pub fn current_cpu() -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_stays_where_it_was_bound() {
+        std::thread::spawn(|| {
+            let allowed = allowed_cpus();
+            assert!(pin_to_any(&allowed) && allowed_cpus() == allowed);
+            assert!(pin_to(allowed[0]));
+            assert_eq!((allowed_cpus(), current_cpu()), (vec![allowed[0]], Some(allowed[0])));
+            assert!(!pin_to_any(&[]) && !pin_to_any(&[1_000_000]));
+        })
+        .join()
+        .expect("the thread ends well");
+    }
 
     #[test]
     fn the_peak_follows_what_is_touched() {
