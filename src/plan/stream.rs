@@ -59,17 +59,29 @@ pub struct Op {
 pub struct OpStream {
     region_start: u64,
     lengths: Lengths,
-    /// A 32-bit draw below this is a read; 2^32 means always.
-    read_below: u64,
+    mix: Mix,
     /// What is not read is this.
     other: Way,
-    walks: Box<[OnTarget]>,
-    /// Whose turn it is among the walks.
+    /// The target whose turn it is.
+    now: OnTarget,
+    /// The other targets, the next one at `turn`.
+    others: Box<[OnTarget]>,
     turn: usize,
     /// What is left until the end: operations, or bytes.
     remaining: u64,
     counts_bytes: bool,
+    /// What an operation takes from that where all have one size.
+    cost: u64,
     chance: Chance,
+}
+
+/// Which operations are reads.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Mix {
+    /// All go one way.
+    One(Way),
+    /// A 32-bit draw below this is a read.
+    ReadBelow(u32),
 }
 
 /// The walk over one target.
@@ -83,29 +95,31 @@ impl OpStream {
     /// The stream of a job, ended by `stop` if that counts operations or bytes.
     pub fn new(job: &Job, stop: Stop) -> OpStream {
         let lengths = Lengths::new(job);
-        let targets = if job.targets.is_empty() { &[0][..] } else { &job.targets };
-        let walks: Box<[OnTarget]> = (0..)
-            .zip(targets)
-            .map(|(nth, target)| OnTarget {
-                target: *target,
-                walk: Walk::new(job, nth, lengths.one == 0),
-            })
-            .collect();
+        let varied = lengths.one == 0;
+        let (first, more) = job.targets.split_first().unwrap_or((&0, &[]));
+        let on = |(nth, target): (u64, &u16)| OnTarget {
+            target: *target,
+            walk: Walk::new(job, nth, varied),
+        };
+        let now = on((0, first));
         let (remaining, counts_bytes) = match stop {
             Stop::AfterNs(_) => (u64::MAX, false),
             Stop::AfterOps(ops) => (ops, false),
             Stop::AfterBytes(bytes) => (bytes, true),
             Stop::AfterOnePass => {
-                let pass = walks[0].walk.pass(job);
-                (pass.count * targets.len() as u64, pass.is_bytes)
+                let pass = now.walk.pass(job);
+                (pass.count * (1 + more.len() as u64), pass.is_bytes)
             }
         };
+        let other = if job.trims { Way::Trim } else { Way::Write };
         OpStream {
             region_start: job.region_start,
+            cost: if counts_bytes { u64::from(lengths.one) } else { 1 },
             lengths,
-            read_below: read_below(job.read_percent),
-            other: if job.trims { Way::Trim } else { Way::Write },
-            walks,
+            mix: Mix::of(job.read_percent, other),
+            other,
+            now,
+            others: (1..).zip(more).map(on).collect(),
             turn: 0,
             remaining,
             counts_bytes,
@@ -119,32 +133,40 @@ impl OpStream {
         if self.remaining == 0 {
             return None;
         }
-        let way = if self.read_below == 1 << 32 {
-            Way::Read
-        } else if self.read_below == 0 || self.chance.bits() >> 32 >= self.read_below {
-            self.other
-        } else {
-            Way::Read
+        let way = match self.mix {
+            Mix::One(way) => way,
+            Mix::ReadBelow(bound) if (self.chance.bits() >> 32) < u64::from(bound) => Way::Read,
+            Mix::ReadBelow(_) => self.other,
         };
-        let bytes = match self.lengths.one {
-            0 => self.lengths.draw(way, &mut self.chance),
-            bytes => bytes,
+        let (bytes, cost) = match self.lengths.one {
+            0 => self.drawn(way),
+            bytes => (bytes, self.cost),
         };
-        let cost = if self.counts_bytes { u64::from(bytes) } else { 1 };
         self.remaining = self.remaining.saturating_sub(cost);
-        let OnTarget { target, walk } = &mut self.walks[self.turn];
+        let OnTarget { target, walk } = &mut self.now;
         let offset = self.region_start + walk.next(bytes, &mut self.chance);
         let op = Op { way, target: *target, offset, bytes };
-        self.turn += 1;
-        if self.turn == self.walks.len() {
-            self.turn = 0;
+        if !self.others.is_empty() {
+            self.turn_round();
         }
         Some(op)
     }
 
+    /// The length of an operation where there are several, and what it takes from what is left.
+    fn drawn(&mut self, way: Way) -> (u32, u64) {
+        let bytes = self.lengths.draw(way, &mut self.chance);
+        (bytes, if self.counts_bytes { u64::from(bytes) } else { 1 })
+    }
+
+    /// The next target in turn; this one goes where that one was, which is after all others.
+    fn turn_round(&mut self) {
+        std::mem::swap(&mut self.now, &mut self.others[self.turn]);
+        self.turn = (self.turn + 1) % self.others.len();
+    }
+
     /// From now on this share of the operations that move data is read, percent.
     pub fn set_read_percent(&mut self, percent: u8) {
-        self.read_below = read_below(percent);
+        self.mix = Mix::of(percent, self.other);
     }
 
     /// Whether `next_op` would give `None`.
@@ -154,8 +176,14 @@ impl OpStream {
     }
 }
 
-fn read_below(percent: u8) -> u64 {
-    u64::from(percent) * (1 << 32) / 100
+impl Mix {
+    fn of(read_percent: u8, other: Way) -> Mix {
+        match read_percent {
+            0 => Mix::One(other),
+            100.. => Mix::One(Way::Read),
+            percent => Mix::ReadBelow((u64::from(percent) * (1 << 32) / 100) as u32),
+        }
+    }
 }
 
 #[cfg(test)]

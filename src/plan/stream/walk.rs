@@ -78,15 +78,21 @@ impl Walk {
     /// Where the next operation, of this length, begins.
     #[inline(always)]
     pub(super) fn next(&mut self, bytes: u32, chance: &mut Chance) -> u64 {
-        match self {
-            Walk::Permuted { permutation, seed, turns, unit } => {
-                let pass = turns.pass;
-                let position = permutation.at(turns.take());
-                if turns.pass != pass {
-                    *permutation = Permutation::new(turns.count, *seed ^ turns.pass);
-                }
-                position * *unit
+        // First of all, for it is the usual one: not found by way of a table of all.
+        if let Walk::Permuted { permutation, seed, turns, unit } = self {
+            let pass = turns.pass;
+            let position = permutation.at(turns.take());
+            if turns.pass != pass {
+                *permutation = Permutation::new(turns.count, *seed ^ turns.pass);
             }
+            return position * *unit;
+        }
+        self.next_otherwise(bytes, chance)
+    }
+
+    #[inline]
+    fn next_otherwise(&mut self, bytes: u32, chance: &mut Chance) -> u64 {
+        match self {
             Walk::Stepped { turns, step, descends } => {
                 let place = turns.take();
                 *step * if *descends { turns.count - 1 - place } else { place }
@@ -97,6 +103,7 @@ impl Walk {
                 begins
             }
             Walk::Drawn { law, unit } => law.draw(chance) * *unit,
+            Walk::Permuted { .. } => 0,
         }
     }
 
