@@ -1,15 +1,13 @@
 //! A plan in words, for `--dry-run`: one line per fact, resolved values only.
 
 use super::{Job, Order, Plan, Stop};
-use crate::spec::Zone;
+use crate::spec::{Arrivals, Draw, EachWrite, Pace, Rate, Sizes, SyncCall, Think, Zone};
 use crate::units::{bytes, count};
 
 /// Plan and estimate in words, for `--dry-run`: one line per fact, resolved values only.
 pub fn describe(plan: &Plan) -> String {
     let mut out = format!(
-        "plan {}  ({})\n  engine    {}{}\n\
-         \x20 target    {}, {} bytes from 0, {}, alignment {} B\n\
-         \x20 seed      {}\n",
+        "plan {}  ({})\n  engine    {}{}\n",
         plan.title,
         &plan.hash()[..12],
         plan.engine.kind.word(),
@@ -18,12 +16,17 @@ pub fn describe(plan: &Plan) -> String {
         } else {
             format!(" ({})", plan.engine.chosen_because)
         },
-        plan.target().path,
-        count::thousands(plan.target().bytes),
-        if plan.target().direct { "direct" } else { "buffered" },
-        plan.target().align_bytes,
-        plan.seed,
     );
+    for target in &plan.targets {
+        out.push_str(&format!(
+            "  target    {}, {} bytes from 0, {}, alignment {} B\n",
+            target.path,
+            count::thousands(target.bytes),
+            if target.direct { "direct" } else { "buffered" },
+            target.align_bytes,
+        ));
+    }
+    out.push_str(&format!("  seed      {}\n", plan.seed));
     let seconds = |ns: u64| format!("{} s", count::significant(ns as f64 / 1e9));
     let stop = match plan.stop {
         Stop::AfterNs(ns) => {
@@ -41,17 +44,86 @@ pub fn describe(plan: &Plan) -> String {
     }
     for (index, job) in plan.jobs.iter().enumerate() {
         out.push_str(&format!(
-            "  job {index:<5} {}: {} % reads, {} blocks, depth {}, {} in [{}, {})\n",
+            "  job {index:<5} {}: {} % reads, {} blocks, depth {}, {} in [{}, {}){}\n",
             job.role,
             job.read_percent,
-            bytes::exact(job.block_bytes),
+            sizes_words(job),
             job.iodepth,
             order_words(&job.order),
             job.region_start,
             job.region_start + job.region_bytes,
+            special_words(job),
         ));
     }
     out
+}
+
+/// The sizes of a job: one, or one draw for each way that it goes.
+fn sizes_words(job: &Job) -> String {
+    let Sizes { read, write, trim } = &job.sizes;
+    let one = |draw: &Draw| match draw {
+        Draw::Block => bytes::exact(job.block_bytes),
+        Draw::Fixed(length) => bytes::exact(*length),
+        Draw::Range { low, high, .. } => {
+            format!("{} to {}", bytes::exact(*low), bytes::exact(*high))
+        }
+        Draw::Split(shares) => {
+            let share = |(length, percent): &(u64, f64)| {
+                format!("{} ({} %)", bytes::exact(*length), count::significant(*percent))
+            };
+            shares.iter().map(share).collect::<Vec<_>>().join(" or ")
+        }
+    };
+    let other = if job.trims { trim } else { write };
+    match (job.reads(), job.changes()) {
+        (true, true) if read != other => format!("{} / {}", one(read), one(other)),
+        (true, _) => one(read),
+        _ => one(other),
+    }
+}
+
+/// What else is not as usual, each after a comma.
+fn special_words(job: &Job) -> String {
+    let mut words = Vec::new();
+    let mut say = |applies: bool, what: String| {
+        if applies {
+            words.push(format!(", {what}"));
+        }
+    };
+    let ms = |ns: u64| format!("{} ms", count::significant(ns as f64 / 1e6));
+    say(job.trims, "trims".into());
+    say(job.stride_bytes != 0, format!("stride {} B", job.stride_bytes));
+    say(job.unit() != job.block_bytes, format!("offsets in steps of {}", bytes::exact(job.unit())));
+    say(job.targets.len() > 1, format!("{} targets in turn", job.targets.len()));
+    match &job.pace {
+        Pace::Closed => {}
+        Pace::Rate { rate, arrivals } => {
+            let law = if *arrivals == Arrivals::Poisson { "Poisson" } else { "constant" };
+            let rate = match rate {
+                Rate::Ops(ops) => format!("{} operations/s", count::significant(*ops)),
+                Rate::Bytes(length) => bytes::per_second(*length),
+            };
+            say(true, format!("open loop, {rate}, {law} arrivals"));
+        }
+        Pace::Recorded(times) => say(true, format!("open loop, {} recorded times", times.len())),
+    }
+    let Think { ns, every_ops } = job.think;
+    say(ns > 0, format!("a pause of {} after every {every_ops}", ms(ns)));
+    say(!job.phases.is_empty(), format!("{} phases", job.phases.len()));
+    let sync = job.sync;
+    let call = if sync.call == SyncCall::Fsync { "fsync" } else { "fdatasync" };
+    let alone = if sync.barrier { ", alone" } else { "" };
+    say(sync.every_writes > 0, format!("{call} after every {} writes{alone}", sync.every_writes));
+    say(sync.each_write == EachWrite::Dsync, "every write durable (data)".into());
+    say(sync.each_write == EachWrite::Sync, "every write durable (data and metadata)".into());
+    let data = job.data;
+    say(data.compress_percent > 0, format!("{} % compressible", data.compress_percent));
+    say(data.dedupe_percent > 0, format!("{} % repeated", data.dedupe_percent));
+    say(data.zeros, "zeros".into());
+    say(data.constant, "the same bytes again and again".into());
+    say(!job.place.cpus.is_empty(), format!("on CPUs {:?}", job.place.cpus));
+    say(job.place.huge_pages, "buffers in huge pages".into());
+    words.concat()
 }
 
 /// How much will be written, as far as the plan knows.

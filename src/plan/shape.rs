@@ -35,8 +35,7 @@ pub(super) fn jobs_of(
         trims: role.rw.trims(),
         iodepth,
         batch: role.batch.unwrap_or(BATCH).min(iodepth),
-        targets: role.targets.clone(),
-        sizes: role.sizes.clone(),
+        targets: targets_of(role, setting)?,
         stride_bytes: role.stride.unwrap_or(0),
         pace: role.pace.clone(),
         think: role.think,
@@ -47,6 +46,7 @@ pub(super) fn jobs_of(
         place: role.place.clone(),
         ..Job::default()
     };
+    let model = Job { sizes: sizes_in(role, workload), ..model };
     let grid = grid(role, &model, workload, setting)?;
     let model = Job { block_bytes: grid.largest, unit_bytes: grid.unit, ..model };
     effective(role, &model, &setting.engine)?;
@@ -81,6 +81,33 @@ pub(super) fn jobs_of(
         }
     }
     Ok(jobs)
+}
+
+/// The targets that a role uses in turn: those it names, or all.
+fn targets_of(role: &Role, setting: &Setting) -> Result<Vec<u16>, Refusal> {
+    let count = setting.targets.len();
+    match role.targets.iter().find(|target| usize::from(**target) >= count) {
+        Some(target) => Err(Refusal::Conflict {
+            role: role.name.clone(),
+            what: format!("target {target}, counted from 0, of {count} given"),
+        }),
+        None if role.targets.is_empty() && count > 1 => Ok((0..count as u16).collect()),
+        None => Ok(role.targets.clone()),
+    }
+}
+
+/// The sizes of a role. Where they differ, its block size is no longer the size of a buffer, for
+/// which it stands in a job: it is written out.
+fn sizes_in(role: &Role, workload: &Workload) -> Sizes {
+    if role.sizes == Sizes::default() {
+        return Sizes::default();
+    }
+    let written_out = |draw: &Draw| match draw {
+        Draw::Block => Draw::Fixed(role.block_size.unwrap_or(workload.block_size)),
+        draw => draw.clone(),
+    };
+    let Sizes { read, write, trim } = &role.sizes;
+    Sizes { read: written_out(read), write: written_out(write), trim: written_out(trim) }
 }
 
 /// Who takes turns on one order of blocks.
@@ -275,7 +302,39 @@ fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
         && job.iodepth == 1
         && engine.kind == EngineKind::Psync
         && !engine.chosen_because.is_empty();
-    let faults: [(bool, &str); 21] = [
+    let sizes = &role.sizes;
+    let open_loop = job.is_open_loop();
+    let faults: [(bool, &str); 27] = [
+        (
+            (!job.reads() && sizes.read != Draw::Block)
+                || (!writes && sizes.write != Draw::Block)
+                || (!job.trims && sizes.trim != Draw::Block),
+            "sizes for a direction in which it never goes have no effect",
+        ),
+        (
+            !role.rw.is_mixed() && job.phases.iter().any(|phase| phase.read_percent.is_some()),
+            "a share of reads in a phase has no effect; give --rw rw or randrw",
+        ),
+        (
+            job.phases.iter().any(|phase| phase.read_percent.is_some_and(|percent| percent > 100)),
+            "a phase with more than 100 % of reads",
+        ),
+        (
+            !open_loop
+                && job.phases.iter().any(|phase| ![0.0, 100.0].contains(&phase.rate_percent)),
+            "a phase at a part of the rate, and no rate; give --rate or --rate-iops, or rate=0 for \
+             an idle phase",
+        ),
+        (
+            job.batch == 0 || role.batch.is_some_and(|batch| batch > job.iodepth),
+            "batches of no request, or of more than the depth; \
+             give --iodepth-batch-submit 1 to the depth",
+        ),
+        (
+            job.data.constant && (job.data.zeros || job.data.dedupe_percent > 0),
+            "data that is the same in every write cannot be zeros or repeated to a degree too; \
+             give one of them",
+        ),
         (
             !writes && (job.sync.every_writes > 0 || job.sync.each_write != EachWrite::Accepted),
             "syncs (--fsync, --fdatasync, --sync) have no effect: nothing is written",
@@ -313,7 +372,7 @@ fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
             "staggered streams are sequential ones; give a sequential --rw",
         ),
         (
-            job.think.ns > 0 && job.is_open_loop(),
+            job.think.ns > 0 && open_loop,
             "a pause and a rate both say when to send; give --thinktime or --rate, not both",
         ),
         (
