@@ -22,7 +22,13 @@ use output::{Output, OutputFormat};
 
 /// Measures storage, says why the number is what it is, and says when it cannot be trusted.
 #[derive(Debug, Parser)]
-#[command(name = "iosonde", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    name = "iosonde",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -56,7 +62,7 @@ pub fn main() -> ExitCode {
             output.text(&error.render().to_string());
             return output.end(Exit::Done).into();
         }
-        Err(error) => Err(Failure::usage(&error)),
+        Err(error) => Err(run::explained(&error, &words).unwrap_or_else(|| Failure::usage(&error))),
     };
     match exit {
         Ok(exit) => exit.into(),

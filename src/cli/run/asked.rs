@@ -1,139 +1,129 @@
 //! What was asked of `run`, understood.
 
 use super::RunArgs;
+use super::aim::Aim;
+use super::words::{Extent, extent, time, wrong};
 use crate::analysis::expectation::Expectation;
-use crate::backend::BACKENDS;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::place;
-use crate::plan::{Engine, EngineKind, Stop};
-use crate::spec::Rw;
+use crate::plan::{Engine, Stop};
+use crate::spec::Workload;
 use crate::target::Direct;
-use crate::units::{bytes, count, duration};
 
-/// Longest time that can be asked for: sums of a few of them stay far from 64 bits.
-const LONGEST_NS: u64 = 8760 * 3_600_000_000_000;
+/// Percentages of a target are rounded down to a multiple of the block size and of this.
+const GRAIN_BYTES: u64 = 4096;
 
-/// Percentage of reads of a mixed load where none is given.
-const MIX_PERCENT: u8 = 50;
 /// What was asked, understood.
 pub(super) struct Asked {
-    pub(super) rw: Rw,
-    pub(super) block_bytes: u64,
+    pub(super) workload: Workload,
     pub(super) stop: Stop,
     pub(super) warmup_ns: u64,
-    pub(super) size_bytes: Option<u64>,
-    pub(super) offset_bytes: u64,
+    pub(super) size: Option<Extent>,
+    offset: Extent,
+    /// Distance of the first job's region and the last one's, bytes.
+    increments_bytes: u64,
     pub(super) eta_interval_ns: u64,
     pub(super) direct: Direct,
     pub(super) engine: Engine,
     pub(super) expectations: Vec<Expectation>,
-    /// Percentage of reads of a mixed load.
-    pub(super) mix: u8,
 }
 
 /// Understands the command line, or says what in it cannot be.
 pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
-    let size = |option: &str, text: &str| {
-        bytes::parse(text).map_err(|error| Failure::value(option, &error))
-    };
-    let time = |option: &str, text: &str| {
-        let ns =
-            duration::parse(text, 1_000_000_000).map_err(|error| Failure::value(option, &error))?;
-        if ns <= LONGEST_NS {
-            return Ok(ns);
-        }
-        let message = format!("{option}: found `{text}`, expected at most a year (8760h)");
-        Err(Failure::new(Exit::Asked, message))
-    };
-    let stop = match args.number_ios {
-        Some(ops) => Stop::AfterOps(ops),
-        None => Stop::AfterNs(time("--runtime", &args.runtime)?),
-    };
-    if matches!(stop, Stop::AfterNs(0) | Stop::AfterOps(0)) {
-        return Err(Failure::new(Exit::Asked, "found a length of 0, expected a positive one"));
-    }
-    let size_bytes = args.size.as_deref().map(|text| size("--size", text)).transpose()?;
-    if size_bytes == Some(0) {
-        return Err(Failure::new(Exit::Asked, "--size: found 0, expected at least one block"));
+    let target = &args.target;
+    let size = target.size.as_deref().map(|text| extent("--size", text)).transpose()?;
+    if matches!(size, Some(Extent::Bytes(0) | Extent::Percent(0))) {
+        return Err(wrong("--size", target.size.as_deref().unwrap_or(""), "at least one block"));
     }
     let mut expectations = Vec::new();
-    for text in &args.expect {
+    for text in &args.run.expect {
         let parsed = Expectation::parse(text, &[])
             .map_err(|error| Failure::new(Exit::Asked, format!("--expect '{text}': {error}")))?;
         expectations.push(parsed);
     }
-    let rw = rw(&args.rw)?;
-    effective(args, rw)?;
-    Ok(Asked {
-        rw,
-        block_bytes: size("--bs", &args.bs)?,
-        stop,
-        warmup_ns: time("--ramp-time", &args.ramp_time)?,
-        size_bytes,
-        offset_bytes: size("--offset", &args.offset)?,
-        eta_interval_ns: time("--eta-interval", &args.eta_interval)?,
-        direct: match args.direct.as_deref() {
-            Some("0") => Direct::Never,
-            Some(_) => Direct::Demanded,
-            None => Direct::Preferred,
-        },
-        engine: engine(args)?,
+    let workload = match &args.file {
+        Some(path) => super::file::workload(path)?,
+        None => flags(args)?,
+    };
+    let neighbours = u64::from(args.load.jobs()) - 1;
+    let increment_bytes = args.load.increment_bytes()?.unwrap_or(0);
+    let asked = Asked {
+        stop: args.length.stop()?,
+        warmup_ns: args.length.warmup_ns()?,
+        size,
+        offset: extent("--offset", target.offset.as_deref().unwrap_or("0"))?,
+        increments_bytes: increment_bytes.saturating_mul(neighbours),
+        eta_interval_ns: time("--eta-interval", &args.run.eta_interval, 1_000_000_000)?,
+        direct: args.engine.direct(),
+        engine: args.engine.engine()?,
         expectations,
-        mix: args.rwmixread.unwrap_or(MIX_PERCENT),
-    })
-}
-
-fn rw(word: &str) -> Result<Rw, Failure> {
-    let known = Rw::WORDS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
-    known.map(|(_, rw)| *rw).ok_or_else(|| {
-        let names = Rw::WORDS.map(|(name, _)| name);
-        Failure::new(Exit::Asked, not_one_of("--rw", word, &names))
-    })
-}
-
-/// What the load leaves without effect is an error, not a silence.
-fn effective(args: &RunArgs, rw: Rw) -> Result<(), Failure> {
-    let mixed = matches!(rw, Rw::Rw | Rw::RandRw);
-    let reads_only = matches!(rw, Rw::Read | Rw::RandRead);
-    let idle = [
-        ("--rwmixread", args.rwmixread.is_some() && !mixed),
-        ("--norandommap", args.norandommap && !rw.is_random()),
-        ("--overwrite-file", args.overwrite_file.is_some() && reads_only),
-    ];
-    let found = idle.iter().find(|(_, idle)| *idle);
-    found.map_or(Ok(()), |(option, _)| {
-        let message = format!("{option} has no effect with --rw {}", args.rw);
-        Err(Failure::new(Exit::Asked, message))
-    })
-}
-
-fn engine(args: &RunArgs) -> Result<Engine, Failure> {
-    let Some(word) = args.ioengine.as_deref() else {
-        let engine = place::default_engine();
-        return with_modes(args, engine);
+        workload,
     };
-    let kinds = [EngineKind::IoUring, EngineKind::Psync, EngineKind::Null, EngineKind::Sim];
-    let Some(kind) = kinds.into_iter().find(|kind| kind.word() == word.replace('-', "_")) else {
-        let names = BACKENDS.map(|(name, _)| name);
-        return Err(Failure::new(Exit::Asked, not_one_of("--ioengine", word, &names)));
-    };
-    let engine = Engine::of(kind);
-    with_modes(args, engine)
-}
-
-/// An option that would have no effect is an error, not a silence.
-fn with_modes(args: &RunArgs, engine: Engine) -> Result<Engine, Failure> {
-    for (option, given) in [("--sqpoll", args.sqpoll), ("--hipri", args.hipri)] {
-        if given && engine.kind != EngineKind::IoUring {
-            let message = format!("{option} has no effect with the {} engine", engine.kind.word());
-            return Err(Failure::new(Exit::Asked, message));
-        }
+    if !asked.changes() && !target.overwrite_file.is_empty() {
+        let message = "--overwrite-file has no effect: nothing is written";
+        return Err(Failure::new(Exit::Asked, message));
     }
-    Ok(Engine { sqpoll: args.sqpoll, iopoll: args.hipri, ..engine })
+    Ok(asked)
 }
 
-fn not_one_of(option: &str, word: &str, names: &[&str]) -> String {
-    let near = count::nearest(word, names.iter().copied());
-    let meant = near.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
-    format!("{option}: found `{word}`, expected one of {}{meant}", names.join(", "))
+/// The flags as a workload of one role.
+fn flags(args: &RunArgs) -> Result<Workload, Failure> {
+    let load = args.load.load()?;
+    let role = args.submit.onto(args.data.onto(args.pace.onto(load.role)?)?)?;
+    Ok(Workload {
+        name: "run".into(),
+        title: role.rw.word().into(),
+        pattern: role.rw.word().into(),
+        models: String::new(),
+        block_size: load.block_bytes,
+        read_percent: load.read_percent,
+        roles: vec![role],
+    })
+}
+
+impl Asked {
+    /// Whether the load changes what is stored.
+    pub(super) fn changes(&self) -> bool {
+        self.workload.roles.iter().any(|role| role.rw.read_percent(0) < 100)
+    }
+
+    /// First byte of the region, where it is given in bytes.
+    pub(super) fn offset_bytes(&self) -> u64 {
+        if let Extent::Bytes(offset_bytes) = self.offset { offset_bytes } else { 0 }
+    }
+
+    /// First byte and end of what the jobs may touch, on a target of this size; `u64::MAX` where it
+    /// has none of its own.
+    pub(super) fn region(&self, available: u64) -> Result<(u64, u64), Failure> {
+        let grain_bytes = self.workload.block_size.max(GRAIN_BYTES);
+        let length = |extent| match extent {
+            Extent::Bytes(length) => Ok(length),
+            Extent::Percent(_) if available == u64::MAX => {
+                let message = "a percentage of a target that has no size of its own; give bytes";
+                Err(Failure::new(Exit::Asked, message))
+            }
+            Extent::Percent(percent) => {
+                let length = u128::from(available) * u128::from(percent) / 100;
+                Ok(length as u64 / grain_bytes * grain_bytes)
+            }
+        };
+        let offset_bytes = length(self.offset)?;
+        let end_bytes = match self.size {
+            None => available,
+            Some(size) => {
+                offset_bytes.saturating_add(length(size)?).saturating_add(self.increments_bytes)
+            }
+        };
+        Ok((offset_bytes, end_bytes))
+    }
+
+    /// The workload over the targets: regions a distance apart have the length that --size says.
+    pub(super) fn over(&self, aim: &Aim) -> Workload {
+        let mut workload = self.workload.clone();
+        if self.increments_bytes > 0 && self.size.is_some() {
+            let end_bytes = aim.targets[0].bytes;
+            let length = end_bytes - aim.offset_bytes - self.increments_bytes;
+            workload.roles.iter_mut().for_each(|role| role.size = Some(length));
+        }
+        workload
+    }
 }

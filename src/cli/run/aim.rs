@@ -1,0 +1,256 @@
+//! What the operations go to: opened, or made.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::asked::Asked;
+use super::words::Extent;
+use crate::backend::sim::Model;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::place::Place;
+use crate::engine::Medium;
+use crate::plan::{EngineKind, Target};
+use crate::target::{Held, Intent, TargetError, open};
+use crate::units::bytes;
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Target")]
+pub(super) struct TargetArgs {
+    /// File, block device or directory; several are used in turn; for the simulated engine, the
+    /// device in words
+    #[arg(long, value_name = "PATH")]
+    path: Vec<PathBuf>,
+    /// The same as in fio: several are divided by `:`, and `\:` is a colon
+    #[arg(long, value_name = "PATH:PATH…", conflicts_with = "path")]
+    filename: Option<OsString>,
+    /// Length of the region of a job, or percent of the target [default: what the target has beyond
+    /// --offset]
+    #[arg(long, visible_alias = "filesize", value_name = "SIZE|%")]
+    pub(super) size: Option<String>,
+    /// First byte of the region, or percent of the target [default: 0]
+    #[arg(long, value_name = "SIZE|%")]
+    pub(super) offset: Option<String>,
+    /// Write this file although it holds foreign data; names it exactly as --path does
+    #[arg(long, value_name = "NAME")]
+    pub(super) overwrite_file: Vec<String>,
+}
+
+/// What the operations go to.
+pub(super) struct Aim {
+    pub(super) medium: Medium,
+    /// The first target, which stands for all in the record.
+    pub(super) held: Option<Held>,
+    pub(super) targets: Vec<Target>,
+    /// First byte of the region.
+    pub(super) offset_bytes: u64,
+    /// Files made for this run, which have to be laid out, by their place among the targets.
+    pub(super) fresh: Vec<u16>,
+    /// Why direct I/O is not in effect, of each target where it is not.
+    pub(super) cautions: Vec<String>,
+}
+
+/// Size of the target of the null engine where none is given.
+const NULL_BYTES: u64 = 1 << 30;
+/// Most targets of one run.
+const MAX_TARGETS: usize = 1024;
+
+impl TargetArgs {
+    /// The targets, in the order in which they are used.
+    fn paths(&self) -> Vec<PathBuf> {
+        self.filename.as_deref().map_or_else(|| self.path.clone(), split)
+    }
+
+    /// What describes the simulated device.
+    fn words(&self) -> String {
+        let first = self.filename.as_deref().or(self.path.first().map(|path| path.as_os_str()));
+        first.map(OsStr::to_string_lossy).unwrap_or_default().into_owned()
+    }
+}
+
+/// The parts between colons that no backslash precedes.
+fn split(list: &OsStr) -> Vec<PathBuf> {
+    let mut parts = vec![Vec::new()];
+    let mut bytes = list.as_bytes().iter().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' if bytes.peek() == Some(&&b':') => {
+                bytes.next();
+                if let Some(part) = parts.last_mut() {
+                    part.push(b':');
+                }
+            }
+            b':' => parts.push(Vec::new()),
+            byte => {
+                if let Some(part) = parts.last_mut() {
+                    part.push(*byte);
+                }
+            }
+        }
+    }
+    parts.into_iter().map(|part| OsString::from_vec(part).into()).collect()
+}
+
+/// Opens the targets, or makes them.
+pub(super) fn aim(
+    args: &TargetArgs,
+    asked: &Asked,
+    place: &Place,
+    dry_run: bool,
+) -> Result<Aim, Failure> {
+    match asked.engine.kind {
+        EngineKind::Null => {
+            let region = asked.region(match asked.size {
+                Some(Extent::Bytes(_)) => u64::MAX,
+                _ => asked.offset_bytes().saturating_add(NULL_BYTES),
+            })?;
+            Ok(Aim::of(Medium::Null(None), "null", region))
+        }
+        EngineKind::Sim => {
+            let words = args.words();
+            let model = Model::parse(&words)
+                .map_err(|error| Failure::new(Exit::Asked, format!("--path: {error}")))?;
+            let region = within(asked, model.bytes, "the simulated device")?;
+            Ok(Aim::of(Medium::Sim(model), &format!("sim:{words}"), region))
+        }
+        EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync => {
+            real_aim(args, asked, place, dry_run)
+        }
+        EngineKind::VhostUser => {
+            Err(Failure::new(Exit::Asked, "the virtio-blk-vhost-user engine is not built in"))
+        }
+    }
+}
+
+impl Aim {
+    /// At something that is no file.
+    fn of(medium: Medium, path: &str, (offset_bytes, end_bytes): (u64, u64)) -> Aim {
+        let target = Target { path: path.into(), bytes: end_bytes, direct: false, align_bytes: 1 };
+        let (fresh, cautions) = (Vec::new(), Vec::new());
+        Aim { medium, held: None, targets: vec![target], offset_bytes, fresh, cautions }
+    }
+}
+
+fn real_aim(
+    args: &TargetArgs,
+    asked: &Asked,
+    place: &Place,
+    dry_run: bool,
+) -> Result<Aim, Failure> {
+    let paths = args.paths();
+    if paths.is_empty() || paths.len() > MAX_TARGETS {
+        let message = match paths.len() {
+            0 => "--path is missing: give a file, a block device or a directory".into(),
+            many => format!("--path: found {many} targets, expected at most {MAX_TARGETS}"),
+        };
+        return Err(Failure::new(Exit::Asked, message));
+    }
+    let mut all = Vec::new();
+    let mut fresh = Vec::new();
+    for (index, path) in (0..).zip(&paths) {
+        if path.is_dir() {
+            fresh.push(index);
+            all.push(made(path, asked, dry_run)?);
+        } else {
+            let named = path.to_string_lossy();
+            let consents = &args.overwrite_file;
+            let consent = consents.iter().find(|name| **name == named).or(consents.first());
+            let intent = Intent { write: asked.changes(), overwrite_file: consent.cloned() };
+            all.push(open::existing(path, &intent, asked.direct).map_err(with_size_hint)?);
+        }
+    }
+    // One region for all targets: the smallest one decides.
+    let mut smallest = &all[0];
+    for held in &all {
+        if held.bytes < smallest.bytes {
+            smallest = held;
+        }
+    }
+    let what = format!("`{}`", smallest.path.display());
+    let (offset_bytes, end_bytes) = within(asked, smallest.bytes, &what)?;
+    let target = |(held, path): (&Held, &PathBuf)| Target {
+        path: path.to_string_lossy().into_owned(),
+        bytes: end_bytes,
+        direct: held.direct,
+        align_bytes: held.align_bytes(&held.describe(&place.root)),
+    };
+    let cautions = all.iter().filter_map(|held| held.direct_refused.clone());
+    Ok(Aim {
+        targets: all.iter().zip(&paths).map(target).collect(),
+        medium: Medium::Files(all.iter().map(|held| Arc::clone(&held.file)).collect()),
+        offset_bytes,
+        fresh,
+        cautions: cautions.collect(),
+        held: all.into_iter().next(),
+    })
+}
+
+/// An unnamed file in a directory.
+fn made(directory: &Path, asked: &Asked, dry_run: bool) -> Result<Held, Failure> {
+    if !matches!(asked.size, Some(Extent::Bytes(_))) {
+        let message = format!(
+            "`{}` is a directory: give --size in bytes, and a file of that size is made in it, \
+             and is gone afterwards",
+            directory.display()
+        );
+        return Err(Failure::new(Exit::Asked, message));
+    }
+    let (_, wanted_bytes) = asked.region(u64::MAX)?;
+    let (free_bytes, total_bytes) = open::space(directory)?;
+    open::fits(directory, wanted_bytes, free_bytes, total_bytes)?;
+    let make = if dry_run { open::rehearsed } else { open::unnamed };
+    Ok(make(directory, wanted_bytes, asked.direct)?)
+}
+
+fn with_size_hint(error: TargetError) -> Failure {
+    let missing = matches!(error, TargetError::Missing(_));
+    let mut failure = Failure::from(error);
+    if missing {
+        failure.hint = Some("give a directory and --size to measure with an unnamed file".into());
+    }
+    failure
+}
+
+/// First byte and end of the region; it must lie within the target.
+fn within(asked: &Asked, available: u64, what: &str) -> Result<(u64, u64), Failure> {
+    let wrong = |message: String| Failure::new(Exit::Asked, message);
+    if available == 0 {
+        return Err(wrong(format!(
+            "{what} is empty; give a directory and --size to measure with an unnamed file"
+        )));
+    }
+    if available == u64::MAX && !matches!(asked.size, Some(Extent::Bytes(_))) {
+        return Err(wrong(format!("{what} has no size of its own: give --size")));
+    }
+    let (offset_bytes, end_bytes) = asked.region(available)?;
+    if offset_bytes >= available {
+        return Err(wrong(format!(
+            "--offset: found {}, but {what} has {}",
+            bytes::exact(offset_bytes),
+            bytes::exact(available)
+        )));
+    }
+    if end_bytes > available {
+        return Err(wrong(format!(
+            "--size and --offset reach to {}, but {what} has {}",
+            bytes::exact(end_bytes),
+            bytes::exact(available)
+        )));
+    }
+    Ok((offset_bytes, end_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colons_divide_unless_a_backslash_precedes() {
+        let parts = |list: &str| split(OsStr::new(list));
+        assert_eq!(parts("a:b"), [PathBuf::from("a"), PathBuf::from("b")]);
+        assert_eq!(parts(r"pci-0\:1:b\c"), [PathBuf::from("pci-0:1"), PathBuf::from(r"b\c")]);
+    }
+}

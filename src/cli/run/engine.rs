@@ -1,0 +1,102 @@
+//! Options that say how I/O leaves the process.
+
+use clap::Args;
+
+use super::words::not_one_of;
+use super::{Switch, switched};
+use crate::backend::BACKENDS;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::place;
+use crate::plan::{Engine, EngineKind};
+use crate::target::Direct;
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Engine")]
+pub(super) struct EngineArgs {
+    /// Requests in flight per job
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) iodepth: u32,
+    /// 1: past the page cache or not at all; 0: through it [default: past it if possible]
+    #[arg(long, value_name = "0|1", value_parser = ["0", "1"])]
+    direct: Option<String>,
+    /// io_uring, psync (exactly one request in flight), null, sim [default: io_uring]
+    #[arg(long, visible_alias = "driver", value_name = "NAME")]
+    pub(super) ioengine: Option<String>,
+    /// A kernel thread submits (io_uring only)
+    #[arg(
+        long,
+        visible_alias = "sqthread-poll",
+        num_args = 0..=1,
+        default_missing_value = "1",
+        value_name = "0|1"
+    )]
+    sqpoll: Option<Switch>,
+    /// Poll for completions (io_uring only; needs a device with polled queues)
+    #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
+    hipri: Option<Switch>,
+    /// Register the target with the ring (io_uring only) [default: 1]
+    #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
+    registerfiles: Option<Switch>,
+    /// Register the buffers with the ring (io_uring only) [default: 1]
+    #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
+    fixedbufs: Option<Switch>,
+    /// 0: requests carry vectors of one buffer, READV and WRITEV (io_uring only) [default: 1]
+    #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
+    nonvectored: Option<Switch>,
+}
+
+impl EngineArgs {
+    /// How much direct I/O is wanted.
+    pub(super) fn direct(&self) -> Direct {
+        match self.direct.as_deref() {
+            Some("0") => Direct::Never,
+            Some(_) => Direct::Demanded,
+            None => Direct::Preferred,
+        }
+    }
+
+    /// The engine with its modes.
+    pub(super) fn engine(&self) -> Result<Engine, Failure> {
+        let Some(word) = self.ioengine.as_deref() else {
+            return self.with_modes(place::default_engine());
+        };
+        let kinds = [EngineKind::IoUring, EngineKind::Psync, EngineKind::Null, EngineKind::Sim];
+        let Some(kind) = kinds.into_iter().find(|kind| kind.word() == word.replace('-', "_"))
+        else {
+            return Err(not_one_of("--ioengine", word, &BACKENDS.map(|(name, _)| name)));
+        };
+        self.with_modes(Engine::of(kind))
+    }
+
+    /// An option that would have no effect is an error, not a silence.
+    fn with_modes(&self, engine: Engine) -> Result<Engine, Failure> {
+        let modes = [
+            ("--sqpoll", self.sqpoll),
+            ("--hipri", self.hipri),
+            ("--registerfiles", self.registerfiles),
+            ("--fixedbufs", self.fixedbufs),
+            ("--nonvectored", self.nonvectored),
+        ];
+        for (option, given) in modes {
+            if given.is_some() && engine.kind != EngineKind::IoUring {
+                let word = engine.kind.word();
+                let message = format!("{option} has no effect with the {word} engine");
+                return Err(Failure::new(Exit::Asked, message));
+            }
+        }
+        let vectored = self.nonvectored == Some(Switch::Off);
+        if vectored && self.fixedbufs == Some(Switch::On) {
+            let message = "--fixedbufs 1 and --nonvectored 0 contradict each other: a request \
+                           with a vector takes no registered buffer";
+            return Err(Failure::new(Exit::Asked, message));
+        }
+        Ok(Engine {
+            sqpoll: switched(self.sqpoll),
+            iopoll: switched(self.hipri),
+            registered_files: self.registerfiles != Some(Switch::Off),
+            fixed_buffers: self.fixedbufs != Some(Switch::Off) && !vectored,
+            vectored,
+            ..engine
+        })
+    }
+}

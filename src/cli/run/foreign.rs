@@ -1,0 +1,63 @@
+//! Options that other tools have and this one does not, with the reason and what to do instead.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::cli::exit::{Exit, Failure};
+
+const VERIFY: &str = "no verification is built in yet";
+
+/// Option, and why it is not here.
+const FOREIGN: [(&str, &str); 18] = [
+    ("random-generator", "one generator draws all offsets and data; --randseed is its seed"),
+    ("randrepeat", "every run has a new seed, which it prints; --randseed repeats one"),
+    ("allrandrepeat", "every run has a new seed, which it prints; --randseed repeats one"),
+    ("buffered", "say --direct 0 to go through the page cache"),
+    ("verify", VERIFY),
+    ("verify-sectors", VERIFY),
+    ("verify-inject-fault", VERIFY),
+    ("do-verify", VERIFY),
+    ("loops", "say how long with --runtime, --number-ios or --io-size"),
+    ("name", "a command line is one load without a name; the roles of a workload file have names"),
+    ("stonewall", "a command line is one load; what comes after it is another command"),
+    ("startdelay", "give a first --phase with rate=0"),
+    ("rate-min", "give an --expect such as 'read.iops>=1000'"),
+    ("rate-iops-min", "give an --expect such as 'read.iops>=1000'"),
+    ("thinktime-spin", "a pause never keeps the CPU busy on purpose"),
+    ("exec-prerun", "programs are never run"),
+    ("exec-postrun", "programs are never run"),
+    ("gtod-reduce", "time stamps cost what `tool overhead` says, and are always taken"),
+];
+
+/// A better answer than clap's: to an option that is known to be another tool's, and to one that
+/// stands beside a workload file.
+pub(crate) fn explained(error: &clap::Error, words: &[String]) -> Option<Failure> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    match error.kind() {
+        ErrorKind::UnknownArgument => not_ours(word),
+        ErrorKind::ArgumentConflict if word == "[FILE]" => beside_file(error, words),
+        _ => None,
+    }
+}
+
+/// Of all options that cannot stand there, the one that does.
+fn beside_file(error: &clap::Error, words: &[String]) -> Option<Failure> {
+    let Some(ContextValue::Strings(options)) = error.get(ContextKind::PriorArg) else {
+        return None;
+    };
+    let name = |option: &str| option.split(' ').next().unwrap_or("").to_owned();
+    let given = |option: &String| {
+        words.iter().any(|word| word.split('=').next() == Some(name(option).as_str()))
+    };
+    let option = name(options.iter().find(|option| given(option))?);
+    let message = format!(
+        "{option} cannot be given beside a workload file, which says itself what the load is; \
+         change it there"
+    );
+    Some(Failure::new(Exit::Asked, message))
+}
+
+fn not_ours(word: &str) -> Option<Failure> {
+    let name = word.trim_start_matches('-').split('=').next().unwrap_or("");
+    let (name, why) = FOREIGN.iter().find(|(foreign, _)| *foreign == name)?;
+    Some(Failure::new(Exit::Asked, format!("--{name} is not an option here: {why}")))
+}

@@ -1,0 +1,138 @@
+//! Options that say how a job hands over and waits, and where its thread and memory are.
+
+use clap::{Args, ValueEnum};
+
+use super::words::cpus;
+use super::{Switch, switched};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::place::Place;
+use crate::spec::{Placement, Reap, Role, Wait};
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Submission and placement")]
+pub(super) struct SubmitArgs {
+    /// Requests handed over at once, at most [default: by depth]
+    #[arg(long, visible_alias = "iodepth-batch", value_name = "N")]
+    iodepth_batch_submit: Option<u32>,
+    /// Completions waited for at once, at least [default: 1]
+    #[arg(long, visible_alias = "iodepth-batch-complete", value_name = "N")]
+    iodepth_batch_complete_min: Option<u32>,
+    /// Completions settled at once, at most [default: all there are]
+    #[arg(long, value_name = "N")]
+    iodepth_batch_complete_max: Option<u32>,
+    /// How completions are waited for: asleep, looking again and again, or first the one and then
+    /// the other [default: event]
+    #[arg(long, value_enum, value_name = "HOW")]
+    wait: Option<WaitWord>,
+    /// Hand over and wait in separate calls, so that submission has a latency of its own
+    #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
+    slat: Option<Switch>,
+    /// CPUs that the jobs may use, such as 0-3,5
+    #[arg(long, value_name = "LIST")]
+    cpus_allowed: Option<String>,
+    /// NUMA node of the buffers
+    #[arg(long, value_name = "N")]
+    numa_node: Option<u32>,
+    /// Buffers in huge pages, or not at all
+    #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
+    hugepages: Option<Switch>,
+    /// Where buffers come from: mmap, or mmaphuge for huge pages
+    #[arg(long, visible_alias = "iomem", value_enum, value_name = "KIND")]
+    mem: Option<Memory>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum WaitWord {
+    Event,
+    Poll,
+    Hybrid,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Memory {
+    Mmap,
+    Mmaphuge,
+}
+
+impl SubmitArgs {
+    /// The role with its ways of handing over, waiting and being placed.
+    pub(super) fn onto(&self, role: Role) -> Result<Role, Failure> {
+        let usual = Reap::default();
+        let reap = Reap {
+            complete_min: self.iodepth_batch_complete_min.unwrap_or(usual.complete_min),
+            complete_max: self.iodepth_batch_complete_max.unwrap_or(usual.complete_max),
+            wait: self.wait.map_or(usual.wait, |word| match word {
+                WaitWord::Event => Wait::Event,
+                WaitWord::Poll => Wait::Poll,
+                WaitWord::Hybrid => Wait::Hybrid,
+            }),
+            slat: switched(self.slat),
+        };
+        let huge_pages = switched(self.hugepages) || self.mem == Some(Memory::Mmaphuge);
+        if self.hugepages == Some(Switch::Off) && huge_pages
+            || switched(self.hugepages) && self.mem == Some(Memory::Mmap)
+        {
+            let message = "--hugepages and --mem contradict each other; give one of them";
+            return Err(Failure::new(Exit::Asked, message));
+        }
+        let allowed = self.cpus_allowed.as_deref().map(|text| cpus("--cpus-allowed", text));
+        let place = Placement {
+            cpus: allowed.transpose()?.unwrap_or_default(),
+            numa_node: self.numa_node,
+            huge_pages,
+        };
+        Ok(Role { batch: self.iodepth_batch_submit, reap, place, ..role })
+    }
+}
+
+/// Whether this machine has the CPUs and the node that a role names.
+pub(super) fn placeable(role: &Role, place: &Place) -> Result<(), Failure> {
+    let allowed = iosonde_sys::thread::allowed_cpus();
+    if let Some(cpu) = role.place.cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        let message = format!(
+            "role `{}`: CPU {cpu} may not be used here, expected some of {}",
+            role.name,
+            listed(&allowed)
+        );
+        return Err(Failure::new(Exit::Asked, message));
+    }
+    match role.place.numa_node {
+        Some(node) if !place.root.exists(format!("/sys/devices/system/node/node{node}")) => {
+            let online = place.root.word("/sys/devices/system/node/online");
+            let message = format!(
+                "role `{}`: there is no NUMA node {node} here, expected one of {}",
+                role.name,
+                online.as_deref().unwrap_or("none: this system knows of no nodes")
+            );
+            Err(Failure::new(Exit::Asked, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Ascending numbers as a list of ranges: `0-3,5`.
+fn listed(numbers: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *number => *last = *number,
+            _ => ranges.push((*number, *number)),
+        }
+    }
+    let range = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().map(range).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_read_well() {
+        assert_eq!(listed(&[0, 1, 2, 3, 5, 7, 8]), "0-3,5,7-8");
+        assert_eq!(listed(&[4]), "4");
+    }
+}
