@@ -5,13 +5,14 @@
 
 pub mod null;
 pub mod psync;
+mod setup;
 pub mod sim;
 pub mod uring;
 
 use std::io;
 use std::time::Duration;
 
-use iosonde_sys::{Clock, Direction};
+use iosonde_sys::Clock;
 
 use crate::plan::Way;
 
@@ -28,15 +29,6 @@ pub struct Transfer {
     pub skip: u32,
     /// Length, bytes; 0 for [`Way::Sync`], which reports 0 moved when it succeeds.
     pub bytes: u32,
-}
-
-/// The same word for those who make system calls.
-#[inline(always)]
-fn direction(way: Way) -> Direction {
-    match way {
-        Way::Read => Direction::Read,
-        Way::Write | Way::Trim | Way::Sync => Direction::Write,
-    }
 }
 
 /// A sleeper wakes 50 µs late or more on real time.
@@ -119,6 +111,34 @@ pub enum OpenError {
         /// Its answer.
         error: io::Error,
     },
+    /// Too few huge pages.
+    #[error(
+        "the buffers of a job need {pages} huge page(s) of {page_bytes} B, and so many are not \
+         free ({error}): reserve more for all jobs (sysctl vm.nr_hugepages=N; HugePages_Free in \
+         /proc/meminfo shows what is free), or ask for no huge pages"
+    )]
+    HugePages {
+        /// Size of one, bytes.
+        page_bytes: usize,
+        /// How many a job needs.
+        pages: usize,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+    /// No memory on this node.
+    #[error(
+        "the buffers cannot be on NUMA node {node}: {error}; `ls /sys/devices/system/node` shows \
+         the nodes that there are"
+    )]
+    Node {
+        /// The node asked for.
+        node: u32,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+    /// The engine or the target cannot do what the job asks for.
+    #[error("{0}")]
+    Unable(String),
     /// The target's descriptor cannot be shared.
     #[error(
         "cannot duplicate the target's descriptor: {0}; raise the limit on open files (ulimit -n)"
@@ -130,7 +150,7 @@ pub enum OpenError {
         /// The kernel's answer.
         error: io::Error,
         /// Likely cause and mend.
-        hint: &'static str,
+        hint: String,
     },
     /// IOPOLL was granted and does not work.
     #[error(

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use iosonde_sys::{Clock, Slab};
 
-use super::{OpenError, Queue, QueueFacts, Transfer};
+use super::{OpenError, Queue, QueueFacts, Transfer, setup};
 use crate::plan::{Job, Way};
 
 /// Bytes written per block of a null target.
@@ -57,7 +57,7 @@ impl NullQueue {
     /// # Errors
     /// If there is no memory for the buffers.
     pub fn open(job: &Job, clock: Clock, counts: Option<Arc<Counts>>) -> Result<Self, OpenError> {
-        let slab = super::uring::slab(job)?;
+        let slab = setup::slab(job)?;
         let finished = Vec::with_capacity(job.iodepth as usize);
         Ok(NullQueue { clock, slab, finished, counts })
     }

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use iosonde_sys::{Clock, Slab, syscall};
 
-use super::{OpenError, Queue, QueueFacts, Transfer};
-use crate::plan::Job;
+use super::{OpenError, Queue, QueueFacts, Transfer, setup};
+use crate::plan::{Job, Way};
 
 /// The synchronous queue. Its only slot is 0.
 #[derive(Debug)]
@@ -17,17 +17,56 @@ pub struct PsyncQueue {
     staged: Option<Transfer>,
     finished: Option<i32>,
     syscalls: u64,
+    write_flags: u32,
+    sync_data_only: bool,
+    /// Which targets are block devices.
+    devices: Vec<bool>,
 }
 
 impl PsyncQueue {
     /// A queue for this job.
     ///
     /// # Errors
-    /// If there is no memory for the buffer.
+    /// If there is no memory for the buffer where the job wants it, or a target cannot be trimmed
+    /// by a job that trims.
     pub fn open(job: &Job, files: Vec<OwnedFd>, clock: Clock) -> Result<Self, OpenError> {
-        let slab = super::uring::slab(job)?;
-        Ok(PsyncQueue { clock, files, slab, staged: None, finished: None, syscalls: 0 })
+        setup::can_trim(job, &files)?;
+        let is_device = |file: &OwnedFd| iosonde_sys::inspect::is_block_device(file.as_fd());
+        Ok(PsyncQueue {
+            clock,
+            slab: setup::slab(job)?,
+            staged: None,
+            finished: None,
+            syscalls: 0,
+            write_flags: setup::write_flags(job),
+            sync_data_only: setup::syncs_data_only(job),
+            devices: files.iter().map(is_device).collect(),
+            files,
+        })
     }
+
+    /// What is neither a plain read nor a plain write.
+    #[cold]
+    #[inline(never)]
+    fn carry_out(&mut self, transfer: &Transfer) -> i32 {
+        let target = usize::from(transfer.target);
+        let file = self.files[target].as_fd();
+        match transfer.way {
+            Way::Sync => syscall::sync(file, self.sync_data_only),
+            Way::Trim => syscall::trim(file, self.devices[target], transfer.offset, transfer.bytes),
+            Way::Read | Way::Write => {
+                let (from, to) = range(transfer);
+                let buffer = &self.slab.slot_mut(0)[from..to];
+                syscall::write_with(file, self.write_flags, buffer, transfer.offset)
+            }
+        }
+    }
+}
+
+/// The bytes of the slot that move.
+#[inline(always)]
+fn range(transfer: &Transfer) -> (usize, usize) {
+    (transfer.skip as usize, transfer.skip as usize + transfer.bytes as usize)
 }
 
 impl Queue for PsyncQueue {
@@ -48,18 +87,23 @@ impl Queue for PsyncQueue {
 
     #[inline(always)]
     fn enter(&mut self, _wait_for: u32, _patience_ns: u64) -> io::Result<()> {
-        if let Some(transfer) = self.staged.take() {
-            let (from, to) = (transfer.skip as usize, (transfer.skip + transfer.bytes) as usize);
+        let Some(transfer) = self.staged.take() else { return Ok(()) };
+        self.syscalls += 1;
+        let plain = match transfer.way {
+            Way::Read => true,
+            Way::Write => self.write_flags == 0,
+            Way::Trim | Way::Sync => false,
+        };
+        let result = if plain {
+            let (from, to) = range(&transfer);
             let buffer = &mut self.slab.slot_mut(0)[from..to];
-            self.syscalls += 1;
-            let way = super::direction(transfer.way);
-            self.finished = Some(syscall::transfer(
-                self.files[usize::from(transfer.target)].as_fd(),
-                way,
-                buffer,
-                transfer.offset,
-            ));
-        }
+            let file = self.files[usize::from(transfer.target)].as_fd();
+            let way = setup::request(&transfer).way;
+            syscall::transfer(file, way, buffer, transfer.offset)
+        } else {
+            self.carry_out(&transfer)
+        };
+        self.finished = Some(result);
         Ok(())
     }
 

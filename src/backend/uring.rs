@@ -1,12 +1,13 @@
 //! Linux io_uring: single issuer, deferred task run, registered buffers and file.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use iosonde_sys::clock::monotonic_ns;
-use iosonde_sys::{Clock, Direction, Ring, RingOptions, Slab, errno_name};
+use iosonde_sys::inspect::{is_block_device, locked_memory_limit};
+use iosonde_sys::{Clock, Direction, Request, Ring, RingOptions, errno_name};
 
-use super::{OpenError, Queue, QueueFacts, Transfer};
+use super::{OpenError, Queue, QueueFacts, Transfer, setup};
 use crate::plan::{Engine, Job};
 
 /// The io_uring queue.
@@ -14,37 +15,47 @@ pub struct UringQueue {
     clock: Clock,
     ring: Ring,
     page_bytes: u64,
-    syscalls: u64,
-}
-
-/// The buffers of a job: one slot per request in flight.
-pub(super) fn slab(job: &Job) -> Result<Slab, OpenError> {
-    Slab::new(job.iodepth as usize, job.block_bytes as usize)
-        .map_err(|error| OpenError::Buffers { bytes: job.buffer_bytes(), error })
 }
 
 impl UringQueue {
     /// A queue for this job, on the calling thread, which alone may use it.
     ///
     /// # Errors
-    /// If there is no memory, the kernel refuses a ring, or polling was asked for and does not
-    /// work.
+    /// If there is no memory, the kernel refuses a ring, polling was asked for and does not work,
+    /// or the job trims what cannot be trimmed.
     pub fn open(
         job: &Job,
         engine: &Engine,
         files: Vec<OwnedFd>,
         clock: Clock,
     ) -> Result<Self, OpenError> {
-        let slab = slab(job)?;
+        setup::can_trim(job, &files)?;
+        if engine.iopoll && (setup::trims(job) || setup::syncs(job)) {
+            let message = "polled completions (--hipri) are for reads and writes only, and this \
+                           job has trims or syncs";
+            return Err(OpenError::Unable(message.into()));
+        }
+        let slab = setup::slab(job)?;
         let page_bytes = slab.page_bytes() as u64;
-        let options =
-            RingOptions { depth: job.iodepth, sqpoll: engine.sqpoll, iopoll: engine.iopoll };
+        let options = RingOptions {
+            depth: job.iodepth,
+            sqpoll: engine.sqpoll,
+            iopoll: engine.iopoll,
+            registered_files: engine.registered_files,
+            fixed_buffers: engine.fixed_buffers,
+            vectored: engine.vectored,
+            write_flags: setup::write_flags(job),
+            sync_data_only: setup::syncs_data_only(job),
+        };
         let mut ring = Ring::new(files, slab, options)
             .map_err(|error| OpenError::Ring { hint: hint(&error), error })?;
         if engine.iopoll {
             prove_polling(&mut ring, job)?;
         }
-        Ok(UringQueue { clock, ring, page_bytes, syscalls: 0 })
+        if setup::trims(job) {
+            prove_discard(&mut ring, job)?;
+        }
+        Ok(UringQueue { clock, ring, page_bytes })
     }
 }
 
@@ -53,7 +64,9 @@ const POLLING_PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Set-up succeeds even where the device has no polled queues; only a request tells.
 fn prove_polling(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
-    ring.push(0, Direction::Read, 0, job.region_start, 0, job.block_bytes as u32);
+    let target = job.targets.first().copied().unwrap_or(0);
+    let (offset, bytes) = (job.region_start, job.block_bytes as u32);
+    ring.push(0, Request { way: Direction::Read, target, offset, skip: 0, bytes });
     let mut answer = None;
     let started_ns = monotonic_ns();
     while answer.is_none() {
@@ -70,21 +83,44 @@ fn prove_polling(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
     }
 }
 
+/// A device that discards is not enough: the ring must be able to ask it.
+fn prove_discard(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
+    let devices: Vec<u16> = setup::targets(job, ring.files())
+        .filter(|(_, file)| is_block_device(file.as_fd()))
+        .map(|(number, _)| number)
+        .collect();
+    for number in devices {
+        ring.probe_discard(number).map_err(|error| {
+            OpenError::Unable(format!(
+                "io_uring cannot discard on target {number}: {error}; it needs Linux 6.12: \
+                 --ioengine psync works before"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
 /// Likely cause and mend of a refusal.
-fn hint(error: &io::Error) -> &'static str {
+fn hint(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
             "; a seccomp filter or kernel.io_uring_disabled forbids it: \
              --ioengine psync works without"
+                .into()
         }
-        io::ErrorKind::Unsupported => "; this kernel has none: --ioengine psync works without",
-        io::ErrorKind::OutOfMemory => {
-            "; raise the limit on locked memory (ulimit -l), or lower --iodepth"
+        io::ErrorKind::Unsupported => {
+            "; this kernel has none that will do: --ioengine psync works without".into()
         }
+        io::ErrorKind::OutOfMemory => format!(
+            "; raise the limit on locked memory (ulimit -l, now {}), or lower --iodepth",
+            locked_memory_limit()
+        ),
         _ => match error.raw_os_error() {
             // ENFILE and EMFILE have no kind of their own.
-            Some(23 | 24) => "; raise the limit on open files (ulimit -n), or lower --numjobs",
-            _ => "",
+            Some(23 | 24) => {
+                "; raise the limit on open files (ulimit -n), or lower --numjobs".into()
+            }
+            _ => String::new(),
         },
     }
 }
@@ -102,13 +138,11 @@ impl Queue for UringQueue {
 
     #[inline(always)]
     fn push(&mut self, slot: usize, transfer: Transfer) {
-        let way = super::direction(transfer.way);
-        self.ring.push(slot, way, transfer.target, transfer.offset, transfer.skip, transfer.bytes);
+        self.ring.push(slot, setup::request(&transfer));
     }
 
     #[inline(always)]
     fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
-        self.syscalls += 1;
         self.ring.enter(wait_for, patience_ns)
     }
 
@@ -122,7 +156,7 @@ impl Queue for UringQueue {
     }
 
     fn syscalls(&self) -> u64 {
-        self.syscalls
+        self.ring.syscalls()
     }
 
     fn facts(&self) -> QueueFacts {

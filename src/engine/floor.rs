@@ -110,7 +110,7 @@ pub fn nop_ops_per_s(clock: Clock) -> Option<f64> {
     const ROUNDS: u64 = 50_000;
     let file = File::open("/dev/null").ok()?;
     let slab = Slab::new(DEPTH, 4096).ok()?;
-    let options = RingOptions { depth: DEPTH as u32, sqpoll: false, iopoll: false };
+    let options = RingOptions::of_depth(DEPTH as u32);
     let mut ring = Ring::new(vec![file.into()], slab, options).ok()?;
     let before_ns = clock.now_ns();
     for _ in 0..ROUNDS {

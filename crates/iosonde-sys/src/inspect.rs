@@ -1,6 +1,7 @@
 //! Questions about an open file that have no safe wrapper elsewhere. Nothing here writes.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Extents asked for in one call of `extents`; with its header this fills less than 32 KiB.
@@ -100,6 +101,29 @@ pub fn extents(
     Ok(seen
         .map(|raw| Extent { start_bytes: raw.logical, length_bytes: raw.length, flags: raw.flags })
         .collect())
+}
+
+/// Whether this is a block device.
+pub fn is_block_device(file: BorrowedFd<'_>) -> bool {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `status` is valid for writing, and read only where the call succeeded.
+    unsafe {
+        libc::fstat(file.as_raw_fd(), status.as_mut_ptr()) == 0
+            && status.assume_init().st_mode & libc::S_IFMT == libc::S_IFBLK
+    }
+}
+
+/// The limit on locked memory in words, for messages: bytes, or `unlimited`.
+pub fn locked_memory_limit() -> String {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for writing.
+    if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } != 0 {
+        return "unknown".into();
+    }
+    match limit.rlim_cur {
+        libc::RLIM_INFINITY => "unlimited".into(),
+        bytes => format!("{bytes} B"),
+    }
 }
 
 /// Size of a block device, bytes (BLKGETSIZE64).

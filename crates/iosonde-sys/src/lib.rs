@@ -2,10 +2,10 @@
 //!
 //! The rules that make them sound, stated once:
 //!
-//! 1. A slot of a [`Slab`] is either ours or the kernel's. [`Ring::push`] hands it over and panics
-//!    if it was not ours; only [`Ring::reap`] gives it back. While it is the kernel's, no reference
-//!    to its bytes can be had.
-//! 2. The slab outlives every request. A ring that is dropped with requests in flight cancels them
+//! 1. A slot of a [`Slab`] is either ours or the kernel's. `push` of a [`Ring`] or an [`Aio`] hands
+//!    it over and panics if it was not ours; only `reap` gives it back. While it is the kernel's,
+//!    no reference to its bytes can be had.
+//! 2. The slab outlives every request. A queue that is dropped with requests in flight cancels them
 //!    and waits; if the kernel does not give them back, the memory is leaked and never reused.
 //! 3. `user_data` is the slot index. A completion for a slot that is not in flight stops the
 //!    program: the bookkeeping is wrong, and with it the measurement.
@@ -13,17 +13,55 @@
 //!
 //! Everything public here is safe to call. Nothing here knows a workload, a plan or a backend.
 
+pub mod aio;
 pub mod clock;
 pub mod counting;
 pub mod inspect;
 pub mod ring;
 pub mod slab;
+mod slots;
 pub mod syscall;
 pub mod thread;
+mod uapi;
 
+pub use aio::Aio;
 pub use clock::Clock;
-pub use ring::{Direction, Ring, RingOptions};
-pub use slab::Slab;
+pub use ring::{Ring, RingOptions};
+pub use slab::{Placement, Slab, SlabError};
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Direction {
+    /// From storage.
+    Read = 0,
+    /// To storage.
+    Write = 1,
+    /// Storage is told that a range is not needed any more: a hole is punched into a file, a block
+    /// device discards. The result is the length given back.
+    Trim = 2,
+    /// What was written is made durable. The result is 0.
+    Sync = 3,
+}
+
+impl Direction {
+    const ALL: [Direction; 4] =
+        [Direction::Read, Direction::Write, Direction::Trim, Direction::Sync];
+}
+
+/// One request of a [`Ring`] or an [`Aio`].
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// What it does.
+    pub way: Direction,
+    /// Which of the files.
+    pub target: u16,
+    /// First byte on the target.
+    pub offset: u64,
+    /// First byte within the slot.
+    pub skip: u32,
+    /// Length, bytes.
+    pub bytes: u32,
+}
 
 /// The name of an errno (`EIO`), or `errno N` if it has none here.
 pub fn errno_name(errno: i32) -> String {

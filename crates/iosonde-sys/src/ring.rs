@@ -1,22 +1,20 @@
-//! io_uring over the `io-uring` crate: one ring, one file, one slab, used by one thread.
+//! io_uring without a layer between: entries are filled in place from templates, and `enter` is one
+//! inline system call. One ring, its files, one slab, used by one thread.
+
+mod setup;
 
 use std::io;
-use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU32, fence};
 
-use io_uring::types::{CancelBuilder, Fd, Fixed, SubmitArgs, Timespec};
-use io_uring::{IoUring, opcode, squeue};
-
-use crate::Slab;
-
-/// Which way the bytes go.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Direction {
-    /// From storage.
-    Read,
-    /// To storage.
-    Write,
-}
+use crate::inspect::is_block_device;
+use crate::slots::Slots;
+use crate::syscall::{BEYOND, PROBE_BYTES, PUNCH_HOLE, raw};
+use crate::uapi::{self, Sqe, SyncCancel, Timespec, WaitArguments};
+use crate::{Direction, Request, Slab};
+use setup::Shared;
 
 /// What is asked of a ring.
 #[derive(Clone, Copy, Debug)]
@@ -27,42 +25,65 @@ pub struct RingOptions {
     pub sqpoll: bool,
     /// Completions are polled for (IORING_SETUP_IOPOLL).
     pub iopoll: bool,
+    /// The files are registered.
+    pub registered_files: bool,
+    /// The buffers are registered, unless requests carry vectors.
+    pub fixed_buffers: bool,
+    /// Requests carry vectors of one buffer.
+    pub vectored: bool,
+    /// `RWF_*` of every write.
+    pub write_flags: u32,
+    /// A sync is of the data and what is needed to read it back (fdatasync), not of all metadata.
+    pub sync_data_only: bool,
+}
+
+impl RingOptions {
+    /// The usual ones.
+    pub fn of_depth(depth: u32) -> RingOptions {
+        RingOptions {
+            depth,
+            sqpoll: false,
+            iopoll: false,
+            registered_files: true,
+            fixed_buffers: true,
+            vectored: false,
+            write_flags: 0,
+            sync_data_only: true,
+        }
+    }
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// The largest region that the kernel registers as one buffer.
+const REGION_BYTES: usize = 1 << 30;
 
-/// A ring with its file and its buffers.
-pub struct Ring {
-    ring: IoUring,
-    files: Vec<OwnedFd>,
-    slab: Option<Slab>,
-    in_flight: Box<[bool]>,
-    in_flight_count: usize,
-    fixed_file: bool,
-    fixed_buffers: bool,
-    features: Vec<&'static str>,
-    missing: Vec<String>,
+/// Everything of an entry that does not change from one request to the next.
+struct Template {
+    entries: [Sqe; 4],
+    on_device: bool,
 }
 
-/// Optional set-up flags, dropped one after another while the kernel says EINVAL: newest first.
-type SetupFlag = (&'static str, fn(&mut io_uring::Builder));
-const SETUP_FLAGS: [SetupFlag; 5] = [
-    ("no_sqarray", |builder| {
-        builder.setup_no_sqarray();
-    }),
-    ("defer_taskrun", |builder| {
-        builder.setup_defer_taskrun();
-    }),
-    ("single_issuer", |builder| {
-        builder.setup_single_issuer();
-    }),
-    ("coop_taskrun", |builder| {
-        builder.setup_coop_taskrun();
-    }),
-    ("submit_all", |builder| {
-        builder.setup_submit_all();
-    }),
-];
+/// A ring with its files and its buffers.
+pub struct Ring {
+    /// One per file.
+    templates: Box<[Template]>,
+    /// Where the next entry goes; what lies before it and after `sq_head` is staged.
+    sq_tail: u32,
+    /// As last seen.
+    sq_head: u32,
+    sqpoll: bool,
+    iopoll: bool,
+    vectored: bool,
+    /// Slots per registered region as a power of two.
+    region_shift: u32,
+    name: usize,
+    enter_flags: u32,
+    syscalls: u64,
+    // The order of what follows is that of the drop: the ring, then the memory it works on.
+    shared: Shared,
+    slots: Slots,
+    files: Vec<OwnedFd>,
+}
 
 impl Ring {
     /// Sets up a ring on the calling thread, which alone may use it.
@@ -74,42 +95,54 @@ impl Ring {
         // completed inside submission: for that moment there must be room for as many again.
         let room = options.depth.saturating_mul(if options.sqpoll { 2 } else { 1 });
         let entries = room.checked_next_power_of_two().ok_or(io::ErrorKind::InvalidInput)?;
-        let (ring, mut features, mut missing) = set_up(entries, options)?;
-
-        let fds: Vec<i32> = files.iter().map(AsRawFd::as_raw_fd).collect();
-        let fixed_file = note(
-            ring.submitter().register_files(&fds),
-            "registered_file",
-            &mut features,
-            &mut missing,
-        );
-        let region = [slab.region()];
-        // SAFETY: the region belongs to the slab, which this ring owns and drops after itself (rule
-        // 2).
-        let registered = unsafe { ring.submitter().register_buffers(&region) };
-        let fixed_buffers = note(registered, "registered_buffers", &mut features, &mut missing);
-        let in_flight = vec![false; slab.slots()].into_boxed_slice();
+        let mut shared = Shared::new(entries, &options)?;
+        let fixed_files = options.registered_files && register_files(&mut shared, &files);
+        let region_shift = (REGION_BYTES / slab.slot_bytes()).max(1).ilog2();
+        let fixed_buffers = options.fixed_buffers
+            && !options.vectored
+            && register_buffers(&mut shared, &slab, 1 << region_shift);
+        if options.vectored {
+            shared.features.push("vectored");
+        }
+        let template = |(index, file)| template(index, file, fixed_files, fixed_buffers, &options);
+        let templates = files.iter().enumerate().map(template).collect();
+        let (name, enter_flags) = shared.name();
         Ok(Ring {
-            ring,
+            templates,
+            sq_tail: 0,
+            sq_head: 0,
+            sqpoll: options.sqpoll,
+            iopoll: options.iopoll,
+            vectored: options.vectored,
+            // Where none is registered the index is 0.
+            region_shift: if fixed_buffers { region_shift } else { 31 },
+            name,
+            enter_flags,
+            syscalls: 0,
+            shared,
+            slots: Slots::new(slab),
             files,
-            slab: Some(slab),
-            in_flight,
-            in_flight_count: 0,
-            fixed_file,
-            fixed_buffers,
-            features,
-            missing,
         })
     }
 
     /// Features in effect.
     pub fn features(&self) -> &[&'static str] {
-        &self.features
+        &self.shared.features
     }
 
     /// Features tried in vain, each with the reason.
     pub fn missing(&self) -> &[String] {
-        &self.missing
+        &self.shared.missing
+    }
+
+    /// System calls made by `enter`.
+    pub fn syscalls(&self) -> u64 {
+        self.syscalls
+    }
+
+    /// The files, in their order.
+    pub fn files(&self) -> &[OwnedFd] {
+        &self.files
     }
 
     /// The bytes of a slot that is ours.
@@ -118,61 +151,48 @@ impl Ring {
     /// If the slot is in flight or does not exist.
     #[inline(always)]
     pub fn buffer(&mut self, slot: usize) -> &mut [u8] {
-        assert!(!self.in_flight[slot], "slot {slot} is the kernel's");
-        match &mut self.slab {
-            Some(slab) => slab.slot_mut(slot),
-            None => &mut [],
-        }
+        self.slots.buffer(slot)
     }
 
-    /// Stages one transfer of `slot[skip..skip + length]` at `offset`; `enter` hands it over.
+    /// Stages one request on a slot that is ours; `enter` hands it over.
     ///
     /// # Panics
-    /// If the slot is in flight, the range leaves the slot, or more is staged than the depth.
+    /// If the slot is in flight, the range leaves the slot, there is no such file, or more is
+    /// staged than the depth.
     #[inline(always)]
-    pub fn push(
-        &mut self,
-        slot: usize,
-        way: Direction,
-        target: u16,
-        offset: u64,
-        skip: u32,
-        length: u32,
-    ) {
-        let Some(slab) = &self.slab else { return };
-        assert!(!self.in_flight[slot], "slot {slot} is in flight already");
-        assert!(skip as usize + length as usize <= slab.slot_bytes(), "transfer leaves its slot");
-        // SAFETY: skip lies within the slot by the line above.
-        let address = unsafe { slab.pointer(slot).add(skip as usize) };
-        let fd = self.files[usize::from(target)].as_raw_fd();
-        let index = u32::from(target);
-        let entry = match (way, self.fixed_buffers, self.fixed_file) {
-            (Direction::Read, true, true) => {
-                opcode::ReadFixed::new(Fixed(index), address, length, 0).offset(offset).build()
+    pub fn push(&mut self, slot: usize, request: Request) {
+        let Template { entries, on_device } = &self.templates[usize::from(request.target)];
+        let mut entry = entries[request.way as usize];
+        let on_device = *on_device;
+        let place = self.place();
+        let start = self.slots.lend(slot, &request);
+        entry.user_data = slot as u64;
+        match request.way {
+            Direction::Read | Direction::Write => {
+                entry.offset = request.offset;
+                if self.vectored {
+                    entry.address = self.slots.vector(slot, start, request.bytes) as u64;
+                } else {
+                    entry.address = start as u64;
+                    entry.length = request.bytes;
+                    entry.buffer_index = (slot >> self.region_shift) as u16;
+                }
             }
-            (Direction::Read, true, false) => {
-                opcode::ReadFixed::new(Fd(fd), address, length, 0).offset(offset).build()
+            Direction::Trim if on_device => {
+                entry.address = request.offset;
+                entry.address_3 = u64::from(request.bytes);
             }
-            (Direction::Read, false, true) => {
-                opcode::Read::new(Fixed(index), address, length).offset(offset).build()
+            Direction::Trim => {
+                entry.offset = request.offset;
+                entry.address = u64::from(request.bytes);
             }
-            (Direction::Read, false, false) => {
-                opcode::Read::new(Fd(fd), address, length).offset(offset).build()
-            }
-            (Direction::Write, true, true) => {
-                opcode::WriteFixed::new(Fixed(index), address, length, 0).offset(offset).build()
-            }
-            (Direction::Write, true, false) => {
-                opcode::WriteFixed::new(Fd(fd), address, length, 0).offset(offset).build()
-            }
-            (Direction::Write, false, true) => {
-                opcode::Write::new(Fixed(index), address, length).offset(offset).build()
-            }
-            (Direction::Write, false, false) => {
-                opcode::Write::new(Fd(fd), address, length).offset(offset).build()
-            }
-        };
-        self.stage(slot, &entry.user_data(slot as u64));
+            Direction::Sync => {}
+        }
+        // SAFETY: `place` is an entry that the kernel does not look at before the tail has passed
+        // it. What it names belongs to the slab, which outlives the request (rule 2), and the slot
+        // is marked so that nobody touches it meanwhile (rule 1).
+        unsafe { place.write(entry) };
+        self.sq_tail = self.sq_tail.wrapping_add(1);
     }
 
     /// Stages a request that does nothing, for measuring the ring itself.
@@ -181,72 +201,180 @@ impl Ring {
     /// As [`Ring::push`].
     #[inline(always)]
     pub fn push_nop(&mut self, slot: usize) {
-        assert!(!self.in_flight[slot], "slot {slot} is in flight already");
-        self.stage(slot, &opcode::Nop::new().build().user_data(slot as u64));
+        let place = self.place();
+        let nothing = Request { way: Direction::Sync, target: 0, offset: 0, skip: 0, bytes: 0 };
+        self.slots.lend(slot, &nothing);
+        let entry = Sqe { opcode: uapi::OP_NOP, user_data: slot as u64, ..Sqe::default() };
+        // SAFETY: as in `push`; the request names no memory.
+        unsafe { place.write(entry) };
+        self.sq_tail = self.sq_tail.wrapping_add(1);
     }
 
+    /// The next free entry.
     #[inline(always)]
-    fn stage(&mut self, slot: usize, entry: &squeue::Entry) {
-        // SAFETY: the buffer belongs to the slab, which outlives the request (rule 2), and the slot
-        // is marked so that nobody touches it meanwhile (rule 1).
-        let pushed = unsafe { self.ring.submission().push(entry) };
-        assert!(pushed.is_ok(), "more staged than the ring's depth");
-        self.in_flight[slot] = true;
-        self.in_flight_count += 1;
+    fn place(&mut self) -> NonNull<Sqe> {
+        let entries = self.shared.sq_entries;
+        if self.sq_tail.wrapping_sub(self.sq_head) >= entries {
+            self.look_for_room();
+        }
+        // SAFETY: there are `entries` of them, a power of two.
+        unsafe { self.shared.sqes.add((self.sq_tail & (entries - 1)) as usize) }
+    }
+
+    #[cold]
+    fn look_for_room(&mut self) {
+        self.sq_head = word(self.shared.sq_head).load(Acquire);
+        let staged = self.sq_tail.wrapping_sub(self.sq_head);
+        assert!(staged < self.shared.sq_entries, "more staged than the ring's depth");
     }
 
     /// Hands over what is staged; waits until `wait_for` completions are there, or `patience_ns`
-    /// have passed (so that a deadline is seen even if the device never answers).
+    /// have passed (so that a deadline is seen even if the device never answers). Makes no system
+    /// call where none is needed.
     ///
     /// # Errors
     /// EAGAIN or EBUSY when the kernel wants completions reaped first; others as they come. Being
     /// interrupted or timed out is not an error.
     #[inline(always)]
     pub fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
-        let result = if wait_for == 0 {
-            self.ring.submitter().submit()
-        } else {
-            let patience = Timespec::new()
-                .sec(patience_ns / 1_000_000_000)
-                .nsec((patience_ns % 1_000_000_000) as u32);
-            let args = SubmitArgs::new().timespec(&patience);
-            self.ring.submitter().submit_with_args(wait_for as usize, &args)
-        };
-        match result {
-            Ok(_submitted) => Ok(()),
-            Err(error) => match error.raw_os_error() {
-                Some(libc::EINTR | libc::ETIME) => Ok(()),
-                _ => Err(error),
-            },
+        word(self.shared.sq_tail).store(self.sq_tail, Release);
+        if self.sqpoll {
+            return self.enter_beside_poller(wait_for, patience_ns);
         }
+        let staged = self.sq_tail.wrapping_sub(self.sq_head);
+        let flags = word(self.shared.sq_flags).load(Relaxed);
+        let pending = flags & (uapi::SQ_TASKRUN | uapi::SQ_CQ_OVERFLOW) != 0
+            || (self.iopoll && self.slots.in_flight() > 0);
+        if staged == 0 && !pending && self.finished() >= wait_for {
+            return Ok(());
+        }
+        // SAFETY: what is staged names only what the rules of this crate keep alive.
+        let result = unsafe { self.system_call(staged, wait_for, patience_ns, pending, 0) };
+        self.sq_head = word(self.shared.sq_head).load(Acquire);
+        if result < 0 { failed(result) } else { Ok(()) }
     }
 
-    /// Gives back every finished slot with its result: bytes moved, or the negated errno.
+    /// The same where a kernel thread submits: it is woken if it sleeps, and entered only to wait.
+    #[cold]
+    #[inline(never)]
+    fn enter_beside_poller(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
+        // The thread says that it will sleep, then looks at the tail once more; the tail has been
+        // moved, then it is looked whether it sleeps. One of both sees the other.
+        fence(SeqCst);
+        let flags = word(self.shared.sq_flags).load(Relaxed);
+        let asleep = flags & uapi::SQ_NEED_WAKEUP != 0;
+        let wake = if asleep { uapi::ENTER_SQ_WAKEUP } else { 0 };
+        let overflow = flags & uapi::SQ_CQ_OVERFLOW != 0;
+        let staged = self.sq_tail.wrapping_sub(word(self.shared.sq_head).load(Acquire));
+        let must_wake = asleep && (staged > 0 || (self.iopoll && self.slots.in_flight() > 0));
+        if !must_wake && !overflow && self.finished() >= wait_for {
+            return Ok(());
+        }
+        // SAFETY: as in `enter`.
+        let result = unsafe { self.system_call(staged, wait_for, patience_ns, overflow, wake) };
+        if result < 0 { failed(result) } else { Ok(()) }
+    }
+
+    /// `io_uring_enter`. `collect` makes the kernel post what it has finished even if nothing is
+    /// waited for.
+    ///
+    /// # Safety
+    /// What the staged entries name must live until they have completed.
+    #[inline(always)]
+    unsafe fn system_call(
+        &mut self,
+        staged: u32,
+        wait_for: u32,
+        patience_ns: u64,
+        collect: bool,
+        more_flags: u32,
+    ) -> i64 {
+        let patience = Timespec::of_ns(patience_ns);
+        let timeout = (&raw const patience) as u64;
+        let waiting = WaitArguments { timeout, ..WaitArguments::default() };
+        let (flags, argument, argument_bytes) = if wait_for > 0 {
+            let flags = uapi::ENTER_GETEVENTS | uapi::ENTER_EXT_ARG;
+            (flags, (&raw const waiting) as usize, size_of::<WaitArguments>())
+        } else {
+            (if collect { uapi::ENTER_GETEVENTS } else { 0 }, 0, 0)
+        };
+        let flags = (self.enter_flags | flags | more_flags) as usize;
+        self.syscalls += 1;
+        let arguments =
+            [self.name, staged as usize, wait_for as usize, flags, argument, argument_bytes];
+        // SAFETY: the arguments of the wait are valid for the call; the caller answers for the
+        // entries.
+        unsafe { raw(libc::SYS_io_uring_enter, arguments) }
+    }
+
+    /// Completions that can be reaped.
+    #[inline(always)]
+    fn finished(&self) -> u32 {
+        let head = word(self.shared.cq_head).load(Relaxed);
+        word(self.shared.cq_tail).load(Acquire).wrapping_sub(head)
+    }
+
+    /// Gives back every finished slot with its result: bytes moved or given back, 0 for a sync, or
+    /// the negated errno.
     ///
     /// # Panics
     /// If the kernel names a slot that is not in flight (rule 3).
     #[inline(always)]
     pub fn reap(&mut self, mut done: impl FnMut(usize, i32)) {
-        for completion in self.ring.completion() {
-            let slot = completion.user_data() as usize;
-            assert!(
-                std::mem::replace(&mut self.in_flight[slot], false),
-                "completion for slot {slot}, which is not in flight"
-            );
-            self.in_flight_count -= 1;
-            done(slot, completion.result());
+        let head = word(self.shared.cq_head);
+        let tail = word(self.shared.cq_tail).load(Acquire);
+        let mut seen = Seen { at: head.load(Relaxed), head };
+        let mask = self.shared.cq_entries - 1;
+        while seen.at != tail {
+            // SAFETY: there are `cq_entries` of them, a power of two, and the kernel has finished
+            // those before its tail.
+            let completion = unsafe { self.shared.cqes.add((seen.at & mask) as usize).read() };
+            seen.at = seen.at.wrapping_add(1);
+            let slot = completion.user_data as usize;
+            done(slot, self.slots.take_back(slot, completion.result));
         }
     }
 
-    /// Cancels what is in flight and waits up to two seconds for it to come back.
+    /// Whether this ring can trim this file, a block device: found out without trimming.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP where the kernel's io_uring has no discard (before Linux 6.12).
+    ///
+    /// # Panics
+    /// If anything is in flight.
+    pub fn probe_discard(&mut self, target: u16) -> io::Result<()> {
+        assert!(self.slots.in_flight() == 0, "a probe needs an idle ring");
+        let (offset, bytes) = (BEYOND, PROBE_BYTES);
+        self.push(0, Request { way: Direction::Trim, target, offset, skip: 0, bytes });
+        let mut answer = None;
+        while answer.is_none() {
+            self.enter(1, SECOND_NS)?;
+            self.reap(|_slot, result| answer = Some(result));
+        }
+        match answer {
+            Some(result) if result < 0 && result != -libc::EINVAL => {
+                Err(io::Error::from_raw_os_error(-result))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Cancels what is in flight and waits a few seconds for it to come back.
     fn cancel_all(&mut self) {
-        let patience = Timespec::new().sec(2);
-        // A failure shows in what is still in flight afterwards.
-        let _ = self.ring.submitter().register_sync_cancel(Some(patience), CancelBuilder::any());
+        // What is only staged comes back as well once it has been handed over.
+        let _ = self.enter(0, 0);
+        let timeout = Timespec { seconds: 2, nanoseconds: 0 };
+        let flags = uapi::CANCEL_ANY;
+        let mut cancel = SyncCancel { fd: -1, flags, timeout, ..SyncCancel::default() };
+        // SAFETY: one such argument, valid for reading. A failure shows in what is still in flight
+        // afterwards.
+        let _ = unsafe {
+            self.shared.register(uapi::REGISTER_SYNC_CANCEL, (&raw mut cancel).cast(), 1)
+        };
         for _ in 0..4 {
-            let _ = self.enter(1, SECOND_NS);
+            let _ = self.enter(self.slots.in_flight() as u32, SECOND_NS);
             self.reap(|_, _| ());
-            if self.in_flight_count == 0 {
+            if self.slots.in_flight() == 0 {
                 break;
             }
         }
@@ -255,15 +383,38 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Rule 2: set aside first, so that the memory stays even if cancelling panics; given back
-        // only when the kernel has given everything back.
-        let slab = self.slab.take().map(ManuallyDrop::new);
-        if self.in_flight_count > 0 {
+        if self.slots.in_flight() > 0 {
             self.cancel_all();
         }
-        if self.in_flight_count == 0 {
-            drop(slab.map(ManuallyDrop::into_inner));
-        }
+    }
+}
+
+/// Tells the kernel how far we have read, whatever happens while reading.
+struct Seen<'a> {
+    head: &'a AtomicU32,
+    at: u32,
+}
+
+impl Drop for Seen<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.head.store(self.at, Release);
+    }
+}
+
+/// A word shared with the kernel.
+#[inline(always)]
+fn word<'a>(pointer: NonNull<AtomicU32>) -> &'a AtomicU32 {
+    // SAFETY: every caller takes the pointer from a `Shared` of its own and lets go of the word
+    // before that is dropped.
+    unsafe { pointer.as_ref() }
+}
+
+#[cold]
+fn failed(result: i64) -> io::Result<()> {
+    match -result as i32 {
+        libc::EINTR | libc::ETIME => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
     }
 }
 
@@ -272,62 +423,76 @@ impl Drop for Ring {
 /// # Errors
 /// ENOSYS without io_uring, EPERM or EACCES where it is forbidden.
 pub fn probe() -> io::Result<()> {
-    IoUring::new(2).map(|_ring| ())
+    Shared::new(2, &RingOptions::of_depth(2)).map(|_ring| ())
 }
 
-/// Builds a ring with as many optional flags as the kernel takes.
-fn set_up(
-    entries: u32,
-    options: RingOptions,
-) -> io::Result<(IoUring, Vec<&'static str>, Vec<String>)> {
-    let mut missing = Vec::new();
-    let mut first = 0;
-    loop {
-        let mut builder = IoUring::builder();
-        let mut features = Vec::new();
-        // Room for a completion of every request, even if none is reaped for a while.
-        builder.setup_cqsize(entries.saturating_mul(2)).setup_clamp();
-        for (name, apply) in SETUP_FLAGS.iter().skip(first) {
-            // The kernel refuses these with a submitting kernel thread.
-            if options.sqpoll && matches!(*name, "defer_taskrun" | "coop_taskrun") {
-                continue;
-            }
-            apply(&mut builder);
-            features.push(*name);
-        }
-        if options.sqpoll {
-            builder.setup_sqpoll(1000);
-            features.push("sqpoll");
-        }
-        if options.iopoll {
-            builder.setup_iopoll();
-            features.push("iopoll");
-        }
-        match builder.build(entries) {
-            Ok(ring) => return Ok((ring, features, missing)),
-            Err(error)
-                if error.raw_os_error() == Some(libc::EINVAL) && first < SETUP_FLAGS.len() =>
-            {
-                missing.push(format!("{}: refused by the kernel", SETUP_FLAGS[first].0));
-                first += 1;
-            }
-            Err(error) => return Err(error),
-        }
-    }
+fn register_files(shared: &mut Shared, files: &[OwnedFd]) -> bool {
+    let mut fds: Vec<i32> = files.iter().map(AsRawFd::as_raw_fd).collect();
+    // SAFETY: that many descriptors, valid for reading.
+    let result =
+        unsafe { shared.register(uapi::REGISTER_FILES, fds.as_mut_ptr().cast(), fds.len()) };
+    shared.note("registered_file", result)
 }
 
-/// Files an optional feature under what is there or what is missing.
-fn note(
-    result: io::Result<()>,
-    name: &'static str,
-    features: &mut Vec<&'static str>,
-    missing: &mut Vec<String>,
-) -> bool {
-    match result {
-        Ok(()) => features.push(name),
-        Err(ref error) => missing.push(format!("{name}: {error}")),
-    }
-    result.is_ok()
+fn register_buffers(shared: &mut Shared, slab: &Slab, slots_per_region: usize) -> bool {
+    let mut regions = slab.regions(slots_per_region);
+    let (start, count) = (regions.as_mut_ptr().cast(), regions.len());
+    // SAFETY: the regions belong to the slab, which the ring drops after itself (rule 2).
+    let result = unsafe { shared.register(uapi::REGISTER_BUFFERS, start, count) };
+    let result = result.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOMEM) => {
+            let limit = crate::inspect::locked_memory_limit();
+            let bytes = slab.bytes();
+            let reason =
+                format!("{bytes} B exceed the limit on locked memory, {limit} (ulimit -l)");
+            io::Error::new(io::ErrorKind::OutOfMemory, reason)
+        }
+        _ => error,
+    });
+    shared.note("registered_buffers", result)
+}
+
+/// What the requests on one file have in common.
+fn template(
+    index: usize,
+    file: &OwnedFd,
+    fixed_files: bool,
+    fixed_buffers: bool,
+    options: &RingOptions,
+) -> Template {
+    let on_device = is_block_device(file.as_fd());
+    let (flags, fd) = match fixed_files {
+        true => (uapi::SQE_FIXED_FILE, index as i32),
+        false => (0, file.as_raw_fd()),
+    };
+    let opcode = |fixed, vectored, plain| match (options.vectored, fixed_buffers) {
+        (true, _) => vectored,
+        (false, true) => fixed,
+        (false, false) => plain,
+    };
+    let common = Sqe { flags, fd, ..Sqe::default() };
+    let entry = |way| match way {
+        Direction::Read => Sqe {
+            opcode: opcode(uapi::OP_READ_FIXED, uapi::OP_READV, uapi::OP_READ),
+            length: 1,
+            ..common
+        },
+        Direction::Write => Sqe {
+            opcode: opcode(uapi::OP_WRITE_FIXED, uapi::OP_WRITEV, uapi::OP_WRITE),
+            length: 1,
+            operation_flags: options.write_flags,
+            ..common
+        },
+        Direction::Trim if on_device => {
+            Sqe { opcode: uapi::OP_URING_CMD, offset: uapi::CMD_DISCARD, ..common }
+        }
+        Direction::Trim => Sqe { opcode: uapi::OP_FALLOCATE, length: PUNCH_HOLE, ..common },
+        Direction::Sync => {
+            let operation_flags = if options.sync_data_only { uapi::FSYNC_DATASYNC } else { 0 };
+            Sqe { opcode: uapi::OP_FSYNC, operation_flags, ..common }
+        }
+    };
+    Template { entries: Direction::ALL.map(entry), on_device }
 }
 
 #[cfg(test)]
@@ -339,8 +504,11 @@ mod tests {
     fn ring(depth: u32) -> Ring {
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         let slab = Slab::new(depth as usize, 4096).unwrap();
-        let options = RingOptions { depth, sqpoll: false, iopoll: false };
-        Ring::new(vec![file.into()], slab, options).unwrap()
+        Ring::new(vec![file.into()], slab, RingOptions::of_depth(depth)).unwrap()
+    }
+
+    fn read(bytes: u32) -> Request {
+        Request { way: Direction::Read, target: 0, offset: 0, skip: 0, bytes }
     }
 
     #[test]
@@ -350,7 +518,7 @@ mod tests {
         }
         let mut ring = ring(4);
         for slot in 0..4 {
-            ring.push(slot, Direction::Read, 0, 0, 0, 4);
+            ring.push(slot, read(4));
         }
         let mut back = Vec::new();
         while back.len() < 4 {
@@ -360,6 +528,20 @@ mod tests {
         back.sort_unstable();
         assert_eq!(back, [(0, 4), (1, 4), (2, 4), (3, 4)]);
         assert_eq!(&ring.buffer(2)[..4], b"\x7fELF");
+        let before = ring.syscalls();
+        ring.enter(0, 0).unwrap();
+        assert_eq!(ring.syscalls(), before, "nothing staged, nothing in flight, no call");
+    }
+
+    #[test]
+    fn more_rings_than_a_thread_can_register_work_one_after_another() {
+        if let Err(error) = probe() {
+            return eprintln_skip(&error);
+        }
+        for _ in 0..40 {
+            let ring = ring(1);
+            assert!(ring.features().contains(&"registered_ring"), "{:?}", ring.missing());
+        }
     }
 
     #[test]
@@ -369,7 +551,7 @@ mod tests {
         }
         let file = std::fs::File::open("/dev/null").unwrap();
         let slab = Slab::new(4, 4096).unwrap();
-        let options = RingOptions { depth: 4, sqpoll: true, iopoll: false };
+        let options = RingOptions { sqpoll: true, ..RingOptions::of_depth(4) };
         let mut ring = match Ring::new(vec![file.into()], slab, options) {
             Ok(ring) => ring,
             Err(error) => return eprintln_skip(&error),
@@ -384,6 +566,33 @@ mod tests {
             ring.reap(|slot, _| free.push(slot));
             finished += free.len();
         }
+        assert!(ring.syscalls() < finished as u64, "{} calls", ring.syscalls());
+        // It sleeps after a second, and has to be woken.
+        std::thread::sleep(std::time::Duration::from_millis(1300));
+        let before = ring.syscalls();
+        let slot = free[0];
+        ring.push_nop(slot);
+        let mut back = false;
+        for _ in 0..10 {
+            ring.enter(1, SECOND_NS).unwrap();
+            ring.reap(|_, _| back = true);
+            if back {
+                break;
+            }
+        }
+        assert!(back && ring.syscalls() > before);
+    }
+
+    #[test]
+    fn what_is_staged_when_the_ring_is_dropped_is_not_leaked() {
+        if let Err(error) = probe() {
+            return eprintln_skip(&error);
+        }
+        let mut ring = ring(2);
+        ring.push(0, read(4));
+        ring.push(1, read(4));
+        ring.cancel_all();
+        assert_eq!(ring.slots.in_flight(), 0);
     }
 
     #[test]
@@ -394,8 +603,18 @@ mod tests {
             panic!("is the kernel's");
         }
         let mut ring = ring(1);
-        ring.push(0, Direction::Read, 0, 0, 0, 4);
+        ring.push(0, read(4));
         ring.buffer(0);
+    }
+
+    #[test]
+    #[should_panic(expected = "leaves its slot")]
+    fn a_request_beyond_its_slot_is_refused() {
+        if let Err(error) = probe() {
+            eprintln_skip(&error);
+            panic!("leaves its slot");
+        }
+        ring(1).push(0, read(4097));
     }
 
     #[expect(clippy::print_stderr, reason = "a skipped test says so")]

@@ -3,8 +3,39 @@
 use std::io;
 use std::ptr::NonNull;
 
+use crate::syscall::{checked, raw};
+
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// `MAP_HUGE_2MB`: not whatever size is the system's default.
+const HUGE_2_MIB: libc::c_int = 21 << 26;
 const PAGE_BYTES: usize = 4096;
+
+/// Where the memory of a slab is to be.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Placement {
+    /// In huge pages or not at all; else in huge pages where some are free.
+    pub huge_pages: bool,
+    /// On this NUMA node.
+    pub numa_node: Option<u32>,
+}
+
+/// Why there is no such slab.
+#[derive(Debug)]
+pub enum SlabError {
+    /// The system has no memory, or the size makes no sense.
+    Memory(io::Error),
+    /// Too few huge pages of this many bytes are free.
+    HugePages {
+        /// Size of one.
+        page_bytes: usize,
+        /// How many are needed.
+        pages: usize,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The memory cannot be on this node.
+    Node(io::Error),
+}
 
 /// A region of page-aligned, zeroed memory, cut into slots.
 #[derive(Debug)]
@@ -26,22 +57,93 @@ impl Slab {
     /// # Errors
     /// If there is no slot, the size overflows, or the system has no memory.
     pub fn new(slots: usize, slot_bytes: usize) -> io::Result<Slab> {
+        Slab::placed(slots, slot_bytes, Placement::default()).map_err(|error| match error {
+            SlabError::Memory(error)
+            | SlabError::HugePages { error, .. }
+            | SlabError::Node(error) => error,
+        })
+    }
+
+    /// The same with the memory where it is wanted.
+    ///
+    /// # Errors
+    /// As [`Slab::new`]; or if there are too few free huge pages, or no such node.
+    pub fn placed(
+        slots: usize,
+        slot_bytes: usize,
+        placement: Placement,
+    ) -> Result<Slab, SlabError> {
         let stride = slot_bytes.next_multiple_of(PAGE_BYTES);
         let wanted = stride.checked_mul(slots).filter(|bytes| *bytes > 0).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidInput, "a slab needs at least one byte")
+            let message = "a slab needs at least one byte";
+            SlabError::Memory(io::Error::new(io::ErrorKind::InvalidInput, message))
         })?;
         let huge_bytes = wanted.next_multiple_of(HUGE_PAGE_BYTES);
-        let (base, mapped_bytes, page_bytes) = match map(huge_bytes, libc::MAP_HUGETLB) {
-            Ok(base) => (base, huge_bytes, HUGE_PAGE_BYTES),
-            Err(_none_free) => (map(wanted, 0)?, wanted, PAGE_BYTES),
+        let slab = |base, mapped_bytes, page_bytes| Slab {
+            base,
+            mapped_bytes,
+            slot_bytes: stride,
+            slots,
+            page_bytes,
         };
-        // Transparent huge pages must be asked for before the first touch. Neither advice is vital:
-        // what is not there now comes when it is touched.
-        for advice in [libc::MADV_HUGEPAGE, libc::MADV_POPULATE_WRITE] {
-            // SAFETY: the range was mapped just above; neither advice changes its content.
-            unsafe { libc::madvise(base.as_ptr().cast(), mapped_bytes, advice) };
+        let huge = map(huge_bytes, libc::MAP_HUGETLB | HUGE_2_MIB).and_then(|base| {
+            let slab = slab(base, huge_bytes, HUGE_PAGE_BYTES);
+            if let Some(node) = placement.numa_node {
+                slab.bind(node)?;
+            }
+            // Where a node or a group of processes has none left, a touch would be fatal.
+            slab.populate()?;
+            Ok(slab)
+        });
+        match huge {
+            Ok(slab) => return Ok(slab),
+            Err(error) if placement.huge_pages => {
+                let (page_bytes, pages) = (HUGE_PAGE_BYTES, huge_bytes / HUGE_PAGE_BYTES);
+                return Err(SlabError::HugePages { page_bytes, pages, error });
+            }
+            Err(_none_free) => {}
         }
-        Ok(Slab { base, mapped_bytes, slot_bytes: stride, slots, page_bytes })
+        let slab = slab(map(wanted, 0).map_err(SlabError::Memory)?, wanted, PAGE_BYTES);
+        if let Some(node) = placement.numa_node {
+            slab.bind(node).map_err(SlabError::Node)?;
+        }
+        // Transparent huge pages must be asked for before the first touch.
+        slab.advise(libc::MADV_HUGEPAGE);
+        match slab.populate() {
+            Err(error) if placement.numa_node.is_some() => Err(SlabError::Node(error)),
+            // What is not there now comes when it is touched.
+            _ => Ok(slab),
+        }
+    }
+
+    /// Says where the pages are to be taken from, before any is.
+    fn bind(&self, node: u32) -> io::Result<()> {
+        const MPOL_BIND: usize = 2;
+        let mut mask = [0u64; 16];
+        let Some(word) = mask.get_mut(node as usize / 64) else {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        };
+        *word = 1 << (node % 64);
+        let bits = size_of_val(&mask) * 8;
+        let (start, bytes) = (self.base.as_ptr() as usize, self.mapped_bytes);
+        let arguments = [start, bytes, MPOL_BIND, mask.as_ptr() as usize, bits, 0];
+        // SAFETY: the range is ours, and the mask is valid for `bits` bits during the call.
+        checked(unsafe { raw(libc::SYS_mbind, arguments) }).map(|_| ())
+    }
+
+    /// Takes every page now, if the kernel knows how to be asked.
+    fn populate(&self) -> io::Result<()> {
+        match self.advise(libc::MADV_POPULATE_WRITE) {
+            libc::EINVAL | 0 => Ok(()),
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+
+    /// Gives the errno, or 0.
+    fn advise(&self, advice: libc::c_int) -> i32 {
+        // SAFETY: the range is ours; no advice used here changes its content.
+        let result = unsafe { libc::madvise(self.base.as_ptr().cast(), self.mapped_bytes, advice) };
+        if result == 0 { 0 } else { io::Error::last_os_error().raw_os_error().unwrap_or(0) }
     }
 
     /// Bytes mapped.
@@ -78,9 +180,15 @@ impl Slab {
         unsafe { self.base.as_ptr().add(slot * self.slot_bytes) }
     }
 
-    /// The whole region, for registering.
-    pub(crate) fn region(&self) -> libc::iovec {
-        libc::iovec { iov_base: self.base.as_ptr().cast(), iov_len: self.slots * self.slot_bytes }
+    /// The whole region in pieces of at most so many slots, for registering.
+    pub(crate) fn regions(&self, slots_per_region: usize) -> Vec<libc::iovec> {
+        let starts = (0..self.slots).step_by(slots_per_region);
+        let piece = |start: usize| {
+            let slots = slots_per_region.min(self.slots - start);
+            let iov_len = slots * self.slot_bytes;
+            libc::iovec { iov_base: self.pointer(start).cast(), iov_len }
+        };
+        starts.map(piece).collect()
     }
 
     /// Bytes from one slot to the next.
@@ -92,7 +200,7 @@ impl Slab {
 impl Drop for Slab {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by `new`; the borrow checker says that no reference is left,
-        // and `Ring` never drops a slab that the kernel still uses (rule 2).
+        // and `Slots` never drops a slab that the kernel still uses (rule 2).
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped_bytes) };
     }
 }
@@ -140,5 +248,32 @@ mod tests {
         assert!(Slab::new(0, 4096).is_err());
         assert!(Slab::new(usize::MAX, 4096).is_err());
         assert!(Slab::new(1 << 30, 1 << 30).is_err());
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_refused() {
+        for node in [1023, 100_000] {
+            let placement = Placement { numa_node: Some(node), ..Placement::default() };
+            let refused = Slab::placed(1, 4096, placement);
+            assert!(matches!(refused, Err(SlabError::Node(_))), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn more_huge_pages_than_there_can_be_are_refused() {
+        let placement = Placement { huge_pages: true, ..Placement::default() };
+        let refused = Slab::placed(1 << 20, 2 << 20, placement);
+        let Err(SlabError::HugePages { page_bytes, pages, .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!((page_bytes, pages), (2 << 20, 1 << 20));
+    }
+
+    #[test]
+    fn regions_cover_every_slot_once() {
+        let slab = Slab::new(5, 4096).unwrap();
+        let lengths: Vec<usize> = slab.regions(2).iter().map(|region| region.iov_len).collect();
+        assert_eq!(lengths, [8192, 8192, 4096]);
+        assert_eq!(slab.regions(8).len(), 1);
     }
 }

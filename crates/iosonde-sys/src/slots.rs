@@ -1,0 +1,108 @@
+//! Whose is which slot: the bookkeeping that rules 1 to 3 of this crate rest on.
+
+use std::mem::ManuallyDrop;
+
+use crate::{Direction, Request, Slab};
+
+/// What a slot is doing.
+const OURS: u8 = 0;
+const IN_FLIGHT: u8 = 1;
+/// In flight, and reports its length instead of the kernel's 0.
+const IN_FLIGHT_TRIM: u8 = 2;
+
+/// A slab with, for each slot, whether the kernel may be using it.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    slab: ManuallyDrop<Slab>,
+    /// One vector per slot, for requests that carry vectors.
+    vectors: ManuallyDrop<Box<[libc::iovec]>>,
+    states: Box<[u8]>,
+    trimmed_bytes: Box<[u32]>,
+    in_flight: usize,
+}
+
+impl Slots {
+    pub(crate) fn new(slab: Slab) -> Slots {
+        let slots = slab.slots();
+        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        Slots {
+            slab: ManuallyDrop::new(slab),
+            vectors: ManuallyDrop::new(vec![nothing; slots].into()),
+            states: vec![OURS; slots].into(),
+            trimmed_bytes: vec![0; slots].into(),
+            in_flight: 0,
+        }
+    }
+
+    /// The bytes of a slot that is ours.
+    #[inline(always)]
+    pub(crate) fn buffer(&mut self, slot: usize) -> &mut [u8] {
+        assert!(self.states[slot] == OURS, "slot {slot} is the kernel's");
+        self.slab.slot_mut(slot)
+    }
+
+    /// Makes a slot the kernel's; gives where the bytes of its request begin.
+    ///
+    /// # Panics
+    /// If the slot is in flight, or the bytes that are to move leave it.
+    #[inline(always)]
+    pub(crate) fn lend(&mut self, slot: usize, request: &Request) -> *mut u8 {
+        assert!(self.states[slot] == OURS, "slot {slot} is in flight already");
+        match request.way {
+            Direction::Read | Direction::Write => {
+                let end = request.skip as usize + request.bytes as usize;
+                assert!(end <= self.slab.slot_bytes(), "transfer leaves its slot");
+                self.states[slot] = IN_FLIGHT;
+            }
+            Direction::Trim => {
+                self.states[slot] = IN_FLIGHT_TRIM;
+                self.trimmed_bytes[slot] = request.bytes;
+            }
+            Direction::Sync => self.states[slot] = IN_FLIGHT,
+        }
+        self.in_flight += 1;
+        // Not dereferenced here, and for what moves bytes it lies within the slot.
+        self.slab.pointer(slot).wrapping_add(request.skip as usize)
+    }
+
+    /// The vector of a slot just lent, made to hold these bytes.
+    #[inline(always)]
+    pub(crate) fn vector(&mut self, slot: usize, start: *mut u8, bytes: u32) -> *const libc::iovec {
+        let vector = &mut self.vectors[slot];
+        *vector = libc::iovec { iov_base: start.cast(), iov_len: bytes as usize };
+        vector
+    }
+
+    /// Takes a slot back; gives the bytes moved or given back, or the negated errno.
+    ///
+    /// # Panics
+    /// If the slot was not in flight (rule 3).
+    #[inline(always)]
+    pub(crate) fn take_back(&mut self, slot: usize, result: i32) -> i32 {
+        let state = std::mem::replace(&mut self.states[slot], OURS);
+        assert!(state != OURS, "completion for slot {slot}, which is not in flight");
+        self.in_flight -= 1;
+        if state == IN_FLIGHT_TRIM && result == 0 {
+            return self.trimmed_bytes[slot] as i32;
+        }
+        result
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        // Rule 2: what the kernel may still use stays where it is.
+        if self.in_flight > 0 {
+            return;
+        }
+        // SAFETY: neither is used again.
+        unsafe {
+            ManuallyDrop::drop(&mut self.slab);
+            ManuallyDrop::drop(&mut self.vectors);
+        }
+    }
+}
