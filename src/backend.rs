@@ -3,6 +3,7 @@
 //! A backend knows no workload, no plan beyond one job's depth and block size, and no statistics.
 //! Calls are statically dispatched: the engine's loop is compiled once per backend.
 
+pub mod libaio;
 pub mod null;
 pub mod psync;
 mod setup;
@@ -161,8 +162,9 @@ pub enum OpenError {
 }
 
 /// The engines a user can name, with what each is for. A new backend adds its line here.
-pub const BACKENDS: [(&str, &str); 4] = [
+pub const BACKENDS: [(&str, &str); 5] = [
     ("io_uring", "Linux io_uring: many requests in flight from one thread"),
+    ("libaio", "io_submit: the kernel's older asynchronous interface, for comparison"),
     ("psync", "pread/pwrite: exactly one request in flight per job, the depth-1 reference"),
     ("null", "completes at once and touches nothing: the tool's own ceiling"),
     ("sim", "a simulated device in virtual time; --path describes it"),

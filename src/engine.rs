@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use iosonde_sys::{Clock, clock, thread};
 
+use crate::backend::libaio::LibaioQueue;
 use crate::backend::null::{Counts, NullQueue};
 use crate::backend::psync::PsyncQueue;
 use crate::backend::sim::Model;
@@ -187,6 +188,12 @@ pub fn run(
             let files = files.clone();
             drive(plan, clock, control, observer, move |job| {
                 UringQueue::open(job, &engine, duplicate(&files)?, clock)
+            })
+        }
+        (EngineKind::Libaio, Medium::Files(files)) => {
+            let files = files.clone();
+            drive(plan, clock, control, observer, move |job| {
+                LibaioQueue::open(job, &engine, duplicate(&files)?, clock)
             })
         }
         (EngineKind::Psync, Medium::Files(files)) => {
