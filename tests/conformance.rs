@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use iosonde::analysis::{assess, books, figures};
+use iosonde::backend::libaio::LibaioQueue;
 use iosonde::backend::null::NullQueue;
 use iosonde::backend::psync::PsyncQueue;
 use iosonde::backend::sim::{Model, SimQueue};
@@ -94,11 +95,30 @@ fn skip_uring() -> bool {
     }
 }
 
+/// A libaio queue on a file of its own; `None`, with the reason, where the system has none to give.
+fn libaio(depth: u32, target_bytes: u64, direct: bool) -> Option<LibaioQueue> {
+    let target = TestFile::new(target_bytes);
+    let kind = engine(EngineKind::Libaio);
+    let files = vec![target.open(direct)];
+    match LibaioQueue::open(&job(depth), &kind, files, Clock::monotonic()) {
+        Ok(queue) => Some(queue),
+        Err(reason) => {
+            eprintln!("skipped for libaio: {reason}");
+            None
+        }
+    }
+}
+
 /// The backends that move bytes to and from a file.
 fn over_files(target_bytes: u64, direct: bool, examination: &impl Examination) {
     let clock = Clock::monotonic();
     let target = TestFile::new(target_bytes);
     examination.examine(PsyncQueue::open(&job(1), vec![target.open(direct)], clock).unwrap(), 1);
+    for depth in [1, 7, 32, 256] {
+        if let Some(queue) = libaio(depth, target_bytes, direct) {
+            examination.examine(queue, depth as usize);
+        }
+    }
     if skip_uring() {
         return;
     }
@@ -281,6 +301,12 @@ fn a_write_without_the_right_to_write_comes_back_as_ebadf() {
     let mut psync = PsyncQueue::open(&job(1), vec![read_only()], clock).unwrap();
     psync.push(0, transfer(Way::Write, 0));
     assert_eq!(collect(&mut psync, 1)[&0], -9);
+    let kind = engine(EngineKind::Libaio);
+    let mut libaio = LibaioQueue::open(&job(4), &kind, vec![read_only()], clock).unwrap();
+    for slot in 0..4 {
+        libaio.push(slot, transfer(Way::Write, 0));
+    }
+    assert!(collect(&mut libaio, 4).values().all(|result| *result == -9));
     if skip_uring() {
         return;
     }
@@ -371,7 +397,7 @@ impl Load {
             read_percent: self.rw.read_percent(50),
             roles: vec![role],
         };
-        let is_file = matches!(kind, EngineKind::IoUring | EngineKind::Psync);
+        let is_file = matches!(kind, EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync);
         let setting = Setting {
             engine: engine(kind),
             targets: vec![Target {
@@ -424,7 +450,7 @@ impl Load {
 }
 
 fn kinds() -> Vec<EngineKind> {
-    let mut kinds = vec![EngineKind::Psync, EngineKind::Null, EngineKind::Sim];
+    let mut kinds = vec![EngineKind::Psync, EngineKind::Libaio, EngineKind::Null, EngineKind::Sim];
     if !skip_uring() {
         kinds.push(EngineKind::IoUring);
     }
@@ -517,7 +543,9 @@ fn the_depth_seen_is_the_depth_asked_where_requests_wait() {
     let file = options.custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32);
     let file = file.open(mount.path().join("file")).unwrap();
     file.set_len(FILE_BYTES).unwrap();
-    for (kind, depth) in [(EngineKind::IoUring, 16), (EngineKind::Psync, 1)] {
+    for (kind, depth) in
+        [(EngineKind::IoUring, 16), (EngineKind::Libaio, 16), (EngineKind::Psync, 1)]
+    {
         let load = Load { iodepth: depth, stop: Stop::AfterNs(500_000_000), ..LOAD };
         let bench = Bench {
             root: Root::system(),

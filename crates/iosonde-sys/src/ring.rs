@@ -229,14 +229,15 @@ impl Ring {
     }
 
     /// Hands over what is staged; waits until `wait_for` completions are there, or `patience_ns`
-    /// have passed (so that a deadline is seen even if the device never answers). Makes no system
-    /// call where none is needed.
+    /// have passed (so that a deadline is seen even if the device never answers). Without patience
+    /// it only looks. Makes no system call where none is needed.
     ///
     /// # Errors
     /// EAGAIN or EBUSY when the kernel wants completions reaped first; others as they come. Being
     /// interrupted or timed out is not an error.
     #[inline(always)]
     pub fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
+        let wait_for = if patience_ns == 0 { 0 } else { wait_for };
         word(self.shared.sq_tail).store(self.sq_tail, Release);
         if self.sqpoll {
             return self.enter_beside_poller(wait_for, patience_ns);
