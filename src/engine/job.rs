@@ -309,6 +309,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
                 requests.settle(slot as u32, result, after_ns);
             });
         }
+        requests.tally.settle(after_ns);
         self.reaping.slept &= inline == 0 && requests.free.is_empty();
         inline
     }

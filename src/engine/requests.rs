@@ -149,9 +149,9 @@ impl<'a> Requests<'a> {
         // A sync moves nothing, and has moved all of it.
         if result >= 0 && request.moved + result as u32 == request.op.bytes {
             self.touch(&request.op);
-            let known =
-                self.tally.complete(request.op.way, request.op.bytes, request.submitted_ns, now_ns);
-            if known && self.more {
+            let Slot { op, submitted_ns, .. } = request;
+            self.tally.complete(op.way, op.bytes, submitted_ns, now_ns);
+            if self.more && self.tally.knows(submitted_ns) {
                 self.tally.complete_more(&request, self.times[slot as usize], now_ns);
             }
             self.free.push(slot);

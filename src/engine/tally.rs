@@ -94,9 +94,21 @@ pub(super) struct Tally {
     counter_index: Option<usize>,
     /// When that changes, ns.
     next_edge_ns: u64,
+    /// The latest operations, as long as they differ in nothing.
+    alike: Alike,
     /// Operations and bytes since the start, warm-up and drain included.
     pub(super) all_ops: u64,
     pub(super) all_bytes: [u64; Way::ALL.len()],
+}
+
+/// Operations of one direction that were submitted and reaped together. Where requests complete
+/// inside submission the whole of a batch is alike, and is counted in one go.
+#[derive(Clone, Copy, Debug)]
+struct Alike {
+    way: Way,
+    submitted_ns: u64,
+    ops: u64,
+    bytes: u64,
 }
 
 impl Tally {
@@ -116,6 +128,7 @@ impl Tally {
             histogram_index: 0,
             counter_index: None,
             next_edge_ns: 0,
+            alike: Alike { way: Way::Read, submitted_ns: 0, ops: 0, bytes: 0 },
             all_ops: 0,
             all_bytes: [0; Way::ALL.len()],
         }
@@ -160,34 +173,48 @@ impl Tally {
         self.next_edge_ns = interval_end_ns.min(close_ns.saturating_add(1));
     }
 
-    /// Counts one operation submitted at `submitted_ns` and reaped at the announced time; says
-    /// whether its latency is known.
+    /// Counts one operation submitted at `submitted_ns` and reaped at the announced time. It is on
+    /// the books after the next [`Tally::settle`].
     #[inline(always)]
-    pub(super) fn complete(
-        &mut self,
-        way: Way,
-        bytes: u32,
-        submitted_ns: u64,
-        now_ns: u64,
-    ) -> bool {
-        self.all_ops += 1;
-        self.all_bytes[way as usize] += u64::from(bytes);
+    pub(super) fn complete(&mut self, way: Way, bytes: u32, submitted_ns: u64, now_ns: u64) {
+        if self.alike.submitted_ns != submitted_ns || self.alike.way != way {
+            self.settle(now_ns);
+            self.alike = Alike { way, submitted_ns, ops: 0, bytes: 0 };
+        }
+        self.alike.ops += 1;
+        self.alike.bytes += u64::from(bytes);
+    }
+
+    /// Whether the latency of what was submitted then and is reaped now is counted.
+    #[inline(always)]
+    pub(super) fn knows(&self, submitted_ns: u64) -> bool {
+        self.counter_index.is_some() && submitted_ns >= self.window.open_ns
+    }
+
+    /// Puts on the books what has been completed since the announced time.
+    #[inline(never)]
+    pub(super) fn settle(&mut self, now_ns: u64) {
+        let Alike { way, submitted_ns, ops, bytes } = self.alike;
+        if ops == 0 {
+            return;
+        }
+        (self.alike.ops, self.alike.bytes) = (0, 0);
+        self.all_ops += ops;
+        self.all_bytes[way as usize] += bytes;
         let Some(index) = self.counter_index else {
-            self.complete_outside(way, submitted_ns, now_ns);
-            return false;
+            self.complete_outside(way, ops, submitted_ns, now_ns);
+            return;
         };
         let direction = &mut self.directions[way as usize];
         if let Some(counter) = direction.counters.get_mut(index) {
-            counter.ops += 1;
-            counter.bytes += u64::from(bytes);
+            counter.ops += ops;
+            counter.bytes += bytes;
         }
         if submitted_ns < self.window.open_ns {
-            direction.carried_in += 1;
-            direction.crossing_ns += now_ns - self.window.open_ns;
-            false
+            direction.carried_in += ops;
+            direction.crossing_ns += ops * (now_ns - self.window.open_ns);
         } else {
-            direction.current.record(now_ns.saturating_sub(submitted_ns));
-            true
+            direction.current.record_many(now_ns.saturating_sub(submitted_ns), ops);
         }
     }
 
@@ -223,10 +250,10 @@ impl Tally {
 
     /// What completes outside the window may have spent a part of its time inside.
     #[cold]
-    fn complete_outside(&mut self, way: Way, submitted_ns: u64, now_ns: u64) {
+    fn complete_outside(&mut self, way: Way, ops: u64, submitted_ns: u64, now_ns: u64) {
         let Window { open_ns, close_ns } = self.window;
         let inside_ns = now_ns.min(close_ns).saturating_sub(submitted_ns.max(open_ns));
-        self.directions[way as usize].crossing_ns += inside_ns;
+        self.directions[way as usize].crossing_ns += ops * inside_ns;
     }
 
     /// Moves the finished histogram interval into the series, and empty ones up to now.
