@@ -60,7 +60,13 @@ impl EngineArgs {
         let Some(word) = self.ioengine.as_deref() else {
             return self.with_modes(place::default_engine());
         };
-        let kinds = [EngineKind::IoUring, EngineKind::Psync, EngineKind::Null, EngineKind::Sim];
+        let kinds = [
+            EngineKind::IoUring,
+            EngineKind::Libaio,
+            EngineKind::Psync,
+            EngineKind::Null,
+            EngineKind::Sim,
+        ];
         let Some(kind) = kinds.into_iter().find(|kind| kind.word() == word.replace('-', "_"))
         else {
             return Err(not_one_of("--ioengine", word, &BACKENDS.map(|(name, _)| name)));
