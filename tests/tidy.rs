@@ -175,6 +175,11 @@ fn arrows(source: &Text) -> Vec<String> {
             faults.push(source.fault(line, &format!("`{room}` may not use iosonde-sys so")));
         }
     }
+    for (line, _) in after(&code, "iosonde_vhost::") {
+        if room != "backend" {
+            faults.push(source.fault(line, "iosonde-vhost is for `backend` alone"));
+        }
+    }
     let outside = "super::".repeat(source.place().split('/').count());
     for (line, _) in after(&code, &outside) {
         faults.push(source.fault(line, "leaves its room by `super`; say `crate::room`"));
@@ -201,15 +206,21 @@ fn words(source: &Text) -> Vec<String> {
     faults
 }
 
-/// `unsafe` in another place than its crate.
+/// Crates that may say `unsafe`.
+const UNSAFE: [&str; 2] = ["crates/iosonde-sys/", "crates/iosonde-vhost/"];
+
+/// `unsafe` in another place than its crates.
 fn dangers(source: &Text) -> Vec<String> {
-    if source.path.starts_with("crates/iosonde-sys/") || source.path == "tests/tidy.rs" {
+    let may = UNSAFE.iter().any(|place| source.path.starts_with(place));
+    if may || source.path == "tests/tidy.rs" {
         return Vec::new();
     }
     let code = code(&source.text);
     after(&code, "unsafe")
         .filter(|(_, rest)| rest.starts_with([' ', '{', '(']))
-        .map(|(line, _)| source.fault(line, "`unsafe` lives in crates/iosonde-sys alone"))
+        .map(|(line, _)| {
+            source.fault(line, "`unsafe` lives in iosonde-sys and iosonde-vhost alone")
+        })
         .collect()
 }
 

@@ -6,8 +6,8 @@
 //!
 //! The rules that make the unsafe blocks sound, stated once:
 //!
-//! 1. All buffers lie in one shared mapping, held by every queue. Each queue owns a range of it that
-//!    no other queue has.
+//! 1. All buffers lie in one shared mapping, held by every queue. Each queue owns a range of it
+//!    that no other queue has.
 //! 2. A slot is ours or the server's. [`Queue::push`] hands it over and panics if it was not ours;
 //!    only [`Queue::reap`] gives it back. While it is the server's, no reference to its bytes can
 //!    be had.

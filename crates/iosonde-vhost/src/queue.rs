@@ -80,7 +80,7 @@ pub enum SetUpError {
         has: usize,
     },
     /// No memory.
-    #[error("{bytes} B of shared I/O buffers{}: {error}", if *.huge { " in huge pages" } else { "" })]
+    #[error("{bytes} B of shared I/O buffers{pages}: {error}", pages = in_pages(*.huge))]
     Memory {
         /// What was asked of the system.
         bytes: usize,
@@ -133,6 +133,10 @@ impl Connection {
             prepared.map_err(|error| SetUpError::Refused { queues: wanted, descriptors, error })?;
         Ok(deal(rings, &Arc::new(transport), &Arc::new(memory), shapes))
     }
+}
+
+fn in_pages(huge: bool) -> &'static str {
+    if huge { " in huge pages" } else { "" }
 }
 
 /// Descriptors of each ring: the same for all, a power of two.
@@ -349,11 +353,12 @@ impl Queue {
         Ok(())
     }
 
-    /// Gives back every finished slot, with the length asked for or a negated errno: EIO for
-    /// whatever went wrong (the protocol has no other word), EOPNOTSUPP for what the device cannot.
+    /// Gives back so many finished slots at most, each with the length asked for or a negated
+    /// errno: EIO for whatever went wrong (the protocol has no other word), EOPNOTSUPP for what the
+    /// device cannot.
     #[inline(always)]
-    pub fn reap(&mut self, mut done: impl FnMut(usize, i32)) {
-        for completion in self.ring.completions() {
+    pub fn reap(&mut self, at_most: usize, mut done: impl FnMut(usize, i32)) {
+        for completion in self.ring.completions().take(at_most) {
             let slot = completion.context as usize;
             let moved = std::mem::replace(&mut self.lent[slot], OURS);
             self.in_flight -= 1;
