@@ -9,6 +9,7 @@ pub mod psync;
 mod setup;
 pub mod sim;
 pub mod uring;
+pub mod vhost;
 
 use std::io;
 use std::time::Duration;
@@ -159,6 +160,12 @@ pub enum OpenError {
          the device has no polled queues"
     )]
     Polling(String),
+    /// A vhost-user server whose queues are set up for another plan.
+    #[error("the vhost-user connection has no queue for this job")]
+    NoQueue,
+    /// A vhost-user server that cannot carry out the plan.
+    #[error(transparent)]
+    Vhost(#[from] vhost::AdmitError),
 }
 
 /// The engines a user can name, with what each is for. A new backend adds its line here.
@@ -168,4 +175,5 @@ pub const BACKENDS: [(&str, &str); 5] = [
     ("psync", "pread/pwrite: exactly one request in flight per job, the depth-1 reference"),
     ("null", "completes at once and touches nothing: the tool's own ceiling"),
     ("sim", "a simulated device in virtual time; --path describes it"),
+    ("virtio-blk-vhost-user", "the device of a user-space server; --path is its socket"),
 ];

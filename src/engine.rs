@@ -5,6 +5,7 @@
 //! outcomes in the record; an [`EngineError`] means that nothing could be measured.
 
 mod arrivals;
+mod durable;
 mod job;
 mod pace;
 mod paced;
@@ -29,6 +30,7 @@ use crate::backend::null::{Counts, NullQueue};
 use crate::backend::psync::PsyncQueue;
 use crate::backend::sim::Model;
 use crate::backend::uring::UringQueue;
+use crate::backend::vhost::{Server, VhostQueue};
 use crate::backend::{OpenError, Queue, QueueFacts};
 use crate::plan::{EngineKind, Plan, Stop};
 use crate::record::JobRun;
@@ -46,6 +48,8 @@ pub enum Medium {
     Null(Option<Arc<Counts>>),
     /// A simulated device.
     Sim(Model),
+    /// The device of a vhost-user server.
+    Vhost(Arc<Server>),
 }
 
 /// Why nothing could be measured.
@@ -208,12 +212,17 @@ pub fn run(
                 NullQueue::open(job, clock, counts.clone())
             })
         }
+        (EngineKind::VhostUser, Medium::Vhost(server)) => {
+            server.admit(plan).map_err(OpenError::from)?;
+            let server = Arc::clone(server);
+            drive(plan, clock, control, observer, move |job| {
+                VhostQueue::open(job, Arc::clone(&server), clock)
+            })
+        }
         (EngineKind::Sim, Medium::Sim(model)) => Ok(simulate::simulate(plan, model, control)),
         (kind, _) => Err(EngineError::Medium(kind.word())),
     }?;
-    if let (true, Medium::Files(files)) = (plan.final_sync, medium) {
-        measured.sync(files);
-    }
+    durable::sync(&mut measured, medium);
     Ok(measured)
 }
 
@@ -477,22 +486,5 @@ fn between(opened: &Reading, closed: &Reading) -> ProcessUse {
         voluntary_switches: to.voluntary_switches - from.voluntary_switches,
         involuntary_switches: to.involuntary_switches - from.involuntary_switches,
         max_rss_bytes: thread::peak_rss_bytes(),
-    }
-}
-
-impl Measured {
-    /// Makes what was written durable, and times it.
-    fn sync(&mut self, files: &[Arc<OwnedFd>]) {
-        let Some(sync) = &mut self.final_sync else { return };
-        let before_ns = clock::monotonic_ns();
-        let result = files.iter().try_for_each(rustix::fs::fsync);
-        sync.sync_ns = clock::monotonic_ns() - before_ns;
-        sync.since_window_ns += sync.sync_ns;
-        sync.since_start_ns += sync.sync_ns;
-        if let Err(error) = result {
-            let name = iosonde_sys::errno_name(error.raw_os_error());
-            self.outcome = Outcome::Failed { error: format!("fsync: {name}") };
-            sync.error = Some(name);
-        }
     }
 }
