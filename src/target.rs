@@ -5,5 +5,6 @@
 pub mod open;
 pub mod safety;
 pub mod truth;
+pub mod vhost;
 
 pub use open::{Direct, Held, Intent, TargetError};
