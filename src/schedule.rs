@@ -160,8 +160,15 @@ fn target_facts(plan: &Plan, bench: &Bench) -> TargetFacts {
         }
         None => TargetFacts {
             path: plan.target().path.clone(),
-            kind: if matches!(bench.medium, Medium::Sim(_)) { "simulated" } else { "null" }.into(),
+            kind: match bench.medium {
+                Medium::Sim(_) => "simulated",
+                Medium::Vhost(_) => "vhost-user-blk device",
+                Medium::Files(_) | Medium::Null(_) => "null",
+            }
+            .into(),
             bytes: Some(plan.target().bytes),
+            // Where a page cache is, if there is one, is the server's business.
+            direct: matches!(bench.medium, Medium::Vhost(_)),
             ..TargetFacts::default()
         },
     }
@@ -200,12 +207,13 @@ impl<'a> Beside<'a> {
         on_progress: &'a mut dyn FnMut(&Progress),
     ) -> Beside<'a> {
         let device = target.device.as_ref();
+        let is_real = bench.held.is_some() || matches!(bench.medium, Medium::Vhost(_));
         Beside {
             root: &bench.root,
             clock: bench.clock,
             device: device.map(|device| device.name.clone()),
             // A simulated run takes no time, and nothing of this machine is part of it.
-            sampler: bench.held.is_some().then(|| Sampler::new(&bench.root, device)),
+            sampler: is_real.then(|| Sampler::new(&bench.root, device)),
             opened_ns: 0,
             next_sample_ns: 0,
             counters: (None, None),

@@ -209,7 +209,8 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
                 found_bytes,
                 target: target.path.clone(),
                 align_bytes,
-                direct: target.direct,
+                // Only a kernel has another way than the direct one.
+                direct: target.direct && setting.engine.kind != EngineKind::VhostUser,
             });
         }
         for found_bytes in [start, role.offset_increment.unwrap_or(0)] {

@@ -54,7 +54,8 @@ pub struct HostFacts {
 pub struct TargetFacts {
     /// Path as given.
     pub path: String,
-    /// `file`, `block device`, `character device`, `directory`, `null`, `simulated`.
+    /// `file`, `block device`, `character device`, `directory`, `null`, `simulated`,
+    /// `vhost-user-blk device`.
     pub kind: String,
     /// File system type by its magic number (`ext4`, `tmpfs`), or `unknown (0x…)`.
     pub filesystem: Option<String>,

@@ -1,6 +1,7 @@
 //! `client_cpu`: this machine, not the device, is the limit.
 
 use super::{Case, Finding, Gravity, Strength};
+use crate::spec::Wait;
 
 /// CPU time over the CPUs that the jobs can use, from which the client counts as full.
 const FULL: f64 = 0.90;
@@ -12,7 +13,9 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let (user, system) = (case.figures.cpu_user_share?, case.figures.cpu_system_share?);
     // A polling engine is busy whatever the device does.
     let engine = &case.run.plan.engine;
-    let polls = engine.iopoll || engine.sqpoll;
+    let polls = engine.iopoll
+        || engine.sqpoll
+        || case.run.plan.jobs.iter().any(|job| job.reap.wait == Wait::Poll);
     if !case.is_real() || polls || case.figures.all.total.ops == 0 {
         return None;
     }
