@@ -169,7 +169,7 @@ pub enum OpenError {
 }
 
 /// The engines a user can name, with what each is for. A new backend adds its line here.
-pub const BACKENDS: [(&str, &str); 5] = [
+pub const BACKENDS: [(&str, &str); 6] = [
     ("io_uring", "Linux io_uring: many requests in flight from one thread"),
     ("libaio", "io_submit: the kernel's older asynchronous interface, for comparison"),
     ("psync", "pread/pwrite: exactly one request in flight per job, the depth-1 reference"),

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 
+use crate::backend::OpenError;
 use crate::engine::EngineError;
 use crate::plan::Refusal;
 use crate::target::TargetError;
@@ -126,7 +127,11 @@ impl From<Refusal> for Failure {
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Failure {
-        Failure::new(Exit::Environment, error.to_string())
+        let exit = match &error {
+            EngineError::Open(OpenError::Vhost(error)) if error.is_asked_wrongly() => Exit::Asked,
+            _ => Exit::Environment,
+        };
+        Failure::new(exit, error.to_string())
     }
 }
 

@@ -10,6 +10,7 @@ mod length;
 mod load;
 mod pace;
 mod submit;
+mod vhost;
 mod words;
 
 use std::path::PathBuf;
@@ -141,6 +142,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let aim = aim(&args.target, &asked, &place, args.run.dry_run)?;
     let setting = setting(args, &asked, &place, &aim, seed);
     let plan = resolve(&asked.over(&aim), &setting)?;
+    vhost::admit(&args.target, &aim.medium, &plan)?;
     let mut output = Output::new(args.run.output_format);
     if args.run.dry_run {
         output.value(&json!({ "plan": plan }));
@@ -181,7 +183,8 @@ fn setting(args: &RunArgs, asked: &Asked, place: &Place, aim: &Aim, seed: u64) -
         stop: asked.stop,
         on_error: if args.run.continue_on_error { OnError::Continue } else { OnError::Stop },
         // An endless device has nothing to make durable, and refuses the call.
-        final_sync: aim.held.as_ref().is_some_and(|held| held.bytes != u64::MAX),
+        final_sync: aim.held.as_ref().is_some_and(|held| held.bytes != u64::MAX)
+            || vhost::has_flush(&aim.medium),
         buffer_limit_bytes: place.buffer_limit_bytes(),
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::asked::Asked;
+use super::vhost;
 use super::words::Extent;
 use crate::backend::sim::Model;
 use crate::cli::exit::{Exit, Failure};
@@ -20,8 +21,8 @@ use crate::units::bytes;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Target")]
 pub(super) struct TargetArgs {
-    /// File, block device or directory; several are used in turn; for the simulated engine, the
-    /// device in words
+    /// File, block device or directory; several are used in turn; the socket of a vhost-user-blk
+    /// server; for the simulated engine, the device in words
     #[arg(long, value_name = "PATH")]
     path: Vec<PathBuf>,
     /// The same as in fio: several are divided by `:`, and `\:` is a colon
@@ -37,6 +38,9 @@ pub(super) struct TargetArgs {
     /// Write this file although it holds foreign data; names it exactly as --path does
     #[arg(long, value_name = "NAME")]
     pub(super) overwrite_file: Vec<String>,
+    /// Write this block device although its content is lost; the refusal says what to name
+    #[arg(long, value_name = "ID")]
+    pub(super) destroy_data: Option<String>,
 }
 
 /// What the operations go to.
@@ -60,7 +64,7 @@ const MAX_TARGETS: usize = 1024;
 
 impl TargetArgs {
     /// The targets, in the order in which they are used.
-    fn paths(&self) -> Vec<PathBuf> {
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
         self.filename.as_deref().map_or_else(|| self.path.clone(), split)
     }
 
@@ -119,9 +123,7 @@ pub(super) fn aim(
         EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync => {
             real_aim(args, asked, place, dry_run)
         }
-        EngineKind::VhostUser => {
-            Err(Failure::new(Exit::Asked, "the virtio-blk-vhost-user engine is not built in"))
-        }
+        EngineKind::VhostUser => vhost::aim(args, asked),
     }
 }
 
@@ -215,7 +217,7 @@ fn with_size_hint(error: TargetError) -> Failure {
 }
 
 /// First byte and end of the region; it must lie within the target.
-fn within(asked: &Asked, available: u64, what: &str) -> Result<(u64, u64), Failure> {
+pub(super) fn within(asked: &Asked, available: u64, what: &str) -> Result<(u64, u64), Failure> {
     let wrong = |message: String| Failure::new(Exit::Asked, message);
     if available == 0 {
         return Err(wrong(format!(

@@ -5,8 +5,8 @@ use super::aim::Aim;
 use super::words::{Extent, extent, time, wrong};
 use crate::analysis::expectation::Expectation;
 use crate::cli::exit::{Exit, Failure};
-use crate::plan::{Engine, Stop};
-use crate::spec::Workload;
+use crate::plan::{Engine, EngineKind, Stop};
+use crate::spec::{Wait, Workload};
 use crate::target::Direct;
 
 /// Percentages of a target are rounded down to a multiple of the block size and of this.
@@ -40,10 +40,15 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
             .map_err(|error| Failure::new(Exit::Asked, format!("--expect '{text}': {error}")))?;
         expectations.push(parsed);
     }
-    let workload = match &args.file {
+    let engine = args.engine.engine(&args.target.paths())?;
+    let mut workload = match &args.file {
         Some(path) => super::file::workload(path)?,
         None => flags(args)?,
     };
+    // Shared memory is looked at again and again, unless another way is asked for.
+    if engine.kind == EngineKind::VhostUser && args.submit.wait.is_none() {
+        workload.roles.iter_mut().for_each(|role| role.reap.wait = Wait::Poll);
+    }
     let neighbours = u64::from(args.load.jobs()) - 1;
     let increment_bytes = args.load.increment_bytes()?.unwrap_or(0);
     let asked = Asked {
@@ -54,12 +59,16 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
         increments_bytes: increment_bytes.saturating_mul(neighbours),
         eta_interval_ns: time("--eta-interval", &args.run.eta_interval, 1_000_000_000)?,
         direct: args.engine.direct(),
-        engine: args.engine.engine()?,
+        engine,
         expectations,
         workload,
     };
-    if !asked.changes() && !target.overwrite_file.is_empty() {
-        let message = "--overwrite-file has no effect: nothing is written";
+    let consents = [
+        ("--overwrite-file", !target.overwrite_file.is_empty()),
+        ("--destroy-data", target.destroy_data.is_some()),
+    ];
+    if let Some((option, _)) = consents.iter().find(|(_, given)| *given && !asked.changes()) {
+        let message = format!("{option} has no effect: nothing is written");
         return Err(Failure::new(Exit::Asked, message));
     }
     Ok(asked)

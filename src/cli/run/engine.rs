@@ -1,5 +1,8 @@
 //! Options that say how I/O leaves the process.
 
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 
 use super::words::not_one_of;
@@ -19,7 +22,8 @@ pub(super) struct EngineArgs {
     /// 1: past the page cache or not at all; 0: through it [default: past it if possible]
     #[arg(long, value_name = "0|1", value_parser = ["0", "1"])]
     direct: Option<String>,
-    /// io_uring, psync (exactly one request in flight), null, sim [default: io_uring]
+    /// io_uring, libaio, psync (exactly one request in flight), null, sim, virtio-blk-vhost-user
+    /// [default: virtio-blk-vhost-user if the target is a socket, else io_uring]
     #[arg(long, visible_alias = "driver", value_name = "NAME")]
     pub(super) ioengine: Option<String>,
     /// A kernel thread submits (io_uring only)
@@ -45,6 +49,11 @@ pub(super) struct EngineArgs {
     nonvectored: Option<Switch>,
 }
 
+/// Where no engine is named, a socket is taken for a vhost-user server's.
+fn is_socket(path: &Path) -> bool {
+    path.metadata().is_ok_and(|facts| facts.file_type().is_socket())
+}
+
 impl EngineArgs {
     /// How much direct I/O is wanted.
     pub(super) fn direct(&self) -> Direct {
@@ -56,9 +65,12 @@ impl EngineArgs {
     }
 
     /// The engine with its modes.
-    pub(super) fn engine(&self) -> Result<Engine, Failure> {
+    pub(super) fn engine(&self, targets: &[PathBuf]) -> Result<Engine, Failure> {
         let Some(word) = self.ioengine.as_deref() else {
-            return self.with_modes(place::default_engine());
+            return self.with_modes(match targets.iter().any(|path| is_socket(path)) {
+                true => Engine::of(EngineKind::VhostUser),
+                false => place::default_engine(),
+            });
         };
         let kinds = [
             EngineKind::IoUring,
@@ -66,9 +78,10 @@ impl EngineArgs {
             EngineKind::Psync,
             EngineKind::Null,
             EngineKind::Sim,
+            EngineKind::VhostUser,
         ];
-        let Some(kind) = kinds.into_iter().find(|kind| kind.word() == word.replace('-', "_"))
-        else {
+        let plain = |name: &str| name.replace('-', "_");
+        let Some(kind) = kinds.into_iter().find(|kind| plain(kind.word()) == plain(word)) else {
             return Err(not_one_of("--ioengine", word, &BACKENDS.map(|(name, _)| name)));
         };
         self.with_modes(Engine::of(kind))
@@ -89,6 +102,11 @@ impl EngineArgs {
                 let message = format!("{option} has no effect with the {word} engine");
                 return Err(Failure::new(Exit::Asked, message));
             }
+        }
+        if engine.kind == EngineKind::VhostUser && self.direct.is_some() {
+            let message = "--direct has no effect with the virtio-blk-vhost-user engine: \
+                           whether a page cache lies in between is the server's business";
+            return Err(Failure::new(Exit::Asked, message));
         }
         let vectored = self.nonvectored == Some(Switch::Off);
         if vectored && self.fixedbufs == Some(Switch::On) {

@@ -23,7 +23,7 @@ pub(super) struct SubmitArgs {
     /// How completions are waited for: asleep, looking again and again, or first the one and then
     /// the other [default: event]
     #[arg(long, value_enum, value_name = "HOW")]
-    wait: Option<WaitWord>,
+    pub(super) wait: Option<WaitWord>,
     /// Hand over and wait in separate calls, so that submission has a latency of its own
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     slat: Option<Switch>,
@@ -42,7 +42,7 @@ pub(super) struct SubmitArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum WaitWord {
+pub(super) enum WaitWord {
     Event,
     Poll,
     Hybrid,

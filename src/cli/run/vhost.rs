@@ -1,0 +1,91 @@
+//! `run` on the device of a vhost-user server.
+
+use std::sync::Arc;
+
+use super::aim::{Aim, TargetArgs, within};
+use super::asked::Asked;
+use crate::backend::vhost::{AdmitError, ConnectError, Server};
+use crate::cli::exit::{Exit, Failure};
+use crate::engine::Medium;
+use crate::plan::{Plan, Target};
+use crate::target::vhost::{VhostRefusal, admit_writes};
+
+/// Connects to the server.
+pub(super) fn aim(args: &TargetArgs, asked: &Asked) -> Result<Aim, Failure> {
+    let paths = args.paths();
+    let [path] = paths.as_slice() else {
+        let message = format!(
+            "--path: found {} targets, expected the one socket of a vhost-user-blk server",
+            paths.len()
+        );
+        return Err(Failure::new(Exit::Asked, message));
+    };
+    let server = Server::connect(path)?;
+    let facts = server.facts();
+    let align_bytes = u64::from(facts.block_bytes);
+    let what = format!("the device behind `{}`", path.display());
+    let (offset_bytes, end_bytes) = within(asked, facts.bytes, &what)?;
+    let target = Target {
+        path: path.to_string_lossy().into_owned(),
+        bytes: end_bytes / align_bytes * align_bytes,
+        direct: true,
+        align_bytes,
+    };
+    Ok(Aim {
+        medium: Medium::Vhost(Arc::new(server)),
+        held: None,
+        targets: vec![target],
+        offset_bytes,
+        fresh: Vec::new(),
+        cautions: Vec::new(),
+    })
+}
+
+/// Checks the plan against the device, sets up the queues, and asks for consent where it writes.
+pub(super) fn admit(args: &TargetArgs, medium: &Medium, plan: &Plan) -> Result<(), Failure> {
+    let Medium::Vhost(server) = medium else { return Ok(()) };
+    server.admit(plan)?;
+    if plan.writes() {
+        let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
+        let consent = args.destroy_data.as_deref();
+        admit_writes(server.path(), server.facts().bytes, consent, &mut read)?;
+    }
+    Ok(())
+}
+
+/// Whether what is written can be made durable at the end.
+pub(super) fn has_flush(medium: &Medium) -> bool {
+    matches!(medium, Medium::Vhost(server) if server.facts().flush)
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Failure {
+        let exit = match &error {
+            ConnectError::Missing(_)
+            | ConnectError::NotASocket { .. }
+            | ConnectError::Protocol { .. } => Exit::Asked,
+            ConnectError::NobodyListens(_)
+            | ConnectError::InUse(_)
+            | ConnectError::Silent { .. }
+            | ConnectError::System { .. } => Exit::Environment,
+        };
+        Failure::new(exit, error.to_string())
+    }
+}
+
+impl From<AdmitError> for Failure {
+    fn from(error: AdmitError) -> Failure {
+        let exit = if error.is_asked_wrongly() { Exit::Asked } else { Exit::Environment };
+        Failure::new(exit, error.to_string())
+    }
+}
+
+impl From<VhostRefusal> for Failure {
+    fn from(error: VhostRefusal) -> Failure {
+        let exit = match &error {
+            VhostRefusal::Unread { .. } => Exit::Environment,
+            _ => Exit::Refused,
+        };
+        Failure::new(exit, error.to_string())
+    }
+}
