@@ -57,6 +57,8 @@ pub(super) struct JobLoop<'a, Q> {
     opened: Option<Reading>,
     closed: Option<Reading>,
     pub(super) next_look_ns: u64,
+    /// The queue is dead: what it has does not come back.
+    dead: bool,
     lane: &'a Lane,
 }
 
@@ -146,6 +148,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             opened: None,
             closed: None,
             next_look_ns: 0,
+            dead: false,
             lane,
         }
     }
@@ -203,7 +206,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.note_inline(staged, inline);
         }
         if let Err(error) = entered {
-            self.requests.engine_failed(&error);
+            self.dead |= self.requests.engine_failed(&error);
         }
         self.keep_time(after_ns)
     }
@@ -371,7 +374,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
         match self.stopping_since_ns {
             None => Step::More,
-            Some(_) if self.requests.in_flight == 0 => Step::Ended,
+            Some(_) if self.requests.in_flight == 0 || self.dead => Step::Ended,
             Some(since_ns) if now_ns - since_ns > DRAIN_GRACE_NS => Step::Ended,
             Some(_) => Step::More,
         }

@@ -7,7 +7,7 @@ use iosonde_sys::errno_name;
 use super::Control;
 use super::arrivals::ArrivalCounts;
 use super::tally::{Area, Tally};
-use crate::plan::{Job, OnError, Op, Plan, Way};
+use crate::plan::{EngineKind, Job, OnError, Op, Plan, Way};
 use crate::record::JobRun;
 
 /// EIO, EAGAIN, EINTR, EBUSY, ENODATA as Linux numbers them on every architecture.
@@ -67,6 +67,8 @@ pub(super) struct Requests<'a> {
     held: Vec<(u32, i32)>,
     settle_at_once: usize,
     on_error: OnError,
+    /// What an errno means on the plan's engine.
+    meaning: fn(i32) -> &'static str,
     pub(super) control: &'a Control,
 }
 
@@ -88,6 +90,10 @@ impl<'a> Requests<'a> {
             held: Vec::with_capacity(if job.reap.complete_max > 0 { depth } else { 0 }),
             settle_at_once: job.reap.complete_max as usize,
             on_error: plan.on_error,
+            meaning: match plan.engine.kind {
+                EngineKind::VhostUser => meaning_of_status,
+                _ => meaning,
+            },
             control,
         }
     }
@@ -204,17 +210,20 @@ impl<'a> Requests<'a> {
                 "{} of {bytes} B at offset {offset}: {}{}",
                 way.word(),
                 errno_name(errno),
-                meaning(errno)
+                (self.meaning)(errno)
             ));
         }
     }
 
-    /// The hand-over itself failed. EAGAIN and EBUSY mean "reap first", which happens anyway.
+    /// The hand-over itself failed; says whether the queue is dead. EAGAIN and EBUSY mean "reap
+    /// first", which happens anyway.
     #[cold]
-    pub(super) fn engine_failed(&mut self, error: &std::io::Error) {
-        if !matches!(error.raw_os_error(), Some(EAGAIN | EBUSY | EINTR)) {
+    pub(super) fn engine_failed(&mut self, error: &std::io::Error) -> bool {
+        let dead = !matches!(error.raw_os_error(), Some(EAGAIN | EBUSY | EINTR));
+        if dead {
             self.control.fail(format!("the engine stopped: {error}"));
         }
+        dead
     }
 }
 
@@ -223,6 +232,15 @@ pub(super) fn error_table(errors: &[(Way, i32, u64)]) -> BTreeMap<String, u64> {
         .iter()
         .map(|(way, errno, count)| (format!("{} {}", way.word(), errno_name(*errno)), *count))
         .collect()
+}
+
+/// What the status of a vhost-user request means; it knows three words.
+fn meaning_of_status(errno: i32) -> &'static str {
+    match errno {
+        EIO => " (IOERR: vhost-user cannot tell which errno the server met)",
+        95 => " (UNSUPP: the device cannot do this)",
+        _ => "",
+    }
 }
 
 /// What an errno means for the user, where that is not plain.
