@@ -13,3 +13,4 @@ mod limit;
 mod matrix;
 mod sector;
 mod truth;
+mod vhost;
