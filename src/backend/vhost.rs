@@ -67,6 +67,12 @@ pub enum AdmitError {
          ask for --fdatasync 1 instead"
     )]
     EachWrite,
+    /// Several targets.
+    #[error("{0} targets: a run has one vhost-user connection; give one socket")]
+    Targets(usize),
+    /// Memory of one node.
+    #[error("a NUMA node for the buffers has no effect here: the server maps them too")]
+    Node,
     /// The server is no longer there, or another client was faster.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -122,6 +128,12 @@ impl Server {
     /// If the device cannot do what the plan asks, or has too few or too small queues.
     pub fn admit(&self, plan: &Plan) -> Result<(), AdmitError> {
         let facts = &self.facts;
+        if plan.targets.len() > 1 {
+            return Err(AdmitError::Targets(plan.targets.len()));
+        }
+        if plan.jobs.iter().any(|job| job.place.numa_node.is_some()) {
+            return Err(AdmitError::Node);
+        }
         if plan.writes() && facts.read_only {
             return Err(AdmitError::ReadOnly);
         }

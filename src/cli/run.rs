@@ -142,7 +142,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let aim = aim(&args.target, &asked, &place, args.run.dry_run)?;
     let setting = setting(args, &asked, &place, &aim, seed);
     let plan = resolve(&asked.over(&aim), &setting)?;
-    vhost::admit(&args.target, &aim.medium, &plan)?;
+    vhost::admit(&args.target, &aim.medium, &plan, place.cpus())?;
     let mut output = Output::new(args.run.output_format);
     if args.run.dry_run {
         output.value(&json!({ "plan": plan }));

@@ -50,7 +50,8 @@ impl Memory {
 fn map(bytes: usize, flags: MemfdFlags) -> io::Result<(MmapRaw, File)> {
     let file: File = memfd_create("iosonde-buffers", flags | MemfdFlags::CLOEXEC)?.into();
     file.set_len(bytes as u64)?;
-    let map = MmapOptions::new().len(bytes).map_raw(&file)?;
+    // The pages are there before the clock starts.
+    let map = MmapOptions::new().len(bytes).populate().map_raw(&file)?;
     Ok((map, file))
 }
 

@@ -6,8 +6,9 @@ use super::aim::{Aim, TargetArgs, within};
 use super::asked::Asked;
 use crate::backend::vhost::{AdmitError, ConnectError, Server};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::note;
 use crate::engine::Medium;
-use crate::plan::{Plan, Target};
+use crate::plan::{Plan, Target, Wait};
 use crate::target::vhost::{VhostRefusal, admit_writes};
 
 /// Connects to the server.
@@ -42,9 +43,21 @@ pub(super) fn aim(args: &TargetArgs, asked: &Asked) -> Result<Aim, Failure> {
 }
 
 /// Checks the plan against the device, sets up the queues, and asks for consent where it writes.
-pub(super) fn admit(args: &TargetArgs, medium: &Medium, plan: &Plan) -> Result<(), Failure> {
+pub(super) fn admit(
+    args: &TargetArgs,
+    medium: &Medium,
+    plan: &Plan,
+    cpus: u32,
+) -> Result<(), Failure> {
     let Medium::Vhost(server) = medium else { return Ok(()) };
     server.admit(plan)?;
+    let polling = plan.jobs.iter().filter(|job| job.reap.wait == Wait::Poll).count();
+    if polling >= cpus as usize {
+        note(&format!(
+            "caution: {polling} job(s) that poll on {cpus} CPU(s) leave none to the server: \
+             latencies are then those of the scheduler"
+        ));
+    }
     if plan.writes() {
         let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
         let consent = args.destroy_data.as_deref();
