@@ -15,6 +15,7 @@ check:
 # Our own speed beside that of others; never part of the tests. BENCH="--help" shows the choices.
 bench:
 	cargo build --release
+	cargo build --release --package iosonde-vhost --example bare
 	cargo run --release --package iosonde-bench -- $(BENCH)
 
 # Writes the count that `make test` compares with; to be committed with the reason for its growth.

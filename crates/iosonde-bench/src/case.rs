@@ -19,6 +19,10 @@ pub(crate) enum CaseName {
     Disk,
     /// The null engine: iosonde's own ceiling
     Null,
+    /// A vhost-user server without data, depth 32
+    Vhost32,
+    /// A vhost-user server without data, depth 1
+    Vhost1,
 }
 
 /// Which file is read.
@@ -28,6 +32,8 @@ pub(crate) enum TargetName {
     Unwritten,
     /// Written random data: the device.
     Written,
+    /// The socket of a vhost-user server whose device has no data.
+    Served,
 }
 
 /// A figure to be held against an expectation.
@@ -47,8 +53,16 @@ pub(crate) enum Goal {
 
 impl CaseName {
     /// All of them, in the order in which they are run.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Qd128, Self::Qd32, Self::Qd8, Self::Qd1, Self::Disk, Self::Null];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Qd128,
+        Self::Qd32,
+        Self::Qd8,
+        Self::Qd1,
+        Self::Disk,
+        Self::Null,
+        Self::Vhost32,
+        Self::Vhost1,
+    ];
 
     /// What the table calls it.
     pub(crate) fn title(self) -> &'static str {
@@ -59,6 +73,8 @@ impl CaseName {
             Self::Qd1 => "4 KiB random reads, preallocated file, depth 1",
             Self::Disk => "4 KiB random reads, written data on the disk, depth 32",
             Self::Null => "null engine, depth 128",
+            Self::Vhost32 => "4 KiB random reads, vhost-user null server, depth 32",
+            Self::Vhost1 => "4 KiB random reads, vhost-user null server, depth 1",
         }
     }
 
@@ -66,21 +82,26 @@ impl CaseName {
     pub(crate) fn depth(self) -> u32 {
         match self {
             Self::Qd128 | Self::Null => 128,
-            Self::Qd32 | Self::Disk => 32,
+            Self::Qd32 | Self::Disk | Self::Vhost32 => 32,
             Self::Qd8 => 8,
-            Self::Qd1 => 1,
+            Self::Qd1 | Self::Vhost1 => 1,
         }
     }
 
     /// The file it reads.
     pub(crate) fn target(self) -> TargetName {
-        if self == Self::Disk { TargetName::Written } else { TargetName::Unwritten }
+        match self {
+            Self::Disk => TargetName::Written,
+            Self::Vhost32 | Self::Vhost1 => TargetName::Served,
+            _ => TargetName::Unwritten,
+        }
     }
 
     /// Who takes part; the first is the one that the others are compared with.
     pub(crate) fn contenders(self) -> &'static [Kind] {
         match self {
             Self::Null => &[Kind::IosondeNull],
+            Self::Vhost32 | Self::Vhost1 => &[Kind::IosondeVhost, Kind::BareVhost],
             Self::Qd1 => &[
                 Kind::IosondePsync,
                 Kind::FioPsync,
@@ -137,6 +158,7 @@ impl CaseName {
                 &[Goal::RateAlike(Kind::FioDefault), Goal::CpuAtMost(Kind::FioDefault, 0.5)]
             }
             Self::Null => &[Goal::IopsAtLeast(25e6)],
+            Self::Vhost32 | Self::Vhost1 => &[Goal::RateAtLeast(Kind::BareVhost, 0.90)],
         }
     }
 }

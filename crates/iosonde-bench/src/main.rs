@@ -13,6 +13,7 @@ mod measure;
 mod numbers;
 mod parse;
 mod rounds;
+mod server;
 mod summary;
 mod target;
 mod tool;
@@ -131,6 +132,12 @@ pub(crate) struct RunArgs {
     /// ioping
     #[arg(long, env = "IOPING", default_value = "ioping")]
     pub(crate) ioping: PathBuf,
+    /// The bare loop on the vhost-user crate
+    #[arg(long, env = "BARE_VHOST", default_value = "target/release/examples/bare")]
+    pub(crate) bare_vhost: PathBuf,
+    /// The vhost-user server
+    #[arg(long, env = "QEMU_STORAGE_DAEMON", default_value = "qemu-storage-daemon")]
+    pub(crate) vhost_server: PathBuf,
 }
 
 /// How to count, and against what.

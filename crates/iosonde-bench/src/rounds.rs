@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::case::CaseName;
+use crate::case::{CaseName, TargetName};
 use crate::machine::{self, Foreign, Others};
 use crate::measure::pinned;
 use crate::numbers::median;
 use crate::parse;
+use crate::server::Server;
 use crate::summary::{self, Story};
 use crate::target::Targets;
-use crate::tool::Kind;
+use crate::tool::{Kind, found};
 use crate::{BenchError, RunArgs, doing};
 
 /// One run of one tool.
@@ -87,6 +88,11 @@ pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), BenchError
     let mut failed = Vec::new();
     for case in CaseName::ALL {
         if args.only.is_empty() || args.only.contains(&case) {
+            if case.target() == TargetName::Served && !found(&args.vhost_server) {
+                let name = args.vhost_server.display();
+                writeln!(out, "\nskipped: {}: {name} is not there", case.title()).map_err(said)?;
+                continue;
+            }
             let told = bench.case(case)?;
             write!(out, "{}", summary::case_text(case, &told, &story)).map_err(said)?;
             out.flush().map_err(said)?;
@@ -137,6 +143,10 @@ impl Bench<'_> {
 
     fn case(&self, case: CaseName) -> Result<CaseStory, BenchError> {
         let (file, bytes) = self.targets.get(case.target())?;
+        let _server = match case.target() {
+            TargetName::Served => Some(Server::start(&self.args.vhost_server, &file, self.cpu)?),
+            TargetName::Unwritten | TargetName::Written => None,
+        };
         let others = Others::watch();
         let mut story = CaseStory::default();
         let mut field = Vec::new();

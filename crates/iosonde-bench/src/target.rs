@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{FallocateFlags, fallocate};
 
 use crate::case::TargetName;
-use crate::{BenchError, doing};
+use crate::{BenchError, doing, server};
 
 const UNWRITTEN_BYTES: u64 = 2 << 30;
 const WRITTEN_BYTES: u64 = 1 << 30;
@@ -32,12 +32,14 @@ impl Targets {
         let (file, bytes) = match name {
             TargetName::Unwritten => ("unwritten", UNWRITTEN_BYTES),
             TargetName::Written => ("written", WRITTEN_BYTES),
+            TargetName::Served => return Ok((self.dir.join("sock"), server::BYTES)),
         };
         let path = self.dir.join(file);
         let making = format!("cannot make the {file} file of {bytes} bytes");
         match name {
             TargetName::Unwritten => preallocate(&path, bytes),
             TargetName::Written => write_random(&path, bytes),
+            TargetName::Served => Ok(()),
         }
         .map_err(doing(making))?;
         Ok((path, bytes))

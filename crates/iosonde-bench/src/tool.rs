@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     ElbenchoSync,
     Bffio,
     Ioping,
+    IosondeVhost,
+    BareVhost,
 }
 
 /// Best batch of the peers on this target; iosonde chooses its own.
@@ -38,7 +40,7 @@ fn words(text: &str, file: &str) -> Vec<String> {
     text.split_whitespace().map(|word| word.replace("FILE", file)).collect()
 }
 
-fn found(program: &Path) -> bool {
+pub(crate) fn found(program: &Path) -> bool {
     if program.components().count() > 1 {
         return program.is_file();
     }
@@ -69,13 +71,15 @@ impl Kind {
             Self::ElbenchoSync => "elbencho sync",
             Self::Bffio => "BFFIO",
             Self::Ioping => "ioping",
+            Self::IosondeVhost => "iosonde vhost-user",
+            Self::BareVhost => "bare loop on the crate",
         }
     }
 
     /// The program, and the flag or variable that names it; `Err` with the reason to skip it.
     pub(crate) fn program(self, args: &RunArgs) -> Result<PathBuf, String> {
         let (path, variable) = match self {
-            Self::IosondeUring | Self::IosondePsync | Self::IosondeNull => {
+            Self::IosondeUring | Self::IosondePsync | Self::IosondeNull | Self::IosondeVhost => {
                 (Some(&args.iosonde), "IOSONDE")
             }
             Self::FioDefault
@@ -93,6 +97,7 @@ impl Kind {
             Self::Elbencho | Self::ElbenchoSync => (args.elbencho.as_ref(), "ELBENCHO"),
             Self::Bffio => (args.bffio.as_ref(), "BFFIO"),
             Self::Ioping => (Some(&args.ioping), "IOPING"),
+            Self::BareVhost => (Some(&args.bare_vhost), "BARE_VHOST"),
         };
         match path {
             None => Err(format!("{variable} is not given")),
@@ -159,6 +164,8 @@ impl Kind {
                 "--name=b --rw=randread --bs=4K --size={size_bytes} --filename=FILE --direct=1 \
                  --runtime={whole_seconds} --time_based --iodepth={depth} --output-format=json"
             ),
+            Self::IosondeVhost => iosonde("virtio-blk-vhost-user"),
+            Self::BareVhost => format!("FILE {depth} {seconds}"),
             Self::Ioping => format!("-D -B -i 0 -w {seconds} -s 4k -S {size_bytes} FILE"),
         };
         words(&text, file)
@@ -167,10 +174,10 @@ impl Kind {
     /// What it said, understood; `None` where that cannot be.
     pub(crate) fn reported(self, ran: &Ran) -> Option<Reported> {
         match self {
-            Self::IosondeUring | Self::IosondePsync | Self::IosondeNull => {
+            Self::IosondeUring | Self::IosondePsync | Self::IosondeNull | Self::IosondeVhost => {
                 parse::iosonde(&ran.said)
             }
-            Self::TIoUring | Self::TIoUringLatency | Self::TIoUringSync => {
+            Self::TIoUring | Self::TIoUringLatency | Self::TIoUringSync | Self::BareVhost => {
                 parse::t_io_uring(&ran.said)
             }
             Self::Elbencho | Self::ElbenchoSync => parse::elbencho(&ran.said),
