@@ -156,6 +156,22 @@ pub fn block_device_is_read_only(device: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(flag != 0)
 }
 
+/// The number that the kernel gave to this disk when it appeared, or when its medium was changed
+/// (BLKGETDISKSEQ, Linux 5.15). No two disks of one uptime share it.
+///
+/// # Errors
+///
+/// The kernel's; ENOTTY if it is not a block device or the kernel is older.
+pub fn disk_sequence(device: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut number = 0_u64;
+    let request = libc::_IOR::<u64>(0x12, 128);
+    // SAFETY: the kernel writes one u64 to the exclusively borrowed variable.
+    if unsafe { libc::ioctl(device.as_raw_fd(), request, &raw mut number) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(number)
+}
+
 /// Pages of `file` in the page cache within a range (cachestat, Linux 6.5). Reads nothing itself.
 ///
 /// # Errors
@@ -191,6 +207,7 @@ mod tests {
             assert_eq!(libc::_IOWR::<RawMap<0>>(b'f' as u32, 11) as u32, 0xc020_660b);
             assert_eq!(libc::_IOR::<usize>(0x12, 114) as u32, 0x8008_1272);
             assert_eq!(libc::_IO(0x12, 94) as u32, 0x125e);
+            assert_eq!(libc::_IOR::<u64>(0x12, 128) as u32, 0x8008_1280);
         }
         assert_eq!(size_of::<RawExtent>(), 56);
         assert_eq!(size_of::<RawMap<0>>(), 32);
@@ -202,5 +219,6 @@ mod tests {
         assert!(extents(null.as_fd(), 0, 4096).is_err());
         assert!(block_device_bytes(null.as_fd()).is_err());
         assert!(block_device_is_read_only(null.as_fd()).is_err());
+        assert!(disk_sequence(null.as_fd()).is_err());
     }
 }
