@@ -7,6 +7,7 @@
 mod cgroup;
 mod device;
 mod filesystem;
+mod identity;
 mod limits;
 mod link;
 mod memory;
@@ -15,14 +16,19 @@ mod platform;
 mod processor;
 mod root;
 mod smart;
+mod stack;
 pub mod telemetry;
+mod usage;
 
 pub use device::{device, device_counters, device_of_mount};
 pub use filesystem::filesystem_class;
+pub use identity::{Identity, identity};
 pub use limits::io_limits;
 pub use mount::{Mount, mount_of, mount_with_id};
 pub use root::Root;
 pub use smart::smart;
+pub use stack::{loop_over, same_disk, uses};
+pub use usage::{Usage, Use};
 
 use crate::record::HostFacts;
 

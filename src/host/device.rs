@@ -130,14 +130,14 @@ impl Parts {
 }
 
 /// Runs of white space and control characters become one space: such strings go to terminals.
-fn words(text: &str) -> String {
+pub(super) fn words(text: &str) -> String {
     text.split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|word| !word.is_empty())
         .collect::<Vec<_>>()
         .join(" ")
 }
 
-fn file_name(path: &Path) -> Option<String> {
+pub(super) fn file_name(path: &Path) -> Option<String> {
     Some(path.file_name()?.to_str()?.to_owned())
 }
 
@@ -267,7 +267,7 @@ fn describe_from_below(root: &Root, disk: &Path, facts: &mut DeviceFacts, depth:
 }
 
 /// Device numbers of what is listed in `slaves`.
-fn numbers_below(root: &Root, disk: &Path) -> Vec<(u32, u32)> {
+pub(super) fn numbers_below(root: &Root, disk: &Path) -> Vec<(u32, u32)> {
     let slaves = disk.join("slaves");
     root.names(&slaves)
         .into_iter()
@@ -308,8 +308,16 @@ pub fn device_of_mount(root: &Root, mount: &Mount) -> Option<(u32, u32)> {
     if mount.device.0 != 0 {
         return Some(mount.device);
     }
-    let source = Path::new(&mount.source);
+    number_of_node(root, Path::new(&mount.source))
+}
+
+/// Number of the block device that a path below `/dev` names.
+pub(super) fn number_of_node(root: &Root, source: &Path) -> Option<(u32, u32)> {
+    // A path elsewhere may lie on a server that does not answer.
     let short = source.strip_prefix("/dev").ok()?;
+    if let Some(found) = root.node(source) {
+        return Some(found);
+    }
     let resolved = root.resolve(source);
     let name = resolved.as_deref().and_then(file_name).or_else(|| file_name(source))?;
     let number =

@@ -67,6 +67,27 @@ pub(super) fn all(root: &Root) -> Vec<Mount> {
     text.lines().filter_map(parse).collect()
 }
 
+/// Every mount of every mount namespace that a visible process lives in; those of this process
+/// first. `false` marks a mount of another namespace.
+pub(super) fn everywhere(root: &Root) -> Vec<(Mount, bool)> {
+    let mut found: Vec<(Mount, bool)> = all(root).into_iter().map(|mount| (mount, true)).collect();
+    let mut seen: Vec<PathBuf> = root.link("/proc/self/ns/mnt").into_iter().collect();
+    for process in root.names("/proc") {
+        if !process.bytes().all(|byte| byte.is_ascii_digit()) {
+            continue;
+        }
+        let Some(namespace) = root.link(format!("/proc/{process}/ns/mnt")) else { continue };
+        if seen.contains(&namespace) {
+            continue;
+        }
+        seen.push(namespace);
+        let path = format!("/proc/{process}/mountinfo");
+        let text = root.text_up_to(path, MOUNTINFO_LIMIT_BYTES).unwrap_or_default();
+        found.extend(text.lines().filter_map(parse).map(|mount| (mount, false)));
+    }
+    found
+}
+
 /// Mount id and device number of a path, as far as the kernel tells.
 fn identity(path: &Path) -> (Option<u64>, Option<(u32, u32)>) {
     let wanted = StatxFlags::MNT_ID | StatxFlags::BASIC_STATS;
@@ -128,7 +149,7 @@ pub(super) fn device_number(text: &str) -> Option<(u32, u32)> {
 }
 
 /// The kernel writes space, tab, newline and backslash as `\ooo`; anything else stays as it is.
-fn unescape(field: &str) -> OsString {
+pub(super) fn unescape(field: &str) -> OsString {
     let bytes = field.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut at = 0;

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, OFlags, major, minor};
 
 /// Most that is read of one pseudo file, bytes, unless a caller knows that it may be longer.
 const FILE_LIMIT_BYTES: u64 = 64 << 10;
@@ -64,6 +64,20 @@ impl Root {
     pub fn resolve(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
         let found = fs::canonicalize(self.path(path)).ok()?;
         Some(Path::new("/").join(found.strip_prefix(&self.base).ok()?))
+    }
+
+    /// The text of a symbolic link, which need not lead anywhere (`mnt:[4026531841]`).
+    #[must_use]
+    pub fn link(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        fs::read_link(self.path(path)).ok()
+    }
+
+    /// Number of the block device at `path`. A recorded tree has no devices.
+    #[must_use]
+    pub fn node(&self, path: impl AsRef<Path>) -> Option<(u32, u32)> {
+        let seen = rustix::fs::stat(self.path(path)).ok()?;
+        let is_block = FileType::from_raw_mode(seen.st_mode) == FileType::BlockDevice;
+        is_block.then(|| (major(seen.st_rdev), minor(seen.st_rdev)))
     }
 
     /// Whether there is anything at `path`.
