@@ -4,6 +4,7 @@
 
 pub mod open;
 pub mod safety;
+pub mod signature;
 pub mod truth;
 pub mod vhost;
 
