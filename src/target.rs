@@ -2,10 +2,12 @@
 //!
 //! Promises: this room alone opens anything for writing, and hands the engine an owned descriptor.
 
+pub mod gate;
 pub mod open;
 pub mod safety;
 pub mod signature;
 pub mod truth;
 pub mod vhost;
 
+pub use gate::GateError;
 pub use open::{Direct, Held, Intent, TargetError};

@@ -146,7 +146,9 @@ impl From<TargetError> for Failure {
             | TargetError::TooFull { .. }
             | TargetError::NoDirect { .. } => Exit::Asked,
             TargetError::System { .. } => Exit::Environment,
-            TargetError::Foreign { .. } | TargetError::DeviceWrite(_) => Exit::Refused,
+            TargetError::Foreign { .. } | TargetError::Shared { .. } | TargetError::Gate(_) => {
+                Exit::Refused
+            }
         };
         Failure::new(exit, error.to_string())
     }

@@ -31,7 +31,7 @@ impl Keeper {
             cells: Vec::new(),
         };
         let salt = std::process::id() ^ (now_ns as u32);
-        let folder = match asked.map(Path::to_path_buf).or_else(state_dir) {
+        let folder = match directory(asked) {
             Some(parent) => RunFolder::create(&parent, verb, now_ns, salt)
                 .map_err(|error| not_kept(&format!("{}: {error}", parent.display())))
                 .ok(),
@@ -104,6 +104,11 @@ fn not_kept(reason: &str) {
     note(&format!(
         "caution: the results are not kept: {reason} (--results DIR gives another place)"
     ));
+}
+
+/// The directory under which the results of a command are kept, if there is one.
+pub(crate) fn directory(asked: Option<&Path>) -> Option<PathBuf> {
+    asked.map(Path::to_path_buf).or_else(state_dir)
 }
 
 /// `$XDG_STATE_HOME/iosonde/runs`, or `~/.local/state/iosonde/runs`.

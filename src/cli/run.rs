@@ -3,6 +3,7 @@
 mod aim;
 mod asked;
 mod data;
+mod device;
 mod engine;
 mod file;
 mod foreign;
@@ -25,7 +26,6 @@ pub(super) use foreign::explained;
 use length::{AlwaysArgs, LengthArgs};
 use load::LoadArgs;
 use pace::PaceArgs;
-use serde_json::json;
 use submit::SubmitArgs;
 
 use super::check::{end_of, end_of_expectation};
@@ -37,7 +37,7 @@ use super::progress::Progress;
 use crate::analysis::expectation::judge_all;
 use crate::analysis::verdict::{assess, verdict};
 use crate::engine::Control;
-use crate::plan::{self, Engine, OnError, Plan, Setting, Stop, resolve};
+use crate::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
 use crate::record::run::{Outcome, Run};
 use crate::report::json::Document;
 use crate::report::{expectations_text, run_text, verdict_text};
@@ -48,8 +48,9 @@ use crate::spec::catalogue;
 /// file, whose roles may differ in everything.
 ///
 /// The target is a file, a directory (an unnamed file of --size is laid out in it and is gone
-/// afterwards), or a block device, which is opened for reading only. A file that holds anything but
-/// zeros or what this program wrote is not written unless --overwrite-file names it.
+/// afterwards), or a block device. A file that holds anything but zeros or what this program wrote
+/// is not written unless --overwrite-file names it; a block device is not written unless
+/// --destroy-data names it, nothing uses it, and nothing is on it.
 ///
 /// Sizes are such as 4096, 4k, 4KiB (both 4096) or 4kB (4000), times such as 10 (seconds), 500ms or
 /// 200us. Hyphen and underscore are the same. 0|1 may be left out, and is 1 then.
@@ -139,15 +140,13 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         submit::placeable(role, &place)?;
     }
     let seed = args.run.randseed.unwrap_or_else(place::fresh_seed);
-    let aim = aim(&args.target, &asked, &place, args.run.dry_run)?;
+    let aim = aim(args, &asked, &place)?;
     let setting = setting(args, &asked, &place, &aim, seed);
     let plan = resolve(&asked.over(&aim), &setting)?;
     vhost::admit(&args.target, &aim.medium, &plan, place.cpus())?;
-    let mut output = Output::new(args.run.output_format);
+    let output = Output::new(args.run.output_format);
     if args.run.dry_run {
-        output.value(&json!({ "plan": plan }));
-        output.text(&plan::describe::describe(&plan));
-        return Ok(output.end(Exit::Done));
+        return device::dry_run(args, &place.root, &plan, output);
     }
     caution_about(&setting.engine, &aim.cautions);
     let layout = if aim.fresh.is_empty() { None } else { Some(layout_plan(&setting, aim.fresh)?) };

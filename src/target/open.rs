@@ -15,9 +15,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::gate::{self, Consent, GateError};
 use super::safety::{self, Foreign};
 use super::truth;
-use crate::host::Root;
+use crate::host::{self, Root};
 use crate::record::TargetFacts;
 use crate::record::facts::DeviceFacts;
 use crate::units::bytes;
@@ -35,6 +36,10 @@ pub struct Held {
     pub direct: bool,
     /// Why it is not, though it was asked for.
     pub direct_refused: Option<String>,
+    /// The consents that this target needed: a device's identity, the kinds of what is on it.
+    pub agreed: Vec<String>,
+    /// Where a path that is a symbolic link leads.
+    pub leads_to: Option<PathBuf>,
 }
 
 /// Why a target was not opened.
@@ -109,12 +114,22 @@ pub enum TargetError {
         /// What the consent must name.
         name: String,
     },
-    /// A block device, and a plan that writes.
+    /// More than one name leads to it, or more than one file has its data.
     #[error(
-        "`{0}` is a block device; it is opened for reading only, and this load writes. \
-         Use --rw read or randread, or give a file"
+        "`{path}` {how}; writing would change more than this file. \
+         If that is meant, repeat with --overwrite-file={name}"
     )]
-    DeviceWrite(PathBuf),
+    Shared {
+        /// The path.
+        path: PathBuf,
+        /// How it is shared.
+        how: &'static str,
+        /// What the consent must name.
+        name: String,
+    },
+    /// A device or file in use, a device with data, or one without consent.
+    #[error(transparent)]
+    Gate(#[from] GateError),
     /// Direct I/O was demanded and cannot be had.
     #[error(
         "`{path}` takes no direct I/O ({reason}); repeat with --direct 0 to measure \
@@ -135,6 +150,14 @@ pub struct Intent {
     pub write: bool,
     /// `--overwrite-file`: the name whose content may be destroyed.
     pub overwrite_file: Option<String>,
+    /// `--destroy-data`: identities of the devices that may be written.
+    pub destroy_data: Vec<String>,
+    /// `--overwrite-signature`: kinds of what may be destroyed on them.
+    pub overwrite_signature: Vec<String>,
+    /// Where the results go: their disk is not written.
+    pub results: Option<PathBuf>,
+    /// Only told, not done: a block device is opened for reading, whatever is meant for it.
+    pub rehearse: bool,
 }
 
 /// How much direct I/O is wanted.
@@ -277,22 +300,29 @@ fn reserve(file: &OwnedFd, size_bytes: u64) -> Result<(), Errno> {
 /// If it is missing, of the wrong kind, refused by the system, or would be written and holds what
 /// this program did not write.
 pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, TargetError> {
-    let read_only = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = openat(CWD, path, read_only, Mode::empty()).map_err(|error| match error {
-        Errno::NOENT => TargetError::Missing(path.into()),
-        error => system("open", path, error),
-    })?;
+    let (file, leads_to) = look(path)?;
     let facts = fstat(&file).map_err(|error| system("examine", path, error))?;
     let kind = FileType::from_raw_mode(facts.st_mode);
-    match kind {
+    let held = match kind {
         FileType::RegularFile => {
             let bytes = u64::try_from(facts.st_size).unwrap_or(0);
             if intent.write {
-                consent(path, &file, bytes, intent)?;
+                consent(path, &file, facts.st_nlink > 1, bytes, intent)?;
             }
-            hold(reopen(path, &file, intent.write)?, path, bytes, direct)
+            let file = reopen(path, &file, intent.write)?;
+            if intent.write {
+                gate::lock(path, &file)?;
+            }
+            hold(file, path, bytes, direct)
         }
-        FileType::BlockDevice if intent.write => Err(TargetError::DeviceWrite(path.into())),
+        FileType::BlockDevice if intent.write && !intent.rehearse => {
+            let agreed = Consent {
+                destroy_data: &intent.destroy_data,
+                overwrite_signature: &intent.overwrite_signature,
+            };
+            let results = intent.results.as_deref();
+            gate::pass(&Root::system(), path, agreed, results, direct)
+        }
         FileType::BlockDevice => {
             let bytes = iosonde_sys::inspect::block_device_bytes(file.as_fd())
                 .map_err(|error| TargetError::System { what: "size", path: path.into(), error })?;
@@ -302,7 +332,23 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
             hold(reopen(path, &file, intent.write)?, path, u64::MAX, Direct::Never)
         }
         kind => Err(TargetError::WrongKind { path: path.into(), kind: kind_word(kind) }),
-    }
+    };
+    held.map(|held| Held { leads_to, ..held })
+}
+
+/// Opens what a path leads to, for reading, and says where that is if the path is a link.
+fn look(path: &Path) -> Result<(OwnedFd, Option<PathBuf>), TargetError> {
+    let is_link = std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink());
+    let leads_to = if is_link { std::fs::canonicalize(path).ok() } else { None };
+    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    // What is told is what is opened. `/dev/stdin` and its kin lead to no path.
+    flags.set(OFlags::NOFOLLOW, leads_to.is_some());
+    let target = leads_to.as_deref().unwrap_or(path);
+    let file = openat(CWD, target, flags, Mode::empty()).map_err(|error| match error {
+        Errno::NOENT => TargetError::Missing(path.into()),
+        error => system("open", path, error),
+    })?;
+    Ok((file, leads_to))
 }
 
 /// `/dev/null` and `/dev/zero`: they take everything, and serve to measure the path to the kernel.
@@ -321,16 +367,29 @@ fn kind_word(kind: FileType) -> &'static str {
     }
 }
 
-/// A named file may be written if it is all hole, zero or ours; else only if consent names it.
+/// A named file may be written if it is nobody else's and all hole, zero or ours; else only if
+/// consent names it. What a loop device lies over is a device's content: nothing agrees to that.
 fn consent(
     path: &Path,
     file: &OwnedFd,
+    linked: bool,
     size_bytes: u64,
     intent: &Intent,
 ) -> Result<(), TargetError> {
+    if let Some(device) = host::loop_over(&Root::system(), file.as_fd()) {
+        let uses = format!("it is in use by loop device {device}");
+        return Err(GateError::InUse { path: path.into(), uses }.into());
+    }
     let name = path.to_string_lossy().into_owned();
     if intent.overwrite_file.as_deref() == Some(name.as_str()) {
         return Ok(());
+    }
+    let shared = |how| Err(TargetError::Shared { path: path.into(), how, name: name.clone() });
+    if linked {
+        return shared("has more than one name (hard links)");
+    }
+    if safety::has_shared_extents(file, size_bytes) {
+        return shared("shares data with another file (reflink or snapshot)");
     }
     let found = safety::foreign_data(file, size_bytes).map_err(|error| TargetError::System {
         what: "examine",
@@ -353,7 +412,12 @@ fn reopen(path: &Path, examined: &OwnedFd, write: bool) -> Result<OwnedFd, Targe
 }
 
 /// Turns on direct I/O and turns off access times, as far as the file system allows.
-fn hold(file: OwnedFd, path: &Path, size_bytes: u64, direct: Direct) -> Result<Held, TargetError> {
+pub(super) fn hold(
+    file: OwnedFd,
+    path: &Path,
+    size_bytes: u64,
+    direct: Direct,
+) -> Result<Held, TargetError> {
     // Access times cost 9 % of a small read; only the owner may turn them off.
     let _ = add_flag(&file, OFlags::NOATIME);
     let mut held = Held {
@@ -361,6 +425,8 @@ fn hold(file: OwnedFd, path: &Path, size_bytes: u64, direct: Direct) -> Result<H
         bytes: size_bytes,
         direct: false,
         direct_refused: None,
+        agreed: Vec::new(),
+        leads_to: None,
         file: Arc::new(file),
     };
     if direct == Direct::Never {
@@ -392,7 +458,7 @@ fn open_directory(path: &Path) -> Result<OwnedFd, TargetError> {
     })
 }
 
-fn system(what: &'static str, path: &Path, error: Errno) -> TargetError {
+pub(super) fn system(what: &'static str, path: &Path, error: Errno) -> TargetError {
     TargetError::System { what, path: path.into(), error: error.into() }
 }
 
@@ -463,7 +529,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("photos");
         std::fs::write(&path, vec![7; 100_000]).unwrap();
-        let mut intent = Intent { write: true, overwrite_file: None };
+        let mut intent = Intent { write: true, ..Intent::default() };
         let refused = existing(&path, &intent, Direct::Preferred).unwrap_err();
         assert!(matches!(refused, TargetError::Foreign { .. }), "{refused}");
         intent.overwrite_file = Some("another".into());

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::asked::Asked;
-use super::vhost;
 use super::words::Extent;
+use super::{RunArgs, device, vhost};
 use crate::backend::sim::Model;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::place::Place;
@@ -38,9 +38,12 @@ pub(super) struct TargetArgs {
     /// Write this file although it holds foreign data; names it exactly as --path does
     #[arg(long, value_name = "NAME")]
     pub(super) overwrite_file: Vec<String>,
-    /// Write this block device although its content is lost; the refusal says what to name
+    /// Write the block device with this identity, which the refusal tells; may be repeated
     #[arg(long, value_name = "ID")]
-    pub(super) destroy_data: Option<String>,
+    pub(super) destroy_data: Vec<String>,
+    /// Write the device although this kind of content was found on it; may be repeated
+    #[arg(long, value_name = "KIND")]
+    pub(super) overwrite_signature: Vec<String>,
 }
 
 /// What the operations go to.
@@ -99,12 +102,7 @@ fn split(list: &OsStr) -> Vec<PathBuf> {
 }
 
 /// Opens the targets, or makes them.
-pub(super) fn aim(
-    args: &TargetArgs,
-    asked: &Asked,
-    place: &Place,
-    dry_run: bool,
-) -> Result<Aim, Failure> {
+pub(super) fn aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure> {
     match asked.engine.kind {
         EngineKind::Null => {
             let region = asked.region(match asked.size {
@@ -114,16 +112,16 @@ pub(super) fn aim(
             Ok(Aim::of(Medium::Null(None), "null", region))
         }
         EngineKind::Sim => {
-            let words = args.words();
+            let words = args.target.words();
             let model = Model::parse(&words)
                 .map_err(|error| Failure::new(Exit::Asked, format!("--path: {error}")))?;
             let region = within(asked, model.bytes, "the simulated device")?;
             Ok(Aim::of(Medium::Sim(model), &format!("sim:{words}"), region))
         }
         EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync => {
-            real_aim(args, asked, place, dry_run)
+            real_aim(args, asked, place)
         }
-        EngineKind::VhostUser => vhost::aim(args, asked),
+        EngineKind::VhostUser => vhost::aim(&args.target, asked),
     }
 }
 
@@ -136,13 +134,8 @@ impl Aim {
     }
 }
 
-fn real_aim(
-    args: &TargetArgs,
-    asked: &Asked,
-    place: &Place,
-    dry_run: bool,
-) -> Result<Aim, Failure> {
-    let paths = args.paths();
+fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure> {
+    let paths = args.target.paths();
     if paths.is_empty() || paths.len() > MAX_TARGETS {
         let message = match paths.len() {
             0 => "--path is missing: give a file, a block device or a directory".into(),
@@ -155,15 +148,22 @@ fn real_aim(
     for (index, path) in (0..).zip(&paths) {
         if path.is_dir() {
             fresh.push(index);
-            all.push(made(path, asked, dry_run)?);
+            all.push(made(path, asked, args.run.dry_run)?);
         } else {
             let named = path.to_string_lossy();
-            let consents = &args.overwrite_file;
+            let consents = &args.target.overwrite_file;
             let consent = consents.iter().find(|name| **name == named).or(consents.first());
-            let intent = Intent { write: asked.changes(), overwrite_file: consent.cloned() };
-            all.push(open::existing(path, &intent, asked.direct).map_err(with_size_hint)?);
+            let intent = Intent {
+                write: asked.changes(),
+                overwrite_file: consent.cloned(),
+                ..device::intent(args)
+            };
+            let held = open::existing(path, &intent, asked.direct).map_err(with_size_hint)?;
+            device::tell_link(&held);
+            all.push(held);
         }
     }
+    device::needed_consents(args, &all)?;
     // One region for all targets: the smallest one decides.
     let mut smallest = &all[0];
     for held in &all {

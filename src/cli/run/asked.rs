@@ -63,9 +63,11 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
         expectations,
         workload,
     };
+    super::device::known_kinds(target)?;
     let consents = [
         ("--overwrite-file", !target.overwrite_file.is_empty()),
-        ("--destroy-data", target.destroy_data.is_some()),
+        ("--destroy-data", !target.destroy_data.is_empty()),
+        ("--overwrite-signature", !target.overwrite_signature.is_empty()),
     ];
     if let Some((option, _)) = consents.iter().find(|(_, given)| *given && !asked.changes()) {
         let message = format!("{option} has no effect: nothing is written");

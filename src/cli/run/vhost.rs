@@ -60,7 +60,7 @@ pub(super) fn admit(
     }
     if plan.writes() {
         let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
-        let consent = args.destroy_data.as_deref();
+        let consent = args.destroy_data.first().map(String::as_str);
         admit_writes(server.path(), server.facts().bytes, consent, &mut read)?;
     }
     Ok(())

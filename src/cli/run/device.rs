@@ -1,0 +1,182 @@
+//! What `run` asks and tells about block devices that it would write.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::RunArgs;
+use super::aim::TargetArgs;
+use super::words::not_one_of;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::keep;
+use crate::cli::output::{Output, note};
+use crate::host::Root;
+use crate::plan::{self, Plan, Stop};
+use crate::target::gate::{Consent, Report};
+use crate::target::{Held, Intent, signature};
+use crate::units::bytes;
+
+/// What may be done to a device, of what was asked. Whether the load writes is the caller's.
+pub(super) fn intent(args: &RunArgs) -> Intent {
+    Intent {
+        destroy_data: args.target.destroy_data.clone(),
+        overwrite_signature: args.target.overwrite_signature.clone(),
+        results: keep::directory(args.run.results.as_deref()),
+        rehearse: args.run.dry_run,
+        ..Intent::default()
+    }
+}
+
+/// Every kind named by --overwrite-signature must be one that is looked for.
+pub(super) fn known_kinds(args: &TargetArgs) -> Result<(), Failure> {
+    let words = signature::words();
+    let unknown = args.overwrite_signature.iter().find(|word| !words.contains(&word.as_str()));
+    unknown.map_or(Ok(()), |word| Err(not_one_of("--overwrite-signature", word, &words)))
+}
+
+/// A consent that no target needed was meant for something else.
+pub(super) fn needed_consents<'a>(
+    args: &RunArgs,
+    held: impl IntoIterator<Item = &'a Held>,
+) -> Result<(), Failure> {
+    if args.run.dry_run {
+        return Ok(());
+    }
+    let agreed: Vec<&String> = held.into_iter().flat_map(|held| &held.agreed).collect();
+    let given = [
+        (
+            "--destroy-data",
+            &args.target.destroy_data,
+            "no device that is written has this identity",
+        ),
+        (
+            "--overwrite-signature",
+            &args.target.overwrite_signature,
+            "nothing of this kind was found",
+        ),
+    ];
+    for (option, words, reason) in given {
+        if let Some(word) = words.iter().find(|word| !agreed.contains(word)) {
+            let message = format!("{option}={word} has no effect: {reason}");
+            return Err(Failure::new(Exit::Asked, message));
+        }
+    }
+    Ok(())
+}
+
+/// Says where a symbolic link leads.
+pub(super) fn tell_link(held: &Held) {
+    if let Some(leads_to) = &held.leads_to {
+        note(&format!("`{}` leads to `{}`", held.path.display(), leads_to.display()));
+    }
+}
+
+/// Tells the plan, and what stands in its way; writes nothing, on no device.
+pub(super) fn dry_run(
+    args: &RunArgs,
+    root: &Root,
+    plan: &Plan,
+    mut output: Output,
+) -> Result<Exit, Failure> {
+    let is_device = |path: &PathBuf| {
+        std::path::absolute(path).is_ok_and(|absolute| root.node(absolute).is_some())
+    };
+    let paths = args.target.paths();
+    let devices = paths.iter().filter(|path| plan.writes() && is_device(path));
+    let told: Vec<Told> =
+        devices.map(|path| Told::of(args, root, plan, path)).collect::<Result<_, _>>()?;
+    let devices: Vec<serde_json::Value> = told.iter().map(Told::value).collect();
+    output.value(&json!({ "plan": plan, "devices": devices }));
+    output.text(&plan::describe::describe(plan));
+    told.iter().for_each(|told| output.text(&told.text()));
+    let refused = told.iter().any(|told| told.refused.is_some());
+    Ok(output.end(if refused { Exit::Refused } else { Exit::Done }))
+}
+
+/// What a dry run tells of a device.
+struct Told {
+    report: Report,
+    /// Most that the plan writes, bytes, where it ends after a number of operations.
+    write_bytes: Option<u64>,
+    refused: Option<String>,
+}
+
+impl Told {
+    fn of(args: &RunArgs, root: &Root, plan: &Plan, path: &Path) -> Result<Told, Failure> {
+        let results = keep::directory(args.run.results.as_deref());
+        let report = Report::of(root, path, results.as_deref())?;
+        let consent = Consent {
+            destroy_data: &args.target.destroy_data,
+            overwrite_signature: &args.target.overwrite_signature,
+        };
+        let refused = report.objection(consent).map(|objection| objection.to_string());
+        Ok(Told { report, write_bytes: write_bytes(plan), refused })
+    }
+
+    fn value(&self) -> serde_json::Value {
+        let report = &self.report;
+        let findings = report.findings.iter().map(|finding| {
+            json!({ "kind": finding.kind, "title": finding.title, "offset": finding.offset })
+        });
+        let uses: Vec<String> = report.uses.iter().map(ToString::to_string).collect();
+        json!({
+            "path": report.path,
+            "node": report.node,
+            "name": report.identity.name,
+            "id": report.identity.id,
+            "model": report.identity.model,
+            "bytes": report.identity.bytes,
+            "read_only": report.identity.read_only,
+            "uses": uses,
+            "shares_disk_with": report.shares_disk_with,
+            "findings": findings.collect::<Vec<_>>(),
+            "write_bytes_at_most": self.write_bytes,
+            "consent": report.options(),
+            "refused": self.refused,
+        })
+    }
+
+    fn text(&self) -> String {
+        let report = &self.report;
+        let found: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+        let found = if found.is_empty() {
+            "nothing that anybody would miss".into()
+        } else {
+            found.join(", ")
+        };
+        let writes = match self.write_bytes {
+            Some(most) => format!(
+                "at most {}, {:.3} of the device's size once over",
+                bytes::exact(most),
+                most as f64 / report.identity.bytes.max(1) as f64
+            ),
+            None => "as much as the device takes in the time; not known beforehand".into(),
+        };
+        let verdict = match &self.refused {
+            Some(reason) => format!("refused: {reason}"),
+            None => "nothing stands in the way".into(),
+        };
+        format!(
+            "device {}\n  identity  {}\n  holds     {found}\n  wear      writes {writes}\n  {verdict}\n",
+            report.device(),
+            report.identity.id,
+        )
+    }
+}
+
+/// Most that a plan writes or trims, bytes; `None` where time alone ends it.
+fn write_bytes(plan: &Plan) -> Option<u64> {
+    let share = |job: &plan::Job, bytes: u64| {
+        let phases = job.phases.iter().filter_map(|phase| phase.read_percent);
+        let reads = phases.fold(job.read_percent, u8::min).min(100);
+        // Which operations read is drawn by chance: no share of them is the most.
+        if reads == 100 { 0 } else { bytes }
+    };
+    let each = plan.jobs.iter().map(|job| match plan.stop {
+        Stop::AfterNs(_) => None,
+        Stop::AfterOps(ops) => Some(share(job, ops.checked_mul(job.block_bytes)?)),
+        Stop::AfterBytes(bytes) => Some(share(job, bytes)),
+        Stop::AfterOnePass => Some(share(job, job.region_bytes)),
+    });
+    each.sum()
+}
