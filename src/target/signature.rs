@@ -333,3 +333,188 @@ fn places(size_bytes: u64, seed: u64) -> Vec<u64> {
     chosen.sort_unstable();
     chosen.into_iter().map(|block| block * BLOCK_BYTES).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::content::Filler;
+
+    const SIZE: u64 = 64 * MIB;
+
+    /// A device that is zero but for a few pieces.
+    struct Sparse {
+        bytes: u64,
+        pieces: Vec<(u64, Vec<u8>)>,
+    }
+
+    impl Sparse {
+        fn of(bytes: u64) -> Sparse {
+            Sparse { bytes, pieces: Vec::new() }
+        }
+
+        fn with(mut self, offset: u64, bytes: &[u8]) -> Sparse {
+            self.pieces.push((offset, bytes.to_vec()));
+            self
+        }
+
+        fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
+            let length = self.bytes.saturating_sub(offset).min(buffer.len() as u64) as usize;
+            buffer[..length].fill(0);
+            for (start, bytes) in &self.pieces {
+                let from = offset.max(*start);
+                let to = (offset + length as u64).min(start + bytes.len() as u64);
+                if from < to {
+                    buffer[(from - offset) as usize..(to - offset) as usize]
+                        .copy_from_slice(&bytes[(from - start) as usize..(to - start) as usize]);
+                }
+            }
+            length
+        }
+
+        fn findings(&self) -> Vec<Finding> {
+            findings(self.bytes, &|buffer, offset| Ok(self.read(buffer, offset)), 7).unwrap()
+        }
+
+        fn kinds(&self) -> Vec<&'static str> {
+            self.findings().iter().map(|finding| finding.kind).collect()
+        }
+    }
+
+    #[test]
+    fn every_signature_is_found_at_every_place() {
+        // Offsets as the formats publish them, written down a second time: byte by byte and not by
+        // the table above.
+        let g = 1 << 30;
+        let cases: &[(&str, u64, &[u8], u64)] = &[
+            ("mbr", 510, &[0x55, 0xaa], SIZE),
+            ("gpt", 512, b"EFI PART", SIZE),
+            ("gpt", 4096, b"EFI PART", SIZE),
+            ("gpt", SIZE - 512, b"EFI PART", SIZE),
+            ("gpt", SIZE - 4096, b"EFI PART", SIZE),
+            ("ext", 1080, &[0x53, 0xef], SIZE),
+            ("xfs", 0, b"XFSB", SIZE),
+            ("btrfs", 65_600, b"_BHRfS_M", SIZE),
+            ("btrfs", 67_108_928, b"_BHRfS_M", g),
+            ("f2fs", 1024, &0xf2f5_2010_u32.to_le_bytes(), SIZE),
+            ("ntfs", 3, b"NTFS    ", SIZE),
+            ("exfat", 3, b"EXFAT   ", SIZE),
+            ("vfat", 82, b"FAT32   ", SIZE),
+            ("vfat", 54, b"FAT16   ", SIZE),
+            ("luks", 0, &[0x4c, 0x55, 0x4b, 0x53, 0xba, 0xbe, 0, 2], SIZE),
+            ("luks", 0x4000, &[0x53, 0x4b, 0x55, 0x4c, 0xba, 0xbe, 0, 2], SIZE),
+            ("bitlocker", 3, b"-FVE-FS-", SIZE),
+            ("lvm", 0, b"LABELONE", SIZE),
+            ("lvm", 512, b"LABELONE\x01\0\0\0\0\0\0\0", SIZE),
+            ("lvm", 1536, b"LABELONE", SIZE),
+            ("md", 0, &0xa92b_4efc_u32.to_le_bytes(), SIZE),
+            ("md", 4096, &0xa92b_4efc_u32.to_le_bytes(), SIZE),
+            // Version 1.0: 8 KiB before the end, rounded down to 4 KiB.
+            ("md", SIZE - 8192, &0xa92b_4efc_u32.to_le_bytes(), SIZE),
+            ("md", SIZE - 8192, &0xa92b_4efc_u32.to_le_bytes(), SIZE + 3584),
+            // Version 0.90: the last whole 64 KiB, in the order of the machine.
+            ("md", SIZE - 65_536, &0xa92b_4efc_u32.to_be_bytes(), SIZE),
+            ("md", SIZE - 65_536, &0xa92b_4efc_u32.to_le_bytes(), SIZE + 40_960),
+            ("imsm", SIZE - 1024, b"Intel Raid ISM Cfg Sig. 1.1.00", SIZE),
+            ("ddf", SIZE - 512, &0xde11_de11_u32.to_be_bytes(), SIZE),
+            ("swap", 4086, b"SWAPSPACE2", SIZE),
+            ("swap", 65_526, b"SWAPSPACE2", SIZE),
+            ("swap", 4086, b"S1SUSPEND\0", SIZE),
+            ("zfs", 128 * 1024, &0x00ba_b10c_u64.to_le_bytes(), SIZE),
+            ("zfs", 256 * 1024 + 255 * 1024, &0x00ba_b10c_u64.to_be_bytes(), SIZE),
+            ("zfs", SIZE - 512 * 1024 + 131 * 1024, &0x00ba_b10c_u64.to_le_bytes(), SIZE),
+            ("zfs", SIZE - 128 * 1024, &0x00ba_b10c_u64.to_le_bytes(), SIZE + 4096),
+            (
+                "bcache",
+                4120,
+                &[
+                    0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48,
+                    0xba, 0x6d, 0x81,
+                ],
+                SIZE,
+            ),
+            ("drbd", SIZE - 4096 + 60, &0x8374_026b_u32.to_be_bytes(), SIZE),
+            ("drbd", SIZE - 4096 + 60, &0x8374_026d_u32.to_be_bytes(), SIZE + 512),
+            ("ceph", 0, b"bluestore block device\n", SIZE),
+            ("iso9660", 32_769, b"CD001\x01", SIZE),
+            ("stratis", 520, b"!Stra0tis\x86\xff\x02^\x41rh", SIZE),
+        ];
+        for (kind, offset, magic, bytes) in cases {
+            let found = Sparse::of(*bytes).with(*offset, magic).findings();
+            let named = found.iter().find(|finding| finding.kind == *kind);
+            let offset = if *kind == "zfs" { offset / 1024 * 1024 } else { *offset };
+            assert_eq!(named.map(|f| f.offset), Some(offset), "{kind} at {offset}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_blank_device_of_any_size_holds_nothing() {
+        for bytes in [0, 512, 4096, 4608, 100_000, MIB, 2 * MIB, SIZE + 512, 15 << 40] {
+            assert_eq!(Sparse::of(bytes).kinds(), [""; 0], "{bytes}");
+        }
+    }
+
+    #[test]
+    fn what_this_program_wrote_is_nobody_s() {
+        // Random data that happens to carry the two bytes of a short signature.
+        let mut block = vec![0; 4096];
+        let mut filler = Filler::new(1, 1);
+        filler.fill(&mut block);
+        filler.refresh(&mut block, 0);
+        block[510..512].copy_from_slice(&[0x55, 0xaa]);
+        block[1080..1082].copy_from_slice(&[0x53, 0xef]);
+        assert_eq!(Sparse::of(SIZE).with(0, &block).kinds(), [""; 0]);
+        // A long one does not happen.
+        block[512..520].copy_from_slice(b"EFI PART");
+        assert_eq!(Sparse::of(SIZE).with(0, &block).kinds(), ["gpt"]);
+    }
+
+    #[test]
+    fn a_byte_at_either_end_is_data() {
+        for offset in [0, 4095, MIB - 1, SIZE - MIB, SIZE - 1] {
+            let found = Sparse::of(SIZE).with(offset, b"x").findings();
+            let unknown = Finding {
+                kind: UNKNOWN,
+                title: "neither zero nor written by this program",
+                offset: offset / 4096 * 4096,
+            };
+            assert_eq!(found, [unknown]);
+        }
+        // The last block of an odd size.
+        assert_eq!(Sparse::of(SIZE + 512).with(SIZE + 511, b"x").kinds(), [UNKNOWN]);
+    }
+
+    #[test]
+    fn samples_are_spread_over_the_whole_device_and_differ_by_seed() {
+        let bytes = 1 << 40;
+        let chosen = places(bytes, 1);
+        assert_eq!(chosen.len(), 256 + 64 + 256);
+        assert!(chosen.windows(2).all(|pair| pair[0] < pair[1]), "each once");
+        assert!(chosen.iter().all(|at| at % 4096 == 0 && *at < bytes));
+        let between =
+            |from: u64, to: u64| chosen.iter().filter(|at| (from..to).contains(at)).count() as u64;
+        assert_eq!(between(MIB, bytes / 2).abs_diff(32), 0);
+        assert_ne!(chosen, places(bytes, 2));
+        // A device that is half full of photos does not pass for blank.
+        let photos = vec![7; 64 * MIB as usize];
+        assert_eq!(Sparse::of(128 * MIB).with(32 * MIB, &photos).kinds(), [UNKNOWN]);
+        // A small one is looked at whole.
+        assert_eq!(places(2 * MIB + 10 * 4096, 1).len(), 512 + 10);
+    }
+
+    #[test]
+    fn errors_of_the_device_are_errors() {
+        let broken = |_: &mut [u8], _| Err(io::Error::from_raw_os_error(5));
+        assert!(findings(SIZE, &broken, 1).is_err());
+    }
+
+    #[test]
+    fn words_are_those_of_the_table() {
+        let words = words();
+        for word in ["ext", "gpt", "zfs", UNKNOWN] {
+            assert!(words.contains(&word));
+        }
+        assert!(words.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+}
