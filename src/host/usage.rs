@@ -206,7 +206,7 @@ fn may_be_a_disk(path: &Path) -> bool {
     path.strip_prefix("/dev").is_ok_and(|short| !other.iter().any(|name| short.starts_with(name)))
 }
 
-/// `flags:	0100002`, octal, of proc_pid_fdinfo(5).
+/// `flags: 0100002`, octal, of proc_pid_fdinfo(5).
 fn is_for_writing(root: &Root, process: &Path, descriptor: &str) -> bool {
     let info = root.text(process.join("fdinfo").join(descriptor)).unwrap_or_default();
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));

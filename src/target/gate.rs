@@ -337,3 +337,100 @@ pub(super) fn lock(path: &Path, file: &OwnedFd) -> Result<(), TargetError> {
     }
     Err(GateError::Locked(path.into()).into())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::host::Use;
+
+    fn blank() -> Report {
+        let identity = Identity {
+            id: "S123".into(),
+            name: "sdz".into(),
+            model: Some("SAMPLE 4000".into()),
+            bytes: 1 << 30,
+            read_only: false,
+            sequence: Some(7),
+        };
+        Report {
+            path: "/dev/sdz".into(),
+            node: "/dev/sdz".into(),
+            identity,
+            uses: Vec::new(),
+            shares_disk_with: None,
+            findings: Vec::new(),
+        }
+    }
+
+    fn objection(report: &Report, ids: &[&str], kinds: &[&str]) -> Option<String> {
+        let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (destroy_data, overwrite_signature) = (owned(ids), owned(kinds));
+        let consent =
+            Consent { destroy_data: &destroy_data, overwrite_signature: &overwrite_signature };
+        report.objection(consent).map(|error| error.to_string())
+    }
+
+    #[test]
+    fn only_the_very_identity_is_a_consent() {
+        let report = blank();
+        for wrong in [&[][..], &[""], &["*"], &["s123"], &["S12"], &["S1234"], &["/dev/sdz"]] {
+            let said = objection(&report, wrong, &[]).unwrap();
+            assert!(said.ends_with("--destroy-data=S123"), "{said}");
+        }
+        assert_eq!(objection(&report, &["S123"], &[]), None);
+        assert_eq!(objection(&report, &["another", "S123"], &[]), None);
+    }
+
+    #[test]
+    fn findings_are_agreed_to_one_by_one_and_by_their_words() {
+        let mut report = blank();
+        for kind in ["gpt", "ext"] {
+            report.findings.push(Finding { kind, title: "something", offset: 512 });
+        }
+        let all = "--destroy-data=S123 --overwrite-signature=gpt --overwrite-signature=ext";
+        for kinds in [&[][..], &["gpt"], &["ext"], &["all"], &["*"], &["xfs", "gpt"]] {
+            let said = objection(&report, &["S123"], kinds).unwrap();
+            assert!(said.ends_with(all), "{said}");
+        }
+        assert_eq!(objection(&report, &["S123"], &["ext", "gpt"]), None);
+        assert!(objection(&report, &[], &["ext", "gpt"]).is_some());
+    }
+
+    #[test]
+    fn a_use_is_beyond_any_consent() {
+        let mut report = blank();
+        report.findings.push(Finding { kind: "ext", title: "a file system", offset: 1080 });
+        report.uses.push(Usage { device: "sdz1".into(), by: Use::Swap });
+        let said = objection(&report, &["S123"], &["ext"]).unwrap();
+        assert!(said.contains("sdz1 is used as swap"), "{said}");
+        assert!(!said.contains("--destroy-data"), "no option is offered: {said}");
+        let read_only =
+            Report { identity: Identity { read_only: true, ..blank().identity }, ..blank() };
+        assert!(objection(&read_only, &["S123"], &[]).unwrap().contains("read-only"));
+        let system = Report { shares_disk_with: Some("/boot".into()), ..blank() };
+        assert!(objection(&system, &["S123"], &[]).unwrap().contains("`/boot`"));
+    }
+
+    #[test]
+    fn an_exchanged_device_is_told() {
+        let change = |change: fn(&mut Identity)| {
+            let mut after = blank();
+            change(&mut after.identity);
+            after.change_since(&blank())
+        };
+        assert_eq!(change(|_| ()), None);
+        assert_eq!(change(|who| who.bytes += 512), Some("another size"));
+        assert!(change(|who| who.sequence = Some(8)).unwrap().contains("unplugged"));
+        assert_eq!(change(|who| who.id = "S124".into()), Some("another identity"));
+    }
+
+    #[test]
+    fn an_identity_stands_in_the_option_as_a_shell_takes_it() {
+        assert_eq!(quoted("S123"), "S123");
+        assert_eq!(quoted("/images/a.img"), "/images/a.img");
+        assert_eq!(quoted("WD 40"), "'WD 40'");
+        assert_eq!(quoted("it's; rm"), r"'it'\''s; rm'");
+    }
+}

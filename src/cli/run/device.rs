@@ -43,6 +43,10 @@ pub(super) fn needed_consents<'a>(
         return Ok(());
     }
     let agreed: Vec<&String> = held.into_iter().flat_map(|held| &held.agreed).collect();
+    if args.overwrite_file.is_some() && !agreed.is_empty() {
+        let message = "--overwrite-file has no effect on a block device";
+        return Err(Failure::new(Exit::Asked, message));
+    }
     let given = [
         (
             "--destroy-data",

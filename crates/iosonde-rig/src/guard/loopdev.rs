@@ -16,6 +16,8 @@ pub struct LoopOptions {
     pub read_only: bool,
     /// Logical sector size in bytes: 512 (also when 0) to the page size, a power of two.
     pub sector_bytes: u32,
+    /// Takes partitions, which [`LoopDevice::add_partition`] makes.
+    pub partitions: bool,
 }
 
 /// A loop device, detached on drop. The image file stays: it is its maker's.
@@ -46,6 +48,9 @@ impl LoopDevice {
         if options.read_only {
             losetup.arg("--read-only");
         }
+        if options.partitions {
+            losetup.arg("--partscan");
+        }
         if options.sector_bytes != 0 {
             losetup.arg(format!("--sector-size={}", options.sector_bytes));
         }
@@ -58,6 +63,21 @@ impl LoopDevice {
     /// The device node, as `/dev/loop3`.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Tells the kernel of a partition, without writing a partition table; 512-byte sectors. It
+    /// goes with the device.
+    pub fn add_partition(
+        &self,
+        number: u32,
+        start: u64,
+        sectors: u64,
+    ) -> Result<PathBuf, Unavailable> {
+        let numbers = [u64::from(number), start, sectors].map(|value| value.to_string());
+        run(Command::new("addpart").arg(&self.path).args(numbers))?;
+        let node = PathBuf::from(format!("{}p{number}", self.path.display()));
+        device_number(&node)?;
+        Ok(node)
     }
 
     /// Major and minor number.
