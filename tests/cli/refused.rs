@@ -61,7 +61,7 @@ fn a_block_device_is_not_written() {
     for more in ["", " --overwrite-file=/dev/loop0"] {
         let words = format!("run --rw randwrite --runtime 0.1{more} --path");
         let call = place.iosonde(&words).arg(device.path()).arg("--output-format=json");
-        let ended = call.end().exits(5).says("is a block device");
+        let ended = call.end().exits(5).says("unknown-data").says("--destroy-data=");
         assert_eq!(ended.json()["error"]["kind"], "refused");
     }
     place.iosonde("run --rw randread --runtime 0.1 --path").arg(device.path()).end().exits(0);

@@ -11,6 +11,7 @@ mod fault;
 mod latency;
 mod limit;
 mod matrix;
+mod safety;
 mod sector;
 mod truth;
 mod vhost;

@@ -284,7 +284,7 @@ fn a_block_device_is_read_and_never_written() {
     for rw in ["write", "randwrite", "randrw"] {
         let line = format!("run --path {{}} --rw {rw} --runtime 0.5");
         let refused = ask(&line, device.path()).answer().exits(5);
-        assert!(refused.at("/error/message").as_str().unwrap().contains("reading only"));
+        assert!(refused.at("/error/message").as_str().unwrap().contains("--destroy-data="));
     }
     assert!(fs::read(&image).unwrap() == before, "nothing was written");
     drop(device);

@@ -1,0 +1,460 @@
+//! Block devices are written after the whole gate only; what stands in the way is named.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use iosonde_rig::ScratchDir;
+use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice, LoopOptions, ZramDevice};
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use crate::ask::{Answer, ask, here, turn};
+
+const MIB: u64 = 1 << 20;
+
+/// A loop device over an image that lies in a directory of its own.
+struct Disk {
+    device: LoopDevice,
+    image: PathBuf,
+    _dir: ScratchDir,
+}
+
+impl Disk {
+    fn blank(mib: u64) -> Option<Disk> {
+        Disk::made(mib, LoopOptions::default(), |_| ())
+    }
+
+    /// `prepare` sees the image before the device does.
+    fn made(mib: u64, options: LoopOptions, prepare: impl Fn(&File)) -> Option<Disk> {
+        let dir = ScratchDir::new().unwrap();
+        let image = dir.path().join("image");
+        let file = File::create(&image).unwrap();
+        file.set_len(mib * MIB).unwrap();
+        prepare(&file);
+        let device = here(LoopDevice::over(&image, options))?;
+        Some(Disk { device, image, _dir: dir })
+    }
+
+    fn path(&self) -> &Path {
+        self.device.path()
+    }
+
+    fn consent(&self) -> String {
+        format!("--destroy-data={}", self.image.display())
+    }
+
+    /// Every byte; the image is small.
+    fn bytes(&self) -> Vec<u8> {
+        fs::read(&self.image).unwrap()
+    }
+}
+
+fn write_to(path: &Path, more: &str) -> Answer {
+    let line = format!("run --path {{}} --rw randwrite --number-ios 50 {more}");
+    ask(&line, path).answer()
+}
+
+/// Expects a refusal and gives its words.
+fn refusal(path: &Path, more: &str) -> String {
+    let answer = write_to(path, more).exits(5);
+    assert_eq!(answer.at("/error/kind"), "refused");
+    answer.at("/error/message").as_str().unwrap().to_owned()
+}
+
+/// Expects a refusal that no option undoes, for this reason, even with the right consent.
+fn never(path: &Path, consent: &str, reason: &str) {
+    for more in ["", consent] {
+        let said = refusal(path, more);
+        assert!(said.contains(reason), "{said}");
+        assert!(!said.contains("--destroy-data"), "an option is offered: {said}");
+    }
+}
+
+/// Runs a program that prepares something; why it could not.
+fn tool(program: &str, args: &[&str]) -> Result<(), iosonde_rig::Unavailable> {
+    let output = Command::new(program).args(args).stdin(Stdio::null()).output();
+    let reason = match output {
+        Ok(output) if output.status.success() => return Ok(()),
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(iosonde_rig::Unavailable(format!("{program}: {reason}")))
+}
+
+#[test]
+fn a_blank_device_needs_its_own_name() {
+    let _turn = turn();
+    let Some(disk) = Disk::blank(16) else { return };
+    let before = disk.bytes();
+    let image = disk.image.display().to_string();
+    let name = disk.path().display().to_string();
+    for wrong in [&name, "*", "yes", &image[1..], &format!("{image}x"), "loop0"] {
+        for more in [String::new(), format!("--destroy-data={wrong}")] {
+            let said = refusal(disk.path(), &more);
+            assert!(said.ends_with(&format!("repeat with {}", disk.consent())), "{said}");
+        }
+    }
+    for rw in ["write", "randrw", "trim", "randtrim"] {
+        let line = format!("run --path {{}} --rw {rw} --number-ios 5");
+        ask(&line, disk.path()).answer().exits(5);
+    }
+    assert_eq!(disk.bytes(), before, "not a byte is written");
+    write_to(disk.path(), &disk.consent()).exits(0);
+    let after = disk.bytes();
+    assert_ne!(after, before);
+    // What we wrote ourselves is no data of unknown kind, but the name is still asked for.
+    refusal(disk.path(), "");
+    write_to(disk.path(), &disk.consent()).exits(0);
+}
+
+#[test]
+fn reading_asks_for_nothing_and_changes_nothing() {
+    let _turn = turn();
+    let fill = |file: &File| file.write_all_at(&[7; 1 << 20], 4 * MIB).unwrap();
+    let Some(disk) = Disk::made(16, LoopOptions::default(), fill) else { return };
+    let before = disk.bytes();
+    for rw in ["read", "randread", "randrw --rwmixread 100"] {
+        let line = format!("run --path {{}} --rw {rw} --number-ios 50");
+        ask(&line, disk.path()).answer().exits(0);
+    }
+    assert_eq!(disk.bytes(), before);
+    let line = format!("run --path {{}} --rw randread --number-ios 5 {}", disk.consent());
+    ask(&line, disk.path()).answer().exits(2);
+}
+
+#[test]
+fn foreign_bytes_are_named_with_their_place() {
+    let _turn = turn();
+    for offset in [0, 5 * MIB + 17, 16 * MIB - 1] {
+        // A whole MiB in the middle, since there is only sampled.
+        let length = if offset > MIB && offset < 15 * MIB { 4 * MIB } else { 1 };
+        let fill = |file: &File| file.write_all_at(&vec![7; length as usize], offset).unwrap();
+        let Some(disk) = Disk::made(16, LoopOptions::default(), fill) else { return };
+        let before = disk.bytes();
+        let said = refusal(disk.path(), &disk.consent());
+        assert!(said.contains("unknown-data (neither zero nor written by this program"), "{said}");
+        assert!(said.contains("--overwrite-signature=unknown-data"), "{said}");
+        refusal(disk.path(), &format!("{} --overwrite-signature=ext", disk.consent()));
+        refusal(disk.path(), "--overwrite-signature=unknown-data");
+        assert_eq!(disk.bytes(), before);
+        let agreed = format!("{} --overwrite-signature=unknown-data", disk.consent());
+        write_to(disk.path(), &agreed).exits(0);
+    }
+}
+
+#[test]
+fn consents_that_nothing_needs_are_errors() {
+    let _turn = turn();
+    let Some(disk) = Disk::blank(16) else { return };
+    let before = disk.bytes();
+    for more in [
+        "--overwrite-signature=ext",
+        "--overwrite-signature=everything",
+        "--destroy-data=another",
+        "--overwrite-file=image",
+    ] {
+        let answer = write_to(disk.path(), &format!("{} {more}", disk.consent())).exits(2);
+        let said = answer.at("/error/message").as_str().unwrap();
+        assert!(said.contains(more.split('=').next().unwrap()), "{said}");
+    }
+    assert_eq!(disk.bytes(), before);
+}
+
+#[test]
+fn unmounted_file_systems_are_named() {
+    let _turn = turn();
+    for (kind, word) in FsKind::ALL.into_iter().zip(["ext", "xfs", "btrfs"]) {
+        let Some(disk) = Disk::blank(if kind == FsKind::Xfs { 320 } else { 128 }) else { return };
+        let flag = if kind == FsKind::Ext4 { "-F" } else { "-f" };
+        let path = disk.path().to_str().unwrap();
+        if here(tool(&format!("mkfs.{}", kind.name()), &["-q", flag, path])).is_none() {
+            continue;
+        }
+        let said = refusal(disk.path(), &disk.consent());
+        assert!(said.contains(&format!(" {word} (")), "{said}");
+        let options = said.rsplit("repeat with ").next().unwrap().to_owned();
+        assert!(options.contains(&format!("--overwrite-signature={word}")), "{said}");
+        write_to(disk.path(), &options).exits(0);
+    }
+}
+
+#[test]
+fn partition_tables_volumes_and_swap_are_named() {
+    let _turn = turn();
+    // What a tool makes here; where it cannot, `target::signature` has the published bytes.
+    let tools: [(&str, &str, &[&str]); 5] = [
+        ("gpt", "sgdisk", &["--clear", "{}"]),
+        ("swap", "mkswap", &["{}"]),
+        ("luks", "cryptsetup", &["luksFormat", "-q", "--pbkdf=pbkdf2", "{}", "/etc/hostname"]),
+        ("lvm", "pvcreate", &["-q", "-y", "--devices", "{}", "{}"]),
+        ("vfat", "mkfs.vfat", &["-F", "32", "{}"]),
+    ];
+    for (word, program, args) in tools {
+        let Some(disk) = Disk::blank(64) else { return };
+        let path = disk.path().to_str().unwrap();
+        let args: Vec<String> = args.iter().map(|arg| arg.replace("{}", path)).collect();
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        if here(tool(program, &args)).is_none() {
+            continue;
+        }
+        let said = refusal(disk.path(), &disk.consent());
+        assert!(said.contains(&format!("--overwrite-signature={word}")), "{program}: {said}");
+    }
+}
+
+#[test]
+fn a_mounted_device_is_beyond_consent() {
+    let _turn = turn();
+    let Some(mount) = here(ImageMount::new(FsKind::Ext4, 32 * MIB, "")) else { return };
+    let image = mount.path().with_file_name("image");
+    let consent = format!("--destroy-data={} --overwrite-signature=ext", image.display());
+    never(mount.device().path(), &consent, "is mounted at");
+    // The image below it is no free file either, nor is a second device over the image.
+    let said = refusal(&image, &format!("--overwrite-file={}", image.display()));
+    assert!(said.contains("in use by loop device"), "{said}");
+    let Some(second) = here(LoopDevice::over(&image, LoopOptions::default())) else { return };
+    never(second.path(), &consent, "is mounted at");
+}
+
+/// A process in a mount namespace of its own, which ends with the guard.
+struct Elsewhere(Child);
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_mount_of_another_namespace_counts() {
+    let _turn = turn();
+    let Some(disk) = Disk::blank(32) else { return };
+    let path = disk.path().to_str().unwrap();
+    if here(tool("mkfs.ext4", &["-q", "-F", path])).is_none() {
+        return;
+    }
+    let dir = ScratchDir::new().unwrap();
+    let ready = dir.path().join("ready");
+    let place = dir.path().join("place");
+    fs::create_dir(&place).unwrap();
+    let script = r#"mount "$0" "$1" && : > "$2" && exec sleep 60"#;
+    let child = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", script, path])
+        .args([&place, &ready])
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(child) = child else { return eprintln!("skipped: unshare cannot be run") };
+    let mut elsewhere = Elsewhere(child);
+    while !ready.exists() {
+        if elsewhere.0.try_wait().unwrap().is_some() {
+            return eprintln!("skipped: no mount namespace of one's own here");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    never(disk.path(), &disk.consent(), "in another mount namespace");
+}
+
+/// Swap that is turned off with the guard.
+struct Swap(PathBuf);
+
+impl Drop for Swap {
+    fn drop(&mut self) {
+        let _ = tool("swapoff", &[self.0.to_str().unwrap()]);
+    }
+}
+
+#[test]
+fn swap_is_beyond_consent() {
+    let _turn = turn();
+    let Some(zram) = here(ZramDevice::new(64 * MIB)) else { return };
+    let path = zram.path().to_str().unwrap().to_owned();
+    let made = tool("mkswap", &[&path]).and_then(|()| tool("swapon", &[&path]));
+    if here(made).is_none() {
+        return;
+    }
+    let swap = Swap(zram.path().into());
+    let name = zram.path().file_name().unwrap().to_str().unwrap();
+    let consent = format!("--destroy-data={name}:{} --overwrite-signature=swap", 64 * MIB);
+    never(zram.path(), &consent, "is used as swap");
+    drop(swap);
+    let said = refusal(zram.path(), &format!("--destroy-data={name}:{}", 64 * MIB));
+    assert!(said.contains("--overwrite-signature=swap"), "{said}");
+}
+
+#[test]
+fn a_disk_is_used_through_its_partition_but_a_sibling_is_free() {
+    let _turn = turn();
+    let options = LoopOptions { partitions: true, ..LoopOptions::default() };
+    let Some(disk) = Disk::made(64, options, |_| ()) else { return };
+    let sectors = 16 * MIB / 512;
+    let Some(first) = here(disk.device.add_partition(1, 2048, sectors)) else { return };
+    let second = disk.device.add_partition(2, 2048 + sectors, sectors).unwrap();
+    if here(tool("mkfs.ext4", &["-q", "-F", first.to_str().unwrap()])).is_none() {
+        return;
+    }
+    let dir = ScratchDir::new().unwrap();
+    let point = dir.path().to_str().unwrap();
+    here(tool("mount", &[first.to_str().unwrap(), point])).unwrap();
+    let unmounted = Unmount(dir.path().into());
+    never(disk.path(), &disk.consent(), "p1 is mounted at");
+    never(&first, &format!("{}-part1", disk.consent()), "is mounted at");
+    // The disk's name is not the partition's.
+    let said = refusal(&second, &disk.consent());
+    assert!(said.ends_with(&format!("{}-part2", disk.consent())), "{said}");
+    let before = fs::read(&first).unwrap();
+    write_to(&second, &format!("{}-part2", disk.consent())).exits(0);
+    assert_eq!(fs::read(&first).unwrap(), before, "the sibling is untouched");
+    drop(unmounted);
+}
+
+/// A mount that is undone with the guard.
+struct Unmount(PathBuf);
+
+impl Drop for Unmount {
+    fn drop(&mut self) {
+        let _ = tool("umount", &[self.0.to_str().unwrap()]);
+    }
+}
+
+#[test]
+fn what_a_loop_device_lies_over_is_in_use() {
+    let _turn = turn();
+    let Some(disk) = Disk::blank(16) else { return };
+    let Some(above) = here(LoopDevice::over(disk.path(), LoopOptions::default())) else { return };
+    never(disk.path(), &disk.consent(), "is in use by loop device");
+    drop(above);
+    let Some(beside) = here(LoopDevice::over(&disk.image, LoopOptions::default())) else { return };
+    never(disk.path(), &disk.consent(), "is in use by loop device");
+    drop(beside);
+    write_to(disk.path(), &disk.consent()).exits(0);
+}
+
+#[test]
+fn who_has_it_first_keeps_it() {
+    let _turn = turn();
+    let Some(disk) = Disk::blank(16) else { return };
+    // Claimed, and not for writing: only the kernel knows.
+    let excl = OFlags::EXCL.bits().cast_signed();
+    let claimed = OpenOptions::new().read(true).custom_flags(excl).open(disk.path()).unwrap();
+    never(disk.path(), &disk.consent(), "EBUSY");
+    drop(claimed);
+    // Open for writing, and not claimed: only /proc knows.
+    let open = OpenOptions::new().write(true).open(disk.path()).unwrap();
+    never(disk.path(), &disk.consent(), "is open for writing in process");
+    drop(open);
+    // A second run of our own.
+    let line = format!("run --path {{}} --rw randwrite --runtime 4 {}", disk.consent());
+    let first = ask(&line, disk.path()).start();
+    let pid = first.id();
+    let has_it = || {
+        let names = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+        names
+            .filter_map(|name| fs::read_link(name.unwrap().path()).ok())
+            .any(|to| to == disk.path())
+            && fs::read_dir(format!("/proc/{pid}/task")).unwrap().count() > 1
+    };
+    while !has_it() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    never(disk.path(), &disk.consent(), "is in use and is not written");
+    first.wait().exits(0);
+}
+
+#[test]
+fn a_lock_is_respected() {
+    let _turn = turn();
+    let Some(disk) = Disk::blank(16) else { return };
+    let file = File::open(disk.path()).unwrap();
+    flock(&file, FlockOperation::LockExclusive).unwrap();
+    never(disk.path(), &disk.consent(), "is locked by another program");
+    drop(file);
+    write_to(disk.path(), &disk.consent()).exits(0);
+}
+
+#[test]
+fn a_read_only_device_says_so() {
+    let _turn = turn();
+    let options = LoopOptions { read_only: true, ..LoopOptions::default() };
+    let Some(disk) = Disk::made(16, options, |_| ()) else { return };
+    never(disk.path(), &disk.consent(), "read-only");
+}
+
+#[test]
+fn a_link_is_followed_and_told() {
+    let _turn = turn();
+    let Some(disk) = Disk::blank(16) else { return };
+    let dir = ScratchDir::new().unwrap();
+    let link = dir.path().join("by-id");
+    symlink(disk.path(), &link).unwrap();
+    let said = refusal(&link, "");
+    assert!(said.ends_with(&disk.consent()), "the device's name, not the link's: {said}");
+    let answer = write_to(&link, &disk.consent()).exits(0);
+    let told = format!("leads to `{}`", disk.path().display());
+    assert!(answer.stderr.contains(&told), "{}", answer.stderr);
+}
+
+#[test]
+fn a_dry_run_tells_the_device_and_writes_nothing() {
+    let _turn = turn();
+    let fill = |file: &File| file.write_all_at(b"EFI PART", 512).unwrap();
+    let Some(disk) = Disk::made(16, LoopOptions::default(), fill) else { return };
+    let before = disk.bytes();
+    let dry = |more: &str| write_to(disk.path(), &format!("--dry-run {more}"));
+    let told = dry("");
+    assert_eq!(told.exit, Some(5), "{}", told.stderr);
+    assert_eq!(told.at("/device/id").as_str(), disk.image.to_str());
+    assert_eq!(told.at("/device/bytes"), 16 * MIB);
+    assert_eq!(told.at("/device/write_bytes_at_most"), 50 * 4096);
+    assert_eq!(told.at("/device/findings/0/kind"), "gpt");
+    assert_eq!(told.at("/device/findings/0/offset"), 512);
+    assert!(told.at("/plan/jobs/0").is_object());
+    let agreed = told.at("/device/consent").as_str().unwrap().to_owned();
+    assert!(agreed.contains("--overwrite-signature=gpt"), "{agreed}");
+    let told = dry(&agreed);
+    assert_eq!(told.exit, Some(0), "{}", told.stderr);
+    assert!(told.at("/device/refused").is_null());
+    assert_eq!(disk.bytes(), before);
+}
+
+#[test]
+fn files_that_are_more_than_one_file() {
+    let _turn = turn();
+    let dir = ScratchDir::new().unwrap();
+    let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+    File::create(&one).unwrap().set_len(MIB).unwrap();
+    fs::hard_link(&one, &two).unwrap();
+    let said = refusal(&one, "");
+    assert!(said.contains("more than one name"), "{said}");
+    write_to(&one, &format!("--overwrite-file={}", one.display())).exits(0);
+    fs::remove_file(&two).unwrap();
+    write_to(&one, "").exits(0);
+
+    let Some(mount) = here(ImageMount::new(FsKind::Xfs, 320 * MIB, "")) else { return };
+    let (one, two) = (mount.path().join("one"), mount.path().join("two"));
+    fs::write(&one, vec![0; MIB as usize]).unwrap();
+    let paths = [one.to_str().unwrap(), two.to_str().unwrap()];
+    if here(tool("cp", &["--reflink=always", paths[0], paths[1]])).is_none() {
+        return;
+    }
+    let said = refusal(&one, "");
+    assert!(said.contains("shares data with another file"), "{said}");
+    write_to(&one, &format!("--overwrite-file={}", one.display())).exits(0);
+}
+
+#[test]
+fn a_file_is_written_by_one_run_at_a_time() {
+    let _turn = turn();
+    let dir = ScratchDir::new().unwrap();
+    let path = dir.path().join("file");
+    let file = File::create(&path).unwrap();
+    file.set_len(MIB).unwrap();
+    flock(&file, FlockOperation::LockExclusive).unwrap();
+    let said = refusal(&path, "");
+    assert!(said.contains("is locked by another program"), "{said}");
+    ask("run --path {} --rw randread --number-ios 5", &path).answer().exits(0);
+    drop(file);
+    write_to(&path, "").exits(0);
+}

@@ -1,0 +1,295 @@
+//! Who uses a block device, and who it is, on machines that a test cannot make.
+
+use std::path::PathBuf;
+
+use iosonde::host::{self, Root};
+
+use crate::tree::Tree;
+
+/// Writes the part of a tree that one device takes.
+#[derive(Default)]
+struct Machine(String);
+
+impl Machine {
+    fn line(mut self, line: &str) -> Self {
+        self.0.push_str(line);
+        self.0.push('\n');
+        self
+    }
+
+    /// A device with everything at `/sys/devices/PLACE`.
+    fn device(self, place: &str, number: &str, facts: &[(&str, &str)]) -> Self {
+        let name = place.rsplit('/').next().unwrap();
+        let mut machine = self
+            .line(&format!("/sys/dev/block/{number} -> ../../devices/{place}"))
+            .line(&format!("/sys/class/block/{name} -> ../../devices/{place}"))
+            .line(&format!("/sys/devices/{place}/dev = {number}"))
+            .line(&format!("/sys/devices/{place}/size = 2097152"));
+        for (file, value) in facts {
+            machine = machine.line(&format!("/sys/devices/{place}/{file} = {value}"));
+        }
+        machine
+    }
+
+    fn disk(self, name: &str, number: &str, serial: &str) -> Self {
+        self.device(&format!("b/{name}"), number, &[("serial", serial)])
+    }
+
+    fn partition(self, disk: &str, name: &str, number: &str, start: u64, size: u64) -> Self {
+        let place = format!("b/{disk}/{name}");
+        let order = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+        self.line(&format!("/sys/dev/block/{number} -> ../../devices/{place}"))
+            .line(&format!("/sys/class/block/{name} -> ../../devices/{place}"))
+            .line(&format!("/sys/devices/{place}/dev = {number}"))
+            .line(&format!("/sys/devices/{place}/partition = {order}"))
+            .line(&format!("/sys/devices/{place}/start = {start}"))
+            .line(&format!("/sys/devices/{place}/size = {size}"))
+    }
+
+    /// A dm or md device over others, each a place below `/sys/devices`.
+    fn over(self, name: &str, number: &str, facts: &[(&str, &str)], below: &[&str]) -> Self {
+        let mut machine = self.device(&format!("v/{name}"), number, facts);
+        for place in below {
+            let slave = place.rsplit('/').next().unwrap();
+            let up = "../".repeat(place.matches('/').count() + 2);
+            machine = machine
+                .line(&format!("/sys/devices/v/{name}/slaves/{slave} -> ../../../{place}"))
+                .line(&format!("/sys/devices/{place}/holders/{name} -> {up}v/{name}"));
+        }
+        machine
+    }
+
+    fn mounts(self, lines: &[&str]) -> Self {
+        let mut machine = self.line("/proc/self/mountinfo <<");
+        for line in lines {
+            machine = machine.line(line);
+        }
+        machine.line(">>")
+    }
+
+    fn tree(&self) -> Tree {
+        Tree::of(&self.0)
+    }
+}
+
+/// The uses of a device in words.
+fn uses(root: &Root, major: u32, minor: u32) -> Vec<String> {
+    host::uses(root, major, minor).iter().map(ToString::to_string).collect()
+}
+
+fn id(root: &Root, major: u32, minor: u32) -> String {
+    host::identity(root, major, minor).unwrap().id
+}
+
+#[test]
+fn a_disk_is_mounted_through_a_partition_and_its_sibling_is_free() {
+    let tree = Machine::default()
+        .disk("sdb", "8:16", "S1")
+        .partition("sdb", "sdb1", "8:17", 2048, 100_000)
+        .partition("sdb", "sdb2", "8:18", 200_000, 100_000)
+        .mounts(&["30 1 8:17 / /data rw - ext4 /dev/sdb1 rw"])
+        .tree();
+    let root = tree.root();
+    assert_eq!(uses(&root, 8, 16), ["sdb1 is mounted at /data"]);
+    assert_eq!(uses(&root, 8, 17), ["sdb1 is mounted at /data"]);
+    assert_eq!(uses(&root, 8, 18), [""; 0]);
+    assert_eq!(id(&root, 8, 16), "S1");
+    assert_eq!(id(&root, 8, 18), "S1-part2");
+}
+
+#[test]
+fn a_whole_disk_in_use_takes_its_partitions_and_overlapping_ones_each_other() {
+    let tree = Machine::default()
+        .disk("sdb", "8:16", "S1")
+        .partition("sdb", "sdb1", "8:17", 2048, 100_000)
+        .partition("sdb", "sdb5", "8:21", 50_000, 1000)
+        .disk("sdc", "8:32", "S2")
+        .partition("sdc", "sdc1", "8:33", 2048, 1000)
+        .mounts(&[
+            "30 1 8:21 / /inner rw - ext4 /dev/sdb5 rw",
+            "31 1 8:32 / /whole rw - ext4 /dev/sdc rw",
+        ])
+        .tree();
+    let root = tree.root();
+    assert_eq!(uses(&root, 8, 17), ["sdb5 is mounted at /inner"]);
+    assert_eq!(uses(&root, 8, 33), ["sdc is mounted at /whole"]);
+}
+
+#[test]
+fn volumes_hold_what_is_below_and_not_each_other() {
+    let lvm = |name| [("dm/name", name), ("dm/uuid", "LVM-abc")];
+    let tree = Machine::default()
+        .disk("sda", "8:0", "S0")
+        .partition("sda", "sda2", "8:2", 2048, 100_000)
+        .over("dm-0", "253:0", &lvm("vg-root"), &["b/sda/sda2"])
+        .over("dm-1", "253:1", &lvm("vg-spare"), &["b/sda/sda2"])
+        .mounts(&["30 1 253:0 / / rw - ext4 /dev/mapper/vg-root rw"])
+        .tree();
+    let root = tree.root();
+    let member = uses(&root, 8, 2);
+    assert!(member.contains(&"sda2 is held by dm-0 (LVM volume vg-root)".to_owned()), "{member:?}");
+    assert!(member.contains(&"dm-0 is mounted at /".to_owned()), "{member:?}");
+    assert_eq!(uses(&root, 8, 0), member, "the disk is used as its partition is");
+    // Nobody uses the bytes of the spare volume, but its disk is that of the system.
+    assert_eq!(uses(&root, 253, 1), [""; 0]);
+    let places = ["/srv/results", "/"].map(PathBuf::from);
+    assert_eq!(host::same_disk(&root, 253, 1, &places), Some("/srv/results".into()));
+    assert_eq!(host::same_disk(&root, 253, 1, &places[1..]), Some("/".into()));
+}
+
+#[test]
+fn encrypted_swap_arrays_maps_and_their_like() {
+    let crypt = [("dm/name", "cswap"), ("dm/uuid", "CRYPT-LUKS2-abc")];
+    let map = [("dm/name", "mpatha"), ("dm/uuid", "mpath-3600")];
+    let part = [("dm/name", "mpatha-part1"), ("dm/uuid", "part1-mpath-3600")];
+    let tree = Machine::default()
+        .disk("nvme0n1", "259:0", "N1")
+        .partition("nvme0n1", "nvme0n1p3", "259:3", 2048, 1000)
+        .over("dm-0", "253:0", &crypt, &["b/nvme0n1/nvme0n1p3"])
+        .line("/proc/swaps <<\nFilename Type Size Used Priority\n/dev/dm-0 partition 1 0 -2\n>>")
+        .disk("sdc", "8:32", "S3")
+        .disk("sdd", "8:48", "S4")
+        .over("md0", "9:0", &[("md/level", "raid1")], &["b/sdc", "b/sdd"])
+        .disk("sde", "8:64", "S5")
+        .disk("sdf", "8:80", "S5")
+        .over("dm-2", "253:2", &map, &["b/sde", "b/sdf"])
+        .over("dm-3", "253:3", &part, &["v/dm-2"])
+        .disk("sdk", "8:160", "S6")
+        .over("bcache0", "252:0", &[], &["b/sdk"])
+        .disk("sdl", "8:176", "S7")
+        .over("drbd0", "147:0", &[], &["b/sdl"])
+        .disk("sdm", "8:192", "S8")
+        .line("/sys/devices/b/sdm/bcache/state = 0")
+        .mounts(&["30 1 253:3 / /mp rw - xfs /dev/mapper/mpatha-part1 rw"])
+        .tree();
+    let root = tree.root();
+    let said = ["nvme0n1p3 is held by dm-0 (encrypted volume cswap)", "dm-0 is used as swap"];
+    assert_eq!(uses(&root, 259, 0), said);
+    assert_eq!(uses(&root, 259, 3), said);
+    assert_eq!(uses(&root, 253, 0), ["dm-0 is used as swap"]);
+    assert_eq!(uses(&root, 8, 32), ["sdc is held by md0 (raid1 array)"]);
+    assert_eq!(uses(&root, 9, 0), [""; 0], "the array itself is free");
+    let path = uses(&root, 8, 80);
+    assert!(path.contains(&"sdf is held by dm-2 (multipath map mpatha)".to_owned()), "{path:?}");
+    assert!(path.contains(&"dm-3 is mounted at /mp".to_owned()), "{path:?}");
+    assert!(uses(&root, 253, 2).contains(&"dm-3 is mounted at /mp".to_owned()));
+    assert_eq!(uses(&root, 8, 160), ["sdk is held by bcache0 (a device above it)"]);
+    assert_eq!(uses(&root, 8, 176), ["sdl is held by drbd0 (a device above it)"]);
+    assert_eq!(uses(&root, 8, 192), ["sdm is held by bcache (registered cache)"]);
+    // Two paths to one disk show one serial number: neither is known by it.
+    assert_eq!(id(&root, 8, 64), "sde:1073741824");
+    assert_eq!(id(&root, 253, 2), "mpath-3600");
+}
+
+#[test]
+fn file_systems_over_several_devices() {
+    let tree = Machine::default()
+        .disk("sdg", "8:96", "S1")
+        .disk("sdh", "8:112", "S2")
+        .disk("sdi", "8:128", "S3")
+        .disk("sdj", "8:144", "S4")
+        .line("/sys/fs/btrfs/1234-abcd/devices/sdg -> ../../../../devices/b/sdg")
+        .line("/sys/fs/btrfs/1234-abcd/devices/sdh -> ../../../../devices/b/sdh")
+        .line("/sys/fs/btrfs/features/zstd = 1")
+        .mounts(&[
+            "30 1 0:40 / /pool rw - btrfs /dev/sdg rw",
+            "31 1 0:41 / /cache rw - bcachefs /dev/sdi:/dev/sdj rw",
+        ])
+        .tree();
+    let root = tree.root();
+    let member = "sdh belongs to the btrfs file system 1234-abcd, which is in use";
+    assert_eq!(uses(&root, 8, 112), [member]);
+    assert_eq!(uses(&root, 8, 96)[0], "sdg is mounted at /pool");
+    assert_eq!(uses(&root, 8, 144), ["sdj is mounted at /cache"]);
+    // The results go to the pool, on whichever of its disks.
+    let results = [PathBuf::from("/pool/results")];
+    assert_eq!(host::same_disk(&root, 8, 112, &results), Some("/pool/results".into()));
+    assert_eq!(host::same_disk(&root, 8, 144, &results), None);
+}
+
+#[test]
+fn other_namespaces_and_other_processes() {
+    let tree = Machine::default()
+        .disk("sdl", "8:176", "S1")
+        .disk("sdm", "8:192", "S2")
+        .disk("sdn", "8:208", "S3")
+        .mounts(&[])
+        .line("/proc/self/ns/mnt -> mnt:[1]")
+        .line("/proc/42/ns/mnt -> mnt:[1]")
+        .line("/proc/42/mountinfo = 30 1 8:208 / /never rw - ext4 /dev/sdn rw")
+        .line("/proc/77/ns/mnt -> mnt:[2]")
+        .line("/proc/77/mountinfo = 30 1 8:192 / /inside rw - ext4 /dev/sdm rw")
+        .line("/proc/4242/comm = qemu-system-x86")
+        .line("/proc/4242/fd/9 -> /dev/sdl")
+        .line("/proc/4242/fdinfo/9 = flags:\t02100002")
+        .line("/proc/4242/fd/10 -> /dev/sdn")
+        .line("/proc/4242/fdinfo/10 = flags:\t0100000")
+        .tree();
+    let root = tree.root();
+    let open = "sdl is open for writing in process 4242 (qemu-system-x86)";
+    assert_eq!(uses(&root, 8, 176), [open]);
+    assert_eq!(uses(&root, 8, 192), ["sdm is mounted at /inside in another mount namespace"]);
+    assert_eq!(uses(&root, 8, 208), [""; 0], "read by another process, mounted by none");
+}
+
+#[test]
+fn loop_devices_over_devices_and_over_one_file() {
+    let file = [("loop/backing_file", "/images/a b.img")];
+    let tree = Machine::default()
+        .disk("sdn", "8:208", "S1")
+        .device("b/loop0", "7:0", &[("loop/backing_file", "/dev/sdn")])
+        .device("b/loop1", "7:1", &file)
+        .device("b/loop2", "7:2", &file)
+        .device("b/loop3", "7:3", &[("loop/backing_file", "/images/c.img")])
+        .mounts(&[
+            "30 1 7:0 / /over rw - ext4 /dev/loop0 rw",
+            "31 1 7:2 / /image rw - ext4 /dev/loop2 rw",
+        ])
+        .tree();
+    let root = tree.root();
+    let over = ["sdn is in use by loop device loop0", "loop0 is mounted at /over"];
+    assert_eq!(uses(&root, 8, 208), over);
+    let image = ["loop1 is in use by loop device loop2", "loop2 is mounted at /image"];
+    assert_eq!(uses(&root, 7, 1), image);
+    assert_eq!(uses(&root, 7, 3), [""; 0]);
+    assert_eq!(id(&root, 7, 3), "/images/c.img");
+    assert_eq!(id(&root, 7, 1), "loop1:1073741824", "two devices over one file");
+}
+
+#[test]
+fn who_a_device_is() {
+    let tree = Machine::default()
+        .device("b/nvme0n1", "259:0", &[("serial", "N1"), ("nsid", "1"), ("diskseq", "9")])
+        .device("b/nvme0n2", "259:1", &[("serial", "N1"), ("nsid", "2"), ("ro", "1")])
+        .disk("sda", "8:0", "0123456789")
+        .disk("sdb", "8:16", "0123456789")
+        .device("b/sdc", "8:32", &[("wwid", "naa.5000")])
+        .device("b/zram1", "252:1", &[])
+        .disk("sdd", "8:48", "WD\\x1b[2K  40\\x07")
+        .tree();
+    let root = tree.root();
+    assert_eq!((id(&root, 259, 0), id(&root, 259, 1)), ("N1".into(), "N1_2".into()));
+    assert_eq!(
+        (id(&root, 8, 0), id(&root, 8, 16)),
+        ("sda:1073741824".into(), "sdb:1073741824".into())
+    );
+    assert_eq!(id(&root, 8, 32), "naa.5000");
+    assert_eq!(id(&root, 252, 1), "zram1:1073741824");
+    assert_eq!(id(&root, 8, 48), "WD [2K 40");
+    let first = host::identity(&root, 259, 0).unwrap();
+    assert_eq!((first.sequence, first.read_only, first.bytes), (Some(9), false, 1 << 30));
+    assert!(host::identity(&root, 259, 1).unwrap().read_only);
+    assert_eq!(host::identity(&root, 1, 1), None);
+}
+
+#[test]
+fn this_machine_s_own_disk_is_in_use() {
+    let root = Root::system();
+    let Some(mount) = host::mount_of(&root, "/".as_ref()) else { return };
+    let Some((major, minor)) = host::device_of_mount(&root, &mount) else {
+        return eprintln!("skipped: `/` is on no block device");
+    };
+    let said = uses(&root, major, minor);
+    assert!(said.iter().any(|use_| use_.contains("is mounted at /")), "{said:?}");
+    assert_eq!(host::same_disk(&root, major, minor, &["/".into()]), Some("/".into()));
+}
