@@ -88,7 +88,10 @@ fn others(root: &Root, own: &str) -> Vec<String> {
 /// Control characters, and those that turn the direction of writing, would let a device print
 /// another name than it has.
 fn printable(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns = |c: char| {
+        let marks = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+        marks.iter().any(|range| range.contains(&c))
+    };
     text.chars().map(|c| if c.is_control() || turns(c) { '?' } else { c }).collect()
 }
 

@@ -1,7 +1,8 @@
 //! What uses block devices on this machine now: mounts, swap, file systems over several devices,
 //! loop devices, processes.
 //!
-//! Sources: proc_pid_mountinfo(5), proc_swaps(5), the kernel's `Documentation/ABI/testing/sysfs-fs-*`.
+//! Sources: proc_pid_mountinfo(5), proc_swaps(5), proc_pid_fdinfo(5), the kernel's
+//! `Documentation/ABI/testing/sysfs-fs-btrfs`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

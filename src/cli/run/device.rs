@@ -161,7 +161,8 @@ impl Told {
             None => "nothing stands in the way".into(),
         };
         format!(
-            "device {}\n  identity  {}\n  holds     {found}\n  wear      writes {writes}\n  {verdict}\n",
+            "device {}\n  identity  {}\n  holds     {found}\n  wear      writes {writes}\n  \
+             {verdict}\n",
             report.device(),
             report.identity.id,
         )
