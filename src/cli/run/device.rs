@@ -150,7 +150,7 @@ impl Told {
         };
         let writes = match self.write_bytes {
             Some(most) => format!(
-                "at most {}, {:.3} of the device's size once over",
+                "at most {}, {:.3} of the device's size",
                 bytes::exact(most),
                 most as f64 / report.identity.bytes.max(1) as f64
             ),
