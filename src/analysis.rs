@@ -8,6 +8,7 @@ pub mod books;
 pub mod expectation;
 pub mod figures;
 pub mod finding;
+pub mod intervals;
 pub mod series;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -186,7 +186,8 @@ impl LatencyFigures {
         LatencyFigures { count: self.count, ..LatencyFigures::of(&Histogram::new()) }
     }
 
-    fn of(histogram: &Histogram) -> LatencyFigures {
+    /// The figures of a distribution.
+    pub fn of(histogram: &Histogram) -> LatencyFigures {
         LatencyFigures {
             count: histogram.count(),
             mean_ns: histogram.mean(),
