@@ -6,6 +6,7 @@
 
 pub mod check_table;
 pub mod clean;
+pub mod fio;
 #[cfg(test)]
 pub(crate) mod golden;
 pub mod json;

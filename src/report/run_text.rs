@@ -168,7 +168,7 @@ fn same(jobs: &[Job], of: impl Fn(&Job) -> String) -> String {
 }
 
 /// fio's word for a job's direction and order.
-fn rw(job: &Job) -> String {
+pub(super) fn rw(job: &Job) -> String {
     let random = !matches!(job.order, Order::Sequential { .. });
     match (random, job.read_percent) {
         (true, _) if job.trims => "randtrim",
@@ -184,7 +184,7 @@ fn rw(job: &Job) -> String {
 }
 
 /// `4k`, `1m`, `512`: the way sizes are typed.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     for (scale, unit) in [(1u64 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")] {
         if bytes >= scale && bytes.is_multiple_of(scale) {
             return format!("{}{unit}", bytes / scale);

@@ -208,6 +208,14 @@ impl Histogram {
         (0u32..).zip(self.counts.iter().copied()).filter(|(_, count)| *count > 0)
     }
 
+    /// Middle of each occupied bucket, never outside minimum and maximum, and its count; ascending.
+    pub fn midpoints(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.occupied().map(|(index, count)| {
+            let (low, high) = (lower_edge(index as usize), upper_edge(index as usize));
+            ((low + (high - low) / 2).clamp(self.min, self.max), count)
+        })
+    }
+
     /// How many values lie in buckets wholly above `limit_ns`, overflow included.
     pub fn count_above(&self, limit_ns: u64) -> u64 {
         let first = bucket(limit_ns).saturating_add(1).min(BUCKETS);
