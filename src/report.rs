@@ -6,11 +6,13 @@
 
 pub mod check_table;
 pub mod clean;
+pub mod csv;
 pub mod fio;
 #[cfg(test)]
 pub(crate) mod golden;
 pub mod json;
 pub mod run_text;
+pub mod series;
 pub mod verdict_text;
 
 pub use check_table::{check_footer, check_header, check_row};

@@ -82,8 +82,19 @@ pub fn json(document: &Document<'_>) -> Value {
 /// A document as text that is safe on a terminal: what JSON leaves unescaped of control and
 /// bidirectional characters is escaped too. Ends with a newline.
 pub fn json_text(value: &Value) -> String {
+    escaped(&format!("{value:#}"))
+}
+
+/// A record of a line format: its schema first, so that a line tells what it is.
+pub fn json_line(schema: &str, fields: Map<String, Value>) -> String {
+    let text = Value::Object(fields).to_string();
+    let rest = text.strip_prefix('{').unwrap_or_default();
+    escaped(&format!("{{\"schema\":\"{schema}\",{rest}"))
+}
+
+fn escaped(text: &str) -> String {
     let mut out = String::new();
-    for character in format!("{value:#}").chars() {
+    for character in text.chars() {
         let code = u32::from(character);
         let risky = matches!(
             code,
