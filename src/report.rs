@@ -10,7 +10,10 @@ pub mod csv;
 pub mod fio;
 #[cfg(test)]
 pub(crate) mod golden;
+pub mod hlog;
 pub mod json;
+pub mod progress;
+pub mod prometheus;
 pub mod run_text;
 pub mod series;
 pub mod verdict_text;
