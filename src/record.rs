@@ -1,9 +1,10 @@
 //! What happened? Runs, histograms, series and facts: raw, versioned, self-describing.
 //!
 //! Promises: nothing here is derived. Every verdict can be computed again from these types; a
-//! record from another machine renders the same here. `store` alone touches files, and only its
+//! record from another machine renders the same here. `store` and `export` alone touch files: their
 //! own.
 
+pub mod export;
 pub mod facts;
 pub mod run;
 pub mod store;

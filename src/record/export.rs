@@ -1,0 +1,165 @@
+//! A file of results outside the run's folder, under the name that the user gave.
+//!
+//! It is written under a temporary name beside it and renamed, so that a reader finds it whole, and
+//! whatever bears the name is never written into. What is there already is replaced only if it is a
+//! file of the same kind: a slip of the finger must not cost a disk image.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// How much of a file shows what kind it is, bytes.
+const GLANCE: usize = 4096;
+
+/// Why a file of results cannot have this name.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// What bears the name is not a file.
+    #[error("found {found}, expected a regular file or a name that is free")]
+    NotAFile {
+        /// What it is.
+        found: &'static str,
+    },
+    /// The file is not one of ours.
+    #[error(
+        "the file exists and holds something else; choose another name, or remove it yourself"
+    )]
+    Foreign,
+    /// The name is one of a directory, or empty.
+    #[error("expected the name of a file")]
+    NoName,
+    /// The system's answer.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// Finds out, before anything is measured, whether a file can be put under this name. `is_ours`
+/// judges by its beginning a file that is there; an empty one may be replaced in any case.
+///
+/// # Errors
+/// Where [`write`] would fail or destroy something.
+pub fn probe(path: &Path, is_ours: &dyn Fn(&str) -> bool) -> Result<(), ExportError> {
+    match fs::symlink_metadata(path) {
+        Ok(facts) if facts.is_file() => {
+            let mut start = Vec::with_capacity(GLANCE);
+            File::open(path)?.take(GLANCE as u64).read_to_end(&mut start)?;
+            if !start.is_empty() && !is_ours(&String::from_utf8_lossy(&start)) {
+                return Err(ExportError::Foreign);
+            }
+        }
+        Ok(facts) => return Err(ExportError::NotAFile { found: kind(facts.file_type()) }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error.into()),
+    }
+    // That the directory takes a file is known only once it has.
+    let temporary = temporary(path)?;
+    create_new(&temporary)?;
+    fs::remove_file(&temporary)?;
+    Ok(())
+}
+
+fn kind(file_type: fs::FileType) -> &'static str {
+    if file_type.is_dir() {
+        "a directory"
+    } else if file_type.is_symlink() {
+        "a symbolic link"
+    } else if file_type.is_block_device() {
+        "a block device"
+    } else if file_type.is_char_device() {
+        "a character device"
+    } else {
+        "a pipe or socket"
+    }
+}
+
+/// Puts a whole file under this name, and makes it last.
+///
+/// # Errors
+/// If it cannot be written; what was there before is then still there.
+pub fn write(path: &Path, text: &str) -> Result<(), ExportError> {
+    put(path, text, true)
+}
+
+/// The same without waiting for storage: while something is measured, a sync would disturb it.
+///
+/// # Errors
+/// As [`write`].
+pub fn publish(path: &Path, text: &str) -> Result<(), ExportError> {
+    put(path, text, false)
+}
+
+fn put(path: &Path, text: &str, lasting: bool) -> Result<(), ExportError> {
+    let temporary = temporary(path)?;
+    let written = create_new(&temporary).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        if lasting { file.sync_all() } else { Ok(()) }
+    });
+    let renamed = written.and_then(|()| fs::rename(&temporary, path));
+    if renamed.is_err() {
+        // The first error is the one to tell.
+        let _ = fs::remove_file(&temporary);
+    }
+    Ok(renamed?)
+}
+
+/// Readable by whom the user's umask allows: another program collects it.
+fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// A hidden name beside it that no other process uses.
+fn temporary(path: &Path) -> Result<PathBuf, ExportError> {
+    let name = path.file_name().ok_or(ExportError::NoName)?.to_string_lossy();
+    Ok(path.with_file_name(format!(".{name}.{}.tmp", std::process::id())))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_its_own_kind_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.csv");
+        let ours = |text: &str| text.starts_with("a,b");
+        probe(&path, &ours).unwrap();
+        assert!(!path.exists());
+        for text in ["a,b\n1,2\n", "a,b\n3,4\n"] {
+            probe(&path, &ours).unwrap();
+            write(&path, text).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        fs::write(&path, "").unwrap();
+        probe(&path, &ours).unwrap();
+        fs::write(&path, [0; 5000]).unwrap();
+        assert!(matches!(probe(&path, &ours), Err(ExportError::Foreign)));
+        assert_eq!(fs::read(&path).unwrap().len(), 5000);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn nothing_but_a_file_is_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let any = |_: &str| true;
+        let found = |path: &Path| match probe(path, &any) {
+            Err(ExportError::NotAFile { found }) => found,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found(dir.path()), "a directory");
+        assert_eq!(found(Path::new("/dev/null")), "a character device");
+        let link = dir.path().join("link");
+        symlink(dir.path().join("elsewhere"), &link).unwrap();
+        assert_eq!(found(&link), "a symbolic link");
+        // Even unasked the link itself is replaced, and not what it leads to.
+        fs::write(dir.path().join("elsewhere"), "precious").unwrap();
+        publish(&link, "x").unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join("elsewhere")).unwrap(), "precious");
+        assert!(probe(&dir.path().join("missing/out"), &any).is_err());
+        assert!(matches!(probe(Path::new(".."), &any), Err(ExportError::NotAFile { .. })));
+    }
+}
