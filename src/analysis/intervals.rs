@@ -11,7 +11,12 @@ use crate::stats::Histogram;
 pub type Direction = (&'static str, fn(&JobRun) -> &DirectionRun);
 
 /// Every direction that has a record of its own, in the order in which they are told.
-pub const DIRECTIONS: [Direction; 2] = [("read", |job| &job.read), ("write", |job| &job.write)];
+pub const DIRECTIONS: [Direction; 4] = [
+    ("read", |job| &job.read),
+    ("write", |job| &job.write),
+    ("trim", |job| &job.trim),
+    ("sync", |job| &job.sync),
+];
 
 /// One interval of the window.
 #[derive(Clone, Copy, Debug, PartialEq)]

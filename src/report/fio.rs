@@ -10,7 +10,7 @@ pub mod terse;
 
 use std::collections::BTreeMap;
 
-use crate::analysis::intervals::{self, Direction};
+use crate::analysis::intervals::{self, DIRECTIONS, Direction};
 use crate::plan::{EngineKind, Job, Stop};
 use crate::record::run::{DirectionRun, JobRun, Run};
 use crate::report::run_text::{rw, size};
@@ -98,6 +98,17 @@ impl Classes {
     }
 }
 
+/// Directions that move data: fio counts syncs apart.
+fn moving() -> impl Iterator<Item = Direction> + Clone {
+    DIRECTIONS.into_iter().filter(|(word, _)| *word != "sync")
+}
+
+/// Completion latency: where submission was not timed apart, all of it, as fio has it for engines
+/// that submit and wait in one.
+fn clat(direction: &DirectionRun) -> &Histogram {
+    if direction.clat.count() > 0 { &direction.clat } else { &direction.latency }
+}
+
 /// One job, with what the formats ask of it.
 struct Told<'a> {
     run: &'a Run,
@@ -149,6 +160,11 @@ impl Told<'_> {
         (seen.max(1.0).round() as u64).ilog2().min(6) as usize
     }
 
+    /// Shares of the completion latencies in fio's classes.
+    fn classes(&self) -> Classes {
+        Classes::of(moving().map(|(_, of)| clat(of(self.job))))
+    }
+
     /// The errno of the first error; 0 without one.
     fn errno(&self) -> i32 {
         self.job.first_error.as_ref().map_or(0, |(_, _, name)| errno(name))
@@ -194,6 +210,7 @@ impl Told<'_> {
         }
         match plan.stop {
             Stop::AfterNs(ns) => options.push(("runtime", seconds(ns))),
+            Stop::AfterBytes(length) => options.push(("io_size", size(length))),
             Stop::AfterOps(ops) => options.push(("number_ios", ops.to_string())),
             Stop::AfterOnePass => {}
         }

@@ -5,9 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{CLASSES, Classes, Samples, Told, VERSION, bins, percentiles, told};
-use crate::analysis::intervals::{DIRECTIONS, Direction};
-use crate::record::run::{DirectionRun, Run};
+use super::{CLASSES, Told, VERSION, bins, clat, moving, percentiles, told};
+use crate::analysis::intervals::Direction;
+use crate::record::run::Run;
 use crate::report::json::Document;
 use crate::stats::Histogram;
 
@@ -15,8 +15,6 @@ use crate::stats::Histogram;
 const DEPTHS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
 /// fio's classes of requests per submission and per completion.
 const BATCHES: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
-/// Directions that fio tells whether or not they were asked for.
-const FIO_DIRECTIONS: [&str; 3] = ["read", "write", "trim"];
 
 /// Which of fio's two documents.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -61,8 +59,7 @@ fn job(told: &Told<'_>, form: Form) -> Value {
     let options: Map<String, Value> =
         told.options().into_iter().map(|(name, value)| (name.into(), json!(value))).collect();
     let (user, system) = told.cpu_percent();
-    let latencies = DIRECTIONS.iter().map(|of| &(of.1)(told.job).latency);
-    let classes = Classes::of(latencies);
+    let classes = told.classes();
     let whole_ns = told.run.plan.warmup_ns + told.window_ns();
     let mut out = json!({
         "jobname": told.name(),
@@ -71,7 +68,10 @@ fn job(told: &Told<'_>, form: Form) -> Value {
         "eta": 0,
         "elapsed": whole_ns.div_ceil(1_000_000_000),
         "job options": options,
-        "sync": { "total_ios": 0, "lat_ns": moments(&Histogram::new()) },
+        "sync": {
+            "total_ios": told.job.sync.ops,
+            "lat_ns": distribution(&told.job.sync.latency, form),
+        },
         "job_runtime": told.window_ns() / 1_000_000,
         "usr_cpu": user,
         "sys_cpu": system,
@@ -89,38 +89,21 @@ fn job(told: &Told<'_>, form: Form) -> Value {
         "latency_percentile": 100.0,
         "latency_window": 0,
     });
-    for word in FIO_DIRECTIONS {
-        out[word] = match DIRECTIONS.iter().find(|(name, _)| *name == word) {
-            Some(of) => recorded(told, *of, form),
-            // fio tells it although there is none.
-            None => direction(told, &DirectionRun::default(), Extent::default(), form),
-        };
+    for of in moving() {
+        out[of.0] = direction(told, of, form);
     }
     out
 }
 
-/// What is not in the direction's own record.
-#[derive(Default)]
-struct Extent {
-    bw: Samples,
-    iops: Samples,
-    share_percent: f64,
-}
-
-fn recorded(told: &Told<'_>, of: Direction, form: Form) -> Value {
+fn direction(told: &Told<'_>, of: Direction, form: Form) -> Value {
+    let facts = (of.1)(told.job);
     let (bw, iops) = told.samples(of);
-    let extent = Extent { bw, iops, share_percent: told.share_percent(of) };
-    direction(told, (of.1)(told.job), extent, form)
-}
-
-fn direction(told: &Told<'_>, facts: &DirectionRun, extent: Extent, form: Form) -> Value {
-    let Extent { bw, iops, share_percent } = extent;
     let per_second = |count: u64| match facts.ops {
         0 => 0.0,
         _ => count as f64 * 1e9 / told.window_ns().max(1) as f64,
     };
     let bw_bytes = per_second(facts.bytes).round() as u64;
-    json!({
+    let mut out = json!({
         "io_bytes": facts.bytes,
         "io_kbytes": facts.bytes >> 10,
         "bw_bytes": bw_bytes,
@@ -130,12 +113,12 @@ fn direction(told: &Told<'_>, facts: &DirectionRun, extent: Extent, form: Form) 
         "total_ios": facts.ops,
         "short_ios": 0,
         "drop_ios": 0,
-        "slat_ns": moments(&Histogram::new()),
-        "clat_ns": distribution(&facts.latency, form),
+        "slat_ns": moments(&facts.slat),
+        "clat_ns": distribution(clat(facts), form),
         "lat_ns": moments(&facts.latency),
         "bw_min": bw.min as u64,
         "bw_max": bw.max as u64,
-        "bw_agg": share_percent,
+        "bw_agg": told.share_percent(of),
         "bw_mean": bw.mean,
         "bw_dev": bw.dev,
         "bw_samples": bw.count,
@@ -144,7 +127,15 @@ fn direction(told: &Told<'_>, facts: &DirectionRun, extent: Extent, form: Form) 
         "iops_mean": iops.mean,
         "iops_stddev": iops.dev,
         "iops_samples": iops.count,
-    })
+    });
+    if facts.response.count() > 0 {
+        // An open loop: fio has no word for a latency from the intended start.
+        out["iosonde"] = json!({
+            "response_ns": distribution(&facts.response, form),
+            "lag_ns": distribution(&facts.lag, form),
+        });
+    }
+    out
 }
 
 /// Least, greatest, mean, deviation and number, ns; zeros where there is nothing, as fio has it.

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use super::told;
-use crate::analysis::intervals::{self, DIRECTIONS};
+use super::{moving, told};
+use crate::analysis::intervals;
 use crate::record::run::Run;
 
 /// What a log is about.
@@ -40,7 +40,7 @@ pub fn logs(run: &Run, kind: Kind, width_ns: u64) -> Vec<(usize, String)> {
             let jobs = [told.job];
             let width_ns = intervals::common_width_ns(&jobs, width_ns);
             let mut lines: Vec<(u64, u8, u64)> = Vec::new();
-            for of in DIRECTIONS {
+            for of in moving() {
                 let Some((_, number)) = NUMBERS.iter().find(|(word, _)| *word == of.0) else {
                     continue;
                 };

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use super::{Classes, Told, VERSION, percentiles, told};
-use crate::analysis::intervals::{DIRECTIONS, Direction};
+use super::{Told, VERSION, clat, moving, percentiles, told};
+use crate::analysis::intervals::Direction;
 use crate::record::run::Run;
 use crate::report::clean::clean;
 use crate::stats::Histogram;
@@ -23,7 +23,7 @@ fn line(told: &Told<'_>) -> String {
     // A semicolon in a name would move every field after it.
     let name = clean(told.name()).replace(';', "_");
     let mut out = format!("3;{VERSION};{name};0;{}", told.errno());
-    for of in DIRECTIONS.into_iter().filter(|(word, _)| FIO_DIRECTIONS.contains(word)) {
+    for of in moving().filter(|(word, _)| FIO_DIRECTIONS.contains(word)) {
         direction(&mut out, told, of);
     }
     let (user, system) = told.cpu_percent();
@@ -32,7 +32,7 @@ fn line(told: &Told<'_>) -> String {
         let share = if class == told.depth_class() { 100.0 } else { 0.0 };
         let _ = write!(out, ";{share:.1}%");
     }
-    let classes = Classes::of(DIRECTIONS.iter().map(|of| &(of.1)(told.job).latency));
+    let classes = told.classes();
     for (at, share) in classes.us.iter().chain(&classes.ms).enumerate() {
         // The first class of microseconds takes what is below, as in fio.
         let below: f64 = if at == 0 { classes.ns.iter().sum() } else { 0.0 };
@@ -53,9 +53,9 @@ fn direction(out: &mut String, told: &Told<'_>, of: Direction) {
     let runtime_ms = told.runtime_ms(facts);
     let iops = per_second(facts.ops);
     let _ = write!(out, ";{};{kib_per_s};{iops};{runtime_ms}", facts.bytes >> 10);
-    moments(out, &Histogram::new());
-    moments(out, &facts.latency);
-    let earned = percentiles(&facts.latency);
+    moments(out, &facts.slat);
+    moments(out, clat(facts));
+    let earned = percentiles(clat(facts));
     for field in 0..PERCENTILE_FIELDS {
         match earned.get(field) {
             Some((percent, ns)) => {
