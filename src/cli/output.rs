@@ -7,6 +7,8 @@ use clap::ValueEnum;
 
 use super::exit::{Exit, Failure};
 use crate::report::clean::clean;
+use crate::report::fio::json::{Form, fio_json};
+use crate::report::fio::terse::terse;
 use crate::report::json::{self, Document};
 
 /// Form of the result on stdout.
@@ -14,17 +16,32 @@ use crate::report::json::{self, Document};
 pub(crate) enum OutputFormat {
     /// Text for people.
     #[default]
+    #[value(alias = "text")]
     Normal,
     /// One JSON document, whatever happens.
     Json,
+    /// fio's JSON document, for what reads fio's results.
+    FioJson,
+    /// The same with the counts behind its percentiles, as fio's json+.
+    #[value(name = "json+")]
+    JsonPlus,
+    /// fio's terse output, version 3: a line per job.
+    Terse,
 }
 
 impl OutputFormat {
     /// The format asked for, found even where the rest of the command line makes no sense.
     pub(crate) fn in_words(words: &[String]) -> OutputFormat {
-        let spaced = words.windows(2).any(|pair| pair[0] == "--output-format" && pair[1] == "json");
-        let joined = words.iter().any(|word| word == "--output-format=json");
-        if spaced || joined { OutputFormat::Json } else { OutputFormat::Normal }
+        let spaced = words.windows(2).find(|pair| pair[0] == "--output-format");
+        let spaced = spaced.map(|pair| pair[1].as_str());
+        let joined = words.iter().find_map(|word| word.strip_prefix("--output-format="));
+        let word = spaced.or(joined).unwrap_or_default();
+        OutputFormat::from_str(word, false).unwrap_or_default()
+    }
+
+    /// Whether it can say nothing but results.
+    pub(crate) fn is_fio(self) -> bool {
+        matches!(self, OutputFormat::FioJson | OutputFormat::JsonPlus | OutputFormat::Terse)
     }
 }
 
@@ -46,18 +63,29 @@ impl Output {
         self.format == OutputFormat::Json
     }
 
-    /// Text for people; nothing under JSON.
+    /// Text for people; nothing in a form for programs.
     pub(crate) fn text(&mut self, text: &str) {
-        if !self.is_json() {
+        if self.format == OutputFormat::Normal {
             self.write(text);
         }
     }
 
     /// The one document; nothing for people.
     pub(crate) fn document(&mut self, document: &Document<'_>) {
-        if self.is_json() {
-            self.write(&json::json_text(&json::json(document)));
-        }
+        let now_ns = iosonde_sys::clock::realtime_ns;
+        let fio = |form| json::json_text(&fio_json(document, form, now_ns()));
+        let text = match self.format {
+            OutputFormat::Normal => return,
+            OutputFormat::Json => json::json_text(&json::json(document)),
+            OutputFormat::FioJson => fio(Form::Plain),
+            OutputFormat::JsonPlus => fio(Form::Bins),
+            // A run whose books do not balance has no line, and stderr says why.
+            OutputFormat::Terse => {
+                let balanced = document.cells.iter().filter(|(_, facts)| facts.books.valid());
+                balanced.map(|(run, _)| terse(run)).collect()
+            }
+        };
+        self.write(&text);
     }
 
     /// A value of its own shape, under JSON.
