@@ -6,6 +6,7 @@ mod doctor;
 mod exit;
 mod keep;
 mod output;
+mod outputs;
 mod place;
 mod progress;
 mod run;
@@ -36,8 +37,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    Check(check::CheckArgs),
-    Run(run::RunArgs),
+    Check(Box<check::CheckArgs>),
+    Run(Box<run::RunArgs>),
     Doctor(doctor::DoctorArgs),
 }
 

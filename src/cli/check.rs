@@ -9,6 +9,7 @@ use serde_json::json;
 use super::exit::{Exit, Failure};
 use super::keep::Keeper;
 use super::output::{Output, OutputFormat, note};
+use super::outputs::Form;
 use super::place::{self, Place};
 use super::progress::Progress;
 use crate::analysis::arrivals::ArrivalVerdict;
@@ -120,7 +121,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     };
     let mut keeper = Keeper::open(args.results.as_deref(), "check", words);
     keeper.keep("host.json", &place.host);
-    let mut progress = Progress::new(asked.eta_interval_ns);
+    let mut progress = Progress::new("check", asked.eta_interval_ns, Form::Text, None);
     if !setting.engine.chosen_because.is_empty() {
         note(&format!("caution: {}", setting.engine.chosen_because));
     }

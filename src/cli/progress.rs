@@ -1,40 +1,78 @@
-//! How far it is: one changing line on a terminal, plain lines elsewhere.
+//! How far it is: one changing line on a terminal, plain lines elsewhere or JSON lines, and the
+//! live file.
 
 use std::io::{self, IsTerminal, Write};
 
+use super::outputs::{Form, Gauge};
 use crate::engine::Progress as Moved;
+use crate::report::clean::clean;
+use crate::report::json::Document;
+use crate::report::progress::{Pace, progress_line};
 use crate::units::{count, duration};
 
-/// The line on stderr.
+/// A terminal is told more often than a log.
+const TERMINAL_NS: u64 = 250_000_000;
+
+/// What was told last, and when it is time again.
+#[derive(Debug, Default)]
+struct Pacer {
+    told_ns: u64,
+    told_ops: u64,
+}
+
+impl Pacer {
+    /// The rate since the last time, if it is time again.
+    fn due(&mut self, moved: &Moved, pause_ns: u64) -> Option<f64> {
+        if moved.elapsed_ns < self.told_ns.saturating_add(pause_ns) {
+            return None;
+        }
+        let span_ns = (moved.elapsed_ns - self.told_ns).max(1);
+        let rate = (moved.ops - self.told_ops) as f64 * 1e9 / span_ns as f64;
+        *self = Pacer { told_ns: moved.elapsed_ns, told_ops: moved.ops };
+        Some(rate)
+    }
+}
+
+/// The lines on stderr, and the live file.
 #[derive(Debug)]
 pub(crate) struct Progress {
+    verb: &'static str,
+    form: Form,
     terminal: bool,
     interval_ns: u64,
+    gauge: Option<Gauge>,
     /// Cells of the whole command, and which one it is.
     cells: usize,
     cell: usize,
     title: String,
     /// Time planned for cells that are still to come, ns.
     to_come_ns: u64,
-    told_ns: u64,
-    told_ops: u64,
+    lines: Pacer,
+    live: Pacer,
     shown: bool,
 }
 
 impl Progress {
     /// Tells every `interval_ns`, or never if that is 0. Elsewhere than on a terminal the pace of a
     /// terminal would only fill logs.
-    pub(crate) fn new(interval_ns: u64) -> Progress {
-        let terminal = io::stderr().is_terminal();
+    pub(crate) fn new(
+        verb: &'static str,
+        interval_ns: u64,
+        form: Form,
+        gauge: Option<Gauge>,
+    ) -> Progress {
         Progress {
-            terminal,
+            verb,
+            form,
+            terminal: form == Form::Text && io::stderr().is_terminal(),
             interval_ns,
+            gauge,
             cells: 1,
             cell: 0,
             title: String::new(),
             to_come_ns: 0,
-            told_ns: 0,
-            told_ops: 0,
+            lines: Pacer::default(),
+            live: Pacer::default(),
             shown: false,
         }
     }
@@ -45,51 +83,86 @@ impl Progress {
         self.cells = cells;
         self.title = title.into();
         self.to_come_ns = to_come_ns;
-        self.told_ns = 0;
-        self.told_ops = 0;
+        self.lines = Pacer::default();
+        self.live = Pacer::default();
     }
 
     /// A cell moves on.
     pub(crate) fn moved(&mut self, moved: &Moved) {
-        let pause_ns =
-            if self.terminal { self.interval_ns.min(250_000_000) } else { self.interval_ns };
-        if self.interval_ns == 0 || moved.elapsed_ns < self.told_ns.saturating_add(pause_ns) {
+        if self.interval_ns == 0 {
             return;
         }
-        let span_ns = moved.elapsed_ns - self.told_ns;
-        let rate = (moved.ops - self.told_ops) as f64 * 1e9 / span_ns as f64;
-        self.told_ns = moved.elapsed_ns;
-        self.told_ops = moved.ops;
+        let pause_ns =
+            if self.terminal { self.interval_ns.min(TERMINAL_NS) } else { self.interval_ns };
+        if let Some(iops) = self.lines.due(moved, pause_ns) {
+            let pace = self.pace(moved, iops);
+            match self.form {
+                Form::Text => self.show(&self.line(&pace)),
+                Form::Json => self.say(&progress_line(&pace)),
+                Form::None => {}
+            }
+        }
+        if let Some(iops) = self.live.due(moved, self.interval_ns) {
+            let pace = self.pace(moved, iops);
+            if let Some(gauge) = &mut self.gauge {
+                gauge.live(&pace);
+            }
+        }
+    }
+
+    /// The command has ended with this result; `false` if the live file could not be told.
+    pub(crate) fn end(&mut self, document: &Document<'_>) -> bool {
+        self.gauge.as_mut().is_none_or(|gauge| gauge.end(document))
+    }
+
+    fn pace(&self, moved: &Moved, iops: f64) -> Pace {
+        let timed = moved.planned_ns > 0;
+        let left_ns = moved.planned_ns.saturating_sub(moved.elapsed_ns) + self.to_come_ns;
+        Pace {
+            verb: self.verb,
+            title: self.title.clone(),
+            cell: self.cell,
+            cells: self.cells,
+            elapsed_ns: moved.elapsed_ns,
+            left_ns: timed.then_some(left_ns),
+            ops: moved.ops,
+            iops,
+        }
+    }
+
+    fn line(&self, pace: &Pace) -> String {
         let mut line = String::new();
-        if self.cells > 1 {
-            line.push_str(&format!("[{}/{}] ", self.cell + 1, self.cells));
+        if pace.cells > 1 {
+            line.push_str(&format!("[{}/{}] ", pace.cell + 1, pace.cells));
         }
-        line.push_str(&format!("{}: {} IOPS", self.title, count::significant_or_whole(rate)));
-        if moved.planned_ns > 0 {
-            let left_ns = moved.planned_ns.saturating_sub(moved.elapsed_ns) + self.to_come_ns;
-            line.push_str(&format!(", {} left", duration::span(left_ns)));
-        } else {
-            line.push_str(&format!(", {} so far", duration::span(moved.elapsed_ns)));
-        }
-        self.show(&line);
+        let title = clean(&pace.title);
+        line.push_str(&format!("{title}: {} IOPS", count::significant_or_whole(pace.iops)));
+        line.push_str(&match pace.left_ns {
+            Some(left_ns) => format!(", {} left", duration::span(left_ns)),
+            None => format!(", {} so far", duration::span(pace.elapsed_ns)),
+        });
+        line
     }
 
     fn show(&mut self, line: &str) {
+        if self.terminal {
+            self.shown = true;
+            self.say(&format!("\r\x1b[2K{line}"));
+        } else {
+            self.say(&format!("iosonde: {line}\n"));
+        }
+    }
+
+    fn say(&self, text: &str) {
         let mut stderr = io::stderr().lock();
         // A closed stderr leaves no way to say so.
-        let _ = if self.terminal {
-            self.shown = true;
-            write!(stderr, "\r\x1b[2K{line}").and_then(|()| stderr.flush())
-        } else {
-            writeln!(stderr, "iosonde: {line}")
-        };
+        let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }
 
     /// Clears the line, so that something else can be printed.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
-            let mut stderr = io::stderr().lock();
-            let _ = write!(stderr, "\r\x1b[2K").and_then(|()| stderr.flush());
+            self.say("\r\x1b[2K");
         }
     }
 }

@@ -32,6 +32,7 @@ use super::check::{end_of, end_of_expectation};
 use super::exit::{Exit, Failure};
 use super::keep::Keeper;
 use super::output::{Output, OutputFormat, note};
+use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
 use crate::analysis::expectation::judge_all;
@@ -116,6 +117,10 @@ struct ControlArgs {
     /// Directory under which the results are kept [default: the user's state directory]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
+    #[command(flatten)]
+    files: FileArgs,
+    #[command(flatten)]
+    logs: LogArgs,
 }
 
 /// A word that is on or off, as fio has it.
@@ -142,10 +147,14 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let seed = args.run.randseed.unwrap_or_else(place::fresh_seed);
     let aim = aim(args, &asked, &place)?;
     let setting = setting(args, &asked, &place, &aim, seed);
-    let plan = resolve(&asked.over(&aim), &setting)?;
+    let mut plan = resolve(&asked.over(&aim), &setting)?;
     vhost::admit(&args.target, &aim.medium, &plan, place.cpus())?;
+    let jobs = u32::try_from(plan.jobs.len()).unwrap_or(u32::MAX);
+    let outputs = Outputs::new(&args.run.files, &args.run.logs, jobs, asked.eta_interval_ns)?;
+    outputs.fit(&mut plan);
     let output = Output::new(args.run.output_format);
     if args.run.dry_run {
+        without_results(args.run.output_format)?;
         return device::dry_run(args, &place.root, &plan, output);
     }
     caution_about(&setting.engine, &aim.cautions);
@@ -159,7 +168,8 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     };
     let mut keeper = Keeper::open(args.run.results.as_deref(), "run", words);
     keeper.keep("host.json", &place.host);
-    let mut progress = Progress::new(asked.eta_interval_ns);
+    let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "run"));
+    let mut progress = Progress::new("run", asked.eta_interval_ns, args.run.files.progress, gauge);
     if let Some(layout) = layout {
         let outcome = carry_out_alone(&layout, &bench, &mut progress)?.map(|run| run.outcome);
         laid_out(outcome)?;
@@ -167,7 +177,16 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let Some(run) = carry_out_alone(&plan, &bench, &mut progress)? else {
         return Err(Failure::new(Exit::Environment, "nothing was measured"));
     };
-    Ok(conclude(&asked, &place, output, keeper, &run))
+    Ok(conclude(&asked, &place, (output, outputs, progress), keeper, &run))
+}
+
+/// A form that holds nothing but results has nothing to say of a rehearsal.
+fn without_results(format: OutputFormat) -> Result<(), Failure> {
+    if !format.is_fio() {
+        return Ok(());
+    }
+    let message = "--dry-run has no result to tell in fio's form; use --output-format=json";
+    Err(Failure::new(Exit::Asked, message))
 }
 
 fn setting(args: &RunArgs, asked: &Asked, place: &Place, aim: &Aim, seed: u64) -> Setting {
@@ -253,7 +272,7 @@ fn laid_out(outcome: Option<Outcome>) -> Result<(), Failure> {
 fn conclude(
     asked: &Asked,
     place: &Place,
-    mut output: Output,
+    (mut output, outputs, mut progress): (Output, Outputs, Progress),
     mut keeper: Keeper,
     run: &Run,
 ) -> Exit {
@@ -273,7 +292,7 @@ fn conclude(
     output.text(&run_text(run, &row.figures, &row.books));
     output.text(&verdict_text(&told));
     output.text(&expectations_text(&judged));
-    output.document(&Document {
+    let mut document = Document {
         verb: "run",
         complete: row.complete,
         exit_code: exit.code(),
@@ -283,7 +302,12 @@ fn conclude(
         host: Some(&place.host),
         target: Some(&run.target),
         error: None,
-    });
+    };
+    if !(outputs.write(&document) & progress.end(&document)) {
+        exit = exit.or_graver(Exit::Environment);
+        document.exit_code = exit.code();
+    }
+    output.document(&document);
     let exit = output.end(exit);
     if let Some(path) = keeper.finish(row.complete, exit.code(), &told.words) {
         note(&format!("results kept in {}", path.display()));

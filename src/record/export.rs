@@ -22,9 +22,7 @@ pub enum ExportError {
         found: &'static str,
     },
     /// The file is not one of ours.
-    #[error(
-        "the file exists and holds something else; choose another name, or remove it yourself"
-    )]
+    #[error("the file exists and holds something else; choose another name, or remove it yourself")]
     Foreign,
     /// The name is one of a directory, or empty.
     #[error("expected the name of a file")]

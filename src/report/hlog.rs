@@ -29,7 +29,8 @@ pub fn hlog(runs: &[&Run], width_ns: u64) -> Result<String, String> {
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment(OPENING.trim_start_matches('#'))
-        .add_comment(concat!("[Logged with iosonde ", env!("CARGO_PKG_VERSION"), "; values in ns]"))
+        .add_comment(concat!("[Logged with iosonde ", env!("CARGO_PKG_VERSION"), "]"))
+        .add_comment("[Values in ns]")
         .with_start_time(started)
         .with_base_time(started)
         .with_max_value_divisor(NS_PER_MS)
@@ -73,8 +74,8 @@ fn lines(run: &Run, width_ns: u64) -> Vec<(u64, u64, &'static str, Histogram)> {
     lines
 }
 
-/// The same counts, each bucket at its middle. The largest value stands where it was seen, for tools
-/// show it; what is beyond our buckets stands there too.
+/// The same counts, each bucket at its middle. The largest value stands where it was seen, for
+/// tools show it; what is beyond our buckets stands there too.
 fn converted(
     latency: &Histogram,
 ) -> Result<hdrhistogram::Histogram<u64>, hdrhistogram::CreationError> {

@@ -35,15 +35,13 @@ pub(super) fn known_kinds(args: &TargetArgs) -> Result<(), Failure> {
 }
 
 /// A consent that no target needed was meant for something else.
-pub(super) fn needed_consents<'a>(
-    args: &RunArgs,
-    held: impl IntoIterator<Item = &'a Held>,
-) -> Result<(), Failure> {
+pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failure> {
     if args.run.dry_run {
         return Ok(());
     }
-    let agreed: Vec<&String> = held.into_iter().flat_map(|held| &held.agreed).collect();
-    if args.overwrite_file.is_some() && !agreed.is_empty() {
+    let agreed: Vec<&String> = held.iter().flat_map(|held| &held.agreed).collect();
+    let all_devices = held.iter().all(|held| !held.agreed.is_empty());
+    if all_devices && !args.target.overwrite_file.is_empty() {
         let message = "--overwrite-file has no effect on a block device";
         return Err(Failure::new(Exit::Asked, message));
     }

@@ -1,0 +1,350 @@
+//! Files of results that are asked for by name: series, histogram log, live figures, fio's logs.
+//!
+//! Whether each can be written is found out before anything is measured. A file of the same kind is
+//! replaced, as fio does with its logs; anything else is left alone, and the command refused.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::exit::{Exit, Failure};
+use super::output::note;
+use crate::plan::Plan;
+use crate::record::Run;
+use crate::record::export;
+use crate::report::fio::log::{self, Kind};
+use crate::report::json::Document;
+use crate::report::{hlog, prometheus, series};
+
+/// Width of an interval where none is asked for, ns.
+const WIDTH_NS: u64 = 1_000_000_000;
+/// Counters are kept in intervals of this width, of which others are multiples, ns.
+const FINEST_NS: u64 = 100_000_000;
+
+/// Files that any measurement can leave.
+#[derive(Args, Debug)]
+pub(crate) struct FileArgs {
+    /// Form of progress on stderr
+    #[arg(long, value_enum, value_name = "FORM", default_value = "text", help_heading = HEADING)]
+    pub(crate) progress: Form,
+    /// Figures of every interval, with percentiles: FILE.csv, or FILE.jsonl for JSON lines
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    series: Option<PathBuf>,
+    /// Histograms of every interval as an HdrHistogram log
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    hlog: Option<PathBuf>,
+    /// Live figures as Prometheus text, at each progress interval, and the result at the end
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    prometheus: Option<PathBuf>,
+    /// Width of an interval in series and logs, ms; a multiple of 100 [default: 1000]
+    #[arg(long, value_name = "MS", help_heading = HEADING)]
+    log_avg_msec: Option<u64>,
+}
+
+/// fio's logs, of one run.
+#[derive(Args, Debug, Default)]
+pub(crate) struct LogArgs {
+    /// fio's bandwidth log: PREFIX_bw.1.log for the first job, and so on
+    #[arg(long, value_name = "PREFIX", help_heading = HEADING)]
+    write_bw_log: Option<PathBuf>,
+    /// fio's IOPS log: PREFIX_iops.1.log
+    #[arg(long, value_name = "PREFIX", help_heading = HEADING)]
+    write_iops_log: Option<PathBuf>,
+    /// fio's latency log: PREFIX_lat.1.log
+    #[arg(long, value_name = "PREFIX", help_heading = HEADING)]
+    write_lat_log: Option<PathBuf>,
+}
+
+const HEADING: &str = "Files and progress";
+
+/// Form of progress.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Form {
+    /// For people: one changing line on a terminal, plain lines elsewhere.
+    Text,
+    /// One JSON object a line.
+    Json,
+    /// None.
+    None,
+}
+
+/// A kind of file, which knows one of its own by its beginning.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum FileKind {
+    Csv,
+    JsonLines,
+    Hlog,
+    Log(Kind),
+    Prometheus,
+}
+
+impl FileKind {
+    fn knows(self, start: &str) -> bool {
+        match self {
+            FileKind::Csv => start.starts_with("workload,direction,"),
+            FileKind::JsonLines => start.starts_with(series::JSON_OPENING),
+            FileKind::Hlog => start.starts_with("#[Histogram log format version"),
+            FileKind::Log(_) => log::is_log(start),
+            FileKind::Prometheus => start.starts_with(prometheus::OPENING),
+        }
+    }
+}
+
+/// What is to be written, checked.
+#[derive(Debug)]
+pub(crate) struct Outputs {
+    width_ns: u64,
+    files: Vec<(FileKind, PathBuf)>,
+    /// The file with live figures.
+    pub(crate) prometheus: Option<PathBuf>,
+}
+
+impl Outputs {
+    /// Understands the options for a command of `jobs` jobs, and sees whether each file can be had.
+    pub(crate) fn new(
+        args: &FileArgs,
+        logs: &LogArgs,
+        jobs: u32,
+        eta_interval_ns: u64,
+    ) -> Result<Outputs, Failure> {
+        let wrong = |message: String| Failure::new(Exit::Asked, message);
+        if args.progress == Form::Json && eta_interval_ns == 0 {
+            return Err(wrong("--progress=json has no effect with --eta-interval=0".into()));
+        }
+        let asked: [(&str, Kind, &Option<PathBuf>); 3] = [
+            ("--write-bw-log", Kind::Bandwidth, &logs.write_bw_log),
+            ("--write-iops-log", Kind::Iops, &logs.write_iops_log),
+            ("--write-lat-log", Kind::Latency, &logs.write_lat_log),
+        ];
+        let mut files: Vec<(&str, FileKind, PathBuf)> = Vec::new();
+        if let Some(path) = &args.series {
+            files.push(("--series", series_kind(path)?, path.clone()));
+        }
+        if let Some(path) = &args.hlog {
+            files.push(("--hlog", FileKind::Hlog, path.clone()));
+        }
+        for (option, kind, prefix) in asked {
+            let Some(prefix) = prefix else { continue };
+            if args.log_avg_msec.is_none() {
+                return Err(wrong(format!(
+                    "{option} needs --log-avg-msec: a line for every single I/O, as fio writes \
+                     without it, would slow down what is measured (--log-avg-msec=1000)"
+                )));
+            }
+            for job in 1..=jobs {
+                files.push((option, FileKind::Log(kind), log_path(prefix, kind, job)));
+            }
+        }
+        let width_ns = width_ns(args.log_avg_msec, files.is_empty())?;
+        if let Some(path) = &args.prometheus {
+            files.push(("--prometheus", FileKind::Prometheus, path.clone()));
+        }
+        for (index, (option, kind, path)) in files.iter().enumerate() {
+            let told = path.display();
+            if files[..index].iter().any(|(_, _, other)| other == path) {
+                return Err(wrong(format!("{option}: `{told}` is asked for twice")));
+            }
+            export::probe(path, &|start| kind.knows(start))
+                .map_err(|error| wrong(format!("{option}: `{told}`: {error}")))?;
+        }
+        let files = files.into_iter().map(|(_, kind, path)| (kind, path));
+        let files = files.filter(|(kind, _)| *kind != FileKind::Prometheus).collect();
+        Ok(Outputs { width_ns, files, prometheus: args.prometheus.clone() })
+    }
+
+    /// Keeps histograms as finely as the files need them.
+    pub(crate) fn fit(&self, plan: &mut Plan) {
+        if self.files.is_empty() || plan.interval_ns == 0 {
+            return;
+        }
+        let histogram_ns = plan.interval_ns * u64::from(plan.intervals_per_histogram);
+        let shared_ns = common_divisor(histogram_ns, self.width_ns);
+        if shared_ns.is_multiple_of(plan.interval_ns) {
+            let count = u32::try_from(shared_ns / plan.interval_ns);
+            plan.intervals_per_histogram = count.unwrap_or(plan.intervals_per_histogram);
+        }
+    }
+
+    /// Writes every file; `false` if one could not be, which is told.
+    pub(crate) fn write(&self, document: &Document<'_>) -> bool {
+        let runs: Vec<&Run> = document.cells.iter().map(|(run, _)| *run).collect();
+        let mut all = true;
+        for (kind, path) in &self.files {
+            let text = self.text(*kind, path, &runs);
+            let written =
+                text.and_then(|text| export::write(path, &text).map_err(|error| error.to_string()));
+            if let Err(error) = written {
+                note(&format!("error: `{}` cannot be written: {error}", path.display()));
+                all = false;
+            }
+        }
+        all
+    }
+
+    fn text(&self, kind: FileKind, path: &Path, runs: &[&Run]) -> Result<String, String> {
+        match kind {
+            FileKind::Csv => Ok(series::csv(runs, self.width_ns)),
+            FileKind::JsonLines => Ok(series::json_lines(runs, self.width_ns)),
+            FileKind::Hlog => hlog::hlog(runs, self.width_ns),
+            FileKind::Prometheus => Ok(String::new()),
+            FileKind::Log(kind) => {
+                let run = runs.first().ok_or("there is no run")?;
+                let all = log::logs(run, kind, self.width_ns);
+                let end = |job: usize| format!("_{}.{job}.log", kind.word());
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let found = all.into_iter().find(|(job, _)| name.ends_with(&end(*job)));
+                found.map(|(_, text)| text).ok_or("there is no such job".into())
+            }
+        }
+    }
+}
+
+/// `PREFIX_bw.1.log`, as fio names it.
+fn log_path(prefix: &Path, kind: Kind, job: u32) -> PathBuf {
+    let mut name = prefix.as_os_str().to_owned();
+    name.push(format!("_{}.{job}.log", kind.word()));
+    name.into()
+}
+
+fn series_kind(path: &Path) -> Result<FileKind, Failure> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("csv") => Ok(FileKind::Csv),
+        Some("jsonl" | "ndjson") => Ok(FileKind::JsonLines),
+        _ => {
+            let message = format!(
+                "--series: found `{}`, expected a name that ends in .csv, or in .jsonl for JSON \
+                 lines",
+                path.display()
+            );
+            Err(Failure::new(Exit::Asked, message))
+        }
+    }
+}
+
+fn width_ns(asked_ms: Option<u64>, idle: bool) -> Result<u64, Failure> {
+    let Some(ms) = asked_ms else { return Ok(WIDTH_NS) };
+    let wrong = |message: String| Failure::new(Exit::Asked, message);
+    if idle {
+        return Err(wrong(
+            "--log-avg-msec has no effect without a series or a log to write".into(),
+        ));
+    }
+    let finest_ms = FINEST_NS / 1_000_000;
+    match ms.checked_mul(1_000_000) {
+        Some(ns) if ns > 0 && ns.is_multiple_of(FINEST_NS) => Ok(ns),
+        _ => {
+            let near = (ms / finest_ms).clamp(1, 36_000) * finest_ms;
+            Err(wrong(format!(
+                "--log-avg-msec: found {ms}, expected a multiple of {finest_ms} such as {near}: \
+                 figures are kept in intervals of {finest_ms} ms"
+            )))
+        }
+    }
+}
+
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+/// The Prometheus file of a command: live while it runs, and marked as ended whatever happens.
+#[derive(Debug)]
+pub(crate) struct Gauge {
+    path: PathBuf,
+    verb: &'static str,
+    /// Whether a file that says `running` is there.
+    live: bool,
+    failed: bool,
+}
+
+impl Gauge {
+    pub(crate) fn new(path: PathBuf, verb: &'static str) -> Gauge {
+        Gauge { path, verb, live: false, failed: false }
+    }
+
+    /// Tells how far it is. A place that takes no file any more is told once.
+    pub(crate) fn live(&mut self, pace: &crate::report::progress::Pace) {
+        if self.failed {
+            return;
+        }
+        self.live = true;
+        if let Err(error) = export::publish(&self.path, &prometheus::live(pace)) {
+            self.failed = true;
+            let path = self.path.display();
+            note(&format!("caution: `{path}` cannot be written: {error}"));
+        }
+    }
+
+    /// Tells the end; `false` if that could not be written, which is told.
+    pub(crate) fn end(&mut self, document: &Document<'_>) -> bool {
+        self.live = false;
+        let written = export::write(&self.path, &prometheus::ended(document));
+        if let Err(error) = &written {
+            note(&format!("error: `{}` cannot be written: {error}", self.path.display()));
+        }
+        written.is_ok()
+    }
+}
+
+impl Drop for Gauge {
+    /// A command that fails on the way runs no longer.
+    fn drop(&mut self) {
+        if self.live {
+            let exit_code = Exit::Environment.code();
+            self.end(&Document { verb: self.verb, exit_code, ..Document::default() });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::analysis::testing::{Load, run_of};
+
+    #[test]
+    fn histograms_are_kept_as_finely_as_asked() {
+        let outputs = |ms: u64| Outputs {
+            width_ns: ms * 1_000_000,
+            files: vec![(FileKind::Csv, "x.csv".into())],
+            prometheus: None,
+        };
+        let mut plan = run_of(&[Load::default()]).plan;
+        for (ms, expected) in [(1_000, 10), (5_000, 10), (500, 5), (300, 1), (1_500, 5), (100, 1)] {
+            plan.intervals_per_histogram = 10;
+            outputs(ms).fit(&mut plan);
+            assert_eq!(plan.intervals_per_histogram, expected, "{ms} ms");
+        }
+        plan.intervals_per_histogram = 10;
+        Outputs { files: Vec::new(), ..outputs(100) }.fit(&mut plan);
+        assert_eq!(plan.intervals_per_histogram, 10);
+    }
+
+    #[test]
+    fn a_width_is_a_multiple_of_what_is_kept() {
+        assert_eq!(width_ns(None, true).unwrap(), WIDTH_NS);
+        assert_eq!(width_ns(Some(500), false).unwrap(), 500_000_000);
+        for ms in [0, 50, 250, u64::MAX] {
+            assert!(width_ns(Some(ms), false).is_err(), "{ms}");
+        }
+        assert!(width_ns(Some(500), true).is_err());
+    }
+
+    #[test]
+    fn each_kind_knows_its_own() {
+        let run = run_of(&[Load::default()]);
+        let second = 1_000_000_000;
+        let texts = [
+            (FileKind::Csv, series::csv(&[&run], second)),
+            (FileKind::JsonLines, series::json_lines(&[&run], second)),
+            (FileKind::Hlog, hlog::hlog(&[&run], second).unwrap()),
+            (FileKind::Log(Kind::Iops), log::logs(&run, Kind::Iops, second)[0].1.clone()),
+            (FileKind::Prometheus, prometheus::ended(&Document::default())),
+        ];
+        for (kind, _) in &texts {
+            for (other, text) in &texts {
+                assert_eq!(kind.knows(text), kind == other, "{kind:?} and {other:?}");
+            }
+        }
+    }
+}
