@@ -7,6 +7,7 @@
 mod asked;
 mod environment;
 mod faults;
+mod formats;
 mod kept;
 mod program;
 mod refused;
