@@ -170,7 +170,13 @@ pub struct Durable {
 impl GroupFigures {
     /// Every direction in which something was done, with its name.
     pub fn directions(&self) -> impl Iterator<Item = (&'static str, &DirectionFigures)> {
-        [("read", &self.read), ("write", &self.write)].into_iter().filter(|(_, each)| each.ops > 0)
+        let all = [
+            ("read", &self.read),
+            ("write", &self.write),
+            ("trim", &self.trim),
+            ("sync", &self.sync),
+        ];
+        all.into_iter().filter(|(_, each)| each.ops > 0)
     }
 
     /// Whether depth is more than a label: requests do not complete inside submission, or one per

@@ -82,7 +82,7 @@ impl Output {
             // A run whose books do not balance has no line, and stderr says why.
             OutputFormat::Terse => {
                 let balanced = document.cells.iter().filter(|(_, facts)| facts.books.valid());
-                balanced.map(|(run, _)| terse(run)).collect()
+                balanced.map(|(run, facts)| terse(run, facts)).collect()
             }
         };
         self.write(&text);

@@ -10,6 +10,8 @@ pub mod terse;
 
 use std::collections::BTreeMap;
 
+use crate::analysis::Assessment;
+use crate::analysis::arrivals::ArrivalVerdict;
 use crate::analysis::intervals::{self, DIRECTIONS, Direction};
 use crate::plan::{EngineKind, Job, Stop};
 use crate::record::run::{DirectionRun, JobRun, Run};
@@ -103,8 +105,8 @@ fn moving() -> impl Iterator<Item = Direction> + Clone {
     DIRECTIONS.into_iter().filter(|(word, _)| *word != "sync")
 }
 
-/// Completion latency: where submission was not timed apart, all of it, as fio has it for engines
-/// that submit and wait in one.
+/// Completion latency: where submission was not timed apart, all from before submission, as fio has
+/// it for engines that submit and wait in one.
 fn clat(direction: &DirectionRun) -> &Histogram {
     if direction.clat.count() > 0 { &direction.clat } else { &direction.latency }
 }
@@ -116,12 +118,16 @@ struct Told<'a> {
     job: &'a JobRun,
     /// Position in the run.
     index: usize,
+    /// Whether latencies from the due time would only tell how long the run was.
+    withheld: bool,
 }
 
 /// Every job of a run.
-fn told(run: &Run) -> impl Iterator<Item = Told<'_>> {
+fn told<'a>(run: &'a Run, facts: &Assessment) -> impl Iterator<Item = Told<'a>> {
+    let open = facts.figures.arrivals.as_ref();
+    let withheld = open.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable);
     let pairs = run.plan.jobs.iter().zip(&run.jobs).enumerate();
-    pairs.map(move |(index, (plan, job))| Told { run, plan, job, index })
+    pairs.map(move |(index, (plan, job))| Told { run, plan, job, index, withheld })
 }
 
 impl Told<'_> {
@@ -190,13 +196,27 @@ impl Told<'_> {
         if all == 0 { 0.0 } else { mine as f64 * 100.0 / all as f64 }
     }
 
+    /// Paths of all targets, in fio's notation.
+    fn paths(&self) -> String {
+        let paths = self.run.plan.targets.iter().map(|target| target.path.replace(':', "\\:"));
+        paths.collect::<Vec<_>>().join(":")
+    }
+
+    /// Total latency: in an open loop from the due time, unless the loop could not be kept up with.
+    fn lat<'b>(&self, direction: &'b DirectionRun) -> Option<&'b Histogram> {
+        match direction.response.count() {
+            0 => Some(&direction.latency),
+            _ => (!self.withheld).then_some(&direction.response),
+        }
+    }
+
     /// The job in fio's words, as fio repeats a job's options.
     fn options(&self) -> Vec<(&'static str, String)> {
         let plan = &self.run.plan;
         let like = plan.jobs.iter().filter(|job| job.role == self.plan.role).count();
         let mut options = vec![
             ("name", self.name().to_owned()),
-            ("filename", self.run.target.path.clone()),
+            ("filename", self.paths()),
             ("ioengine", plan.engine.kind.word().to_owned()),
             ("rw", rw(self.plan)),
             ("bs", size(self.plan.block_bytes)),

@@ -28,8 +28,11 @@ pub enum Form {
 /// The document of a command. Times are wall-clock, `now_unix_ns` since 1970.
 pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value {
     let balanced = document.cells.iter().filter(|(_, facts)| facts.books.valid());
-    let jobs: Vec<Value> =
-        balanced.clone().flat_map(|(run, _)| told(run)).map(|told| job(&told, form)).collect();
+    let jobs: Vec<Value> = balanced
+        .clone()
+        .flat_map(|(run, facts)| told(run, facts))
+        .map(|told| job(&told, form))
+        .collect();
     let disks: Vec<Value> = balanced.filter_map(|(run, _)| disk(run)).collect();
     let mut out = json!({
         "fio version": VERSION,
@@ -103,7 +106,7 @@ fn direction(told: &Told<'_>, of: Direction, form: Form) -> Value {
         _ => count as f64 * 1e9 / told.window_ns().max(1) as f64,
     };
     let bw_bytes = per_second(facts.bytes).round() as u64;
-    let mut out = json!({
+    json!({
         "io_bytes": facts.bytes,
         "io_kbytes": facts.bytes >> 10,
         "bw_bytes": bw_bytes,
@@ -115,7 +118,7 @@ fn direction(told: &Told<'_>, of: Direction, form: Form) -> Value {
         "drop_ios": 0,
         "slat_ns": moments(&facts.slat),
         "clat_ns": distribution(clat(facts), form),
-        "lat_ns": moments(&facts.latency),
+        "lat_ns": told.lat(facts).map_or_else(|| moments(&Histogram::new()), moments),
         "bw_min": bw.min as u64,
         "bw_max": bw.max as u64,
         "bw_agg": told.share_percent(of),
@@ -127,15 +130,7 @@ fn direction(told: &Told<'_>, of: Direction, form: Form) -> Value {
         "iops_mean": iops.mean,
         "iops_stddev": iops.dev,
         "iops_samples": iops.count,
-    });
-    if facts.response.count() > 0 {
-        // An open loop: fio has no word for a latency from the intended start.
-        out["iosonde"] = json!({
-            "response_ns": distribution(&facts.response, form),
-            "lag_ns": distribution(&facts.lag, form),
-        });
-    }
-    out
+    })
 }
 
 /// Least, greatest, mean, deviation and number, ns; zeros where there is nothing, as fio has it.
@@ -274,6 +269,30 @@ mod tests {
         let classes = &value["jobs"][0]["latency_ms"];
         let sum: f64 = classes.as_object().unwrap().values().map(|x| x.as_f64().unwrap()).sum();
         assert!((sum - 100.0).abs() < 1e-6, "percent: {sum}");
+    }
+
+    #[test]
+    fn slat_clat_lat_trim_and_sync_stand_where_fio_has_them() {
+        let mut run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
+        let job = &mut run.jobs[0];
+        job.trim = std::mem::take(&mut job.read);
+        job.trim.slat.record_many(1_000, 50_000);
+        job.trim.clat.record_many(9_000, 50_000);
+        // An open loop: from the due time it took longer than from submission.
+        job.trim.response.record_many(20_000_000, 50_000);
+        job.sync.ops = 7;
+        job.sync.latency.record_many(3_000_000, 7);
+        let value = told_of(&run, Form::Plain);
+        let job = &value["jobs"][0];
+        assert_eq!(job["read"]["total_ios"], 0);
+        let trim = &job["trim"];
+        assert_eq!((trim["total_ios"].clone(), trim["bw"].clone()), (json!(50_000), json!(20_000)));
+        for (word, ns) in [("slat_ns", 1_000.0), ("clat_ns", 9_000.0), ("lat_ns", 20e6)] {
+            assert_eq!(trim[word]["mean"], ns, "{word}");
+        }
+        assert_eq!(job["sync"]["total_ios"], 7);
+        assert_eq!(job["sync"]["lat_ns"]["mean"], 3e6);
+        assert_eq!(job["latency_us"]["10"], 100.0, "classes are those of clat");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{moving, told};
+use super::moving;
 use crate::analysis::intervals;
 use crate::record::run::Run;
 
@@ -35,16 +35,18 @@ const NUMBERS: [(&str, u8); 3] = [("read", 0), ("write", 1), ("trim", 2)];
 /// One log per job, with the job's number, which begins at 1, and the width it could be given.
 /// An interval in which nothing was done has no line, as in fio.
 pub fn logs(run: &Run, kind: Kind, width_ns: u64) -> Vec<(usize, String)> {
-    told(run)
-        .map(|told| {
-            let jobs = [told.job];
+    (1..)
+        .zip(&run.jobs)
+        .map(|(number_of_job, job)| {
+            let jobs = [job];
+            let window_ns = if job.measured_ns > 0 { job.measured_ns } else { run.measured_ns };
             let width_ns = intervals::common_width_ns(&jobs, width_ns);
             let mut lines: Vec<(u64, u8, u64)> = Vec::new();
             for of in moving() {
                 let Some((_, number)) = NUMBERS.iter().find(|(word, _)| *word == of.0) else {
                     continue;
                 };
-                let rows = intervals::rates(&jobs, of, told.window_ns(), width_ns);
+                let rows = intervals::rates(&jobs, of, window_ns, width_ns);
                 let last = rows.len().saturating_sub(1);
                 for (index, row) in rows.iter().enumerate().filter(|(_, row)| row.ops > 0) {
                     let value = match kind {
@@ -63,7 +65,7 @@ pub fn logs(run: &Run, kind: Kind, width_ns: u64) -> Vec<(usize, String)> {
             for (end_ms, number, value) in lines {
                 let _ = writeln!(text, "{end_ms}, {value}, {number}, 0, 0");
             }
-            (told.index + 1, text)
+            (number_of_job, text)
         })
         .collect()
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use super::{Told, VERSION, clat, moving, percentiles, told};
+use crate::analysis::Assessment;
 use crate::analysis::intervals::Direction;
 use crate::record::run::Run;
 use crate::report::clean::clean;
@@ -15,8 +16,8 @@ const PERCENTILE_FIELDS: usize = 20;
 const FIO_DIRECTIONS: [&str; 2] = ["read", "write"];
 
 /// The lines of a run whose books balance.
-pub fn terse(run: &Run) -> String {
-    told(run).map(|told| line(&told)).collect()
+pub fn terse(run: &Run, facts: &Assessment) -> String {
+    told(run, facts).map(|told| line(&told)).collect()
 }
 
 fn line(told: &Told<'_>) -> String {
@@ -64,7 +65,10 @@ fn direction(out: &mut String, told: &Told<'_>, of: Direction) {
             None => out.push_str(";0%=0"),
         }
     }
-    moments(out, &facts.latency);
+    match told.lat(facts) {
+        Some(latency) => moments(out, latency),
+        None => moments(out, &Histogram::new()),
+    }
     let (bw, _) = told.samples(of);
     let share = told.share_percent(of);
     let _ = write!(
@@ -108,6 +112,7 @@ fn disk(out: &mut String, run: &Run) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::assess;
     use crate::analysis::testing::{Load, run_of};
 
     /// Names of the fields without a disk, in fio's words.
@@ -124,7 +129,7 @@ mod tests {
         // T20: 5,000 operations of 4 KiB per second, 32 in flight, are 6.4 ms each.
         let mut run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
         run.plan.name = "a;b".into();
-        let line = terse(&run);
+        let line = terse(&run, &assess(&run, None));
         assert_eq!(line.trim_end().split(';').count(), FIELDS.lines().count());
         assert_eq!(
             (field(&line, "terse_version_3"), field(&line, "jobname")),
@@ -153,7 +158,7 @@ mod tests {
     #[test]
     fn the_line_stands_as_kept() {
         let run = run_of(&[Load { read_percent: 50, jobs: 2, noise: 0.0, ..Load::default() }]);
-        let text = terse(&run).replace(VERSION, "…");
+        let text = terse(&run, &assess(&run, None)).replace(VERSION, "…");
         crate::report::golden::assert_golden("run.terse", &text);
     }
 }
