@@ -9,7 +9,7 @@ use serde_json::json;
 use super::exit::{Exit, Failure};
 use super::keep::Keeper;
 use super::output::{Output, OutputFormat, note};
-use super::outputs::Form;
+use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
 use crate::analysis::arrivals::ArrivalVerdict;
@@ -82,6 +82,8 @@ pub(crate) struct CheckArgs {
     /// Directory under which the results are kept [default: the user's state directory]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
+    #[command(flatten)]
+    files: FileArgs,
 }
 
 /// What was asked, understood.
@@ -103,13 +105,16 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     let seed = args.randseed.unwrap_or_else(place::fresh_seed);
     let setting = setting(args, &asked, &place, &held, &facts, seed);
     let layout = layout_plan(&setting)?;
-    let cells = asked
+    let outputs = Outputs::new(&args.files, &LogArgs::default(), 0, asked.eta_interval_ns)?;
+    let mut cells = asked
         .workloads
         .iter()
         .map(|workload| resolve(workload, &setting))
         .collect::<Result<Vec<Plan>, _>>()?;
+    cells.iter_mut().for_each(|plan| outputs.fit(plan));
     let mut output = Output::new(args.output_format);
     if args.dry_run {
+        args.output_format.can_tell("--dry-run")?;
         return Ok(tell_plans(&mut output, &layout, &cells));
     }
     let bench = Bench {
@@ -121,15 +126,23 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     };
     let mut keeper = Keeper::open(args.results.as_deref(), "check", words);
     keeper.keep("host.json", &place.host);
-    let mut progress = Progress::new("check", asked.eta_interval_ns, Form::Text, None);
+    let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "check"));
+    let mut progress = Progress::new("check", asked.eta_interval_ns, args.files.progress, gauge);
     if !setting.engine.chosen_because.is_empty() {
         note(&format!("caution: {}", setting.engine.chosen_because));
     }
     if let Some(exit) = lay_out(&layout, &bench, &mut progress)? {
         return Ok(exit);
     }
-    let mut session =
-        Session { host: &place.host, output, keeper, progress, runs: Vec::new(), rows: Vec::new() };
+    let mut session = Session {
+        host: &place.host,
+        output,
+        outputs,
+        keeper,
+        progress,
+        runs: Vec::new(),
+        rows: Vec::new(),
+    };
     session.header(&bench, &asked);
     session.measure(&cells, &bench)?;
     Ok(session.conclude(&asked, &cells, &bench))
@@ -316,6 +329,7 @@ fn lay_out(layout: &Plan, bench: &Bench, progress: &mut Progress) -> Result<Opti
 struct Session<'a> {
     host: &'a HostFacts,
     output: Output,
+    outputs: Outputs,
     keeper: Keeper,
     progress: Progress,
     runs: Vec<Run>,
@@ -380,7 +394,7 @@ impl Session<'_> {
             exit = exit.or_graver(end_of_expectation(&each.judgement));
         }
         let complete = rows.len() == cells.len() && rows.iter().all(|(_, row)| row.complete);
-        self.tell_end(complete, exit, &told, &judged);
+        let exit = self.tell_end(complete, exit, &told, &judged);
         let exit = self.output.end(exit);
         let path = self.keeper.finish(complete, exit.code(), &told.words);
         if let Some(path) = path {
@@ -395,12 +409,12 @@ impl Session<'_> {
         exit: Exit,
         told: &Verdict,
         judged: &[crate::analysis::expectation::Judged],
-    ) {
+    ) -> Exit {
         if !complete {
             self.output.text("  partial: not every workload was measured to its end\n");
         }
         let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
-        self.output.document(&Document {
+        let mut document = Document {
             verb: "check",
             complete,
             exit_code: exit.code(),
@@ -410,7 +424,14 @@ impl Session<'_> {
             host: Some(self.host),
             target: rows.first().map(|(run, _)| &run.target),
             error: None,
-        });
+        };
+        let mut exit = exit;
+        if !(self.outputs.write(&document) & self.progress.end(&document)) {
+            exit = exit.or_graver(Exit::Environment);
+            document.exit_code = exit.code();
+        }
+        self.output.document(&document);
+        exit
     }
 }
 

@@ -69,6 +69,7 @@ const FLOOR_OPS: u64 = 200_000;
 /// Runs the verb.
 pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
     let place = Place::find()?;
+    args.output_format.can_tell("doctor")?;
     let mut output = Output::new(args.output_format);
     let features = features(args, &place);
     let floor = measure_floor(args, place.clock);

@@ -39,9 +39,14 @@ impl OutputFormat {
         OutputFormat::from_str(word, false).unwrap_or_default()
     }
 
-    /// Whether it can say nothing but results.
-    pub(crate) fn is_fio(self) -> bool {
-        matches!(self, OutputFormat::FioJson | OutputFormat::JsonPlus | OutputFormat::Terse)
+    /// A form that holds nothing but results has nothing to say of `what`, a rehearsal perhaps.
+    pub(crate) fn can_tell(self, what: &str) -> Result<(), Failure> {
+        if matches!(self, OutputFormat::Normal | OutputFormat::Json) {
+            return Ok(());
+        }
+        let message =
+            format!("{what} has no result to tell in fio's form; use --output-format=json");
+        Err(Failure::new(Exit::Asked, message))
     }
 }
 
@@ -79,13 +84,23 @@ impl Output {
             OutputFormat::Json => json::json_text(&json::json(document)),
             OutputFormat::FioJson => fio(Form::Plain),
             OutputFormat::JsonPlus => fio(Form::Bins),
-            // A run whose books do not balance has no line, and stderr says why.
             OutputFormat::Terse => {
                 let balanced = document.cells.iter().filter(|(_, facts)| facts.books.valid());
                 balanced.map(|(run, facts)| terse(run, facts)).collect()
             }
         };
         self.write(&text);
+        if self.format != OutputFormat::Json {
+            self.tell_left_out(document);
+        }
+    }
+
+    /// fio's forms have no place for a run whose books do not balance.
+    fn tell_left_out(&self, document: &Document<'_>) {
+        for (run, _) in document.cells.iter().filter(|(_, facts)| !facts.books.valid()) {
+            let name = &run.plan.name;
+            note(&format!("error: {name} is left out: INVALID, its books do not balance"));
+        }
     }
 
     /// A value of its own shape, under JSON.

@@ -154,7 +154,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     outputs.fit(&mut plan);
     let output = Output::new(args.run.output_format);
     if args.run.dry_run {
-        without_results(args.run.output_format)?;
+        args.run.output_format.can_tell("--dry-run")?;
         return device::dry_run(args, &place.root, &plan, output);
     }
     caution_about(&setting.engine, &aim.cautions);
@@ -178,15 +178,6 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Environment, "nothing was measured"));
     };
     Ok(conclude(&asked, &place, (output, outputs, progress), keeper, &run))
-}
-
-/// A form that holds nothing but results has nothing to say of a rehearsal.
-fn without_results(format: OutputFormat) -> Result<(), Failure> {
-    if !format.is_fio() {
-        return Ok(());
-    }
-    let message = "--dry-run has no result to tell in fio's form; use --output-format=json";
-    Err(Failure::new(Exit::Asked, message))
 }
 
 fn setting(args: &RunArgs, asked: &Asked, place: &Place, aim: &Aim, seed: u64) -> Setting {

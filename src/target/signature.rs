@@ -340,6 +340,7 @@ mod tests {
 
     use super::*;
     use crate::content::Filler;
+    use crate::plan::Job;
 
     const SIZE: u64 = 64 * MIB;
 
@@ -459,7 +460,7 @@ mod tests {
     fn what_this_program_wrote_is_nobody_s() {
         // Random data that happens to carry the two bytes of a short signature.
         let mut block = vec![0; 4096];
-        let mut filler = Filler::new(1, 1);
+        let mut filler = Filler::new(1, &Job::default());
         filler.fill(&mut block);
         filler.refresh(&mut block, 0);
         block[510..512].copy_from_slice(&[0x55, 0xaa]);
