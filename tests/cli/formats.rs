@@ -25,6 +25,62 @@ fn has(program: &str, probe: &str) -> bool {
     there
 }
 
+/// Asserts that a document fits a schema as published, and that it has no field of which the schema
+/// knows nothing. Objects without `properties` in the schema are open.
+#[track_caller]
+fn assert_fits(schema: &str, document: &Value) {
+    fn close(schema: &mut Value) {
+        match schema {
+            Value::Object(fields) => {
+                fields.values_mut().for_each(close);
+                let closed = fields.contains_key("properties") && fields.contains_key("type");
+                if closed && !fields.contains_key("additionalProperties") {
+                    fields.insert("additionalProperties".into(), false.into());
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(close),
+            _ => {}
+        }
+    }
+    let mut schema = parsed(schema);
+    jsonschema::meta::validate(&schema).unwrap();
+    close(&mut schema);
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let faults: Vec<String> = validator
+        .iter_errors(document)
+        .map(|fault| format!("{}: {fault}", fault.instance_path()))
+        .collect();
+    assert!(faults.is_empty(), "{}\n{document:#}", faults.join("\n"));
+}
+
+const RESULT: &str = include_str!("../../schema/iosonde-result-1.schema.json");
+const SERIES: &str = include_str!("../../schema/iosonde-series-1.schema.json");
+const PROGRESS: &str = include_str!("../../schema/iosonde-progress-1.schema.json");
+
+#[test]
+fn results_fit_their_schema() {
+    let place = Place::new();
+    let expect = "--expect read.p99<=1ns --expect iops>=1";
+    for (words, exit) in [
+        (format!("{SIM} --output-format json {expect}"), 3),
+        (format!("{SIM} --number-ios 5 --output-format json").replace("--runtime 3", ""), 0),
+        (format!("{NULL} --numjobs 2 --output-format json"), 0),
+        ("run --ioengine sim --path servers=1,read=1ms,error-every=100 --rw randread --runtime 1 \
+          --output-format json"
+            .to_owned(), 1),
+        ("run --rw nonsense --output-format json".to_owned(), 2),
+        ("check . 1k --output-format json".to_owned(), 2),
+    ] {
+        let ended = place.iosonde(&words).end();
+        assert_eq!(ended.code, Some(exit), "{words}: {ended}");
+        assert_fits(RESULT, &ended.json());
+    }
+    // A whole check, where the directory is one that it accepts.
+    let ended =
+        place.iosonde("check . 256M --seconds 1 --only database --output-format json").end();
+    assert_fits(RESULT, &ended.json());
+}
+
 #[test]
 fn text_is_another_word_for_normal() {
     let place = Place::new();
@@ -58,6 +114,8 @@ fn each_form_is_one_document_on_stdout_even_in_failure() {
     for form in ["fio-json", "json+", "terse"] {
         let words = format!("{SIM} --dry-run --output-format {form}");
         place.iosonde(&words).end().exits(2).says("--dry-run has no result");
+        let words = format!("doctor --output-format {form}");
+        place.iosonde(&words).end().exits(2).says("doctor has no result");
     }
 }
 
@@ -131,7 +189,7 @@ fn progress_can_be_json_lines_or_nothing() {
     assert!(lines.len() >= 3, "{ended}");
     let mut before = (0, 0);
     for line in &lines {
-        assert_eq!(line["schema"], "iosonde.progress/1");
+        assert_fits(PROGRESS, line);
         let now = (line["elapsed_ns"].as_u64().unwrap(), line["ops"].as_u64().unwrap());
         assert!(now.0 > before.0 && now.1 >= before.1, "{ended}");
         before = now;
@@ -155,7 +213,9 @@ fn a_series_has_a_row_per_interval_and_direction() {
     }
     place.iosonde(&format!("{SIM} --series out.jsonl")).end().exits(0);
     let text = fs::read_to_string(place.work().join("out.jsonl")).unwrap();
-    assert_eq!(text.lines().map(parsed).filter(|row| row["direction"] == "read").count(), 3);
+    let rows: Vec<Value> = text.lines().map(parsed).collect();
+    rows.iter().for_each(|row| assert_fits(SERIES, row));
+    assert_eq!(rows.iter().filter(|row| row["direction"] == "read").count(), 3);
     // One of its own kind is replaced; nothing temporary stays.
     place.iosonde(&format!("{SIM} --series out.csv")).end().exits(0);
     assert_eq!(listing(&place.work()).len(), 2);
@@ -225,6 +285,37 @@ fn the_live_file_is_marked_when_the_command_has_ended() {
         assert!(text.contains(line), "{text}");
     }
     assert_eq!(listing(&place.work()).len(), 1);
+}
+
+#[test]
+fn a_check_tells_its_runs_in_the_same_forms() {
+    let place = Place::new();
+    let words = "check . 256M --seconds 1 --only database,cache --eta-interval 0.3";
+    let files = "--series out.csv --hlog out.hlog --prometheus out.prom --progress json";
+    let ended = place.iosonde(&format!("{words} {files} --output-format fio-json")).end();
+    let document = parsed(&ended.out);
+    assert_eq!(document["iosonde"]["exit_code"].as_i64(), ended.code.map(i64::from), "{ended}");
+    if document["iosonde"]["error"].is_object() {
+        eprintln!("skipped: a check refuses this directory: {}", document["iosonde"]["error"]);
+        return;
+    }
+    let names: std::collections::BTreeSet<&str> = document["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|job| job["jobname"].as_str())
+        .collect();
+    assert!(!names.is_empty(), "{ended}");
+    let csv = fs::read_to_string(place.work().join("out.csv")).unwrap();
+    assert!(csv.contains("\ndatabase,") || csv.contains("\ncache,"), "{csv}");
+    let lines = ended.err.lines().filter(|line| line.starts_with('{')).map(parsed);
+    lines.for_each(|line| assert_fits(PROGRESS, &line));
+    let text = fs::read_to_string(place.work().join("out.prom")).unwrap();
+    assert!(text.contains("iosonde_exit_code{verb=\"check\"}"), "{text}");
+    // On a machine that stands still a direction may have no whole life within the window.
+    let log = fs::read_to_string(place.work().join("out.hlog")).unwrap();
+    assert!(["database/read", "cache/read"].iter().any(|tag| log.contains(tag)), "{log}");
+    place.iosonde("check --dry-run --output-format terse").end().exits(2).says("--dry-run");
 }
 
 #[test]
