@@ -121,6 +121,20 @@ pub fn latency(
     sum
 }
 
+/// Open loop: how long the oldest operation that was due had waited at worst in an interval, ns;
+/// `None` in a closed loop.
+pub fn backlog_ns(jobs: &[&JobRun], interval: &Interval) -> Option<u64> {
+    let inside = |job: &JobRun| {
+        let width_ns = job.arrivals.backlog_width_ns;
+        let waits = job.arrivals.backlog_ns.iter().zip(0u64..);
+        waits
+            .filter(|(_, at)| (interval.start_ns..interval.end_ns).contains(&(at * width_ns)))
+            .map(|(wait_ns, _)| *wait_ns)
+            .max()
+    };
+    jobs.iter().filter_map(|job| inside(job)).max()
+}
+
 /// The wide interval in which a narrow one lies.
 fn slot(index: usize, narrow_ns: u64, wide_ns: u64) -> usize {
     usize::try_from(index as u64 * narrow_ns / wide_ns.max(1)).unwrap_or(usize::MAX)
@@ -174,6 +188,16 @@ mod tests {
         // 10 s in intervals of 7 s: the rest of 3 s is less than half.
         let rows = rates(&jobs, DIRECTIONS[0], run.measured_ns, 7 * SECOND);
         assert_eq!((rows.len(), rows[0].iops()), (1, 5_000.0));
+    }
+
+    #[test]
+    fn a_backlog_is_told_where_it_was_worst() {
+        let mut run = run_of(&[Load { jobs: 2, ..Load::default() }]);
+        run.jobs[1].arrivals.backlog_width_ns = SECOND / 10;
+        run.jobs[1].arrivals.backlog_ns = vec![0, 5, 0, 0, 0, 0, 0, 0, 0, 7, 9];
+        let rows = rates(&all_jobs(&run), DIRECTIONS[0], run.measured_ns, SECOND);
+        let of = |job: usize, row: usize| backlog_ns(&[&run.jobs[job]], &rows[row]);
+        assert_eq!([of(1, 0), of(1, 1), of(1, 2), of(0, 0)], [Some(7), Some(9), None, None]);
     }
 
     #[test]

@@ -9,12 +9,14 @@ use clap::{Args, ValueEnum};
 
 use super::exit::{Exit, Failure};
 use super::output::note;
+use crate::analysis::intervals;
 use crate::plan::Plan;
 use crate::record::Run;
 use crate::record::export;
 use crate::report::fio::log::{self, Kind};
 use crate::report::json::Document;
 use crate::report::{hlog, prometheus, series};
+use crate::units::duration;
 
 /// Width of an interval where none is asked for, ns.
 const WIDTH_NS: u64 = 1_000_000_000;
@@ -168,6 +170,9 @@ impl Outputs {
     /// Writes every file; `false` if one could not be, which is told.
     pub(crate) fn write(&self, document: &Document<'_>) -> bool {
         let runs: Vec<&Run> = document.cells.iter().map(|(run, _)| *run).collect();
+        if !self.files.is_empty() {
+            runs.iter().for_each(|run| self.tell_width(run));
+        }
         let mut all = true;
         for (kind, path) in &self.files {
             let text = self.text(*kind, path, &runs);
@@ -179,6 +184,19 @@ impl Outputs {
             }
         }
         all
+    }
+
+    /// A long run keeps no intervals as narrow as asked.
+    fn tell_width(&self, run: &Run) {
+        let kept_ns = intervals::common_width_ns(&intervals::all_jobs(run), self.width_ns);
+        if kept_ns > self.width_ns {
+            note(&format!(
+                "caution: {}: intervals are {} wide, not {}: neighbours were merged to save memory",
+                run.plan.name,
+                duration::span(kept_ns),
+                duration::span(self.width_ns)
+            ));
+        }
     }
 
     fn text(&self, kind: FileKind, path: &Path, runs: &[&Run]) -> Result<String, String> {

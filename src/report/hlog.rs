@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
+use super::clean::clean;
 use crate::analysis::intervals::{self, DIRECTIONS};
 use crate::record::run::Run;
 use crate::stats::Histogram;
@@ -41,8 +42,8 @@ pub fn hlog(runs: &[&Run], width_ns: u64) -> Result<String, String> {
         for (start_ns, length_ns, word, latency) in lines(run, width_ns) {
             let tag =
                 if runs.len() > 1 { format!("{}/{word}", run.plan.name) } else { word.into() };
-            // A tag ends at a comma; a name of ours has none.
-            let tag = tag.replace([',', ' ', '\n', '\r'], "_");
+            // A tag ends at a comma, and a line at its end.
+            let tag = clean(&tag).replace([',', ' ', '\n', '\r'], "_");
             log.write_histogram(
                 &converted(&latency).map_err(|error| error.to_string())?,
                 Duration::from_nanos(since_ns + start_ns),
@@ -152,8 +153,8 @@ mod tests {
         let there = converted(&latency).unwrap();
         assert_eq!(there.len(), 3);
         assert!(there.max() >= 1 << 41);
-        run.plan.name = "a,b\nc d".into();
+        run.plan.name = "a,b\nc d\u{1b}[31m".into();
         let text = hlog(&[&run, &run], 10_000_000_000).unwrap();
-        assert!(read(&text).iter().all(|line| line.0 == "a_b_c_d/read"), "{text}");
+        assert!(read(&text).iter().all(|line| line.0 == "a_bc_d/read"), "{text}");
     }
 }

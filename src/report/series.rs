@@ -20,7 +20,7 @@ const QUANTILES: [(&str, f64); 4] =
 
 /// The first line of a CSV series.
 pub const CSV_HEADER: &str = "workload,direction,start_ns,end_ns,ops,bytes,iops,bytes_per_s,\
-                              mean_ns,p50_ns,p90_ns,p99_ns,p99.9_ns,max_ns";
+                              mean_ns,p50_ns,p90_ns,p99_ns,p99.9_ns,max_ns,backlog_ns";
 
 /// What every line of a JSON series begins with.
 pub const JSON_OPENING: &str = "{\"schema\":\"iosonde.series/";
@@ -31,6 +31,8 @@ struct Row<'a> {
     direction: &'static str,
     interval: Interval,
     latency: LatencyFigures,
+    /// Open loop: the longest wait of an operation that was due.
+    backlog_ns: Option<u64>,
 }
 
 impl Row<'_> {
@@ -60,6 +62,7 @@ fn rows(run: &Run, width_ns: u64) -> Vec<Row<'_>> {
                 direction: of.0,
                 interval: *interval,
                 latency: LatencyFigures::of(&latency),
+                backlog_ns: intervals::backlog_ns(&jobs, interval),
             });
         }
     }
@@ -81,7 +84,8 @@ pub fn csv(runs: &[&Run], width_ns: u64) -> String {
             row.interval.bytes_per_s().round() as u64,
         );
         let quantiles = row.quantiles().map(|(_, ns)| ns);
-        for ns in [row.mean_ns()].into_iter().chain(quantiles).chain([row.latency.max_ns]) {
+        let rest = [row.latency.max_ns, row.backlog_ns];
+        for ns in [row.mean_ns()].into_iter().chain(quantiles).chain(rest) {
             out.push(',');
             if let Some(ns) = ns {
                 let _ = write!(out, "{ns}");
@@ -109,6 +113,7 @@ pub fn json_lines(runs: &[&Run], width_ns: u64) -> String {
         put("mean_ns", json!(row.mean_ns()));
         row.quantiles().for_each(|(name, ns)| drop(put(name, json!(ns))));
         put("max_ns", json!(row.latency.max_ns));
+        put("backlog_ns", json!(row.backlog_ns));
         out.push_str(&super::json::json_line(SCHEMA, fields));
     }
     out
