@@ -196,7 +196,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::analysis::testing::{Load, run_of};
+    use crate::analysis::testing::{Load, open_run_of, run_of};
     use crate::analysis::{assess, verdict};
     use crate::report::golden::assert_golden;
     use crate::report::json::json_text;
@@ -293,6 +293,17 @@ mod tests {
         assert_eq!(job["sync"]["total_ios"], 7);
         assert_eq!(job["sync"]["lat_ns"]["mean"], 3e6);
         assert_eq!(job["latency_us"]["10"], 100.0, "classes are those of clat");
+    }
+
+    #[test]
+    fn an_open_loop_that_falls_behind_has_no_total_latency() {
+        let load = Load { depth: 1, iops: 1_000.0, ..Load::default() };
+        let lat = |run: &Run| told_of(run, Form::Plain)["jobs"][0]["read"]["lat_ns"]["N"].clone();
+        assert_eq!(lat(&open_run_of(&load, |_| 0)), 10_000);
+        let behind = open_run_of(&load, |tenth| tenth * 50_000_000);
+        assert_eq!(lat(&behind), 0);
+        let clat = &told_of(&behind, Form::Plain)["jobs"][0]["read"]["clat_ns"];
+        assert_eq!(clat["N"], 10_000, "from submission it is still known");
     }
 
     #[test]
