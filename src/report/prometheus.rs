@@ -6,6 +6,8 @@ use std::fmt::Write;
 use super::clean::clean;
 use super::json::Document;
 use super::progress::Pace;
+use crate::analysis::Assessment;
+use crate::analysis::arrivals::{ArrivalFigures, ArrivalVerdict};
 use crate::analysis::figures::DirectionFigures;
 use crate::record::run::Run;
 use crate::stats::Quantile;
@@ -77,7 +79,7 @@ pub fn ended(document: &Document<'_>) -> String {
     out.one("iosonde_complete", "gauge", help, &verb, f64::from(u8::from(document.complete)));
     let help = "Exit code of the command.";
     out.one("iosonde_exit_code", "gauge", help, &verb, f64::from(document.exit_code));
-    let valid = |(_, facts): &&(&Run, &crate::analysis::Assessment)| facts.books.valid();
+    let valid = |(_, facts): &&(&Run, &Assessment)| facts.books.valid();
     let cells: Vec<_> = document.cells.iter().filter(valid).collect();
     let mut directed =
         |name: &str, kind: &str, help: &str, of: &dyn Fn(&DirectionFigures) -> f64| {
@@ -103,12 +105,44 @@ pub fn ended(document: &Document<'_>) -> String {
             summary(&mut out, &run.plan.name, word, direction);
         }
     }
+    arrivals(&mut out, &cells);
     out.family("iosonde_errors", "gauge", "I/O errors, warm-up included.");
     for (run, facts) in &cells {
         let labels = [("workload", run.plan.name.as_str())];
         out.sample("iosonde_errors", &labels, facts.figures.errors as f64);
     }
     out.0
+}
+
+/// What open loops had due, and whether the storage kept up.
+fn arrivals(out: &mut Metrics, cells: &[&(&Run, &Assessment)]) {
+    let open: Vec<(&str, &ArrivalFigures)> = cells
+        .iter()
+        .filter_map(|(run, facts)| Some((&*run.plan.name, facts.figures.arrivals.as_ref()?)))
+        .collect();
+    if open.is_empty() {
+        return;
+    }
+    out.family("iosonde_arrivals", "gauge", "Operations of an open loop in the measured window.");
+    for (workload, figures) in &open {
+        let counts = [
+            ("due", figures.due),
+            ("late", figures.late),
+            ("queued", figures.queued),
+            ("dropped", figures.dropped),
+        ];
+        for (fate, count) in counts {
+            let labels = [("workload", *workload), ("fate", fate)];
+            out.sample("iosonde_arrivals", &labels, count as f64);
+        }
+    }
+    let help = "0 where the backlog of an open loop grew: its latencies are withheld.";
+    out.family("iosonde_sustainable", "gauge", help);
+    for (workload, figures) in &open {
+        let kept_up = figures.verdict != ArrivalVerdict::Unsustainable;
+        let value = f64::from(u8::from(kept_up));
+        out.sample("iosonde_sustainable", &[("workload", workload)], value);
+    }
 }
 
 fn running(out: &mut Metrics, verb: &str, running: bool) {
@@ -127,7 +161,9 @@ fn summary(out: &mut Metrics, workload: &str, word: &str, direction: &DirectionF
             out.sample(name, &[labels[0], labels[1], ("quantile", &q)], ns as f64 / 1e9);
         }
     }
-    let sum_ns = latency.mean_ns.unwrap_or(0.0) * latency.count as f64;
+    // Withheld, or nothing was measured.
+    let Some(mean_ns) = latency.mean_ns else { return };
+    let sum_ns = mean_ns * latency.count as f64;
     out.sample("iosonde_latency_seconds_sum", &labels, sum_ns / 1e9);
     out.sample("iosonde_latency_seconds_count", &labels, latency.count as f64);
 }
@@ -136,7 +172,7 @@ fn summary(out: &mut Metrics, workload: &str, word: &str, direction: &DirectionF
 mod tests {
     use super::*;
     use crate::analysis::assess;
-    use crate::analysis::testing::{Load, run_of};
+    use crate::analysis::testing::{Load, open_run_of, run_of};
     use crate::report::golden::assert_golden;
 
     fn pace() -> Pace {
@@ -199,6 +235,22 @@ mod tests {
             })
             .collect();
         assert!((mean[0] / mean[1] / 6.4e-3 - 1.0).abs() < 0.01, "{mean:?}");
+    }
+
+    #[test]
+    fn an_open_loop_that_falls_behind_says_so_and_tells_no_latency() {
+        let load = Load { depth: 1, iops: 1_000.0, ..Load::default() };
+        let told = |backlog: fn(u64) -> u64| {
+            let run = open_run_of(&load, backlog);
+            let facts = assess(&run, None);
+            let cells = [(&run, &facts)];
+            let text = ended(&Document { verb: "run", cells: &cells, ..Document::default() });
+            assert_format(&text);
+            let latency = text.contains("iosonde_latency_seconds_count{");
+            (text.contains("iosonde_sustainable{workload=\"database\"} 1\n"), latency)
+        };
+        assert_eq!(told(|_| 0), (true, true));
+        assert_eq!(told(|tenth| tenth * 50_000_000), (false, false));
     }
 
     #[test]
