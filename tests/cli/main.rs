@@ -5,10 +5,12 @@
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 mod asked;
+mod blkbench;
 mod environment;
 mod faults;
 mod formats;
 mod kept;
+mod language;
 mod program;
 mod refused;
 mod signals;
