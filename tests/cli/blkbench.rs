@@ -1,5 +1,5 @@
-//! Every row of blkbench's tables of options, and the commands of its description with `iosonde run`
-//! in place of `blkbench`: each does what is documented there.
+//! Every row of blkbench's tables of options, and the commands of its description with
+//! `iosonde run` in place of `blkbench`: each does what is documented there.
 
 use std::fs;
 

@@ -15,8 +15,8 @@ const BLOCK_BYTES: u64 = 4096;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Load")]
 pub(super) struct LoadArgs {
-    /// Direction and order: read, write, randread, randwrite, rw, readwrite, randrw, trim, randtrim;
-    /// `read:8k` leaves a hole of 8 KiB after each block
+    /// Direction and order: read, write, randread, randwrite, rw, readwrite, randrw, trim,
+    /// randtrim; `read:8k` leaves a hole of 8 KiB after each block
     #[arg(
         long,
         visible_alias = "readwrite",
