@@ -240,7 +240,9 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.filler.refresh(buffer, op.offset);
         }
         self.requests.slots[slot as usize] = Slot { op, ..Slot::IDLE };
-        self.push(slot);
+        let Op { way, target, offset, bytes } = op;
+        self.queue.push(slot as usize, Transfer { way, target, offset, skip: 0, bytes });
+        self.staged.push(slot);
     }
 
     /// Hands over, notes the time, and only then waits: so the time of submission is known.
@@ -251,7 +253,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         if wait.count == 0 { Ok(()) } else { self.queue.enter(wait.count, wait.patience_ns) }
     }
 
-    #[inline(always)]
+    /// Stages the rest of an operation.
+    #[cold]
     pub(super) fn push(&mut self, slot: u32) {
         let Slot { op, moved, .. } = self.requests.slots[slot as usize];
         let transfer = Transfer {
@@ -308,8 +311,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             requests.settle_held(after_ns);
         } else {
             self.queue.reap(|slot, result| {
-                inline += usize::from(requests.slots[slot].submitted_ns == before_ns);
-                requests.settle(slot as u32, result, after_ns);
+                let submitted_ns = requests.settle(slot, result, after_ns);
+                inline += usize::from(submitted_ns == before_ns);
             });
         }
         requests.tally.settle(after_ns);

@@ -129,16 +129,17 @@ impl<'a> Requests<'a> {
         self.settle_at_once > 0
     }
 
-    /// A request has come back, and is held back for now.
-    pub(super) fn hold(&mut self, slot: u32, result: i32) {
+    /// A request has come back, and is held back for now. Gives when it was submitted.
+    pub(super) fn hold(&mut self, slot: u32, result: i32) -> u64 {
         self.held.push((slot, result));
+        self.slots[slot as usize].submitted_ns
     }
 
     /// Settles the oldest of those that are held back.
     pub(super) fn settle_held(&mut self, now_ns: u64) {
         for _ in 0..self.settle_at_once.min(self.held.len()) {
             let (slot, result) = self.held.remove(0);
-            self.settle(slot, result, now_ns);
+            self.settle(slot as usize, result, now_ns);
         }
     }
 
@@ -147,30 +148,38 @@ impl<'a> Requests<'a> {
         self.tally.mean_latency_ns()
     }
 
-    /// Counts a finished request, or sends the rest of it again, or files its error.
+    /// Counts a finished request, or sends the rest of it again, or files its error. Gives when it
+    /// was submitted.
     #[inline(always)]
-    pub(super) fn settle(&mut self, slot: u32, result: i32, now_ns: u64) {
+    pub(super) fn settle(&mut self, slot: usize, result: i32, now_ns: u64) -> u64 {
         self.in_flight -= 1;
-        let request = self.slots[slot as usize];
+        let request = self.slots[slot];
         // A sync moves nothing, and has moved all of it.
         if result >= 0 && request.moved + result as u32 == request.op.bytes {
             self.touch(&request.op);
             let Slot { op, submitted_ns, .. } = request;
             self.tally.complete(op.way, op.bytes, submitted_ns, now_ns);
             if self.more && self.tally.knows(submitted_ns) {
-                self.tally.complete_more(&request, self.times[slot as usize], now_ns);
+                self.tally.complete_more(&request, self.times[slot], now_ns);
             }
-            self.free.push(slot);
+            self.free.push(slot as u32);
         } else {
-            self.settle_unfinished(slot, result);
+            self.settle_unfinished(slot as u32, result);
         }
+        request.submitted_ns
     }
 
     #[inline(always)]
     fn touch(&mut self, op: &Op) {
         if let Some((low, high)) = &mut self.report.touched {
-            *low = (*low).min(op.offset);
-            *high = (*high).max(op.offset + u64::from(op.bytes));
+            // Soon neither changes any more.
+            if op.offset < *low {
+                *low = op.offset;
+            }
+            let end = op.offset + u64::from(op.bytes);
+            if end > *high {
+                *high = end;
+            }
         }
     }
 
