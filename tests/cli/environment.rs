@@ -57,7 +57,9 @@ fn little_locked_memory_is_recorded_and_no_obstacle() {
     let document = ended.exits(0).json();
     let backend = &document["cells"][0]["backend"];
     assert_eq!(backend["engine"], "io_uring");
-    assert!(backend["missing"].to_string().contains("registered_buffers"), "{backend}");
+    let missing = backend["missing"].to_string();
+    assert!(missing.contains("registered_buffers"), "{missing}");
+    assert!(missing.contains("65536 B (ulimit -l)"), "{missing}");
     assert!(!backend["features"].to_string().contains("registered_buffers"), "{backend}");
 }
 
@@ -65,13 +67,28 @@ fn little_locked_memory_is_recorded_and_no_obstacle() {
 fn few_open_files_are_a_clear_error() {
     let place = Place::new();
     place.hole("data", 16 << 20);
-    for engine in ["io_uring", "psync"] {
+    for engine in ["io_uring", "libaio", "psync"] {
         let words = format!("run --path data --rw randread --numjobs 64 --ioengine {engine}");
         let mut command = place.iosonde(&words).arg("--output-format=json").into_command();
         let Some(ended) = limited("--nofile=10", &mut command) else { return };
         let document = ended.exits(1).says("ulimit -n").json();
         assert_eq!(document["error"]["kind"], "environment");
     }
+}
+
+#[test]
+fn more_asynchronous_requests_than_the_system_has_are_a_clear_error() {
+    let place = Place::new();
+    place.hole("data", 16 << 20);
+    let allowed = fs::read_to_string("/proc/sys/fs/aio-max-nr").unwrap_or_default();
+    match allowed.trim().parse::<u64>() {
+        Ok(allowed) if allowed <= 1 << 20 => {}
+        _ => return eprintln!("skipped: fs.aio-max-nr is too high to be reached: {allowed}"),
+    }
+    let words = "run --path data --rw randread --bs 512 --iodepth 4096 --numjobs 17 \
+                 --ioengine libaio --runtime 0.1 --output-format json";
+    let ended = place.iosonde(words).end().exits(1).says("fs.aio-max-nr");
+    assert_eq!(ended.json()["error"]["kind"], "environment");
 }
 
 /// Runs a command under `prlimit`; `None`, with the reason, where there is none.
