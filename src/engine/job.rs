@@ -307,7 +307,9 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         requests.tally.at(after_ns);
         let mut inline = 0;
         if requests.holds_back() {
-            self.queue.reap(|slot, result| requests.hold(slot as u32, result));
+            self.queue.reap(|slot, result| {
+                requests.hold(slot as u32, result);
+            });
             requests.settle_held(after_ns);
         } else {
             self.queue.reap(|slot, result| {
