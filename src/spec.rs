@@ -5,6 +5,7 @@
 
 pub mod catalogue;
 pub mod experiment;
+pub mod fio;
 pub mod load;
 pub mod workload;
 

@@ -1,0 +1,526 @@
+//! From a group of jobs to what one run is asked for: engine, targets, roles, end. What fio leaves
+//! to each job and we to the run (engine, end, errors) has to be the same for all jobs of a group.
+
+mod end;
+
+use super::job::{FioJob, Group};
+use super::load;
+use super::number::Amount;
+use super::{Fault, Faults, Place, shown};
+use crate::spec::{Role, Threads, Workload};
+use crate::units::count;
+
+pub use end::StopAsk;
+
+/// What one run is asked for; sizes in percent are open until the targets are known.
+#[derive(Clone, Debug)]
+pub struct Asking {
+    /// Names of the jobs.
+    pub title: String,
+    /// How I/O leaves the process.
+    pub engine: EngineAsk,
+    /// Whether the page cache is passed by.
+    pub direct: bool,
+    /// What is read or written; roles name them by their place here.
+    pub targets: Vec<TargetAsk>,
+    /// Warm-up, ns.
+    pub warmup_ns: u64,
+    /// Seed of the run; `None` means a fresh one.
+    pub seed: Option<u64>,
+    /// Whether errors are counted instead of ending the run.
+    pub continue_on_error: bool,
+    /// Logs to be written.
+    pub logs: Vec<LogAsk>,
+    /// Time over which a log's values are averaged, ms.
+    pub log_avg_ms: Option<u64>,
+    /// What is done otherwise than by fio without changing the load, in words.
+    pub notes: Vec<String>,
+    parts: Vec<Part>,
+}
+
+/// How I/O leaves the process, in fio's words.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct EngineAsk {
+    /// `io_uring`, `libaio`, `psync` or `null`.
+    pub name: &'static str,
+    /// Completions are polled for.
+    pub hipri: bool,
+    /// A kernel thread submits.
+    pub sqpoll: bool,
+    /// Whether files are registered; `None` leaves it open.
+    pub registered_files: Option<bool>,
+    /// Whether buffers are registered; `None` leaves it open.
+    pub fixed_buffers: Option<bool>,
+    /// Whether requests carry vectors.
+    pub vectored: bool,
+}
+
+/// A target as asked.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TargetAsk {
+    /// Its path; the directory of an unnamed file.
+    pub path: String,
+    /// Whether it is a file of its own that is gone after the run.
+    pub unnamed: bool,
+    /// Bytes that the jobs need; `None`: what is there.
+    pub bytes: Option<u64>,
+    /// Where it was asked for.
+    pub place: Place,
+}
+
+/// A log as asked.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LogAsk {
+    /// fio's option (`write_bw_log`).
+    pub option: &'static str,
+    /// Beginning of the file name.
+    pub prefix: String,
+    /// Where it was asked for.
+    pub place: Place,
+}
+
+/// A role that waits for the sizes of its targets.
+#[derive(Clone, Debug)]
+struct Part {
+    job: FioJob,
+    role: Role,
+    offset: Amount,
+    increment: Amount,
+    size: Option<Amount>,
+}
+
+/// Jobs of one group and files of one run, at most.
+const MAX_JOBS: u64 = 4096;
+/// fio's seed where nothing else is asked.
+const SEED: u64 = 0x89;
+/// Engines of fio that are not ours.
+const OTHER_ENGINES: &str = "vsync posixaio mmap splice netsplice sg net cpuio rdma e4defrag falloc \
+    ftruncate gfapi gfapi_async pmemblk dev-dax filecreate filestat filedelete dircreate dirstat \
+    dirdelete libpmem nbd mtd rados rbd http libzbc libiscsi libcufile libhipfile dfs nfs ime xnvme \
+    libblkio io_uring_cmd windowsaio solarisaio null-aio libhdfs";
+
+/// What the run of a group is asked for.
+///
+/// # Errors
+/// Whatever the group asks that one run cannot do, each with the place of the option.
+pub fn ask(group: &Group) -> Result<Asking, Faults> {
+    let Some(first) = group.jobs.first() else { return Err(Faults(Vec::new())) };
+    let mut asking = Asking {
+        title: title(group),
+        engine: the_same(group, "ioengine", engine)?,
+        direct: the_same(group, "direct", direct)?,
+        targets: Vec::new(),
+        warmup_ns: the_same(group, "ramp_time", |job| Ok(job.time_ns("ramp_time").unwrap_or(0)))?,
+        seed: the_same(group, "randseed", |job| Ok(seed(job)))?,
+        continue_on_error: the_same(group, "continue_on_error", continues)?,
+        logs: logs(first),
+        log_avg_ms: first.count("log_avg_msec"),
+        notes: Vec::new(),
+        parts: Vec::new(),
+    };
+    let mut faults = Vec::new();
+    for job in &group.jobs {
+        if let Err(fault) = asking.add(job) {
+            faults.push(fault);
+        }
+        let together = group.jobs.len() > 1 || job.count("numjobs").unwrap_or(1) > 1;
+        let timed = job.flag("time_based") == Some(true);
+        if job.flag("exitall") == Some(true) && together && !timed {
+            faults.push(job.fault("exitall", "jobs of a group end together only with time_based"));
+        }
+    }
+    if faults.is_empty() { Ok(asking) } else { Err(Faults(faults)) }
+}
+
+impl Asking {
+    /// The workload and the end of the run, now that the length of each target is known.
+    ///
+    /// # Errors
+    /// A percentage of an unknown length, or jobs that would end at different times.
+    pub fn workload(&self, target_bytes: &[u64]) -> Result<(Workload, StopAsk), Faults> {
+        let mut roles = Vec::new();
+        let mut ends = Vec::new();
+        for part in &self.parts {
+            let of = part
+                .role
+                .targets
+                .iter()
+                .filter_map(|index| target_bytes.get(usize::from(*index)).copied());
+            let (role, end) = part.settled(of.min().unwrap_or(0))?;
+            roles.push(role);
+            ends.push((&part.job, end));
+        }
+        let stop = end::of_all(&ends)?;
+        let block_size = roles.iter().filter_map(|role| role.block_size).max().unwrap_or(4096);
+        let words: Vec<&str> = roles.iter().map(|role| role.rw.word()).collect();
+        let mut pattern = words.clone();
+        pattern.dedup();
+        let read_percent =
+            roles.first().map_or(100, |role| role.rw.read_percent(role.read_percent.unwrap_or(50)));
+        let workload = Workload {
+            name: "run".into(),
+            title: self.title.clone(),
+            pattern: pattern.join("+"),
+            models: String::new(),
+            block_size,
+            read_percent,
+            roles,
+        };
+        Ok((workload, stop))
+    }
+
+    /// Adds a job: its role or, where copies differ, one for each.
+    fn add(&mut self, job: &FioJob) -> Result<(), Fault> {
+        let clones = job.count("numjobs").unwrap_or(1);
+        if clones == 0 || self.parts.len() as u64 + clones > MAX_JOBS {
+            return Err(job.fault("numjobs", format!("expected 1 to {MAX_JOBS} jobs in a group")));
+        }
+        let role = load::role(job, &job.name)?;
+        if engine(job)?.name == "psync" && load::engine(job) != "psync" {
+            self.note(format!(
+                "{}: ioengine={}: one pread or pwrite per operation stands for it",
+                job.place("ioengine"),
+                load::engine(job)
+            ));
+        }
+        let split = job.word("cpus_allowed_policy").is_some_and(|(word, _)| word == "split");
+        let offset = job.amount("offset").unwrap_or(Amount::Bytes(0));
+        let increment = job.amount("offset_increment").unwrap_or(Amount::Bytes(0));
+        let part = Part { job: job.clone(), role, offset, increment, size: size(job)? };
+        let named = job.text("filename").is_some() || load::engine(job) == "null";
+        if named && !split {
+            let targets = self.named(job, &part, clones)?;
+            let mut role = Role { targets, ..part.role.clone() };
+            role.threads = Threads::Count(u32::try_from(clones).unwrap_or(u32::MAX));
+            role.name = self.free_name(&job.name);
+            // Copies draw their own orders, as fio's do: an increment, be it 0, tells them apart.
+            role.offset_increment = (clones > 1).then_some(0);
+            self.parts.push(Part { role, ..part });
+            return Ok(());
+        }
+        for clone in 0..clones {
+            let mut own = part.clone();
+            own.offset = advanced(job, part.offset, part.increment, clone)?;
+            own.increment = Amount::Bytes(0);
+            own.role.targets =
+                if named { self.named(job, &own, 1)? } else { self.unnamed(job, &own)? };
+            own.role.name = self.free_name(&job.name);
+            if split && !own.role.place.cpus.is_empty() {
+                let cpus = &own.role.place.cpus;
+                own.role.place.cpus = vec![cpus[clone as usize % cpus.len()]];
+            }
+            self.parts.push(own);
+        }
+        Ok(())
+    }
+
+    /// Files the user names; equal paths are one target.
+    fn named(&mut self, job: &FioJob, part: &Part, clones: u64) -> Result<Vec<u16>, Fault> {
+        if job.flag("unlink") == Some(true) {
+            return Err(job.fault("unlink", "a file that has a name is never removed"));
+        }
+        let mut paths = split_names(job.text("filename").unwrap_or("null"));
+        if let Some(directory) = directory(job)? {
+            paths = paths.iter().map(|path| format!("{directory}/{path}")).collect();
+        }
+        if paths.iter().any(|path| path.is_empty() || path == "-") {
+            let what = "expected paths of files or devices, separated by colons";
+            return Err(job.fault("filename", what));
+        }
+        let last = advanced(job, part.offset, part.increment, clones - 1)?;
+        let bytes = match (last, part.size) {
+            (Amount::Bytes(offset), Some(Amount::Bytes(size))) => {
+                Some(offset.saturating_add(size / paths.len() as u64))
+            }
+            _ => None,
+        };
+        let mut indexes = Vec::new();
+        for path in paths {
+            let place = job.place("filename").clone();
+            let found =
+                self.targets.iter_mut().find(|target| target.path == path && !target.unnamed);
+            if let Some(known) = found {
+                known.bytes = known.bytes.zip(bytes).map(|(a, b)| a.max(b));
+            } else {
+                let target = TargetAsk { path: path.clone(), unnamed: false, bytes, place };
+                self.targets.push(target);
+            }
+            let at = self.targets.iter().position(|target| target.path == path && !target.unnamed);
+            indexes.push(at.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX));
+        }
+        Ok(indexes)
+    }
+
+    /// Files of the job's own.
+    fn unnamed(&mut self, job: &FioJob, part: &Part) -> Result<Vec<u16>, Fault> {
+        let files = job.count("nrfiles").unwrap_or(1).max(1);
+        let (Amount::Bytes(offset), Some(Amount::Bytes(size))) = (part.offset, part.size) else {
+            let name = if part.size.is_none() { "size" } else { "offset" };
+            let what = "a test file needs a size in bytes; or give a filename that exists";
+            return Err(job.fault(name, what));
+        };
+        if files > MAX_JOBS || self.targets.len() as u64 + files > MAX_JOBS {
+            return Err(job.fault("nrfiles", format!("expected at most {MAX_JOBS} files in all")));
+        }
+        let writes = part.role.rw.is_mixed() || !matches!(part.role.rw.word(), "read" | "randread");
+        if writes && job.get("overwrite").is_none() {
+            self.note(format!(
+                "{}: the test file is laid out before the job, as with fio's overwrite=1",
+                job.place
+            ));
+        }
+        let path = directory(job)?.unwrap_or(".").to_string();
+        let bytes = Some(offset.saturating_add(size / files));
+        let place = job.place("directory").clone();
+        let first = self.targets.len() as u16;
+        let target = TargetAsk { path, unnamed: true, bytes, place };
+        self.targets.extend(std::iter::repeat_n(target, files as usize));
+        Ok((first..first + files as u16).collect())
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// A name that no role has yet.
+    fn free_name(&self, name: &str) -> String {
+        let taken = |name: &str| self.parts.iter().any(|part| part.role.name == name);
+        if !taken(name) {
+            return name.into();
+        }
+        let numbered = (1..).map(|number| format!("{name}.{number}"));
+        numbered.into_iter().find(|name| !taken(name)).unwrap_or_default()
+    }
+}
+
+impl Part {
+    /// The role with its region in bytes, and when it ends by itself.
+    fn settled(&self, target_bytes: u64) -> Result<(Role, end::End), Fault> {
+        let job = &self.job;
+        let grid = self.role.block_size.unwrap_or(1).max(1);
+        let in_bytes = |amount: Amount| match amount {
+            Amount::Bytes(bytes) => bytes,
+            Amount::Percent(percent) => {
+                let share = u128::from(target_bytes) * u128::from(percent) / 100;
+                (share as u64) / grid * grid
+            }
+        };
+        let files = self.role.targets.len().max(1) as u64;
+        let offset = in_bytes(self.offset);
+        let rest = target_bytes.saturating_sub(offset);
+        if target_bytes == u64::MAX && !matches!(self.size, Some(Amount::Bytes(_))) {
+            return Err(job.fault("size", "the target has no length of its own: give a size"));
+        }
+        // fio's size is that of all files of the job together; a percentage is of each.
+        let region = match self.size {
+            None => rest,
+            Some(Amount::Bytes(size)) => size / files,
+            Some(percent) => in_bytes(percent).min(rest),
+        };
+        let mut role = self.role.clone();
+        role.offset = Some(offset);
+        role.size = Some(region);
+        role.offset_increment = role.offset_increment.map(|_| in_bytes(self.increment));
+        if role.offset_increment > Some(0) && self.size.is_none() {
+            role.size = None;
+        }
+        let end = end::End::of(job, &role, region, files, in_bytes)?;
+        Ok((role, end))
+    }
+}
+
+/// What all jobs of a group have to agree on.
+fn the_same<T: PartialEq>(
+    group: &Group,
+    name: &str,
+    one: impl Fn(&FioJob) -> Result<T, Fault>,
+) -> Result<T, Faults> {
+    let mut agreed: Option<(T, &FioJob)> = None;
+    for job in &group.jobs {
+        let value = one(job)?;
+        if let Some((known, other)) = &agreed
+            && *known != value
+        {
+            let what = format!(
+                "jobs `{}` and `{}` run at the same time and differ in it; \
+                 put them into groups with stonewall",
+                shown(&other.name),
+                shown(&job.name)
+            );
+            return Err(job.fault(name, what).into());
+        }
+        agreed = Some(agreed.map_or((value, job), |agreed| agreed));
+    }
+    match agreed {
+        Some((value, _)) => Ok(value),
+        None => Err(Faults(Vec::new())),
+    }
+}
+
+fn engine(job: &FioJob) -> Result<EngineAsk, Fault> {
+    let asked = load::engine(job);
+    let name = match asked {
+        "io_uring" => "io_uring",
+        "libaio" | "linuxaio" => "libaio",
+        "psync" | "sync" | "pvsync" | "pvsync2" => "psync",
+        "null" => "null",
+        "exec" => return Err(job.fault("ioengine", "exec runs a program, which is not done here")),
+        "cpuio" => return Err(job.fault("ioengine", "cpuio burns processor time and does no I/O")),
+        _ if asked.starts_with("external") => {
+            return Err(
+                job.fault("ioengine", "external loads foreign code, which is not done here")
+            );
+        }
+        "mmap" => {
+            let what = "mmap is not supported: page faults are no requests that could be timed";
+            return Err(job.fault("ioengine", what));
+        }
+        _ => {
+            let ours = ["io_uring", "libaio", "psync", "sync", "pvsync", "pvsync2", "null"];
+            let known = OTHER_ENGINES.split_whitespace().any(|name| name == asked);
+            let near = count::nearest(&shown(asked), ours);
+            let meant = near.filter(|_| !known).map(|near| format!("; did you mean `{near}`?"));
+            let what = format!(
+                "{} is not supported, expected one of {}{}",
+                shown(asked),
+                ours.join(", "),
+                meant.unwrap_or_default()
+            );
+            return Err(job.fault("ioengine", what));
+        }
+    };
+    Ok(EngineAsk {
+        name,
+        hipri: job.flag("hipri") == Some(true),
+        sqpoll: job.flag("sqthread_poll") == Some(true),
+        registered_files: job.flag("registerfiles"),
+        fixed_buffers: job.flag("fixedbufs"),
+        vectored: job.flag("nonvectored") == Some(false),
+    })
+}
+
+fn direct(job: &FioJob) -> Result<bool, Fault> {
+    let buffered = job.flag("buffered").map(|buffered| !buffered);
+    let direct = match (job.flag("direct"), buffered) {
+        (Some(direct), Some(other)) if direct != other => {
+            return Err(job.fault("buffered", "contradicts direct; give one of them"));
+        }
+        (direct, other) => direct.or(other).unwrap_or(false),
+    };
+    if !direct && job.flag("invalidate") == Some(false) {
+        let what = "0 is not supported: the pages of a file are dropped before a buffered run";
+        return Err(job.fault("invalidate", what));
+    }
+    Ok(direct)
+}
+
+/// fio repeats its order from run to run unless told otherwise.
+fn seed(job: &FioJob) -> Option<u64> {
+    let repeats = job.flag("randrepeat") != Some(false) || job.flag("allrandrepeat") == Some(true);
+    job.count("randseed").or(repeats.then_some(SEED))
+}
+
+fn continues(job: &FioJob) -> Result<bool, Fault> {
+    let rw = load::rw(job)?;
+    let reads_only = matches!(rw.word(), "read" | "randread");
+    match job.word("continue_on_error").map_or("none", |(word, _)| word) {
+        "none" | "0" => Ok(false),
+        "all" | "1" | "io" => Ok(true),
+        "read" if reads_only => Ok(true),
+        "write" if !reads_only && !rw.is_mixed() => Ok(true),
+        word => Err(job.fault(
+            "continue_on_error",
+            format!("{word} with rw={rw} is not supported; expected none, io or all"),
+        )),
+    }
+}
+
+fn logs(job: &FioJob) -> Vec<LogAsk> {
+    let options = ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log"];
+    let given = options.into_iter().filter_map(|option| {
+        let prefix = job.text(option)?;
+        let prefix = if prefix.is_empty() { job.name.as_str() } else { prefix };
+        Some(LogAsk { option, prefix: prefix.into(), place: job.place(option).clone() })
+    });
+    given.collect()
+}
+
+fn size(job: &FioJob) -> Result<Option<Amount>, Fault> {
+    let size = match (job.amount("size"), job.count("filesize")) {
+        (Some(_), Some(_)) => {
+            return Err(job.fault("filesize", "stands beside size; give one of them"));
+        }
+        (None, Some(each)) => {
+            let files = job.count("nrfiles").unwrap_or(1).max(1);
+            Some(Amount::Bytes(each.saturating_mul(files)))
+        }
+        (size, None) => size,
+    };
+    if matches!(size, Some(Amount::Bytes(0) | Amount::Percent(0))) {
+        return Err(job.fault("size", "found 0, expected at least one block"));
+    }
+    Ok(size)
+}
+
+/// The offset of a copy.
+fn advanced(job: &FioJob, offset: Amount, by: Amount, clone: u64) -> Result<Amount, Fault> {
+    let advanced = match (offset, by) {
+        (offset, Amount::Bytes(0) | Amount::Percent(0)) => Some(offset),
+        (Amount::Bytes(offset), Amount::Bytes(by)) => {
+            by.checked_mul(clone).and_then(|by| offset.checked_add(by)).map(Amount::Bytes)
+        }
+        (Amount::Percent(offset), Amount::Percent(by)) => {
+            let percent = u64::from(offset) + u64::from(by) * clone;
+            u8::try_from(percent).ok().filter(|percent| *percent <= 100).map(Amount::Percent)
+        }
+        // A percentage of the target by itself, with nothing added to it.
+        (Amount::Bytes(0), Amount::Percent(by)) => {
+            let percent = u64::from(by) * clone;
+            u8::try_from(percent).ok().filter(|percent| *percent <= 100).map(Amount::Percent)
+        }
+        _ => return Err(job.fault("offset_increment", "give it in the unit of offset")),
+    };
+    advanced.ok_or_else(|| job.fault("offset_increment", "the last copy begins beyond the target"))
+}
+
+fn directory(job: &FioJob) -> Result<Option<&str>, Fault> {
+    match job.text("directory") {
+        Some(path) if path.contains(':') => {
+            Err(job.fault("directory", "several directories are not supported; give one"))
+        }
+        path => Ok(path),
+    }
+}
+
+/// Paths between colons; `\:` is a colon of a path.
+fn split_names(text: &str) -> Vec<String> {
+    let mut names = vec![String::new()];
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' if letters.peek() == Some(&':') => {
+                letters.next();
+                if let Some(name) = names.last_mut() {
+                    name.push(':');
+                }
+            }
+            ':' => names.push(String::new()),
+            _ => {
+                if let Some(name) = names.last_mut() {
+                    name.push(letter);
+                }
+            }
+        }
+    }
+    names
+}
+
+/// The names of the jobs, not too many.
+fn title(group: &Group) -> String {
+    const SHOWN: usize = 4;
+    let names: Vec<String> = group.jobs.iter().take(SHOWN).map(|job| shown(&job.name)).collect();
+    let more = if group.jobs.len() > SHOWN { "+…" } else { "" };
+    format!("{}{more}", names.join("+"))
+}

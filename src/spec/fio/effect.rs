@@ -1,0 +1,140 @@
+//! Options that have no effect where they stand: accepted by fio, and the user none the wiser.
+
+use std::collections::BTreeMap;
+
+use super::job::FioJob;
+use super::load::{engine, rw};
+use super::value::Value;
+use super::{Fault, Place};
+use crate::spec::Rw;
+
+/// Lines that change no job they reach. A line of a global section needs to concern one of its
+/// jobs only.
+pub(super) fn ineffective<'a>(jobs: impl Iterator<Item = &'a FioJob>) -> Vec<Fault> {
+    let mut lines: BTreeMap<Place, Option<String>> = BTreeMap::new();
+    for job in jobs {
+        let idle: BTreeMap<&str, String> = idle(job).into_iter().collect();
+        for setting in job.settings() {
+            let why = idle.get(setting.entry.name);
+            let why = why.map(|why| format!("{} has no effect {why}", setting.entry.name));
+            lines
+                .entry(setting.place.clone())
+                .and_modify(|so_far| {
+                    if why.is_none() {
+                        *so_far = None;
+                    }
+                })
+                .or_insert(why);
+        }
+    }
+    let idle = lines.into_iter().filter_map(|(place, why)| why.map(|what| Fault { place, what }));
+    idle.collect()
+}
+
+/// The options without effect on this job, and why.
+fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
+    // What cannot be read is told by whoever reads it.
+    let Ok(rw) = rw(job) else { return Vec::new() };
+    let with_rw = || format!("with rw={rw}");
+    let writes = rw.is_mixed() || matches!(rw, Rw::Write | Rw::RandWrite);
+    let engine = engine(job);
+    let ring = engine == "io_uring";
+    let queue = !matches!(engine, "psync" | "sync" | "pvsync" | "pvsync2");
+    let rated = ["rate", "rate_iops"].iter().any(|name| job.get(name).is_some());
+    let files = job.text("filename").map(|names| 1 + names.matches(':').count() as u64);
+    let clones = job.count("numjobs").unwrap_or(1);
+    let timed = job.flag("time_based") == Some(true);
+    let logged = ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log"]
+        .iter()
+        .any(|name| job.get(name).is_some());
+    let more_than_one = |name: &str| job.count(name).is_some_and(|count| count > 1);
+    let mut idle = Vec::new();
+    let mut tell = |names: &[&'static str], found: bool, why: &dyn Fn() -> String| {
+        if found {
+            idle.extend(names.iter().filter(|name| says(job, name)).map(|name| (*name, why())));
+        }
+    };
+    tell(&["rwmixread", "rwmixwrite"], !rw.is_mixed(), &with_rw);
+    let of_random = ["random_distribution", "norandommap", "percentage_random", "ba"];
+    tell(&of_random, !rw.is_random(), &with_rw);
+    tell(&["fsync", "fdatasync", "sync"], !writes, &with_rw);
+    let of_data =
+        ["zero_buffers", "refill_buffers", "buffer_compress_percentage", "dedupe_percentage"];
+    tell(&of_data, !writes, &with_rw);
+    tell(&["iodepth_batch", "iodepth_batch_complete_min"], !queue, &|| {
+        format!("with ioengine={engine}, which has one request in flight")
+    });
+    tell(&["fixedbufs", "registerfiles", "sqthread_poll", "nonvectored", "hipri"], !ring, &|| {
+        format!("with ioengine={engine}")
+    });
+    tell(
+        &["thinktime_blocks", "thinktime_blocks_type"],
+        job.time_ns("thinktime").unwrap_or(0) == 0,
+        &|| "without thinktime".into(),
+    );
+    tell(&["rate_process"], !rated, &|| "without rate or rate_iops".into());
+    tell(&["offset_increment"], clones == 1, &|| "with numjobs=1".into());
+    tell(&["time_based"], job.time_ns("runtime").unwrap_or(0) == 0, &|| "without runtime".into());
+    tell(&["loops"], timed && more_than_one("loops"), &|| "with time_based".into());
+    tell(&["nrfiles"], files.is_some_and(|files| job.count("nrfiles") != Some(files)), &|| {
+        "beside filename, which names the files".into()
+    });
+    tell(&["cpus_allowed_policy"], job.get("cpus_allowed").is_none(), &|| {
+        "without cpus_allowed".into()
+    });
+    tell(&["log_avg_msec"], !logged, &|| "without a log".into());
+    tell(&["bs"], job.get("bssplit").is_some(), &|| "beside bssplit, which fio prefers".into());
+    tell(&["bsrange"], job.get("bssplit").is_some(), &|| {
+        "beside bssplit, which fio prefers".into()
+    });
+    tell(&["bs"], job.get("bsrange").is_some(), &|| "beside bsrange, which fio prefers".into());
+    idle
+}
+
+/// Whether an option asks for something: not given, off, 0 and `none` do not.
+fn says(job: &FioJob, name: &str) -> bool {
+    match job.get(name).map(|setting| &setting.value) {
+        None | Some(Value::Bool(false) | Value::Count(0) | Value::Word("none" | "0", _)) => false,
+        // The number that an absent one stands for.
+        Some(Value::Count(1)) => !name.starts_with("iodepth_batch") && name != "nrfiles",
+        Some(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::job::testing::read;
+
+    #[test]
+    fn an_option_without_effect_is_named_with_its_line() {
+        for (lines, expected) in [
+            ("rw=randread\nrwmixread=70\n", "job.fio:4: rwmixread has no effect with rw=randread"),
+            ("rw=read\nrandom_distribution=zipf\n", "random_distribution has no effect"),
+            ("rw=write\nnorandommap\n", "norandommap has no effect with rw=write"),
+            ("rw=randread\nfsync=1\n", "fsync has no effect with rw=randread"),
+            ("ioengine=psync\niodepth_batch=8\n", "iodepth_batch has no effect with ioengine"),
+            ("ioengine=libaio\nfixedbufs\n", "fixedbufs has no effect with ioengine=libaio"),
+            ("bsrange=4k-8k\nbs=4k\n", "bs has no effect beside bsrange"),
+            ("bsrange=4k-8k\nbssplit=4k/50:8k/50\n", "bsrange has no effect beside bssplit"),
+            ("time_based\n", "time_based has no effect without runtime"),
+            ("rate_process=poisson\n", "rate_process has no effect without rate"),
+            ("offset_increment=1m\n", "offset_increment has no effect with numjobs=1"),
+            ("filename=/a:/b\nnrfiles=3\n", "nrfiles has no effect beside filename"),
+            ("thinktime_blocks=4\n", "thinktime_blocks has no effect without thinktime"),
+            ("log_avg_msec=500\n", "log_avg_msec has no effect without a log"),
+        ] {
+            let error = read(&format!("[a]\nsize=1m\n{lines}")).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_global_line_needs_to_concern_one_job() {
+        let mixed = "[global]\nsize=1m\nrwmixread=70\n[a]\nrw=randread\n[b]\nrw=randrw\n";
+        assert!(read(mixed).is_ok());
+        let none = "[global]\nsize=1m\nrwmixread=70\n[a]\nrw=randread\n[b]\nrw=randwrite\n";
+        assert!(read(none).unwrap_err().contains("job.fio:3: rwmixread"));
+    }
+}

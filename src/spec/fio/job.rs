@@ -1,0 +1,321 @@
+//! Jobs with all they inherit, in the groups that run one after another.
+
+use std::collections::BTreeMap;
+
+use super::lex::{self, Line, Outside, Section};
+use super::number::{Amount, KbBase};
+use super::table::{self, Entry, Stand};
+use super::value::{self, Value, Ways};
+use super::{Fault, Faults, Place, effect, shown};
+
+/// A job file, understood.
+#[derive(Clone, Debug)]
+pub struct JobFile {
+    /// Groups in the order they run; at least one.
+    pub groups: Vec<Group>,
+    /// What is read otherwise than fio reads it, in words.
+    pub notes: Vec<String>,
+}
+
+/// Jobs that run at the same time; at least one.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The jobs in the order of the file.
+    pub jobs: Vec<FioJob>,
+}
+
+/// One job section with everything it inherits.
+#[derive(Clone, Debug)]
+pub struct FioJob {
+    /// Its name.
+    pub name: String,
+    /// Where its section begins.
+    pub place: Place,
+    settings: BTreeMap<&'static str, Setting>,
+}
+
+/// An option with its value and where it was given.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The option.
+    pub entry: &'static Entry,
+    /// Its value.
+    pub value: Value,
+    /// Where it was given.
+    pub place: Place,
+}
+
+/// Faults reported, at most: the first ones tell enough.
+const MAX_FAULTS: usize = 50;
+
+/// Reads a job file. `before` are options that stand before it as if in a first `[global]`, as
+/// fio's command line does.
+///
+/// # Errors
+/// Everything that keeps the file from running: each fault names the option, the file and the line.
+pub fn parse(
+    text: &str,
+    file: &str,
+    before: &[Line],
+    outside: &mut Outside<'_>,
+) -> Result<JobFile, Faults> {
+    let sections = lex::sections(text, file, outside)?;
+    let mut reader = Reader::default();
+    if let Some(first) = before.first() {
+        let section =
+            Section { name: "global".into(), place: first.place.clone(), lines: before.to_vec() };
+        reader.section(&section);
+    }
+    for section in &sections {
+        reader.section(section);
+    }
+    reader.finish(file)
+}
+
+#[derive(Default)]
+struct Reader {
+    inherited: BTreeMap<&'static str, Setting>,
+    /// A line of a global section that no job has followed yet.
+    unused: Option<Place>,
+    groups: Vec<Group>,
+    notes: Vec<String>,
+    faults: Vec<Fault>,
+}
+
+impl Reader {
+    fn section(&mut self, section: &Section) {
+        let mut settings = self.inherited.clone();
+        let base = self.base(section, &settings);
+        for line in &section.lines {
+            match self.setting(line, base) {
+                Ok(setting) => {
+                    settings.insert(setting.entry.name, setting);
+                }
+                Err(fault) => self.faults.push(fault),
+            }
+        }
+        if section.name == "global" {
+            self.inherited = settings;
+            self.unused = section.lines.first().map(|line| line.place.clone());
+            return;
+        }
+        self.unused = None;
+        let job = FioJob { name: section.name.clone(), place: section.place.clone(), settings };
+        let named = job.text("name").map(str::to_string);
+        let job = FioJob { name: named.unwrap_or(job.name), ..job };
+        match self.groups.last_mut().filter(|_| job.flag("stonewall") != Some(true)) {
+            Some(group) => group.jobs.push(job),
+            None => self.groups.push(Group { jobs: vec![job] }),
+        }
+    }
+
+    /// fio reads `kb_base` before all else of a section.
+    fn base(&self, section: &Section, inherited: &BTreeMap<&'static str, Setting>) -> KbBase {
+        let own = section.lines.iter().rfind(|line| line.key == "kb_base");
+        let own = own.and_then(|line| line.value.as_deref());
+        let inherited = inherited.get("kb_base").map(|setting| &setting.value);
+        match (own, inherited) {
+            (Some("1000"), _) | (None, Some(Value::Word("1000", _))) => KbBase::Decimal,
+            _ => KbBase::Binary,
+        }
+    }
+
+    fn setting(&mut self, line: &Line, base: KbBase) -> Result<Setting, Fault> {
+        let fault = |what: String| Fault::new(&line.place, what);
+        let mut entry = table::find(&line.key).map_err(fault)?;
+        if entry.name == "threads" {
+            let what = "threads: fio reads this and forgets it; it is taken for `thread`";
+            self.notes.push(format!("{}: {what}", line.place));
+            entry = table::find("thread").map_err(fault)?;
+        }
+        if let Stand::Refused(why) = entry.stand {
+            return Err(fault(format!("{} is not supported: {why}", entry.name)));
+        }
+        let value = value::read(entry.kind, line.value.as_deref(), base)
+            .map_err(|what| fault(format!("{}: {what}", entry.name)))?;
+        if let Stand::Only(accepted, why) = entry.stand {
+            let given = line.value.as_deref().unwrap_or("1");
+            if !accepted.contains(&given) {
+                return Err(fault(format!(
+                    "{}={} is not supported: {why}",
+                    entry.name,
+                    shown(given)
+                )));
+            }
+        }
+        Ok(Setting { entry, value, place: line.place.clone() })
+    }
+
+    fn finish(mut self, file: &str) -> Result<JobFile, Faults> {
+        if let Some(place) = &self.unused {
+            let what = "a [global] section that no job follows has no effect";
+            self.faults.push(Fault::new(place, what));
+        } else if self.groups.is_empty() {
+            let what = "found no job, expected a section such as [job] besides [global]";
+            self.faults.push(Fault::new(&Place::new(file, 0), what));
+        }
+        if self.faults.is_empty() {
+            self.faults = effect::ineffective(self.groups.iter().flat_map(|group| &group.jobs));
+        }
+        if self.faults.is_empty() {
+            return Ok(JobFile { groups: self.groups, notes: self.notes });
+        }
+        self.faults.truncate(MAX_FAULTS);
+        Err(Faults(self.faults))
+    }
+}
+
+impl FioJob {
+    /// Everything set, under canonical names.
+    pub fn settings(&self) -> impl Iterator<Item = &Setting> {
+        self.settings.values()
+    }
+
+    /// An option, if it was given.
+    pub fn get(&self, name: &str) -> Option<&Setting> {
+        self.settings.get(name)
+    }
+
+    /// Where an option was given, or else where the job begins.
+    pub fn place(&self, name: &str) -> &Place {
+        self.get(name).map_or(&self.place, |setting| &setting.place)
+    }
+
+    pub(super) fn flag(&self, name: &str) -> Option<bool> {
+        match self.get(name)?.value {
+            Value::Bool(flag) => Some(flag),
+            _ => None,
+        }
+    }
+
+    pub(super) fn count(&self, name: &str) -> Option<u64> {
+        match self.get(name)?.value {
+            Value::Count(count) => Some(count),
+            _ => None,
+        }
+    }
+
+    pub(super) fn ways(&self, name: &str) -> Ways<u64> {
+        match self.get(name).map(|setting| &setting.value) {
+            Some(Value::Counts(ways)) => *ways,
+            _ => [None; 3],
+        }
+    }
+
+    pub(super) fn amount(&self, name: &str) -> Option<Amount> {
+        match self.get(name)?.value {
+            Value::Size(amount) => Some(amount),
+            _ => None,
+        }
+    }
+
+    pub(super) fn time_ns(&self, name: &str) -> Option<u64> {
+        match self.get(name)?.value {
+            Value::Time(ns) => Some(ns),
+            _ => None,
+        }
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        match &self.get(name)?.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// One of the known words, with what follows after a colon.
+    pub(super) fn word(&self, name: &str) -> Option<(&'static str, Option<&str>)> {
+        match &self.get(name)?.value {
+            Value::Word(word, rest) => Some((word, rest.as_deref())),
+            _ => None,
+        }
+    }
+
+    pub(super) fn cpus(&self, name: &str) -> Option<&[u32]> {
+        match &self.get(name)?.value {
+            Value::Cpus(cpus) => Some(cpus),
+            _ => None,
+        }
+    }
+
+    /// A fault of this option of this job.
+    pub(super) fn fault(&self, name: &str, what: impl AsRef<str>) -> Fault {
+        Fault::new(self.place(name), format!("{name}: {}", what.as_ref()))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    use super::*;
+
+    /// Parses without includes and environment.
+    pub(in super::super) fn read(text: &str) -> Result<JobFile, String> {
+        let mut outside = Outside {
+            load: &mut |_| Err("none".into()),
+            env: None,
+            page_bytes: 4096,
+            memory_mib: 1024,
+            cpus: 2,
+        };
+        parse(text, "job.fio", &[], &mut outside).map_err(|faults| faults.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::testing::read;
+    use super::*;
+
+    #[test]
+    fn globals_reach_what_follows_and_stonewall_divides() {
+        let text = "[global]\nbs=8k\nrw=randread\nsize=1m\n[a]\n[b]\nbs=16k\n[global]\nsize=2m\n\
+                    [c]\nstonewall\n[d]\nwait_for_previous\n";
+        let file = read(text).unwrap();
+        let sizes: Vec<Vec<u64>> = file
+            .groups
+            .iter()
+            .map(|group| group.jobs.iter().map(|job| job.ways("bs")[0].unwrap()).collect())
+            .collect();
+        assert_eq!(sizes, [vec![8192, 16_384], vec![8192], vec![8192]]);
+        assert_eq!(file.groups[0].jobs[0].amount("size"), Some(Amount::Bytes(1 << 20)));
+        assert_eq!(file.groups[1].jobs[0].amount("size"), Some(Amount::Bytes(2 << 20)));
+        assert_eq!(file.groups[0].jobs[1].place("bs").line, 7);
+        assert_eq!(file.groups[0].jobs[1].place("size").line, 4);
+    }
+
+    #[test]
+    fn kb_base_counts_for_its_section_wherever_it_stands() {
+        let file = read("[a]\nsize=4k\nkb_base=1000\n").unwrap();
+        assert_eq!(file.groups[0].jobs[0].amount("size"), Some(Amount::Bytes(4000)));
+    }
+
+    #[test]
+    fn every_fault_is_told_with_its_line() {
+        let text = "[global]\nexec_prerun=rm -rf x\nbs=4q\n[a]\nruntme=3\nverify=md5\nthreads=1\n";
+        let error = read(text).unwrap_err();
+        let lines: Vec<&str> = error.lines().collect();
+        assert_eq!(lines.len(), 4, "{error}");
+        assert!(lines[0].starts_with("job.fio:2: exec_prerun is not supported: it runs a program"));
+        assert!(lines[1].starts_with("job.fio:3: bs: found the unit `q`"));
+        assert!(
+            lines[2].contains("job.fio:5: `runtme` is no option of fio; did you mean `runtime`")
+        );
+        assert!(lines[3].starts_with("job.fio:6: verify=md5 is not supported"));
+    }
+
+    #[test]
+    fn threads_is_read_as_thread_and_said_so() {
+        let file = read("[a]\nthreads=1\nsize=1m\n").unwrap();
+        assert_eq!(file.groups[0].jobs[0].flag("thread"), Some(true));
+        assert!(file.notes[0].starts_with("job.fio:2: threads: "), "{:?}", file.notes);
+    }
+
+    #[test]
+    fn a_file_without_jobs_and_a_global_without_followers_are_refused() {
+        assert!(read("").unwrap_err().contains("found no job"));
+        assert!(read("[global]\nbs=4k\n").unwrap_err().contains("job.fio:2: a [global] section"));
+        assert!(read("[a]\nsize=1m\n[global]\nbs=4k\n").unwrap_err().contains("no job follows"));
+    }
+}

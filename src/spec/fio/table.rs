@@ -1,0 +1,332 @@
+//! Every option of fio, and where we stand with it. Adding one to what is supported is a move from
+//! one family to another here, and its reading in `ask`.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use super::number::TimeUnit;
+use super::shown;
+use super::value::Kind;
+use crate::units::count;
+
+/// Where we stand with an option.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Stand {
+    /// It means here what it means to fio.
+    Supported,
+    /// It leaves the load as it is, for this reason; its value is checked and not used.
+    Harmless(&'static str),
+    /// It changes the load or what is kept of it, unless it has one of these values.
+    Only(&'static [&'static str], &'static str),
+    /// It changes the load in a way we cannot, for this reason.
+    Refused(&'static str),
+}
+
+/// One option.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// fio's name for it.
+    pub name: &'static str,
+    /// What sort of value it takes.
+    pub kind: Kind,
+    /// Where we stand with it.
+    pub stand: Stand,
+}
+
+/// Options of one sort: where we stand, what values they take, their names.
+type Family = (Stand, Kind, &'static str);
+
+const PROGRAM: &str = "it runs a program, which a job file may not do here";
+const VERIFY: &str = "data is verified by `iosonde verify`, not by a job file; take it out";
+const REPLAY: &str = "traces are not recorded or replayed by a job file";
+const ZBD: &str = "zones of the device or of the offsets are not supported";
+const TARGET: &str = "the latency target is asked for with --latency-target";
+const STEADY: &str = "a run that ends when it is steady is asked for with --until";
+const SYSTEM: &str = "it changes the system or the process, which a job file may not do here";
+const LAYOUT: &str = "how a test file comes about, not what is done to it";
+const TELLING: &str = "what is told of the run, not the load";
+const TIMING: &str = "every operation is timed here, at less cost";
+const OFF: &[&str] = &["0"];
+const ON: &[&str] = &["1"];
+
+const RW: Kind = Kind::Word(&[
+    "read",
+    "write",
+    "trim",
+    "randread",
+    "randwrite",
+    "randtrim",
+    "rw",
+    "readwrite",
+    "randrw",
+    "randreadwrite",
+    "trimwrite",
+    "randtrimwrite",
+]);
+const DISTRIBUTION: Kind =
+    Kind::Word(&["random", "zipf", "pareto", "normal", "zoned", "zoned_abs"]);
+const CONTINUE: Kind = Kind::Word(&["none", "read", "write", "io", "verify", "all", "0", "1"]);
+const MEMORY: Kind = Kind::Word(&["malloc", "shm", "shmhuge", "mmap", "mmapshared", "mmaphuge"]);
+const SERVICE: Kind =
+    Kind::Word(&["random", "zipf", "pareto", "normal", "gauss", "roundrobin", "sequential"]);
+
+#[rustfmt::skip]
+const FAMILIES: &[Family] = &[
+    (Stand::Supported, Kind::Text, "name filename directory ioengine numa_mem_policy"),
+    (Stand::Supported, RW, "rw"),
+    (Stand::Supported, DISTRIBUTION, "random_distribution"),
+    (Stand::Supported, Kind::Word(&["linear", "poisson"]), "rate_process"),
+    (Stand::Supported, Kind::Word(&["none", "0", "sync", "1", "dsync"]), "sync"),
+    (Stand::Supported, Kind::Word(&["complete", "issue"]), "thinktime_blocks_type"),
+    (Stand::Supported, Kind::Word(&["shared", "split"]), "cpus_allowed_policy"),
+    (Stand::Supported, Kind::Word(&["1024", "1000"]), "kb_base"),
+    (Stand::Supported, CONTINUE, "continue_on_error"),
+    (Stand::Supported, MEMORY, "mem"),
+    (Stand::Supported, Kind::Counts, "bs ba rate rate_iops percentage_random"),
+    (Stand::Supported, Kind::Ranges, "bsrange"),
+    (Stand::Supported, Kind::Splits, "bssplit"),
+    (Stand::Supported, Kind::Size, "size io_size offset offset_increment"),
+    (Stand::Supported, Kind::Count,
+        "iodepth iodepth_batch iodepth_batch_complete_min iodepth_batch_complete_max number_ios \
+         numjobs loops nrfiles fsync fdatasync rwmixread rwmixwrite thinktime_blocks randseed \
+         buffer_compress_percentage dedupe_percentage cpumask filesize"),
+    (Stand::Supported, Kind::Time(TimeUnit::Seconds), "runtime ramp_time"),
+    (Stand::Supported, Kind::Time(TimeUnit::Micros), "thinktime"),
+    (Stand::Supported, Kind::Switch,
+        "time_based norandommap stonewall zero_buffers refill_buffers exitall \
+         sqthread_poll fixedbufs registerfiles"),
+    (Stand::Supported, Kind::Bool,
+        "direct buffered randrepeat allrandrepeat scramble_buffers nonvectored hipri unlink invalidate"),
+    (Stand::Supported, Kind::Cpus, "cpus_allowed"),
+    // fio itself reads `threads` as an option of one of its profiles and forgets it.
+    (Stand::Supported, Kind::Bool, "threads"),
+    (Stand::Supported, Kind::Name, "write_bw_log write_lat_log write_iops_log write_hist_log"),
+    (Stand::Supported, Kind::Count, "log_avg_msec"),
+
+    (Stand::Harmless(TELLING), Kind::Text, "description"),
+    (Stand::Harmless(TELLING), Kind::Switch, "group_reporting new_group"),
+    (Stand::Harmless(TELLING), Kind::Bool,
+        "clat_percentiles lat_percentiles slat_percentiles disk_util block_error_percentiles \
+         per_job_logs log_offset log_prio log_unix_epoch log_alternate_epoch error_dump"),
+    (Stand::Harmless(TELLING), Kind::Count,
+        "significant_figures bwavgtime iopsavgtime log_entries log_alternate_epoch_clock_id"),
+    (Stand::Harmless(TELLING), Kind::Reals, "percentile_list"),
+    (Stand::Harmless(TELLING), Kind::Word(&["none", "mixed", "both", "0", "1", "2"]),
+        "unified_rw_reporting"),
+    (Stand::Harmless(TELLING), Kind::Word(&["0", "1", "8"]), "unit_base"),
+    (Stand::Harmless(TIMING), Kind::Bool,
+        "gtod_reduce disable_lat disable_clat disable_slat disable_bw_measurement"),
+    (Stand::Harmless(TIMING), Kind::Count, "gtod_cpu"),
+    (Stand::Harmless(TIMING), Kind::Word(&["gettimeofday", "clock_gettime", "cpu"]), "clocksource"),
+    (Stand::Harmless(LAYOUT), Kind::Bool, "create_serialize create_fsync allow_file_create"),
+    (Stand::Harmless(LAYOUT), Kind::Word(&["none", "native", "posix", "keep", "truncate", "0", "1"]),
+        "fallocate"),
+    (Stand::Harmless("a network client's file names"), Kind::Bool, "unique_filename"),
+    (Stand::Harmless("every job is a thread here"), Kind::Switch, "thread"),
+    (Stand::Harmless("an error ends every job of the group here"), Kind::Switch, "exitall_on_error"),
+    (Stand::Harmless("every writing run ends with a timed fsync, told apart from the load"),
+        Kind::Bool, "end_fsync fsync_on_close"),
+    (Stand::Harmless("the order is random whichever generator draws it"),
+        Kind::Word(&["tausworthe", "lfsr", "tausworthe64"]), "random_generator"),
+    (Stand::Harmless("files not open cost nothing"), Kind::Count, "openfiles"),
+    (Stand::Harmless("completions are read in user space where that is possible"),
+        Kind::Switch, "userspace_reap"),
+
+    (Stand::Only(OFF, "parts of a device that is full are not found out"), Kind::Bool,
+        "fill_device"),
+    (Stand::Only(OFF, "the file keeps its length"), Kind::Bool, "file_append"),
+    (Stand::Only(OFF, "atomic writes are not supported"), Kind::Bool, "atomic"),
+    (Stand::Only(OFF, "requests that overlap are not held back"), Kind::Bool, "serialize_overlap"),
+    (Stand::Only(OFF, "a run does something to the file it lays out"), Kind::Bool, "create_only"),
+    (Stand::Only(OFF, "files are opened before the run"), Kind::Bool, "create_on_open"),
+    (Stand::Only(OFF, "consent to write is given with --destroy-data or --overwrite-file"),
+        Kind::Bool, "allow_mounted_write"),
+    (Stand::Only(OFF, "a file is not read before the run"), Kind::Bool, "pre_read"),
+    (Stand::Only(OFF, "one file serves all loops"), Kind::Bool, "unlink_each_loop"),
+    (Stand::Only(ON, "test files are laid out in full, and so overwritten"), Kind::Bool,
+        "overwrite"),
+    (Stand::Only(ON, "every job is counted"), Kind::Bool, "stats"),
+    (Stand::Only(OFF, "jobs of a group begin together; put them into groups with stonewall"),
+        Kind::Time(TimeUnit::Seconds), "startdelay"),
+    (Stand::Only(OFF, VERIFY), Kind::Text, "verify verify_only experimental_verify \
+        verify_state_load"),
+    (Stand::Only(&["none"], "files are not locked"), Kind::Text, "lockfile"),
+    (Stand::Only(&["sequential"], "it repeats offsets of rw=…:N, which is not supported"),
+        Kind::Text, "rw_sequencer"),
+    (Stand::Only(&["inline"], "jobs submit by themselves"), Kind::Text, "io_submit_mode"),
+    (Stand::Only(&["roundrobin"], "files are served in turn"), SERVICE, "file_service_type"),
+    (Stand::Only(&["repeat"], "repeated blocks repeat an earlier one"), Kind::Text, "dedupe_mode"),
+    (Stand::Only(&["none"], ZBD), Kind::Text, "zonemode"),
+    (Stand::Only(&["none"], "writes carry no hint"), Kind::Text, "write_hint"),
+    (Stand::Only(&["group"], "only jobs of one group run at the same time"), Kind::Text,
+        "exit_what"),
+    (Stand::Only(&["1"], "the kernel is told that access is random or sequential, as fio does"),
+        Kind::Text, "fadvise_hint"),
+    (Stand::Only(&["4096", "4k"], "compressible parts lie in every 4 KiB"), Kind::Count,
+        "buffer_compress_chunk"),
+    (Stand::Only(&["2m", "2097152"], "huge pages are the system's own"), Kind::Count,
+        "hugepage-size"),
+    (Stand::Only(OFF, "blocks stay on the grid of their size"), Kind::Switch, "bs_unaligned"),
+    (Stand::Only(OFF, "the processor waits by sleeping"), Kind::Time(TimeUnit::Micros),
+        "thinktime_spin"),
+    (Stand::Only(OFF, "a pause comes after a number of operations"),
+        Kind::Time(TimeUnit::Seconds), "thinktime_iotime"),
+    (Stand::Only(OFF, "a pause and a rate cannot be combined"), Kind::Bool,
+        "rate_ignore_thinktime"),
+    (Stand::Only(OFF, "regions begin where offset says"), Kind::Counts, "offset_align"),
+    (Stand::Only(OFF, "memory is not taken away"), Kind::Size, "lockmem"),
+    (Stand::Only(OFF, "no latency ends a run"), Kind::Time(TimeUnit::Micros), "max_latency"),
+    (Stand::Only(OFF, SYSTEM), Kind::Text, "nice"),
+    (Stand::Only(OFF, "requests have no such flag"), Kind::Switch,
+        "uncached nowait readfua writefua force_async thp"),
+    (Stand::Only(OFF, "repeated blocks are each job's own"), Kind::Bool, "dedupe_global"),
+    (Stand::Only(OFF, TARGET), Kind::Time(TimeUnit::Micros), "latency_target latency_run"),
+    (Stand::Only(OFF, "the log holds means"), Kind::Bool, "log_max_value"),
+    (Stand::Only(OFF, "logs are written as text"), Kind::Text,
+        "log_compression log_store_compressed"),
+
+    (Stand::Refused(PROGRAM), Kind::Text, "exec_prerun exec_postrun program arguments grace_time \
+        std_redirect"),
+    (Stand::Refused(VERIFY), Kind::Text,
+        "do_verify verify_interval verify_offset verify_pattern verify_fatal verify_dump \
+         verify_async verify_async_cpus verify_backlog verify_backlog_batch verify_state_save \
+         verifysort verifysort_nr verify_header_seed verify_pattern_interval verify_policy \
+         verify_write_sequence trim_percentage trim_verify_zero trim_backlog trim_backlog_batch"),
+    (Stand::Refused(REPLAY), Kind::Text,
+        "write_iolog read_iolog read_iolog_chunked replay_no_stall replay_redirect replay_scale \
+         replay_align replay_time_scale replay_skip merge_blktrace_file merge_blktrace_scalars \
+         merge_blktrace_iters"),
+    (Stand::Refused(ZBD), Kind::Text,
+        "zonesize zonecapacity zonerange zoneskip read_beyond_wp max_open_zones job_max_open_zones \
+         ignore_zone_limits zone_reset_threshold zone_reset_frequency recover_zbd_write_error \
+         write_zone_remainder"),
+    (Stand::Refused(TARGET), Kind::Text, "latency_window latency_percentile"),
+    (Stand::Refused(STEADY), Kind::Text,
+        "steadystate steadystate_duration steadystate_ramp_time steadystate_check_interval"),
+    (Stand::Refused(SYSTEM), Kind::Text,
+        "ioscheduler cgroup cgroup_nodelete cgroup_weight uid gid prio prioclass priohint"),
+    (Stand::Refused("jobs of a group begin together; order them with stonewall"), Kind::Text,
+        "wait_for"),
+    (Stand::Refused("jobs do not hold each other back"), Kind::Text,
+        "flow flow_id flow_sleep flow_watermark"),
+    (Stand::Refused("a lower limit of a rate is an expectation: give --expect 'iops>=N'"),
+        Kind::Text, "rate_min rate_iops_min rate_cycle"),
+    (Stand::Refused("the queue is refilled whenever there is room"), Kind::Text, "iodepth_low"),
+    (Stand::Refused("files have no such names here"), Kind::Text, "filename_format opendir"),
+    (Stand::Refused("give cpus_allowed and numa_mem_policy=bind:NODE"), Kind::Text,
+        "numa_cpu_nodes"),
+    (Stand::Refused("a pattern is not written; give zero_buffers or buffer_compress_percentage"),
+        Kind::Text, "buffer_pattern"),
+    (Stand::Refused("repeated blocks repeat an earlier one of the job"), Kind::Text,
+        "dedupe_working_set_percentage"),
+    (Stand::Refused("every error counts"), Kind::Text, "ignore_error"),
+    (Stand::Refused("it has no part in a run"), Kind::Text,
+        "profile write_barrier sync_file_range log_hist_msec log_hist_coarseness \
+         log_compression_cpus log_issue_time log_window_value rwmixcycle comm softrandommap \
+         thinkcycles percentage_sequential"),
+    (Stand::Refused("newer than what is supported"), Kind::Text,
+        "bs_is_seq_rand dataplacement dp_scheme plid_select plids end_syncfs gpu_dev_id \
+         iomem_align job_start_clock_id num_range ramp_size random_sequence_stride spr_cs \
+         spr_num_regions spr_op sprandom fdp"),
+    (Stand::Refused("priorities and other flags of single requests are not supported"), Kind::Text,
+        "cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit hipri_percentage \
+         sqthread_poll_cpu cmd_type sg_write_mode stream_id"),
+    (Stand::Refused("it belongs to an engine that is not supported"), Kind::Text,
+        "cpuload cpuchunks cpumode exit_on_io_done hostname port protocol nodelay listen pingpong \
+         interface ttl window_size mss stat_type donorname inplace volume brick single-instance \
+         skip_bad uri bindname verb clustername pool clientname conf busy_poll touch_objects \
+         rbdname"),
+];
+
+/// Other names that fio knows, with the one that counts.
+const ALIASES: &[(&str, &str)] = &[
+    ("readwrite", "rw"),
+    ("blocksize", "bs"),
+    ("blockalign", "ba"),
+    ("blocksize_range", "bsrange"),
+    ("blocksize_unaligned", "bs_unaligned"),
+    ("iodepth_batch_submit", "iodepth_batch"),
+    ("iodepth_batch_complete", "iodepth_batch_complete_min"),
+    ("io_limit", "io_size"),
+    ("fill_fs", "fill_device"),
+    ("fileoffset", "offset"),
+    ("nr_files", "nrfiles"),
+    ("timeout", "runtime"),
+    ("iomem", "mem"),
+    ("mem_align", "iomem_align"),
+    ("ratemin", "rate_min"),
+    ("ratecycle", "rate_cycle"),
+    ("wait_for_previous", "stonewall"),
+    ("disable_bw", "disable_bw_measurement"),
+    ("ss", "steadystate"),
+    ("ss_dur", "steadystate_duration"),
+    ("ss_ramp", "steadystate_ramp_time"),
+    ("ss_interval", "steadystate_check_interval"),
+];
+
+static ENTRIES: LazyLock<BTreeMap<&'static str, Entry>> = LazyLock::new(|| {
+    let families = FAMILIES.iter().flat_map(|(stand, kind, names)| {
+        names.split_whitespace().map(|name| Entry { name, kind: *kind, stand: *stand })
+    });
+    families.map(|entry| (entry.name, entry)).collect()
+});
+
+/// Every option under its canonical name.
+pub fn entries() -> impl Iterator<Item = &'static Entry> {
+    ENTRIES.values()
+}
+
+/// The option of this name or alias.
+///
+/// # Errors
+/// That fio has none of this name, with the nearest spelling.
+pub fn find(name: &str) -> Result<&'static Entry, String> {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, name)| *name);
+    ENTRIES.get(alias.unwrap_or(name)).ok_or_else(|| {
+        let names = ENTRIES.keys().chain(ALIASES.iter().map(|(alias, _)| alias));
+        let near = count::nearest(&shown(name), names.copied());
+        let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        format!("`{}` is no option of fio{meant}", shown(name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn no_option_stands_in_two_families() {
+        let names: Vec<&str> =
+            FAMILIES.iter().flat_map(|(_, _, names)| names.split_whitespace()).collect();
+        for (index, name) in names.iter().enumerate() {
+            assert!(!names[..index].contains(name), "{name}");
+        }
+        for (alias, name) in ALIASES {
+            assert!(ENTRIES.contains_key(name) && !ENTRIES.contains_key(alias), "{alias}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_gets_the_nearest_one() {
+        assert!(find("iodept").unwrap_err().contains("did you mean `iodepth`?"));
+        assert_eq!(find("blocksize").unwrap().name, "bs");
+        assert!(find("qwertzuiop").is_err());
+        assert!(find(&"x".repeat(60_000)).is_err());
+    }
+
+    /// The installed fio's own list has no option that is missing here.
+    #[test]
+    fn every_option_of_the_installed_fio_is_in_the_table() {
+        let Ok(told) = std::process::Command::new("fio").arg("--cmdhelp=all").output() else {
+            eprintln!("skipped: fio is not installed");
+            return;
+        };
+        let told = String::from_utf8_lossy(&told.stdout);
+        let names = told.lines().filter_map(|line| line.split_once(':'));
+        for (name, _) in names {
+            assert!(find(name.trim()).is_ok(), "{name}");
+        }
+    }
+}
