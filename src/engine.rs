@@ -385,7 +385,7 @@ fn supervise(
     let plan = &shared.plan;
     let open_ns = start_ns + plan.warmup_ns;
     let planned_ns = match plan.stop {
-        Stop::AfterNs(ns) => plan.warmup_ns + ns,
+        Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) => plan.warmup_ns + ns,
         Stop::AfterOps(_) | Stop::AfterBytes(_) | Stop::AfterOnePass => 0,
     };
     let close_ns = if planned_ns == 0 { u64::MAX } else { start_ns + planned_ns };

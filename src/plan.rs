@@ -195,6 +195,9 @@ pub enum Stop {
     AfterOps(u64),
     /// When every job has handed over this many bytes.
     AfterBytes(u64),
+    /// After this many nanoseconds of measuring, or when every job has handed over this many bytes,
+    /// whichever comes first.
+    AfterNsOrBytes(u64, u64),
     /// When every job has covered its region once.
     AfterOnePass,
 }

@@ -158,7 +158,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     pub(super) fn begin(&mut self, start_ns: u64) {
         let open_ns = start_ns + self.warmup_ns;
         let close_ns = match self.stop {
-            Stop::AfterNs(ns) => open_ns + ns,
+            Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) => open_ns + ns,
             Stop::AfterOps(_) | Stop::AfterBytes(_) | Stop::AfterOnePass => u64::MAX,
         };
         let window = Window { open_ns, close_ns };

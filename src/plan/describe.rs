@@ -34,6 +34,9 @@ pub fn describe(plan: &Plan) -> String {
         }
         Stop::AfterOps(ops) => format!("{} operations per job", count::thousands(ops)),
         Stop::AfterBytes(length) => format!("{} per job", bytes::exact(length)),
+        Stop::AfterNsOrBytes(ns, length) => {
+            format!("{} measured, or less with {} per job", seconds(ns), bytes::exact(length))
+        }
         Stop::AfterOnePass => "one pass over each region".into(),
     };
     out.push_str(&format!("  length    {stop}\n"));
@@ -142,9 +145,13 @@ fn volume(plan: &Plan) -> String {
                 .sum();
             format!("about {}", bytes::rough(bytes as u64))
         }
-        Stop::AfterBytes(length) => {
+        Stop::AfterBytes(length) | Stop::AfterNsOrBytes(_, length) => {
             let bytes: f64 = plan.jobs.iter().map(|job| length as f64 * write_share(job)).sum();
-            format!("about {}", bytes::rough(bytes as u64))
+            let most = match plan.stop {
+                Stop::AfterNsOrBytes(..) => "at most",
+                _ => "about",
+            };
+            format!("{most} {}", bytes::rough(bytes as u64))
         }
         Stop::AfterOnePass => {
             let bytes: f64 = plan

@@ -105,7 +105,7 @@ impl OpStream {
         let (remaining, counts_bytes) = match stop {
             Stop::AfterNs(_) => (u64::MAX, false),
             Stop::AfterOps(ops) => (ops, false),
-            Stop::AfterBytes(bytes) => (bytes, true),
+            Stop::AfterBytes(bytes) | Stop::AfterNsOrBytes(_, bytes) => (bytes, true),
             Stop::AfterOnePass => {
                 let pass = now.walk.pass(job);
                 (pass.count * (1 + more.len() as u64), pass.is_bytes)
@@ -431,6 +431,7 @@ mod tests {
         let plain = job(Order::Uniform, 100);
         assert_eq!(ops(&plain, Stop::AfterBytes(40_000), 1000).len(), 10, "the tenth ends it");
         assert_eq!(ops(&plain, Stop::AfterBytes(40_960), 1000).len(), 10);
+        assert_eq!(ops(&plain, Stop::AfterNsOrBytes(1, 40_960), 1000).len(), 10);
         let mut stream = OpStream::new(&plain, Stop::AfterNs(1));
         assert_eq!(stream.next_op().unwrap().way, Way::Read);
         stream.set_read_percent(0);

@@ -150,6 +150,9 @@ fn headline(run: &Run) -> String {
         Stop::AfterNs(ns) => {
             let _ = write!(text, ", runtime={}", seconds(ns));
         }
+        Stop::AfterNsOrBytes(ns, length) => {
+            let _ = write!(text, ", runtime={} or io_size={}", seconds(ns), bytes::rough(length));
+        }
         Stop::AfterOps(ops) => {
             let _ = write!(text, ", number_ios={ops}");
         }
