@@ -4,9 +4,11 @@
 
 pub mod histogram;
 pub mod quantile;
+pub mod sequential;
 pub mod steady;
 pub mod step;
 pub mod summary;
+pub mod trend;
 
 pub use histogram::Histogram;
 pub use quantile::{Estimate, Quantile};
