@@ -5,6 +5,7 @@
 
 pub mod chance;
 pub mod describe;
+mod goal;
 pub mod job;
 pub mod resolve;
 mod shape;
@@ -20,8 +21,8 @@ pub use stream::{Op, OpStream, Way};
 
 // Words of a workload that leave nothing open, which a plan stores unchanged.
 pub use crate::spec::{
-    Arrivals, Data, Draw, EachWrite, Pace, Phase, Placement, Rate, Reap, Sizes, Sync, SyncCall,
-    Think, Wait, Zone,
+    Arrivals, Data, Draw, EachWrite, LatencyTarget, Pace, Phase, Placement, Pursuit, Rate, Reap,
+    Sizes, Sync, SyncCall, Think, Wait, Zone,
 };
 
 /// Everything one run will do.
@@ -47,6 +48,9 @@ pub struct Plan {
     pub warmup_ns: u64,
     /// When the run ends.
     pub stop: Stop,
+    /// What latency is to be met.
+    #[serde(default)]
+    pub latency: LatencyGoal,
     /// What happens after an I/O error.
     pub on_error: OnError,
     /// Whether one timed fsync ends the run (writing plans only).
@@ -200,6 +204,24 @@ pub enum Stop {
     AfterNsOrBytes(u64, u64),
     /// When every job has covered its region once.
     AfterOnePass,
+}
+
+/// What latency is to be met.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencyGoal {
+    /// None: every job keeps its depth.
+    #[default]
+    None,
+    /// This one, by a depth over all jobs that is at most the sum of theirs.
+    Target {
+        /// The quantile and its limit.
+        target: LatencyTarget,
+        /// How.
+        pursuit: Pursuit,
+        /// Search: longest look at one depth. Hold: longest time until convergence. ns.
+        patience_ns: u64,
+    },
 }
 
 /// What happens after an I/O error that a retry cannot cure.

@@ -4,11 +4,13 @@
 //! record from another machine renders the same here. `store` and `export` alone touch files: their
 //! own.
 
+pub mod controlled;
 pub mod export;
 pub mod facts;
 pub mod run;
 pub mod store;
 
+pub use controlled::ControlledRun;
 pub use facts::{HostFacts, TargetFacts};
 pub use run::{DirectionRun, JobRun, Outcome, Run};
 pub use store::{Manifest, RunFolder};

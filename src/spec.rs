@@ -6,9 +6,11 @@
 pub mod catalogue;
 pub mod experiment;
 pub mod fio;
+pub mod latency;
 pub mod load;
 pub mod workload;
 
 pub use experiment::Experiment;
+pub use latency::{LatencyTarget, Pursuit};
 pub use load::*;
 pub use workload::{Access, Region, Role, Rw, Start, Threads, Workload};

@@ -2,7 +2,7 @@
 
 use super::chance::Chance;
 use super::shape::jobs_of;
-use super::{Engine, Job, OnError, Plan, Stop, Target};
+use super::{Engine, Job, LatencyGoal, OnError, Plan, Stop, Target};
 use crate::spec::{Role, Threads, Workload};
 use crate::units::bytes;
 
@@ -103,6 +103,12 @@ pub enum Refusal {
         /// What contradicts what, and how to mend it.
         what: String,
     },
+    /// A latency target that cannot be pursued.
+    #[error("latency target: {what}")]
+    Latency {
+        /// What contradicts it, and how to mend it.
+        what: String,
+    },
     /// Not enough memory for one buffer per job.
     #[error(
         "{jobs} job(s) need at least {needed_bytes} B of I/O buffers, and {limit_bytes} B \
@@ -155,6 +161,7 @@ pub fn resolve(workload: &Workload, setting: &Setting) -> Result<Plan, Refusal> 
         seed: setting.seed,
         warmup_ns: setting.warmup_ns,
         stop: setting.stop,
+        latency: LatencyGoal::None,
         on_error: setting.on_error,
         final_sync: setting.final_sync && writes,
         interval_ns: INTERVAL_NS,
