@@ -5,20 +5,23 @@
 //! outcomes in the record; an [`EngineError`] means that nothing could be measured.
 
 mod arrivals;
+mod controller;
 mod durable;
 mod job;
 mod pace;
 mod paced;
 mod requests;
 mod simulate;
+mod steer;
 mod sync;
 mod tally;
 mod watchdog;
+mod window;
 
 pub mod floor;
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -32,12 +35,15 @@ use crate::backend::sim::Model;
 use crate::backend::uring::UringQueue;
 use crate::backend::vhost::{Server, VhostQueue};
 use crate::backend::{OpenError, Queue, QueueFacts};
-use crate::plan::{EngineKind, Plan, Stop};
-use crate::record::JobRun;
+use crate::plan::{EngineKind, Plan};
 use crate::record::run::{Outcome, ProcessUse, SyncResult};
+use crate::record::{ControlledRun, JobRun};
 use crate::stats::Histogram;
 
+use controller::TICK_NS;
 use job::{JobLoop, Step};
+use steer::{Lane, Pilot};
+use window::Window;
 
 /// What carries the operations of a run.
 #[derive(Clone, Debug)]
@@ -117,14 +123,6 @@ impl Control {
     }
 }
 
-/// What a job lets others see while it runs, on a cache line of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Lane {
-    /// Operations completed, ten times a second.
-    ops: AtomicU64,
-}
-
 /// How far a run is.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -173,6 +171,8 @@ pub struct Measured {
     pub queue: QueueFacts,
     /// The timed fsync at the end.
     pub final_sync: Option<SyncResult>,
+    /// What was done to meet the latency target, if there is one.
+    pub controlled: Option<ControlledRun>,
 }
 
 /// Carries out a plan.
@@ -334,7 +334,7 @@ impl Shared {
     }
 
     fn ops(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.ops.load(Ordering::Relaxed)).sum()
+        self.lanes.iter().map(Lane::ops).sum()
     }
 }
 
@@ -383,12 +383,8 @@ fn supervise(
     observer: &mut dyn Observer,
 ) -> Measured {
     let plan = &shared.plan;
-    let open_ns = start_ns + plan.warmup_ns;
-    let planned_ns = match plan.stop {
-        Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) => plan.warmup_ns + ns,
-        Stop::AfterOps(_) | Stop::AfterBytes(_) | Stop::AfterOnePass => 0,
-    };
-    let close_ns = if planned_ns == 0 { u64::MAX } else { start_ns + planned_ns };
+    let mut window = Window::planned(plan, start_ns);
+    let mut pilot = Pilot::new(plan, &shared.lanes, start_ns);
     let mut jobs: Vec<Option<JobRun>> = plan.jobs.iter().map(|_| None).collect();
     let mut written = 0;
     let (mut opened, mut closed): (Option<Reading>, Option<Reading>) = (None, None);
@@ -398,6 +394,11 @@ fn supervise(
     let mut give_up_ns = None;
     loop {
         let now_ns = clock.now_ns();
+        if let Some(decided) = pilot.as_mut().and_then(|pilot| pilot.tick(now_ns, now_ns)) {
+            window = decided;
+        }
+        let Window { open_ns, close_ns } = window;
+        let planned_ns = if close_ns == u64::MAX { 0 } else { close_ns - start_ns };
         if opened.is_none() && now_ns >= open_ns {
             started_unix_ns = clock::realtime_ns() - (now_ns - open_ns);
             watchdog = Some(watchdog::Watchdog::start());
@@ -423,7 +424,7 @@ fn supervise(
             shared.control.fail("no request was completed for 120 s".into());
         }
         observer.tick(&Progress { elapsed_ns: now_ns.saturating_sub(start_ns), planned_ns, ops });
-        let mut pause_ns = 50_000_000;
+        let mut pause_ns = if pilot.is_some() { TICK_NS } else { 50_000_000 };
         for edge_ns in [open_ns, close_ns] {
             if edge_ns > now_ns {
                 pause_ns = pause_ns.min(edge_ns - now_ns);
@@ -463,6 +464,7 @@ fn supervise(
             since_start_ns: start_ns,
             error: None,
         }),
+        controlled: pilot.map(|pilot| pilot.into_record(window.close_ns.min(clock.now_ns()))),
     };
     if let (Some(opened), Some(closed)) = (opened, closed) {
         measured.boottime_ns = closed.boottime_ns - opened.boottime_ns;

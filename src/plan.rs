@@ -206,6 +206,16 @@ pub enum Stop {
     AfterOnePass,
 }
 
+impl Stop {
+    /// Length of the measurement where time may end it, ns.
+    pub fn length_ns(self) -> Option<u64> {
+        match self {
+            Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) => Some(ns),
+            Stop::AfterOps(_) | Stop::AfterBytes(_) | Stop::AfterOnePass => None,
+        }
+    }
+}
+
 /// What latency is to be met.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -148,6 +148,7 @@ fn carry_out_one(
         device,
         telemetry,
         final_sync: measured.final_sync,
+        controlled: measured.controlled,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::plan::{
-    Arrivals, Engine, EngineKind, Job, OnError, Order, Pace, Plan, Rate, Stop, Target,
+    Arrivals, Engine, EngineKind, Job, LatencyGoal, OnError, Order, Pace, Plan, Rate, Stop, Target,
 };
 use crate::record::run::{
     ArrivalsRun, BackendFacts, CounterSeries, DirectionRun, HistogramSeries, JobRun, Outcome,
@@ -100,6 +100,7 @@ pub(crate) fn run_of(loads: &[Load]) -> Run {
         device: None,
         telemetry: Vec::new(),
         final_sync: None,
+        controlled: None,
     }
 }
 
@@ -145,6 +146,7 @@ fn plan(first: &Load, jobs: Vec<Job>) -> Plan {
         seed: 1,
         warmup_ns: 3_000_000_000,
         stop: Stop::AfterNs(SECONDS * 1_000_000_000),
+        latency: LatencyGoal::None,
         on_error: OnError::Stop,
         final_sync: false,
         interval_ns: 100_000_000,

@@ -437,10 +437,7 @@ impl Session<'_> {
 
 /// Planned length of a cell, ns.
 fn length_ns(plan: &Plan) -> u64 {
-    match plan.stop {
-        Stop::AfterNs(ns) => plan.warmup_ns + ns,
-        Stop::AfterOps(_) | Stop::AfterBytes(_) | Stop::AfterOnePass => 0,
-    }
+    plan.stop.length_ns().map_or(0, |ns| plan.warmup_ns + ns)
 }
 
 fn unsustainable(row: &Assessment) -> bool {

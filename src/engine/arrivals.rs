@@ -1,7 +1,7 @@
 //! What an open loop had due, and what became of it.
 
 use super::pace::Pacer;
-use super::tally::Window;
+use super::window::Window;
 use crate::plan::Job;
 use crate::record::run::ArrivalsRun;
 

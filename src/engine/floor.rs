@@ -8,7 +8,7 @@ use iosonde_sys::{Clock, Direction, Ring, RingOptions, Slab, syscall};
 
 use super::{Control, EngineError, Medium, Unwatched, run};
 use crate::plan::chance::Permutation;
-use crate::plan::{Engine, EngineKind, Job, OnError, Order, Plan, Stop, Target};
+use crate::plan::{Engine, EngineKind, Job, LatencyGoal, OnError, Order, Plan, Stop, Target};
 use crate::stats::Histogram;
 
 /// Time per operation of this plan's first job on the null backend, picoseconds: 20,000 operations,
@@ -69,6 +69,7 @@ fn null_ps(job: Job, ops: u64, clock: Clock) -> Result<u64, EngineError> {
         seed: 1,
         warmup_ns: 0,
         stop: Stop::AfterOps(ops),
+        latency: LatencyGoal::None,
         on_error: OnError::Stop,
         final_sync: false,
         interval_ns: 100_000_000,

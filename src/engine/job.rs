@@ -11,12 +11,13 @@ use iosonde_sys::thread;
 
 use super::pace::Pacer;
 use super::requests::{Requests, Slot, error_table};
+use super::steer::IDLE_NS;
 use super::sync::Syncing;
-use super::tally::Window;
+use super::window::Window;
 use super::{Control, Lane};
 use crate::backend::{Queue, Transfer};
 use crate::content::Filler;
-use crate::plan::{Job, Op, OpStream, Plan, Stop, Wait as WaitMode, Way};
+use crate::plan::{Job, Op, OpStream, Plan, Wait as WaitMode, Way};
 use crate::record::JobRun;
 
 /// A full queue is handed over without waiting once in so many steps, to see whether requests
@@ -51,8 +52,7 @@ pub(super) struct JobLoop<'a, Q> {
     pub(super) reaping: Reaping,
     pub(super) expect_inline: bool,
     until_probe: u32,
-    warmup_ns: u64,
-    stop: Stop,
+    plan: &'a Plan,
     pub(super) stopping_since_ns: Option<u64>,
     opened: Option<Reading>,
     closed: Option<Reading>,
@@ -107,7 +107,7 @@ pub(super) enum Step {
 impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// A job with all its memory, ready to begin.
     pub(super) fn new(
-        plan: &Plan,
+        plan: &'a Plan,
         job: &Job,
         mut queue: Q,
         control: &'a Control,
@@ -142,8 +142,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             },
             expect_inline: false,
             until_probe: 0,
-            warmup_ns: plan.warmup_ns,
-            stop: plan.stop,
+            plan,
             stopping_since_ns: None,
             opened: None,
             closed: None,
@@ -156,12 +155,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// Fixes the measured window of a run that starts at `start_ns`, and waits for that moment, so
     /// that all jobs start together.
     pub(super) fn begin(&mut self, start_ns: u64) {
-        let open_ns = start_ns + self.warmup_ns;
-        let close_ns = match self.stop {
-            Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) => open_ns + ns,
-            Stop::AfterOps(_) | Stop::AfterBytes(_) | Stop::AfterOnePass => u64::MAX,
-        };
-        let window = Window { open_ns, close_ns };
+        let window = Window::planned(self.plan, start_ns);
         self.requests.tally.set_window(window);
         self.requests.area.begin(start_ns, window);
         self.pacer.begin(start_ns);
@@ -197,6 +191,9 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.queue.enter(wait.count, wait.patience_ns)
         };
         let after_ns = self.queue.now_ns();
+        if self.requests.watch.on && self.requests.hear(&self.lane.words) {
+            self.next_look_ns = 0;
+        }
 
         let staged = self.staged.len();
         self.requests.submitted(&self.staged, before_ns);
@@ -207,6 +204,12 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
         if let Err(error) = entered {
             self.dead |= self.requests.engine_failed(&error);
+        }
+        if self.requests.watch.on {
+            self.depth = self.requests.tell(&self.lane.words);
+            if self.depth == 0 && self.requests.in_flight == 0 {
+                self.queue.pause(after_ns + IDLE_NS);
+            }
         }
         self.keep_time(after_ns)
     }

@@ -6,7 +6,9 @@ use iosonde_sys::errno_name;
 
 use super::Control;
 use super::arrivals::ArrivalCounts;
-use super::tally::{Area, Tally};
+use super::steer::Watch;
+use super::tally::Tally;
+use super::window::Area;
 use crate::plan::{EngineKind, Job, OnError, Op, Plan, Way};
 use crate::record::JobRun;
 
@@ -63,6 +65,7 @@ pub(super) struct Requests<'a> {
     pub(super) report: JobRun,
     pub(super) errors: Vec<(Way, i32, u64)>,
     pub(super) arrivals: ArrivalCounts,
+    pub(super) watch: Watch,
     /// Finished requests that may not be settled yet, where only so many are at once.
     held: Vec<(u32, i32)>,
     settle_at_once: usize,
@@ -87,6 +90,7 @@ impl<'a> Requests<'a> {
             report: JobRun { touched: Some((u64::MAX, 0)), ..JobRun::default() },
             errors: Vec::with_capacity(16),
             arrivals: ArrivalCounts::new(job),
+            watch: Watch::new(plan, depth),
             held: Vec::with_capacity(if job.reap.complete_max > 0 { depth } else { 0 }),
             settle_at_once: job.reap.complete_max as usize,
             on_error: plan.on_error,
@@ -161,6 +165,9 @@ impl<'a> Requests<'a> {
             self.tally.complete(op.way, op.bytes, submitted_ns, now_ns);
             if self.more && self.tally.knows(submitted_ns) {
                 self.tally.complete_more(&request, self.times[slot], now_ns);
+            }
+            if self.watch.on && request.op.way != Way::Sync {
+                self.watch.note(request.submitted_ns, now_ns);
             }
             self.free.push(slot as u32);
         } else {

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::controller::TICK_NS;
 use super::job::{JobLoop, Step};
+use super::steer::Pilot;
 use super::{Control, Lane, Measured};
 use crate::backend::QueueFacts;
 use crate::backend::sim::{Model, SimQueue};
@@ -29,7 +31,18 @@ pub(super) fn simulate(plan: &Plan, model: &Model, control: &Arc<Control>) -> Me
         })
         .collect();
     let mut jobs: Vec<JobRun> = plan.jobs.iter().map(|_| JobRun::default()).collect();
+    let mut pilot = Pilot::new(plan, &lanes, 0);
+    let mut next_tick_ns = 0;
+    let mut close_ns = u64::MAX;
     while let Some(next) = (0..running.len()).min_by_key(|index| running[*index].1.now_ns()) {
+        let now_ns = running[next].1.now_ns();
+        if let Some(pilot) = pilot.as_mut().filter(|_| now_ns >= next_tick_ns) {
+            let clocks = running.iter().map(|(_, job)| job.now_ns());
+            if let Some(window) = pilot.tick(now_ns, clocks.max().unwrap_or(now_ns)) {
+                close_ns = window.close_ns;
+            }
+            next_tick_ns = now_ns + TICK_NS;
+        }
         if running[next].1.step() == Step::Ended {
             let (index, job) = running.swap_remove(next);
             jobs[index] = job.into_record().0;
@@ -47,5 +60,6 @@ pub(super) fn simulate(plan: &Plan, model: &Model, control: &Arc<Control>) -> Me
         hiccups: Histogram::new(),
         queue: QueueFacts::default(),
         final_sync: None,
+        controlled: pilot.map(|pilot| pilot.into_record(close_ns.min(next_tick_ns))),
     }
 }

@@ -3,16 +3,32 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::Lane;
 use super::controller::{Controller, Counts, Order, shares};
-use super::tally::Window;
-use crate::plan::{LatencyGoal, Plan, Stop};
+use super::requests::Requests;
+use super::window::Window;
+use crate::plan::{LatencyGoal, Plan};
 use crate::record::ControlledRun;
 
 /// The window opens this much after it was decided, so that every job learns of it before.
 const NOTICE_NS: u64 = 2_000_000;
 /// A job without a share looks again after this long, ns.
 pub(super) const IDLE_NS: u64 = 1_000_000;
+
+/// What a job lets others see while it runs, on a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Lane {
+    /// Operations completed, ten times a second.
+    pub(super) ops: AtomicU64,
+    /// Between this job and the controller of the depth, if there is one.
+    pub(super) words: Words,
+}
+
+impl Lane {
+    pub(super) fn ops(&self) -> u64 {
+        self.ops.load(Ordering::Relaxed)
+    }
+}
 
 /// What the controller and one job tell each other.
 #[derive(Debug, Default)]
@@ -46,7 +62,7 @@ impl<'a> Pilot<'a> {
             lanes,
             planned: plan.jobs.iter().map(|job| job.iodepth).collect(),
             pursued_ops: 0,
-            length_ns: length_ns(plan.stop),
+            length_ns: plan.stop.length_ns().unwrap_or(0),
         };
         pilot.deal(start_ns);
         Some(pilot)
@@ -94,14 +110,6 @@ impl<'a> Pilot<'a> {
     }
 }
 
-/// A run with a latency target has a length in time.
-fn length_ns(stop: Stop) -> u64 {
-    match stop {
-        Stop::AfterNs(ns) => ns,
-        Stop::AfterOps(_) | Stop::AfterBytes(_) | Stop::AfterOnePass => 0,
-    }
-}
-
 /// The job's side: counts what the controller wants to know.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -113,7 +121,7 @@ pub(super) struct Watch {
     ops: u64,
     exceeded: u64,
     /// Slots beyond the job's share.
-    pub(super) parked: Vec<u32>,
+    parked: Vec<u32>,
 }
 
 impl Watch {
@@ -126,7 +134,7 @@ impl Watch {
             on,
             limit_ns,
             epoch_ns: 0,
-            length_ns: length_ns(plan.stop),
+            length_ns: plan.stop.length_ns().unwrap_or(0),
             ops: 0,
             exceeded: 0,
             parked: Vec::with_capacity(if on { slots } else { 0 }),
@@ -141,26 +149,38 @@ impl Watch {
             self.exceeded += u64::from(now_ns - submitted_ns > self.limit_ns);
         }
     }
+}
 
-    /// Takes the orders. Gives the measured window if it is known.
-    pub(super) fn read(&mut self, words: &Words) -> Option<Window> {
-        self.epoch_ns = words.epoch_ns.load(Ordering::Relaxed);
+impl Requests<'_> {
+    /// Takes orders, before anything of this step is booked. Gives whether the window has just
+    /// become known.
+    #[inline(never)]
+    pub(super) fn hear(&mut self, words: &Words) -> bool {
+        self.watch.epoch_ns = words.epoch_ns.load(Ordering::Relaxed);
         let open_ns = words.open_ns.load(Ordering::Relaxed);
-        (open_ns > 0).then(|| Window { open_ns, close_ns: open_ns + self.length_ns })
+        let news = open_ns > 0 && self.tally.window().open_ns == u64::MAX;
+        if news {
+            let window = Window { open_ns, close_ns: open_ns + self.watch.length_ns };
+            self.tally.set_window(window);
+            self.area.set_window(window);
+        }
+        news
     }
 
     /// Tells what was counted, and keeps only as many slots free as the share allows, which it
     /// gives.
-    pub(super) fn tell(&mut self, words: &Words, free: &mut Vec<u32>, slots: usize) -> usize {
-        words.ops.store(self.ops, Ordering::Relaxed);
-        words.exceeded.store(self.exceeded, Ordering::Relaxed);
+    #[inline(never)]
+    pub(super) fn tell(&mut self, words: &Words) -> usize {
+        let Requests { watch, free, slots, .. } = self;
+        words.ops.store(watch.ops, Ordering::Relaxed);
+        words.exceeded.store(watch.exceeded, Ordering::Relaxed);
         let share = words.share.load(Ordering::Relaxed) as usize;
-        while slots - self.parked.len() > share {
+        while slots.len() - watch.parked.len() > share {
             let Some(slot) = free.pop() else { break };
-            self.parked.push(slot);
+            watch.parked.push(slot);
         }
-        while slots - self.parked.len() < share {
-            let Some(slot) = self.parked.pop() else { break };
+        while slots.len() - watch.parked.len() < share {
+            let Some(slot) = watch.parked.pop() else { break };
             free.push(slot);
         }
         share

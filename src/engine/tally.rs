@@ -1,6 +1,7 @@
 //! What one job counts while it runs. Every buffer is allocated before the clock starts.
 
 use super::requests::{Slot, Times};
+use super::window::Window;
 use crate::plan::{Job, Plan, Way};
 use crate::record::JobRun;
 use crate::record::run::{CounterSeries, DirectionRun, HistogramSeries, TargetRun};
@@ -13,70 +14,6 @@ const MAX_COUNTERS: usize = 2048;
 const MAX_HISTOGRAMS: usize = 512;
 /// Occupied buckets kept over all histogram intervals of a direction (256 KB) before merging.
 const MAX_ENTRIES: usize = 32_768;
-
-/// The measured window, ns on the run's clock.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Window {
-    /// Where it opens: the end of the warm-up.
-    pub open_ns: u64,
-    /// Where it closes; `u64::MAX` while that is not known.
-    pub close_ns: u64,
-}
-
-/// The time integral of requests in flight within the window.
-#[derive(Debug, Default)]
-pub(super) struct Area {
-    /// Request-nanoseconds since the run began.
-    total: u64,
-    /// The same when the window opened.
-    at_open: u64,
-    from_ns: u64,
-    /// Nothing special happens before this time.
-    quiet_until_ns: u64,
-}
-
-impl Area {
-    /// Counts from `start_ns` on.
-    pub(super) fn begin(&mut self, start_ns: u64, window: Window) {
-        self.from_ns = start_ns;
-        self.quiet_until_ns = window.open_ns;
-    }
-
-    /// `in_flight` requests were in flight since the last call.
-    #[inline(always)]
-    pub(super) fn add(&mut self, in_flight: usize, now_ns: u64, window: Window) {
-        if now_ns >= self.quiet_until_ns {
-            self.cross(in_flight, now_ns, window);
-        }
-        self.total += in_flight as u64 * (now_ns - self.from_ns);
-        self.from_ns = now_ns;
-    }
-
-    /// Stops at the edges of the window.
-    #[cold]
-    fn cross(&mut self, in_flight: usize, now_ns: u64, window: Window) {
-        if self.from_ns <= window.open_ns && now_ns >= window.open_ns {
-            self.at_open = self.total + in_flight as u64 * (window.open_ns - self.from_ns);
-        }
-        self.quiet_until_ns = window.close_ns;
-        if now_ns >= window.close_ns {
-            // What lies beyond the close is taken off again by starting it that much later.
-            let beyond_ns = now_ns - self.from_ns.max(window.close_ns);
-            self.from_ns += beyond_ns;
-            self.quiet_until_ns = 0;
-        }
-    }
-
-    /// The window was closed early, at the time of the last call: what follows is outside.
-    pub(super) fn close(&mut self) {
-        self.quiet_until_ns = 0;
-    }
-
-    /// Request-nanoseconds within the window.
-    pub(super) fn within(&self) -> u64 {
-        self.total - self.at_open
-    }
-}
 
 /// Both directions of one job.
 #[derive(Debug)]
@@ -137,6 +74,7 @@ impl Tally {
     /// Fixes the window, before anything is counted.
     pub(super) fn set_window(&mut self, window: Window) {
         self.window = window;
+        self.next_edge_ns = 0;
     }
 
     /// Announces that the completions that follow were reaped at `now_ns`.
@@ -561,34 +499,5 @@ mod tests {
         let ops: Vec<u64> = counters.iter().map(|counter| counter.ops).collect();
         let bytes: Vec<u64> = counters.iter().map(|counter| counter.bytes).collect();
         assert_eq!((ops, bytes), (vec![3, 7, 0, 0], vec![30, 70, 0, 0]));
-    }
-
-    #[test]
-    fn the_area_is_clipped_to_the_window() {
-        let window = Window { open_ns: 10, close_ns: 20 };
-        // Two in flight all the time, looked at in every possible rhythm.
-        for step in [1, 2, 3, 5, 7, 12, 30] {
-            let mut area = Area::default();
-            area.begin(0, window);
-            let mut now = 0;
-            while now < 40 {
-                now += step;
-                area.add(2, now, window);
-            }
-            assert_eq!(area.within(), 20, "step {step}");
-        }
-    }
-
-    #[test]
-    fn what_drains_after_an_early_close_is_not_counted() {
-        let mut area = Area::default();
-        let planned = Window { open_ns: 10, close_ns: 1000 };
-        area.begin(0, planned);
-        area.add(2, 20, planned);
-        area.close();
-        let closed = Window { close_ns: 20, ..planned };
-        area.add(2, 25, closed);
-        area.add(1, 40, closed);
-        assert_eq!(area.within(), 20);
     }
 }

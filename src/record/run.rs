@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::controlled::ControlledRun;
 use super::facts::{DeviceCounters, TargetFacts, TelemetrySample};
 use crate::plan::Plan;
 use crate::stats::Histogram;
@@ -45,6 +46,9 @@ pub struct Run {
     pub telemetry: Vec<TelemetrySample>,
     /// The timed fsync that ends a writing run.
     pub final_sync: Option<SyncResult>,
+    /// What was done to meet the latency target, if there is one.
+    #[serde(default)]
+    pub controlled: Option<ControlledRun>,
 }
 
 /// How a run ended.

@@ -232,6 +232,9 @@ impl Told<'_> {
             Stop::AfterNs(ns) => options.push(("runtime", seconds(ns))),
             Stop::AfterBytes(length) => options.push(("io_size", size(length))),
             Stop::AfterOps(ops) => options.push(("number_ios", ops.to_string())),
+            Stop::AfterNsOrBytes(ns, length) => {
+                options.extend([("runtime", seconds(ns)), ("io_size", size(length))]);
+            }
             Stop::AfterOnePass => {}
         }
         if plan.warmup_ns > 0 {

@@ -178,7 +178,7 @@ fn write_bytes(plan: &Plan) -> Option<u64> {
     let each = plan.jobs.iter().map(|job| match plan.stop {
         Stop::AfterNs(_) => None,
         Stop::AfterOps(ops) => Some(share(job, ops.checked_mul(job.block_bytes)?)),
-        Stop::AfterBytes(bytes) => Some(share(job, bytes)),
+        Stop::AfterBytes(bytes) | Stop::AfterNsOrBytes(_, bytes) => Some(share(job, bytes)),
         Stop::AfterOnePass => Some(share(job, job.region_bytes)),
     });
     each.sum()
