@@ -9,6 +9,7 @@ pub mod expectation;
 pub mod figures;
 pub mod finding;
 pub mod intervals;
+pub mod pursuit;
 pub mod series;
 #[cfg(test)]
 pub(crate) mod testing;

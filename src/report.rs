@@ -14,10 +14,12 @@ pub mod hlog;
 pub mod json;
 pub mod progress;
 pub mod prometheus;
+pub mod pursuit_text;
 pub mod run_text;
 pub mod series;
 pub mod verdict_text;
 
 pub use check_table::{check_footer, check_header, check_row};
+pub use pursuit_text::{pursuit_note, pursuit_text};
 pub use run_text::run_text;
 pub use verdict_text::{expectations_text, verdict_text};

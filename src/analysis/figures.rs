@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use crate::plan::EngineKind;
+use crate::plan::{EngineKind, Job};
 use crate::record::run::{DirectionRun, JobRun, Run};
 use crate::stats::steady::{self, WarmUp};
 use crate::stats::{Histogram, Quantile};
@@ -324,9 +324,19 @@ fn group(run: &Run, role: &str, jobs: &[usize], cut: Cut) -> GroupFigures {
         trim: trim.figures(cut),
         sync: sync.figures(cut),
         total: total.figures(cut),
-        depth_asked: planned().map(|job| u64::from(job.iodepth)).sum(),
+        depth_asked: depth_asked(run, planned()),
         depth_seen: chosen().map(|job| depth_seen(run, job)).sum(),
     }
+}
+
+/// Requests to be kept in flight over these jobs: as planned, or as they were steered.
+fn depth_asked<'a>(run: &Run, planned: impl Iterator<Item = &'a Job>) -> u64 {
+    let planned: u64 = planned.map(|job| u64::from(job.iodepth)).sum();
+    let Some(controlled) = &run.controlled else { return planned };
+    let spent = controlled.window_depths.values().sum::<u64>().max(1) as f64;
+    let depths = controlled.window_depths.iter();
+    let mean = depths.map(|(depth, ns)| f64::from(*depth) * *ns as f64).sum::<f64>() / spent;
+    (mean * planned as f64 / run.plan.depth().max(1) as f64).round() as u64
 }
 
 /// Time-weighted mean number of requests in flight of one job.

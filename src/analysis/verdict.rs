@@ -8,6 +8,7 @@ use crate::record::run::{Outcome, Run};
 use super::books::{self, Books};
 use super::figures::{self, Figures};
 use super::finding::{self, Finding, Gravity, Strength};
+use super::pursuit::{self, PursuitFigures};
 
 /// At most so many findings stand under a table.
 const SHOWN: usize = 3;
@@ -21,6 +22,8 @@ pub struct Assessment {
     pub complete: bool,
     /// The figures.
     pub figures: Figures,
+    /// What came of the latency target, where there is one.
+    pub pursuit: Option<PursuitFigures>,
     /// The books.
     pub books: Books,
     /// The findings, gravest and strongest first.
@@ -36,6 +39,7 @@ pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
         title: run.plan.title.clone(),
         complete: run.outcome == Outcome::Complete && figures.all.total.ops > 0,
         figures,
+        pursuit: pursuit::pursuit(run),
         books,
         findings,
     }

@@ -1,8 +1,8 @@
 //! A plan in words, for `--dry-run`: one line per fact, resolved values only.
 
-use super::{Job, Order, Plan, Stop};
+use super::{Job, LatencyGoal, Order, Plan, Pursuit, Stop};
 use crate::spec::{Arrivals, Draw, EachWrite, Pace, Rate, Sizes, SyncCall, Think, Zone};
-use crate::units::{bytes, count};
+use crate::units::{bytes, count, duration};
 
 /// Plan and estimate in words, for `--dry-run`: one line per fact, resolved values only.
 pub fn describe(plan: &Plan) -> String {
@@ -44,6 +44,15 @@ pub fn describe(plan: &Plan) -> String {
     out.push_str(&format!("  writes    {}\n", volume(plan)));
     for note in &plan.notes {
         out.push_str(&format!("  note      {note}\n"));
+    }
+    if let LatencyGoal::Target { target, pursuit, patience_ns } = plan.latency {
+        out.push_str(&format!(
+            "  latency   {target}, by {} of a depth from 1 to {}, {} at most for {}\n",
+            pursuit.word(),
+            plan.depth(),
+            duration::span(patience_ns),
+            if pursuit == Pursuit::Search { "each depth" } else { "converging" },
+        ));
     }
     for (index, job) in plan.jobs.iter().enumerate() {
         out.push_str(&format!(

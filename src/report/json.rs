@@ -119,7 +119,7 @@ fn cell(run: &Run, facts: &Assessment) -> Value {
         .map(String::as_str)
         .chain(found.map(|finding| finding.words.as_str()))
         .collect();
-    json!({
+    let mut out = json!({
         "name": run.plan.name,
         "title": run.plan.title,
         "status": status(run, facts),
@@ -132,7 +132,12 @@ fn cell(run: &Run, facts: &Assessment) -> Value {
         "findings": facts.findings,
         "cautions": cautions,
         "errors": errors(run),
-    })
+    });
+    if let (Value::Object(fields), Some(pursuit)) = (&mut out, &facts.pursuit) {
+        fields.insert("latency_target".into(), json!(pursuit));
+        fields.insert("latency_target_log".into(), json!(run.controlled));
+    }
+    out
 }
 
 /// `complete`, `invalid`, `failed` or `partial`.

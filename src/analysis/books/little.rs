@@ -48,7 +48,8 @@ pub(super) fn little(run: &Run) -> Option<Identity> {
 /// limit.
 pub(super) fn depth(run: &Run, figures: &Figures) -> Option<Identity> {
     let asked = figures.all.depth_asked as f64;
-    let kept = run.plan.jobs.iter().all(crate::plan::Job::keeps_depth);
+    // A steered depth was judged by the controller, and its jobs may have no share at all.
+    let kept = run.plan.jobs.iter().all(crate::plan::Job::keeps_depth) && run.controlled.is_none();
     if figures.inline || !kept || asked == 0.0 || run.measured_ns == 0 {
         return None;
     }
