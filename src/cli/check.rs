@@ -14,14 +14,17 @@ use super::place::{self, Place};
 use super::progress::Progress;
 use crate::analysis::arrivals::ArrivalVerdict;
 use crate::analysis::expectation::{Expectation, Judgement, judge_all};
+use crate::analysis::pursuit::{Class, PursuitFigures};
 use crate::analysis::verdict::{Assessment, Verdict, assess, verdict};
 use crate::engine::{Control, Medium};
-use crate::plan::{self, OnError, Plan, Setting, Stop, Target, resolve};
+use crate::plan::{self, LatencyTarget, OnError, Plan, Pursuit, Setting, Stop, Target, resolve};
 use crate::record::facts::FilesystemClass;
 use crate::record::run::{Outcome, Run};
 use crate::record::{HostFacts, TargetFacts};
 use crate::report::json::Document;
-use crate::report::{check_footer, check_header, check_row, expectations_text, verdict_text};
+use crate::report::{
+    check_footer, check_header, check_row, expectations_text, pursuit_note, verdict_text,
+};
 use crate::schedule::{Bench, Event, carry_out};
 use crate::spec::{Experiment, Workload, catalogue};
 use crate::target::{Direct, Held, open};
@@ -37,6 +40,7 @@ use crate::units::{bytes, count, duration};
 ///   iosonde check                         the current directory, in about 90 seconds
 ///   iosonde check /mnt/data 2G            another directory, with a 2 GiB test file
 ///   iosonde check --quick --only database,cache
+///   iosonde check -l 5                    which depth keeps p99 within 5 ms?
 ///   iosonde check --expect 'Database.p99<=2ms'     exit code 3 if that is missed
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
@@ -52,6 +56,10 @@ pub(crate) struct CheckArgs {
     /// Three seconds per workload
     #[arg(long)]
     quick: bool,
+    /// Hold p99 at this latency (ms, or with a unit): a row steers its depth, for up to 60 s, until
+    /// it has converged, and is measured then
+    #[arg(short = 'l', long, value_name = "MS")]
+    latency: Option<String>,
     /// Only these workloads (names separated by commas)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
@@ -86,6 +94,9 @@ pub(crate) struct CheckArgs {
     files: FileArgs,
 }
 
+/// Time in which a controller has to converge, ns.
+const CONVERGES_WITHIN_NS: u64 = 60_000_000_000;
+
 /// What was asked, understood.
 struct Asked {
     experiment: Experiment,
@@ -94,6 +105,7 @@ struct Asked {
     size_bytes: Option<u64>,
     eta_interval_ns: u64,
     expectations: Vec<Expectation>,
+    latency: Option<LatencyTarget>,
 }
 
 /// Runs the verb.
@@ -109,7 +121,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     let mut cells = asked
         .workloads
         .iter()
-        .map(|workload| resolve(workload, &setting))
+        .map(|workload| cell(workload, &setting, &asked))
         .collect::<Result<Vec<Plan>, _>>()?;
     cells.iter_mut().for_each(|plan| outputs.fit(plan));
     let mut output = Output::new(args.output_format);
@@ -194,7 +206,30 @@ fn understand(args: &CheckArgs) -> Result<Asked, Failure> {
             .map_err(|error| asked_wrongly(&format!("--expect '{text}': {error}")))?;
         expectations.push(parsed);
     }
-    Ok(Asked { experiment, workloads, length_ns, size_bytes, eta_interval_ns, expectations })
+    let latency = args.latency.as_deref().map(latency_target).transpose()?;
+    Ok(Asked {
+        experiment,
+        workloads,
+        length_ns,
+        size_bytes,
+        eta_interval_ns,
+        expectations,
+        latency,
+    })
+}
+
+/// The limit of p99 that a controller holds.
+fn latency_target(limit: &str) -> Result<LatencyTarget, Failure> {
+    LatencyTarget::parse(&format!("p99<={limit}"))
+        .map_err(|error| Failure::new(Exit::Asked, format!("-l: {error}")))
+}
+
+/// A cell as it is carried out: with a latency target, its warm-up ends when that is held.
+fn cell(workload: &Workload, setting: &Setting, asked: &Asked) -> Result<Plan, Failure> {
+    let plan = resolve(workload, setting)?;
+    let Some(target) = asked.latency else { return Ok(plan) };
+    let plan = Plan { warmup_ns: 0, ..plan };
+    Ok(plan.pursuing(target, Pursuit::Hold, CONVERGES_WITHIN_NS)?)
 }
 
 fn named(workload: &Workload, name: &str) -> bool {
@@ -372,6 +407,9 @@ impl Session<'_> {
         }
         let row = assess(run, Some(self.host));
         self.output.text(&check_row(run, &row));
+        if let Some(pursuit) = &row.pursuit {
+            self.output.text(&pursuit_note(pursuit));
+        }
         self.keeper.keep_cell(&format!("{:02}-{}.json", index + 1, run.plan.name), run);
         self.runs.push(run.clone());
         self.rows.push(row);
@@ -456,7 +494,17 @@ pub(super) fn end_of(run: &Run, row: &Assessment) -> Exit {
         Outcome::Complete if unsustainable(row) => Exit::Missed,
         Outcome::Complete => Exit::Done,
     };
+    let outcome = outcome.or_graver(row.pursuit.as_ref().map_or(Exit::Done, end_of_pursuit));
     if row.books.valid() { outcome } else { outcome.or_graver(Exit::Invalid) }
+}
+
+/// The exit code that a latency target asks for.
+fn end_of_pursuit(figures: &PursuitFigures) -> Exit {
+    match figures.class {
+        Class::MetAndBinding | Class::MetNotBinding => Exit::Done,
+        Class::Infeasible | Class::Unstable => Exit::Missed,
+        Class::Undecided => Exit::Inconclusive,
+    }
 }
 
 /// The exit code that one expectation asks for.

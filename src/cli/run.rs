@@ -7,6 +7,7 @@ mod device;
 mod engine;
 mod file;
 mod foreign;
+mod latency;
 mod length;
 mod load;
 mod pace;
@@ -23,6 +24,7 @@ use clap::{Args, ValueEnum};
 use data::DataArgs;
 use engine::EngineArgs;
 pub(super) use foreign::explained;
+use latency::LatencyArgs;
 use length::{AlwaysArgs, LengthArgs};
 use load::LoadArgs;
 use pace::PaceArgs;
@@ -41,7 +43,7 @@ use crate::engine::Control;
 use crate::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
 use crate::record::run::{Outcome, Run};
 use crate::report::json::Document;
-use crate::report::{expectations_text, run_text, verdict_text};
+use crate::report::{expectations_text, pursuit_text, run_text, verdict_text};
 use crate::schedule::{Bench, Event, carry_out};
 use crate::spec::catalogue;
 
@@ -87,6 +89,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     submit: SubmitArgs,
     #[command(flatten)]
+    latency: LatencyArgs,
+    #[command(flatten)]
     run: ControlArgs,
     #[command(flatten)]
     always: AlwaysArgs,
@@ -105,6 +109,17 @@ struct ControlArgs {
     /// An expectation such as 'p99<=2ms' or 'read.iops>=10k'; may be repeated
     #[arg(long, value_name = "RULE")]
     expect: Vec<String>,
+    /// Find the largest depth that meets a latency target such as 'p99<=2ms', and measure there;
+    /// --iodepth times --numjobs is the largest that is tried
+    #[arg(long, value_name = "RULE")]
+    latency_target: Option<String>,
+    /// search: find the depth, then keep it; hold: steer the depth while measuring
+    #[arg(long, value_name = "MODE", default_value = "search", requires = "latency_target",
+          value_parser = ["search", "hold"])]
+    latency_mode: String,
+    /// Longest look at one depth (search), or until the depth has settled (hold) [default: 30, 60]
+    #[arg(long, value_name = "TIME", requires = "latency_target")]
+    latency_window: Option<String>,
     /// Say what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -148,6 +163,9 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let aim = aim(args, &asked, &place)?;
     let setting = setting(args, &asked, &place, &aim, seed);
     let mut plan = resolve(&asked.over(&aim), &setting)?;
+    if let Some(latency) = &asked.latency {
+        plan = latency.over(plan)?;
+    }
     vhost::admit(&args.target, &aim.medium, &plan, place.cpus())?;
     let jobs = u32::try_from(plan.jobs.len()).unwrap_or(u32::MAX);
     let outputs = Outputs::new(&args.run.files, &args.run.logs, jobs, asked.eta_interval_ns)?;
@@ -281,6 +299,9 @@ fn conclude(
     }
     keeper.keep_cell("01-run.json", run);
     output.text(&run_text(run, &row.figures, &row.books));
+    if let Some(pursuit) = &row.pursuit {
+        output.text(&pursuit_text(pursuit));
+    }
     output.text(&verdict_text(&told));
     output.text(&expectations_text(&judged));
     let mut document = Document {

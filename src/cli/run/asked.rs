@@ -2,6 +2,7 @@
 
 use super::RunArgs;
 use super::aim::Aim;
+use super::latency::Latency;
 use super::words::{Extent, extent, time, wrong};
 use crate::analysis::expectation::Expectation;
 use crate::cli::exit::{Exit, Failure};
@@ -25,6 +26,7 @@ pub(super) struct Asked {
     pub(super) direct: Direct,
     pub(super) engine: Engine,
     pub(super) expectations: Vec<Expectation>,
+    pub(super) latency: Option<Latency>,
 }
 
 /// Understands the command line, or says what in it cannot be.
@@ -61,6 +63,7 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
         direct: args.engine.direct(),
         engine,
         expectations,
+        latency: args.latency.latency()?,
         workload,
     };
     super::device::known_kinds(target)?;

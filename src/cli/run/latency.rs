@@ -1,0 +1,61 @@
+//! Options of a latency target.
+
+use clap::Args;
+
+use super::words::time;
+use crate::cli::exit::{Exit, Failure};
+use crate::plan::{LatencyTarget, Plan, Pursuit};
+
+/// Shortest time in which a latency target can be decided on.
+const SHORTEST_WINDOW_NS: u64 = 1_000_000_000;
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Latency target")]
+pub(super) struct LatencyArgs {
+    /// Find the largest depth that meets a latency target such as 'p99<=2ms', and measure there;
+    /// --iodepth times --numjobs is the largest that is tried
+    #[arg(long, value_name = "RULE")]
+    latency_target: Option<String>,
+    /// search: find the depth, then keep it; hold: steer the depth while measuring
+    #[arg(long, value_name = "MODE", default_value = "search", requires = "latency_target",
+          value_parser = ["search", "hold"])]
+    latency_mode: String,
+    /// Longest look at one depth (search), or until the depth has settled (hold) [default: 30, 60]
+    #[arg(long, value_name = "TIME", requires = "latency_target")]
+    latency_window: Option<String>,
+}
+
+/// A latency target, and how it is pursued.
+pub(super) struct Latency {
+    target: LatencyTarget,
+    pursuit: Pursuit,
+    /// For how long at most, ns.
+    patience_ns: u64,
+}
+
+impl LatencyArgs {
+    /// The latency target, if there is one.
+    pub(super) fn latency(&self) -> Result<Option<Latency>, Failure> {
+        let Some(text) = self.latency_target.as_deref() else { return Ok(None) };
+        let target = LatencyTarget::parse(text)
+            .map_err(|error| Failure::new(Exit::Asked, format!("--latency-target: {error}")))?;
+        // A wrong word is refused by the parser of the options.
+        let hold = self.latency_mode == Pursuit::Hold.word();
+        let (pursuit, usual) = if hold { (Pursuit::Hold, "60") } else { (Pursuit::Search, "30") };
+        let window = self.latency_window.as_deref().unwrap_or(usual);
+        let patience_ns = time("--latency-window", window, 1_000_000_000)?;
+        if patience_ns < SHORTEST_WINDOW_NS {
+            let message =
+                "--latency-window: expected one second at least: shorter looks decide nothing";
+            return Err(Failure::new(Exit::Asked, message));
+        }
+        Ok(Some(Latency { target, pursuit, patience_ns }))
+    }
+}
+
+impl Latency {
+    /// The plan with this target.
+    pub(super) fn over(&self, plan: Plan) -> Result<Plan, Failure> {
+        Ok(plan.pursuing(self.target, self.pursuit, self.patience_ns)?)
+    }
+}
