@@ -159,6 +159,10 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.requests.tally.set_window(window);
         self.requests.area.begin(start_ns, window);
         self.pacer.begin(start_ns);
+        if self.requests.watch.on {
+            // Nothing is sent before the job has a share.
+            self.depth = self.requests.tell(&self.lane.words);
+        }
         while self.queue.now_ns() < start_ns {
             std::hint::spin_loop();
         }
