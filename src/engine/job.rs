@@ -17,7 +17,7 @@ use super::window::Window;
 use super::{Control, Lane};
 use crate::backend::{Queue, Transfer};
 use crate::content::Filler;
-use crate::plan::{Job, Op, OpStream, Plan, Wait as WaitMode, Way};
+use crate::plan::{EngineKind, Job, Op, OpStream, Plan, Wait as WaitMode, Way};
 use crate::record::JobRun;
 
 /// A full queue is handed over without waiting once in so many steps, to see whether requests
@@ -50,6 +50,9 @@ pub(super) struct JobLoop<'a, Q> {
     pub(super) read_percent: u8,
     pub(super) region_start: u64,
     pub(super) reaping: Reaping,
+    /// Whether requests can complete inside submission at all: a vhost-user server is another
+    /// process, and where it is fast, what is finished by then was finished beside us.
+    may_inline: bool,
     pub(super) expect_inline: bool,
     until_probe: u32,
     plan: &'a Plan,
@@ -140,6 +143,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
                 apart: job.reap.slat,
                 slept: false,
             },
+            may_inline: plan.engine.kind != EngineKind::VhostUser,
             expect_inline: false,
             until_probe: 0,
             plan,
@@ -333,6 +337,9 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// inline.
     #[inline(always)]
     fn note_inline(&mut self, staged: usize, inline: usize) {
+        if !self.may_inline {
+            return;
+        }
         let report = &mut self.requests.report;
         report.inline_probed += staged as u64;
         report.inline_seen += inline.min(staged) as u64;

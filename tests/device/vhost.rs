@@ -117,6 +117,7 @@ fn a_device_without_data_has_figures_and_balanced_books() {
     let answer = server.ask(line).answer().exits(0);
     assert!(answer.number("summary/read/ops") > 1_000.0);
     assert_eq!(answer.record()["backend"]["engine"], "virtio-blk-vhost-user");
+    assert_eq!(answer.record()["jobs"][0]["inline_probed"], 0, "the server is another process");
     let features = answer.record()["backend"]["features"].to_string();
     for feature in ["VERSION_1", "BLK_F_MQ", "BLK_F_FLUSH"] {
         assert!(features.contains(feature), "{features}");
@@ -267,8 +268,8 @@ fn a_second_client_is_told_and_does_not_disturb_the_first() {
 fn a_server_that_is_killed_ends_the_run_and_what_was_measured_is_kept() {
     let _turn = turn();
     let timed = "--rw randread --iodepth 16 --numjobs 2 --runtime 60";
-    let counted = "--rw randread --number-ios 1000000000";
-    for line in [timed, counted] {
+    let asleep = "--rw randread --wait event --number-ios 1000000000";
+    for line in [timed, asleep] {
         let Some(server) = Server::new(NULL, 2) else { return };
         let asking = server.ask(line).start();
         sleep(1.5);
