@@ -141,6 +141,12 @@ pub enum OpenError {
     /// The engine or the target cannot do what the job asks for.
     #[error("{0}")]
     Unable(String),
+    /// The kernel does not let the thread run where it was asked to.
+    #[error("the CPUs {cpus:?} of --cpus-allowed: the kernel gives this process none of them")]
+    Cpus {
+        /// What was asked.
+        cpus: Vec<u32>,
+    },
     /// The target's descriptor cannot be shared.
     #[error(
         "cannot duplicate the target's descriptor: {0}; raise the limit on open files (ulimit -n)"

@@ -301,12 +301,17 @@ impl Shared {
         ready: &Sender<Result<QueueFacts, OpenError>>,
         ended: &Sender<Ended>,
     ) {
-        if let Some(cpu) = cpu {
+        let job = &self.plan.jobs[index];
+        // What was asked for is had, or told; the plan's own pinning is only for the better.
+        if !job.place.cpus.is_empty() && !thread::pin_to_any(&job.place.cpus) {
+            let _ = ready.send(Err(OpenError::Cpus { cpus: job.place.cpus.clone() }));
+            return;
+        }
+        if let (Some(cpu), true) = (cpu, job.place.cpus.is_empty()) {
             thread::pin_to(cpu);
         }
         // The queue is opened, used and dropped on this thread. A refusal costs a few nanoseconds.
         thread::own_file_table();
-        let job = &self.plan.jobs[index];
         let queue = match open(job) {
             Ok(queue) => queue,
             Err(error) => {

@@ -8,7 +8,10 @@ use iosonde_sys::{Clock, Direction, Ring, RingOptions, Slab, syscall};
 
 use super::{Control, EngineError, Medium, Unwatched, run};
 use crate::plan::chance::Permutation;
-use crate::plan::{Engine, EngineKind, Job, LatencyGoal, OnError, Order, Plan, Stop, Target};
+use crate::plan::{
+    Engine, EngineKind, Job, LatencyGoal, OnError, Order, Pace, Placement, Plan, Reap, Stop,
+    Target, Think, Wait,
+};
 use crate::stats::Histogram;
 
 /// Time per operation of this plan's first job on the null backend, picoseconds: 20,000 operations,
@@ -18,14 +21,24 @@ use crate::stats::Histogram;
 /// If no queue or thread can be had.
 pub fn harness_ps(plan: &Plan, clock: Clock) -> Result<u64, EngineError> {
     let Some(job) = plan.jobs.first() else { return Ok(0) };
-    null_ps(job.clone(), harness_ops(job), clock)
+    // What makes a job wait is not a cost of the tool.
+    let busy = Job {
+        pace: Pace::Closed,
+        think: Think::default(),
+        phases: Vec::new(),
+        reap: Reap { wait: Wait::Event, ..job.reap },
+        targets: Vec::new(),
+        place: Placement::default(),
+        ..job.clone()
+    };
+    null_ps(busy, harness_ops(job), clock)
 }
 
 /// Operations that time the harness. Nothing is filled for a read; of writes, 64 MiB.
 fn harness_ops(job: &Job) -> u64 {
     const OPS: u64 = 20_000;
     const FILLED_BYTES: u64 = 64 << 20;
-    if job.read_percent == 100 {
+    if !job.writes_data() {
         return OPS;
     }
     (FILLED_BYTES / job.block_bytes.max(1)).clamp(1, OPS)
