@@ -8,6 +8,7 @@ pub mod check_table;
 pub mod clean;
 pub mod csv;
 pub mod fio;
+pub mod fio_job;
 #[cfg(test)]
 pub(crate) mod golden;
 pub mod hlog;
