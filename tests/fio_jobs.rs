@@ -1,0 +1,398 @@
+//! Job files as people write them: each runs as the load that stands here, or is refused by a
+//! message that names the option and the line. And a corpus of odd ones, with everything that
+//! chance makes of them.
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::print_stderr, reason = "a skipped test says why")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use iosonde::plan::{
+    Engine, EngineKind, Job, OnError, Order, Plan, Setting, Stop, Target, resolve,
+};
+use iosonde::report::fio_job::{fio_arguments, fio_job};
+use iosonde::spec::fio::{self, Asking, JobFile, Outside, StopAsk};
+use iosonde::spec::{Access, Data, Draw, Pace, Reap, Role, Sizes, Sync, Think, Threads, Workload};
+
+fn fixtures() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/fio")
+}
+
+/// Parses with includes from the fixtures and an environment of one variable.
+fn parse(text: &str, name: &str) -> Result<JobFile, String> {
+    let mut load =
+        |name: &str| fs::read_to_string(fixtures().join(name)).map_err(|error| error.to_string());
+    let env = |name: &str| (name == "DISK").then(|| "/dev/sdb".to_string());
+    let mut outside =
+        Outside { load: &mut load, env: Some(&env), page_bytes: 4096, memory_mib: 1024, cpus: 2 };
+    fio::parse(text, name, &[], &mut outside).map_err(|faults| faults.to_string())
+}
+
+/// The length that a target of this test has: what is asked of it, else 1 GiB.
+fn lengths(asking: &Asking) -> Vec<u64> {
+    asking.targets.iter().map(|target| target.bytes.unwrap_or(1 << 30)).collect()
+}
+
+/// What a job file comes to: a line per run, then a line per role.
+fn told(file: &JobFile) -> Result<String, String> {
+    let mut text = String::new();
+    for group in &file.groups {
+        let asking = fio::ask(group).map_err(|faults| faults.to_string())?;
+        let (workload, stop) =
+            asking.workload(&lengths(&asking)).map_err(|faults| faults.to_string())?;
+        run(&mut text, &asking, stop);
+        for role in &workload.roles {
+            let _ = writeln!(text, "  {}", role_told(role, &workload));
+        }
+    }
+    Ok(text)
+}
+
+fn run(text: &mut String, asking: &Asking, stop: StopAsk) {
+    let engine = &asking.engine;
+    let _ = write!(text, "{}", engine.name);
+    for (word, on) in [("hipri", engine.hipri), ("sqpoll", engine.sqpoll)] {
+        let _ = write!(text, "{}", if on { format!(" {word}") } else { String::new() });
+    }
+    let _ = write!(text, " {}", if asking.direct { "direct" } else { "buffered" });
+    let _ = write!(text, " {stop:?}");
+    if asking.warmup_ns > 0 {
+        let _ = write!(text, " after {} ns", asking.warmup_ns);
+    }
+    if asking.continue_on_error {
+        text.push_str(" going on after errors");
+    }
+    for target in &asking.targets {
+        let own = if target.unnamed { " (own file)" } else { "" };
+        let _ = write!(text, " {}{own}", target.path);
+    }
+    for log in &asking.logs {
+        let _ = write!(text, " {}={}", log.option, log.prefix);
+    }
+    text.push('\n');
+}
+
+fn role_told(role: &Role, workload: &Workload) -> String {
+    let Threads::Count(threads) = role.threads else { panic!("{:?}", role.threads) };
+    let mut text = format!("{}: {}", role.name, role.rw);
+    if role.rw.is_mixed() {
+        let _ = write!(text, " {}% read", role.read_percent.unwrap());
+    }
+    let _ = write!(text, " {}", role.block_size.unwrap_or(workload.block_size));
+    let draw = |draw: &Draw| match draw {
+        Draw::Block => "-".to_string(),
+        Draw::Fixed(bytes) => bytes.to_string(),
+        Draw::Range { low, high, step } => format!("{low}..{high}/{step}"),
+        Draw::Split(shares) => format!("{shares:?}"),
+    };
+    let Sizes { read, write, trim } = &role.sizes;
+    if role.sizes != Sizes::default() {
+        let _ = write!(text, " sizes {},{},{}", draw(read), draw(write), draw(trim));
+    }
+    let size = role.size.map_or("rest".into(), |size| size.to_string());
+    let _ = write!(text, " x{threads} depth {}", role.iodepth.unwrap());
+    let _ = write!(text, " at {}+{size}", role.offset.unwrap());
+    let mut also = |said: bool, what: String| {
+        if said {
+            let _ = write!(text, " {what}");
+        }
+    };
+    also(role.targets != [0], format!("on {:?}", role.targets));
+    also(threads > 1, format!("apart {}", role.offset_increment.unwrap_or(0)));
+    also(role.access != Access::Permutation, format!("{:?}", role.access));
+    also(role.stride.is_some(), format!("stride {}", role.stride.unwrap_or(0)));
+    also(role.block_align.is_some(), format!("grid {}", role.block_align.unwrap_or(0)));
+    also(role.pace != Pace::Closed, format!("{:?}", role.pace));
+    also(role.think != Think::default(), format!("{:?}", role.think));
+    also(role.sync != Sync::default(), format!("{:?}", role.sync));
+    also(role.data != Data::default(), format!("{:?}", role.data));
+    also(role.batch.is_some(), format!("batch {}", role.batch.unwrap_or(0)));
+    let Reap { complete_min, complete_max, .. } = role.reap;
+    also(role.reap != Reap::default(), format!("reap {complete_min}..{complete_max}"));
+    also(!role.place.cpus.is_empty(), format!("cpus {:?}", role.place.cpus));
+    text
+}
+
+/// What becomes of every job file, as `fates.txt` has it.
+#[test]
+fn every_job_file_runs_as_told_or_is_refused_by_name() {
+    let mut found = String::new();
+    let names = names();
+    assert!(names.len() >= 30);
+    for name in names {
+        let file = format!("{name}.fio");
+        let text = fs::read_to_string(fixtures().join(&file)).unwrap();
+        let _ = match parse(&text, &file).and_then(|file| told(&file)) {
+            Ok(told) => writeln!(found, "== {name} runs\n{told}"),
+            Err(told) => writeln!(found, "== {name} is refused\n{told}\n"),
+        };
+    }
+    let expected = fs::read_to_string(fixtures().join("fates.txt")).unwrap();
+    assert!(found == expected, "not as in fates.txt, but:\n{found}");
+}
+
+/// The job files, by name.
+fn names() -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(fixtures())
+        .unwrap()
+        .filter_map(|entry| {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            name.strip_suffix(".fio").map(str::to_string)
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+/// The plan of each group, on targets that are invented.
+fn plans(file: &JobFile) -> Vec<Plan> {
+    let one = |group| {
+        let asking = fio::ask(group).unwrap();
+        let (workload, stop) = asking.workload(&lengths(&asking)).unwrap();
+        let kinds = [EngineKind::IoUring, EngineKind::Libaio, EngineKind::Psync, EngineKind::Null];
+        let kind = kinds.into_iter().find(|kind| kind.word() == asking.engine.name).unwrap();
+        let target = |(index, bytes): (usize, u64)| Target {
+            path: format!("/t:{index}"),
+            bytes,
+            direct: asking.direct,
+            align_bytes: 512,
+        };
+        let setting = Setting {
+            engine: Engine {
+                iopoll: asking.engine.hipri,
+                sqpoll: asking.engine.sqpoll,
+                ..Engine::of(kind)
+            },
+            targets: lengths(&asking).into_iter().enumerate().map(target).collect(),
+            offset_bytes: 0,
+            cpus: 2,
+            iodepth: 1,
+            seed: asking.seed.unwrap_or(1),
+            warmup_ns: asking.warmup_ns,
+            stop: match stop {
+                StopAsk::AfterNs(ns) => Stop::AfterNs(ns),
+                StopAsk::AfterOps(ops) => Stop::AfterOps(ops),
+                StopAsk::AfterBytes(bytes) => Stop::AfterBytes(bytes),
+                StopAsk::AfterOnePass => Stop::AfterOnePass,
+                StopAsk::First { ns, bytes } => Stop::AfterNsOrBytes(ns, bytes),
+            },
+            on_error: if asking.continue_on_error { OnError::Continue } else { OnError::Stop },
+            final_sync: true,
+            buffer_limit_bytes: 1 << 30,
+        };
+        resolve(&workload, &setting).unwrap()
+    };
+    file.groups.iter().map(one).collect()
+}
+
+/// What of a job has to survive the way through fio's language: all but chance and names.
+fn lasting(job: &Job) -> Job {
+    let mut job = job.clone();
+    (job.role, job.seed) = (String::new(), 0);
+    if let Order::Permutation { seed, .. } = &mut job.order {
+        *seed = 0;
+    }
+    if job.reap.complete_max == 0 {
+        job.reap.complete_max = job.iodepth;
+    }
+    if job.targets == [0] {
+        job.targets.clear();
+    }
+    job
+}
+
+/// The job files that run.
+fn runs() -> impl Iterator<Item = (String, JobFile)> {
+    names().into_iter().filter_map(|name| {
+        let text = fs::read_to_string(fixtures().join(format!("{name}.fio"))).unwrap();
+        let file = parse(&text, &name).ok()?;
+        told(&file).is_ok().then_some((name, file))
+    })
+}
+
+#[test]
+fn a_plan_told_as_a_job_file_is_read_back_as_the_same_plan() {
+    for (name, file) in runs() {
+        for plan in plans(&file) {
+            let text = fio_job(&[(&plan, &[])]).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let again = parse(&text, &name).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            let again = plans(&again).remove(0);
+            let jobs = |plan: &Plan| plan.jobs.iter().map(lasting).collect::<Vec<_>>();
+            assert_eq!(jobs(&again), jobs(&plan), "{name}\n{text}");
+            assert_eq!(
+                (again.stop, again.warmup_ns, again.on_error, &again.engine, again.seed),
+                (plan.stop, plan.warmup_ns, plan.on_error, &plan.engine, plan.seed),
+                "{name}\n{text}"
+            );
+        }
+    }
+}
+
+/// What the installed fio says to a job file or to arguments: nothing, or why it refuses.
+fn fio_takes(arguments: &[String]) -> Result<(), String> {
+    let told = Command::new("fio").arg("--parse-only").args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&told.stderr).into_owned();
+    if told.status.success() { Ok(()) } else { Err(text) }
+}
+
+#[test]
+fn the_installed_fio_accepts_every_plan_told_as_a_job_file() {
+    if Command::new("fio").arg("--version").output().is_err() {
+        eprintln!("skipped: fio is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (name, file) in runs() {
+        let plans = plans(&file);
+        // Once on files that are there, once on such as the run makes for itself.
+        let own: Vec<u16> = (0..64).collect();
+        let groups =
+            |fresh| -> Vec<(&Plan, &[u16])> { plans.iter().map(|plan| (plan, fresh)).collect() };
+        let text = fio_job(&groups(&[])).unwrap();
+        let path = folder.path().join(format!("{name}.fio"));
+        fs::write(&path, &text).unwrap();
+        let path = vec![path.to_string_lossy().into_owned()];
+        for arguments in [path, fio_arguments(&groups(&own)).unwrap()] {
+            // A CPU or node that this machine lacks is its own fault.
+            match fio_takes(&arguments) {
+                Err(why) if why.contains("too large (max=") => {}
+                found => assert_eq!(found, Ok(()), "{name}\n{text}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_option_of_the_installed_fio_is_in_the_table() {
+    let Ok(told) = Command::new("fio").arg("--cmdhelp=all").output() else {
+        eprintln!("skipped: fio is not installed");
+        return;
+    };
+    let told = String::from_utf8_lossy(&told.stdout);
+    let names: Vec<&str> =
+        told.lines().filter_map(|line| line.split_once(':')).map(|(n, _)| n.trim()).collect();
+    assert!(names.len() > 200, "{names:?}");
+    for name in names {
+        assert!(fio::table::find(name).is_ok(), "{name}");
+    }
+}
+
+/// Everything between the text of a job file and what a run is asked for.
+fn all_the_way(text: &str) -> bool {
+    let Ok(file) = parse(text, "corpus.fio") else { return false };
+    file.groups
+        .iter()
+        .all(|group| fio::ask(group).is_ok_and(|asking| asking.workload(&lengths(&asking)).is_ok()))
+}
+
+/// The corpus that the fuzzer starts from, and the job files above.
+fn corpus() -> Vec<Vec<u8>> {
+    let mut texts = Vec::new();
+    for folder in [fixtures(), fixtures().join("corpus")] {
+        let mut paths: Vec<PathBuf> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        texts.extend(paths.into_iter().filter(|path| path.is_file()).map(|p| fs::read(p).unwrap()));
+    }
+    texts
+}
+
+/// A small generator of our own, so that a failure can be repeated from its seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % limit.max(1)
+    }
+}
+
+/// One change of a text: a byte, a piece of another, a piece twice, a piece gone, a large number.
+fn changed(text: &mut Vec<u8>, others: &[Vec<u8>], dice: &mut Dice) {
+    let at = dice.below(text.len() + 1);
+    let end = (at + dice.below(40)).min(text.len());
+    let words: [&[u8]; 12] = [
+        b"=",
+        b"[",
+        b"]\n",
+        b"\n",
+        b",",
+        b":",
+        b"/",
+        b"99999999999999999999",
+        b"-1",
+        b"(",
+        b"${",
+        b"%",
+    ];
+    match dice.below(6) {
+        0 => {
+            if let Some(byte) = text.get_mut(at) {
+                *byte = dice.below(256) as u8;
+            }
+        }
+        1 => {
+            let other = &others[dice.below(others.len())];
+            let from = dice.below(other.len());
+            let to = (from + dice.below(200)).min(other.len());
+            text.splice(at..at, other[from..to].iter().copied());
+        }
+        2 => {
+            let piece = text[at..end].to_vec();
+            text.splice(at..at, piece.iter().copied().cycle().take(piece.len() * 50));
+        }
+        3 => {
+            text.drain(at..end);
+        }
+        _ => {
+            let word = words[dice.below(words.len())];
+            text.splice(at..at, word.iter().copied());
+        }
+    }
+}
+
+#[test]
+fn nothing_that_chance_writes_makes_the_parser_panic_or_hang() {
+    let corpus = corpus();
+    for text in &corpus {
+        all_the_way(&String::from_utf8_lossy(text));
+    }
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut dice = Dice(seed);
+    let start = Instant::now();
+    let (mut tried, mut passed) = (0, 0);
+    while start.elapsed() < Duration::from_secs(5) && tried < 20_000 {
+        let mut text = corpus[dice.below(corpus.len())].clone();
+        for _ in 0..=dice.below(6) {
+            changed(&mut text, &corpus, &mut dice);
+        }
+        text.truncate(256 << 10);
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let begun = Instant::now();
+        passed += usize::from(all_the_way(&text));
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(2), "{took:?}, seed {seed}, number {tried}:\n{text}");
+        tried += 1;
+    }
+    assert!(tried >= 100 && passed > 0, "{tried} tried, {passed} passed: too few to say anything");
+}
+
+#[test]
+fn limits_hold_before_memory_is_taken() {
+    for (text, expected) in [
+        (format!("[a]\n{}", "bs=4k\n".repeat(70_000)), "more than 65536 options"),
+        ("[a]\n".repeat(5_000), "more than 4096 sections"),
+        (format!("[a]\nbs={}\n", "9".repeat(70_000)), "longer than 64 KiB"),
+        (format!("[a]\n{}", ";\n".repeat(33 << 20)), "larger than 64 MiB"),
+        ("[a]\nsize=1m\nnumjobs=4000000000\n".into(), "expected 1 to 4096 jobs"),
+        ("[a]\nsize=1g\nnrfiles=1m\n".into(), "expected at most 4096 files"),
+    ] {
+        let error = parse(&text, "x.fio").and_then(|file| told(&file)).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+        assert!(error.len() < 20_000);
+    }
+}
