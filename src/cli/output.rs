@@ -27,6 +27,8 @@ pub(crate) enum OutputFormat {
     JsonPlus,
     /// fio's terse output, version 3: a line per job.
     Terse,
+    /// The plan as a job file of fio; with --dry-run.
+    FioJob,
 }
 
 impl OutputFormat {
@@ -37,6 +39,11 @@ impl OutputFormat {
         let joined = words.iter().find_map(|word| word.strip_prefix("--output-format="));
         let word = spaced.or(joined).unwrap_or_default();
         OutputFormat::from_str(word, false).unwrap_or_default()
+    }
+
+    /// A form of results has nothing to say of a plan.
+    pub(crate) fn can_tell_plans(self) -> Result<(), Failure> {
+        if self == OutputFormat::FioJob { Ok(()) } else { self.can_tell("--dry-run") }
     }
 
     /// A form that holds nothing but results has nothing to say of `what`, a rehearsal perhaps.
@@ -64,6 +71,10 @@ impl Output {
         Output { format, closed: false, lost: false }
     }
 
+    pub(crate) fn is_fio_job(&self) -> bool {
+        self.format == OutputFormat::FioJob
+    }
+
     pub(crate) fn is_json(&self) -> bool {
         self.format == OutputFormat::Json
     }
@@ -80,7 +91,7 @@ impl Output {
         let now_ns = iosonde_sys::clock::realtime_ns;
         let fio = |form| json::json_text(&fio_json(document, form, now_ns()));
         let text = match self.format {
-            OutputFormat::Normal => return,
+            OutputFormat::Normal | OutputFormat::FioJob => return,
             OutputFormat::Json => json::json_text(&json::json(document)),
             OutputFormat::FioJson => fio(Form::Plain),
             OutputFormat::JsonPlus => fio(Form::Bins),
@@ -100,6 +111,13 @@ impl Output {
         for (run, _) in document.cells.iter().filter(|(_, facts)| !facts.books.valid()) {
             let name = &run.plan.name;
             note(&format!("error: {name} is left out: INVALID, its books do not balance"));
+        }
+    }
+
+    /// A job file, where one is asked for.
+    pub(crate) fn fio_job(&mut self, text: &str) {
+        if self.format == OutputFormat::FioJob {
+            self.write(text);
         }
     }
 

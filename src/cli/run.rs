@@ -7,6 +7,7 @@ mod device;
 mod engine;
 mod file;
 mod foreign;
+mod job_file;
 mod latency;
 mod length;
 mod load;
@@ -68,7 +69,8 @@ use crate::spec::catalogue;
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RunArgs {
-    /// A workload file (NAME.toml), or a workload that is built in; or give --rw
+    /// A workload file (NAME.toml), a job file of fio (NAME.fio), which says all by itself, or a
+    /// workload that is built in; or give --rw
     #[arg(
         value_name = "FILE",
         conflicts_with_all = ["LoadArgs", "PaceArgs", "DataArgs", "SubmitArgs"]
@@ -103,23 +105,15 @@ struct ControlArgs {
     /// Seed of offsets and data, for an exact repetition
     #[arg(long, visible_alias = "seed", value_name = "N")]
     randseed: Option<u64>,
+    /// Replace ${NAME} in a job file of fio by variables of the environment
+    #[arg(long)]
+    allow_env: bool,
     /// Count I/O errors and go on, instead of stopping at the first
     #[arg(long)]
     continue_on_error: bool,
     /// An expectation such as 'p99<=2ms' or 'read.iops>=10k'; may be repeated
     #[arg(long, value_name = "RULE")]
     expect: Vec<String>,
-    /// Find the largest depth that meets a latency target such as 'p99<=2ms', and measure there;
-    /// --iodepth times --numjobs is the largest that is tried
-    #[arg(long, value_name = "RULE")]
-    latency_target: Option<String>,
-    /// search: find the depth, then keep it; hold: steer the depth while measuring
-    #[arg(long, value_name = "MODE", default_value = "search", requires = "latency_target",
-          value_parser = ["search", "hold"])]
-    latency_mode: String,
-    /// Longest look at one depth (search), or until the depth has settled (hold) [default: 30, 60]
-    #[arg(long, value_name = "TIME", requires = "latency_target")]
-    latency_window: Option<String>,
     /// Say what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -154,6 +148,18 @@ fn switched(switch: Option<Switch>) -> bool {
 
 /// Runs the verb.
 pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
+    let is_rehearsed_job = args.run.output_format == OutputFormat::FioJob;
+    if is_rehearsed_job && !args.run.dry_run {
+        let message = "--output-format fio-job tells what would be done: give --dry-run too";
+        return Err(Failure::new(Exit::Asked, message));
+    }
+    if let Some(path) = args.file.as_deref().filter(|path| job_file::is_job_file(path)) {
+        return job_file::run(args, path, words);
+    }
+    if args.run.allow_env {
+        let message = "--allow-env has no effect without a job file";
+        return Err(Failure::new(Exit::Asked, message));
+    }
     let asked = understand(args)?;
     let place = Place::find()?;
     for role in &asked.workload.roles {
@@ -172,8 +178,8 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     outputs.fit(&mut plan);
     let output = Output::new(args.run.output_format);
     if args.run.dry_run {
-        args.run.output_format.can_tell("--dry-run")?;
-        return device::dry_run(args, &place.root, &plan, output);
+        args.run.output_format.can_tell_plans()?;
+        return device::dry_run(args, &place.root, &plan, &aim.fresh, output);
     }
     caution_about(&setting.engine, &aim.cautions);
     let layout = if aim.fresh.is_empty() { None } else { Some(layout_plan(&setting, aim.fresh)?) };

@@ -450,6 +450,7 @@ mod tests {
     fn plan(jobs: Vec<Job>) -> Plan {
         let target = Target { path: "/d:1".into(), bytes: 1 << 30, direct: true, align_bytes: 512 };
         Plan {
+            latency: crate::plan::LatencyGoal::None,
             name: "p".into(),
             title: "P".into(),
             pattern: "p".into(),

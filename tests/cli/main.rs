@@ -9,6 +9,7 @@ mod blkbench;
 mod environment;
 mod faults;
 mod formats;
+mod job_file;
 mod kept;
 mod language;
 mod program;

@@ -36,12 +36,7 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
     if matches!(size, Some(Extent::Bytes(0) | Extent::Percent(0))) {
         return Err(wrong("--size", target.size.as_deref().unwrap_or(""), "at least one block"));
     }
-    let mut expectations = Vec::new();
-    for text in &args.run.expect {
-        let parsed = Expectation::parse(text, &[])
-            .map_err(|error| Failure::new(Exit::Asked, format!("--expect '{text}': {error}")))?;
-        expectations.push(parsed);
-    }
+    let expectations = expectations(&args.run.expect)?;
     let engine = args.engine.engine(&args.target.paths())?;
     let mut workload = match &args.file {
         Some(path) => super::file::workload(path)?,
@@ -77,6 +72,15 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
         return Err(Failure::new(Exit::Asked, message));
     }
     Ok(asked)
+}
+
+/// What is expected of the result.
+pub(super) fn expectations(rules: &[String]) -> Result<Vec<Expectation>, Failure> {
+    let parse = |text: &String| {
+        Expectation::parse(text, &[])
+            .map_err(|error| Failure::new(Exit::Asked, format!("--expect '{text}': {error}")))
+    };
+    rules.iter().map(parse).collect()
 }
 
 /// The flags as a workload of one role.

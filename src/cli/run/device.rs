@@ -12,6 +12,7 @@ use crate::cli::keep;
 use crate::cli::output::{Output, note};
 use crate::host::Root;
 use crate::plan::{self, Plan, Stop};
+use crate::report::fio_job::fio_job;
 use crate::target::gate::{Consent, Report};
 use crate::target::{Held, Intent, signature};
 use crate::units::bytes;
@@ -78,8 +79,14 @@ pub(super) fn dry_run(
     args: &RunArgs,
     root: &Root,
     plan: &Plan,
+    fresh: &[u16],
     mut output: Output,
 ) -> Result<Exit, Failure> {
+    if output.is_fio_job() {
+        let text = fio_job(&[(plan, fresh)])
+            .map_err(|error| Failure::new(Exit::Asked, error.to_string()))?;
+        output.fio_job(&text);
+    }
     let is_device = |path: &PathBuf| {
         std::path::absolute(path).is_ok_and(|absolute| root.node(absolute).is_some())
     };

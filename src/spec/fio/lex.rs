@@ -14,12 +14,15 @@ const MAX_OPTIONS: usize = 1 << 16;
 /// Includes within includes, at most.
 pub const MAX_DEPTH: usize = 8;
 
+/// Looks up a variable.
+pub type Environment = dyn Fn(&str) -> Option<String>;
+
 /// What the parser may ask of the world outside, all of it passed in.
 pub struct Outside<'a> {
     /// Gives the text of an included file, named relative to the job file's directory.
     pub load: &'a mut dyn FnMut(&str) -> Result<String, String>,
     /// Looks up a variable of the environment; `None` where that is not allowed.
-    pub env: Option<&'a dyn Fn(&str) -> Option<String>>,
+    pub env: Option<&'a Environment>,
     /// What `$pagesize` stands for, bytes.
     pub page_bytes: u64,
     /// What `$mb_memory` stands for, MiB.

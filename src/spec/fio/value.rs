@@ -127,7 +127,7 @@ fn ways<T: Clone>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result
     let mut last = None;
     for (index, value) in values.iter_mut().enumerate() {
         last = match parts.get(index) {
-            Some(part) if part.is_empty() => None,
+            Some(&"") => None,
             Some(part) => Some(one(part)?),
             None => last,
         };

@@ -54,7 +54,7 @@ impl End {
         };
         let bytes = once.checked_mul(loops).ok_or_else(too_much)?;
         let plain = role.sizes == Sizes::default() && role.access == Access::Permutation;
-        let passes_once = plain && once == whole && loops == 1 && files == 1;
+        let passes_once = plain && once == whole && loops == 1;
         let timed = job.flag("time_based") == Some(true);
         if let Some(ops) = job.count("number_ios").filter(|ops| *ops > 0) {
             if ns.is_some() {

@@ -1,0 +1,521 @@
+//! A job file of fio: its groups one after another, each a run of its own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::asked::expectations;
+use super::words::time;
+use super::{RunArgs, carry_out_alone, caution_about, device, laid_out};
+use crate::analysis::expectation::{Expectation, judge_all};
+use crate::analysis::verdict::{assess, verdict};
+use crate::cli::check::{end_of, end_of_expectation};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::keep::Keeper;
+use crate::cli::output::{Output, OutputFormat, note};
+use crate::cli::outputs::{Gauge, LogArgs, Outputs};
+use crate::cli::place::{self, Place};
+use crate::cli::progress::Progress;
+use crate::engine::{Control, Medium};
+use crate::plan::{self, Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
+use crate::record::run::{Outcome, Run};
+use crate::report::fio_job::fio_job;
+use crate::report::json::Document;
+use crate::report::{expectations_text, run_text, verdict_text};
+use crate::schedule::Bench;
+use crate::spec::fio::{Asking, EngineAsk, JobFile, Outside, StopAsk, ask, lex, parse};
+use crate::spec::{Workload, catalogue};
+use crate::target::{Direct, Held, Intent, TargetError, open};
+
+/// Options that may stand beside a job file: they are no part of the load.
+const BESIDE: [&str; 16] = [
+    "--allow-env",
+    "--destroy-data",
+    "--dry-run",
+    "--eta-interval",
+    "--expect",
+    "--hlog",
+    "--log-avg-msec",
+    "--output-format",
+    "--overwrite-file",
+    "--overwrite-signature",
+    "--progress",
+    "--prometheus",
+    "--results",
+    "--series",
+    "--randseed",
+    "--seed",
+];
+
+/// What of the command line stands beside a job file.
+struct Beside<'a> {
+    args: &'a RunArgs,
+    path: &'a Path,
+    expectations: Vec<Expectation>,
+}
+
+/// A load is told by the file alone: an option beside it would contradict it, or do nothing.
+fn alone(words: &[String]) -> Result<(), Failure> {
+    for word in words.iter().filter(|word| word.starts_with("--")) {
+        let name = word.split('=').next().unwrap_or(word).replace('_', "-");
+        if !BESIDE.contains(&name.as_str()) {
+            let message = format!(
+                "{name} cannot stand beside a job file, which says all of the load by itself: \
+                 put it into the file"
+            );
+            return Err(Failure::new(Exit::Asked, message));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file is a job file, by its ending.
+pub(super) fn is_job_file(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    matches!(ending, Some("fio" | "ini" | "job"))
+}
+
+/// Runs the groups of a job file in order.
+pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit, Failure> {
+    alone(words)?;
+    let beside = &Beside { args, path, expectations: expectations(&args.run.expect)? };
+    let eta_interval_ns = time("--eta-interval", &args.run.eta_interval, 1_000_000_000)?;
+    let place = Place::find()?;
+    let file = read(beside, &place)?;
+    let mut askings = Vec::new();
+    for group in &file.groups {
+        askings.push(ask(group).map_err(|faults| asked_wrongly(&faults))?);
+    }
+    let notes = askings.iter().flat_map(|asking| &asking.notes);
+    for said in file.notes.iter().chain(notes) {
+        note(&format!("note: {said}"));
+    }
+    if let Some(log) = askings.iter().flat_map(|asking| &asking.logs).next() {
+        let message = format!(
+            "{}: {}: logs are not written from a job file; take it out",
+            log.place, log.option
+        );
+        return Err(Failure::new(Exit::Asked, message));
+    }
+    let mut shelf = Shelf::new(&askings);
+    if beside.args.run.dry_run {
+        return rehearse(beside, &place, &askings, &mut shelf);
+    }
+    let outputs = Outputs::new(&args.run.files, &LogArgs::default(), 0, eta_interval_ns)?;
+    let mut keeper = Keeper::open(beside.args.run.results.as_deref(), "run", words);
+    keeper.keep("host.json", &place.host);
+    let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "run"));
+    let mut progress = Progress::new("run", eta_interval_ns, args.run.files.progress, gauge);
+    let mut runs = Vec::new();
+    for asking in &askings {
+        let Some(run) = group(beside, &place, asking, &mut shelf, (&outputs, &mut progress))?
+        else {
+            break;
+        };
+        keeper.keep_cell(&format!("{:02}-run.json", runs.len() + 1), &run);
+        let complete = run.outcome == Outcome::Complete;
+        runs.push(run);
+        if !complete {
+            break;
+        }
+    }
+    if runs.is_empty() {
+        return Err(Failure::new(Exit::Environment, "nothing was measured"));
+    }
+    let all = runs.len() == askings.len();
+    Ok(conclude(beside, &place, (outputs, progress), keeper, &runs, all))
+}
+
+fn asked_wrongly(error: &impl ToString) -> Failure {
+    Failure::new(Exit::Asked, error.to_string())
+}
+
+/// The job file, with its includes and, where allowed, the environment.
+fn read(beside: &Beside<'_>, place: &Place) -> Result<JobFile, Failure> {
+    let shown = beside.path.display().to_string();
+    let text = text_of(beside.path).map_err(|error| {
+        Failure::new(Exit::Asked, format!("`{shown}`: cannot be read: {error}"))
+    })?;
+    let folder = beside.path.parent().unwrap_or(Path::new("")).to_path_buf();
+    let mut load = |name: &str| within(&folder, name);
+    let variable = |name: &str| std::env::var(name).ok();
+    let mut outside = Outside {
+        load: &mut load,
+        env: if beside.args.run.allow_env { Some(&variable) } else { None },
+        page_bytes: rustix::param::page_size() as u64,
+        memory_mib: place.host.memory_bytes.unwrap_or(0) >> 20,
+        cpus: u64::from(place.host.cpus_online.unwrap_or(1)),
+    };
+    parse(&text, &shown, &[], &mut outside).map_err(|faults| asked_wrongly(&faults))
+}
+
+/// The text of a file that is not too long for one.
+fn text_of(path: &Path) -> Result<String, String> {
+    let length = fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if length > lex::MAX_BYTES as u64 {
+        return Err("it is larger than 64 MiB".into());
+    }
+    fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+/// An included file, which must lie in the job file's directory even behind symbolic links.
+fn within(folder: &Path, name: &str) -> Result<String, String> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let home = folder.canonicalize().map_err(|error| error.to_string())?;
+    let path = home.join(name).canonicalize().map_err(|error| error.to_string())?;
+    if !path.starts_with(&home) {
+        return Err("it lies outside of the job file's directory".into());
+    }
+    text_of(&path)
+}
+
+/// Files that a group writes, or that stand in for named ones that do not exist: kept from group to
+/// group, so that one can read what another has written.
+struct Shelf {
+    /// What all groups together need of each path, bytes.
+    needed: BTreeMap<String, Option<u64>>,
+    kept: BTreeMap<String, Held>,
+}
+
+impl Shelf {
+    fn new(askings: &[Asking]) -> Shelf {
+        let mut needed: BTreeMap<String, Option<u64>> = BTreeMap::new();
+        let named = askings.iter().flat_map(|asking| &asking.targets);
+        for target in named.filter(|target| !target.unnamed) {
+            let known = needed.entry(target.path.clone()).or_insert(target.bytes);
+            *known = known.zip(target.bytes).map(|(a, b)| a.max(b));
+        }
+        Shelf { needed, kept: BTreeMap::new() }
+    }
+}
+
+/// The targets of a group, open.
+struct Opened {
+    held: Vec<Held>,
+    /// Those that were made just now and have to be laid out.
+    fresh: Vec<u16>,
+    targets: Vec<Target>,
+}
+
+fn opened(
+    beside: &Beside<'_>,
+    place: &Place,
+    asking: &Asking,
+    shelf: &mut Shelf,
+    writes: bool,
+) -> Result<Opened, Failure> {
+    let direct = if asking.direct { Direct::Demanded } else { Direct::Never };
+    let mut opened = Opened { held: Vec::new(), fresh: Vec::new(), targets: Vec::new() };
+    for (index, asked) in (0u16..).zip(&asking.targets) {
+        let path = Path::new(&asked.path);
+        let mut make = |directory: &Path, bytes: u64| {
+            opened.fresh.push(index);
+            made(beside, directory, bytes, direct)
+        };
+        let held = if asked.unnamed {
+            make(path, asked.bytes.unwrap_or(0)).map_err(|error| at(&asked.place, &error))?
+        } else if let Some(held) = shelf.kept.get(&asked.path) {
+            if held.direct != asking.direct {
+                let what = "groups that share a file have to agree on direct";
+                let message = format!("{}: filename: {what}", asked.place);
+                return Err(Failure::new(Exit::Asked, message));
+            }
+            held.clone()
+        } else {
+            let consents = &beside.args.target.overwrite_file;
+            let consent = consents.iter().find(|name| **name == asked.path).or(consents.first());
+            let intent = Intent {
+                write: writes,
+                overwrite_file: consent.cloned(),
+                ..device::intent(beside.args)
+            };
+            match open::existing(path, &intent, direct) {
+                Ok(held) => {
+                    if writes {
+                        shelf.kept.insert(asked.path.clone(), held.clone());
+                    }
+                    held
+                }
+                Err(TargetError::Missing(_)) => {
+                    let bytes = shelf.needed.get(&asked.path).copied().flatten();
+                    let Some(bytes) = bytes else {
+                        let message = format!(
+                            "{}: filename: `{}` does not exist; give a size in bytes, and an \
+                             unnamed file stands for it",
+                            asked.place, asked.path
+                        );
+                        return Err(Failure::new(Exit::Asked, message));
+                    };
+                    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                    let directory = parent.unwrap_or(Path::new("."));
+                    let held = make(directory, bytes).map_err(|error| at(&asked.place, &error))?;
+                    note(&format!(
+                        "note: {}: `{}` does not exist: an unnamed file in its directory stands \
+                         for it, and is gone afterwards",
+                        asked.place, asked.path
+                    ));
+                    shelf.kept.insert(asked.path.clone(), held.clone());
+                    held
+                }
+                Err(error) => return Err(at(&asked.place, &Failure::from(error))),
+            }
+        };
+        let needed = asked.bytes.filter(|needed| *needed > held.bytes);
+        if let Some(needed) = needed {
+            let message = format!(
+                "{}: size and offset reach to {needed} B, but `{}` has {} B",
+                asked.place, asked.path, held.bytes
+            );
+            return Err(Failure::new(Exit::Asked, message));
+        }
+        opened.targets.push(Target {
+            path: asked.path.clone(),
+            bytes: held.bytes,
+            direct: held.direct,
+            align_bytes: held.align_bytes(&held.describe(&place.root)),
+        });
+        opened.held.push(held);
+    }
+    Ok(opened)
+}
+
+/// A failure that says where in the job file it comes from.
+fn at(place: &crate::spec::fio::Place, failure: &Failure) -> Failure {
+    let mut failure = failure.clone();
+    failure.message = format!("{place}: {}", failure.message);
+    failure
+}
+
+fn made(
+    beside: &Beside<'_>,
+    directory: &Path,
+    bytes: u64,
+    direct: Direct,
+) -> Result<Held, Failure> {
+    let (free_bytes, total_bytes) = open::space(directory)?;
+    open::fits(directory, bytes, free_bytes, total_bytes)?;
+    let make = if beside.args.run.dry_run { open::rehearsed } else { open::unnamed };
+    Ok(make(directory, bytes, direct)?)
+}
+
+/// Everything about a group that is ready to run.
+struct Ready {
+    plan: Plan,
+    setting: Setting,
+    held: Vec<Held>,
+    fresh: Vec<u16>,
+    medium: Medium,
+}
+
+fn ready(
+    beside: &Beside<'_>,
+    place: &Place,
+    asking: &Asking,
+    shelf: &mut Shelf,
+) -> Result<Ready, Failure> {
+    let kind = kind_of(&asking.engine);
+    let lengths = |targets: &[Target]| targets.iter().map(|target| target.bytes).collect();
+    let opened = match kind {
+        EngineKind::Null => bare(asking),
+        _ => opened(beside, place, asking, shelf, asking.writes())?,
+    };
+    let known: Vec<u64> = lengths(&opened.targets);
+    let (workload, stop) = asking.workload(&known).map_err(|faults| asked_wrongly(&faults))?;
+    let setting = Setting {
+        engine: engine(&asking.engine, kind),
+        targets: opened.targets,
+        offset_bytes: 0,
+        cpus: place.cpus(),
+        iodepth: 1,
+        seed: asking.seed.unwrap_or_else(place::fresh_seed),
+        warmup_ns: asking.warmup_ns,
+        stop: stop_of(stop),
+        on_error: if asking.continue_on_error { OnError::Continue } else { OnError::Stop },
+        // An endless device has nothing to make durable, and refuses the call.
+        final_sync: opened.held.first().is_some_and(|held| held.bytes != u64::MAX),
+        buffer_limit_bytes: place.buffer_limit_bytes(),
+    };
+    let plan = resolve(&workload, &setting)?;
+    let medium = match kind {
+        EngineKind::Null => Medium::Null(None),
+        _ => Medium::Files(opened.held.iter().map(|held| Arc::clone(&held.file)).collect()),
+    };
+    Ok(Ready { plan, setting, held: opened.held, fresh: opened.fresh, medium })
+}
+
+/// The null engine's targets, of which nothing but the length is real.
+fn bare(asking: &Asking) -> Opened {
+    const NULL_BYTES: u64 = 1 << 30;
+    let target = |asked: &crate::spec::fio::TargetAsk| Target {
+        path: asked.path.clone(),
+        bytes: asked.bytes.unwrap_or(NULL_BYTES),
+        direct: false,
+        align_bytes: 1,
+    };
+    let targets = asking.targets.iter().map(target).collect();
+    Opened { held: Vec::new(), fresh: Vec::new(), targets }
+}
+
+fn kind_of(engine: &EngineAsk) -> EngineKind {
+    match engine.name {
+        "libaio" => EngineKind::Libaio,
+        "psync" => EngineKind::Psync,
+        "null" => EngineKind::Null,
+        _ => EngineKind::IoUring,
+    }
+}
+
+fn engine(asked: &EngineAsk, kind: EngineKind) -> Engine {
+    Engine {
+        sqpoll: asked.sqpoll,
+        iopoll: asked.hipri,
+        registered_files: asked.registered_files.unwrap_or(true),
+        fixed_buffers: asked.fixed_buffers.unwrap_or(!asked.vectored),
+        vectored: asked.vectored,
+        ..Engine::of(kind)
+    }
+}
+
+fn stop_of(stop: StopAsk) -> Stop {
+    match stop {
+        StopAsk::AfterNs(ns) => Stop::AfterNs(ns),
+        StopAsk::AfterOps(ops) => Stop::AfterOps(ops),
+        StopAsk::AfterBytes(bytes) => Stop::AfterBytes(bytes),
+        StopAsk::AfterOnePass => Stop::AfterOnePass,
+        StopAsk::First { ns, bytes } => Stop::AfterNsOrBytes(ns, bytes),
+    }
+}
+
+/// Says what would be done.
+fn rehearse(
+    beside: &Beside<'_>,
+    place: &Place,
+    askings: &[Asking],
+    shelf: &mut Shelf,
+) -> Result<Exit, Failure> {
+    let mut output = Output::new(beside.args.run.output_format);
+    let (mut plans, mut made) = (Vec::new(), Vec::new());
+    for asking in askings {
+        let ready = ready(beside, place, asking, shelf)?;
+        output.text(&plan::describe::describe(&ready.plan));
+        plans.push(ready.plan);
+        // A file that is not there is fio's to make under its name.
+        let own = |index: &u16| asking.targets[usize::from(*index)].unnamed;
+        made.push(ready.fresh.into_iter().filter(own).collect::<Vec<u16>>());
+    }
+    if beside.args.run.output_format == OutputFormat::FioJob {
+        let groups: Vec<_> = plans.iter().zip(made.iter().map(Vec::as_slice)).collect();
+        output.fio_job(&fio_job(&groups).map_err(|error| asked_wrongly(&error))?);
+    }
+    if let [plan] = plans.as_slice() {
+        output.value(&json!({ "plan": plan }));
+    } else {
+        output.value(&json!({ "plans": plans }));
+    }
+    Ok(output.end(Exit::Done))
+}
+
+/// Lays out and runs one group.
+fn group(
+    beside: &Beside<'_>,
+    place: &Place,
+    asking: &Asking,
+    shelf: &mut Shelf,
+    (outputs, progress): (&Outputs, &mut Progress),
+) -> Result<Option<Run>, Failure> {
+    let mut ready = ready(beside, place, asking, shelf)?;
+    outputs.fit(&mut ready.plan);
+    let cautions = ready.held.iter().filter_map(|held| held.direct_refused.clone());
+    caution_about(&ready.setting.engine, &cautions.collect::<Vec<String>>());
+    let bench = Bench {
+        root: place.root.clone(),
+        clock: place.clock,
+        held: ready.held.first().cloned(),
+        medium: ready.medium,
+        control: Arc::new(Control::new(Arc::clone(&place.signal))),
+    };
+    for index in ready.fresh {
+        let layout = layout(&ready.setting, index)?;
+        laid_out(carry_out_alone(&layout, &bench, progress)?.map(|run| run.outcome))?;
+    }
+    carry_out_alone(&ready.plan, &bench, progress)
+}
+
+/// Writes one target in full.
+fn layout(setting: &Setting, index: u16) -> Result<Plan, Failure> {
+    let mut workload: Workload = catalogue::workload("layout")
+        .map_err(|error| Failure::new(Exit::Asked, error.to_string()))?;
+    let bytes = setting.targets.get(usize::from(index)).map_or(0, |target| target.bytes);
+    // A file smaller than a layout block, or no multiple of it, is written in smaller pieces.
+    while !bytes.is_multiple_of(workload.block_size) && workload.block_size > 512 {
+        workload.block_size /= 2;
+    }
+    for role in &mut workload.roles {
+        role.targets = vec![index];
+    }
+    let setting = Setting {
+        warmup_ns: 0,
+        offset_bytes: 0,
+        stop: Stop::AfterOnePass,
+        on_error: OnError::Stop,
+        engine: place::default_engine(),
+        ..setting.clone()
+    };
+    Ok(resolve(&workload, &setting)?)
+}
+
+/// Judges, tells and keeps all runs, and gives the exit code that follows.
+fn conclude(
+    beside: &Beside<'_>,
+    place: &Place,
+    (outputs, mut progress): (Outputs, Progress),
+    keeper: Keeper,
+    runs: &[Run],
+    all: bool,
+) -> Exit {
+    let rows: Vec<_> = runs.iter().map(|run| assess(run, Some(&place.host))).collect();
+    let cells: Vec<_> = runs.iter().zip(&rows).collect();
+    let judged = judge_all(&beside.expectations, &cells);
+    let told = verdict(&rows);
+    let mut exit = Exit::Done;
+    for (run, row) in &cells {
+        exit = exit.or_graver(end_of(run, row));
+    }
+    if let Some(signal) = place.interrupted() {
+        exit = exit.or_graver(Exit::Signal(signal));
+    }
+    for each in &judged {
+        exit = exit.or_graver(end_of_expectation(&each.judgement));
+    }
+    let complete = all && rows.iter().all(|row| row.complete);
+    let mut output = Output::new(beside.args.run.output_format);
+    for (run, row) in &cells {
+        output.text(&run_text(run, &row.figures, &row.books));
+    }
+    output.text(&verdict_text(&told));
+    output.text(&expectations_text(&judged));
+    let mut document = Document {
+        verb: "run",
+        complete,
+        exit_code: exit.code(),
+        cells: &cells,
+        verdict: Some(&told),
+        expectations: &judged,
+        host: Some(&place.host),
+        target: runs.first().map(|run| &run.target),
+        error: None,
+    };
+    if !(outputs.write(&document) & progress.end(&document)) {
+        exit = exit.or_graver(Exit::Environment);
+        document.exit_code = exit.code();
+    }
+    output.document(&document);
+    let exit = output.end(exit);
+    if let Some(path) = keeper.finish(complete, exit.code(), &told.words) {
+        note(&format!("results kept in {}", path.display()));
+    }
+    exit
+}

@@ -1,0 +1,130 @@
+//! Job files of fio from the command line: run group by group, rehearsed, told as a job file, and
+//! refused with file and line.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::program::{Place, listing};
+
+const GROUPS: &str = "\
+[global]
+direct=0
+bs=64k
+size=1m
+filename=data.img
+[fill]
+rw=write
+[scan]
+stonewall
+rw=read
+ioengine=io_uring
+iodepth=4
+[both]
+stonewall
+rw=randrw
+rwmixread=70
+bs=4k
+numjobs=2
+number_ios=50
+";
+
+/// The document of a rehearsal, which has no result in it.
+fn rehearsed(place: &Place, words: &str) -> Value {
+    let ended =
+        place.iosonde(&format!("run {words} --dry-run --output-format json")).end().exits(0);
+    serde_json::from_str(&ended.out).unwrap()
+}
+
+#[test]
+fn groups_run_one_after_another_on_one_file_that_is_gone_afterwards() {
+    let place = Place::new();
+    place.file("job.fio", GROUPS.as_bytes());
+    let before = listing(&place.work());
+    let ended = place.iosonde("run job.fio --output-format json").end().exits(0);
+    let document = ended.says("job.fio:5: `data.img` does not exist").json();
+    let cells = document["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 3, "{document}");
+    assert_eq!(listing(&place.work()), before, "no file is left behind");
+}
+
+#[test]
+fn a_rehearsal_tells_every_group_and_does_nothing() {
+    let place = Place::new();
+    place.file("job.fio", GROUPS.as_bytes());
+    let before = listing(&place.work());
+    let document = rehearsed(&place, "job.fio");
+    let plans = document["plans"].as_array().unwrap();
+    let jobs: Vec<usize> =
+        plans.iter().map(|plan| plan["jobs"].as_array().unwrap().len()).collect();
+    assert_eq!(jobs, [1, 1, 2]);
+    assert_eq!(plans[1]["jobs"][0]["iodepth"], 4);
+    assert_eq!(plans[2]["stop"], serde_json::json!({ "after_ops": 50 }));
+    assert_eq!(listing(&place.work()), before);
+}
+
+#[test]
+fn a_plan_is_told_as_a_job_file_that_comes_to_the_same_plan() {
+    let place = Place::new();
+    place.hole("data.img", 4 << 20);
+    let plain = "--path data.img --direct 0 --rw randrw --rwmixread 70 --bs 8k --iodepth 8 \
+                 --runtime 3 --ramp-time 500ms --randseed 7";
+    let told =
+        place.iosonde(&format!("run {plain} --dry-run --output-format fio-job")).end().exits(0);
+    let text = told.out.clone();
+    fs::write(place.work().join("told.fio"), &text).unwrap();
+    let plan = |words: &str| rehearsed(&place, words)["plan"].clone();
+    let (asked, read) = (plan(plain), plan("told.fio"));
+    for field in ["engine", "targets", "seed", "stop", "warmup_ns", "on_error"] {
+        assert_eq!(asked[field], read[field], "{field}\n{text}");
+    }
+    for field in ["block_bytes", "read_percent", "region_bytes", "iodepth", "batch", "data"] {
+        assert_eq!(asked["jobs"][0][field], read["jobs"][0][field], "{field}\n{text}");
+    }
+}
+
+#[test]
+fn what_cannot_run_is_refused_with_file_and_line() {
+    let place = Place::new();
+    place.hole("data.img", 4 << 20);
+    fs::create_dir(place.work().join("inner")).unwrap();
+    std::os::unix::fs::symlink("../outside", place.work().join("inner/link.fio")).unwrap();
+    place.file("outside", b"bs=4k\n");
+    let before = listing(&place.work());
+    for (name, text, message) in [
+        ("a.fio", "[a]\nsize=1m\nexec_prerun=true\n", "a.fio:3: exec_prerun is not supported"),
+        ("b.fio", "[a]\nsize=1m\niodepth=8\n", "b.fio:3: iodepth: 8 has no effect"),
+        ("c.fio", "[a]\nsiez=1m\n", "did you mean `size`?"),
+        ("d.fio", "[a]\nfilename=${DISK}\n", "d.fio:2: found `${DISK}`"),
+        ("e.fio", "[a]\nfilename=data.img\nsize=1g\n", "e.fio:2: size and offset reach to"),
+        ("f.fio", "[a]\nfilename=none.img\n", "f.fio:2: filename: `none.img` does not exist"),
+        ("inner/g.fio", "[a]\ninclude link.fio\n", "outside of the job file's directory"),
+        ("h.fio", "[a]\nsize=1m\nwrite_bw_log=x\n", "h.fio:3: write_bw_log"),
+        ("i.txt", "[a]\n", "expected a job file of fio"),
+    ] {
+        fs::write(place.work().join(name), text).unwrap();
+        place.iosonde(&format!("run {name}")).end().exits(2).silent().says(message);
+        fs::remove_file(place.work().join(name)).unwrap();
+    }
+    place.file("j.fio", b"[a]\nsize=1m\n");
+    for (words, message) in [
+        ("run j.fio --rw read", "cannot be used with"),
+        ("run j.fio --iodepth 4", "cannot be used with"),
+        ("run j.fio --output-format fio-job", "give --dry-run too"),
+        ("run missing.fio", "cannot be read"),
+        ("run --allow-env --rw read --path .", "--allow-env"),
+    ] {
+        place.iosonde(words).end().exits(2).says(message);
+    }
+    fs::remove_file(place.work().join("j.fio")).unwrap();
+    assert_eq!(listing(&place.work()), before);
+}
+
+#[test]
+fn a_file_that_holds_something_is_not_written_by_a_job_file_either() {
+    let place = Place::new();
+    place.file("data.img", &[7; 1 << 20]);
+    place.file("job.fio", b"[a]\nrw=write\nbs=64k\nfilename=data.img\n");
+    place.iosonde("run job.fio").end().exits(5).says("job.fio:4: ");
+    assert_eq!(fs::read(place.work().join("data.img")).unwrap(), vec![7; 1 << 20]);
+}
