@@ -11,7 +11,7 @@ use iosonde_rig::{FuseMount, ScratchDir, Script, Unavailable};
 use serde_json::Value;
 
 /// A run that has not ended by then hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 static TURN: Mutex<()> = Mutex::new(());
 

@@ -63,3 +63,24 @@ fn a_limit_that_is_not_reached_is_not_named() {
     answer.finds_no("cgroup_limit");
     assert_eq!(answer.target("io_limits/0/per_second"), LIMIT);
 }
+
+#[test]
+fn a_latency_target_is_held_at_150_per_second() {
+    let _turn = turn();
+    let Some(mount) = fast() else { return };
+    let limits = IoLimits { read_iops: Some(150), ..IoLimits::default() };
+    let Some(group) = here(IoThrottle::new(mount.device().number(), &limits)) else { return };
+    // Forty-five requests take 300 ms on average, some fewer where slices of 100 ms let them pass.
+    let line = "run --path {} --size 64M --rw randread --iodepth 64 --runtime 3 \
+                --latency-target p99<=300ms --latency-mode hold --latency-window 90";
+    let answer = ask(line, mount.path()).answer_within(&group).exits(0);
+    let depth = answer.number("latency_target/depth");
+    assert!((15.0..=45.0).contains(&depth), "{depth}");
+    let class = answer.at("/cells/0/latency_target/class");
+    assert_eq!(class, "MET_AND_BINDING", "{}", answer.gist());
+    // Two milliseconds are over before the first slice is.
+    let line = "check {} 256M --quick --only cache -l 2";
+    let answer = ask(line, mount.path()).answer_within(&group).exits(3);
+    let class = answer.at("/cells/0/latency_target/class");
+    assert_eq!(class, "INFEASIBLE", "{}", answer.gist());
+}

@@ -1,5 +1,5 @@
-//! `hold`: steers the depth. Up by one or 5 % while the target is met, down to 0.7 of it where a
-//! depth that was held misses it.
+//! `hold`: steers the depth. Up by one or 5 % while the target is met, or by half the way to a depth
+//! that is known to miss it; down to 0.7 of it where a depth that was held misses it.
 //!
 //! A step up that misses the target is taken back, and where it led is remembered: without that,
 //! each success would be followed by the same failure, and a target that binds would never be
@@ -154,8 +154,11 @@ impl Hold {
         }
         let wanted = if self.climbing { 2 * depth } else { depth + (depth / 20).max(1) };
         let next = match self.ceiling {
-            // As near to it as a step is wide.
-            Some((ceiling, left)) if left > 0 => wanted.min(ceiling - (ceiling / 20).max(1)),
+            // Half the way to it, and as near as a step is wide.
+            Some((ceiling, left)) if left > 0 => {
+                let nearest = ceiling - (ceiling / 20).max(1);
+                wanted.max(depth.midpoint(ceiling)).min(nearest)
+            }
             _ => wanted,
         };
         match next.clamp(depth, self.max_depth) {
