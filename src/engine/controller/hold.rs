@@ -1,5 +1,5 @@
-//! `hold`: steers the depth. Up by one or 5 % while the target is met, or by half the way to a depth
-//! that is known to miss it; down to 0.7 of it where a depth that was held misses it.
+//! `hold`: steers the depth. Up by one or 5 % while the target is met, or by half the way to a
+//! depth that is known to miss it; down to 0.7 of it where a depth that was held misses it.
 //!
 //! A step up that misses the target is taken back, and where it led is remembered: without that,
 //! each success would be followed by the same failure, and a target that binds would never be
