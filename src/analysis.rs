@@ -11,6 +11,7 @@ pub mod finding;
 pub mod intervals;
 pub mod pursuit;
 pub mod series;
+pub mod targets;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod verdict;

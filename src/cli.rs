@@ -3,6 +3,7 @@
 
 mod check;
 mod doctor;
+mod ending;
 mod exit;
 mod keep;
 mod output;

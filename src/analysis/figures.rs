@@ -14,6 +14,7 @@ use crate::units::count;
 
 use super::arrivals::{ArrivalFigures, ArrivalVerdict};
 use super::series;
+use super::targets::{TargetFigures, targets};
 
 /// The quantiles computed for every latency distribution.
 pub const QUANTILES: [f64; 9] = [0.01, 0.05, 0.10, 0.50, 0.90, 0.95, 0.99, 0.999, 0.9999];
@@ -57,19 +58,6 @@ pub struct Figures {
     pub arrivals: Option<ArrivalFigures>,
     /// Each target, where jobs use several, all jobs together.
     pub targets: Vec<TargetFigures>,
-}
-
-/// Figures of one of several targets, syncs not counted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TargetFigures {
-    /// Path as the plan has it.
-    pub path: String,
-    /// Operations per second of the window.
-    pub iops: f64,
-    /// Bytes per second of the window.
-    pub bytes_per_s: f64,
-    /// Latency from before submission to after reaping, all ways together.
-    pub latency: LatencyFigures,
 }
 
 /// Whether the planned warm-up was enough.
@@ -259,29 +247,6 @@ fn withhold(all: &mut GroupFigures, roles: &mut [GroupFigures]) {
             direction.latency = direction.latency.withheld();
         }
     }
-}
-
-/// Sums over the jobs of each target.
-fn targets(run: &Run) -> Vec<TargetFigures> {
-    let per_s = |count: u64| count as f64 * 1e9 / run.measured_ns.max(1) as f64;
-    let used = run.jobs.iter().any(|job| !job.targets.is_empty());
-    let all = run.plan.targets.iter().enumerate().filter(|_| used);
-    all.map(|(at, target)| {
-        let shares = run.jobs.iter().flat_map(|job| &job.targets);
-        let (mut ops, mut bytes, mut latency) = (0, 0, Histogram::new());
-        for share in shares.filter(|share| usize::from(share.target) == at) {
-            ops += share.ops;
-            bytes += share.bytes;
-            latency.merge(&share.latency);
-        }
-        TargetFigures {
-            path: target.path.clone(),
-            iops: per_s(ops),
-            bytes_per_s: per_s(bytes),
-            latency: LatencyFigures::of(&latency),
-        }
-    })
-    .collect()
 }
 
 /// The part of the window that figures come from.

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
+use super::ending::{end_of, end_of_expectation};
 use super::exit::{Exit, Failure};
 use super::keep::Keeper;
 use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
-use crate::analysis::arrivals::ArrivalVerdict;
-use crate::analysis::expectation::{Expectation, Judgement, judge_all};
-use crate::analysis::pursuit::{Class, PursuitFigures};
+use crate::analysis::expectation::{Expectation, judge_all};
 use crate::analysis::verdict::{Assessment, Verdict, assess, verdict};
 use crate::engine::{Control, Medium};
 use crate::plan::{self, LatencyTarget, OnError, Plan, Pursuit, Setting, Stop, Target, resolve};
@@ -476,42 +475,4 @@ impl Session<'_> {
 /// Planned length of a cell, ns.
 fn length_ns(plan: &Plan) -> u64 {
     plan.stop.length_ns().map_or(0, |ns| plan.warmup_ns + ns)
-}
-
-fn unsustainable(row: &Assessment) -> bool {
-    let open = row.figures.arrivals.as_ref();
-    open.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable)
-}
-
-/// The exit code that one run asks for.
-pub(super) fn end_of(run: &Run, row: &Assessment) -> Exit {
-    let outcome = match &run.outcome {
-        Outcome::Failed { .. } => Exit::Environment,
-        Outcome::Interrupted { signal } => Exit::Signal(*signal),
-        Outcome::Complete if run.jobs.iter().any(|job| !job.errors.is_empty()) => Exit::Environment,
-        Outcome::Complete if row.figures.all.total.ops == 0 => Exit::Inconclusive,
-        // A rate is a declared expectation.
-        Outcome::Complete if unsustainable(row) => Exit::Missed,
-        Outcome::Complete => Exit::Done,
-    };
-    let outcome = outcome.or_graver(row.pursuit.as_ref().map_or(Exit::Done, end_of_pursuit));
-    if row.books.valid() { outcome } else { outcome.or_graver(Exit::Invalid) }
-}
-
-/// The exit code that a latency target asks for.
-fn end_of_pursuit(figures: &PursuitFigures) -> Exit {
-    match figures.class {
-        Class::MetAndBinding | Class::MetNotBinding => Exit::Done,
-        Class::Infeasible | Class::Unstable => Exit::Missed,
-        Class::Undecided => Exit::Inconclusive,
-    }
-}
-
-/// The exit code that one expectation asks for.
-pub(super) fn end_of_expectation(judgement: &Judgement) -> Exit {
-    match judgement {
-        Judgement::Met { .. } => Exit::Done,
-        Judgement::Missed { .. } => Exit::Missed,
-        Judgement::Unknown { .. } => Exit::Inconclusive,
-    }
 }

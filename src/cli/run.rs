@@ -31,7 +31,7 @@ use load::LoadArgs;
 use pace::PaceArgs;
 use submit::SubmitArgs;
 
-use super::check::{end_of, end_of_expectation};
+use super::ending::{end_of, end_of_expectation};
 use super::exit::{Exit, Failure};
 use super::keep::Keeper;
 use super::output::{Output, OutputFormat, note};

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::analysis::arrivals::{ArrivalFigures, ArrivalVerdict};
 use crate::analysis::books::{Books, Gravity};
 use crate::analysis::figures::{self, DirectionFigures, Durable, Figures, LatencyFigures, Steady};
-use crate::plan::{EngineKind, Job, Order, Stop};
+use crate::plan::{EngineKind, Job, Order, Stop, Way};
 use crate::record::run::{Outcome, Run};
 use crate::stats::{Estimate, Quantile};
 use crate::units::{bytes, count, duration};
@@ -140,7 +140,7 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
 fn headline(run: &Run) -> String {
     let jobs = &run.plan.jobs;
     let mut text = format!("iosonde: rw={}", same(jobs, rw));
-    let _ = write!(text, ", bs={}", same(jobs, |job| size(job.block_bytes)));
+    let _ = write!(text, ", bs={}", same(jobs, sizes));
     let _ = write!(text, ", iodepth={}", same(jobs, |job| job.iodepth.to_string()));
     let _ = write!(text, ", numjobs={}", jobs.len());
     match run.plan.stop {
@@ -184,6 +184,15 @@ pub(super) fn rw(job: &Job) -> String {
         (false, _) => "rw",
     }
     .into()
+}
+
+/// One size, or the smallest and the largest of those that are drawn.
+fn sizes(job: &Job) -> String {
+    let ways = [(Way::Read, job.reads()), (Way::Write, job.writes_data()), (Way::Trim, job.trims)];
+    let ranges = ways.iter().filter(|(_, used)| *used).map(|(way, _)| job.size_range(*way));
+    let low = ranges.clone().map(|(low, _)| low).min().unwrap_or(job.block_bytes);
+    let high = ranges.map(|(_, high)| high).max().unwrap_or(job.block_bytes);
+    if low == high { size(low) } else { format!("{}-{}", size(low), size(high)) }
 }
 
 /// `4k`, `1m`, `512`: the way sizes are typed.

@@ -12,7 +12,7 @@ use super::words::time;
 use super::{RunArgs, carry_out_alone, caution_about, device, laid_out};
 use crate::analysis::expectation::{Expectation, judge_all};
 use crate::analysis::verdict::{assess, verdict};
-use crate::cli::check::{end_of, end_of_expectation};
+use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, OutputFormat, note};

@@ -1,0 +1,47 @@
+//! What a result means for the exit code.
+
+use super::exit::Exit;
+use crate::analysis::Assessment;
+use crate::analysis::arrivals::ArrivalVerdict;
+use crate::analysis::expectation::Judgement;
+use crate::analysis::pursuit::{Class, PursuitFigures};
+use crate::record::Run;
+use crate::record::run::Outcome;
+
+fn unsustainable(row: &Assessment) -> bool {
+    let open = row.figures.arrivals.as_ref();
+    open.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable)
+}
+
+/// The exit code that one run asks for.
+pub(crate) fn end_of(run: &Run, row: &Assessment) -> Exit {
+    let outcome = match &run.outcome {
+        Outcome::Failed { .. } => Exit::Environment,
+        Outcome::Interrupted { signal } => Exit::Signal(*signal),
+        Outcome::Complete if run.jobs.iter().any(|job| !job.errors.is_empty()) => Exit::Environment,
+        Outcome::Complete if row.figures.all.total.ops == 0 => Exit::Inconclusive,
+        // A rate is a declared expectation.
+        Outcome::Complete if unsustainable(row) => Exit::Missed,
+        Outcome::Complete => Exit::Done,
+    };
+    let outcome = outcome.or_graver(row.pursuit.as_ref().map_or(Exit::Done, end_of_pursuit));
+    if row.books.valid() { outcome } else { outcome.or_graver(Exit::Invalid) }
+}
+
+/// The exit code that a latency target asks for.
+fn end_of_pursuit(figures: &PursuitFigures) -> Exit {
+    match figures.class {
+        Class::MetAndBinding | Class::MetNotBinding => Exit::Done,
+        Class::Infeasible | Class::Unstable => Exit::Missed,
+        Class::Undecided => Exit::Inconclusive,
+    }
+}
+
+/// The exit code that one expectation asks for.
+pub(crate) fn end_of_expectation(judgement: &Judgement) -> Exit {
+    match judgement {
+        Judgement::Met { .. } => Exit::Done,
+        Judgement::Missed { .. } => Exit::Missed,
+        Judgement::Unknown { .. } => Exit::Inconclusive,
+    }
+}
