@@ -2,11 +2,14 @@
 
 use clap::ValueEnum;
 
-use crate::tool::Kind;
+use crate::cost::Extra;
+use crate::tool::{Kind, Load};
 
 /// One measurement that all tools repeat in each round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum CaseName {
+    /// 64 jobs of depth 256: how soon the first I/O, and how much memory
+    Startup,
     /// Preallocated file, depth 128
     Qd128,
     /// Preallocated file, depth 32
@@ -15,6 +18,10 @@ pub(crate) enum CaseName {
     Qd8,
     /// Preallocated file, depth 1, synchronous
     Qd1,
+    /// Two jobs on two CPUs, a preallocated file each, depth 128
+    TwoJobs,
+    /// Writes to /dev/null, depth 128
+    DevNull,
     /// Written random data on the disk, depth 32
     Disk,
     /// The null engine: iosonde's own ceiling
@@ -23,6 +30,12 @@ pub(crate) enum CaseName {
     Vhost32,
     /// A vhost-user server without data, depth 1
     Vhost1,
+    /// What each kind of load costs over plain reads, on the null engine
+    CostsNull,
+    /// The same on a preallocated file, for those that only read
+    CostsFile,
+    /// The same on a file in memory, for those that write
+    CostsMemory,
 }
 
 /// Which file is read.
@@ -30,8 +43,14 @@ pub(crate) enum CaseName {
 pub(crate) enum TargetName {
     /// Preallocated and unwritten: the whole kernel path, no device.
     Unwritten,
+    /// Two of these, and a job file that gives each job its own.
+    Pair,
     /// Written random data: the device.
     Written,
+    /// A file of zeros in memory: written without a device.
+    Memory,
+    /// `/dev/null`.
+    DevNull,
     /// The socket of a vhost-user server whose device has no data.
     Served,
 }
@@ -49,69 +68,137 @@ pub(crate) enum Goal {
     IopsAtLeast(f64),
     /// Reported median over the calibrated floor, at most.
     FloorAtMost(f64),
+    /// Bytes filled per second with fresh data, at least: a write's size over what it costs more
+    /// than a read.
+    FillAtLeast(f64),
+    /// Seconds from the start of the program to its first I/O, at most.
+    FirstIoWithin(f64),
+    /// Memory besides buffers, bytes, at most.
+    MemoryWithin(u64),
 }
 
 impl CaseName {
-    /// All of them, in the order in which they are run.
-    pub(crate) const ALL: [Self; 8] = [
+    /// All of them, in the order in which they are run. The one whose memory is looked at comes
+    /// first: the system knows the largest of all children so far.
+    pub(crate) const ALL: [Self; 14] = [
+        Self::Startup,
         Self::Qd128,
         Self::Qd32,
         Self::Qd8,
         Self::Qd1,
+        Self::TwoJobs,
+        Self::DevNull,
         Self::Disk,
         Self::Null,
         Self::Vhost32,
         Self::Vhost1,
+        Self::CostsNull,
+        Self::CostsFile,
+        Self::CostsMemory,
     ];
 
     /// What the table calls it.
     pub(crate) fn title(self) -> &'static str {
         match self {
+            Self::Startup => "Start-up: 64 jobs of depth 256, preallocated file",
             Self::Qd128 => "4 KiB random reads, preallocated file, depth 128",
             Self::Qd32 => "4 KiB random reads, preallocated file, depth 32",
             Self::Qd8 => "4 KiB random reads, preallocated file, depth 8",
             Self::Qd1 => "4 KiB random reads, preallocated file, depth 1",
+            Self::TwoJobs => {
+                "4 KiB random reads, two jobs on two CPUs, a preallocated file each, depth 128"
+            }
+            Self::DevNull => "4 KiB random writes to /dev/null, depth 128",
             Self::Disk => "4 KiB random reads, written data on the disk, depth 32",
             Self::Null => "null engine, depth 128",
             Self::Vhost32 => "4 KiB random reads, vhost-user null server, depth 32",
             Self::Vhost1 => "4 KiB random reads, vhost-user null server, depth 1",
+            Self::CostsNull => "What a load costs over plain random reads: null engine, depth 128",
+            Self::CostsFile => {
+                "What a load costs over plain random reads: preallocated file, depth 128"
+            }
+            Self::CostsMemory => {
+                "What a load costs over plain random reads: file in memory, depth 128"
+            }
         }
     }
 
-    /// Requests in flight asked for.
+    /// Requests in flight asked for, per job.
     pub(crate) fn depth(self) -> u32 {
         match self {
-            Self::Qd128 | Self::Null => 128,
+            Self::Startup => 256,
+            Self::Qd128 | Self::Null | Self::TwoJobs | Self::DevNull => 128,
+            Self::CostsNull | Self::CostsFile | Self::CostsMemory => 128,
             Self::Qd32 | Self::Disk | Self::Vhost32 => 32,
             Self::Qd8 => 8,
             Self::Qd1 | Self::Vhost1 => 1,
         }
     }
 
-    /// The file it reads.
+    /// What it reads or writes.
     pub(crate) fn target(self) -> TargetName {
         match self {
+            Self::TwoJobs | Self::CostsFile => TargetName::Pair,
+            Self::DevNull => TargetName::DevNull,
             Self::Disk => TargetName::Written,
             Self::Vhost32 | Self::Vhost1 => TargetName::Served,
+            Self::CostsMemory => TargetName::Memory,
             _ => TargetName::Unwritten,
         }
+    }
+
+    /// What the tools are asked to do.
+    pub(crate) fn load(self) -> Load {
+        match self {
+            Self::TwoJobs => Load::TwoJobs,
+            Self::DevNull => Load::Writes,
+            _ => Load::Reads,
+        }
+    }
+
+    /// Rounds, where this many are asked for: the vhost-user cases have close limits, and get
+    /// nine for five.
+    pub(crate) fn rounds(self, asked: u32) -> u32 {
+        match self {
+            Self::Vhost32 | Self::Vhost1 => asked * 9 / 5,
+            _ => asked,
+        }
+    }
+
+    /// Seconds per run, where this many are asked for. A cost table has many rows of one tool, and
+    /// a start needs no length.
+    pub(crate) fn seconds(self, asked: f64) -> f64 {
+        match self {
+            Self::Startup => asked / 4.0,
+            Self::CostsNull | Self::CostsFile | Self::CostsMemory => asked / 2.0,
+            _ => asked,
+        }
+    }
+
+    /// Whether its rows are told as costs over the first one.
+    pub(crate) fn is_cost_table(self) -> bool {
+        matches!(self, Self::CostsNull | Self::CostsFile | Self::CostsMemory)
     }
 
     /// Who takes part; the first is the one that the others are compared with.
     pub(crate) fn contenders(self) -> &'static [Kind] {
         match self {
+            Self::Startup => &[Kind::IosondeStartup],
             Self::Null => &[Kind::IosondeNull],
             Self::Vhost32 | Self::Vhost1 => &[Kind::IosondeVhost, Kind::BareVhost],
             Self::Qd1 => &[
                 Kind::IosondePsync,
                 Kind::FioPsync,
                 Kind::FioNewPsync,
+                Kind::TIoUring,
                 Kind::TIoUringSync,
                 Kind::Ioping,
                 Kind::Bffio,
                 Kind::ElbenchoSync,
             ],
-            Self::Disk => &[
+            Self::TwoJobs => &[Kind::IosondeUring, Kind::TIoUring],
+            Self::DevNull => &[Kind::IosondeUring, Kind::FioTuned, Kind::FioNewTuned],
+            Self::Qd32 | Self::Qd8 | Self::Disk => &[
                 Kind::IosondeUring,
                 Kind::TIoUring,
                 Kind::FioDefault,
@@ -121,7 +208,7 @@ impl CaseName {
                 Kind::Bffio,
                 Kind::Elbencho,
             ],
-            Self::Qd128 | Self::Qd32 | Self::Qd8 => &[
+            Self::Qd128 => &[
                 Kind::IosondeUring,
                 Kind::TIoUring,
                 Kind::TIoUringLatency,
@@ -135,30 +222,68 @@ impl CaseName {
                 Kind::Bffio,
                 Kind::Elbencho,
             ],
+            Self::CostsNull => &[
+                Kind::IosondeNull,
+                Kind::NullWith(Extra::Mixed),
+                Kind::NullWith(Extra::Write),
+                Kind::NullWith(Extra::Sync),
+                Kind::NullWith(Extra::Zipf),
+                Kind::NullWith(Extra::Stride),
+                Kind::NullWith(Extra::Split),
+                Kind::NullWith(Extra::OpenLoop),
+                Kind::NullWith(Extra::Hold),
+            ],
+            Self::CostsFile => &[
+                Kind::IosondeUring,
+                Kind::UringWith(Extra::Zipf),
+                Kind::UringWith(Extra::Stride),
+                Kind::UringWith(Extra::Split),
+                Kind::UringWith(Extra::OpenLoop),
+                Kind::UringWith(Extra::Hold),
+                Kind::UringWith(Extra::TwoTargets),
+            ],
+            Self::CostsMemory => &[
+                Kind::IosondeUring,
+                Kind::UringWith(Extra::Mixed),
+                Kind::UringWith(Extra::Write),
+                Kind::UringWith(Extra::Sync),
+            ],
         }
     }
 
     /// What iosonde should reach.
     pub(crate) fn goals(self) -> &'static [Goal] {
         match self {
+            Self::Startup => &[Goal::FirstIoWithin(1.0), Goal::MemoryWithin(512 << 20)],
             Self::Qd128 | Self::Qd32 => &[
-                Goal::RateAtLeast(Kind::FioTuned, 1.30),
-                Goal::RateAtLeast(Kind::FioNewTuned, 1.30),
-                Goal::RateAtLeast(Kind::FioDefault, 3.2),
-                Goal::RateAtLeast(Kind::FioNewDefault, 3.2),
                 Goal::RateAtLeast(Kind::TIoUring, 0.98),
+                Goal::RateAtLeast(Kind::FioTuned, 1.35),
+                Goal::RateAtLeast(Kind::FioNewTuned, 1.35),
+                Goal::RateAtLeast(Kind::Bffio, 1.9),
             ],
-            Self::Qd8 => &[],
+            Self::Qd8 => &[
+                Goal::RateAtLeast(Kind::TIoUring, 0.95),
+                Goal::RateAtLeast(Kind::FioTuned, 1.35),
+                Goal::RateAtLeast(Kind::FioNewTuned, 1.35),
+                Goal::RateAtLeast(Kind::Bffio, 1.9),
+            ],
             Self::Qd1 => &[
                 Goal::FloorAtMost(1.05),
+                Goal::RateAtLeast(Kind::TIoUring, 1.35),
                 Goal::RateAtLeast(Kind::FioPsync, 2.0),
                 Goal::RateAtLeast(Kind::FioNewPsync, 2.0),
             ],
+            Self::TwoJobs => &[Goal::RateAtLeast(Kind::TIoUring, 0.95)],
+            Self::DevNull => {
+                &[Goal::RateAtLeast(Kind::FioTuned, 1.8), Goal::RateAtLeast(Kind::FioNewTuned, 1.8)]
+            }
             Self::Disk => {
                 &[Goal::RateAlike(Kind::FioDefault), Goal::CpuAtMost(Kind::FioDefault, 0.5)]
             }
             Self::Null => &[Goal::IopsAtLeast(25e6)],
             Self::Vhost32 | Self::Vhost1 => &[Goal::RateAtLeast(Kind::BareVhost, 0.90)],
+            Self::CostsNull => &[Goal::FillAtLeast(10e9)],
+            Self::CostsFile | Self::CostsMemory => &[],
         }
     }
 }

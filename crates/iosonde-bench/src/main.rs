@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod case;
+mod cost;
 mod instructions;
 mod machine;
 mod measure;
@@ -155,7 +156,10 @@ pub(crate) struct InstructionArgs {
     /// Fail where the count is more than 5 % above the one in this file
     #[arg(long, value_name = "FILE", conflicts_with = "write")]
     pub(crate) gate: Option<PathBuf>,
-    /// Write the count to this file
+    /// Count the other loads too
+    #[arg(long)]
+    pub(crate) table: bool,
+    /// Write the counts of all loads to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 }

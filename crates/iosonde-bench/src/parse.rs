@@ -22,11 +22,11 @@ fn document(text: &str) -> Option<Value> {
     serde_json::from_str(&text[text.find('{')?..]).ok()
 }
 
-/// `iosonde run --output-format json`: direction `read` of `summary`.
+/// `iosonde run --output-format json`: all directions together, of `summary`.
 pub(crate) fn iosonde(text: &str) -> Option<Reported> {
     let document = document(text)?;
-    let read = document.pointer("/summary/read")?;
-    let number = |pointer: &str| read.pointer(pointer).and_then(Value::as_f64);
+    let total = document.pointer("/summary/total")?;
+    let number = |pointer: &str| total.pointer(pointer).and_then(Value::as_f64);
     Some(Reported {
         iops: number("/iops")?,
         ops: number("/ops"),
@@ -45,8 +45,10 @@ pub(crate) fn iosonde_floor_ns(text: &str) -> Option<f64> {
 /// from before it, so only the mean of `lat` is taken.
 pub(crate) fn fio(text: &str) -> Option<Reported> {
     let document = document(text)?;
-    let read = document.pointer("/jobs/0/read")?;
-    let number = |pointer: &str| read.pointer(pointer).and_then(Value::as_f64);
+    let way = |name: &str| document.pointer(&format!("/jobs/0/{name}"));
+    let went = |way: &&Value| way.pointer("/iops").and_then(Value::as_f64).is_some_and(|n| n > 0.0);
+    let way = way("write").filter(went).or_else(|| way("read"))?;
+    let number = |pointer: &str| way.pointer(pointer).and_then(Value::as_f64);
     let mean_ns = number("/lat_ns/mean").filter(|&mean| mean > 0.0);
     Some(Reported {
         iops: number("/iops")?,
@@ -54,6 +56,19 @@ pub(crate) fn fio(text: &str) -> Option<Reported> {
         mean_ns,
         ..Reported::default()
     })
+}
+
+/// A record of iosonde: when its window opened, ns since 1970.
+pub(crate) fn iosonde_started_unix_ns(record: &str) -> Option<u64> {
+    document(record)?.pointer("/started_unix_ns")?.as_u64()
+}
+
+/// A record of iosonde: CPU time of its jobs within the window, without start and end, ns.
+pub(crate) fn iosonde_cpu_ns(record: &str) -> Option<f64> {
+    let document = document(record)?;
+    let jobs = document.pointer("/jobs")?.as_array()?;
+    let of = |job: &Value| Some(job["cpu_user_ns"].as_f64()? + job["cpu_system_ns"].as_f64()?);
+    jobs.iter().map(of).sum()
 }
 
 fn scaled(text: &str) -> Option<f64> {
@@ -101,7 +116,7 @@ mod tests {
 
     #[test]
     fn each_tool_is_understood() {
-        let ours = r#"{"summary":{"read":{"ops":10,"iops":5.5,
+        let ours = r#"{"summary":{"total":{"ops":10,"iops":5.5,
             "latency_ns":{"p50":500,"p99":null,"mean":512.5}}}}"#;
         let expected = Reported {
             iops: 5.5,
@@ -112,6 +127,9 @@ mod tests {
         };
         assert_eq!(iosonde(ours), Some(expected));
         assert_eq!(iosonde_floor_ns(r#"{"floor":{"psync_p50_ps":528500}}"#), Some(528.5));
+        let record = r#"{"started_unix_ns":7,"jobs":[{"cpu_user_ns":3,"cpu_system_ns":4}]}"#;
+        assert_eq!(iosonde_started_unix_ns(record), Some(7));
+        assert_eq!(iosonde_cpu_ns(record), Some(7.0));
         let fio_json = "fio: a word\n{\"jobs\":[{\"read\":{\"iops\":2.0,\"total_ios\":4,\
                         \"lat_ns\":{\"mean\":0.0}}}]}";
         assert_eq!(

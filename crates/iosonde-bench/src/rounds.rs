@@ -3,18 +3,19 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
 use crate::case::{CaseName, TargetName};
 use crate::machine::{self, Foreign, Others};
-use crate::measure::pinned;
+use crate::measure::{children_peak_bytes, pinned};
 use crate::numbers::median;
 use crate::parse;
 use crate::server::Server;
 use crate::summary::{self, Story};
 use crate::target::Targets;
-use crate::tool::{Kind, found};
+use crate::tool::{Kind, Load, STARTUP_JOBS, Work, found};
 use crate::{BenchError, RunArgs, doing};
 
 /// One run of one tool.
@@ -38,6 +39,18 @@ pub(crate) struct Sample {
     pub(crate) p99_ns: Option<f64>,
     /// Floor of a bare loop of calls in the same round, for depth 1.
     pub(crate) floor_ns: Option<f64>,
+    /// What a start took, in the case that asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) start: Option<Start>,
+}
+
+/// How a program got going.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Start {
+    /// Seconds from its being called to its first I/O.
+    pub(crate) first_io_s: f64,
+    /// Largest resident memory besides the buffers of I/O, bytes.
+    pub(crate) besides_buffers: u64,
 }
 
 /// The samples of one case, its absent tools, and the foreign CPU use meanwhile.
@@ -69,11 +82,20 @@ struct Bench<'a> {
     targets: Targets,
 }
 
+/// What the tools of a case work on.
+struct Scene {
+    case: CaseName,
+    files: Vec<PathBuf>,
+    bytes: u64,
+    /// Half of the rate that the first contender reached last.
+    half_rate: f64,
+}
+
 /// Runs the protocol and prints, and with `--save` keeps, what came of it.
 pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), BenchError> {
     let dir = fs::canonicalize(&args.dir).or_else(|_| std::path::absolute(&args.dir));
     let dir = dir.map_err(doing("cannot find --dir"))?;
-    let targets = Targets::below(&dir)?;
+    let targets = Targets::below(&dir, args.seconds)?;
     let bench = Bench {
         args,
         cpu: args.cpu.unwrap_or_else(machine::last_cpu),
@@ -119,14 +141,13 @@ impl Bench<'_> {
     /// The same command twice in each round, for the first case.
     fn control(&self) -> Result<Control, BenchError> {
         let others = Others::watch();
-        let (file, bytes) = self.targets.get(CaseName::Qd128.target())?;
+        let scene = self.scene(CaseName::Qd128)?;
         let program = self.args.iosonde.clone();
         let (mut halves, mut samples) = ([Vec::new(), Vec::new()], Vec::new());
         for round in 0..self.args.rounds {
             for place in 0..2 {
                 let half = (place + round as usize) % 2;
-                let kind = Kind::IosondeUring;
-                let mut sample = self.sample(CaseName::Qd128, kind, &program, &file, bytes)?;
+                let mut sample = self.sample(&scene, Kind::IosondeUring, &program)?;
                 sample.case = "control".to_owned();
                 sample.tool = ["iosonde A", "iosonde A again"][half];
                 sample.round = round;
@@ -142,10 +163,12 @@ impl Bench<'_> {
     }
 
     fn case(&self, case: CaseName) -> Result<CaseStory, BenchError> {
-        let (file, bytes) = self.targets.get(case.target())?;
+        let mut scene = self.scene(case)?;
         let _server = match case.target() {
-            TargetName::Served => Some(Server::start(&self.args.vhost_server, &file, self.cpu)?),
-            TargetName::Unwritten | TargetName::Written => None,
+            TargetName::Served => {
+                Some(Server::start(&self.args.vhost_server, &scene.files[0], self.cpu)?)
+            }
+            _ => None,
         };
         let others = Others::watch();
         let mut story = CaseStory::default();
@@ -156,7 +179,7 @@ impl Bench<'_> {
                 Err(reason) => story.skipped.push((kind.title(), reason)),
             }
         }
-        for round in 0..self.args.rounds {
+        for round in 0..case.rounds(self.args.rounds) {
             let mut order: Vec<usize> = (0..field.len()).collect();
             if round % 2 == 1 {
                 order.reverse();
@@ -166,8 +189,13 @@ impl Bench<'_> {
                 if story.skipped.iter().any(|(tool, _)| *tool == kind.title()) {
                     continue;
                 }
-                match self.sample(case, *kind, program, &file, bytes) {
-                    Ok(sample) => story.samples.push(Sample { round, ..sample }),
+                match self.sample(&scene, *kind, program) {
+                    Ok(sample) => {
+                        if *kind == case.contenders()[0] {
+                            scene.half_rate = sample.iops / 2.0;
+                        }
+                        story.samples.push(Sample { round, ..sample });
+                    }
                     // One failure and a tool is out of this case: its other rounds prove nothing.
                     Err(error) => {
                         story.samples.retain(|sample| sample.tool != kind.title());
@@ -180,17 +208,25 @@ impl Bench<'_> {
         Ok(story)
     }
 
-    fn sample(
-        &self,
-        case: CaseName,
-        kind: Kind,
-        program: &Path,
-        file: &Path,
-        bytes: u64,
-    ) -> Result<Sample, BenchError> {
-        let seconds = self.args.seconds;
-        let arguments = kind.arguments(&file.to_string_lossy(), bytes, case.depth(), seconds);
-        let ran = pinned(self.cpu, program, &arguments, &self.state)?;
+    fn scene(&self, case: CaseName) -> Result<Scene, BenchError> {
+        let (files, bytes) = self.targets.get(case.target())?;
+        Ok(Scene { case, files, bytes, half_rate: 0.0 })
+    }
+
+    fn sample(&self, scene: &Scene, kind: Kind, program: &Path) -> Result<Sample, BenchError> {
+        let &Scene { case, ref files, bytes, half_rate } = scene;
+        let (depth, load) = (case.depth(), case.load());
+        let seconds = case.seconds(self.args.seconds);
+        let work = Work { files, bytes, depth, seconds, load, half_rate };
+        let arguments = kind.arguments(&work);
+        let cpus = match load {
+            Load::TwoJobs => format!("{},{}", usize::from(self.cpu == 0), self.cpu),
+            Load::Reads | Load::Writes => self.cpu.to_string(),
+        };
+        // So that the only record there is its own.
+        let _ = fs::remove_dir_all(&self.state);
+        let called = SystemTime::now();
+        let ran = pinned(&cpus, program, &arguments, &self.state, kind.fine_statuses())?;
         let reported = kind.reported(&ran).filter(|reported| reported.iops > 0.0);
         let reported = reported.ok_or_else(|| BenchError::Output {
             program: kind.title().to_owned(),
@@ -198,24 +234,53 @@ impl Bench<'_> {
         })?;
         // A tool that counts no operations runs at its rate for all its time.
         let ops = reported.ops.unwrap_or(reported.iops * ran.wall.as_secs_f64());
+        let cpu_ns = match case.is_cost_table() {
+            true => self.record().and_then(|record| parse::iosonde_cpu_ns(&record)),
+            false => Some(ran.cpu.as_nanos() as f64),
+        };
+        let cpu_ns = cpu_ns.ok_or_else(|| BenchError::Output {
+            program: kind.title().to_owned(),
+            what: "CPU time".to_owned(),
+        })?;
         let floor_ns = if kind == Kind::IosondePsync { self.floor_ns()? } else { None };
+        let start = if kind == Kind::IosondeStartup { self.start(called, depth) } else { None };
         Ok(Sample {
             case: format!("{case:?}").to_lowercase(),
             tool: kind.title(),
             round: 0,
             iops: reported.iops,
-            cpu_ns_per_op: ran.cpu.as_nanos() as f64 / ops,
+            cpu_ns_per_op: cpu_ns / ops,
             mean_ns: reported.mean_ns,
             p50_ns: reported.p50_ns,
             p99_ns: reported.p99_ns,
             floor_ns,
+            start,
+        })
+    }
+
+    /// What the latest run of iosonde kept.
+    fn record(&self) -> Option<String> {
+        let runs = fs::read_dir(self.state.join("iosonde/runs")).ok()?;
+        let run = runs.flatten().next()?.path();
+        fs::read_to_string(run.join("01-run.json")).ok()
+    }
+
+    /// How the run went that was called then, by its record and the system's books.
+    fn start(&self, called: SystemTime, depth: u32) -> Option<Start> {
+        let record = self.record()?;
+        let started = UNIX_EPOCH + Duration::from_nanos(parse::iosonde_started_unix_ns(&record)?);
+        let buffers = u64::from(STARTUP_JOBS) * u64::from(depth) * 4096;
+        Some(Start {
+            first_io_s: started.duration_since(called).ok()?.as_secs_f64(),
+            besides_buffers: children_peak_bytes()?.saturating_sub(buffers),
         })
     }
 
     /// The calibrated floor by iosonde's own account; `None` where it has none.
     fn floor_ns(&self) -> Result<Option<f64>, BenchError> {
         let arguments = ["doctor", "--output-format", "json"].map(str::to_owned);
-        let ran = pinned(self.cpu, &self.args.iosonde, &arguments, &self.state)?;
+        let cpu = self.cpu.to_string();
+        let ran = pinned(&cpu, &self.args.iosonde, &arguments, &self.state, &[0])?;
         Ok(parse::iosonde_floor_ns(&ran.said))
     }
 }

@@ -6,11 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::case::{CaseName, Goal};
+use crate::cost;
 use crate::machine::Foreign;
 use crate::measure::ask;
 use crate::numbers::{median, rate, ratio, spread, whole};
-use crate::rounds::{CaseStory, Control, Sample};
-use crate::tool::Kind;
+use crate::rounds::{CaseStory, Control, Sample, Start};
+use crate::tool::{Kind, Work};
 use crate::{BenchError, RunArgs, doing};
 
 /// A control that deviates by more than this says nothing about the rest.
@@ -57,9 +58,19 @@ impl Story {
         setup.push_str("\n## Commands, with the depth of the first case of each tool\n\n");
         let mut listed = BTreeSet::new();
         for case in CaseName::ALL {
-            for kind in case.contenders().iter().filter(|kind| listed.insert(**kind)) {
-                let words = kind.arguments("FILE", 2 << 30, case.depth(), args.seconds);
-                let _ = writeln!(setup, "- {}: `{}`", kind.title(), words.join(" "));
+            let work = Work {
+                files: &[],
+                bytes: 2 << 30,
+                depth: case.depth(),
+                seconds: case.seconds(args.seconds),
+                load: case.load(),
+                half_rate: 1e6,
+            };
+            for kind in case.contenders() {
+                if listed.insert((*kind, case.load() as u8)) {
+                    let words = kind.arguments(&work).join(" ");
+                    let _ = writeln!(setup, "- {}: `{words}`", kind.title());
+                }
             }
         }
         Self { control, rounds: args.rounds, setup, cases: Vec::new() }
@@ -98,7 +109,11 @@ fn first_line(text: &str) -> &str {
 }
 
 /// A figure of each sample of a tool, in order of rounds.
-fn column(story: &CaseStory, tool: &str, figure: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+pub(crate) fn column(
+    story: &CaseStory,
+    tool: &str,
+    figure: impl Fn(&Sample) -> Option<f64>,
+) -> Vec<f64> {
     let mut samples: Vec<&Sample> =
         story.samples.iter().filter(|sample| sample.tool == tool).collect();
     samples.sort_by_key(|sample| sample.round);
@@ -125,6 +140,11 @@ fn over_floor(story: &CaseStory, kind: Kind) -> Option<f64> {
     median(&column(story, kind.title(), |sample| Some(sample.p50_ns? / sample.floor_ns?)))
 }
 
+/// A figure of a start, as the median over rounds.
+fn start(told: &CaseStory, kind: Kind, figure: impl Fn(Start) -> f64) -> Option<f64> {
+    median(&column(told, kind.title(), |sample| sample.start.map(&figure)))
+}
+
 /// The control, as printed first.
 pub(crate) fn control_text(story: &Story) -> String {
     let deviation = story.control.deviation.map_or_else(
@@ -139,13 +159,12 @@ pub(crate) fn control_text(story: &Story) -> String {
     )
 }
 
-/// One case: its table, its goals, its doubts.
-pub(crate) fn case_text(case: CaseName, told: &CaseStory, story: &Story) -> String {
-    let mut text = format!(
-        "\n## {}\n\n| tool | IOPS median | min to max | iosonde / it: IOPS | CPU ns per I/O | \
+/// The table of a case that compares tools.
+fn tools_table(case: CaseName, told: &CaseStory) -> String {
+    let mut text = String::from(
+        "| tool | IOPS median | min to max | iosonde / it: IOPS | CPU ns per I/O | \
          iosonde / it: CPU | mean ns | p50 ns | p99 ns |\n\
          | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
-        case.title()
     );
     let ours = case.contenders()[0];
     for &kind in case.contenders() {
@@ -167,7 +186,15 @@ pub(crate) fn case_text(case: CaseName, told: &CaseStory, story: &Story) -> Stri
             whole(of(|sample| sample.p99_ns)),
         );
     }
-    text.push('\n');
+    text
+}
+
+/// One case: its table, its goals, its doubts.
+pub(crate) fn case_text(case: CaseName, told: &CaseStory, story: &Story) -> String {
+    let is_costs = case.is_cost_table();
+    let table = if is_costs { cost::table(case, told) } else { tools_table(case, told) };
+    let mut text = format!("\n## {}\n\n{table}\n", case.title());
+    let ours = case.contenders()[0];
     if let Some(over) = over_floor(told, ours) {
         let floor = median(&column(told, ours.title(), |sample| sample.floor_ns));
         let _ = writeln!(text, "Floor {} ns; reported p50 / floor {over:.3}.", whole(floor));
@@ -219,6 +246,22 @@ fn judged(goal: Goal, ours: Kind, told: &CaseStory, noise: f64) -> Option<(Strin
         Goal::IopsAtLeast(least) => {
             let value = median(&column(told, ours.title(), |sample| Some(sample.iops)))?;
             (format!("at least {}", rate(least)), rate(value), value >= least)
+        }
+        Goal::FillAtLeast(least) => {
+            let value = cost::filled_per_s(told, ours)?;
+            let what = format!("fresh data at {:.0} GB/s per core or more", least / 1e9);
+            (what, format!("{:.1}", value / 1e9), value >= least)
+        }
+        Goal::FirstIoWithin(most_s) => {
+            let value = start(told, ours, |start| start.first_io_s)?;
+            let what = format!("first I/O within {most_s:.1} s");
+            (what, format!("{value:.3} s"), value <= most_s)
+        }
+        Goal::MemoryWithin(most) => {
+            const MIB: f64 = (1 << 20) as f64;
+            let value = start(told, ours, |start| start.besides_buffers as f64)?;
+            let what = format!("memory besides buffers within {} MiB", most >> 20);
+            (what, format!("{:.0} MiB", value / MIB), value <= most as f64)
         }
         Goal::FloorAtMost(most) => {
             let value = over_floor(told, ours)?;
@@ -274,6 +317,7 @@ mod tests {
             p50_ns: Some(525.0),
             p99_ns: None,
             floor_ns: Some(500.0),
+            start: None,
         };
         let samples = rates.iter().flat_map(|(kind, rates)| {
             let rounds = (0..).zip(rates);
@@ -309,7 +353,7 @@ mod tests {
             (Kind::TIoUring, [300.0; 3]),
         ]);
         let quiet = case_text(CaseName::Qd128, &told, &story(0.01));
-        assert!(quiet.contains("\nreached: IOPS at least 1.30 x fio io_uring tuned"), "{quiet}");
+        assert!(quiet.contains("\nreached: IOPS at least 1.35 x fio io_uring tuned"), "{quiet}");
         assert!(quiet.contains("\nNOT reached: IOPS at least 0.98 x t/io_uring"), "{quiet}");
         assert!(!quiet.contains("newer fio") && !quiet.contains("No verdict"), "{quiet}");
         let noisy = case_text(CaseName::Qd128, &told, &story(0.05));

@@ -13,37 +13,71 @@ use crate::{BenchError, doing, server};
 
 const UNWRITTEN_BYTES: u64 = 2 << 30;
 const WRITTEN_BYTES: u64 = 1 << 30;
+const MEMORY_BYTES: u64 = 256 << 20;
+/// Where the file in memory stands.
+const IN_MEMORY: &str = "/dev/shm/iosonde-bench";
 
-/// Both files, made when first asked for.
+/// All files, made when first asked for. The one in memory is gone with the value.
 #[derive(Debug)]
 pub(crate) struct Targets {
     dir: PathBuf,
+    /// Length of a run by a job file.
+    seconds: f64,
 }
 
 impl Targets {
-    /// The files below `dir`, which is made.
-    pub(crate) fn below(dir: &Path) -> Result<Self, BenchError> {
+    /// The files below `dir`, which is made, for runs of this length.
+    pub(crate) fn below(dir: &Path, seconds: f64) -> Result<Self, BenchError> {
         fs::create_dir_all(dir).map_err(doing(format!("cannot make {}", dir.display())))?;
-        Ok(Self { dir: dir.to_owned() })
+        Ok(Self { dir: dir.to_owned(), seconds })
     }
 
-    /// Path and size of one of them.
-    pub(crate) fn get(&self, name: TargetName) -> Result<(PathBuf, u64), BenchError> {
-        let (file, bytes) = match name {
-            TargetName::Unwritten => ("unwritten", UNWRITTEN_BYTES),
-            TargetName::Written => ("written", WRITTEN_BYTES),
-            TargetName::Served => return Ok((self.dir.join("sock"), server::BYTES)),
+    /// Paths and size of one of them.
+    pub(crate) fn get(&self, name: TargetName) -> Result<(Vec<PathBuf>, u64), BenchError> {
+        let path = |file: &str| self.dir.join(file);
+        let (paths, bytes) = match name {
+            TargetName::Unwritten => (vec![path("unwritten")], UNWRITTEN_BYTES),
+            TargetName::Pair => {
+                let three = ["unwritten", "unwritten-2", "two-jobs.fio"].map(path);
+                (three.to_vec(), UNWRITTEN_BYTES)
+            }
+            TargetName::Written => (vec![path("written")], WRITTEN_BYTES),
+            TargetName::Memory => (vec![PathBuf::from(IN_MEMORY)], MEMORY_BYTES),
+            TargetName::DevNull => return Ok((vec!["/dev/null".into()], UNWRITTEN_BYTES)),
+            TargetName::Served => return Ok((vec![path("sock")], server::BYTES)),
         };
-        let path = self.dir.join(file);
-        let making = format!("cannot make the {file} file of {bytes} bytes");
+        let making = format!("cannot make the {name:?} target of {bytes} bytes");
         match name {
-            TargetName::Unwritten => preallocate(&path, bytes),
-            TargetName::Written => write_random(&path, bytes),
-            TargetName::Served => Ok(()),
+            TargetName::Unwritten => preallocate(&paths[0], bytes),
+            TargetName::Pair => make_pair(&paths, bytes, self.seconds),
+            TargetName::Written => write_random(&paths[0], bytes),
+            TargetName::Memory => preallocate(&paths[0], bytes),
+            TargetName::DevNull | TargetName::Served => Ok(()),
         }
         .map_err(doing(making))?;
-        Ok((path, bytes))
+        Ok((paths, bytes))
     }
+}
+
+impl Drop for Targets {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(IN_MEMORY);
+    }
+}
+
+/// Two preallocated files, and a job file with a job for each.
+fn make_pair(paths: &[PathBuf], bytes: u64, seconds: f64) -> std::io::Result<()> {
+    let [one, other, jobs] = paths else { return Ok(()) };
+    preallocate(one, bytes)?;
+    preallocate(other, bytes)?;
+    let mut text = format!(
+        "[global]\nioengine=io_uring\nrw=randread\nbs=4k\niodepth=128\ndirect=1\n\
+         runtime={seconds}\ntime_based\n"
+    );
+    for (name, path) in [("one", one), ("other", other)] {
+        text.push_str(&format!("[{name}]\nfilename={}\n", path.display()));
+    }
+    fs::write(jobs, text)
 }
 
 /// Always made anew: a page that somebody wrote would reach the device.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::RunArgs;
+use crate::cost::Extra;
 use crate::measure::Ran;
 use crate::parse::{self, Reported};
 
@@ -30,14 +31,53 @@ pub(crate) enum Kind {
     Ioping,
     IosondeVhost,
     BareVhost,
+    IosondeStartup,
+    /// The null engine under a load that is not plain reads.
+    NullWith(Extra),
+    /// io_uring under such a load.
+    UringWith(Extra),
 }
+
+/// What a case asks of every tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Load {
+    Reads,
+    Writes,
+    /// Reads by two jobs, a file each.
+    TwoJobs,
+}
+
+/// One run: on what, how deep, how long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work<'a> {
+    /// The target; then a second one, and a job file that gives two jobs one each.
+    pub(crate) files: &'a [PathBuf],
+    /// Bytes of a target.
+    pub(crate) bytes: u64,
+    /// Requests in flight per job.
+    pub(crate) depth: u32,
+    /// How long.
+    pub(crate) seconds: f64,
+    /// What is done.
+    pub(crate) load: Load,
+    /// Operations per second that an open loop asks for.
+    pub(crate) half_rate: f64,
+}
+
+/// Jobs of the start-up case.
+pub(crate) const STARTUP_JOBS: u32 = 64;
 
 /// Best batch of the peers on this target; iosonde chooses its own.
 const BATCH: u32 = 32;
 
-/// The words of a command line in which `FILE` stands for the file, whose path may have spaces.
-fn words(text: &str, file: &str) -> Vec<String> {
-    text.split_whitespace().map(|word| word.replace("FILE", file)).collect()
+/// The words of a command line in which names stand for files, whose paths may have spaces.
+fn words(text: &str, files: &[PathBuf]) -> Vec<String> {
+    let named = |word: &str| {
+        let names = ["FILE", "SECOND", "TWO_JOBS"].iter().zip(files);
+        names
+            .fold(word.to_owned(), |word, (name, file)| word.replace(name, &file.to_string_lossy()))
+    };
+    text.split_whitespace().map(named).collect()
 }
 
 pub(crate) fn found(program: &Path) -> bool {
@@ -73,15 +113,21 @@ impl Kind {
             Self::Ioping => "ioping",
             Self::IosondeVhost => "iosonde vhost-user",
             Self::BareVhost => "bare loop on the crate",
+            Self::IosondeStartup => "iosonde io_uring, 64 jobs",
+            Self::NullWith(extra) | Self::UringWith(extra) => extra.title(),
         }
     }
 
     /// The program, and the flag or variable that names it; `Err` with the reason to skip it.
     pub(crate) fn program(self, args: &RunArgs) -> Result<PathBuf, String> {
         let (path, variable) = match self {
-            Self::IosondeUring | Self::IosondePsync | Self::IosondeNull | Self::IosondeVhost => {
-                (Some(&args.iosonde), "IOSONDE")
-            }
+            Self::IosondeUring
+            | Self::IosondePsync
+            | Self::IosondeNull
+            | Self::IosondeVhost
+            | Self::IosondeStartup
+            | Self::NullWith(_)
+            | Self::UringWith(_) => (Some(&args.iosonde), "IOSONDE"),
             Self::FioDefault
             | Self::FioTuned
             | Self::FioTunedNoClock
@@ -106,25 +152,23 @@ impl Kind {
         }
     }
 
-    /// Its arguments for 4 KiB random direct reads of `file`.
-    pub(crate) fn arguments(
-        self,
-        file: &str,
-        size_bytes: u64,
-        depth: u32,
-        seconds: f64,
-    ) -> Vec<String> {
+    /// Its arguments for this work, in direct operations of 4 KiB at random places.
+    pub(crate) fn arguments(self, work: &Work<'_>) -> Vec<String> {
+        let &Work { files, bytes, depth, seconds, load, half_rate } = work;
         let whole_seconds = seconds.ceil().max(2.0);
         let batch = depth.min(BATCH);
-        let iosonde = |engine: &str| {
+        let rw = if load == Load::Writes { "randwrite" } else { "randread" };
+        let iosonde = |engine: &str, more: &str| {
             format!(
-                "run --path FILE --rw randread --bs 4k --iodepth {depth} --runtime {seconds} \
-                 --ioengine {engine} --output-format json"
+                "run --iodepth {depth} --runtime {seconds} --ioengine {engine} \
+                 --output-format json {more}"
             )
         };
+        // The null engine has no end of its own, and `/dev/null` none at all.
+        let plain = format!("--rw {rw} --bs 4k --size {bytes}");
         let fio = |engine: &str, more: &str| {
             format!(
-                "--name=a --filename=FILE --size={size_bytes} --rw=randread --bs=4k --direct=1 \
+                "--name=a --filename=FILE --size={bytes} --rw={rw} --bs=4k --direct=1 \
                  --runtime={seconds} --time_based --thread=1 --output-format=json \
                  --ioengine={engine} {more}"
             )
@@ -134,18 +178,35 @@ impl Kind {
              --iodepth_batch_submit={batch} --iodepth_batch_complete_min={batch}"
         );
         let t_io_uring = |more: &str| {
-            format!("-r{whole_seconds} -d{depth} -s{batch} -c{batch} -p0 -n1 -R1 -P0 {more} FILE")
+            let (jobs, files) =
+                if load == Load::TwoJobs { (2, "FILE SECOND") } else { (1, "FILE") };
+            format!(
+                "-r{whole_seconds} -d{depth} -s{batch} -c{batch} -p0 -n{jobs} -R1 -P0 {more} \
+                 {files}"
+            )
         };
         let elbencho = |more: &str| {
             format!(
                 "-r -b 4k -t 1 {more} --direct --rand --randamount 1t \
-                 --timelimit {whole_seconds} -s {size_bytes} --lat --nolive FILE"
+                 --timelimit {whole_seconds} -s {bytes} --lat --nolive FILE"
             )
         };
         let text = match self {
-            Self::IosondeUring => iosonde("io_uring"),
-            Self::IosondePsync => iosonde("psync"),
-            Self::IosondeNull => iosonde("null"),
+            Self::IosondeUring if load == Load::TwoJobs => {
+                "run TWO_JOBS --output-format json".to_owned()
+            }
+            Self::IosondeUring => iosonde("io_uring", &format!("--path FILE {plain}")),
+            Self::IosondePsync => iosonde("psync", &format!("--path FILE {plain}")),
+            Self::IosondeNull => iosonde("null", &plain),
+            Self::IosondeStartup => {
+                iosonde("io_uring", &format!("--path FILE {plain} --numjobs {STARTUP_JOBS}"))
+            }
+            Self::NullWith(extra) => {
+                iosonde("null", &format!("--size {bytes} {}", extra.words(half_rate)))
+            }
+            Self::UringWith(extra) => {
+                iosonde("io_uring", &format!("--path FILE {}", extra.words(half_rate)))
+            }
             Self::FioDefault | Self::FioNewDefault => {
                 fio("io_uring", &format!("--iodepth={depth}"))
             }
@@ -161,22 +222,35 @@ impl Kind {
             Self::Elbencho => elbencho(&format!("--iodepth {depth}")),
             Self::ElbenchoSync => elbencho(""),
             Self::Bffio => format!(
-                "--name=b --rw=randread --bs=4K --size={size_bytes} --filename=FILE --direct=1 \
+                "--name=b --rw=randread --bs=4K --size={bytes} --filename=FILE --direct=1 \
                  --runtime={whole_seconds} --time_based --iodepth={depth} --output-format=json"
             ),
-            Self::IosondeVhost => iosonde("virtio-blk-vhost-user"),
+            Self::IosondeVhost => iosonde("virtio-blk-vhost-user", &format!("--path FILE {plain}")),
             Self::BareVhost => format!("FILE {depth} {seconds}"),
-            Self::Ioping => format!("-D -B -i 0 -w {seconds} -s 4k -S {size_bytes} FILE"),
+            Self::Ioping => format!("-D -B -i 0 -w {seconds} -s 4k -S {bytes} FILE"),
         };
-        words(&text, file)
+        words(&text, files)
+    }
+
+    /// Exit statuses of a run that measured. A load may be judged as too much (3), or a latency
+    /// target as not decided (7): what it cost is known all the same.
+    pub(crate) fn fine_statuses(self) -> &'static [i32] {
+        match self {
+            Self::NullWith(_) | Self::UringWith(_) => &[0, 3, 7],
+            _ => &[0],
+        }
     }
 
     /// What it said, understood; `None` where that cannot be.
     pub(crate) fn reported(self, ran: &Ran) -> Option<Reported> {
         match self {
-            Self::IosondeUring | Self::IosondePsync | Self::IosondeNull | Self::IosondeVhost => {
-                parse::iosonde(&ran.said)
-            }
+            Self::IosondeUring
+            | Self::IosondePsync
+            | Self::IosondeNull
+            | Self::IosondeVhost
+            | Self::IosondeStartup
+            | Self::NullWith(_)
+            | Self::UringWith(_) => parse::iosonde(&ran.said),
             Self::TIoUring | Self::TIoUringLatency | Self::TIoUringSync | Self::BareVhost => {
                 parse::t_io_uring(&ran.said)
             }

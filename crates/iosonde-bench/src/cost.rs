@@ -1,0 +1,130 @@
+//! What a load costs over plain random reads: the same engine and target, one thing more.
+
+use std::fmt::Write as _;
+
+use crate::case::CaseName;
+use crate::numbers::{median, rate, spread};
+use crate::rounds::{CaseStory, Sample};
+use crate::summary::column;
+use crate::tool::Kind;
+
+/// What a load has beside plain random reads, or in their place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Extra {
+    Mixed,
+    Write,
+    Sync,
+    Zipf,
+    Stride,
+    Split,
+    OpenLoop,
+    Hold,
+    TwoTargets,
+}
+
+impl Extra {
+    /// Those that the null engine, which has one target, can carry.
+    pub(crate) const ON_NULL: [Self; 8] = [
+        Self::Mixed,
+        Self::Write,
+        Self::Sync,
+        Self::Zipf,
+        Self::Stride,
+        Self::Split,
+        Self::OpenLoop,
+        Self::Hold,
+    ];
+
+    /// What the tables call it.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Mixed => "70 % reads, 30 % writes",
+            Self::Write => "writes, fresh incompressible data",
+            Self::Sync => "writes, a sync after every 32",
+            Self::Zipf => "zipf:1.2",
+            Self::Stride => "sequential, strides of 64 KiB",
+            Self::Split => "sizes 4k/70:64k/30",
+            Self::OpenLoop => "open loop, half the maximum rate",
+            Self::Hold => "latency target, held",
+            Self::TwoTargets => "two targets",
+        }
+    }
+
+    /// The key of its instruction count.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Mixed => "mixed",
+            Self::Write => "write",
+            Self::Sync => "sync",
+            Self::Zipf => "zipf",
+            Self::Stride => "stride",
+            Self::Split => "bssplit",
+            Self::OpenLoop => "open_loop",
+            Self::Hold => "hold",
+            Self::TwoTargets => "two_targets",
+        }
+    }
+
+    /// The arguments that make it so, the direction among them. `SECOND` stands for another
+    /// target.
+    pub(crate) fn words(self, operations_per_s: f64) -> String {
+        let sizes = if self == Self::Split { "--bssplit 4k/70:64k/30" } else { "--bs 4k" };
+        let load = match self {
+            Self::Mixed => "--rw randrw --rwmixread 70".to_owned(),
+            Self::Write => "--rw randwrite".to_owned(),
+            Self::Sync => "--rw randwrite --sync 32".to_owned(),
+            Self::Zipf => "--rw randread --random-distribution zipf:1.2".to_owned(),
+            Self::Stride => "--rw read --stride 64k".to_owned(),
+            Self::Split => "--rw randread".to_owned(),
+            Self::OpenLoop => format!("--rw randread --rate-iops {operations_per_s:.0}"),
+            // A limit that the full depth keeps: what is measured is the watching.
+            Self::Hold => {
+                "--rw randread --latency-target p99<=100ms --latency-mode hold --latency-window 1"
+                    .to_owned()
+            }
+            Self::TwoTargets => "--rw randread --path SECOND".to_owned(),
+        };
+        format!("{sizes} {load}")
+    }
+}
+
+/// CPU time of a load over that of plain reads in the same round, ns per operation, for each round.
+fn over_plain(told: &CaseStory, plain: Kind, kind: Kind) -> Vec<f64> {
+    let cost = |kind: Kind| column(told, kind.title(), |sample| Some(sample.cpu_ns_per_op));
+    let (plain, other) = (cost(plain), cost(kind));
+    if plain.len() != other.len() {
+        return Vec::new();
+    }
+    other.iter().zip(&plain).map(|(other, plain)| other - plain).collect()
+}
+
+/// Bytes per second of fresh data: the size of a write over what it costs more than a read.
+pub(crate) fn filled_per_s(told: &CaseStory, plain: Kind) -> Option<f64> {
+    const BLOCK_BYTES: f64 = 4096.0;
+    let more_ns = median(&over_plain(told, plain, Kind::NullWith(Extra::Write)))?;
+    Some(BLOCK_BYTES / more_ns * 1e9)
+}
+
+/// The table of a case.
+pub(crate) fn table(case: CaseName, told: &CaseStory) -> String {
+    let mut text = "| load | CPU ns per I/O | over plain, ns | min to max | IOPS median |\n\
+                    | --- | --- | --- | --- | --- |\n"
+        .to_owned();
+    let plain = case.contenders()[0];
+    for &kind in case.contenders() {
+        let of = |figure: fn(&Sample) -> f64| {
+            median(&column(told, kind.title(), |sample| Some(figure(sample))))
+        };
+        let more = over_plain(told, plain, kind);
+        let figures = (of(|sample| sample.cpu_ns_per_op), of(|sample| sample.iops));
+        let (Some(cpu_ns), Some(iops)) = figures else { continue };
+        let (Some(middle), Some((low, high))) = (median(&more), spread(&more)) else { continue };
+        let title = if kind == plain { "plain random reads" } else { kind.title() };
+        let iops = rate(iops);
+        let _ = writeln!(
+            text,
+            "| {title} | {cpu_ns:.1} | {middle:+.1} | {low:+.1} to {high:+.1} | {iops} |"
+        );
+    }
+    text
+}
