@@ -72,7 +72,9 @@ fn make_pair(paths: &[PathBuf], bytes: u64, seconds: f64) -> std::io::Result<()>
     preallocate(other, bytes)?;
     let mut text = format!(
         "[global]\nioengine=io_uring\nrw=randread\nbs=4k\niodepth=128\ndirect=1\n\
-         runtime={seconds}\ntime_based\n"
+         runtime={}\ntime_based\n",
+        // Whole seconds, as fio's language has it.
+        seconds.ceil()
     );
     for (name, path) in [("one", one), ("other", other)] {
         text.push_str(&format!("[{name}]\nfilename={}\n", path.display()));

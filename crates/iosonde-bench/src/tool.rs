@@ -157,7 +157,8 @@ impl Kind {
         let &Work { files, bytes, depth, seconds, load, half_rate } = work;
         let whole_seconds = seconds.ceil().max(2.0);
         let batch = depth.min(BATCH);
-        let rw = if load == Load::Writes { "randwrite" } else { "randread" };
+        // `/dev/null` knows no direct I/O; iosonde sees that it is no file and asks for none.
+        let (rw, direct) = if load == Load::Writes { ("randwrite", 0) } else { ("randread", 1) };
         let iosonde = |engine: &str, more: &str| {
             format!(
                 "run --iodepth {depth} --runtime {seconds} --ioengine {engine} \
@@ -168,7 +169,7 @@ impl Kind {
         let plain = format!("--rw {rw} --bs 4k --size {bytes}");
         let fio = |engine: &str, more: &str| {
             format!(
-                "--name=a --filename=FILE --size={bytes} --rw={rw} --bs=4k --direct=1 \
+                "--name=a --filename=FILE --size={bytes} --rw={rw} --bs=4k --direct={direct} \
                  --runtime={seconds} --time_based --thread=1 --output-format=json \
                  --ioengine={engine} {more}"
             )
