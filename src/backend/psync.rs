@@ -14,7 +14,12 @@ pub struct PsyncQueue {
     clock: Clock,
     files: Vec<OwnedFd>,
     slab: Slab,
-    staged: Option<Transfer>,
+    is_staged: bool,
+    /// What was staged last. It is read field by field: a copy of the whole is read wider than it
+    /// was written, and the processor waits for that between the two stamps.
+    transfer: Transfer,
+    /// Whether that is a plain read or write.
+    plain: bool,
     finished: Option<i32>,
     syscalls: u64,
     write_flags: u32,
@@ -35,7 +40,9 @@ impl PsyncQueue {
         Ok(PsyncQueue {
             clock,
             slab: setup::slab(job)?,
-            staged: None,
+            is_staged: false,
+            transfer: Transfer { way: Way::Read, target: 0, offset: 0, skip: 0, bytes: 0 },
+            plain: true,
             finished: None,
             syscalls: 0,
             write_flags: setup::write_flags(job),
@@ -48,7 +55,8 @@ impl PsyncQueue {
     /// What is neither a plain read nor a plain write.
     #[cold]
     #[inline(never)]
-    fn carry_out(&mut self, transfer: &Transfer) -> i32 {
+    fn carry_out(&mut self) -> i32 {
+        let transfer = &self.transfer;
         let target = usize::from(transfer.target);
         let file = self.files[target].as_fd();
         match transfer.way {
@@ -82,26 +90,29 @@ impl Queue for PsyncQueue {
 
     #[inline(always)]
     fn push(&mut self, _slot: usize, transfer: Transfer) {
-        self.staged = Some(transfer);
-    }
-
-    #[inline(always)]
-    fn enter(&mut self, _wait_for: u32, _patience_ns: u64) -> io::Result<()> {
-        let Some(transfer) = self.staged.take() else { return Ok(()) };
-        self.syscalls += 1;
-        let plain = match transfer.way {
+        self.plain = match transfer.way {
             Way::Read => true,
             Way::Write => self.write_flags == 0,
             Way::Trim | Way::Sync => false,
         };
-        let result = if plain {
-            let (from, to) = range(&transfer);
+        self.transfer = transfer;
+        self.is_staged = true;
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, _wait_for: u32, _patience_ns: u64) -> io::Result<()> {
+        if !std::mem::take(&mut self.is_staged) {
+            return Ok(());
+        }
+        self.syscalls += 1;
+        let result = if self.plain {
+            let transfer = &self.transfer;
+            let (from, to) = range(transfer);
             let buffer = &mut self.slab.slot_mut(0)[from..to];
             let file = self.files[usize::from(transfer.target)].as_fd();
-            let way = setup::request(&transfer).way;
-            syscall::transfer(file, way, buffer, transfer.offset)
+            syscall::transfer(file, setup::direction(transfer.way), buffer, transfer.offset)
         } else {
-            self.carry_out(&transfer)
+            self.carry_out()
         };
         self.finished = Some(result);
         Ok(())

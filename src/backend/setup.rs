@@ -12,14 +12,19 @@ use crate::plan::{EachWrite, Job, SyncCall, Way};
 /// The same request in the words of those who make system calls.
 #[inline(always)]
 pub(super) fn request(transfer: &Transfer) -> Request {
-    let way = match transfer.way {
+    let Transfer { way, target, offset, skip, bytes } = *transfer;
+    Request { way: direction(way), target, offset, skip, bytes }
+}
+
+/// The same way in the words of those who make system calls.
+#[inline(always)]
+pub(super) fn direction(way: Way) -> Direction {
+    match way {
         Way::Read => Direction::Read,
         Way::Write => Direction::Write,
         Way::Trim => Direction::Trim,
         Way::Sync => Direction::Sync,
-    };
-    let Transfer { target, offset, skip, bytes, .. } = *transfer;
-    Request { way, target, offset, skip, bytes }
+    }
 }
 
 /// The buffers of a job: one slot per request in flight, where the job wants them.

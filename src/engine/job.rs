@@ -410,6 +410,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// The record of the job, and what it wrote since the start, bytes.
     pub(super) fn into_record(self) -> (JobRun, u64) {
         let window = self.requests.tally.window();
+        let touched = self.requests.touched();
         let mut report = self.requests.report;
         report.abandoned = self.requests.in_flight as u32;
         report.in_flight_area_ns = self.requests.area.within();
@@ -421,7 +422,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             report.cpus = opened.cpu.zip(closed.cpu);
         }
         report.errors = error_table(&self.requests.errors);
-        report.touched = report.touched.filter(|(low, high)| low < high);
+        report.touched = touched;
         let written = self.requests.tally.all_bytes[Way::Write as usize];
         report.arrivals = self.requests.arrivals.into_record();
         self.requests.tally.into_record(&mut report);

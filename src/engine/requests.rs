@@ -55,6 +55,10 @@ pub(super) struct Requests<'a> {
     pub(super) times: Box<[Times]>,
     /// Whether more is recorded of an operation than its latency.
     more: bool,
+    /// Whether that is so, or the latency target wants to know of it.
+    closely: bool,
+    /// Lowest byte used, and the end of the highest.
+    touched: (u64, u64),
     /// Slots that are ours, last used first: their buffers are warm.
     pub(super) free: Vec<u32>,
     /// Slots to be sent again.
@@ -78,19 +82,23 @@ pub(super) struct Requests<'a> {
 impl<'a> Requests<'a> {
     pub(super) fn new(plan: &Plan, job: &Job, control: &'a Control) -> Requests<'a> {
         let depth = job.iodepth as usize;
+        let more = job.is_open_loop() || job.reap.slat || job.targets.len() > 1;
+        let watch = Watch::new(plan, depth);
         Requests {
             slots: vec![Slot::IDLE; depth].into(),
             times: vec![Times::default(); depth].into(),
-            more: job.is_open_loop() || job.reap.slat || job.targets.len() > 1,
+            more,
+            closely: more || watch.on,
+            touched: (u64::MAX, 0),
             free: (0..job.iodepth).rev().collect(),
             again: Vec::with_capacity(depth),
             in_flight: 0,
             area: Area::default(),
             tally: Tally::new(plan, job),
-            report: JobRun { touched: Some((u64::MAX, 0)), ..JobRun::default() },
+            report: JobRun::default(),
             errors: Vec::with_capacity(16),
             arrivals: ArrivalCounts::new(job),
-            watch: Watch::new(plan, depth),
+            watch,
             held: Vec::with_capacity(if job.reap.complete_max > 0 { depth } else { 0 }),
             settle_at_once: job.reap.complete_max as usize,
             on_error: plan.on_error,
@@ -157,37 +165,48 @@ impl<'a> Requests<'a> {
     #[inline(always)]
     pub(super) fn settle(&mut self, slot: usize, result: i32, now_ns: u64) -> u64 {
         self.in_flight -= 1;
-        let request = self.slots[slot];
+        let Slot { op, moved, submitted_ns, .. } = self.slots[slot];
         // A sync moves nothing, and has moved all of it.
-        if result >= 0 && request.moved + result as u32 == request.op.bytes {
-            self.touch(&request.op);
-            let Slot { op, submitted_ns, .. } = request;
+        if result >= 0 && moved + result as u32 == op.bytes {
+            self.touch(op.offset, u64::from(op.bytes));
             self.tally.complete(op.way, op.bytes, submitted_ns, now_ns);
-            if self.more && self.tally.knows(submitted_ns) {
-                self.tally.complete_more(&request, self.times[slot], now_ns);
-            }
-            if self.watch.on && request.op.way != Way::Sync {
-                self.watch.note(request.submitted_ns, now_ns);
+            if self.closely {
+                self.look_closely(slot, now_ns);
             }
             self.free.push(slot as u32);
         } else {
             self.settle_unfinished(slot as u32, result);
         }
-        request.submitted_ns
+        submitted_ns
+    }
+
+    /// What only some jobs record of a finished request.
+    #[inline(never)]
+    fn look_closely(&mut self, slot: usize, now_ns: u64) {
+        let request = &self.slots[slot];
+        if self.more && self.tally.knows(request.submitted_ns) {
+            self.tally.complete_more(request, self.times[slot], now_ns);
+        }
+        if self.watch.on && request.op.way != Way::Sync {
+            self.watch.note(request.submitted_ns, now_ns);
+        }
     }
 
     #[inline(always)]
-    fn touch(&mut self, op: &Op) {
-        if let Some((low, high)) = &mut self.report.touched {
-            // Soon neither changes any more.
-            if op.offset < *low {
-                *low = op.offset;
-            }
-            let end = op.offset + u64::from(op.bytes);
-            if end > *high {
-                *high = end;
-            }
+    fn touch(&mut self, offset: u64, bytes: u64) {
+        let (low, high) = &mut self.touched;
+        // Soon neither changes any more.
+        if offset < *low {
+            *low = offset;
         }
+        if offset + bytes > *high {
+            *high = offset + bytes;
+        }
+    }
+
+    /// What part of the target was used; `None` if nothing was.
+    pub(super) fn touched(&self) -> Option<(u64, u64)> {
+        Some(self.touched).filter(|(low, high)| low < high)
     }
 
     #[cold]

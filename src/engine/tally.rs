@@ -130,12 +130,16 @@ impl Tally {
     }
 
     /// Puts on the books what has been completed since the announced time.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn settle(&mut self, now_ns: u64) {
-        let Alike { way, submitted_ns, ops, bytes } = self.alike;
-        if ops == 0 {
-            return;
+        if self.alike.ops > 0 {
+            self.book(now_ns);
         }
+    }
+
+    #[inline(never)]
+    fn book(&mut self, now_ns: u64) {
+        let Alike { way, submitted_ns, ops, bytes } = self.alike;
         (self.alike.ops, self.alike.bytes) = (0, 0);
         self.all_ops += ops;
         self.all_bytes[way as usize] += bytes;
@@ -157,7 +161,7 @@ impl Tally {
     }
 
     /// What only some jobs want to know of an operation.
-    #[inline(never)]
+    #[inline]
     pub(super) fn complete_more(&mut self, request: &Slot, times: Times, now_ns: u64) {
         let latency_ns = now_ns - request.submitted_ns;
         let direction = &mut self.directions[request.op.way as usize];
