@@ -23,16 +23,16 @@ pub(crate) enum Extra {
 }
 
 impl Extra {
-    /// Those that the null engine, which has one target, can carry.
-    pub(crate) const ON_NULL: [Self; 8] = [
+    /// Those whose instructions can be counted: on the null engine, which has one target, and
+    /// whatever the time. An open loop waits, and at last counts what it dropped; a latency target
+    /// wants a length in time.
+    pub(crate) const COUNTED: [Self; 6] = [
         Self::Mixed,
         Self::Write,
         Self::Sync,
         Self::Zipf,
         Self::Stride,
         Self::Split,
-        Self::OpenLoop,
-        Self::Hold,
     ];
 
     /// What the tables call it.
