@@ -26,14 +26,8 @@ impl Extra {
     /// Those whose instructions can be counted: on the null engine, which has one target, and
     /// whatever the time. An open loop waits, and at last counts what it dropped; a latency target
     /// wants a length in time.
-    pub(crate) const COUNTED: [Self; 6] = [
-        Self::Mixed,
-        Self::Write,
-        Self::Sync,
-        Self::Zipf,
-        Self::Stride,
-        Self::Split,
-    ];
+    pub(crate) const COUNTED: [Self; 6] =
+        [Self::Mixed, Self::Write, Self::Sync, Self::Zipf, Self::Stride, Self::Split];
 
     /// What the tables call it.
     pub(crate) fn title(self) -> &'static str {

@@ -55,7 +55,8 @@ pub(crate) fn children_peak_bytes() -> Option<u64> {
     Some(usage.max_rss().unsigned_abs() * 1024)
 }
 
-/// Runs a program pinned to `cpus`, which ends with one of the statuses that are `fine`. No two may run at once: CPU time is that of all children.
+/// Runs a program pinned to `cpus`, which ends with one of the statuses that are `fine`. No two may
+/// run at once: CPU time is that of all children.
 pub(crate) fn pinned(
     cpus: &str,
     program: &Path,
