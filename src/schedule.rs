@@ -17,6 +17,7 @@ use crate::record::Run;
 use crate::record::facts::{DeviceCounters, SmartPair, TargetFacts, TelemetrySample};
 use crate::record::run::{BackendFacts, Outcome, SCHEMA};
 use crate::target::Held;
+use crate::target::open::drop_cache;
 
 /// What all cells of a schedule share.
 #[derive(Clone, Debug)]
@@ -156,8 +157,11 @@ fn carry_out_one(
 fn target_facts(plan: &Plan, bench: &Bench) -> TargetFacts {
     match &bench.held {
         Some(held) => {
-            held.drop_cache();
-            held.describe(&bench.root)
+            if let Medium::Files(files) = &bench.medium {
+                files.iter().for_each(|file| drop_cache(file));
+            }
+            let facts = held.describe(&bench.root);
+            if plan.targets.len() == 1 { facts } else { of_the_first_alone(facts) }
         }
         None => TargetFacts {
             path: plan.target().path.clone(),
@@ -172,6 +176,20 @@ fn target_facts(plan: &Plan, bench: &Bench) -> TargetFacts {
             direct: matches!(bench.medium, Medium::Vhost(_)),
             ..TargetFacts::default()
         },
+    }
+}
+
+/// Of several targets only the first is looked at: what it holds and what its device counts is no
+/// evidence about the load, which goes to all of them.
+fn of_the_first_alone(facts: TargetFacts) -> TargetFacts {
+    TargetFacts {
+        hole_bytes: None,
+        unwritten_bytes: None,
+        shared_bytes: None,
+        extents: None,
+        cached_samples: None,
+        device: None,
+        ..facts
     }
 }
 

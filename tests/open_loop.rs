@@ -21,8 +21,18 @@ use iosonde_sys::Clock;
 const SECOND_NS: u64 = 1_000_000_000;
 const MS: f64 = 1e6;
 
-/// Runs one role on a simulated device and judges the record.
+/// Runs one role on a simulated device for some seconds and judges the record.
 fn judged(role: Role, iodepth: u32, seconds: u64, seed: u64, device: &str) -> (Run, Assessment) {
+    judged_until(role, iodepth, Stop::AfterNs(seconds * SECOND_NS), seed, device)
+}
+
+fn judged_until(
+    role: Role,
+    iodepth: u32,
+    stop: Stop,
+    seed: u64,
+    device: &str,
+) -> (Run, Assessment) {
     let workload = Workload {
         name: "test".into(),
         title: "Test".into(),
@@ -39,8 +49,8 @@ fn judged(role: Role, iodepth: u32, seconds: u64, seed: u64, device: &str) -> (R
         cpus: 1,
         iodepth,
         seed,
-        warmup_ns: SECOND_NS,
-        stop: Stop::AfterNs(seconds * SECOND_NS),
+        warmup_ns: if matches!(stop, Stop::AfterNs(_)) { SECOND_NS } else { 0 },
+        stop,
         on_error: OnError::Continue,
         final_sync: false,
         buffer_limit_bytes: 1 << 30,
@@ -228,4 +238,24 @@ fn parts_of_the_latency_add_up_and_the_depth_is_reached() {
     assert_eq!(read.slat.sum() + read.clat.sum(), read.latency.sum());
     assert_eq!(read.slat.count(), read.latency.count());
     assert!(assessment.figures.all.depth_seen > 7.9);
+}
+
+#[test]
+fn an_open_loop_that_ends_after_a_count_has_dropped_nothing() {
+    let pace = Pace::Rate { rate: Rate::Ops(5000.0), arrivals: Arrivals::Constant };
+    let role = Role { pace, ..Role::new("client", Rw::RandRead) };
+    let device = "servers=2000,read=200ms";
+    let (run, assessment) = judged_until(role, 2048, Stop::AfterOps(10_000), 3, device);
+    assert_eq!(run.jobs[0].arrivals.dropped, 0);
+    assert_eq!(open(&assessment).verdict, ArrivalVerdict::Sustained);
+}
+
+#[test]
+fn a_counted_run_syncs_its_last_writes_too() {
+    for barrier in [false, true] {
+        let sync = Sync { every_writes: 1, barrier, ..Sync::default() };
+        let role = Role { sync, ..Role::new("log", Rw::RandWrite) };
+        let (run, _) = judged_until(role, 4, Stop::AfterOps(10), 1, "servers=8,write=1ms");
+        assert_eq!((run.jobs[0].write.ops, run.jobs[0].sync.ops), (10, 10), "barrier {barrier}");
+    }
 }

@@ -221,6 +221,9 @@ pub fn figures(run: &Run) -> Figures {
     let ops: u64 = series::directions(run).map(|direction| direction.ops).sum();
     let per_op = |amount: u64| (ops > 0).then(|| amount as f64 / ops as f64);
     let process = &run.process;
+    // The readings of the process are taken by another thread, which may come late to an edge.
+    let whole = run.measured_ns as f64 / process.span_ns.max(1) as f64;
+    let of_process = |amount: u64| per_op(amount).map(|each| each * whole);
     let share = |ns: u64| (process.span_ns > 0).then(|| ns as f64 / process.span_ns as f64);
     Figures {
         window_ns,
@@ -228,10 +231,10 @@ pub fn figures(run: &Run) -> Figures {
         all,
         roles,
         inline: is_inline(run),
-        cpu_ns_per_op: per_op(process.cpu_user_ns + process.cpu_system_ns),
+        cpu_ns_per_op: of_process(process.cpu_user_ns + process.cpu_system_ns),
         cpu_user_share: share(process.cpu_user_ns),
         cpu_system_share: share(process.cpu_system_ns),
-        switches_per_op: per_op(process.voluntary_switches + process.involuntary_switches),
+        switches_per_op: of_process(process.voluntary_switches + process.involuntary_switches),
         syscalls_per_op: per_op(run.jobs.iter().map(|job| job.syscalls).sum()),
         errors: run.jobs.iter().flat_map(|job| job.errors.values()).sum(),
         durable: durable(run),
@@ -245,6 +248,7 @@ fn withhold(all: &mut GroupFigures, roles: &mut [GroupFigures]) {
     for group in std::iter::once(all).chain(roles) {
         for direction in [&mut group.read, &mut group.write, &mut group.trim, &mut group.total] {
             direction.latency = direction.latency.withheld();
+            direction.lag = None;
         }
     }
 }
@@ -316,6 +320,8 @@ struct Tally {
     ops: u64,
     bytes: u64,
     latency: Histogram,
+    /// Whether any of it came from an open loop.
+    open: bool,
     response: Histogram,
     lag: Histogram,
     slat: Histogram,
@@ -333,7 +339,10 @@ impl Tally {
 
     fn add(&mut self, direction: &DirectionRun, skip_ns: u64) {
         // Nothing is cut from runs that have these.
-        self.response.merge(&direction.response);
+        let is_open = direction.response.count() > 0;
+        self.open |= is_open;
+        // Beside an open loop the latency of a closed one is its response.
+        self.response.merge(if is_open { &direction.response } else { &direction.latency });
         self.lag.merge(&direction.lag);
         self.slat.merge(&direction.slat);
         self.clat.merge(&direction.clat);
@@ -359,6 +368,7 @@ impl Tally {
         self.ops += other.ops;
         self.bytes += other.bytes;
         self.latency.merge(&other.latency);
+        self.open |= other.open;
         self.response.merge(&other.response);
         self.lag.merge(&other.lag);
         self.slat.merge(&other.slat);
@@ -370,7 +380,7 @@ impl Tally {
             0 => 0.0,
             window_ns => count as f64 * 1e9 / window_ns as f64,
         };
-        let (open, apart) = (self.response.count() > 0, self.slat.count() > 0);
+        let (open, apart) = (self.open, self.slat.count() > 0);
         DirectionFigures {
             ops: self.ops,
             bytes: self.bytes,

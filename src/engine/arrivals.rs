@@ -9,8 +9,8 @@ use crate::record::run::ArrivalsRun;
 const LATE_NS: u64 = 1_000_000;
 /// Looks at the backlog that are kept before every second one is dropped.
 const MAX_LOOKS: usize = 2048;
-/// Dropped operations are counted up to here: beyond it the number says nothing more.
-const MAX_DROPPED: u64 = 100_000_000;
+/// Due times are counted up to here after the close: beyond it the number says nothing more.
+const MAX_DROPPED: u64 = 20_000_000;
 
 /// Counts of one job.
 #[derive(Debug)]
@@ -75,21 +75,24 @@ impl ArrivalCounts {
             });
             *width_ns *= 2;
         }
-        looks.push(backlog_ns);
+        // After a stretch without a look the intervals passed over get this one.
+        let index = ((now_ns - open_ns) / *width_ns) as usize;
+        while looks.len() <= index.min(MAX_LOOKS - 1) {
+            looks.push(backlog_ns);
+        }
     }
 
-    /// The window has closed: what was due by then and not sent is dropped.
-    pub(super) fn close(&mut self, pacer: &mut Pacer, window: Window) {
-        if !pacer.is_open() {
+    /// The window has closed: what was due by then and not sent is dropped. Nothing is due any more
+    /// of a stream that has ended.
+    pub(super) fn close(&mut self, pacer: &mut Pacer, window: Window, has_ended: bool) {
+        if !pacer.is_open() || has_ended {
             return;
         }
-        while let Some(due_ns) = pacer.due(window.close_ns.saturating_sub(1)) {
+        for _ in 0..MAX_DROPPED {
+            let Some(due_ns) = pacer.due(window.close_ns.saturating_sub(1)) else { break };
             if due_ns >= window.open_ns {
                 self.counts.due += 1;
                 self.counts.dropped += 1;
-            }
-            if self.counts.dropped >= MAX_DROPPED {
-                break;
             }
             pacer.taken(self.block_bytes);
         }

@@ -175,7 +175,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// Whether no operation will be sent any more.
     #[inline(always)]
     fn has_ended(&self) -> bool {
-        self.stream.has_ended() || (self.paced && self.pacer.is_over())
+        (self.stream.has_ended() || (self.paced && self.pacer.is_over()))
+            && !self.syncing.is_owing()
     }
 
     /// Time on the job's clock.
@@ -225,13 +226,14 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// Stages up to a batch: what must go again first, then new operations.
     #[inline(always)]
     fn fill(&mut self) {
+        if self.stopping_since_ns.is_some() {
+            self.requests.send_nothing_again();
+            return;
+        }
         let batch = if self.expect_inline { self.batch } else { self.batch.min(ASYNC_BATCH) };
         while self.staged.len() < batch {
             let Some(slot) = self.requests.again.pop() else { break };
             self.push(slot);
-        }
-        if self.stopping_since_ns.is_some() {
-            return;
         }
         while self.staged.len() < batch {
             let Some(slot) = self.requests.free.pop() else { break };
@@ -282,6 +284,10 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// What to wait for: nothing while the queue can still be filled.
     #[inline(always)]
     pub(super) fn wait(&mut self) -> Wait {
+        // What has come back and is held back counts as in flight, and nobody else will wake us.
+        if self.requests.is_holding() {
+            return Wait::NOT;
+        }
         let staged = self.staged.len();
         let in_flight = self.requests.in_flight + staged;
         let can_fill = in_flight < self.depth && self.stopping_since_ns.is_none();
@@ -313,6 +319,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// Settles what is finished; gives how many of those were submitted in the same hand-over.
     #[inline(always)]
     fn reap(&mut self, before_ns: u64, after_ns: u64) -> usize {
+        let stopping = self.stopping_since_ns.is_some();
         let requests = &mut self.requests;
         requests.area.add(requests.in_flight, after_ns, requests.tally.window());
         requests.tally.at(after_ns);
@@ -321,7 +328,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.queue.reap(|slot, result| {
                 requests.hold(slot as u32, result);
             });
-            requests.settle_held(after_ns);
+            requests.settle_held(after_ns, stopping);
         } else {
             self.queue.reap(|slot, result| {
                 let submitted_ns = requests.settle(slot, result, after_ns);
@@ -378,11 +385,11 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.requests.area.close();
             self.closed = Some(self.read());
             self.requests.report.in_flight_end = self.requests.in_flight as u32;
-            self.requests.arrivals.close(&mut self.pacer, self.requests.tally.window());
+            let window = self.requests.tally.window();
+            let has_ended = self.stream.has_ended();
+            self.requests.arrivals.close(&mut self.pacer, window, has_ended);
             self.stopping_since_ns = Some(now_ns);
-            // What was refused or cut short is not sent again after the end.
-            let Requests { free, again, .. } = &mut self.requests;
-            free.append(again);
+            self.requests.send_nothing_again();
         }
         // The next look: at a tenth of a second, or earlier where the window opens or closes.
         self.next_look_ns = now_ns + 100_000_000;
@@ -413,7 +420,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let touched = self.requests.touched();
         let mut report = self.requests.report;
         report.abandoned = self.requests.in_flight as u32;
-        report.in_flight_area_ns = self.requests.area.within();
+        report.in_flight_area_ns =
+            if self.opened.is_some() { self.requests.area.within() } else { 0 };
         if let (Some(opened), Some(closed)) = (self.opened, self.closed) {
             report.measured_ns = window.close_ns - window.open_ns;
             report.syscalls = closed.syscalls - opened.syscalls;

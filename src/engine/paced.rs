@@ -9,12 +9,13 @@ impl<Q: Queue> JobLoop<'_, Q> {
     /// Stages what is due, and says what to wait for.
     #[inline(never)]
     pub(super) fn fill_paced(&mut self) -> Wait {
-        while let Some(slot) = self.requests.again.pop() {
-            self.push(slot);
-        }
         let now_ns = self.queue.now_ns();
         if self.stopping_since_ns.is_some() {
+            self.requests.send_nothing_again();
             return self.wait();
+        }
+        while let Some(slot) = self.requests.again.pop() {
+            self.push(slot);
         }
         if self.requests.in_flight + self.staged.len() == 0 {
             self.pacer.drained(now_ns);
@@ -24,7 +25,10 @@ impl<Q: Queue> JobLoop<'_, Q> {
         while self.staged.len() < batch {
             let outstanding = self.requests.in_flight + self.staged.len();
             let op = match self.syncing.turn(outstanding) {
-                Turn::Wait => break,
+                Turn::Wait => {
+                    starved = true;
+                    break;
+                }
                 // Its place is the region's beginning, so that it touches nothing outside.
                 Turn::Sync { target } => {
                     Op { way: Way::Sync, target, offset: self.region_start, bytes: 0 }
@@ -48,7 +52,10 @@ impl<Q: Queue> JobLoop<'_, Q> {
                     continue;
                 }
             };
-            let Some(slot) = self.requests.free.pop() else { break };
+            let Some(slot) = self.requests.free.pop() else {
+                starved = true;
+                break;
+            };
             self.syncing.sent();
             self.requests.times[slot as usize].due_ns = now_ns;
             self.stage(slot, op);
@@ -70,7 +77,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
 
     /// Until a completion or until something becomes due, whichever comes first.
     fn wait_paced(&mut self, now_ns: u64) -> Wait {
-        if !self.staged.is_empty() {
+        if !self.staged.is_empty() || self.requests.is_holding() {
             return Wait::NOT;
         }
         // An operation that is due and found no slot waits for a completion and for nothing else.

@@ -110,6 +110,11 @@ impl<'a> Requests<'a> {
         }
     }
 
+    /// What was refused or cut short is not sent again after the end.
+    pub(super) fn send_nothing_again(&mut self) {
+        self.free.append(&mut self.again);
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight == 0 && self.again.is_empty()
     }
@@ -147,9 +152,16 @@ impl<'a> Requests<'a> {
         self.slots[slot as usize].submitted_ns
     }
 
-    /// Settles the oldest of those that are held back.
-    pub(super) fn settle_held(&mut self, now_ns: u64) {
-        for _ in 0..self.settle_at_once.min(self.held.len()) {
+    /// Whether some have come back and are not settled.
+    #[inline(always)]
+    pub(super) fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Settles the oldest of those that are held back, or all.
+    pub(super) fn settle_held(&mut self, now_ns: u64, all: bool) {
+        let at_once = if all { usize::MAX } else { self.settle_at_once };
+        for _ in 0..at_once.min(self.held.len()) {
             let (slot, result) = self.held.remove(0);
             self.settle(slot as usize, result, now_ns);
         }

@@ -58,6 +58,12 @@ impl Syncing {
         Turn::Sync { target: self.targets[self.targets.len() - self.unsent] }
     }
 
+    /// Whether a sync is called for that is not on its way yet.
+    #[inline(always)]
+    pub(super) fn is_owing(&self) -> bool {
+        self.unsent > 0
+    }
+
     /// The sync that was called for is on its way.
     pub(super) fn sent(&mut self) {
         self.unsent -= 1;

@@ -171,7 +171,7 @@ impl Tally {
         }
         if let Some(apart) = &mut direction.apart {
             // What completed inside submission was reaped with it, and has nothing left.
-            let slat_ns = (times.handed_ns - request.submitted_ns).min(latency_ns);
+            let slat_ns = times.handed_ns.saturating_sub(request.submitted_ns).min(latency_ns);
             apart.slat.record(slat_ns);
             apart.clat.record(latency_ns - slat_ns);
         }

@@ -483,15 +483,15 @@ impl Held {
         let block = facts.device.as_ref().and_then(|device| device.logical_block_bytes);
         u64::from(facts.dio_offset_align.filter(|align| *align > 0).or(block).unwrap_or(512))
     }
+}
 
-    /// Writes back what is dirty and drops the pages of this file from the page cache.
-    pub fn drop_cache(&self) {
-        use rustix::fs::{Advice, fadvise, fdatasync};
-        // A file open for reading has nothing of ours to write back; the advice is only advice, and
-        // what stays in the cache is found by the samples that go into the record.
-        let _ = fdatasync(&self.file);
-        let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
-    }
+/// Writes back what is dirty and drops the pages of this file from the page cache.
+pub fn drop_cache(file: &OwnedFd) {
+    use rustix::fs::{Advice, fadvise, fdatasync};
+    // A file open for reading has nothing of ours to write back; the advice is only advice, and
+    // what stays in the cache is found by the samples that go into the record.
+    let _ = fdatasync(file);
+    let _ = fadvise(file, 0, None, Advice::DontNeed);
 }
 
 #[cfg(test)]
