@@ -275,6 +275,10 @@ fn roles(run: &Run) -> Vec<(&str, Vec<usize>)> {
 fn group(run: &Run, role: &str, jobs: &[usize], cut: Cut) -> GroupFigures {
     let chosen = || jobs.iter().filter_map(|index| run.jobs.get(*index));
     let planned = || jobs.iter().filter_map(|index| run.plan.jobs.get(*index));
+    // Jobs may end before others do: a group's rate is over its own time.
+    let longest_ns = chosen().map(|job| job.measured_ns).max().filter(|ns| *ns > 0);
+    let own_ns = longest_ns.map_or(cut.window_ns, |ns| ns.saturating_sub(cut.skip_ns));
+    let cut = Cut { window_ns: own_ns.min(cut.window_ns), ..cut };
     let read = Tally::of(chosen().map(|job| &job.read), cut);
     let write = Tally::of(chosen().map(|job| &job.write), cut);
     let trim = Tally::of(chosen().map(|job| &job.trim), cut);

@@ -409,17 +409,17 @@ fn a_dry_run_tells_the_device_and_writes_nothing() {
     let dry = |more: &str| write_to(disk.path(), &format!("--dry-run {more}"));
     let told = dry("");
     assert_eq!(told.exit, Some(5), "{}", told.stderr);
-    assert_eq!(told.at("/device/id").as_str(), disk.image.to_str());
-    assert_eq!(told.at("/device/bytes"), 16 * MIB);
-    assert_eq!(told.at("/device/write_bytes_at_most"), 50 * 4096);
-    assert_eq!(told.at("/device/findings/0/kind"), "gpt");
-    assert_eq!(told.at("/device/findings/0/offset"), 512);
+    assert_eq!(told.at("/devices/0/id").as_str(), disk.image.to_str());
+    assert_eq!(told.at("/devices/0/bytes"), 16 * MIB);
+    assert_eq!(told.at("/devices/0/write_bytes_at_most"), 50 * 4096);
+    assert_eq!(told.at("/devices/0/findings/0/kind"), "gpt");
+    assert_eq!(told.at("/devices/0/findings/0/offset"), 512);
     assert!(told.at("/plan/jobs/0").is_object());
-    let agreed = told.at("/device/consent").as_str().unwrap().to_owned();
+    let agreed = told.at("/devices/0/consent").as_str().unwrap().to_owned();
     assert!(agreed.contains("--overwrite-signature=gpt"), "{agreed}");
     let told = dry(&agreed);
     assert_eq!(told.exit, Some(0), "{}", told.stderr);
-    assert!(told.at("/device/refused").is_null());
+    assert!(told.at("/devices/0/refused").is_null());
     assert_eq!(disk.bytes(), before);
 }
 

@@ -101,7 +101,12 @@ fn flags(args: &RunArgs) -> Result<Workload, Failure> {
 impl Asked {
     /// Whether the load changes what is stored.
     pub(super) fn changes(&self) -> bool {
-        self.workload.roles.iter().any(|role| role.rw.read_percent(0) < 100)
+        let usual = self.workload.read_percent;
+        self.workload.roles.iter().any(|role| {
+            let own = role.rw.read_percent(role.read_percent.unwrap_or(usual));
+            let phases = role.phases.iter().filter_map(|phase| phase.read_percent);
+            own < 100 || role.rw.is_mixed() && phases.into_iter().any(|percent| percent < 100)
+        })
     }
 
     /// First byte of the region, where it is given in bytes.
