@@ -4,6 +4,8 @@
 //! The schedule samples the host beside the engine, and turns what the engine measured into a
 //! record.
 
+pub mod interleave;
+
 use std::sync::Arc;
 
 use iosonde_sys::Clock;

@@ -4,6 +4,7 @@
 
 pub mod histogram;
 pub mod quantile;
+pub mod ratio;
 pub mod sequential;
 pub mod steady;
 pub mod step;
@@ -12,3 +13,4 @@ pub mod trend;
 
 pub use histogram::Histogram;
 pub use quantile::{Estimate, Quantile};
+pub use ratio::Ratio;

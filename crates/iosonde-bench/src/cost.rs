@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use crate::case::CaseName;
-use crate::numbers::{median, rate, spread};
+use iosonde::stats::ratio::median;
+
+use crate::numbers::{rate, spread};
 use crate::rounds::{CaseStory, Sample};
 use crate::summary::column;
 use crate::tool::Kind;

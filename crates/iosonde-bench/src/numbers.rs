@@ -1,16 +1,4 @@
-//! Medians, spread and how they are written.
-
-/// Median of at least one number; the mean of the middle two where their count is even.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        sorted.get(middle).copied()
-    } else {
-        Some((sorted.get(middle.checked_sub(1)?)? + sorted.get(middle)?) / 2.0)
-    }
-}
+//! Spread, and how numbers are written.
 
 /// Smallest and largest of at least one number.
 pub(crate) fn spread(values: &[f64]) -> Option<(f64, f64)> {
@@ -42,10 +30,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_and_spreads() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!((median(&[]), spread(&[])), (None, None));
+    fn spreads_and_rates() {
+        assert_eq!(spread(&[]), None);
         assert_eq!(spread(&[2.0, 1.0, 3.0]), Some((1.0, 3.0)));
         assert_eq!(rate(1_891_234.0), "1891 k");
         assert_eq!(rate(25_310_000.0), "25.3 M");

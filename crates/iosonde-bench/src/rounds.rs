@@ -5,12 +5,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use iosonde::schedule::interleave;
+use iosonde::stats::ratio::median;
 use serde::Serialize;
 
 use crate::case::{CaseName, TargetName};
 use crate::machine::{self, Foreign, Others};
 use crate::measure::{children_peak_bytes, pinned};
-use crate::numbers::median;
 use crate::parse;
 use crate::server::Server;
 use crate::summary::{self, Story};
@@ -145,8 +146,7 @@ impl Bench<'_> {
         let program = self.args.iosonde.clone();
         let (mut halves, mut samples) = ([Vec::new(), Vec::new()], Vec::new());
         for round in 0..self.args.rounds {
-            for place in 0..2 {
-                let half = (place + round as usize) % 2;
+            for half in interleave::order(2, round) {
                 let mut sample = self.sample(&scene, Kind::IosondeUring, &program)?;
                 sample.case = "control".to_owned();
                 sample.tool = ["iosonde A", "iosonde A again"][half];
@@ -180,11 +180,7 @@ impl Bench<'_> {
             }
         }
         for round in 0..case.rounds(self.args.rounds) {
-            let mut order: Vec<usize> = (0..field.len()).collect();
-            if round % 2 == 1 {
-                order.reverse();
-            }
-            for i in order {
+            for i in interleave::order(field.len(), round) {
                 let (kind, program) = &field[i];
                 if story.skipped.iter().any(|(tool, _)| *tool == kind.title()) {
                     continue;

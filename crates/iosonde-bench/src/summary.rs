@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use iosonde::stats::{Ratio, ratio::median};
+
 use crate::case::{CaseName, Goal};
 use crate::cost;
 use crate::machine::Foreign;
 use crate::measure::ask;
-use crate::numbers::{median, rate, ratio, spread, whole};
+use crate::numbers::{rate, ratio, spread, whole};
 use crate::rounds::{CaseStory, Control, Sample, Start};
 use crate::tool::{Kind, Work};
 use crate::{BenchError, RunArgs, doing};
@@ -132,7 +134,8 @@ fn ratio_in_rounds(
     if a.len() != b.len() {
         return None;
     }
-    median(&a.iter().zip(&b).map(|(a, b)| a / b).collect::<Vec<_>>())
+    let pairs: Vec<(f64, f64)> = a.into_iter().zip(b).collect();
+    Ratio::in_rounds(&pairs).map(|ratio| ratio.median)
 }
 
 /// Reported median over the floor, as the median over rounds.

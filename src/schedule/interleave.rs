@@ -1,0 +1,34 @@
+//! In which order several programs, or several settings of one, take their turns.
+
+/// Places of `count` contenders in one round, from 0: each once, in their order in even rounds and
+/// in the reverse of it in odd ones. What drifts steadily with time (a disk that fills, a machine
+/// that warms up) then falls on all alike over an even number of rounds.
+pub fn order(count: usize, round: u32) -> Vec<usize> {
+    let forth = 0..count;
+    if round.is_multiple_of(2) { forth.collect() } else { forth.rev().collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_once_and_every_other_round_reversed() {
+        assert_eq!(order(3, 0), [0, 1, 2]);
+        assert_eq!(order(3, 1), [2, 1, 0]);
+        assert_eq!(order(3, 2), [0, 1, 2]);
+        assert!(order(0, 7).is_empty());
+    }
+
+    #[test]
+    fn a_steady_drift_falls_on_all_alike() {
+        // The t-th run costs t: over an even number of rounds everybody pays the same.
+        let mut paid = [0; 4];
+        for round in 0..6 {
+            for (place, contender) in order(4, round).into_iter().enumerate() {
+                paid[contender] += round as usize * 4 + place;
+            }
+        }
+        assert_eq!(paid, [paid[0]; 4]);
+    }
+}
