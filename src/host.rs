@@ -1,12 +1,14 @@
 //! What is this machine? Kernel, processor, memory, devices, limits, mounts, telemetry.
 //!
-//! Promises: only reads, never panics, and never waits for long. Everything but `smart` goes
-//! through one `Root` handle over `/proc`, `/sys` and `/etc`, so that a recorded tree is a test
-//! fixture. A fact the kernel does not show is `None`, never a guess.
+//! Promises: only reads, never panics, and never waits for long. Everything but `smart` and `fio`,
+//! which start outside programs, goes through one `Root` handle over `/proc`, `/sys` and `/etc`, so
+//! that a recorded tree is a test fixture. A fact the kernel does not show is `None`, never a guess.
+//! `fio` alone does something that others notice: the load that it is told.
 
 mod cgroup;
 mod device;
 mod filesystem;
+mod fio;
 mod identity;
 mod limits;
 mod link;
@@ -14,6 +16,7 @@ mod memory;
 mod mount;
 mod platform;
 mod processor;
+mod program;
 mod root;
 mod smart;
 mod stack;
@@ -22,6 +25,7 @@ mod usage;
 
 pub use device::{device, device_counters, device_of_mount};
 pub use filesystem::filesystem_class;
+pub use fio::{Fio, FioError};
 pub use identity::{Identity, identity};
 pub use limits::io_limits;
 pub use mount::{Mount, mount_of, mount_with_id};

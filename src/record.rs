@@ -9,8 +9,10 @@ pub mod export;
 pub mod facts;
 pub mod run;
 pub mod store;
+pub mod witness;
 
 pub use controlled::ControlledRun;
 pub use facts::{HostFacts, TargetFacts};
 pub use run::{DirectionRun, JobRun, Outcome, Run};
 pub use store::{Manifest, RunFolder};
+pub use witness::WitnessRun;

@@ -46,8 +46,8 @@ const ROOMS: [(&str, &[&str]); 17] = [
 
 /// Words that may not be said, what to say instead, and where they may be said after all.
 const WORDS: [(&str, &str, &[&str]); 6] = [
-    // `smart` gives an outside program a deadline; it measures nothing.
-    ("Instant::now", "a clock that is passed in", &["engine", "backend", "cli", "host/smart"]),
+    // `program` gives an outside program a deadline; it measures nothing.
+    ("Instant::now", "a clock that is passed in", &["engine", "backend", "cli", "host/program"]),
     ("SystemTime::now", "a time that is passed in", &["engine", "backend", "cli"]),
     ("HashMap", "BTreeMap, whose order is the same in every run", &[]),
     ("process::exit", "a value that `cli` turns into an exit code", &["cli", "main"]),

@@ -1,6 +1,9 @@
 //! What the kernel charges to a thread or to the process, and where a thread runs.
 
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 /// Resources used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -101,6 +104,27 @@ pub fn allowed_cpus() -> Vec<u32> {
 pub fn current_cpu() -> Option<u32> {
     // SAFETY: takes no pointer.
     u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// The program that this command starts is killed when the calling thread ends, however it ends.
+/// Start it from a thread that lives as long as the process.
+pub fn end_with_us(command: &mut Command) {
+    let us = std::process::id();
+    let tie = move || {
+        // SAFETY: prctl with PR_SET_PDEATHSIG takes a number and no pointer; getppid takes nothing.
+        let (tied, parent) =
+            unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), libc::getppid()) };
+        match tied {
+            // Whoever started it has gone meanwhile.
+            0 if u32::try_from(parent) != Ok(us) => Err(io::ErrorKind::BrokenPipe.into()),
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: between fork and exec `tie` makes two system calls and allocates nothing.
+    unsafe {
+        command.pre_exec(tie);
+    }
 }
 
 #[cfg(test)]
