@@ -5,6 +5,7 @@
 
 pub mod arrivals;
 pub mod books;
+pub mod cross_check;
 pub mod expectation;
 pub mod figures;
 pub mod finding;

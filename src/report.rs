@@ -6,6 +6,7 @@
 
 pub mod check_table;
 pub mod clean;
+pub mod cross_check_text;
 pub mod csv;
 pub mod fio;
 pub mod fio_job;
@@ -21,6 +22,7 @@ pub mod series;
 pub mod verdict_text;
 
 pub use check_table::{check_footer, check_header, check_row};
+pub use cross_check_text::cross_check_text;
 pub use pursuit_text::{pursuit_note, pursuit_text};
 pub use run_text::run_text;
 pub use verdict_text::{expectations_text, verdict_text};

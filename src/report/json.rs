@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::analysis::cross_check::CrossCheck;
 use crate::analysis::expectation::Judged;
 use crate::analysis::figures::{self, DirectionFigures, Figures, LatencyFigures};
 use crate::analysis::finding::Gravity;
@@ -30,6 +31,8 @@ pub struct Document<'a> {
     pub verdict: Option<&'a Verdict>,
     /// Declared expectations.
     pub expectations: &'a [Judged],
+    /// What another program measured of the same loads.
+    pub cross_checks: &'a [CrossCheck],
     /// The machine.
     pub host: Option<&'a HostFacts>,
     /// The target.
@@ -71,6 +74,14 @@ pub fn json(document: &Document<'_>) -> Value {
             "hint": failure.hint,
         });
         fields.insert("error".into(), error);
+    }
+    if let (Value::Object(fields), false) = (&mut out, document.cross_checks.is_empty()) {
+        let told = document.cross_checks.iter().map(|check| {
+            let mut value = json!(check);
+            value["words"] = json!(check.words());
+            value
+        });
+        fields.insert("cross_checks".into(), told.collect());
     }
     if let (Value::Object(fields), "run", [(_, facts)]) = (&mut out, document.verb, document.cells)
     {

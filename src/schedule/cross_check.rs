@@ -1,0 +1,153 @@
+//! One load carried out by us and by another program in turn.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{Bench, Event, carry_out, interleave};
+use crate::engine::{EngineError, Medium};
+use crate::host::{Fio, FioError};
+use crate::plan::Plan;
+use crate::record::WitnessRun;
+use crate::record::run::{Outcome, Run};
+
+/// Time beyond the planned one until another program must have ended, ns.
+const GRACE_NS: u64 = 60_000_000_000;
+/// Where time does not end the load: how many times as long as we another program may take.
+const PATIENCE: u64 = 20;
+
+/// The other program, and what it is told.
+#[derive(Clone, Debug)]
+pub struct Witness<'a> {
+    /// It.
+    pub fio: &'a Fio,
+    /// The load in its words, the targets by [`witness_paths`].
+    pub words: Vec<String>,
+    /// How often both carry it out.
+    pub rounds: u32,
+}
+
+/// One round: both have carried out the load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Round {
+    /// What we measured.
+    pub ours: Run,
+    /// What the other program measured.
+    pub theirs: WitnessRun,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Crossed {
+    /// Whole rounds.
+    pub rounds: Vec<Round>,
+    /// Our first run, whether its round became whole or not.
+    pub first: Option<Run>,
+    /// Why it ended before all rounds were whole; a signal is told by our own run.
+    pub ended: Option<FioError>,
+}
+
+/// What happens meanwhile.
+#[derive(Debug)]
+pub enum Turn<'a> {
+    /// It is our turn; what an event of one cell says.
+    Ours(u32, &'a Event<'a>),
+    /// It is the other program's turn.
+    Theirs(u32),
+}
+
+/// The plan with its targets as another program finds them: the very files that are open here. No
+/// name leads to them that could be removed or made anew, so that nothing but their content can be
+/// changed, and what holds them for us goes on holding them. What is no file stays as it is.
+pub fn witness_paths(plan: &Plan, medium: &Medium) -> Plan {
+    let mut plan = plan.clone();
+    if let Medium::Files(files) = medium {
+        let us = std::process::id();
+        for (target, file) in plan.targets.iter_mut().zip(files) {
+            target.path = format!("/proc/{us}/fd/{}", file.as_raw_fd());
+        }
+    }
+    plan
+}
+
+/// Carries out a load in rounds: we begin the first one, the other program the second, and so on.
+/// Ends early when a signal asks for it, when a run of ours does not end as planned, and when the
+/// other program fails.
+///
+/// # Errors
+/// If we can measure nothing at all.
+pub fn cross_check(
+    plan: &Plan,
+    bench: &Bench,
+    witness: &Witness<'_>,
+    on_turn: &mut dyn FnMut(&Turn<'_>),
+) -> Result<Crossed, EngineError> {
+    let mut crossed = Crossed::default();
+    let mut limit_ns = plan.stop.length_ns().map(|ns| ns + plan.warmup_ns);
+    for round in 0..witness.rounds {
+        let (mut ours, mut theirs) = (None, None);
+        for place in interleave::order(2, round) {
+            if place == 0 {
+                let run = our_turn(plan, bench, round, on_turn)?;
+                limit_ns = limit_ns.or(run.as_ref().map(|run| run.measured_ns * PATIENCE));
+                if crossed.first.is_none() {
+                    crossed.first.clone_from(&run);
+                }
+                match run {
+                    Some(run) if run.outcome == Outcome::Complete => ours = Some(run),
+                    _ => return Ok(crossed),
+                }
+            } else {
+                on_turn(&Turn::Theirs(round));
+                let limit = Duration::from_nanos(limit_ns.unwrap_or(0) + GRACE_NS);
+                match their_turn(plan, bench, witness, limit) {
+                    Ok(run) => theirs = Some(run),
+                    Err(error) => return Ok(Crossed { ended: Some(error), ..crossed }),
+                }
+            }
+        }
+        crossed.rounds.extend(ours.zip(theirs).map(|(ours, theirs)| Round { ours, theirs }));
+    }
+    Ok(crossed)
+}
+
+fn our_turn(
+    plan: &Plan,
+    bench: &Bench,
+    round: u32,
+    on_turn: &mut dyn FnMut(&Turn<'_>),
+) -> Result<Option<Run>, EngineError> {
+    let mut run = None;
+    carry_out(std::slice::from_ref(plan), bench, &mut |event| {
+        on_turn(&Turn::Ours(round, event));
+        if let Event::Finished { run: finished, .. } = event {
+            run = Some((*finished).clone());
+        }
+    })?;
+    Ok(run)
+}
+
+fn their_turn(
+    plan: &Plan,
+    bench: &Bench,
+    witness: &Witness<'_>,
+    limit: Duration,
+) -> Result<WitnessRun, FioError> {
+    let interrupted = || bench.control.signal.load(Ordering::Relaxed) != 0;
+    if let Some(short) = shrunk(plan, &bench.medium) {
+        return Err(FioError::Ran(format!("not started: `{short}` has become shorter")));
+    }
+    witness.fio.run(&witness.words, plan.writes(), limit, &interrupted)
+}
+
+/// A file that no longer has the length of the plan: writing would make it grow.
+fn shrunk<'a>(plan: &'a Plan, medium: &Medium) -> Option<&'a str> {
+    let Medium::Files(files) = medium else { return None };
+    let is_short = |bytes: u64, file: &std::os::fd::OwnedFd| {
+        let Ok(facts) = rustix::fs::fstat(file) else { return true };
+        let is_file = rustix::fs::FileType::from_raw_mode(facts.st_mode).is_file();
+        is_file && u64::try_from(facts.st_size).is_ok_and(|size| size < bytes)
+    };
+    let mut pairs = plan.targets.iter().zip(files);
+    pairs.find(|(target, file)| is_short(target.bytes, file)).map(|(target, _)| &*target.path)
+}
