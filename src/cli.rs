@@ -2,6 +2,7 @@
 //! exit code.
 
 mod check;
+mod cross_check;
 mod doctor;
 mod ending;
 mod exit;

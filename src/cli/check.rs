@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
+use super::cross_check::{CrossCheckArgs, Second};
 use super::ending::{end_of, end_of_expectation};
 use super::exit::{Exit, Failure};
 use super::keep::Keeper;
@@ -13,6 +14,7 @@ use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
+use crate::analysis::cross_check::CrossCheck;
 use crate::analysis::expectation::{Expectation, judge_all};
 use crate::analysis::verdict::{Assessment, Verdict, assess, verdict};
 use crate::engine::{Control, Medium};
@@ -22,7 +24,8 @@ use crate::record::run::{Outcome, Run};
 use crate::record::{HostFacts, TargetFacts};
 use crate::report::json::Document;
 use crate::report::{
-    check_footer, check_header, check_row, expectations_text, pursuit_note, verdict_text,
+    check_footer, check_header, check_row, cross_check_text, expectations_text, pursuit_note,
+    verdict_text,
 };
 use crate::schedule::{Bench, Event, carry_out};
 use crate::spec::{Experiment, Workload, catalogue};
@@ -90,6 +93,8 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     #[command(flatten)]
+    cross_check: CrossCheckArgs,
+    #[command(flatten)]
     files: FileArgs,
 }
 
@@ -110,6 +115,11 @@ struct Asked {
 /// Runs the verb.
 pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure> {
     let asked = understand(args)?;
+    let second = args.cross_check.find(args.output_format)?;
+    if second.is_some() && asked.latency.is_some() {
+        let message = "--cross-check: fio's latency target is another one: leave one of both out";
+        return Err(Failure::new(Exit::Asked, message));
+    }
     let place = Place::find()?;
     let held = test_file(args, &asked)?;
     let facts = held.describe(&place.root);
@@ -153,9 +163,14 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         progress,
         runs: Vec::new(),
         rows: Vec::new(),
+        cross_checks: Vec::new(),
+        witness_exit: Exit::Done,
     };
     session.header(&bench, &asked);
-    session.measure(&cells, &bench)?;
+    match &second {
+        None => session.measure(&cells, &bench)?,
+        Some(second) => session.measure_both(&cells, &bench, second)?,
+    }
     Ok(session.conclude(&asked, &cells, &bench))
 }
 
@@ -368,6 +383,9 @@ struct Session<'a> {
     progress: Progress,
     runs: Vec<Run>,
     rows: Vec<Assessment>,
+    cross_checks: Vec<CrossCheck>,
+    /// What a witness that failed asks for.
+    witness_exit: Exit,
 }
 
 impl Session<'_> {
@@ -393,6 +411,31 @@ impl Session<'_> {
             Event::Moved { progress, .. } => self.progress.moved(progress),
             Event::Finished { index, run } => self.finished(*index, run),
         })?;
+        Ok(())
+    }
+
+    /// The same where fio carries out each workload in turn with us, if it has words for it.
+    fn measure_both(
+        &mut self,
+        cells: &[Plan],
+        bench: &Bench,
+        second: &Second,
+    ) -> Result<(), Failure> {
+        for (index, plan) in cells.iter().enumerate() {
+            let both = match second.words(plan, bench) {
+                Ok(words) => second.run(plan, words, bench, &mut self.progress)?,
+                Err(reason) => second.alone(plan, &reason, bench, &mut self.progress)?,
+            };
+            if let Some(run) = &both.first {
+                self.finished(index, run);
+            }
+            both.keep(&mut self.keeper, &format!("{:02}", index + 1));
+            self.witness_exit = self.witness_exit.or_graver(both.exit());
+            self.cross_checks.push(both.check);
+            if bench.control.signal.load(std::sync::atomic::Ordering::Relaxed) != 0 {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -423,7 +466,9 @@ impl Session<'_> {
         self.output.text(&check_footer(&rows));
         self.output.text(&verdict_text(&told));
         self.output.text(&expectations_text(&judged));
+        self.cross_checks.iter().for_each(|check| self.output.text(&cross_check_text(check)));
         let mut exit = if signal != 0 { Exit::Signal(signal as i32) } else { Exit::Done };
+        exit = exit.or_graver(self.witness_exit);
         for row in &rows {
             exit = exit.or_graver(end_of(row.0, row.1));
         }
@@ -453,6 +498,7 @@ impl Session<'_> {
         let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
         let mut document = Document {
             verb: "check",
+            cross_checks: &self.cross_checks,
             complete,
             exit_code: exit.code(),
             cells: &rows,

@@ -110,6 +110,13 @@ impl Progress {
         }
     }
 
+    /// Says what is being waited for, where a line can be replaced.
+    pub(crate) fn tell(&mut self, line: &str) {
+        if self.terminal && self.interval_ns > 0 {
+            self.show(&clean(line));
+        }
+    }
+
     /// The command has ended with this result; `false` if the live file could not be told.
     pub(crate) fn end(&mut self, document: &Document<'_>) -> bool {
         self.gauge.as_mut().is_none_or(|gauge| gauge.end(document))

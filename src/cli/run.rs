@@ -31,6 +31,7 @@ use load::LoadArgs;
 use pace::PaceArgs;
 use submit::SubmitArgs;
 
+use super::cross_check::{self, Both, CrossCheckArgs, Second};
 use super::ending::{end_of, end_of_expectation};
 use super::exit::{Exit, Failure};
 use super::keep::Keeper;
@@ -44,7 +45,7 @@ use crate::engine::Control;
 use crate::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
 use crate::record::run::{Outcome, Run};
 use crate::report::json::Document;
-use crate::report::{expectations_text, pursuit_text, run_text, verdict_text};
+use crate::report::{cross_check_text, expectations_text, pursuit_text, run_text, verdict_text};
 use crate::schedule::{Bench, Event, carry_out};
 use crate::spec::catalogue;
 
@@ -92,6 +93,8 @@ pub(crate) struct RunArgs {
     submit: SubmitArgs,
     #[command(flatten)]
     latency: LatencyArgs,
+    #[command(flatten)]
+    cross_check: CrossCheckArgs,
     #[command(flatten)]
     run: ControlArgs,
     #[command(flatten)]
@@ -161,6 +164,11 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Asked, message));
     }
     let asked = understand(args)?;
+    let second = args.cross_check.find(args.run.output_format)?;
+    if second.is_some() && asked.latency.is_some() {
+        let message = "--cross-check: fio's latency target is another one: leave one of both out";
+        return Err(Failure::new(Exit::Asked, message));
+    }
     let place = Place::find()?;
     for role in &asked.workload.roles {
         submit::placeable(role, &place)?;
@@ -182,6 +190,9 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         return device::dry_run(args, &place.root, &plan, &aim.fresh, output);
     }
     caution_about(&setting.engine, &aim.cautions);
+    if second.is_some() {
+        cross_check::caution_about(&plan, &aim.fresh);
+    }
     let layout = if aim.fresh.is_empty() { None } else { Some(layout_plan(&setting, aim.fresh)?) };
     let bench = Bench {
         root: place.root.clone(),
@@ -190,6 +201,11 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         medium: aim.medium,
         control: Arc::new(Control::new(Arc::clone(&place.signal))),
     };
+    let words_of_fio = |second: &Second| second.words(&plan, &bench);
+    let words_of_fio =
+        second.as_ref().map(words_of_fio).transpose().map_err(|error| {
+            Failure::new(Exit::Asked, format!("--cross-check: the load {error}"))
+        })?;
     let mut keeper = Keeper::open(args.run.results.as_deref(), "run", words);
     keeper.keep("host.json", &place.host);
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "run"));
@@ -198,10 +214,17 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         let outcome = carry_out_alone(&layout, &bench, &mut progress)?.map(|run| run.outcome);
         laid_out(outcome)?;
     }
-    let Some(run) = carry_out_alone(&plan, &bench, &mut progress)? else {
+    let (run, both) = match second.zip(words_of_fio) {
+        None => (carry_out_alone(&plan, &bench, &mut progress)?, None),
+        Some((second, words)) => {
+            let both = second.run(&plan, words, &bench, &mut progress)?;
+            (both.first.clone(), Some(both))
+        }
+    };
+    let Some(run) = run else {
         return Err(Failure::new(Exit::Environment, "nothing was measured"));
     };
-    Ok(conclude(&asked, &place, (output, outputs, progress), keeper, &run))
+    Ok(conclude(&asked, &place, (output, outputs, progress), keeper, &run, both.as_ref()))
 }
 
 fn setting(args: &RunArgs, asked: &Asked, place: &Place, aim: &Aim, seed: u64) -> Setting {
@@ -254,7 +277,7 @@ fn caution_about(engine: &Engine, about_targets: &[String]) {
     }
 }
 
-fn carry_out_alone(
+pub(super) fn carry_out_alone(
     plan: &Plan,
     bench: &Bench,
     progress: &mut Progress,
@@ -290,6 +313,7 @@ fn conclude(
     (mut output, outputs, mut progress): (Output, Outputs, Progress),
     mut keeper: Keeper,
     run: &Run,
+    both: Option<&Both>,
 ) -> Exit {
     let row = assess(run, Some(&place.host));
     let judged = judge_all(&asked.expectations, &[(run, &row)]);
@@ -304,14 +328,22 @@ fn conclude(
         exit = exit.or_graver(end_of_expectation(&each.judgement));
     }
     keeper.keep_cell("01-run.json", run);
+    if let Some(both) = both {
+        exit = exit.or_graver(both.exit());
+        both.keep(&mut keeper, "01");
+    }
     output.text(&run_text(run, &row.figures, &row.books));
     if let Some(pursuit) = &row.pursuit {
         output.text(&pursuit_text(pursuit));
     }
     output.text(&verdict_text(&told));
     output.text(&expectations_text(&judged));
+    if let Some(both) = both {
+        output.text(&cross_check_text(&both.check));
+    }
     let mut document = Document {
         verb: "run",
+        cross_checks: both.map_or(&[], |both| std::slice::from_ref(&both.check)),
         complete: row.complete,
         exit_code: exit.code(),
         cells: &[(run, row)],

@@ -499,6 +499,7 @@ fn conclude(
     output.text(&expectations_text(&judged));
     let mut document = Document {
         verb: "run",
+        cross_checks: &[],
         complete,
         exit_code: exit.code(),
         cells: &cells,
