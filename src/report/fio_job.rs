@@ -134,7 +134,8 @@ fn common(plan: &Plan, missing: &mut Vec<String>) -> Words {
     say(&mut words, "direct", u8::from(direct));
     words.push(("thread", None));
     words.push(("group_reporting", None));
-    say(&mut words, "randseed", plan.seed.max(1));
+    // fio reads a signed number, and takes 0 for none.
+    say(&mut words, "randseed", (plan.seed & i64::MAX as u64).max(1));
     if let Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) = plan.stop {
         say(&mut words, "runtime", time(ns, missing));
     }
@@ -493,6 +494,15 @@ mod tests {
         plan.engine = Engine::of(EngineKind::Sim);
         let error = fio_job(&[(&plan, &[])]).unwrap_err();
         assert_eq!(error.0, ["group commit", "phases", "the sim engine"]);
+    }
+
+    #[test]
+    fn a_seed_is_one_that_fio_reads() {
+        let seeded = |seed| Plan { seed, ..plan(vec![Job::default()]) };
+        for (seed, said) in [(u64::MAX, i64::MAX as u64), (5, 5), (0, 1), (1 << 63, 1)] {
+            let text = fio_job(&[(&seeded(seed), &[])]).unwrap();
+            assert!(text.contains(&format!("randseed={said}\n")), "{text}");
+        }
     }
 
     #[test]
