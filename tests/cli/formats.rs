@@ -28,7 +28,7 @@ fn has(program: &str, probe: &str) -> bool {
 /// Asserts that a document fits a schema as published, and that it has no field of which the schema
 /// knows nothing. Objects without `properties` in the schema are open.
 #[track_caller]
-fn assert_fits(schema: &str, document: &Value) {
+pub(super) fn assert_fits(schema: &str, document: &Value) {
     fn close(schema: &mut Value) {
         match schema {
             Value::Object(fields) => {
@@ -53,7 +53,7 @@ fn assert_fits(schema: &str, document: &Value) {
     assert!(faults.is_empty(), "{}\n{document:#}", faults.join("\n"));
 }
 
-const RESULT: &str = include_str!("../../schema/iosonde-result-1.schema.json");
+pub(super) const RESULT: &str = include_str!("../../schema/iosonde-result-1.schema.json");
 const SERIES: &str = include_str!("../../schema/iosonde-series-1.schema.json");
 const PROGRESS: &str = include_str!("../../schema/iosonde-progress-1.schema.json");
 

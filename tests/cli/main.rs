@@ -6,6 +6,7 @@
 
 mod asked;
 mod blkbench;
+mod cross_check;
 mod environment;
 mod faults;
 mod formats;
