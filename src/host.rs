@@ -2,8 +2,8 @@
 //!
 //! Promises: only reads, never panics, and never waits for long. Everything but `smart` and `fio`,
 //! which start outside programs, goes through one `Root` handle over `/proc`, `/sys` and `/etc`, so
-//! that a recorded tree is a test fixture. A fact the kernel does not show is `None`, never a guess.
-//! `fio` alone does something that others notice: the load that it is told.
+//! that a recorded tree is a test fixture. A fact the kernel does not show is `None`, never a
+//! guess. `fio` alone takes long and is noticed by others: it carries out the load that it is told.
 
 mod cgroup;
 mod device;
