@@ -1,0 +1,169 @@
+//! The measuring part of a check.
+
+use serde_json::json;
+
+use super::{Asked, length_ns};
+use crate::analysis::cross_check::CrossCheck;
+use crate::analysis::expectation::judge_all;
+use crate::analysis::verdict::{Assessment, Verdict, assess, verdict};
+use crate::cli::cross_check::Second;
+use crate::cli::ending::{end_of, end_of_expectation};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::keep::Keeper;
+use crate::cli::output::{Output, note};
+use crate::cli::outputs::Outputs;
+use crate::cli::progress::Progress;
+use crate::plan::Plan;
+use crate::record::HostFacts;
+use crate::record::run::{Outcome, Run};
+use crate::report::json::Document;
+use crate::report::{
+    check_footer, check_header, check_row, cross_check_text, expectations_text, pursuit_note,
+    verdict_text,
+};
+use crate::schedule::{Bench, Event, carry_out};
+use crate::units::count;
+
+/// The measuring part of a check.
+pub(super) struct Session<'a> {
+    pub(super) host: &'a HostFacts,
+    pub(super) output: Output,
+    pub(super) outputs: Outputs,
+    pub(super) keeper: Keeper,
+    pub(super) progress: Progress,
+    pub(super) runs: Vec<Run>,
+    pub(super) rows: Vec<Assessment>,
+    pub(super) cross_checks: Vec<CrossCheck>,
+    /// What a witness that failed asks for.
+    pub(super) witness_exit: Exit,
+}
+
+impl Session<'_> {
+    pub(super) fn header(&mut self, bench: &Bench, asked: &Asked) {
+        let Some(held) = &bench.held else { return };
+        let size = count::thousands(held.bytes >> 20);
+        let length = asked.length_ns as f64 / 1e9;
+        self.output.text(&format!(
+            "iosonde: {}  ({size} MiB test file, {length} s per test)\n\n",
+            crate::report::clean::clean(&held.path.to_string_lossy())
+        ));
+        self.output.text(&check_header());
+    }
+
+    pub(super) fn measure(&mut self, cells: &[Plan], bench: &Bench) -> Result<(), Failure> {
+        let total = cells.len();
+        carry_out(cells, bench, &mut |event| match event {
+            Event::Started { index, plan } => {
+                let to_come = cells[index + 1..].iter().map(length_ns).sum();
+                self.progress.begin(*index, total, &plan.title, to_come);
+                self.keeper.log(&json!({ "event": "started", "cell": plan.name }));
+            }
+            Event::Moved { progress, .. } => self.progress.moved(progress),
+            Event::Finished { index, run } => self.finished(*index, run),
+        })?;
+        Ok(())
+    }
+
+    /// The same where fio carries out each workload in turn with us, if it has words for it.
+    pub(super) fn measure_both(
+        &mut self,
+        cells: &[Plan],
+        bench: &Bench,
+        second: &Second,
+    ) -> Result<(), Failure> {
+        for (index, plan) in cells.iter().enumerate() {
+            let both = match second.words(plan, bench) {
+                Ok(words) => second.run(plan, words, bench, &mut self.progress)?,
+                Err(reason) => second.alone(plan, &reason, bench, &mut self.progress)?,
+            };
+            if let Some(run) = &both.first {
+                self.finished(index, run);
+            }
+            both.keep(&mut self.keeper, &format!("{:02}", index + 1));
+            self.witness_exit = self.witness_exit.or_graver(both.exit());
+            self.cross_checks.push(both.check);
+            if bench.control.signal.load(std::sync::atomic::Ordering::Relaxed) != 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints and keeps a row. A run that was stopped before its window opened has nothing to show.
+    fn finished(&mut self, index: usize, run: &Run) {
+        self.progress.clear();
+        self.keeper
+            .log(&json!({ "event": "finished", "cell": run.plan.name, "outcome": run.outcome }));
+        if run.measured_ns == 0 && matches!(run.outcome, Outcome::Interrupted { .. }) {
+            return;
+        }
+        let row = assess(run, Some(self.host));
+        self.output.text(&check_row(run, &row));
+        if let Some(pursuit) = &row.pursuit {
+            self.output.text(&pursuit_note(pursuit));
+        }
+        self.keeper.keep_cell(&format!("{:02}-{}.json", index + 1, run.plan.name), run);
+        self.runs.push(run.clone());
+        self.rows.push(row);
+    }
+
+    /// Totals, verdict, expectations, and the exit code that follows.
+    pub(super) fn conclude(mut self, asked: &Asked, cells: &[Plan], bench: &Bench) -> Exit {
+        let signal = bench.control.signal.load(std::sync::atomic::Ordering::Relaxed);
+        let told = verdict(&self.rows);
+        let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
+        let judged = judge_all(&asked.expectations, &rows);
+        self.output.text(&check_footer(&rows));
+        self.output.text(&verdict_text(&told));
+        self.output.text(&expectations_text(&judged));
+        self.cross_checks.iter().for_each(|check| self.output.text(&cross_check_text(check)));
+        let mut exit = if signal != 0 { Exit::Signal(signal as i32) } else { Exit::Done };
+        exit = exit.or_graver(self.witness_exit);
+        for row in &rows {
+            exit = exit.or_graver(end_of(row.0, row.1));
+        }
+        for each in &judged {
+            exit = exit.or_graver(end_of_expectation(&each.judgement));
+        }
+        let complete = rows.len() == cells.len() && rows.iter().all(|(_, row)| row.complete);
+        let exit = self.tell_end(complete, exit, &told, &judged);
+        let exit = self.output.end(exit);
+        let path = self.keeper.finish(complete, exit.code(), &told.words);
+        if let Some(path) = path {
+            note(&format!("results kept in {}", path.display()));
+        }
+        exit
+    }
+
+    fn tell_end(
+        &mut self,
+        complete: bool,
+        exit: Exit,
+        told: &Verdict,
+        judged: &[crate::analysis::expectation::Judged],
+    ) -> Exit {
+        if !complete {
+            self.output.text("  partial: not every workload was measured to its end\n");
+        }
+        let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
+        let mut document = Document {
+            verb: "check",
+            cross_checks: &self.cross_checks,
+            complete,
+            exit_code: exit.code(),
+            cells: &rows,
+            verdict: Some(told),
+            expectations: judged,
+            host: Some(self.host),
+            target: rows.first().map(|(run, _)| &run.target),
+            error: None,
+        };
+        let mut exit = exit;
+        if !(self.outputs.write(&document) & self.progress.end(&document)) {
+            exit = exit.or_graver(Exit::Environment);
+            document.exit_code = exit.code();
+        }
+        self.output.document(&document);
+        exit
+    }
+}
