@@ -8,9 +8,11 @@ pub mod experiment;
 pub mod fio;
 pub mod latency;
 pub mod load;
+pub mod precision;
 pub mod workload;
 
 pub use experiment::Experiment;
 pub use latency::{LatencyTarget, Pursuit};
 pub use load::*;
+pub use precision::{Direction, Metric, Precision};
 pub use workload::{Access, Region, Role, Rw, Start, Threads, Workload};

@@ -7,6 +7,8 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::record::run::Run;
+use crate::spec::precision::{UnknownMetric, subject};
+pub use crate::spec::{Direction, Metric};
 use crate::units::{UnitError, bytes, count, duration};
 
 use super::figures::{self, DirectionFigures, Figures};
@@ -28,52 +30,6 @@ pub struct Expectation {
     /// The limit: operations per second, bytes per second, or ns.
     pub limit: f64,
 }
-
-/// Which operations count.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// Both.
-    Total,
-    /// Reads.
-    Read,
-    /// Writes.
-    Write,
-}
-
-/// Which figure is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// Operations per second.
-    Iops,
-    /// Bytes per second.
-    Bandwidth,
-    /// Durable bytes per second.
-    Durable,
-    /// Mean latency.
-    Mean,
-    /// Largest latency.
-    Max,
-    /// A quantile of the latency, `0..1`.
-    Quantile(f64),
-}
-
-/// Every metric word accepted.
-const METRICS: [(&str, Metric); 12] = [
-    ("iops", Metric::Iops),
-    ("bw", Metric::Bandwidth),
-    ("durable", Metric::Durable),
-    ("avg", Metric::Mean),
-    ("mean", Metric::Mean),
-    ("max", Metric::Max),
-    ("p50", Metric::Quantile(0.50)),
-    ("p90", Metric::Quantile(0.90)),
-    ("p95", Metric::Quantile(0.95)),
-    ("p99", Metric::Quantile(0.99)),
-    ("p99.9", Metric::Quantile(0.999)),
-    ("p99.99", Metric::Quantile(0.9999)),
-];
 
 /// Which side of the limit is good.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -110,16 +66,8 @@ pub enum ExpectationError {
         text: String,
     },
     /// The metric is unknown.
-    #[error(
-        "found the metric `{found}`, expected iops, bw, durable, avg, max, p50, p90, p95, p99, \
-         p99.9 or p99.99, with read. or write. before it if wanted{hint}"
-    )]
-    Metric {
-        /// The word as given.
-        found: String,
-        /// `; did you mean …?`, or nothing.
-        hint: String,
-    },
+    #[error(transparent)]
+    Metric(#[from] UnknownMetric),
     /// The workload is unknown.
     #[error("found the workload `{found}`, expected one of {known}{hint}")]
     Workload {
@@ -176,35 +124,12 @@ impl Expectation {
     /// what is accepted and suggests the nearest word.
     pub fn parse(text: &str, workloads: &[&str]) -> Result<Expectation, ExpectationError> {
         let text = text.trim();
-        let (subject, comparison, value) = split(text)?;
-        let mut words: Vec<&str> = subject.split('.').map(str::trim).collect();
-        // `p99.9` holds a point of its own.
-        let metric = match words.as_slice() {
-            [.., whole, digits] if is_digits(digits) => {
-                let joined = format!("{whole}.{digits}");
-                words.truncate(words.len() - 2);
-                joined
-            }
-            _ => words.pop().unwrap_or_default().to_owned(),
-        };
-        let metric = find_metric(&metric)?;
-        let direction = match words.last().map(|word| word.to_ascii_lowercase()).as_deref() {
-            Some("read") => Some(Direction::Read),
-            Some("write") => Some(Direction::Write),
-            Some("total") => Some(Direction::Total),
-            _ => None,
-        };
-        if direction.is_some() {
-            words.pop();
-        }
-        let direction = direction.unwrap_or(Direction::Total);
+        let (front, comparison, value) = split(text)?;
+        let (word, direction, metric) = subject(front)?;
         if metric == Metric::Durable && direction == Direction::Read {
             return Err(ExpectationError::DurableRead { text: text.to_owned() });
         }
-        let workload = match words.join(".") {
-            word if word.is_empty() => None,
-            word => Some(find_workload(&word, workloads)?),
-        };
+        let workload = if word.is_empty() { None } else { Some(find_workload(&word, workloads)?) };
         let limit = limit(metric, value)
             .map_err(|source| ExpectationError::Value { text: text.to_owned(), source })?;
         let text = text.to_owned();
@@ -322,10 +247,6 @@ impl fmt::Display for Expectation {
     }
 }
 
-fn is_digits(word: &str) -> bool {
-    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
-}
-
 fn split(text: &str) -> Result<(&str, Comparison, &str), ExpectationError> {
     let missing = || ExpectationError::Comparison { text: text.to_owned() };
     let at = text.find(['<', '>']).ok_or_else(missing)?;
@@ -336,14 +257,6 @@ fn split(text: &str) -> Result<(&str, Comparison, &str), ExpectationError> {
             rest.strip_prefix(sign).map(|value| (subject.trim(), *comparison, value.trim()))
         })
         .ok_or_else(missing)
-}
-
-fn find_metric(word: &str) -> Result<Metric, ExpectationError> {
-    let found = METRICS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
-    found.map(|(_, metric)| *metric).ok_or_else(|| ExpectationError::Metric {
-        found: word.to_owned(),
-        hint: hint(word, &METRICS.map(|(name, _)| name)),
-    })
 }
 
 fn find_workload(word: &str, known: &[&str]) -> Result<String, ExpectationError> {
