@@ -3,6 +3,7 @@
 //! Promises: pure functions of their arguments. No clock, no chance that is not passed in.
 
 pub mod histogram;
+pub mod precision;
 pub mod quantile;
 pub mod ratio;
 pub mod sequential;

@@ -120,6 +120,24 @@ impl Histogram {
         self.overflow += other.overflow;
     }
 
+    /// Counts `(bucket, count)` pairs, each value at its bucket's midpoint.
+    pub fn add_buckets(&mut self, pairs: &[(u32, u64)]) {
+        for &(index, count) in pairs {
+            let index = index as usize;
+            if index < BUCKETS && count > 0 {
+                let middle = lower_edge(index) + (upper_edge(index) - lower_edge(index)) / 2;
+                self.record_many(middle, count);
+            }
+        }
+    }
+
+    /// What has been counted since `earlier`, which is an earlier state of this: `(bucket, count)`,
+    /// ascending.
+    pub fn since(&self, earlier: &Histogram) -> Vec<(u32, u64)> {
+        let counts = (0u32..).zip(self.counts.iter().zip(&earlier.counts));
+        counts.map(|(index, (now, then))| (index, now - then)).filter(|(_, n)| *n > 0).collect()
+    }
+
     /// Forgets everything, keeping the memory.
     pub fn clear(&mut self) {
         self.counts.fill(0);
@@ -191,6 +209,16 @@ impl Histogram {
         Some(((1 << MAX_BITS).max(self.min), self.max))
     }
 
+    /// The bucket that holds the value of this rank; `None` if no bucket does.
+    pub fn bucket_of_rank(&self, rank: u64) -> Option<u32> {
+        let mut seen = 0;
+        let reaches = |count: &u64| {
+            seen += count;
+            seen >= rank
+        };
+        self.counts.iter().position(reaches).and_then(|index| u32::try_from(index).ok())
+    }
+
     /// The value in ns below or at which a fraction `q` of the values lies (nearest rank, midpoint
     /// of the bucket, never outside minimum and maximum); `None` if empty or `q` is outside
     /// `0..=1`.
@@ -252,13 +280,7 @@ impl Histogram {
     /// and extremes are approximate. For interval series, which keep buckets only.
     pub fn from_buckets(pairs: &[(u32, u64)]) -> Histogram {
         let mut histogram = Histogram::new();
-        for &(index, count) in pairs {
-            let index = index as usize;
-            if index < BUCKETS && count > 0 {
-                let middle = lower_edge(index) + (upper_edge(index) - lower_edge(index)) / 2;
-                histogram.record_many(middle, count);
-            }
-        }
+        histogram.add_buckets(pairs);
         histogram
     }
 }
