@@ -10,6 +10,7 @@ pub mod expectation;
 pub mod figures;
 pub mod finding;
 pub mod intervals;
+pub mod precision;
 pub mod pursuit;
 pub mod series;
 pub mod targets;

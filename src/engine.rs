@@ -10,11 +10,13 @@ mod durable;
 mod job;
 mod pace;
 mod paced;
+mod reading;
 mod requests;
 mod simulate;
 mod steer;
 mod sync;
 mod tally;
+mod until;
 mod watchdog;
 mod window;
 
@@ -37,12 +39,14 @@ use crate::backend::vhost::{Server, VhostQueue};
 use crate::backend::{OpenError, Queue, QueueFacts};
 use crate::plan::{EngineKind, Plan};
 use crate::record::run::{Outcome, ProcessUse, SyncResult};
-use crate::record::{ControlledRun, JobRun};
+use crate::record::{ControlledRun, JobRun, PrecisionRun};
 use crate::stats::Histogram;
 
 use controller::TICK_NS;
 use job::{JobLoop, Step};
+use reading::Reading;
 use steer::{Lane, Pilot};
+use until::Watcher;
 use window::Window;
 
 /// What carries the operations of a run.
@@ -77,12 +81,12 @@ pub enum EngineError {
     Medium(&'static str),
 }
 
-/// Orders from outside, and the news of a fatal error from inside.
+/// Orders from outside, and the news from inside that the run is over.
 #[derive(Debug, Default)]
 pub struct Control {
     /// Number of the signal that asks for an end; 0 while there is none. A handler stores it.
     pub signal: Arc<AtomicUsize>,
-    failed: AtomicBool,
+    over: AtomicBool,
     failure: Mutex<Option<String>>,
 }
 
@@ -95,7 +99,7 @@ impl Control {
     /// Whether the run is to end early.
     #[inline(always)]
     pub fn is_stopping(&self) -> bool {
-        self.signal.load(Ordering::Relaxed) != 0 || self.failed.load(Ordering::Relaxed)
+        self.signal.load(Ordering::Relaxed) != 0 || self.over.load(Ordering::Relaxed)
     }
 
     /// Ends the run; the first reason is kept.
@@ -103,7 +107,12 @@ impl Control {
         if let Ok(mut failure) = self.failure.lock() {
             failure.get_or_insert(reason);
         }
-        self.failed.store(true, Ordering::Relaxed);
+        self.finish();
+    }
+
+    /// Ends the run: it has done what it was for.
+    fn finish(&self) {
+        self.over.store(true, Ordering::Relaxed);
     }
 
     fn outcome(&self, abandoned: u64) -> Outcome {
@@ -173,6 +182,8 @@ pub struct Measured {
     pub final_sync: Option<SyncResult>,
     /// What was done to meet the latency target, if there is one.
     pub controlled: Option<ControlledRun>,
+    /// How well the figure was known that ends the run, if there is one.
+    pub precision: Option<PrecisionRun>,
 }
 
 /// Carries out a plan.
@@ -248,7 +259,7 @@ where
     let shared = Arc::new(Shared {
         plan: plan.clone(),
         control: Arc::clone(control),
-        lanes: plan.jobs.iter().map(|_| Lane::default()).collect(),
+        lanes: Lane::all(plan),
         start_ns: OnceLock::new(),
     });
     let (ready_to, ready) = channel();
@@ -286,7 +297,7 @@ where
 struct Shared {
     plan: Plan,
     control: Arc<Control>,
-    lanes: Vec<Lane>,
+    lanes: Box<[Lane]>,
     /// When all start; `u64::MAX` means that nobody does.
     start_ns: OnceLock<u64>,
 }
@@ -358,24 +369,6 @@ fn wait_ready(
     Ok(first.unwrap_or_default())
 }
 
-/// Readings of the whole process at one moment.
-#[derive(Clone, Copy)]
-struct Reading {
-    at_ns: u64,
-    boottime_ns: u64,
-    usage: thread::Usage,
-}
-
-impl Reading {
-    fn now(clock: Clock) -> Reading {
-        Reading {
-            at_ns: clock.now_ns(),
-            boottime_ns: clock::boottime_ns(),
-            usage: thread::usage_of_process(),
-        }
-    }
-}
-
 /// Without a single completion for this long, a run that counts operations is given up.
 const HANG_NS: u64 = 120_000_000_000;
 
@@ -390,6 +383,7 @@ fn supervise(
     let plan = &shared.plan;
     let mut window = Window::planned(plan, start_ns);
     let mut pilot = Pilot::new(plan, &shared.lanes, start_ns);
+    let mut watcher = Watcher::new(plan, &shared.lanes, start_ns);
     let mut jobs: Vec<Option<JobRun>> = plan.jobs.iter().map(|_| None).collect();
     let mut written = 0;
     let (mut opened, mut closed): (Option<Reading>, Option<Reading>) = (None, None);
@@ -401,6 +395,9 @@ fn supervise(
         let now_ns = clock.now_ns();
         if let Some(decided) = pilot.as_mut().and_then(|pilot| pilot.tick(now_ns, now_ns)) {
             window = decided;
+        }
+        if watcher.as_mut().is_some_and(|watcher| watcher.tick(now_ns)) {
+            shared.control.finish();
         }
         let Window { open_ns, close_ns } = window;
         let planned_ns = if close_ns == u64::MAX { 0 } else { close_ns - start_ns };
@@ -430,6 +427,9 @@ fn supervise(
         }
         observer.tick(&Progress { elapsed_ns: now_ns.saturating_sub(start_ns), planned_ns, ops });
         let mut pause_ns = if pilot.is_some() { TICK_NS } else { 50_000_000 };
+        if let Some(watcher) = &watcher {
+            pause_ns = pause_ns.min(watcher.pause_ns(now_ns));
+        }
         for edge_ns in [open_ns, close_ns] {
             if edge_ns > now_ns {
                 pause_ns = pause_ns.min(edge_ns - now_ns);
@@ -469,11 +469,12 @@ fn supervise(
             since_start_ns: start_ns,
             error: None,
         }),
+        precision: watcher.map(Watcher::into_record),
         controlled: pilot.map(|pilot| pilot.into_record(window.close_ns.min(clock.now_ns()))),
     };
     if let (Some(opened), Some(closed)) = (opened, closed) {
         measured.boottime_ns = closed.boottime_ns - opened.boottime_ns;
-        measured.process = between(&opened, &closed);
+        measured.process = opened.until(&closed);
     }
     // The fsync that follows fills in its own times; until then two fields hold instants.
     if let Some(sync) = &mut measured.final_sync {
@@ -482,16 +483,4 @@ fn supervise(
         sync.since_start_ns = now_ns.saturating_sub(sync.since_start_ns);
     }
     measured
-}
-
-fn between(opened: &Reading, closed: &Reading) -> ProcessUse {
-    let (from, to) = (&opened.usage, &closed.usage);
-    ProcessUse {
-        span_ns: closed.at_ns - opened.at_ns,
-        cpu_user_ns: to.user_ns - from.user_ns,
-        cpu_system_ns: to.system_ns - from.system_ns,
-        voluntary_switches: to.voluntary_switches - from.voluntary_switches,
-        involuntary_switches: to.involuntary_switches - from.involuntary_switches,
-        max_rss_bytes: thread::peak_rss_bytes(),
-    }
 }

@@ -21,8 +21,8 @@ pub use stream::{Op, OpStream, Way};
 
 // Words of a workload that leave nothing open, which a plan stores unchanged.
 pub use crate::spec::{
-    Arrivals, Data, Draw, EachWrite, LatencyTarget, Pace, Phase, Placement, Pursuit, Rate, Reap,
-    Sizes, Sync, SyncCall, Think, Wait, Zone,
+    Arrivals, Data, Direction, Draw, EachWrite, LatencyTarget, Metric, Pace, Phase, Placement,
+    Precision, Pursuit, Rate, Reap, Sizes, Sync, SyncCall, Think, Wait, Zone,
 };
 
 /// Everything one run will do.
@@ -51,6 +51,9 @@ pub struct Plan {
     /// What latency is to be met.
     #[serde(default)]
     pub latency: LatencyGoal,
+    /// Whether the run ends as soon as a figure is known well enough.
+    #[serde(default)]
+    pub until: PrecisionGoal,
     /// What happens after an I/O error.
     pub on_error: OnError,
     /// Whether one timed fsync ends the run (writing plans only).
@@ -231,6 +234,22 @@ pub enum LatencyGoal {
         pursuit: Pursuit,
         /// Search: longest look at one depth. Hold: longest time until convergence. ns.
         patience_ns: u64,
+    },
+}
+
+/// Whether a run ends before its [`Stop`], which is the most it may do then.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PrecisionGoal {
+    /// It does not.
+    #[default]
+    None,
+    /// As soon as a figure is known this well, at two looks in a row.
+    Known {
+        /// The figure, and how well.
+        precision: Precision,
+        /// Time from one look to the next, ns.
+        look_ns: u64,
     },
 }
 

@@ -7,12 +7,14 @@
 pub mod controlled;
 pub mod export;
 pub mod facts;
+pub mod precision;
 pub mod run;
 pub mod store;
 pub mod witness;
 
 pub use controlled::ControlledRun;
 pub use facts::{HostFacts, TargetFacts};
+pub use precision::PrecisionRun;
 pub use run::{DirectionRun, JobRun, Outcome, Run};
 pub use store::{Manifest, RunFolder};
 pub use witness::WitnessRun;

@@ -153,6 +153,7 @@ fn carry_out_one(
         telemetry,
         final_sync: measured.final_sync,
         controlled: measured.controlled,
+        precision: measured.precision,
     })
 }
 

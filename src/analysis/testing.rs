@@ -101,6 +101,7 @@ pub(crate) fn run_of(loads: &[Load]) -> Run {
         telemetry: Vec::new(),
         final_sync: None,
         controlled: None,
+        precision: None,
     }
 }
 
@@ -147,6 +148,7 @@ fn plan(first: &Load, jobs: Vec<Job>) -> Plan {
         warmup_ns: 3_000_000_000,
         stop: Stop::AfterNs(SECONDS * 1_000_000_000),
         latency: LatencyGoal::None,
+        until: crate::plan::PrecisionGoal::None,
         on_error: OnError::Stop,
         final_sync: false,
         interval_ns: 100_000_000,

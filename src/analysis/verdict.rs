@@ -8,6 +8,7 @@ use crate::record::run::{Outcome, Run};
 use super::books::{self, Books};
 use super::figures::{self, Figures};
 use super::finding::{self, Finding, Gravity, Strength};
+use super::precision::{self, PrecisionFigures};
 use super::pursuit::{self, PursuitFigures};
 
 /// At most so many findings stand under a table.
@@ -24,6 +25,8 @@ pub struct Assessment {
     pub figures: Figures,
     /// What came of the latency target, where there is one.
     pub pursuit: Option<PursuitFigures>,
+    /// How well the figure was known that decides when the run ends, where there is one.
+    pub precision: Option<PrecisionFigures>,
     /// The books.
     pub books: Books,
     /// The findings, gravest and strongest first.
@@ -38,8 +41,9 @@ pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
     Assessment {
         title: run.plan.title.clone(),
         complete: run.outcome == Outcome::Complete && figures.all.total.ops > 0,
-        figures,
         pursuit: pursuit::pursuit(run),
+        precision: precision::precision(run, figures.arrivals.as_ref()),
+        figures,
         books,
         findings,
     }

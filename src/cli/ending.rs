@@ -4,6 +4,7 @@ use super::exit::Exit;
 use crate::analysis::Assessment;
 use crate::analysis::arrivals::ArrivalVerdict;
 use crate::analysis::expectation::Judgement;
+use crate::analysis::precision::{Ended, PrecisionFigures};
 use crate::analysis::pursuit::{Class, PursuitFigures};
 use crate::record::Run;
 use crate::record::run::Outcome;
@@ -25,7 +26,16 @@ pub(crate) fn end_of(run: &Run, row: &Assessment) -> Exit {
         Outcome::Complete => Exit::Done,
     };
     let outcome = outcome.or_graver(row.pursuit.as_ref().map_or(Exit::Done, end_of_pursuit));
+    let outcome = outcome.or_graver(row.precision.as_ref().map_or(Exit::Done, end_of_precision));
     if row.books.valid() { outcome } else { outcome.or_graver(Exit::Invalid) }
+}
+
+/// The exit code that a precision asks for: what else ended the run has its own.
+fn end_of_precision(figures: &PrecisionFigures) -> Exit {
+    match figures.ended {
+        Ended::Reached | Ended::Early => Exit::Done,
+        Ended::TimeLimit | Ended::ByteLimit | Ended::Unsustainable => Exit::Inconclusive,
+    }
 }
 
 /// The exit code that a latency target asks for.

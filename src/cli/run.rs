@@ -45,7 +45,9 @@ use crate::engine::Control;
 use crate::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
 use crate::record::run::{Outcome, Run};
 use crate::report::json::Document;
-use crate::report::{cross_check_text, expectations_text, pursuit_text, run_text, verdict_text};
+use crate::report::{
+    cross_check_text, expectations_text, precision_text, pursuit_text, run_text, verdict_text,
+};
 use crate::schedule::{Bench, Event, carry_out};
 use crate::spec::catalogue;
 
@@ -179,6 +181,9 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let mut plan = resolve(&asked.over(&aim), &setting)?;
     if let Some(latency) = &asked.latency {
         plan = latency.over(plan)?;
+    }
+    if let Some(precision) = asked.until {
+        plan = plan.until(precision)?;
     }
     vhost::admit(&args.target, &aim.medium, &plan, place.cpus())?;
     let jobs = u32::try_from(plan.jobs.len()).unwrap_or(u32::MAX);
@@ -335,6 +340,9 @@ fn conclude(
     output.text(&run_text(run, &row.figures, &row.books));
     if let Some(pursuit) = &row.pursuit {
         output.text(&pursuit_text(pursuit));
+    }
+    if let Some(precision) = &row.precision {
+        output.text(&precision_text(precision));
     }
     output.text(&verdict_text(&told));
     output.text(&expectations_text(&judged));

@@ -9,8 +9,8 @@ use iosonde_sys::{Clock, Direction, Ring, RingOptions, Slab, syscall};
 use super::{Control, EngineError, Medium, Unwatched, run};
 use crate::plan::chance::Permutation;
 use crate::plan::{
-    Engine, EngineKind, Job, LatencyGoal, OnError, Order, Pace, Placement, Plan, Reap, Stop,
-    Target, Think, Wait,
+    Engine, EngineKind, Job, LatencyGoal, OnError, Order, Pace, Placement, Plan, PrecisionGoal,
+    Reap, Stop, Target, Think, Wait,
 };
 use crate::stats::Histogram;
 
@@ -83,6 +83,7 @@ fn null_ps(job: Job, ops: u64, clock: Clock) -> Result<u64, EngineError> {
         warmup_ns: 0,
         stop: Stop::AfterOps(ops),
         latency: LatencyGoal::None,
+        until: PrecisionGoal::None,
         on_error: OnError::Stop,
         final_sync: false,
         interval_ns: 100_000_000,

@@ -13,6 +13,7 @@ use super::pace::Pacer;
 use super::requests::{Requests, Slot, error_table};
 use super::steer::IDLE_NS;
 use super::sync::Syncing;
+use super::until::Post;
 use super::window::Window;
 use super::{Control, Lane};
 use crate::backend::{Queue, Transfer};
@@ -63,6 +64,7 @@ pub(super) struct JobLoop<'a, Q> {
     /// The queue is dead: what it has does not come back.
     dead: bool,
     lane: &'a Lane,
+    post: Post,
 }
 
 /// How the job waits.
@@ -153,6 +155,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             next_look_ns: 0,
             dead: false,
             lane,
+            post: Post::new(plan),
         }
     }
 
@@ -163,6 +166,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.requests.tally.set_window(window);
         self.requests.area.begin(start_ns, window);
         self.pacer.begin(start_ns);
+        self.post.begin(window.open_ns);
         if self.requests.watch.on {
             // Nothing is sent before the job has a share.
             self.depth = self.requests.tell(&self.lane.words);
@@ -378,6 +382,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             let backlog_ns = self.pacer.backlog_ns(now_ns, self.requests.in_flight);
             self.requests.arrivals.look(backlog_ns, window.open_ns, now_ns);
         }
+        self.post.put(&self.lane.place, &self.requests.tally, now_ns);
         let done = self.has_ended() && self.requests.is_idle();
         let over = done || now_ns >= window.close_ns || self.requests.control.is_stopping();
         if over && self.stopping_since_ns.is_none() {
@@ -393,7 +398,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
         // The next look: at a tenth of a second, or earlier where the window opens or closes.
         self.next_look_ns = now_ns + 100_000_000;
-        for edge_ns in [window.open_ns, window.close_ns] {
+        for edge_ns in [window.open_ns, window.close_ns, self.post.next_ns] {
             if edge_ns > now_ns {
                 self.next_look_ns = self.next_look_ns.min(edge_ns);
             }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::controller::TICK_NS;
 use super::job::{JobLoop, Step};
 use super::steer::Pilot;
+use super::until::Watcher;
 use super::{Control, Lane, Measured};
 use crate::backend::QueueFacts;
 use crate::backend::sim::{Model, SimQueue};
@@ -18,7 +19,7 @@ use crate::stats::Histogram;
 /// Steps all jobs from one thread, always the one whose clock is furthest behind.
 pub(super) fn simulate(plan: &Plan, model: &Model, control: &Arc<Control>) -> Measured {
     let device = Rc::new(RefCell::new(model.build(plan.seed)));
-    let lanes: Vec<Lane> = plan.jobs.iter().map(|_| Lane::default()).collect();
+    let lanes = Lane::all(plan);
     let mut running: Vec<(usize, JobLoop<'_, SimQueue>)> = plan
         .jobs
         .iter()
@@ -32,6 +33,7 @@ pub(super) fn simulate(plan: &Plan, model: &Model, control: &Arc<Control>) -> Me
         .collect();
     let mut jobs: Vec<JobRun> = plan.jobs.iter().map(|_| JobRun::default()).collect();
     let mut pilot = Pilot::new(plan, &lanes, 0);
+    let mut watcher = Watcher::new(plan, &lanes, 0);
     let mut next_tick_ns = 0;
     let mut close_ns = u64::MAX;
     while let Some(next) = (0..running.len()).min_by_key(|index| running[*index].1.now_ns()) {
@@ -42,6 +44,9 @@ pub(super) fn simulate(plan: &Plan, model: &Model, control: &Arc<Control>) -> Me
                 close_ns = window.close_ns;
             }
             next_tick_ns = now_ns + TICK_NS;
+        }
+        if watcher.as_mut().is_some_and(|watcher| watcher.tick(now_ns)) {
+            control.finish();
         }
         if running[next].1.step() == Step::Ended {
             let (index, job) = running.swap_remove(next);
@@ -60,6 +65,7 @@ pub(super) fn simulate(plan: &Plan, model: &Model, control: &Arc<Control>) -> Me
         hiccups: Histogram::new(),
         queue: QueueFacts::default(),
         final_sync: None,
+        precision: watcher.map(Watcher::into_record),
         controlled: pilot.map(|pilot| pilot.into_record(close_ns.min(next_tick_ns))),
     }
 }

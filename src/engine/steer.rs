@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::controller::{Controller, Counts, Order, shares};
 use super::requests::Requests;
+use super::until::Place;
 use super::window::Window;
 use crate::plan::{LatencyGoal, Plan};
 use crate::record::ControlledRun;
@@ -22,9 +23,17 @@ pub(super) struct Lane {
     pub(super) ops: AtomicU64,
     /// Between this job and the controller of the depth, if there is one.
     pub(super) words: Words,
+    /// What it has counted, where that decides when the run ends.
+    pub(super) place: Place,
 }
 
 impl Lane {
+    /// One for each job of a plan.
+    pub(super) fn all(plan: &Plan) -> Box<[Lane]> {
+        let lane = |_| Lane { place: Place::new(plan), ..Lane::default() };
+        plan.jobs.iter().map(lane).collect()
+    }
+
     pub(super) fn ops(&self) -> u64 {
         self.ops.load(Ordering::Relaxed)
     }

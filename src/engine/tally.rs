@@ -1,8 +1,9 @@
 //! What one job counts while it runs. Every buffer is allocated before the clock starts.
 
 use super::requests::{Slot, Times};
+use super::until::Sums;
 use super::window::Window;
-use crate::plan::{Job, Plan, Way};
+use crate::plan::{Direction as Asked, Job, Plan, Way};
 use crate::record::JobRun;
 use crate::record::run::{CounterSeries, DirectionRun, HistogramSeries, TargetRun};
 use crate::stats::Histogram;
@@ -220,6 +221,28 @@ impl Tally {
         self.window.close_ns = self.window.close_ns.min(now_ns.max(self.window.open_ns));
         // What comes back while draining is not counted any more.
         self.next_edge_ns = self.next_edge_ns.min(self.window.close_ns.saturating_add(1));
+    }
+
+    /// What was counted since the window opened, one way or all that move data.
+    pub(super) fn sum_up(&self, direction: Asked, counts_bytes: bool, sums: &mut Sums) {
+        let ways: &[Way] = match direction {
+            Asked::Total => &[Way::Read, Way::Write, Way::Trim],
+            Asked::Read => &[Way::Read],
+            Asked::Write => &[Way::Write],
+        };
+        sums.amount = 0;
+        sums.latency.clear();
+        let all = ways.iter().map(|way| &self.directions[*way as usize]);
+        for direction in all.filter(|direction| direction.used) {
+            let of = |counter: &Counter| if counts_bytes { counter.bytes } else { counter.ops };
+            sums.amount += direction.counters.iter().map(of).sum::<u64>();
+            if let Some(open) = &direction.open {
+                sums.latency.merge(&open.response);
+            } else {
+                sums.latency.merge(&direction.total);
+                sums.latency.merge(&direction.current);
+            }
+        }
     }
 
     pub(super) fn window(&self) -> Window {

@@ -1,6 +1,6 @@
 //! A plan in words, for `--dry-run`: one line per fact, resolved values only.
 
-use super::{Job, LatencyGoal, Order, Plan, Pursuit, Stop};
+use super::{Job, LatencyGoal, Order, Plan, PrecisionGoal, Pursuit, Stop};
 use crate::spec::{Arrivals, Draw, EachWrite, Pace, Rate, Sizes, SyncCall, Think, Zone};
 use crate::units::{bytes, count, duration};
 
@@ -52,6 +52,12 @@ pub fn describe(plan: &Plan) -> String {
             plan.depth(),
             duration::span(patience_ns),
             if pursuit == Pursuit::Search { "each depth" } else { "converging" },
+        ));
+    }
+    if let PrecisionGoal::Known { precision, look_ns } = plan.until {
+        out.push_str(&format!(
+            "  until     {precision} at two looks in a row, one every {}; the length is the most\n",
+            duration::span(look_ns),
         ));
     }
     for (index, job) in plan.jobs.iter().enumerate() {

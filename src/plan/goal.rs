@@ -1,6 +1,17 @@
-//! A plan with a latency target: the depth of its jobs becomes the most that may be tried.
+//! A plan with a goal. With a latency target the depth of its jobs becomes the most that may be
+//! tried; with a precision its length becomes the most that may be measured.
 
-use super::{LatencyGoal, LatencyTarget, Plan, Pursuit, Refusal, Stop};
+use super::{
+    Direction, LatencyGoal, LatencyTarget, Plan, Precision, PrecisionGoal, Pursuit, Refusal, Stop,
+};
+use crate::units::duration;
+
+/// Looks in the longest time that a run may take, where that is short.
+const LOOKS: u64 = 100;
+/// Shortest and longest time between two looks, ns.
+const LOOK_NS: (u64, u64) = (200_000_000, 1_000_000_000);
+/// Looks without which there is no answer: the first is the tenth, and two are needed.
+const FEWEST_LOOKS: u64 = 12;
 
 impl Plan {
     /// The same plan, pursuing a latency target. `patience_ns` is how long a search looks at one
@@ -35,5 +46,46 @@ impl Plan {
             );
         }
         Ok(Plan { latency: LatencyGoal::Target { target, pursuit, patience_ns }, ..self })
+    }
+
+    /// The same plan, which ends as soon as a figure is known this well; what ended it becomes the
+    /// most that it may do. It is looked at once a second, or a hundred times where the most is
+    /// shorter than 100 s, but no more than five times a second.
+    ///
+    /// # Errors
+    /// If the plan is not one that goes on until it is ended, does nothing of this kind, or may not
+    /// last long enough.
+    pub fn until(self, precision: Precision) -> Result<Plan, Refusal> {
+        let refused =
+            |what: &str| Err(Refusal::Until { subject: precision.to_string(), what: what.into() });
+        let (Stop::AfterNs(most_ns) | Stop::AfterNsOrBytes(most_ns, _)) = self.stop else {
+            return refused(
+                "a run of counted operations or one pass ends by itself; give --runtime",
+            );
+        };
+        if self.latency != LatencyGoal::None {
+            return refused("a latency target decides itself when enough was seen");
+        }
+        if self.jobs.iter().any(|job| !job.phases.is_empty()) {
+            return refused("the load changes with its phases, so that no interval narrows");
+        }
+        let done = match precision.direction {
+            Direction::Total => true,
+            Direction::Read => self.reads(),
+            Direction::Write => self.jobs.iter().any(|job| job.writes_data()),
+        };
+        if !done {
+            return refused("the load has no operation of this kind");
+        }
+        let look_ns = (most_ns / LOOKS).clamp(LOOK_NS.0, LOOK_NS.1);
+        if most_ns < FEWEST_LOOKS * look_ns {
+            return refused(&format!(
+                "it takes {} looks of {} at least; give a larger --runtime, which is the longest \
+                 it may take",
+                FEWEST_LOOKS,
+                duration::latency(look_ns as f64),
+            ));
+        }
+        Ok(Plan { until: PrecisionGoal::Known { precision, look_ns }, ..self })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::chance::Chance;
 use super::shape::jobs_of;
-use super::{Engine, Job, LatencyGoal, OnError, Plan, Stop, Target};
+use super::{Engine, Job, LatencyGoal, OnError, Plan, PrecisionGoal, Stop, Target};
 use crate::spec::{Role, Threads, Workload};
 use crate::units::bytes;
 
@@ -109,6 +109,14 @@ pub enum Refusal {
         /// What contradicts it, and how to mend it.
         what: String,
     },
+    /// A precision that cannot be waited for.
+    #[error("until {subject}: {what}")]
+    Until {
+        /// What was to be known.
+        subject: String,
+        /// What contradicts it, and how to mend it.
+        what: String,
+    },
     /// Not enough memory for one buffer per job.
     #[error(
         "{jobs} job(s) need at least {needed_bytes} B of I/O buffers, and {limit_bytes} B \
@@ -162,6 +170,7 @@ pub fn resolve(workload: &Workload, setting: &Setting) -> Result<Plan, Refusal> 
         warmup_ns: setting.warmup_ns,
         stop: setting.stop,
         latency: LatencyGoal::None,
+        until: PrecisionGoal::None,
         on_error: setting.on_error,
         final_sync: setting.final_sync && writes,
         interval_ns: INTERVAL_NS,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::controlled::ControlledRun;
 use super::facts::{DeviceCounters, TargetFacts, TelemetrySample};
+use super::precision::PrecisionRun;
 use crate::plan::Plan;
 use crate::stats::Histogram;
 use crate::stats::histogram::Exact;
@@ -49,6 +50,9 @@ pub struct Run {
     /// What was done to meet the latency target, if there is one.
     #[serde(default)]
     pub controlled: Option<ControlledRun>,
+    /// How well the figure was known that decides when the run ends, if there is one.
+    #[serde(default)]
+    pub precision: Option<PrecisionRun>,
 }
 
 /// How a run ended.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use sizes::{sizes, smallest};
 
-use crate::plan::{Engine, EngineKind, Job, OnError, Order, Plan, Stop};
+use crate::plan::{Engine, EngineKind, Job, OnError, Order, Plan, PrecisionGoal, Stop};
 use crate::spec::{Arrivals, Data, EachWrite, Pace, Rate, SyncCall, Wait};
 
 /// A plan that fio has no words for.
@@ -136,6 +136,10 @@ fn common(plan: &Plan, missing: &mut Vec<String>) -> Words {
     words.push(("group_reporting", None));
     // fio reads a signed number, and takes 0 for none.
     say(&mut words, "randseed", (plan.seed & i64::MAX as u64).max(1));
+    if plan.until != PrecisionGoal::None {
+        missing
+            .push("an end as soon as a figure is known: runtime is the longest it may take".into());
+    }
     if let Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) = plan.stop {
         say(&mut words, "runtime", time(ns, missing));
     }
@@ -452,6 +456,7 @@ mod tests {
         let target = Target { path: "/d:1".into(), bytes: 1 << 30, direct: true, align_bytes: 512 };
         Plan {
             latency: crate::plan::LatencyGoal::None,
+            until: PrecisionGoal::None,
             name: "p".into(),
             title: "P".into(),
             pattern: "p".into(),

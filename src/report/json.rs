@@ -148,6 +148,10 @@ fn cell(run: &Run, facts: &Assessment) -> Value {
         fields.insert("latency_target".into(), json!(pursuit));
         fields.insert("latency_target_log".into(), json!(run.controlled));
     }
+    if let (Value::Object(fields), Some(precision)) = (&mut out, &facts.precision) {
+        fields.insert("until".into(), json!(precision));
+        fields.insert("until_log".into(), json!(run.precision));
+    }
     out
 }
 

@@ -7,7 +7,7 @@ use super::words::{Extent, extent, time, wrong};
 use crate::analysis::expectation::Expectation;
 use crate::cli::exit::{Exit, Failure};
 use crate::plan::{Engine, EngineKind, Stop};
-use crate::spec::{Wait, Workload};
+use crate::spec::{Precision, Wait, Workload};
 use crate::target::Direct;
 
 /// Percentages of a target are rounded down to a multiple of the block size and of this.
@@ -27,6 +27,7 @@ pub(super) struct Asked {
     pub(super) engine: Engine,
     pub(super) expectations: Vec<Expectation>,
     pub(super) latency: Option<Latency>,
+    pub(super) until: Option<Precision>,
 }
 
 /// Understands the command line, or says what in it cannot be.
@@ -59,6 +60,7 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
         engine,
         expectations,
         latency: args.latency.latency()?,
+        until: args.length.until()?,
         workload,
     };
     super::device::known_kinds(target)?;

@@ -3,23 +3,28 @@
 use clap::Args;
 
 use super::words::{size, time, wrong};
-use crate::cli::exit::Failure;
-use crate::plan::Stop;
+use crate::cli::exit::{Exit, Failure};
+use crate::plan::{Precision, Stop};
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Length")]
 pub(super) struct LengthArgs {
-    /// Length of the measurement, warm-up not included
-    #[arg(long, value_name = "TIME", default_value = "10")]
-    runtime: String,
+    /// Length of the measurement, warm-up not included; with --until the most [default: 10, with
+    /// --until 10m]
+    #[arg(long, value_name = "TIME")]
+    runtime: Option<String>,
+    /// End as soon as a figure is known this well, such as 'p99+-3%' or 'read.iops+-1%': half its
+    /// 95 % interval, at two looks in a row. Exit code 7 if --runtime or --io-size ends it first
+    #[arg(long, value_name = "RULE", conflicts_with_all = ["number_ios", "latency_target"])]
+    until: Option<String>,
     /// Warm-up before the measurement, not counted
     #[arg(long, value_name = "TIME", default_value = "0")]
     ramp_time: String,
     /// End after this many operations per job instead of after a time
     #[arg(long, value_name = "N", conflicts_with = "runtime")]
     number_ios: Option<u64>,
-    /// End after this many bytes per job instead of after a time
-    #[arg(long, value_name = "SIZE", conflicts_with_all = ["runtime", "number_ios"])]
+    /// End after this many bytes per job instead of after a time; with --until, the most
+    #[arg(long, value_name = "SIZE", conflicts_with = "number_ios")]
     io_size: Option<String>,
     /// Accepted from fio: without --number-ios or --io-size it is always so
     #[arg(
@@ -38,12 +43,21 @@ impl LengthArgs {
     pub(super) fn stop(&self) -> Result<Stop, Failure> {
         let (option, found, stop) = match (self.number_ios, self.io_size.as_deref()) {
             (Some(ops), _) => ("--number-ios", ops.to_string(), Stop::AfterOps(ops)),
+            (None, Some(_)) if self.until.is_none() && self.runtime.is_some() => {
+                let message = "--io-size and --runtime are two lengths; give one of them \
+                               (both are limits with --until)";
+                return Err(Failure::new(Exit::Asked, message));
+            }
             (None, Some(text)) => {
-                ("--io-size", text.to_owned(), Stop::AfterBytes(size("--io-size", text)?))
+                let bytes = size("--io-size", text)?;
+                let stop = match self.until {
+                    Some(_) if bytes > 0 => Stop::AfterNsOrBytes(self.most_ns()?, bytes),
+                    _ => Stop::AfterBytes(bytes),
+                };
+                ("--io-size", text.to_owned(), stop)
             }
             (None, None) => {
-                let ns = time("--runtime", &self.runtime, 1_000_000_000)?;
-                ("--runtime", self.runtime.clone(), Stop::AfterNs(ns))
+                ("--runtime", self.longest().to_owned(), Stop::AfterNs(self.most_ns()?))
             }
         };
         match stop {
@@ -52,6 +66,24 @@ impl LengthArgs {
             }
             stop => Ok(stop),
         }
+    }
+
+    fn longest(&self) -> &str {
+        let usual = if self.until.is_some() { "10m" } else { "10" };
+        self.runtime.as_deref().unwrap_or(usual)
+    }
+
+    /// The longest that may be measured, ns.
+    fn most_ns(&self) -> Result<u64, Failure> {
+        time("--runtime", self.longest(), 1_000_000_000)
+    }
+
+    /// What is to be known, and how well.
+    pub(super) fn until(&self) -> Result<Option<Precision>, Failure> {
+        let Some(text) = self.until.as_deref() else { return Ok(None) };
+        let parsed = Precision::parse(text)
+            .map_err(|error| Failure::new(Exit::Asked, format!("--until '{text}': {error}")))?;
+        Ok(Some(parsed))
     }
 
     /// Warm-up, ns.
