@@ -73,7 +73,7 @@ mod tests {
             half_width: Some(0.051),
             ..reached.clone()
         };
-        let expected = "stopped by the limit of 600 s: p99 1.84 ms ±5.1 %, asked ±3 %";
+        let expected = "stopped by the limit of 10 min 0 s: p99 1.84 ms ±5.1 %, asked ±3 %";
         assert_eq!(text(&limit), expected);
         let nothing = PrecisionFigures { ended: Ended::Early, value: None, ..reached.clone() };
         assert!(text(&nothing).ends_with("p99 is not known yet, asked ±3 %"));
