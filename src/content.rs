@@ -96,10 +96,10 @@ impl Filler {
             Kind::Fresh => {
                 self.randomise(buffer);
                 let mut at = offset;
-                for block in buffer.chunks_mut(STAMP_EVERY) {
+                for block in blocks_of(buffer, offset) {
                     self.sequence += 1;
                     stamp(block, self.run, at, self.sequence);
-                    at += STAMP_EVERY as u64;
+                    at += block.len() as u64;
                 }
             }
             Kind::Shaped(_) => self.shape(buffer, offset),
@@ -132,7 +132,7 @@ impl Filler {
     fn shape(&mut self, buffer: &mut [u8], offset: u64) {
         let Kind::Shaped(shape) = &mut self.kind else { return };
         let mut at = offset;
-        for bytes in buffer.chunks_mut(STAMP_EVERY) {
+        for bytes in blocks_of(buffer, offset) {
             let repeats = self.keys.bits() >> 32 < shape.repeat_below;
             let block = if repeats && !shape.earlier.is_empty() {
                 shape.earlier[self.keys.below(shape.earlier.len() as u64) as usize]
@@ -146,7 +146,7 @@ impl Filler {
             combine(&mut bytes[..random], &self.base, block.key);
             bytes[random..].fill(0);
             stamp(bytes, self.run, block.offset, block.sequence);
-            at += STAMP_EVERY as u64;
+            at += bytes.len() as u64;
         }
     }
 }
@@ -182,6 +182,15 @@ impl Shape {
     }
 }
 
+/// The parts of a write at an offset, each within one block of the target.
+#[inline(always)]
+fn blocks_of(buffer: &mut [u8], offset: u64) -> impl Iterator<Item = &mut [u8]> {
+    let to_boundary = (offset.wrapping_neg() % STAMP_EVERY as u64) as usize;
+    let (head, rest) = buffer.split_at_mut(to_boundary.min(buffer.len()));
+    let head = (!head.is_empty()).then_some(head);
+    head.into_iter().chain(rest.chunks_mut(STAMP_EVERY))
+}
+
 /// How much of a block of this length is random, where `random_bytes` are of a whole one.
 fn share_of(length: usize, random_bytes: usize) -> usize {
     length * random_bytes / STAMP_EVERY
@@ -209,10 +218,16 @@ fn stamp(block: &mut [u8], run: u64, offset: u64, sequence: u64) {
     block[..length].copy_from_slice(&whole[..length]);
 }
 
-/// Whether these bytes are what this program may overwrite unasked: all zero, or one of its own
-/// blocks.
+/// Whether these bytes are what this program may overwrite unasked: all zero, or its own. A write
+/// smaller than a block may stand anywhere in it, with zeros before.
 pub fn is_ours_or_zero(block: &[u8]) -> bool {
-    block.starts_with(&MAGIC) || block.iter().all(|byte| *byte == 0)
+    begins_ours(block) || block.iter().all(|byte| *byte == 0)
+}
+
+/// Whether the first bytes that are not zero are those of a stamp.
+pub fn begins_ours(block: &[u8]) -> bool {
+    let zeros = block.iter().take_while(|byte| **byte == 0).count();
+    block[zeros..].starts_with(&MAGIC)
 }
 
 #[cfg(test)]
@@ -296,6 +311,26 @@ mod tests {
         let mut tiny = [7; 10];
         Filler::new(1, &writer(Data::default())).refresh(&mut tiny, 0);
         assert!(tiny.starts_with(&MAGIC));
+    }
+
+    #[test]
+    fn small_writes_anywhere_are_ours_in_every_block_they_touch() {
+        for (write_bytes, unit) in [(512, 512), (1024, 512), (1536, 512), (4096, 512), (100, 100)] {
+            let mut filler = Filler::new(1, &writer(Data::default()));
+            let mut image = vec![0; 64 << 10];
+            let mut chance = Chance::new(3);
+            for _ in 0..40 {
+                let positions = ((image.len() - write_bytes) / unit) as u64;
+                let at = chance.below(positions) as usize * unit;
+                filler.refresh(&mut image[at..at + write_bytes], at as u64);
+                let ours = image.chunks(4096).all(is_ours_or_zero);
+                assert!(ours, "{write_bytes} B at {at}");
+            }
+        }
+        let mut block = [0; 4096];
+        block[512..520].copy_from_slice(&MAGIC);
+        block[511] = 1;
+        assert!(!is_ours_or_zero(&block));
     }
 
     fn packed_share(image: &[u8]) -> f64 {

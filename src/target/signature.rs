@@ -7,7 +7,7 @@
 use std::fmt;
 use std::io;
 
-use crate::content::{MAGIC, is_ours_or_zero};
+use crate::content::{begins_ours, is_ours_or_zero};
 use crate::plan::chance::{Chance, mix};
 
 /// Reads at an offset, bytes, as much as there is; the number of bytes that were read.
@@ -266,18 +266,34 @@ fn place_of(kind: &Kind, size_bytes: u64, read: &ReadAt<'_>) -> io::Result<Optio
         let stands = |magic: &&&[u8]| bytes[..length].starts_with(magic);
         let Some(magic) = kind.magics.iter().find(stands) else { continue };
         // Two bytes stand anywhere by chance, and what we write is random.
-        if magic.len() >= 4 || !is_our_block(offset, read)? {
+        if magic.len() >= 4 || !is_our_block(offset, read)? || is_table(kind, read)? {
             return Ok(Some(offset));
         }
     }
     Ok(None)
 }
 
-/// Whether the block around an offset begins with our own marker.
+/// Whether our own marker is the first thing in the block around an offset, and before it.
 fn is_our_block(offset: u64, read: &ReadAt<'_>) -> io::Result<bool> {
-    let mut head = [0; MAGIC.len()];
-    let length = read(&mut head, offset / BLOCK_BYTES * BLOCK_BYTES)?;
-    Ok(length == head.len() && head == MAGIC)
+    let mut block = [0; BLOCK_BYTES as usize];
+    let before = (offset % BLOCK_BYTES) as usize;
+    let length = read(&mut block[..before], offset - before as u64)?.min(before);
+    Ok(begins_ours(&block[..length]))
+}
+
+/// Whether the first sector is a partition table all the same: a partitioner keeps the first 440
+/// bytes, and with them what we wrote there.
+fn is_table(kind: &Kind, read: &ReadAt<'_>) -> io::Result<bool> {
+    const ENTRIES: usize = 446;
+    const ENTRY_BYTES: usize = 16;
+    let mut table = [0; 4 * ENTRY_BYTES];
+    if kind.kind != "mbr" || read(&mut table, ENTRIES as u64)? < table.len() {
+        return Ok(false);
+    }
+    let mut entries = table.chunks_exact(ENTRY_BYTES);
+    let flagged = entries.clone().all(|entry| matches!(entry[0], 0x00 | 0x80));
+    // The type of an entry that is used is not zero.
+    Ok(flagged && entries.any(|entry| entry[4] != 0))
 }
 
 /// Two labels stand at the beginning and two at the end.
@@ -469,6 +485,19 @@ mod tests {
         // A long one does not happen.
         block[512..520].copy_from_slice(b"EFI PART");
         assert_eq!(Sparse::of(SIZE).with(0, &block).kinds(), ["gpt"]);
+    }
+
+    #[test]
+    fn a_partition_table_under_our_first_bytes_is_one() {
+        let mut sector = vec![0xc3; 512];
+        sector[..8].copy_from_slice(&crate::content::MAGIC);
+        sector[446..510].fill(0);
+        sector[510..].copy_from_slice(&[0x55, 0xaa]);
+        assert_eq!(Sparse::of(SIZE).with(0, &sector).kinds(), [""; 0], "no entry is used");
+        sector[446 + 16 + 4] = 0x83;
+        assert_eq!(Sparse::of(SIZE).with(0, &sector).kinds(), ["mbr"]);
+        sector[446 + 32] = 0x17;
+        assert_eq!(Sparse::of(SIZE).with(0, &sector).kinds(), [""; 0], "no such flag");
     }
 
     #[test]
