@@ -31,7 +31,7 @@ pub use limits::io_limits;
 pub use mount::{Mount, mount_of, mount_with_id};
 pub use root::Root;
 pub use smart::smart;
-pub use stack::{loop_over, same_disk, uses};
+pub use stack::{loop_over, partition_starts, same_disk, uses};
 pub use usage::{Usage, Use};
 
 use crate::record::HostFacts;

@@ -227,6 +227,18 @@ fn downwards(root: &Root, loops: &[Loop], own: &Node, found: &mut Vec<Usage>) ->
     below
 }
 
+/// First byte of each partition that the kernel has found on a disk, ascending.
+#[must_use]
+pub fn partition_starts(root: &Root, major: u32, minor: u32) -> Vec<u64> {
+    const SECTOR_BYTES: u64 = 512;
+    let Some(disk) = Node::numbered(root, (major, minor)) else { return Vec::new() };
+    let sectors = disk.partitions(root).into_iter().filter_map(|each| each.sectors(root));
+    let mut starts: Vec<u64> =
+        sectors.map(|(start, _)| start.saturating_mul(SECTOR_BYTES)).collect();
+    starts.sort_unstable();
+    starts
+}
+
 /// Kernel name of a loop device that lies over this open file.
 #[must_use]
 pub fn loop_over(root: &Root, file: BorrowedFd<'_>) -> Option<String> {

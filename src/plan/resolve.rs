@@ -150,6 +150,15 @@ pub fn resolve(workload: &Workload, setting: &Setting) -> Result<Plan, Refusal> 
     let threads = deal_threads(&workload.roles, setting.cpus);
     let total: u64 = threads.iter().map(|count| u64::from(*count)).sum();
     in_range("threads", total, 1, MAX_THREADS, "1 to 4096")?;
+    let counted = matches!(setting.stop, Stop::AfterOps(_) | Stop::AfterBytes(_));
+    if counted && setting.warmup_ns > 0 {
+        return Err(Refusal::Conflict {
+            role: workload.roles[0].name.clone(),
+            what: "a number of operations or bytes (--number-ios, --io-size) and a warm-up \
+                   (--ramp-time), which would use up the count; give --runtime"
+                .into(),
+        });
+    }
     let mut chance = Chance::new(setting.seed);
     let mut jobs = Vec::new();
     for (role, threads) in workload.roles.iter().zip(threads) {
@@ -220,7 +229,8 @@ fn fit_buffers(jobs: &mut [Job], limit_bytes: u64, notes: &mut Vec<String>) -> R
     while total(jobs) > limit_bytes {
         let greediest = jobs.iter().filter(|job| job.iodepth > 1).map(Job::buffer_bytes).max();
         let Some(greediest) = greediest else { break };
-        for job in jobs.iter_mut().filter(|job| job.buffer_bytes() == greediest) {
+        let lowers = |job: &&mut Job| job.iodepth > 1 && job.buffer_bytes() == greediest;
+        for job in jobs.iter_mut().filter(lowers) {
             job.iodepth /= 2;
             job.batch = job.batch.min(job.iodepth);
             job.reap.complete_min = job.reap.complete_min.min(job.iodepth);
@@ -260,7 +270,7 @@ mod tests {
 
     use super::super::{EngineKind, Order, describe};
     use super::*;
-    use crate::spec::{Region, Rw};
+    use crate::spec::{Arrivals, Draw, Pace, Rate, Region, Rw, Wait};
 
     fn role(name: &str, rw: Rw, threads: Threads) -> Role {
         Role { threads, ..Role::new(name, rw) }
@@ -377,6 +387,86 @@ mod tests {
         assert!(plan.notes[0].contains("from 32 to 8"), "{:?}", plan.notes);
         setting.buffer_limit_bytes = 1 << 20;
         assert!(matches!(resolve(&asked, &setting), Err(Refusal::Memory { .. })));
+    }
+
+    #[test]
+    fn a_depth_of_one_is_never_lowered() {
+        let deep = Role {
+            iodepth: Some(4),
+            block_size: Some(1 << 20),
+            ..role("deep", Rw::Read, Threads::Count(1))
+        };
+        let large = Role {
+            iodepth: Some(1),
+            block_size: Some(4 << 20),
+            ..role("large", Rw::Read, Threads::Count(1))
+        };
+        let mut setting = setting(2);
+        setting.buffer_limit_bytes = 6 << 20;
+        let plan = resolve(&workload(vec![deep, large]), &setting).unwrap();
+        let depths: Vec<u32> = plan.jobs.iter().map(|job| job.iodepth).collect();
+        assert_eq!(depths, [2, 1]);
+    }
+
+    #[test]
+    fn what_has_no_effect_or_reaches_beyond_everything_is_refused() {
+        type Change = fn(&mut Role, &mut Setting);
+        let changes: [(Change, &str); 12] = [
+            (
+                |role, _| {
+                    role.sizes.read = Draw::Range { low: 512, high: 1536, step: 256 };
+                },
+                "block size 256 B",
+            ),
+            (|role, _| (role.rw, role.block_align) = (Rw::Read, Some(8192)), "alignment"),
+            (|role, _| role.offset_increment = Some(u64::MAX / 512 * 512), "give a larger --size"),
+            (
+                |role, setting| (role.offset, setting.offset_bytes) = (Some(u64::MAX - 511), 1024),
+                "beyond the end",
+            ),
+            (|role, _| (role.rw, role.stride) = (Rw::Read, Some(-(1 << 30))), "stride"),
+            (
+                |role, setting| {
+                    setting.engine.kind = EngineKind::Psync;
+                    (setting.iodepth, role.reap.complete_max) = (1, 1);
+                },
+                "psync engine",
+            ),
+            (
+                |role, setting| {
+                    setting.engine.kind = EngineKind::Psync;
+                    (setting.iodepth, role.reap.slat) = (1, true);
+                },
+                "psync engine",
+            ),
+            (
+                |role, setting| {
+                    setting.engine.kind = EngineKind::Null;
+                    role.reap.wait = Wait::Poll;
+                },
+                "null engine",
+            ),
+            (|role, _| (role.pace, role.reap.complete_min) = (rate(), 2), "wakes for each"),
+            (|role, _| (role.pace, role.reap.wait) = (rate(), Wait::Hybrid), "hybrid"),
+            (
+                |_, setting| (setting.stop, setting.warmup_ns) = (Stop::AfterOps(9), 1),
+                "would use up the count",
+            ),
+            (
+                |_, setting| (setting.stop, setting.warmup_ns) = (Stop::AfterBytes(9), 1),
+                "would use up the count",
+            ),
+        ];
+        for (index, (change, expected)) in changes.into_iter().enumerate() {
+            let (mut role, mut setting) = (role("r", Rw::RandRead, Threads::Count(2)), setting(2));
+            change(&mut role, &mut setting);
+            let refusal = resolve(&workload(vec![role]), &setting).unwrap_err().to_string();
+            assert!(refusal.contains(expected), "{index}: {refusal}");
+        }
+    }
+
+    fn rate() -> Pace {
+        Pace::Rate { rate: Rate::Ops(100.0), arrivals: Arrivals::default() }
     }
 
     #[test]

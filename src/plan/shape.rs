@@ -55,6 +55,16 @@ pub(super) fn jobs_of(
     let mut jobs = Vec::new();
     for thread in 0..threads {
         let (region_start, region_bytes) = grid.region(role, thread, threads)?;
+        let stride_bytes = model.stride_bytes.unsigned_abs();
+        if stride_bytes >= region_bytes {
+            return Err(Refusal::Conflict {
+                role: role.name.clone(),
+                what: format!(
+                    "a stride of {stride_bytes} B leads out of its region of {region_bytes} B; \
+                     give a smaller stride or a larger --size"
+                ),
+            });
+        }
         let positions = (region_bytes - grid.largest) / grid.unit + 1;
         let start_block = match (role.start, role.region) {
             (Start::Random, _) => chance.below(positions),
@@ -169,8 +179,11 @@ impl Grid {
                 (self.start + thread * part, part)
             }
             Region::Shared | Region::Staggered => {
-                let start = self.start + thread * role.offset_increment.unwrap_or(0);
-                let end = (start + self.bytes).min(self.end);
+                let start = thread
+                    .checked_mul(role.offset_increment.unwrap_or(0))
+                    .and_then(|distance| self.start.checked_add(distance))
+                    .ok_or_else(|| beyond(role))?;
+                let end = start.saturating_add(self.bytes).min(self.end);
                 (start, end.saturating_sub(start) / self.unit * self.unit)
             }
         };
@@ -197,10 +210,12 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
     };
     let unit = role.block_align.unwrap_or(smallest);
     in_range("block alignment", unit, 1, MAX_BLOCK_BYTES, "1 B to 1 GiB")?;
-    let start = setting.offset_bytes + role.offset.unwrap_or(0);
+    let start = setting.offset_bytes.checked_add(role.offset.unwrap_or(0));
+    let start = start.ok_or_else(|| beyond(role))?;
     for target in targets() {
         let align_bytes = target.align_bytes;
         let misfit = sizes_of(job, block_bytes)
+            .chain(steps_of(job))
             .chain([unit, job.stride_bytes.unsigned_abs()])
             .find(|bytes| !bytes.is_multiple_of(align_bytes));
         if let Some(found_bytes) = misfit {
@@ -235,6 +250,22 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
     Ok(Grid { largest, unit, start, bytes, end })
 }
 
+/// An offset that no number holds.
+fn beyond(role: &Role) -> Refusal {
+    Refusal::Conflict {
+        role: role.name.clone(),
+        what: "its region begins beyond the end of everything; give smaller offsets".into(),
+    }
+}
+
+/// Steps of the ranges of sizes, which decide about alignment as the sizes do.
+fn steps_of(job: &Job) -> impl Iterator<Item = u64> {
+    draws(job).filter_map(|draw| match draw {
+        Draw::Range { low, high, step } if low < high => Some(*step),
+        _ => None,
+    })
+}
+
 /// Smallest and largest operation of a role, bytes.
 fn extremes(role: &Role, job: &Job, block_bytes: u64) -> Result<(u64, u64), Refusal> {
     for draw in draws(job) {
@@ -257,8 +288,7 @@ fn draws(job: &Job) -> impl Iterator<Item = &Draw> {
     used.into_iter().filter(|(_, used)| *used).map(|(draw, _)| draw)
 }
 
-/// Sizes that decide about alignment and buffers: every one of a split, the ends and the step of a
-/// range.
+/// Sizes that decide about alignment and buffers: every one of a split, the ends of a range.
 fn sizes_of(job: &Job, block_bytes: u64) -> impl Iterator<Item = u64> {
     let sizes: Vec<u64> = draws(job)
         .flat_map(|draw| match draw {
@@ -305,7 +335,8 @@ fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
         && !engine.chosen_because.is_empty();
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
-    let faults: [(bool, &str); 27] = [
+    let paced = !job.keeps_depth() || job.sync.every_writes > 0;
+    let faults: [(bool, &str); 31] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -407,8 +438,31 @@ fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
         ),
         (
             engine.kind == EngineKind::Psync
-                && (job.reap.wait != Wait::Event || job.reap.complete_min > 1),
-            "the psync engine has no way to wait but one; give --ioengine io_uring",
+                && (job.reap.wait != Wait::Event
+                    || job.reap.complete_min > 1
+                    || job.reap.complete_max > 0
+                    || job.reap.slat),
+            "the psync engine has no way to wait but one, and submits and waits in one call: ways \
+             to wait, batches of completions and --slat have no effect; give --ioengine io_uring",
+        ),
+        (
+            engine.kind == EngineKind::Null && job.reap.wait != Wait::Event,
+            "ways to wait have no effect with the null engine, which has everything done at once",
+        ),
+        (
+            paced && job.reap.complete_min > 1,
+            "--iodepth-batch-complete-min has no effect with a rate, a pause, phases or syncs: \
+             such a job wakes for each completion",
+        ),
+        (
+            paced && job.reap.wait == Wait::Hybrid,
+            "--wait hybrid has no effect with a rate, a pause, phases or syncs; give --wait event \
+             or poll",
+        ),
+        (
+            !random && role.block_align.is_some(),
+            "an alignment of offsets (--blockalign) has no effect on sequential ones; give a \
+             random --rw",
         ),
         (
             engine.kind == EngineKind::Sim && job.reap.wait != Wait::Event,

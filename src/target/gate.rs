@@ -154,13 +154,17 @@ impl Report {
             .ok_or_else(|| GateError::Unidentified(path.into()))?;
         let mut places: Vec<PathBuf> = SYSTEM_PLACES.iter().map(PathBuf::from).collect();
         places.extend(results.map(Path::to_path_buf));
+        let mut findings = contents(path, file)?;
+        // Whatever the table says to us: the kernel has read one.
+        let partition = host::partition_starts(root, major, minor).into_iter().next();
+        findings.extend(partition.and_then(|offset| signature::partition(offset, &findings)));
         Ok(Report {
             path: path.into(),
             node: node.into(),
             identity,
             uses: host::uses(root, major, minor),
             shares_disk_with: host::same_disk(root, major, minor, &places),
-            findings: contents(path, file)?,
+            findings,
         })
     }
 

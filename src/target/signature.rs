@@ -217,8 +217,11 @@ const KINDS: &[Kind] = &[
 ];
 
 /// Kinds that have a search of their own.
-const SEARCHED: [(&str, &str); 2] =
-    [("zfs", "ZFS pool member"), (UNKNOWN, "neither zero nor written by this program")];
+const SEARCHED: [(&str, &str); 3] = [
+    ("zfs", "ZFS pool member"),
+    (UNKNOWN, "neither zero nor written by this program"),
+    ("partitions", "partition that the kernel knows"),
+];
 
 /// Uberblocks of a ZFS label: from 128 KiB on, one at least every KiB.
 const ZFS_LABEL_BYTES: u64 = 256 * KIB;
@@ -248,7 +251,7 @@ pub fn findings(size_bytes: u64, read: &ReadAt<'_>, seed: u64) -> io::Result<Vec
             found.push(Finding { kind: kind.kind, title: kind.title, offset });
         }
     }
-    let [(zfs, zfs_title), (unknown, unknown_title)] = SEARCHED;
+    let [(zfs, zfs_title), (unknown, unknown_title), _] = SEARCHED;
     if let Some(offset) = zfs_label(size_bytes, read)? {
         found.push(Finding { kind: zfs, title: zfs_title, offset });
     }
@@ -256,6 +259,14 @@ pub fn findings(size_bytes: u64, read: &ReadAt<'_>, seed: u64) -> io::Result<Vec
         found.push(Finding { kind: unknown, title: unknown_title, offset });
     }
     Ok(found)
+}
+
+/// A partition that begins here, where none of the findings is the table that would tell of it.
+pub fn partition(offset: u64, findings: &[Finding]) -> Option<Finding> {
+    const TABLES: [&str; 6] = ["mbr", "gpt", "apm", "bsd", "sgi", "sun"];
+    let told = findings.iter().any(|finding| TABLES.contains(&finding.kind));
+    let [.., (kind, title)] = SEARCHED;
+    (!told).then_some(Finding { kind, title, offset })
 }
 
 fn place_of(kind: &Kind, size_bytes: u64, read: &ReadAt<'_>) -> io::Result<Option<u64>> {
@@ -498,6 +509,15 @@ mod tests {
         assert_eq!(Sparse::of(SIZE).with(0, &sector).kinds(), ["mbr"]);
         sector[446 + 32] = 0x17;
         assert_eq!(Sparse::of(SIZE).with(0, &sector).kinds(), [""; 0], "no such flag");
+    }
+
+    #[test]
+    fn partitions_are_found_where_no_table_is() {
+        let found = partition(MIB, &[]).unwrap();
+        assert_eq!((found.kind, found.offset), ("partitions", MIB));
+        assert!(words().contains(&found.kind));
+        let table = Finding { kind: "gpt", title: "", offset: 512 };
+        assert_eq!(partition(MIB, &[table]), None);
     }
 
     #[test]

@@ -144,6 +144,7 @@ impl LoadArgs {
                 "--rw",
                 rw.word(),
             ),
+            ("--blockalign", self.blockalign.is_some() && !rw.is_random(), "--rw", rw.word()),
             ("--region", self.region.is_some() && jobs == 1, "--numjobs", "1"),
             ("--offset-increment", self.offset_increment.is_some() && jobs == 1, "--numjobs", "1"),
         ];

@@ -56,6 +56,10 @@ impl End {
         let plain = role.sizes == Sizes::default() && role.access == Access::Permutation;
         let passes_once = plain && once == whole && loops == 1;
         let timed = job.flag("time_based") == Some(true);
+        if ns.is_none() && job.time_ns("ramp_time").unwrap_or(0) > 0 {
+            let what = "the warm-up would use up the count that ends the run; give runtime";
+            return Err(job.fault("ramp_time", what));
+        }
         if let Some(ops) = job.count("number_ios").filter(|ops| *ops > 0) {
             if ns.is_some() {
                 let what = "stands beside runtime; give one of them";
