@@ -1,6 +1,7 @@
-//! How a run ends as soon as a figure is known well enough: each job puts what it has counted so far
-//! into a place of its own at the edges of short intervals, and the side that watches takes it from
-//! there. The lock of that place is only tried, and everything in it is allocated beforehand.
+//! How a run ends as soon as a figure is known well enough: each job puts what it has counted
+//! so far into a place of its own at the edges of short intervals, and the side that watches
+//! takes it from there. The lock of that place is only tried, and everything in it is allocated
+//! beforehand.
 
 use std::sync::Mutex;
 
