@@ -5,6 +5,7 @@
 
 pub mod chance;
 pub mod describe;
+mod effect;
 mod goal;
 pub mod job;
 pub mod resolve;

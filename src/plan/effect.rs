@@ -1,0 +1,200 @@
+//! What has no effect, or contradicts something else, is refused.
+
+use super::resolve::Refusal;
+use super::{Engine, EngineKind, Job};
+use crate::spec::{Access, Data, Draw, EachWrite, Pace, Rate, Region, Role, Sizes, Wait};
+
+/// What has no effect, or contradicts something else, is refused.
+pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
+    let writes = job.writes_data();
+    let random = role.rw.is_random();
+    let varied = job.sizes != Sizes::default()
+        && job.iodepth == 1
+        && engine.kind == EngineKind::Psync
+        && !engine.chosen_because.is_empty();
+    let sizes = &role.sizes;
+    let open_loop = job.is_open_loop();
+    let paced = !job.keeps_depth() || job.sync.every_writes > 0;
+    let faults: [(bool, &str); 31] = [
+        (
+            (!job.reads() && sizes.read != Draw::Block)
+                || (!writes && sizes.write != Draw::Block)
+                || (!job.trims && sizes.trim != Draw::Block),
+            "sizes for a direction in which it never goes have no effect",
+        ),
+        (
+            !role.rw.is_mixed() && job.phases.iter().any(|phase| phase.read_percent.is_some()),
+            "a share of reads in a phase has no effect; give --rw rw or randrw",
+        ),
+        (
+            job.phases.iter().any(|phase| phase.read_percent.is_some_and(|percent| percent > 100)),
+            "a phase with more than 100 % of reads",
+        ),
+        (
+            !open_loop
+                && job.phases.iter().any(|phase| ![0.0, 100.0].contains(&phase.rate_percent)),
+            "a phase at a part of the rate, and no rate; give --rate or --rate-iops, or rate=0 for \
+             an idle phase",
+        ),
+        (
+            job.batch == 0 || role.batch.is_some_and(|batch| batch > job.iodepth),
+            "batches of no request, or of more than the depth; \
+             give --iodepth-batch-submit 1 to the depth",
+        ),
+        (
+            job.data.constant && (job.data.zeros || job.data.dedupe_percent > 0),
+            "data that is the same in every write cannot be zeros or repeated to a degree too; \
+             give one of them",
+        ),
+        (
+            !writes && (job.sync.every_writes > 0 || job.sync.each_write != EachWrite::Accepted),
+            "syncs (--fsync, --fdatasync, --sync) have no effect: nothing is written",
+        ),
+        (
+            job.sync.barrier && job.sync.every_writes == 0,
+            "group commit needs a number of writes: give --fsync, --fdatasync or --sync",
+        ),
+        (
+            !writes && job.data != Data::default(),
+            "the kind of data has no effect: nothing is written",
+        ),
+        (
+            job.data.zeros && (job.data.compress_percent > 0 || job.data.dedupe_percent > 0),
+            "zeros cannot be compressible or repeated to a degree; give one of them",
+        ),
+        (
+            job.data.compress_percent > 100 || job.data.dedupe_percent > 100,
+            "a percentage of the data above 100, expected 0 to 100",
+        ),
+        (
+            random && job.stride_bytes != 0,
+            "a stride has no effect on random offsets; give a sequential --rw",
+        ),
+        (
+            !random && role.access != Access::Permutation,
+            "a distribution of offsets has no effect on sequential ones; give a random --rw",
+        ),
+        (
+            role.offset_increment.is_some() && role.region != Region::Shared,
+            "an offset increment places the regions; they cannot be partitioned or staggered too",
+        ),
+        (
+            random && role.region == Region::Staggered,
+            "staggered streams are sequential ones; give a sequential --rw",
+        ),
+        (
+            job.think.ns > 0 && open_loop,
+            "a pause and a rate both say when to send; give --thinktime or --rate, not both",
+        ),
+        (
+            (job.think.ns > 0) != (job.think.every_ops > 0),
+            "a pause needs a length and a number of operations between two of them",
+        ),
+        (!rate_is_sound(&job.pace), "a rate of 0 or less, expected a positive one"),
+        (!recorded_is_sound(&job.pace), "recorded arrival times must be there and ascend"),
+        (
+            matches!(job.pace, Pace::Recorded(_)) && !job.phases.is_empty(),
+            "recorded arrival times have phases of their own",
+        ),
+        (
+            job.phases.iter().any(|phase| {
+                phase.ns == 0 || !phase.rate_percent.is_finite() || phase.rate_percent < 0.0
+            }),
+            "a phase of no length, or at a rate below 0 %",
+        ),
+        (
+            !job.phases.is_empty() && job.phases.iter().all(|phase| phase.rate_percent == 0.0),
+            "every phase is idle",
+        ),
+        (
+            job.reap.complete_min == 0 || job.reap.complete_min > job.iodepth,
+            "waiting for more completions than requests in flight, or for none; \
+             give --iodepth-batch-complete-min 1 to the depth",
+        ),
+        (
+            job.reap.complete_max != 0 && job.reap.complete_max < job.reap.complete_min,
+            "--iodepth-batch-complete-max is below --iodepth-batch-complete-min",
+        ),
+        (
+            engine.kind == EngineKind::Psync
+                && (job.reap.wait != Wait::Event
+                    || job.reap.complete_min > 1
+                    || job.reap.complete_max > 0
+                    || job.reap.slat),
+            "the psync engine has no way to wait but one, and submits and waits in one call: ways \
+             to wait, batches of completions and --slat have no effect; give --ioengine io_uring",
+        ),
+        (
+            engine.kind == EngineKind::Null && job.reap.wait != Wait::Event,
+            "ways to wait have no effect with the null engine, which has everything done at once",
+        ),
+        (
+            paced && job.reap.complete_min > 1,
+            "--iodepth-batch-complete-min has no effect with a rate, a pause, phases or syncs: \
+             such a job wakes for each completion",
+        ),
+        (
+            paced && job.reap.wait == Wait::Hybrid,
+            "--wait hybrid has no effect with a rate, a pause, phases or syncs; give --wait event \
+             or poll",
+        ),
+        (
+            !random && role.block_align.is_some(),
+            "an alignment of offsets (--blockalign) has no effect on sequential ones; give a \
+             random --rw",
+        ),
+        (
+            engine.kind == EngineKind::Sim && job.reap.wait != Wait::Event,
+            "the sim engine runs on virtual time, which does not pass while one polls; \
+             give --wait event",
+        ),
+        (varied && !random, "sequential blocks of several sizes need an asynchronous engine"),
+    ];
+    match faults.iter().find(|(found, _)| *found) {
+        Some((_, what)) => Err(Refusal::Conflict { role: role.name.clone(), what: (*what).into() }),
+        None => distribution(role),
+    }
+}
+
+fn rate_is_sound(pace: &Pace) -> bool {
+    match pace {
+        Pace::Rate { rate: Rate::Ops(rate) | Rate::Bytes(rate), .. } => {
+            rate.is_finite() && *rate > 0.0
+        }
+        Pace::Closed | Pace::Recorded(_) => true,
+    }
+}
+
+fn recorded_is_sound(pace: &Pace) -> bool {
+    match pace {
+        Pace::Recorded(times) => !times.is_empty() && times.is_sorted(),
+        Pace::Closed | Pace::Rate { .. } => true,
+    }
+}
+
+/// Whether the parameters of a distribution mean something.
+fn distribution(role: &Role) -> Result<(), Refusal> {
+    let adds_up = |sum: f64| (sum - 100.0).abs() < 0.01;
+    let what = match &role.access {
+        Access::Permutation | Access::Uniform => return Ok(()),
+        Access::Zipf(theta) if theta.is_finite() && *theta > 0.0 => return Ok(()),
+        Access::Zipf(theta) => format!("zipf:{theta}, expected a skew above 0"),
+        Access::Pareto(h) if *h > 0.0 && *h < 1.0 => return Ok(()),
+        Access::Pareto(h) => format!("pareto:{h}, expected a share above 0 and below 1"),
+        Access::Normal(deviation) if *deviation > 0.0 && *deviation <= 100.0 => return Ok(()),
+        Access::Normal(deviation) => {
+            format!("normal:{deviation}, expected a deviation above 0 and up to 100 percent")
+        }
+        Access::Zoned(zones) => {
+            let access: f64 = zones.iter().map(|zone| zone.access_percent).sum();
+            let size: f64 = zones.iter().map(|zone| zone.size_percent).sum();
+            let positive =
+                zones.iter().all(|zone| zone.access_percent >= 0.0 && zone.size_percent > 0.0);
+            if positive && adds_up(access) && adds_up(size) {
+                return Ok(());
+            }
+            format!("zones that add up to {access} % of accesses and {size} % of the region")
+        }
+    };
+    Err(Refusal::Conflict { role: role.name.clone(), what })
+}
