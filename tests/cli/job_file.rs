@@ -58,6 +58,8 @@ fn a_rehearsal_tells_every_group_and_does_nothing() {
     let jobs: Vec<usize> =
         plans.iter().map(|plan| plan["jobs"].as_array().unwrap().len()).collect();
     assert_eq!(jobs, [1, 1, 2]);
+    let names: Vec<_> = plans.iter().map(|plan| plan["name"].clone()).collect();
+    assert_eq!(names, ["run-1", "run-2", "run-3"]);
     assert_eq!(plans[1]["jobs"][0]["iodepth"], 4);
     assert_eq!(plans[2]["stop"], serde_json::json!({ "after_ops": 50 }));
     assert_eq!(listing(&place.work()), before);
@@ -100,7 +102,7 @@ fn what_cannot_run_is_refused_with_file_and_line() {
         ("f.fio", "[a]\nfilename=none.img\n", "f.fio:2: filename: `none.img` does not exist"),
         ("inner/g.fio", "[a]\ninclude link.fio\n", "outside of the job file's directory"),
         ("h.fio", "[a]\nsize=1m\nwrite_bw_log=x\n", "h.fio:3: write_bw_log"),
-        ("i.txt", "[a]\n", "expected a job file of fio"),
+        ("i.txt", "[a]\n", "expected a workload file"),
     ] {
         fs::write(place.work().join(name), text).unwrap();
         place.iosonde(&format!("run {name}")).end().exits(2).silent().says(message);
@@ -109,7 +111,7 @@ fn what_cannot_run_is_refused_with_file_and_line() {
     place.file("j.fio", b"[a]\nsize=1m\n");
     for (words, message) in [
         ("run j.fio --rw read", "cannot be used with"),
-        ("run j.fio --iodepth 4", "cannot be used with"),
+        ("run j.fio --iodepth 4", "--iodepth cannot stand beside a job file"),
         ("run j.fio --output-format fio-job", "give --dry-run too"),
         ("run missing.fio", "cannot be read"),
         ("run --allow-env --rw read --path .", "--allow-env"),
@@ -118,6 +120,39 @@ fn what_cannot_run_is_refused_with_file_and_line() {
     }
     fs::remove_file(place.work().join("j.fio")).unwrap();
     assert_eq!(listing(&place.work()), before);
+}
+
+#[test]
+fn every_group_is_ready_before_the_first_runs_and_consents_need_an_effect() {
+    let place = Place::new();
+    place.hole("data.img", 1 << 20);
+    let fill = "[a]\nrw=write\nbs=64k\nfilename=data.img\n";
+    let later = "[b]\nstonewall\nrw=read\nbs=64k\nfilename=none.img\n";
+    place.file("job.fio", format!("{fill}{later}").as_bytes());
+    place.iosonde("run job.fio").end().exits(2).silent().says("job.fio:9: filename: `none.img`");
+    assert_eq!(fs::read(place.work().join("data.img")).unwrap(), vec![0; 1 << 20]);
+    place.file("one.fio", fill.as_bytes());
+    place.file("null.fio", b"[a]\nioengine=null\nrw=write\nsize=1m\nbs=64k\n");
+    for (words, message) in [
+        ("one.fio --destroy-data=nonsense", "--destroy-data=nonsense has no effect"),
+        ("one.fio --overwrite-signature=bogus", "--overwrite-signature"),
+        ("one.fio --overwrite-file=zzz", "--overwrite-file=zzz has no effect"),
+        ("null.fio --destroy-data=x", "--destroy-data has no effect: nothing is written"),
+        ("--ioengine null --rw write --overwrite-file x", "--overwrite-file has no effect"),
+    ] {
+        place.iosonde(&format!("run {words}")).end().exits(2).silent().says(message);
+    }
+}
+
+#[test]
+fn a_target_that_is_only_read_need_not_be_ours() {
+    let place = Place::new();
+    place.hole("data.img", 1 << 20);
+    place.file("kept.img", &[7; 1 << 20]);
+    let text = "[global]\nbs=64k\nio_size=256k\nsize=1m\n[a]\nrw=write\nfilename=data.img\n\
+                [b]\nrw=read\nfilename=kept.img\n";
+    place.file("job.fio", text.as_bytes());
+    place.iosonde("run job.fio").end().exits(0);
 }
 
 #[test]

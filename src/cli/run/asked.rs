@@ -64,14 +64,9 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
         workload,
     };
     super::device::known_kinds(target)?;
-    let consents = [
-        ("--overwrite-file", !target.overwrite_file.is_empty()),
-        ("--destroy-data", !target.destroy_data.is_empty()),
-        ("--overwrite-signature", !target.overwrite_signature.is_empty()),
-    ];
-    if let Some((option, _)) = consents.iter().find(|(_, given)| *given && !asked.changes()) {
-        let message = format!("{option} has no effect: nothing is written");
-        return Err(Failure::new(Exit::Asked, message));
+    let bare = matches!(asked.engine.kind, EngineKind::Null | EngineKind::Sim);
+    if bare || !asked.changes() {
+        super::device::no_consents(target, "nothing is written")?;
     }
     Ok(asked)
 }

@@ -35,6 +35,21 @@ pub(super) fn known_kinds(args: &TargetArgs) -> Result<(), Failure> {
     unknown.map_or(Ok(()), |word| Err(not_one_of("--overwrite-signature", word, &words)))
 }
 
+/// Consents where nothing that is written would ask for one.
+pub(super) fn no_consents(args: &TargetArgs, reason: &str) -> Result<(), Failure> {
+    let given = [
+        ("--overwrite-file", &args.overwrite_file),
+        ("--destroy-data", &args.destroy_data),
+        ("--overwrite-signature", &args.overwrite_signature),
+    ];
+    match given.iter().find(|(_, words)| !words.is_empty()) {
+        Some((option, _)) => {
+            Err(Failure::new(Exit::Asked, format!("{option} has no effect: {reason}")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// A consent that no target needed was meant for something else.
 pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failure> {
     if args.run.dry_run {
@@ -87,13 +102,8 @@ pub(super) fn dry_run(
             .map_err(|error| Failure::new(Exit::Asked, error.to_string()))?;
         output.fio_job(&text);
     }
-    let is_device = |path: &PathBuf| {
-        std::path::absolute(path).is_ok_and(|absolute| root.node(absolute).is_some())
-    };
-    let paths = args.target.paths();
-    let devices = paths.iter().filter(|path| plan.writes() && is_device(path));
-    let told: Vec<Told> =
-        devices.map(|path| Told::of(args, root, plan, path)).collect::<Result<_, _>>()?;
+    let paths = if plan.writes() { args.target.paths() } else { Vec::new() };
+    let told = told(args, root, plan, &paths)?;
     let devices: Vec<serde_json::Value> = told.iter().map(Told::value).collect();
     output.value(&json!({ "plan": plan, "devices": devices }));
     output.text(&plan::describe::describe(plan));
@@ -102,12 +112,25 @@ pub(super) fn dry_run(
     Ok(output.end(if refused { Exit::Refused } else { Exit::Done }))
 }
 
+/// What there is to tell of those of the paths that lead to block devices; the plan writes them.
+pub(super) fn told(
+    args: &RunArgs,
+    root: &Root,
+    plan: &Plan,
+    paths: &[PathBuf],
+) -> Result<Vec<Told>, Failure> {
+    let is_device = |path: &&PathBuf| {
+        std::path::absolute(path).is_ok_and(|absolute| root.node(absolute).is_some())
+    };
+    paths.iter().filter(is_device).map(|path| Told::of(args, root, plan, path)).collect()
+}
+
 /// What a dry run tells of a device.
-struct Told {
+pub(super) struct Told {
     report: Report,
     /// Most that the plan writes, bytes, where it ends after a number of operations.
     write_bytes: Option<u64>,
-    refused: Option<String>,
+    pub(super) refused: Option<String>,
 }
 
 impl Told {
@@ -122,7 +145,7 @@ impl Told {
         Ok(Told { report, write_bytes: write_bytes(plan), refused })
     }
 
-    fn value(&self) -> serde_json::Value {
+    pub(super) fn value(&self) -> serde_json::Value {
         let report = &self.report;
         let findings = report.findings.iter().map(|finding| {
             json!({ "kind": finding.kind, "title": finding.title, "offset": finding.offset })
@@ -145,7 +168,7 @@ impl Told {
         })
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let report = &self.report;
         let found: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         let found = if found.is_empty() {

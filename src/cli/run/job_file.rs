@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -26,7 +26,7 @@ use crate::report::fio_job::fio_job;
 use crate::report::json::Document;
 use crate::report::{expectations_text, run_text, verdict_text};
 use crate::schedule::Bench;
-use crate::spec::fio::{Asking, EngineAsk, JobFile, Outside, StopAsk, ask, lex, parse};
+use crate::spec::fio::{Asking, EngineAsk, JobFile, Outside, StopAsk, TargetAsk, ask, lex, parse};
 use crate::spec::{Workload, catalogue};
 use crate::target::{Direct, Held, Intent, TargetError, open};
 
@@ -100,9 +100,25 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
         );
         return Err(Failure::new(Exit::Asked, message));
     }
+    device::known_kinds(&args.target)?;
+    let written = |asking: &Asking| asking.writes() && asking.engine.name != "null";
+    if !askings.iter().any(written) {
+        device::no_consents(&args.target, "nothing is written")?;
+    }
+    // Whatever stands in the way of a later group is known before the first operation.
     let mut shelf = Shelf::new(&askings);
+    let mut groups = Vec::new();
+    for asking in &askings {
+        groups.push(ready(beside, &place, asking, &mut shelf)?);
+    }
+    if let [_, _, ..] = groups.as_slice() {
+        for (number, group) in (1..).zip(&mut groups) {
+            group.plan.name = format!("{}-{number}", group.plan.name);
+        }
+    }
+    needed_consents(args, &askings, &groups)?;
     if beside.args.run.dry_run {
-        return rehearse(beside, &place, &askings, &mut shelf);
+        return rehearse(beside, &place, &askings, groups);
     }
     let outputs = Outputs::new(&args.run.files, &LogArgs::default(), 0, eta_interval_ns)?;
     let mut keeper = Keeper::open(beside.args.run.results.as_deref(), "run", words);
@@ -110,10 +126,18 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "run"));
     let mut progress = Progress::new("run", eta_interval_ns, args.run.files.progress, gauge);
     let mut runs = Vec::new();
-    for asking in &askings {
-        let Some(run) = group(beside, &place, asking, &mut shelf, (&outputs, &mut progress))?
-        else {
-            break;
+    let mut failed = None;
+    for ready in groups {
+        let run = match group(&place, ready, (&outputs, &mut progress)) {
+            Ok(Some(run)) => run,
+            Ok(None) => break,
+            // What was measured before is not lost.
+            Err(failure) if !runs.is_empty() => {
+                note(&failure.message);
+                failed = Some(failure.exit);
+                break;
+            }
+            Err(failure) => return Err(failure),
         };
         keeper.keep_cell(&format!("{:02}-run.json", runs.len() + 1), &run);
         let complete = run.outcome == Outcome::Complete;
@@ -126,7 +150,29 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
         return Err(Failure::new(Exit::Environment, "nothing was measured"));
     }
     let all = runs.len() == askings.len();
-    Ok(conclude(beside, &place, (outputs, progress), keeper, &runs, all))
+    Ok(conclude(beside, &place, (outputs, progress), keeper, &runs, (all, failed)))
+}
+
+/// A consent that no group needed was meant for something else.
+fn needed_consents(args: &RunArgs, askings: &[Asking], groups: &[Ready]) -> Result<(), Failure> {
+    let mut held = Vec::new();
+    let mut paths = Vec::new();
+    for (asking, group) in askings.iter().zip(groups) {
+        for (target, each) in asking.targets.iter().zip(&group.held) {
+            if asking.writes_to(&target.path) {
+                held.push(each.clone());
+                paths.push(&target.path);
+            }
+        }
+    }
+    if let Some(name) = args.target.overwrite_file.iter().find(|name| !paths.contains(name)) {
+        let message = format!(
+            "--overwrite-file={name} has no effect: no file of this name is \
+             written"
+        );
+        return Err(Failure::new(Exit::Asked, message));
+    }
+    if held.is_empty() { Ok(()) } else { device::needed_consents(args, &held) }
 }
 
 fn asked_wrongly(error: &impl ToString) -> Failure {
@@ -205,12 +251,12 @@ fn opened(
     place: &Place,
     asking: &Asking,
     shelf: &mut Shelf,
-    writes: bool,
 ) -> Result<Opened, Failure> {
     let direct = if asking.direct { Direct::Demanded } else { Direct::Never };
     let mut opened = Opened { held: Vec::new(), fresh: Vec::new(), targets: Vec::new() };
     for (index, asked) in (0u16..).zip(&asking.targets) {
         let path = Path::new(&asked.path);
+        let writes = asking.writes_to(&asked.path);
         let mut make = |directory: &Path, bytes: u64| {
             opened.fresh.push(index);
             made(beside, directory, bytes, direct)
@@ -320,7 +366,7 @@ fn ready(
     let lengths = |targets: &[Target]| targets.iter().map(|target| target.bytes).collect();
     let opened = match kind {
         EngineKind::Null => bare(asking),
-        _ => opened(beside, place, asking, shelf, asking.writes())?,
+        _ => opened(beside, place, asking, shelf)?,
     };
     let known: Vec<u64> = lengths(&opened.targets);
     let (workload, stop) = asking.workload(&known).map_err(|faults| asked_wrongly(&faults))?;
@@ -338,7 +384,10 @@ fn ready(
         final_sync: opened.held.first().is_some_and(|held| held.bytes != u64::MAX),
         buffer_limit_bytes: place.buffer_limit_bytes(),
     };
-    let plan = resolve(&workload, &setting)?;
+    let plan = resolve(&workload, &setting).map_err(|refusal| {
+        let failure = Failure::from(refusal);
+        asking.targets.first().map_or(failure.clone(), |target| at(&target.place, &failure))
+    })?;
     let medium = match kind {
         EngineKind::Null => Medium::Null(None),
         _ => Medium::Files(opened.held.iter().map(|held| Arc::clone(&held.file)).collect()),
@@ -394,12 +443,21 @@ fn rehearse(
     beside: &Beside<'_>,
     place: &Place,
     askings: &[Asking],
-    shelf: &mut Shelf,
+    groups: Vec<Ready>,
 ) -> Result<Exit, Failure> {
     let mut output = Output::new(beside.args.run.output_format);
-    let (mut plans, mut made) = (Vec::new(), Vec::new());
-    for asking in askings {
-        let ready = ready(beside, place, asking, shelf)?;
+    let (mut plans, mut made, mut devices) = (Vec::new(), Vec::new(), Vec::new());
+    for (asking, ready) in askings.iter().zip(groups) {
+        let written =
+            |target: &&TargetAsk| !ready.held.is_empty() && asking.writes_to(&target.path);
+        let mut paths: Vec<PathBuf> = asking
+            .targets
+            .iter()
+            .filter(written)
+            .map(|target| PathBuf::from(&target.path))
+            .collect();
+        paths.dedup();
+        devices.extend(device::told(beside.args, &place.root, &ready.plan, &paths)?);
         output.text(&plan::describe::describe(&ready.plan));
         plans.push(ready.plan);
         // A file that is not there is fio's to make under its name.
@@ -410,23 +468,23 @@ fn rehearse(
         let groups: Vec<_> = plans.iter().zip(made.iter().map(Vec::as_slice)).collect();
         output.fio_job(&fio_job(&groups).map_err(|error| asked_wrongly(&error))?);
     }
+    let values: Vec<serde_json::Value> = devices.iter().map(device::Told::value).collect();
     if let [plan] = plans.as_slice() {
-        output.value(&json!({ "plan": plan }));
+        output.value(&json!({ "plan": plan, "devices": values }));
     } else {
-        output.value(&json!({ "plans": plans }));
+        output.value(&json!({ "plans": plans, "devices": values }));
     }
-    Ok(output.end(Exit::Done))
+    devices.iter().for_each(|told| output.text(&told.text()));
+    let refused = devices.iter().any(|told| told.refused.is_some());
+    Ok(output.end(if refused { Exit::Refused } else { Exit::Done }))
 }
 
 /// Lays out and runs one group.
 fn group(
-    beside: &Beside<'_>,
     place: &Place,
-    asking: &Asking,
-    shelf: &mut Shelf,
+    mut ready: Ready,
     (outputs, progress): (&Outputs, &mut Progress),
 ) -> Result<Option<Run>, Failure> {
-    let mut ready = ready(beside, place, asking, shelf)?;
     outputs.fit(&mut ready.plan);
     let cautions = ready.held.iter().filter_map(|held| held.direct_refused.clone());
     caution_about(&ready.setting.engine, &cautions.collect::<Vec<String>>());
@@ -474,13 +532,13 @@ fn conclude(
     (outputs, mut progress): (Outputs, Progress),
     keeper: Keeper,
     runs: &[Run],
-    all: bool,
+    (all, failed): (bool, Option<Exit>),
 ) -> Exit {
     let rows: Vec<_> = runs.iter().map(|run| assess(run, Some(&place.host))).collect();
     let cells: Vec<_> = runs.iter().zip(&rows).collect();
     let judged = judge_all(&beside.expectations, &cells);
     let told = verdict(&rows);
-    let mut exit = Exit::Done;
+    let mut exit = failed.unwrap_or(Exit::Done);
     for (run, row) in &cells {
         exit = exit.or_graver(end_of(run, row));
     }

@@ -21,6 +21,18 @@ pub(super) fn aim(args: &TargetArgs, asked: &Asked) -> Result<Aim, Failure> {
         );
         return Err(Failure::new(Exit::Asked, message));
     };
+    let others = [
+        ("--overwrite-file", args.overwrite_file.first()),
+        ("--overwrite-signature", args.overwrite_signature.first()),
+        ("a second --destroy-data", args.destroy_data.get(1)),
+    ];
+    if let Some((option, Some(word))) = others.iter().find(|(_, word)| word.is_some()) {
+        let message = format!(
+            "{option} ({word}) has no effect on the device of a vhost-user server, which is \
+             written with one --destroy-data and where it holds nothing"
+        );
+        return Err(Failure::new(Exit::Asked, message));
+    }
     let server = Server::connect(path)?;
     let facts = server.facts();
     let align_bytes = u64::from(facts.block_bytes);

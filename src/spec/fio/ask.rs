@@ -168,6 +168,17 @@ impl Asking {
         self.parts.iter().any(|part| !matches!(part.role.rw, Rw::Read | Rw::RandRead))
     }
 
+    /// Whether any job changes what this target holds, under whatever place it stands here.
+    pub fn writes_to(&self, path: &str) -> bool {
+        let is_it = |index: &u16| {
+            self.targets.get(usize::from(*index)).is_some_and(|target| target.path == path)
+        };
+        self.parts.iter().any(|Part { role, .. }| {
+            !matches!(role.rw, Rw::Read | Rw::RandRead)
+                && (role.targets.is_empty() || role.targets.iter().any(is_it))
+        })
+    }
+
     /// Adds a job: its role or, where copies differ, one for each.
     fn add(&mut self, job: &FioJob) -> Result<(), Fault> {
         let clones = job.count("numjobs").unwrap_or(1);
