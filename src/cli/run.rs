@@ -244,8 +244,7 @@ fn setting(args: &RunArgs, asked: &Asked, place: &Place, aim: &Aim, seed: u64) -
         stop: asked.stop,
         on_error: if args.run.continue_on_error { OnError::Continue } else { OnError::Stop },
         // An endless device has nothing to make durable, and refuses the call.
-        final_sync: aim.held.as_ref().is_some_and(|held| held.bytes != u64::MAX)
-            || vhost::has_flush(&aim.medium),
+        final_sync: aim.durable,
         buffer_limit_bytes: place.buffer_limit_bytes(),
     }
 }

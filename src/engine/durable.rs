@@ -1,8 +1,10 @@
 //! The timed sync at the end of a run that writes.
 
 use std::io;
+use std::os::fd::AsFd;
 
 use iosonde_sys::{clock, errno_name};
+use rustix::fs::FileType;
 
 use super::{Measured, Medium};
 use crate::record::run::Outcome;
@@ -28,9 +30,33 @@ pub(super) fn sync(measured: &mut Measured, medium: &Medium) {
 fn make_durable(medium: &Medium) -> io::Result<()> {
     match medium {
         Medium::Files(files) => {
-            files.iter().try_for_each(rustix::fs::fsync).map_err(io::Error::from)
+            let mut durable = files.iter().filter(|file| !is_endless(file));
+            durable.try_for_each(rustix::fs::fsync).map_err(io::Error::from)
         }
         Medium::Vhost(server) => server.flush(),
         Medium::Null(_) | Medium::Sim(_) => Ok(()),
+    }
+}
+
+/// A character device such as `/dev/null` has nothing to make durable, and refuses the call.
+fn is_endless(file: &impl AsFd) -> bool {
+    rustix::fs::fstat(file)
+        .is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode) == FileType::CharacterDevice)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn an_endless_device_beside_a_file_is_left_out() {
+        let null = std::fs::File::options().write(true).open("/dev/null").unwrap();
+        let file = tempfile::tempfile().unwrap();
+        let files = vec![Arc::new(file.into()), Arc::new(null.into())];
+        make_durable(&Medium::Files(files)).unwrap();
     }
 }

@@ -110,7 +110,7 @@ fn what_cannot_run_is_refused_with_file_and_line() {
     }
     place.file("j.fio", b"[a]\nsize=1m\n");
     for (words, message) in [
-        ("run j.fio --rw read", "cannot be used with"),
+        ("run j.fio --rw read", "--rw cannot be given beside"),
         ("run j.fio --iodepth 4", "--iodepth cannot stand beside a job file"),
         ("run j.fio --output-format fio-job", "give --dry-run too"),
         ("run missing.fio", "cannot be read"),

@@ -54,6 +54,8 @@ pub(super) struct Aim {
     pub(super) targets: Vec<Target>,
     /// First byte of the region.
     pub(super) offset_bytes: u64,
+    /// Whether a target has something to make durable at the end.
+    pub(super) durable: bool,
     /// Files made for this run, which have to be laid out, by their place among the targets.
     pub(super) fresh: Vec<u16>,
     /// Why direct I/O is not in effect, of each target where it is not.
@@ -130,7 +132,8 @@ impl Aim {
     fn of(medium: Medium, path: &str, (offset_bytes, end_bytes): (u64, u64)) -> Aim {
         let target = Target { path: path.into(), bytes: end_bytes, direct: false, align_bytes: 1 };
         let (fresh, cautions) = (Vec::new(), Vec::new());
-        Aim { medium, held: None, targets: vec![target], offset_bytes, fresh, cautions }
+        let targets = vec![target];
+        Aim { medium, held: None, targets, offset_bytes, durable: false, fresh, cautions }
     }
 }
 
@@ -154,7 +157,7 @@ fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure
             let consents = &args.target.overwrite_file;
             let consent = consents.iter().find(|name| **name == named).or(consents.first());
             let intent = Intent {
-                write: asked.changes(),
+                write: asked.changes_target(index),
                 overwrite_file: consent.cloned(),
                 ..device::intent(args)
             };
@@ -184,6 +187,7 @@ fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure
         targets: all.iter().zip(&paths).map(target).collect(),
         medium: Medium::Files(all.iter().map(|held| Arc::clone(&held.file)).collect()),
         offset_bytes,
+        durable: all.iter().any(|held| held.bytes != u64::MAX),
         fresh,
         cautions: cautions.collect(),
         held: all.into_iter().next(),

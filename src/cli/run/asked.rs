@@ -106,6 +106,13 @@ impl Asked {
         })
     }
 
+    /// Whether a role that uses this target changes what it holds.
+    pub(super) fn changes_target(&self, index: u16) -> bool {
+        let uses = |targets: &[u16]| targets.is_empty() || targets.contains(&index);
+        let mut roles = self.workload.roles.iter();
+        roles.any(|role| uses(&role.targets) && role.rw.read_percent(0) < 100)
+    }
+
     /// First byte of the region, where it is given in bytes.
     pub(super) fn offset_bytes(&self) -> u64 {
         if let Extent::Bytes(offset_bytes) = self.offset { offset_bytes } else { 0 }

@@ -381,7 +381,7 @@ fn ready(
         stop: stop_of(stop),
         on_error: if asking.continue_on_error { OnError::Continue } else { OnError::Stop },
         // An endless device has nothing to make durable, and refuses the call.
-        final_sync: opened.held.first().is_some_and(|held| held.bytes != u64::MAX),
+        final_sync: opened.held.iter().any(|held| held.bytes != u64::MAX),
         buffer_limit_bytes: place.buffer_limit_bytes(),
     };
     let plan = resolve(&workload, &setting).map_err(|refusal| {

@@ -45,6 +45,7 @@ pub(super) fn aim(args: &TargetArgs, asked: &Asked) -> Result<Aim, Failure> {
         align_bytes,
     };
     Ok(Aim {
+        durable: facts.flush,
         medium: Medium::Vhost(Arc::new(server)),
         held: None,
         targets: vec![target],
@@ -76,11 +77,6 @@ pub(super) fn admit(
         admit_writes(server.path(), server.facts().bytes, consent, &mut read)?;
     }
     Ok(())
-}
-
-/// Whether what is written can be made durable at the end.
-pub(super) fn has_flush(medium: &Medium) -> bool {
-    matches!(medium, Medium::Vhost(server) if server.facts().flush)
 }
 
 impl From<ConnectError> for Failure {
