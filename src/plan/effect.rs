@@ -1,8 +1,8 @@
-//! What has no effect, or contradicts something else, is refused.
+//! What of a role has no effect, or contradicts something else.
 
 use super::resolve::Refusal;
 use super::{Engine, EngineKind, Job};
-use crate::spec::{Access, Data, Draw, EachWrite, Pace, Rate, Region, Role, Sizes, Wait};
+use crate::spec::{Access, Draw, EachWrite, Pace, Rate, Region, Role, Sizes, Wait};
 
 /// What has no effect, or contradicts something else, is refused.
 pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
@@ -55,7 +55,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "group commit needs a number of writes: give --fsync, --fdatasync or --sync",
         ),
         (
-            !writes && job.data != Data::default(),
+            !writes && job.data != crate::spec::Data::default(),
             "the kind of data has no effect: nothing is written",
         ),
         (

@@ -1,0 +1,141 @@
+//! The targets of the groups of a job file: opened, or made, and kept for later groups.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{Beside, device};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::note;
+use crate::cli::place::Place;
+use crate::plan::Target;
+use crate::spec::fio::Asking;
+use crate::target::{Direct, Held, Intent, TargetError, open};
+
+/// Files that a group writes, or that stand in for named ones that do not exist: kept from group to
+/// group, so that one can read what another has written.
+pub(super) struct Shelf {
+    /// What all groups together need of each path, bytes.
+    needed: BTreeMap<String, Option<u64>>,
+    kept: BTreeMap<String, Held>,
+}
+
+impl Shelf {
+    pub(super) fn new(askings: &[Asking]) -> Shelf {
+        let mut needed: BTreeMap<String, Option<u64>> = BTreeMap::new();
+        let named = askings.iter().flat_map(|asking| &asking.targets);
+        for target in named.filter(|target| !target.unnamed) {
+            let known = needed.entry(target.path.clone()).or_insert(target.bytes);
+            *known = known.zip(target.bytes).map(|(a, b)| a.max(b));
+        }
+        Shelf { needed, kept: BTreeMap::new() }
+    }
+}
+
+/// The targets of a group, open.
+pub(super) struct Opened {
+    pub(super) held: Vec<Held>,
+    /// Those that were made just now and have to be laid out.
+    pub(super) fresh: Vec<u16>,
+    pub(super) targets: Vec<Target>,
+}
+
+pub(super) fn opened(
+    beside: &Beside<'_>,
+    place: &Place,
+    asking: &Asking,
+    shelf: &mut Shelf,
+) -> Result<Opened, Failure> {
+    let direct = if asking.direct { Direct::Demanded } else { Direct::Never };
+    let mut opened = Opened { held: Vec::new(), fresh: Vec::new(), targets: Vec::new() };
+    for (index, asked) in (0u16..).zip(&asking.targets) {
+        let path = Path::new(&asked.path);
+        let writes = asking.writes_to(&asked.path);
+        let mut make = |directory: &Path, bytes: u64| {
+            opened.fresh.push(index);
+            made(beside, directory, bytes, direct)
+        };
+        let held = if asked.unnamed {
+            make(path, asked.bytes.unwrap_or(0)).map_err(|error| at(&asked.place, &error))?
+        } else if let Some(held) = shelf.kept.get(&asked.path) {
+            if held.direct != asking.direct {
+                let what = "groups that share a file have to agree on direct";
+                let message = format!("{}: filename: {what}", asked.place);
+                return Err(Failure::new(Exit::Asked, message));
+            }
+            held.clone()
+        } else {
+            let consents = &beside.args.target.overwrite_file;
+            let consent = consents.iter().find(|name| **name == asked.path).or(consents.first());
+            let intent = Intent {
+                write: writes,
+                overwrite_file: consent.cloned(),
+                ..device::intent(beside.args)
+            };
+            match open::existing(path, &intent, direct) {
+                Ok(held) => {
+                    if writes {
+                        shelf.kept.insert(asked.path.clone(), held.clone());
+                    }
+                    held
+                }
+                Err(TargetError::Missing(_)) => {
+                    let bytes = shelf.needed.get(&asked.path).copied().flatten();
+                    let Some(bytes) = bytes else {
+                        let message = format!(
+                            "{}: filename: `{}` does not exist; give a size in bytes, and an \
+                             unnamed file stands for it",
+                            asked.place, asked.path
+                        );
+                        return Err(Failure::new(Exit::Asked, message));
+                    };
+                    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                    let directory = parent.unwrap_or(Path::new("."));
+                    let held = make(directory, bytes).map_err(|error| at(&asked.place, &error))?;
+                    note(&format!(
+                        "note: {}: `{}` does not exist: an unnamed file in its directory stands \
+                         for it, and is gone afterwards",
+                        asked.place, asked.path
+                    ));
+                    shelf.kept.insert(asked.path.clone(), held.clone());
+                    held
+                }
+                Err(error) => return Err(at(&asked.place, &Failure::from(error))),
+            }
+        };
+        let needed = asked.bytes.filter(|needed| *needed > held.bytes);
+        if let Some(needed) = needed {
+            let message = format!(
+                "{}: size and offset reach to {needed} B, but `{}` has {} B",
+                asked.place, asked.path, held.bytes
+            );
+            return Err(Failure::new(Exit::Asked, message));
+        }
+        opened.targets.push(Target {
+            path: asked.path.clone(),
+            bytes: held.bytes,
+            direct: held.direct,
+            align_bytes: held.align_bytes(&held.describe(&place.root)),
+        });
+        opened.held.push(held);
+    }
+    Ok(opened)
+}
+
+/// A failure that says where in the job file it comes from.
+pub(super) fn at(place: &crate::spec::fio::Place, failure: &Failure) -> Failure {
+    let mut failure = failure.clone();
+    failure.message = format!("{place}: {}", failure.message);
+    failure
+}
+
+fn made(
+    beside: &Beside<'_>,
+    directory: &Path,
+    bytes: u64,
+    direct: Direct,
+) -> Result<Held, Failure> {
+    let (free_bytes, total_bytes) = open::space(directory)?;
+    open::fits(directory, bytes, free_bytes, total_bytes)?;
+    let make = if beside.args.run.dry_run { open::rehearsed } else { open::unnamed };
+    Ok(make(directory, bytes, direct)?)
+}
