@@ -111,7 +111,10 @@ fn the_loop_of_a_job_allocates_nothing() {
     for rw in [Rw::RandRead, Rw::RandRw, Rw::Write] {
         let (few, many) = (allocations_of(rw, 500_000), allocations_of(rw, 2_000_000));
         assert!(few > 10, "the counter counts");
-        assert_eq!(few, many, "{rw}: allocations of 500,000 and of 2,000,000 operations");
+        // Who watches may look once more in a longer run; an allocation per operation, or per
+        // thousand of them, is another matter.
+        let more = many.saturating_sub(few);
+        assert!(more <= 2, "{rw}: {few} of 500,000 operations, {many} of 2,000,000");
     }
     let file = tempfile::tempfile().unwrap();
     file.set_len(TARGET_BYTES).unwrap();
