@@ -94,11 +94,11 @@ pub fn arrivals(run: &Run) -> Option<ArrivalFigures> {
         growth: growth(run, &open),
         verdict: ArrivalVerdict::Sustained,
     };
-    figures.verdict = verdict(run, &open, &figures, seconds);
+    figures.verdict = verdict(run, &open, &figures);
     Some(figures)
 }
 
-fn verdict(run: &Run, open: &[usize], figures: &ArrivalFigures, seconds: f64) -> ArrivalVerdict {
+fn verdict(run: &Run, open: &[usize], figures: &ArrivalFigures) -> ArrivalVerdict {
     let due = figures.due.max(1) as f64;
     let within = RATE_WITHIN.max(3.0 / due.sqrt());
     let grows =
@@ -120,7 +120,8 @@ fn verdict(run: &Run, open: &[usize], figures: &ArrivalFigures, seconds: f64) ->
     }
     let off = figures
         .asked_per_s
-        .is_some_and(|asked| (figures.due as f64 / seconds / asked - 1.0).abs() > within);
+        .zip(due_per_s(run, open))
+        .is_some_and(|(asked, due_per_s)| (due_per_s / asked - 1.0).abs() > within);
     let poisson = open.iter().any(|at| {
         matches!(run.plan.jobs[*at].pace, Pace::Rate { arrivals: Arrivals::Poisson, .. })
     });
@@ -131,6 +132,16 @@ fn verdict(run: &Run, open: &[usize], figures: &ArrivalFigures, seconds: f64) ->
         return ArrivalVerdict::OffSchedule;
     }
     ArrivalVerdict::Sustained
+}
+
+/// Operations due per second, from the distances of due times: a run that ends after a count goes
+/// on for a while when nothing is due any more.
+fn due_per_s(run: &Run, open: &[usize]) -> Option<f64> {
+    let rate = |at: &usize| {
+        let counts = &run.jobs[*at].arrivals;
+        (counts.gap_sum_ns > 0).then(|| counts.gaps as f64 * 1e9 / counts.gap_sum_ns as f64)
+    };
+    open.iter().map(rate).sum()
 }
 
 /// Operations per second that a job's plan asks for.

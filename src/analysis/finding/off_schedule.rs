@@ -37,6 +37,7 @@ mod tests {
         let mut run = open_run_of(&Load::default(), |_| 0);
         assert_eq!(ask(detect, &run, None), None);
         run.jobs[0].arrivals.due /= 2;
+        run.jobs[0].arrivals.gap_sum_ns *= 2;
         assert!(ask(detect, &run, None).is_some());
     }
 }

@@ -7,7 +7,7 @@ use super::words::{Extent, extent, time, wrong};
 use crate::analysis::expectation::Expectation;
 use crate::cli::exit::{Exit, Failure};
 use crate::plan::{Engine, EngineKind, Stop};
-use crate::spec::{Precision, Wait, Workload};
+use crate::spec::{Precision, Role, Wait, Workload};
 use crate::target::Direct;
 
 /// Percentages of a target are rounded down to a multiple of the block size and of this.
@@ -96,21 +96,24 @@ fn flags(args: &RunArgs) -> Result<Workload, Failure> {
 }
 
 impl Asked {
+    /// Whether a role writes or trims at all.
+    fn role_changes(&self, role: &Role) -> bool {
+        let usual = self.workload.read_percent;
+        let own = role.rw.read_percent(role.read_percent.unwrap_or(usual));
+        let mut phases = role.phases.iter().filter_map(|phase| phase.read_percent);
+        own < 100 || role.rw.is_mixed() && phases.any(|percent| percent < 100)
+    }
+
     /// Whether the load changes what is stored.
     pub(super) fn changes(&self) -> bool {
-        let usual = self.workload.read_percent;
-        self.workload.roles.iter().any(|role| {
-            let own = role.rw.read_percent(role.read_percent.unwrap_or(usual));
-            let phases = role.phases.iter().filter_map(|phase| phase.read_percent);
-            own < 100 || role.rw.is_mixed() && phases.into_iter().any(|percent| percent < 100)
-        })
+        self.workload.roles.iter().any(|role| self.role_changes(role))
     }
 
     /// Whether a role that uses this target changes what it holds.
     pub(super) fn changes_target(&self, index: u16) -> bool {
         let uses = |targets: &[u16]| targets.is_empty() || targets.contains(&index);
         let mut roles = self.workload.roles.iter();
-        roles.any(|role| uses(&role.targets) && role.rw.read_percent(0) < 100)
+        roles.any(|role| uses(&role.targets) && self.role_changes(role))
     }
 
     /// First byte of the region, where it is given in bytes.
