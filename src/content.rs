@@ -11,6 +11,8 @@
 //! Data that compresses has zeros at the end of every 4 KiB. Data that repeats is made block by
 //! block: a block is its key and its stamp, so that an earlier one is made again from those.
 
+pub mod block;
+
 use crate::plan::Job;
 use crate::plan::chance::{Chance, mix};
 
@@ -221,7 +223,7 @@ fn stamp(block: &mut [u8], run: u64, offset: u64, sequence: u64) {
 /// Whether these bytes are what this program may overwrite unasked: all zero, or its own. A write
 /// smaller than a block may stand anywhere in it, with zeros before.
 pub fn is_ours_or_zero(block: &[u8]) -> bool {
-    begins_ours(block) || block.iter().all(|byte| *byte == 0)
+    begins_ours(block) || block.iter().all(|byte| *byte == 0) || block::begins_a_block(block)
 }
 
 /// Whether the first bytes that are not zero are those of a stamp.
