@@ -12,6 +12,9 @@
 //! block: a block is its key and its stamp, so that an earlier one is made again from those.
 
 pub mod block;
+pub mod classify;
+pub mod damage;
+pub mod ledger;
 
 use crate::plan::Job;
 use crate::plan::chance::{Chance, mix};

@@ -8,8 +8,7 @@
 //!
 //! All little-endian. A checksum covers what follows it in its sector, so that each sector stands
 //! for itself: of a torn write one can tell which sectors arrived. The rest is payload, and follows
-//! from run, offset and generation: it can be made again, and compared bit by bit. The payload seed
-//! is stored combined with the time, so that the time is there twice.
+//! from run, offset and generation: it can be made again, and compared bit by bit.
 //!
 //! CRC-32C detects accidents, not tampering.
 
@@ -155,7 +154,7 @@ impl Format {
         sector[36..40].copy_from_slice(&label.generation.to_le_bytes());
         sector[40..42].copy_from_slice(&label.writer.to_le_bytes());
         sector[42..48].copy_from_slice(&label.sequence.to_le_bytes()[..6]);
-        sector[48..56].copy_from_slice(&(seed ^ label.time_ns).to_le_bytes());
+        sector[48..56].copy_from_slice(&seed.to_le_bytes());
         sector[56..64].copy_from_slice(&label.time_ns.to_le_bytes());
         let crc = crc32c(&sector[8..]);
         sector[4..8].copy_from_slice(&crc.to_le_bytes());
@@ -212,11 +211,6 @@ impl Format {
     fn payload_seed(&self, offset: u64, generation: u32) -> u64 {
         mix(mix(self.run.0 as u64 ^ offset).wrapping_add(u64::from(generation)))
     }
-
-    /// The time of a damaged header, once as it stands there and once as the payload seed has it.
-    pub(super) fn times(&self, block: &[u8], offset: u64, generation: u32) -> [u64; 2] {
-        [le64(block, 56), le64(block, 48) ^ self.payload_seed(offset, generation)]
-    }
 }
 
 /// In place of the checksum and what follows it.
@@ -254,7 +248,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-fn le32(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn le32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 

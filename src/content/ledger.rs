@@ -1,0 +1,300 @@
+//! What the target must hold: per block, the generations that were acknowledged, submitted and made
+//! durable. It knows nothing of the device, so that it can be held against it.
+//!
+//! 12 bytes per block, and one bit: 1 TiB of 4 KiB blocks takes 3.03 GiB. A job has a ledger for its
+//! own part of the target, and nobody else writes there: so there is one writer per block at a time
+//! by construction, and nothing to lock.
+
+/// Set in a generation: the change was a trim.
+const TRIM: u32 = 1 << 31;
+
+/// Bytes of memory per block, without the bit.
+pub const BYTES_PER_BLOCK: u64 = size_of::<Entry>() as u64;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    /// The last change that was acknowledged.
+    acked: u32,
+    /// The last change that was submitted; may be ahead after errors too.
+    submitted: u32,
+    /// The last change that a flush made durable.
+    durable: u32,
+}
+
+/// The blocks of one job.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    entries: Vec<Entry>,
+    /// A bit per block with an operation in flight.
+    busy: Vec<u64>,
+    /// Changes since the last flush: block and generation.
+    unflushed: Vec<(u32, u32)>,
+    unflushed_limit: usize,
+}
+
+/// What may be found in a block.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Allowed {
+    /// Lowest generation; 0 if anything from before the run may still be there.
+    pub low: u32,
+    /// Highest generation. Above `low`, sectors of either may stand side by side.
+    pub high: u32,
+    /// Whether zeros may be there: it was, or may have been, trimmed.
+    pub zeros: bool,
+    /// Whether no block may be there at all: it was trimmed, and that was acknowledged.
+    pub gone: bool,
+}
+
+/// Which changes must be found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Survival {
+    /// Those that were acknowledged: nothing was cut off.
+    Acknowledged,
+    /// Those that a flush made durable: power was lost.
+    Durable,
+}
+
+/// Most blocks of a ledger: a block has 32 bits.
+pub const MAX_BLOCKS: u64 = 1 << 32;
+/// Changes remembered until a flush, at most.
+const MAX_UNFLUSHED: usize = 1 << 20;
+
+impl Ledger {
+    /// A ledger of blocks that were never changed. What is not flushed is remembered up to a limit
+    /// of 2^20 changes: see [`Ledger::needs_flush`].
+    pub fn new(blocks: u64) -> Ledger {
+        let limit = MAX_UNFLUSHED.min(4 * blocks as usize + 64);
+        Ledger {
+            entries: vec![Entry::default(); blocks as usize],
+            busy: vec![0; blocks.div_ceil(64) as usize],
+            unflushed: Vec::with_capacity(limit),
+            unflushed_limit: limit,
+        }
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// Whether an operation is in flight on any of these blocks.
+    #[inline]
+    pub fn is_busy(&self, first: u64, count: u32) -> bool {
+        (first..first + u64::from(count)).any(|block| self.busy[word(block)] & bit(block) != 0)
+    }
+
+    /// An operation on these blocks is in flight.
+    #[inline]
+    pub fn begin(&mut self, first: u64, count: u32) {
+        for block in first..first + u64::from(count) {
+            self.busy[word(block)] |= bit(block);
+        }
+    }
+
+    /// It is no more.
+    #[inline]
+    pub fn end(&mut self, first: u64, count: u32) {
+        for block in first..first + u64::from(count) {
+            self.busy[word(block)] &= !bit(block);
+        }
+    }
+
+    /// A write of this block is submitted; gives its generation.
+    #[inline]
+    pub fn submit_write(&mut self, block: u64) -> u32 {
+        let entry = &mut self.entries[block as usize];
+        entry.submitted = generation(entry.submitted) + 1;
+        entry.submitted
+    }
+
+    /// A trim of this block is submitted.
+    #[inline]
+    pub fn submit_trim(&mut self, block: u64) {
+        let entry = &mut self.entries[block as usize];
+        entry.submitted = (generation(entry.submitted) + 1) | TRIM;
+    }
+
+    /// The last submitted change of this block is acknowledged.
+    #[inline]
+    pub fn acknowledge(&mut self, block: u64) {
+        let entry = &mut self.entries[block as usize];
+        entry.acked = entry.submitted;
+        if self.unflushed.len() < self.unflushed_limit {
+            self.unflushed.push((block as u32, entry.acked));
+        }
+    }
+
+    /// Whether so many changes wait for a flush that further ones would not be remembered. Without
+    /// a flush nothing false is concluded, but less is known to be durable.
+    #[inline]
+    pub fn needs_flush(&self) -> bool {
+        self.unflushed.len() >= self.unflushed_limit
+    }
+
+    /// A flush is submitted: it makes durable what is acknowledged by now. Gives what
+    /// [`Ledger::flushed`] wants.
+    pub fn flush(&self) -> usize {
+        self.unflushed.len()
+    }
+
+    /// That flush is acknowledged.
+    pub fn flushed(&mut self, mark: usize) {
+        for (block, change) in self.unflushed.drain(..mark) {
+            self.entries[block as usize].durable = change;
+        }
+    }
+
+    /// All that is acknowledged is durable.
+    pub fn settle(&mut self) {
+        self.unflushed.clear();
+        for entry in &mut self.entries {
+            entry.durable = entry.acked;
+        }
+    }
+
+    /// The generations of a block: acknowledged, submitted, durable.
+    pub fn generations(&self, block: u64) -> (u32, u32, u32) {
+        let Entry { acked, submitted, durable } = self.entries[block as usize];
+        (generation(acked), generation(submitted), generation(durable))
+    }
+
+    /// Whether the block was changed at all.
+    pub fn was_changed(&self, block: u64) -> bool {
+        self.entries[block as usize].submitted != 0
+    }
+
+    /// What may be found in a block. A trim that was acknowledged leaves zeros where the target
+    /// promises them, and else zeros or anything older.
+    #[inline]
+    pub fn allowed(&self, block: u64, survival: Survival, trims_make_zeros: bool) -> Allowed {
+        let entry = &self.entries[block as usize];
+        let required = match survival {
+            Survival::Acknowledged => entry.acked,
+            Survival::Durable => entry.durable,
+        };
+        let (low, high) = (generation(required), generation(entry.submitted));
+        let is_trimmed = required & TRIM != 0;
+        // Between the required change and the last one, any may have been a trim; only the last is
+        // known to have been one or not.
+        let may_be_trimmed = low < high && (entry.submitted & TRIM != 0 || high - low > 1);
+        match is_trimmed {
+            false => Allowed { low, high, zeros: may_be_trimmed, gone: false },
+            true if trims_make_zeros => Allowed { low, high, zeros: true, gone: low == high },
+            true => Allowed { low: 0, high, zeros: true, gone: false },
+        }
+    }
+}
+
+fn generation(change: u32) -> u32 {
+    change & !TRIM
+}
+
+fn word(block: u64) -> usize {
+    (block / 64) as usize
+}
+
+fn bit(block: u64) -> u64 {
+    1 << (block % 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACKED: Survival = Survival::Acknowledged;
+
+    fn exactly(generation: u32) -> Allowed {
+        Allowed { low: generation, high: generation, zeros: false, gone: false }
+    }
+
+    #[test]
+    fn a_tebibyte_of_4_kib_blocks_fits_into_4_gib() {
+        let blocks = (1u64 << 40) / 4096;
+        assert!(blocks * BYTES_PER_BLOCK + blocks / 8 < 4 << 30);
+        assert_eq!(BYTES_PER_BLOCK, 12);
+    }
+
+    #[test]
+    fn what_is_in_flight_may_be_found_or_not() {
+        let mut ledger = Ledger::new(8);
+        assert_eq!(ledger.allowed(3, ACKED, true), exactly(0));
+        assert_eq!(ledger.submit_write(3), 1);
+        assert_eq!(ledger.allowed(3, ACKED, true), Allowed { high: 1, ..exactly(0) });
+        ledger.acknowledge(3);
+        assert_eq!(ledger.allowed(3, ACKED, true), exactly(1));
+        // A write that failed stays possible until a later one is acknowledged.
+        ledger.submit_write(3);
+        assert_eq!(ledger.submit_write(3), 3);
+        assert_eq!(
+            ledger.allowed(3, ACKED, true),
+            Allowed { low: 1, high: 3, zeros: true, gone: false }
+        );
+        ledger.acknowledge(3);
+        assert_eq!(ledger.allowed(3, ACKED, true), exactly(3));
+    }
+
+    #[test]
+    fn a_flush_makes_durable_what_was_acknowledged_before_it() {
+        let mut ledger = Ledger::new(8);
+        ledger.submit_write(0);
+        ledger.acknowledge(0);
+        let mark = ledger.flush();
+        ledger.submit_write(0);
+        ledger.acknowledge(0);
+        ledger.submit_write(1);
+        ledger.acknowledge(1);
+        ledger.flushed(mark);
+        assert_eq!(ledger.generations(0), (2, 2, 1));
+        assert_eq!(ledger.generations(1), (1, 1, 0));
+        let after_power_loss = ledger.allowed(0, Survival::Durable, true);
+        assert_eq!((after_power_loss.low, after_power_loss.high), (1, 2));
+        let mark = ledger.flush();
+        ledger.flushed(mark);
+        assert_eq!(ledger.generations(0), (2, 2, 2));
+    }
+
+    #[test]
+    fn trims_leave_zeros_where_the_target_promises_them() {
+        let mut ledger = Ledger::new(2);
+        ledger.submit_write(0);
+        ledger.acknowledge(0);
+        ledger.submit_trim(0);
+        let in_flight = ledger.allowed(0, ACKED, true);
+        assert_eq!(in_flight, Allowed { low: 1, high: 2, zeros: true, gone: false });
+        ledger.acknowledge(0);
+        assert!(ledger.allowed(0, ACKED, true).gone);
+        let loose = ledger.allowed(0, ACKED, false);
+        assert_eq!(loose, Allowed { low: 0, high: 2, zeros: true, gone: false });
+        assert_eq!(ledger.submit_write(0), 3);
+        ledger.acknowledge(0);
+        assert_eq!(ledger.allowed(0, ACKED, true), exactly(3));
+    }
+
+    #[test]
+    fn one_operation_per_block_at_a_time() {
+        let mut ledger = Ledger::new(200);
+        ledger.begin(60, 10);
+        for (first, count, busy) in
+            [(50, 10, false), (50, 11, true), (69, 1, true), (70, 64, false)]
+        {
+            assert_eq!(ledger.is_busy(first, count), busy, "{first}+{count}");
+        }
+        ledger.end(60, 10);
+        assert!(!ledger.is_busy(0, 200));
+    }
+
+    #[test]
+    fn what_is_not_remembered_is_not_called_durable() {
+        let mut ledger = Ledger::new(1);
+        while !ledger.needs_flush() {
+            ledger.submit_write(0);
+            ledger.acknowledge(0);
+        }
+        let remembered = ledger.generations(0).0;
+        ledger.submit_write(0);
+        ledger.acknowledge(0);
+        let mark = ledger.flush();
+        ledger.flushed(mark);
+        assert_eq!(ledger.generations(0), (remembered + 1, remembered + 1, remembered));
+    }
+}
