@@ -15,6 +15,7 @@ pub mod block;
 pub mod classify;
 pub mod damage;
 pub mod ledger;
+pub mod replay;
 
 use crate::plan::Job;
 use crate::plan::chance::{Chance, mix};

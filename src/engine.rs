@@ -10,6 +10,7 @@ mod durable;
 mod job;
 mod pace;
 mod paced;
+mod queues;
 mod reading;
 mod requests;
 mod simulate;
@@ -21,6 +22,7 @@ mod watchdog;
 mod window;
 
 pub mod floor;
+pub mod verify;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,12 +32,9 @@ use std::time::Duration;
 
 use iosonde_sys::{Clock, clock, thread};
 
-use crate::backend::libaio::LibaioQueue;
-use crate::backend::null::{Counts, NullQueue};
-use crate::backend::psync::PsyncQueue;
+use crate::backend::null::Counts;
 use crate::backend::sim::Model;
-use crate::backend::uring::UringQueue;
-use crate::backend::vhost::{Server, VhostQueue};
+use crate::backend::vhost::Server;
 use crate::backend::{OpenError, Queue, QueueFacts};
 use crate::plan::{EngineKind, Plan};
 use crate::record::run::{Outcome, ProcessUse, SyncResult};
@@ -44,6 +43,7 @@ use crate::stats::Histogram;
 
 use controller::TICK_NS;
 use job::{JobLoop, Step};
+use queues::{Driver, with_queues};
 use reading::Reading;
 use steer::{Lane, Pilot};
 use until::Watcher;
@@ -197,48 +197,34 @@ pub fn run(
     control: &Arc<Control>,
     observer: &mut dyn Observer,
 ) -> Result<Measured, EngineError> {
-    let engine = plan.engine.clone();
-    let mut measured = match (engine.kind, medium) {
-        (EngineKind::IoUring, Medium::Files(files)) => {
-            let files = files.clone();
-            drive(plan, clock, control, observer, move |job| {
-                UringQueue::open(job, &engine, duplicate(&files)?, clock)
-            })
+    let mut measured = match medium {
+        Medium::Sim(model) if plan.engine.kind == EngineKind::Sim => {
+            simulate::simulate(plan, model, control)
         }
-        (EngineKind::Libaio, Medium::Files(files)) => {
-            let files = files.clone();
-            drive(plan, clock, control, observer, move |job| {
-                LibaioQueue::open(job, &engine, duplicate(&files)?, clock)
-            })
-        }
-        (EngineKind::Psync, Medium::Files(files)) => {
-            let files = files.clone();
-            drive(plan, clock, control, observer, move |job| {
-                PsyncQueue::open(job, duplicate(&files)?, clock)
-            })
-        }
-        (EngineKind::Null, Medium::Null(counts)) => {
-            let counts = counts.clone();
-            drive(plan, clock, control, observer, move |job| {
-                NullQueue::open(job, clock, counts.clone())
-            })
-        }
-        (EngineKind::VhostUser, Medium::Vhost(server)) => {
-            server.admit(plan).map_err(OpenError::from)?;
-            let server = Arc::clone(server);
-            drive(plan, clock, control, observer, move |job| {
-                VhostQueue::open(job, Arc::clone(&server), clock)
-            })
-        }
-        (EngineKind::Sim, Medium::Sim(model)) => Ok(simulate::simulate(plan, model, control)),
-        (kind, _) => Err(EngineError::Medium(kind.word())),
-    }?;
+        _ => with_queues(plan, medium, clock, Loading { plan, clock, control, observer })??,
+    };
     durable::sync(&mut measured, medium);
     Ok(measured)
 }
 
-fn duplicate(files: &[Arc<OwnedFd>]) -> Result<Vec<OwnedFd>, OpenError> {
-    files.iter().map(|file| file.try_clone().map_err(OpenError::Descriptor)).collect()
+/// Drives the jobs of a plan.
+struct Loading<'a> {
+    plan: &'a Plan,
+    clock: Clock,
+    control: &'a Arc<Control>,
+    observer: &'a mut dyn Observer,
+}
+
+impl Driver for Loading<'_> {
+    type Result = Result<Measured, EngineError>;
+
+    fn drive<Q, O>(self, open: O) -> Self::Result
+    where
+        Q: Queue,
+        O: Fn(&crate::plan::Job) -> Result<Q, OpenError> + Clone + Send + 'static,
+    {
+        drive(self.plan, self.clock, self.control, self.observer, open)
+    }
 }
 
 /// What a job sends when it ends: its number, its record, the bytes it wrote since the start.

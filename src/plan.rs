@@ -11,6 +11,7 @@ pub mod job;
 pub mod resolve;
 mod shape;
 pub mod stream;
+pub mod verify;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -19,6 +20,7 @@ pub use describe::describe;
 pub use job::*;
 pub use resolve::{Refusal, Setting, resolve};
 pub use stream::{Op, OpStream, Way};
+pub use verify::{RunId, VerifyMode, VerifyOp, VerifyPlan, VerifySetting, VerifyStream};
 
 // Words of a workload that leave nothing open, which a plan stores unchanged.
 pub use crate::spec::{

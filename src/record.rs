@@ -10,6 +10,7 @@ pub mod facts;
 pub mod precision;
 pub mod run;
 pub mod store;
+pub mod verify;
 pub mod witness;
 
 pub use controlled::ControlledRun;
@@ -17,4 +18,5 @@ pub use facts::{HostFacts, TargetFacts};
 pub use precision::PrecisionRun;
 pub use run::{DirectionRun, JobRun, Outcome, Run};
 pub use store::{Manifest, RunFolder};
+pub use verify::{VerifyJobRun, VerifyRun};
 pub use witness::WitnessRun;

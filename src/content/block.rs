@@ -12,12 +12,11 @@
 //!
 //! CRC-32C detects accidents, not tampering.
 
-use std::fmt;
-
 use crc_fast::{CrcAlgorithm, checksum};
 use serde::{Deserialize, Serialize};
 
 use super::combine;
+pub use crate::plan::RunId;
 use crate::plan::chance::{Chance, mix};
 
 /// First bytes of a block.
@@ -35,34 +34,6 @@ pub const MAX_GENERATION: u32 = (1 << 31) - 1;
 
 /// Length of the random bytes that payload is made from.
 const BASE_BYTES: usize = 16 << 10;
-
-/// One run of the verifier. No two are equal, whatever their seeds: old data must not pass for new.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct RunId(pub u128);
-
-impl fmt::Display for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
-
-impl Serialize for RunId {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for RunId {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<RunId, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        let wrong = || serde::de::Error::custom(format!("found `{text}`, expected 32 hex digits"));
-        let hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !hex {
-            return Err(wrong());
-        }
-        u128::from_str_radix(&text, 16).map(RunId).map_err(|_| wrong())
-    }
-}
 
 /// What a block says of itself.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]

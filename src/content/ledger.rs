@@ -152,6 +152,19 @@ impl Ledger {
         }
     }
 
+    /// Nothing waits for a flush any more, nor will: this ledger is only asked.
+    pub fn forget_unflushed(&mut self) {
+        self.unflushed = Vec::new();
+        self.unflushed_limit = 0;
+    }
+
+    /// Any number of changes may have been submitted: nobody knows how many.
+    pub fn submitted_without_limit(&mut self) {
+        for entry in &mut self.entries {
+            entry.submitted = generation(u32::MAX);
+        }
+    }
+
     /// The generations of a block: acknowledged, submitted, durable.
     pub fn generations(&self, block: u64) -> (u32, u32, u32) {
         let Entry { acked, submitted, durable } = self.entries[block as usize];

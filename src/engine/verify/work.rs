@@ -1,0 +1,790 @@
+//! The loop of one job of the verifier: draw an operation, seal or poison its buffer, submit, reap,
+//! judge.
+
+use std::sync::atomic::Ordering;
+
+use iosonde_sys::errno_name;
+
+use super::check::{Checker, Sighting};
+use super::ring::{Ends, Parcel};
+use super::{Bag, Shared};
+use crate::backend::{Queue, Transfer};
+use crate::content::block::{Label, MAX_GENERATION};
+use crate::content::ledger::{Allowed, Ledger};
+use crate::engine::job::{DRAIN_GRACE_NS, PATIENCE_NS};
+use crate::plan::chance::Permutation;
+use crate::plan::{VerifyOp, VerifyPlan, VerifyStream, Way};
+use crate::record::VerifyJobRun;
+
+/// Requests handed over at once, at most.
+const BATCH: usize = 8;
+/// Pause of a job that has nothing to do but wait for others.
+const IDLE_NS: u64 = 20_000;
+/// Distance of the marks that tell when an operation took place, ns.
+const MARK_NS: u64 = 1_000_000_000;
+/// Marks kept; when they are full, every other one goes.
+const MARKS: usize = 8192;
+/// Errors after which a run is given up.
+const MAX_ERRORS: u64 = 1000;
+/// EAGAIN, EINTR, EBUSY, ENODATA.
+const AGAIN: [i32; 3] = [11, 4, 16];
+const ENODATA: i32 = 61;
+
+/// Whether a job goes on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Step {
+    More,
+    Ended,
+}
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Phase {
+    /// Its operations, one after the other.
+    Churn,
+    /// A flush that is told about, alone in flight.
+    ToldFlush,
+    /// Everything is done but what is in flight, and the last flush.
+    LastFlush { sent: bool },
+    /// Until all jobs are here.
+    Waiting,
+    /// Until this time.
+    Delay(u64),
+    /// Reading everything back; this many pieces have begun.
+    Sweep(u64),
+    /// Nothing more is begun.
+    Over,
+}
+
+/// Whose blocks a request is about.
+#[derive(Clone, Copy, Debug)]
+enum Whose {
+    /// The job's own, by an operation of its stream.
+    Own(u64),
+    /// The job's own, when everything is read back.
+    Swept,
+    /// Those of the job before it in the ring.
+    Given(Parcel),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    way: Way,
+    whose: Whose,
+    /// First byte on the target.
+    offset: u64,
+    /// First block within its owner's part.
+    first: u64,
+    blocks: u32,
+    moved: u32,
+    submitted_ns: u64,
+    in_flight: bool,
+    /// For a flush: what it makes durable, in the ledger's words and as a number of operations.
+    mark: (usize, u64),
+    /// A second look at blocks that failed: the first of their failures.
+    second_look: Option<usize>,
+}
+
+impl Slot {
+    const IDLE: Slot = Slot {
+        way: Way::Read,
+        whose: Whose::Swept,
+        offset: 0,
+        first: 0,
+        blocks: 0,
+        moved: 0,
+        submitted_ns: 0,
+        in_flight: false,
+        mark: (0, 0),
+        second_look: None,
+    };
+
+    fn bytes(&self, plan: &VerifyPlan) -> u32 {
+        self.blocks * plan.block_bytes
+    }
+}
+
+/// One job while it runs.
+pub(super) struct VerifyLoop<'a, Q> {
+    queue: Q,
+    shared: &'a Shared,
+    plan: &'a VerifyPlan,
+    number: usize,
+    stream: VerifyStream,
+    /// Drawn, and waiting for an operation on the same blocks.
+    pending: Option<VerifyOp>,
+    ledger: Ledger,
+    checker: Checker,
+    bag: Bag,
+    phase: Phase,
+    slots: Box<[Slot]>,
+    /// Slots that are ours, last used first: their buffers are warm.
+    free: Vec<u32>,
+    again: Vec<u32>,
+    staged: Vec<u32>,
+    finished: Vec<(u32, i32)>,
+    in_flight: usize,
+    pieces: Permutation,
+    piece_count: u64,
+    report: VerifyJobRun,
+    ops_done: u64,
+    durable_ops: u64,
+    errors: u64,
+    unix_offset_ns: u64,
+    begun_ns: u64,
+    sweep_begun_ns: u64,
+    deadline_ns: u64,
+    written_limit: u64,
+    next_mark_ns: u64,
+    stopping_since_ns: Option<u64>,
+    is_exhausted: bool,
+    is_dead: bool,
+}
+
+impl<'a, Q: Queue> VerifyLoop<'a, Q> {
+    /// A job with all its memory, ready to begin.
+    pub(super) fn new(shared: &'a Shared, number: usize, queue: Q, mut bag: Bag) -> Self {
+        let plan = &shared.plan;
+        let job = &plan.plan.jobs[number];
+        let depth = job.iodepth as usize;
+        let blocks = plan.blocks_of(number);
+        let piece_count = blocks.div_ceil(plan.max_blocks.into());
+        VerifyLoop {
+            queue,
+            shared,
+            plan,
+            number,
+            stream: VerifyStream::new(plan, number),
+            pending: None,
+            ledger: bag.ledger.take().unwrap_or_else(|| Ledger::new(blocks)),
+            checker: Checker::new(plan, shared.survival),
+            bag,
+            phase: Phase::Churn,
+            slots: vec![Slot::IDLE; depth].into(),
+            free: (0..job.iodepth).rev().collect(),
+            again: Vec::with_capacity(depth),
+            staged: Vec::with_capacity(depth),
+            finished: Vec::with_capacity(depth),
+            in_flight: 0,
+            pieces: Permutation::new(piece_count.max(1), !job.seed),
+            piece_count,
+            report: VerifyJobRun { marks: Vec::with_capacity(MARKS), ..VerifyJobRun::default() },
+            ops_done: 0,
+            durable_ops: 0,
+            errors: 0,
+            unix_offset_ns: 0,
+            begun_ns: 0,
+            sweep_begun_ns: 0,
+            deadline_ns: u64::MAX,
+            written_limit: plan.written_bytes.div_ceil(plan.plan.jobs.len() as u64),
+            next_mark_ns: 0,
+            stopping_since_ns: None,
+            is_exhausted: false,
+            is_dead: false,
+        }
+    }
+
+    /// From now on.
+    pub(super) fn begin(&mut self, unix_offset_ns: u64) {
+        self.unix_offset_ns = unix_offset_ns;
+        self.begun_ns = self.queue.now_ns();
+        self.deadline_ns = self.begun_ns.saturating_add(self.plan.length_ns);
+        self.next_mark_ns = self.begun_ns;
+    }
+
+    #[inline(always)]
+    pub(super) fn now_ns(&self) -> u64 {
+        self.queue.now_ns()
+    }
+
+    /// Fills, submits, reaps and judges once.
+    pub(super) fn step(&mut self) -> Step {
+        let now_ns = self.queue.now_ns();
+        let stopping = self.shared.control.is_stopping();
+        if stopping && self.gives_up(now_ns) {
+            self.report.abandoned = self.in_flight as u32;
+            return self.end();
+        }
+        self.turn(now_ns, stopping);
+        if self.phase == Phase::Over && self.is_idle() {
+            return self.end();
+        }
+        self.fill(now_ns, stopping);
+        if self.in_flight + self.staged.len() == 0 {
+            self.queue.pause(now_ns + IDLE_NS);
+            return Step::More;
+        }
+        if !self.note_staged() {
+            return self.end();
+        }
+        // Full, or nothing else to do: wait for one.
+        let wait = u32::from(self.free.is_empty() || self.staged.len() < BATCH);
+        self.in_flight += self.staged.len();
+        self.staged.clear();
+        self.report.in_flight_max = self.report.in_flight_max.max(self.in_flight as u32);
+        if let Err(error) = self.queue.enter(wait, PATIENCE_NS)
+            && !AGAIN.contains(&error.raw_os_error().unwrap_or(0))
+        {
+            self.shared.control.fail(format!("the engine stopped: {error}"));
+            self.is_dead = true;
+            self.report.abandoned = self.in_flight as u32;
+            return self.end();
+        }
+        let mut finished = std::mem::take(&mut self.finished);
+        self.queue.reap(|slot, result| finished.push((slot as u32, result)));
+        if !finished.is_empty() {
+            let now_ns = self.queue.now_ns();
+            for (slot, result) in finished.drain(..) {
+                self.settle(slot, result, now_ns);
+            }
+            self.shared.ops[self.number].0.store(self.ops_done, Ordering::Relaxed);
+        }
+        self.finished = finished;
+        Step::More
+    }
+
+    fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.again.is_empty()
+    }
+
+    /// After the end, requests that do not come back are not waited for for ever.
+    #[cold]
+    fn gives_up(&mut self, now_ns: u64) -> bool {
+        let since_ns = *self.stopping_since_ns.get_or_insert(now_ns);
+        self.in_flight > 0 && now_ns.saturating_sub(since_ns) > DRAIN_GRACE_NS
+    }
+
+    /// Leaves; the others do not wait for this job.
+    fn end(&mut self) -> Step {
+        if matches!(self.phase, Phase::Churn | Phase::ToldFlush | Phase::LastFlush { .. }) {
+            self.shared.at_barrier.fetch_add(1, Ordering::AcqRel);
+        }
+        self.phase = Phase::Over;
+        self.bag.ends = None;
+        Step::Ended
+    }
+
+    /// Goes on to the next phase where this one is over.
+    fn turn(&mut self, now_ns: u64, stopping: bool) {
+        match self.phase {
+            Phase::LastFlush { sent: true } if self.is_idle() => {
+                self.report.churn_ns = now_ns - self.begun_ns;
+                self.shared.at_barrier.fetch_add(1, Ordering::AcqRel);
+                let reads_back = self.plan.mode.sweeps() && !stopping;
+                self.phase = if reads_back { Phase::Waiting } else { Phase::Over };
+            }
+            Phase::Waiting if stopping => self.phase = Phase::Over,
+            Phase::Waiting if self.shared.go.load(Ordering::Acquire) => {
+                self.phase = Phase::Delay(now_ns.saturating_add(self.plan.delay_ns));
+            }
+            Phase::Delay(_) | Phase::Sweep(_) if stopping => self.phase = Phase::Over,
+            Phase::Delay(until_ns) if now_ns >= until_ns => {
+                self.sweep_begun_ns = now_ns;
+                self.report.sweep_blocks = self.ledger.blocks();
+                self.phase = Phase::Sweep(0);
+            }
+            Phase::Sweep(begun) if begun == self.piece_count && self.is_idle() => {
+                self.report.sweep_ns = now_ns - self.sweep_begun_ns;
+                self.phase = Phase::Over;
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins what can be begun.
+    fn fill(&mut self, now_ns: u64, stopping: bool) {
+        while let Some(slot) = self.again.pop() {
+            self.push(slot);
+        }
+        while self.staged.len() < BATCH && !self.free.is_empty() {
+            let begun = match self.phase {
+                Phase::Churn => self.begin_next(now_ns, stopping),
+                Phase::ToldFlush => self.begin_told_flush(now_ns),
+                Phase::LastFlush { sent: false } => self.begin_last_flush(now_ns),
+                Phase::Sweep(begun) if begun < self.piece_count => {
+                    self.begin_piece(begun, now_ns);
+                    true
+                }
+                _ => false,
+            };
+            if !begun {
+                break;
+            }
+        }
+    }
+
+    /// Begins the next operation of the stream, or one for the job before; says whether it did.
+    #[inline]
+    fn begin_next(&mut self, now_ns: u64, stopping: bool) -> bool {
+        if self.bag.ends.is_some() && self.serve_ring(now_ns) {
+            return true;
+        }
+        if self.pending.is_none() {
+            self.pending = self.draw(now_ns, stopping);
+        }
+        let Some(op) = self.pending else { return self.finish_churn() };
+        if op.way == Way::Sync {
+            if self.shared.confidant.is_some() {
+                self.phase = Phase::ToldFlush;
+                return false;
+            }
+            self.begin_flush(op.index, now_ns);
+        } else if self.ledger.is_busy(op.first, op.blocks) || !self.ring_has_room() {
+            return false;
+        } else {
+            self.begin_transfer(op, now_ns);
+        }
+        self.pending = None;
+        true
+    }
+
+    /// The next operation, unless it is time to stop.
+    #[inline]
+    fn draw(&mut self, now_ns: u64, stopping: bool) -> Option<VerifyOp> {
+        if now_ns >= self.next_mark_ns {
+            self.mark(now_ns);
+        }
+        let enough = self.report.written_bytes >= self.written_limit;
+        if stopping || enough || self.is_exhausted || now_ns >= self.deadline_ns {
+            return None;
+        }
+        if self.ledger.needs_flush() && self.shared.confidant.is_none() && self.in_flight == 0 {
+            let index = self.stream.index();
+            return Some(VerifyOp { index, way: Way::Sync, first: 0, blocks: 0 });
+        }
+        self.stream.next()
+    }
+
+    /// Nothing more is drawn. A ring is emptied first.
+    fn finish_churn(&mut self) -> bool {
+        if let Some(ends) = &mut self.bag.ends {
+            ends.finish();
+            if !ends.is_done() {
+                return false;
+            }
+        }
+        // A check writes nothing, and has nothing to flush.
+        self.phase = Phase::LastFlush { sent: !self.plan.changes() };
+        true
+    }
+
+    fn begin_transfer(&mut self, op: VerifyOp, now_ns: u64) {
+        let VerifyOp { index, way, first, blocks } = op;
+        let Some(slot) = self.free.pop() else { return };
+        let offset = self.plan.offset_of(self.number, first);
+        self.slots[slot as usize] = Slot {
+            way,
+            whose: Whose::Own(index),
+            offset,
+            first,
+            blocks,
+            submitted_ns: now_ns,
+            ..Slot::IDLE
+        };
+        self.ledger.begin(first, blocks);
+        match way {
+            Way::Write => self.seal(slot, index, now_ns),
+            Way::Trim => {
+                (first..first + u64::from(blocks)).for_each(|b| self.ledger.submit_trim(b))
+            }
+            Way::Read | Way::Sync => self.poison(slot),
+        }
+        self.push(slot);
+    }
+
+    /// Makes the content of a write.
+    #[inline]
+    fn seal(&mut self, slot: u32, sequence: u64, now_ns: u64) {
+        let Slot { offset, first, blocks, .. } = self.slots[slot as usize];
+        let block_bytes = self.plan.block_bytes as usize;
+        let buffer = &mut self.queue.buffer(slot as usize)[..blocks as usize * block_bytes];
+        let mut label = Label {
+            offset,
+            generation: 0,
+            writer: self.number as u16,
+            sequence,
+            time_ns: now_ns + self.unix_offset_ns,
+        };
+        for (block, bytes) in (first..).zip(buffer.chunks_exact_mut(block_bytes)) {
+            label.generation = self.ledger.submit_write(block);
+            self.is_exhausted |= label.generation >= MAX_GENERATION - 1;
+            self.checker.format.seal(bytes, &label);
+            label.offset += block_bytes as u64;
+        }
+    }
+
+    #[inline]
+    fn poison(&mut self, slot: u32) {
+        let bytes = self.slots[slot as usize].bytes(self.plan) as usize;
+        self.checker.format.poison(&mut self.queue.buffer(slot as usize)[..bytes]);
+    }
+
+    fn begin_flush(&mut self, index: u64, now_ns: u64) {
+        let mark = (self.ledger.flush(), self.acked_ops());
+        let Some(slot) = self.free.pop() else { return };
+        self.slots[slot as usize] = Slot {
+            way: Way::Sync,
+            whose: Whose::Own(index),
+            submitted_ns: now_ns,
+            mark,
+            ..Slot::IDLE
+        };
+        self.push(slot);
+    }
+
+    /// Tells of a flush and sends it, once nothing else is in flight.
+    fn begin_told_flush(&mut self, now_ns: u64) -> bool {
+        let Some(op) = self.pending.filter(|_| self.is_idle() && self.staged.is_empty()) else {
+            return false;
+        };
+        if !self.tell(op.index, true) {
+            return false;
+        }
+        self.pending = None;
+        self.begin_flush(op.index, now_ns);
+        true
+    }
+
+    fn begin_last_flush(&mut self, now_ns: u64) -> bool {
+        if !self.is_idle() || !self.staged.is_empty() || !self.tell(self.stream.index(), true) {
+            return false;
+        }
+        self.phase = Phase::LastFlush { sent: true };
+        self.begin_flush(self.stream.index(), now_ns);
+        true
+    }
+
+    /// Tells the witness, if there is one; says whether the run goes on.
+    fn tell(&mut self, ops: u64, before: bool) -> bool {
+        let Some(confidant) = &self.shared.confidant else { return true };
+        let flush = self.report.flushes;
+        let told = match before {
+            true => confidant.before_flush(self.number, flush, ops),
+            false => confidant.after_flush(self.number, flush, ops),
+        };
+        if let Err(error) = &told {
+            self.shared.control.fail(format!("the witness: {error}"));
+            self.phase = Phase::Over;
+        }
+        told.is_ok()
+    }
+
+    fn begin_piece(&mut self, begun: u64, now_ns: u64) {
+        let Some(slot) = self.free.pop() else { return };
+        let most = u64::from(self.plan.max_blocks);
+        let first = self.pieces.at(begun) * most;
+        let blocks = most.min(self.ledger.blocks() - first) as u32;
+        let offset = self.plan.offset_of(self.number, first);
+        self.slots[slot as usize] =
+            Slot { whose: Whose::Swept, offset, first, blocks, submitted_ns: now_ns, ..Slot::IDLE };
+        self.phase = Phase::Sweep(begun + 1);
+        self.poison(slot);
+        self.push(slot);
+    }
+
+    /// Looks after the ring; says whether it began a read.
+    fn serve_ring(&mut self, now_ns: u64) -> bool {
+        let Some(ends) = &mut self.bag.ends else { return false };
+        ends.push_on();
+        while let Some(parcel) = ends.returned() {
+            self.ledger.end(parcel.first, parcel.blocks);
+        }
+        let Some(parcel) = ends.take() else { return false };
+        let offset = self.plan.offset_of(ends.giver, parcel.first);
+        let Some(slot) = self.free.pop() else { return false };
+        self.slots[slot as usize] = Slot {
+            whose: Whose::Given(parcel),
+            offset,
+            first: parcel.first,
+            blocks: parcel.blocks,
+            submitted_ns: now_ns,
+            ..Slot::IDLE
+        };
+        self.poison(slot);
+        self.push(slot);
+        true
+    }
+
+    fn ring_has_room(&self) -> bool {
+        self.bag.ends.as_ref().is_none_or(Ends::has_room)
+    }
+
+    /// Stages the rest of a request.
+    #[inline]
+    fn push(&mut self, slot: u32) {
+        let request = &mut self.slots[slot as usize];
+        request.in_flight = true;
+        let (way, moved) = (request.way, request.moved);
+        let bytes = request.bytes(self.plan) - moved;
+        let offset = request.offset + u64::from(moved);
+        self.queue.push(slot as usize, Transfer { way, target: 0, offset, skip: moved, bytes });
+        self.staged.push(slot);
+    }
+
+    /// Operations of the stream that were acknowledged without a gap.
+    fn acked_ops(&self) -> u64 {
+        let next = self.pending.map_or(self.stream.index(), |op| op.index);
+        let open = self.slots.iter().filter(|slot| slot.in_flight).filter_map(|s| match s.whose {
+            Whose::Own(index) => Some(index),
+            _ => None,
+        });
+        open.min().unwrap_or(next).min(next)
+    }
+
+    /// Tells the journal of what is about to be handed over; says whether the run goes on.
+    #[inline]
+    fn note_staged(&mut self) -> bool {
+        if self.bag.journal.is_none() || self.staged.is_empty() {
+            return true;
+        }
+        let changes = |slot: &u32| matches!(self.slots[*slot as usize].way, Way::Write | Way::Trim);
+        if !self.staged.iter().any(changes) {
+            return true;
+        }
+        self.note()
+    }
+
+    fn note(&mut self) -> bool {
+        let acked = self.acked_ops();
+        let submitted = self.pending.map_or(self.stream.index(), |op| op.index);
+        let Some(journal) = &mut self.bag.journal else { return true };
+        match journal.note(submitted, acked, self.durable_ops) {
+            Ok(()) => true,
+            Err(error) => {
+                self.shared.control.fail(format!("the ledger cannot be kept: {error}"));
+                false
+            }
+        }
+    }
+
+    /// A request has come back.
+    #[inline]
+    fn settle(&mut self, slot: u32, result: i32, now_ns: u64) {
+        self.in_flight -= 1;
+        let request = &mut self.slots[slot as usize];
+        request.in_flight = false;
+        let wanted = request.blocks * self.plan.block_bytes - request.moved;
+        if result >= 0 && result as u32 == wanted {
+            self.complete(slot, now_ns);
+        } else if result > 0 {
+            request.moved += result as u32;
+            self.report.short_transfers += 1;
+            self.again.push(slot);
+        } else if AGAIN.contains(&-result) {
+            self.again.push(slot);
+        } else {
+            self.fail(slot, if result == 0 { ENODATA } else { -result });
+        }
+    }
+
+    #[inline]
+    fn complete(&mut self, slot: u32, now_ns: u64) {
+        let request = self.slots[slot as usize];
+        let Slot { way, first, blocks, .. } = request;
+        let bytes = u64::from(request.bytes(self.plan));
+        let took_ns = now_ns.saturating_sub(request.submitted_ns);
+        self.ops_done += 1;
+        match way {
+            Way::Read => {
+                if request.second_look.is_none() {
+                    self.report.read_latency.record(took_ns);
+                    self.report.read_bytes += bytes;
+                }
+                if self.judge(slot, now_ns) {
+                    return;
+                }
+                match request.whose {
+                    Whose::Own(_) => self.ledger.end(first, blocks),
+                    Whose::Swept => self.report.swept_blocks += u64::from(blocks),
+                    Whose::Given(parcel) => self.thank(parcel),
+                }
+            }
+            Way::Write | Way::Trim => {
+                if way == Way::Write {
+                    self.report.write_latency.record(took_ns);
+                    self.report.written_bytes += bytes;
+                } else {
+                    self.report.trimmed_bytes += bytes;
+                }
+                (first..first + u64::from(blocks)).for_each(|block| self.ledger.acknowledge(block));
+                self.hand_on(first, blocks);
+            }
+            Way::Sync => {
+                self.report.flush_latency.record(took_ns);
+                self.flushed(request);
+            }
+        }
+        self.free.push(slot);
+    }
+
+    /// The blocks of a write may be written again, by a ring once they were read.
+    #[inline]
+    fn hand_on(&mut self, first: u64, blocks: u32) {
+        match &mut self.bag.ends {
+            None => self.ledger.end(first, blocks),
+            Some(ends) => {
+                let generation = self.ledger.generations(first).0;
+                ends.give(Parcel { first, blocks, generation });
+            }
+        }
+    }
+
+    fn thank(&mut self, parcel: Parcel) {
+        if let Some(ends) = &mut self.bag.ends {
+            ends.thank(parcel);
+        }
+    }
+
+    /// A flush was acknowledged.
+    fn flushed(&mut self, request: Slot) {
+        let (mark, ops) = request.mark;
+        self.ledger.flushed(mark);
+        self.durable_ops = self.durable_ops.max(ops);
+        let Whose::Own(index) = request.whose else { return };
+        let told = self.tell(index, false);
+        self.report.flushes += 1;
+        if told && self.phase == Phase::ToldFlush {
+            self.phase = Phase::Churn;
+        }
+        if self.bag.journal.is_some() {
+            self.note();
+        }
+    }
+
+    /// Judges what was read. If something is wrong it is read once more: says whether it is.
+    #[inline]
+    fn judge(&mut self, slot: u32, now_ns: u64) -> bool {
+        let request = self.slots[slot as usize];
+        if let Some(first_failure) = request.second_look {
+            self.look_again(request, slot, first_failure);
+            return false;
+        }
+        let (owner, op) = match request.whose {
+            Whose::Own(index) => (self.number, Some(index)),
+            Whose::Swept => (self.number, None),
+            Whose::Given(_) => (self.giver(), Some(self.stream.index())),
+        };
+        let failures = self.report.failures.len();
+        let block_bytes = self.plan.block_bytes as usize;
+        let buffer = &self.queue.buffer(slot as usize)[..request.blocks as usize * block_bytes];
+        let mut offset = request.offset;
+        let mut all_right = true;
+        for (block, bytes) in (request.first..).zip(buffer.chunks_exact(block_bytes)) {
+            let (allowed, durable) = match request.whose {
+                Whose::Given(parcel) => (exactly(parcel.generation), 0),
+                _ => {
+                    let allowed = self.checker.allowed(&self.ledger, block);
+                    (allowed, self.ledger.generations(block).2)
+                }
+            };
+            let sighting = Sighting {
+                owner,
+                block,
+                op,
+                after_ops: self.stream.index(),
+                unix_ns: now_ns + self.unix_offset_ns,
+            };
+            let report = &mut self.report;
+            all_right &= self.checker.check(bytes, offset, allowed, durable, sighting, report);
+            offset += block_bytes as u64;
+        }
+        if all_right || self.report.failures.len() == failures {
+            return false;
+        }
+        self.slots[slot as usize].second_look = Some(failures);
+        self.slots[slot as usize].moved = 0;
+        self.poison(slot);
+        self.again.push(slot);
+        true
+    }
+
+    /// Looks a second time at the blocks of a request that failed.
+    #[cold]
+    fn look_again(&mut self, request: Slot, slot: u32, first_failure: usize) {
+        let block_bytes = self.plan.block_bytes as usize;
+        let buffer = &self.queue.buffer(slot as usize)[..request.blocks as usize * block_bytes];
+        let end = request.offset + u64::from(request.bytes(self.plan));
+        for failure in &mut self.report.failures[first_failure..] {
+            if !(request.offset..end).contains(&failure.offset) {
+                continue;
+            }
+            let at = (failure.offset - request.offset) as usize;
+            let allowed = match request.whose {
+                Whose::Given(parcel) => exactly(parcel.generation),
+                _ => self.checker.allowed(&self.ledger, failure.block),
+            };
+            self.checker.reread(&buffer[at..at + block_bytes], allowed, failure);
+        }
+    }
+
+    fn giver(&self) -> usize {
+        self.bag.ends.as_ref().map_or(self.number, |ends| ends.giver)
+    }
+
+    /// A request failed for good.
+    #[cold]
+    fn fail(&mut self, slot: u32, errno: i32) {
+        let request = self.slots[slot as usize];
+        let bytes = u64::from(request.bytes(self.plan));
+        let name = errno_name(errno);
+        *self.report.errors.entry(format!("{} {name}", request.way.word())).or_default() += 1;
+        let first = (request.offset, bytes, name.clone());
+        self.report.first_error.get_or_insert(first);
+        self.errors += 1;
+        match (request.way, request.whose) {
+            (Way::Sync, _) => self.shared.control.fail(format!(
+                "flush: {name}; what was written since the last one may be lost, and a flush that \
+                 succeeds later would prove nothing about it, so none is tried"
+            )),
+            (Way::Read, whose) => {
+                self.report.unreadable_blocks += u64::from(request.blocks);
+                match whose {
+                    Whose::Own(_) => self.ledger.end(request.first, request.blocks),
+                    Whose::Given(parcel) => self.thank(parcel),
+                    Whose::Swept => {}
+                }
+            }
+            (Way::Write | Way::Trim, _) => self.ledger.end(request.first, request.blocks),
+        }
+        if let (Whose::Own(op), Some(journal)) = (request.whose, &mut self.bag.journal)
+            && let Err(error) = journal.failed(op)
+        {
+            self.shared.control.fail(format!("the ledger cannot be kept: {error}"));
+        }
+        if self.errors == MAX_ERRORS {
+            let what = format!("{MAX_ERRORS} requests failed, the last with {name}");
+            self.shared.control.fail(what);
+        }
+        self.free.push(slot);
+    }
+
+    /// Notes when an operation took place.
+    #[cold]
+    fn mark(&mut self, now_ns: u64) {
+        self.next_mark_ns = now_ns + MARK_NS;
+        if self.report.marks.len() == MARKS {
+            let mut keep = false;
+            self.report.marks.retain(|_| {
+                keep = !keep;
+                keep
+            });
+        }
+        self.report.marks.push((self.stream.index(), now_ns + self.unix_offset_ns));
+    }
+
+    /// The record of the job.
+    pub(super) fn into_record(mut self) -> VerifyJobRun {
+        self.report.ops = self.pending.map_or(self.stream.index(), |op| op.index);
+        self.report.acked_ops = self.acked_ops();
+        let blocks = 0..self.ledger.blocks();
+        self.report.changed_blocks =
+            blocks.filter(|block| self.ledger.was_changed(*block)).count() as u64;
+        self.report.syscalls = self.queue.syscalls();
+        self.report
+    }
+}
+
+/// One generation and no other.
+fn exactly(generation: u32) -> Allowed {
+    Allowed { low: generation, high: generation, ..Allowed::default() }
+}

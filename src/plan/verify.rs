@@ -1,0 +1,423 @@
+//! A run of the verifier: what is written, what is read back, and in which order.
+//!
+//! Every job has a part of the region for itself, so that no two ever write the same block. Its
+//! operations follow from the seed alone ([`VerifyStream`]): never from how long one took. An
+//! operation on a block that has one in flight waits for it. So what a block must hold after so many
+//! operations can be worked out at any time, on any machine.
+
+mod stream;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::chance::Chance;
+use super::resolve::{MAX_IODEPTH, in_range};
+use super::{
+    Engine, EngineKind, Job, LatencyGoal, OnError, Order, Plan, PrecisionGoal, Refusal, Stop,
+    Target,
+};
+pub use stream::{STREAM_VERSION, VerifyOp, VerifyStream};
+
+/// One run of the verifier. No two are equal, whatever their seeds: old data must not pass for new.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct RunId(pub u128);
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl Serialize for RunId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RunId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<RunId, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        let wrong = || serde::de::Error::custom(format!("found `{text}`, expected 32 hex digits"));
+        let hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !hex {
+            return Err(wrong());
+        }
+        u128::from_str_radix(&text, 16).map(RunId).map_err(|_| wrong())
+    }
+}
+
+/// What a run of the verifier is for.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VerifyMode {
+    /// Write everything once, flush, read it back.
+    Flush,
+    /// A ring of jobs, each reading what the one before it wrote.
+    Pipeline,
+    /// Overwrite, read, trim and flush at random, then read everything back.
+    Soak,
+    /// Overwrite and trim at random, and leave the reading to a later check.
+    Write,
+    /// Read back what an earlier run wrote.
+    Check,
+    /// Write, and tell a witness around every flush, until the power goes.
+    PowerCut,
+}
+
+impl VerifyMode {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            VerifyMode::Flush => "flush",
+            VerifyMode::Pipeline => "pipeline",
+            VerifyMode::Soak => "soak",
+            VerifyMode::Write => "write",
+            VerifyMode::Check => "check",
+            VerifyMode::PowerCut => "powercut",
+        }
+    }
+
+    /// Whether the run ends with reading everything back.
+    pub fn sweeps(self) -> bool {
+        matches!(
+            self,
+            VerifyMode::Flush | VerifyMode::Pipeline | VerifyMode::Soak | VerifyMode::Check
+        )
+    }
+}
+
+/// Everything that one run of the verifier will do.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct VerifyPlan {
+    /// Targets, engine, seed, and the jobs with their depth and their part of the region.
+    pub plan: Plan,
+    /// What it is for.
+    pub mode: VerifyMode,
+    /// The run whose blocks are written or checked.
+    pub run: RunId,
+    /// Length of a block, bytes; a power of two.
+    pub block_bytes: u32,
+    /// Length of a sector, bytes: what the target writes whole.
+    pub sector_bytes: u32,
+    /// Fewest blocks of an operation.
+    pub min_blocks: u32,
+    /// Most blocks of an operation.
+    pub max_blocks: u32,
+    /// Share of reads, percent of the operations.
+    pub read_percent: u8,
+    /// Share of trims, percent of the operations.
+    pub trim_percent: u8,
+    /// A flush after every so many operations of a job; 0 for one at the end.
+    pub flush_every: u64,
+    /// Operations of the earlier jobs' kind, per job, at most: reading everything back not counted.
+    pub ops: Vec<u64>,
+    /// Time for those, ns, at most.
+    pub length_ns: u64,
+    /// Bytes written by all jobs, at most.
+    pub written_bytes: u64,
+    /// Pause between the last flush and reading back, ns.
+    pub delay_ns: u64,
+    /// Whether a trimmed block reads as zeros here.
+    pub trims_make_zeros: bool,
+}
+
+/// Everything that a run of the verifier leaves open.
+#[derive(Clone, Debug)]
+pub struct VerifySetting {
+    /// What it is for.
+    pub mode: VerifyMode,
+    /// The run.
+    pub run: RunId,
+    /// How I/O leaves the process.
+    pub engine: Engine,
+    /// What is written or read.
+    pub target: Target,
+    /// First byte of the region.
+    pub offset_bytes: u64,
+    /// Jobs.
+    pub jobs: u32,
+    /// Requests in flight per job.
+    pub iodepth: u32,
+    /// Length of a block, bytes.
+    pub block_bytes: u64,
+    /// Length of a sector, bytes.
+    pub sector_bytes: u32,
+    /// Fewest and most blocks of an operation.
+    pub blocks: (u32, u32),
+    /// Share of reads, percent.
+    pub read_percent: u8,
+    /// Share of trims, percent.
+    pub trim_percent: u8,
+    /// A flush after so many operations; 0 for one at the end.
+    pub flush_every: u64,
+    /// Most operations per job; `u64::MAX` for any number.
+    pub ops: u64,
+    /// The only job that does anything, where a failure is to be repeated.
+    pub only_job: Option<u32>,
+    /// Longest time, ns; `u64::MAX` for any.
+    pub length_ns: u64,
+    /// Most bytes written; `u64::MAX` for any number.
+    pub written_bytes: u64,
+    /// Pause before reading back, ns.
+    pub delay_ns: u64,
+    /// Whether a trimmed block reads as zeros here.
+    pub trims_make_zeros: bool,
+    /// Seed of all operations.
+    pub seed: u64,
+    /// CPUs that may be used.
+    pub cpus: u32,
+    /// Bytes of buffers and ledger together, at most.
+    pub memory_limit_bytes: u64,
+}
+
+/// Largest block: its length has to fit a request.
+pub const MAX_BLOCK_BYTES: u64 = 1 << 20;
+/// Largest operation, bytes.
+pub const MAX_OP_BYTES: u64 = 64 << 20;
+/// Most jobs: a block's header has 16 bits for its writer.
+const MAX_JOBS: u64 = 1024;
+/// Memory that the ledger takes per block, bytes, rounded up.
+const LEDGER_BYTES_PER_BLOCK: u64 = 13;
+
+impl VerifyPlan {
+    /// Makes the plan of one run.
+    ///
+    /// # Errors
+    /// A [`Refusal`] that says what was found, what was expected, and how to mend it.
+    pub fn resolve(setting: &VerifySetting) -> Result<VerifyPlan, Refusal> {
+        setting.check_ranges()?;
+        let setting_region = setting.target.bytes.saturating_sub(setting.offset_bytes);
+        let block_bytes = setting.block_bytes;
+        let blocks = setting_region / block_bytes;
+        let max_blocks = u64::from(setting.blocks.1);
+        let jobs = u64::from(setting.jobs);
+        let share = blocks / jobs;
+        if share < max_blocks || share >= 1 << 32 {
+            return Err(Refusal::Region {
+                role: setting.mode.word().into(),
+                region_bytes: setting_region,
+                threads: setting.jobs,
+                needed_bytes: max_blocks * block_bytes,
+            });
+        }
+        let buffers = jobs * u64::from(setting.iodepth) * max_blocks * block_bytes;
+        let needed_bytes = buffers + blocks * LEDGER_BYTES_PER_BLOCK;
+        if needed_bytes > setting.memory_limit_bytes {
+            let limit_bytes = setting.memory_limit_bytes;
+            return Err(Refusal::Memory { jobs: jobs as usize, needed_bytes, limit_bytes });
+        }
+        let mut chance = Chance::new(setting.seed);
+        let all: Vec<Job> = (0..jobs)
+            .map(|index| {
+                let first = blocks * index / jobs;
+                let end = blocks * (index + 1) / jobs;
+                setting.job(chance.bits(), first * block_bytes, (end - first) * block_bytes)
+            })
+            .collect();
+        let ops_of = |job: u32| match setting.only_job {
+            Some(only) if only != job => 0,
+            _ => setting.ops,
+        };
+        Ok(VerifyPlan {
+            mode: setting.mode,
+            run: setting.run,
+            block_bytes: block_bytes as u32,
+            sector_bytes: setting.sector_bytes,
+            min_blocks: setting.blocks.0,
+            max_blocks: setting.blocks.1,
+            read_percent: setting.read_percent,
+            trim_percent: setting.trim_percent,
+            flush_every: setting.flush_every,
+            ops: (0..setting.jobs).map(ops_of).collect(),
+            length_ns: setting.length_ns,
+            written_bytes: setting.written_bytes,
+            delay_ns: setting.delay_ns,
+            trims_make_zeros: setting.trims_make_zeros,
+            plan: setting.plan(all),
+        })
+    }
+
+    /// First byte of a block of a job.
+    #[inline]
+    pub fn offset_of(&self, job: usize, block: u64) -> u64 {
+        self.plan.jobs[job].region_start + block * u64::from(self.block_bytes)
+    }
+
+    /// Blocks of a job.
+    pub fn blocks_of(&self, job: usize) -> u64 {
+        self.plan.jobs[job].region_bytes / u64::from(self.block_bytes)
+    }
+
+    /// Blocks of all jobs.
+    pub fn blocks(&self) -> u64 {
+        (0..self.plan.jobs.len()).map(|job| self.blocks_of(job)).sum()
+    }
+
+    /// Whether anything is written or trimmed.
+    pub fn changes(&self) -> bool {
+        self.mode != VerifyMode::Check
+    }
+}
+
+impl VerifySetting {
+    fn check_ranges(&self) -> Result<(), Refusal> {
+        let refuse = |what: &'static str, found: u64, expected: &'static str| {
+            Err(Refusal::Range { what, found, expected })
+        };
+        in_range("--numjobs", self.jobs.into(), 1, MAX_JOBS, "1 to 1024")?;
+        in_range("--iodepth", self.iodepth.into(), 1, MAX_IODEPTH.into(), "1 to 4096")?;
+        let one_at_a_time = self.engine.kind == EngineKind::Psync;
+        if one_at_a_time && self.iodepth != 1 {
+            return Err(Refusal::Depth { found: self.iodepth });
+        }
+        let block = self.block_bytes;
+        if !block.is_power_of_two() || !(512..=MAX_BLOCK_BYTES).contains(&block) {
+            return refuse("--bs", block, "a power of two from 512 to 1m");
+        }
+        if block < self.sector_bytes.into() || !block.is_multiple_of(self.target.align_bytes) {
+            return Err(Refusal::Block {
+                role: self.mode.word().into(),
+                found_bytes: block,
+                target: self.target.path.clone(),
+                align_bytes: self.target.align_bytes.max(self.sector_bytes.into()),
+                direct: self.target.direct,
+            });
+        }
+        if !self.offset_bytes.is_multiple_of(block) {
+            return Err(Refusal::Offset { found_bytes: self.offset_bytes, align_bytes: block });
+        }
+        let (min, max) = self.blocks;
+        if min == 0 || min > max || u64::from(max) * block > MAX_OP_BYTES {
+            let expected = "MIN:MAX with 1 <= MIN <= MAX, and MAX blocks of at most 64 MiB";
+            return refuse("--verify-sectors", u64::from(max), expected);
+        }
+        let shares = u64::from(self.read_percent) + u64::from(self.trim_percent);
+        in_range("shares of reads and trims", shares, 0, 99, "at most 99 % together")?;
+        let has_end = self.length_ns > 0 && self.ops > 0 && self.written_bytes > 0;
+        if !has_end {
+            let expected = "more than nothing: a run that writes nothing proves nothing";
+            return refuse("--runtime, --io-size, --ops", 0, expected);
+        }
+        if let Some(only) = self.only_job {
+            in_range("--only-job", only.into(), 0, u64::from(self.jobs) - 1, "a job's number")?;
+        }
+        Ok(())
+    }
+
+    fn job(&self, seed: u64, region_start: u64, region_bytes: u64) -> Job {
+        let changes = self.mode != VerifyMode::Check;
+        let mut job = Job {
+            role: self.mode.word().into(),
+            block_bytes: self.block_bytes * u64::from(self.blocks.1),
+            read_percent: if changes { 50 } else { 100 },
+            order: Order::Uniform,
+            region_start,
+            region_bytes,
+            iodepth: self.iodepth,
+            batch: self.iodepth.min(32),
+            seed,
+            unit_bytes: self.block_bytes,
+            trims: self.trim_percent > 0,
+            ..Job::default()
+        };
+        // What tells a queue that there will be syncs.
+        job.sync.every_writes = u64::from(changes);
+        job
+    }
+
+    fn plan(&self, jobs: Vec<Job>) -> Plan {
+        let word = self.mode.word();
+        Plan {
+            name: format!("verify-{word}"),
+            title: format!("Verify: {word}"),
+            pattern: word.into(),
+            nominal_block_bytes: self.block_bytes,
+            nominal_read_percent: self.read_percent,
+            engine: self.engine.clone(),
+            targets: vec![self.target.clone()],
+            seed: self.seed,
+            warmup_ns: 0,
+            stop: Stop::AfterOnePass,
+            latency: LatencyGoal::None,
+            until: PrecisionGoal::None,
+            on_error: OnError::Continue,
+            final_sync: false,
+            interval_ns: 100_000_000,
+            intervals_per_histogram: 10,
+            pinned: jobs.len() <= self.cpus as usize,
+            notes: Vec::new(),
+            jobs,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// A run on the simulated device.
+    pub(crate) fn setting(mode: VerifyMode, bytes: u64) -> VerifySetting {
+        VerifySetting {
+            mode,
+            run: RunId(0xfeed),
+            engine: Engine::of(EngineKind::Sim),
+            target: Target { path: "sim".into(), bytes, direct: false, align_bytes: 512 },
+            offset_bytes: 0,
+            jobs: 2,
+            iodepth: 4,
+            block_bytes: 4096,
+            sector_bytes: 512,
+            blocks: (1, 4),
+            read_percent: 0,
+            trim_percent: 0,
+            flush_every: 0,
+            ops: u64::MAX,
+            only_job: None,
+            length_ns: u64::MAX,
+            written_bytes: u64::MAX,
+            delay_ns: 0,
+            trims_make_zeros: true,
+            seed: 1,
+            cpus: 2,
+            memory_limit_bytes: 1 << 30,
+        }
+    }
+
+    #[test]
+    fn jobs_share_the_region_without_overlap_and_without_a_rest() {
+        for jobs in [1, 2, 3, 7] {
+            let setting = VerifySetting { jobs, ..setting(VerifyMode::Soak, 1 << 20) };
+            let plan = VerifyPlan::resolve(&setting).unwrap();
+            assert_eq!(plan.blocks(), 256);
+            let mut end = 0;
+            for job in &plan.plan.jobs {
+                assert_eq!(job.region_start, end);
+                end += job.region_bytes;
+            }
+            assert_eq!(end, 1 << 20);
+        }
+    }
+
+    #[test]
+    fn what_proves_nothing_or_cannot_be_is_refused() {
+        let base = || setting(VerifyMode::Soak, 1 << 20);
+        let refused =
+            |setting: VerifySetting| VerifyPlan::resolve(&setting).unwrap_err().to_string();
+        assert!(refused(VerifySetting { length_ns: 0, ..base() }).contains("proves nothing"));
+        assert!(refused(VerifySetting { block_bytes: 3000, ..base() }).contains("power of two"));
+        assert!(refused(VerifySetting { blocks: (3, 2), ..base() }).contains("MIN <= MAX"));
+        assert!(refused(VerifySetting { jobs: 100, ..base() }).contains("larger --size"));
+        assert!(refused(VerifySetting { offset_bytes: 512, ..base() }).contains("offset"));
+        assert!(refused(VerifySetting { memory_limit_bytes: 4096, ..base() }).contains("memory"));
+        assert!(
+            refused(VerifySetting { sector_bytes: 4096, block_bytes: 512, ..base() })
+                .contains("4096")
+        );
+        assert!(
+            refused(VerifySetting { read_percent: 60, trim_percent: 40, ..base() }).contains("99")
+        );
+    }
+}
