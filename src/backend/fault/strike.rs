@@ -1,0 +1,216 @@
+//! A request on its way down: is it struck, and what becomes of it?
+
+use std::ops::Range;
+
+use super::held::overlap;
+use super::settle::{Kept, Role};
+use super::{Fault, FaultQueue, Injected, Queue, Transfer, alter};
+
+/// EIO and ENOSPC as Linux numbers them on every architecture.
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+/// How often another place is drawn until one is found where nothing is under way.
+const DRAWS: usize = 8;
+
+/// What becomes of a struck request.
+enum Course {
+    /// The caller gets this answer; the inner queue never hears of it.
+    Answer(i32),
+    /// The inner queue gets this transfer.
+    Send(Transfer, Role),
+}
+
+impl<Q: Queue> FaultQueue<Q> {
+    /// Pushes a request of a way that the fault strikes.
+    pub(super) fn push_or_strike(&mut self, slot: usize, transfer: Transfer) {
+        match self.follow_up(slot, &transfer).or_else(|| self.strike(slot, &transfer)) {
+            None => self.send(slot, self.pushed, transfer, None),
+            Some(Course::Answer(result)) => self.answered.push((slot, result)),
+            Some(Course::Send(changed, role)) => {
+                self.send(slot, self.pushed, changed, Some(Box::new(role)));
+            }
+        }
+    }
+
+    /// What an earlier strike has in store for this request.
+    fn follow_up(&mut self, slot: usize, transfer: &Transfer) -> Option<Course> {
+        if self.kept.is_empty() {
+            return None;
+        }
+        match self.injection.fault {
+            Fault::Stale => self.replay(slot, transfer),
+            Fault::Swap => self.swap(slot, transfer),
+            _ => None,
+        }
+    }
+
+    /// Counts a request that can be struck, and strikes it if it is its turn.
+    #[inline]
+    fn strike(&mut self, slot: usize, transfer: &Transfer) -> Option<Course> {
+        if !self.is_eligible(transfer) {
+            return None;
+        }
+        self.eligible += 1;
+        if !self.injection.when.strikes(self.eligible) {
+            return None;
+        }
+        self.course(slot, transfer)
+    }
+
+    fn is_eligible(&self, transfer: &Transfer) -> bool {
+        let (offset, bytes) = (transfer.offset, u64::from(transfer.bytes));
+        match self.injection.fault {
+            Fault::Tear(sectors) => self.site.sectors(bytes) > u64::from(sectors.unwrap_or(1)),
+            Fault::Short => self.site.sectors(bytes) > 1,
+            Fault::Misdirect | Fault::Duplicate | Fault::ReadMisdirect => {
+                self.site.has_elsewhere(offset, bytes)
+            }
+            Fault::SyncEio | Fault::SyncLie => true,
+            _ => bytes > 0,
+        }
+    }
+
+    #[cold]
+    fn course(&mut self, slot: usize, transfer: &Transfer) -> Option<Course> {
+        let bytes = u64::from(transfer.bytes);
+        Some(match self.injection.fault {
+            Fault::Drop => self.answer(transfer, transfer.bytes as i32),
+            Fault::SyncLie => self.answer(transfer, 0),
+            Fault::SyncEio | Fault::WriteEio | Fault::ReadEio => self.answer(transfer, -EIO),
+            Fault::Enospc => self.answer(transfer, -ENOSPC),
+            Fault::Delay | Fault::Reorder => {
+                if self.held.is_full() {
+                    return None;
+                }
+                let content = self.moved(slot, transfer).to_vec();
+                self.held.hold(slot, transfer, content);
+                self.answer(transfer, transfer.bytes as i32)
+            }
+            Fault::Tear(sectors) => {
+                let sectors = sectors.map(u64::from);
+                let sectors = sectors.unwrap_or_else(|| self.site.tear(bytes, &mut self.chance));
+                let kind = Fault::Tear(Some(sectors as u32));
+                self.cut(transfer, kind, sectors, transfer.bytes as i32)
+            }
+            Fault::Short => {
+                let sectors = self.site.sectors(bytes) / 2;
+                let told = sectors * self.site.sector_bytes;
+                self.cut(transfer, Fault::Short, sectors, told as i32)
+            }
+            Fault::Flip(_) | Fault::Byte | Fault::Zero | Fault::Corrupt | Fault::Phantom => {
+                self.alter(slot, transfer)
+            }
+            Fault::Stale | Fault::Swap => Course::Send(*transfer, Role::Keep),
+            Fault::Misdirect | Fault::ReadMisdirect => {
+                let elsewhere = self.elsewhere(transfer)?;
+                let harm = self.harm(transfer, 0..transfer.bytes as usize, Some(elsewhere));
+                let role = Role::altered(transfer, transfer.bytes as i32, None, harm);
+                Course::Send(Transfer { offset: elsewhere, ..*transfer }, role)
+            }
+            Fault::Duplicate => {
+                let elsewhere = self.elsewhere(transfer)?;
+                Course::Send(*transfer, Role::Twin { elsewhere })
+            }
+            Fault::ReadFlip => Course::Send(*transfer, Role::ReadFlip),
+        })
+    }
+
+    /// Not done; the caller is told this. That is the fault, or the beginning of it.
+    fn answer(&self, transfer: &Transfer, result: i32) -> Course {
+        self.log.note(self.harm(transfer, 0..transfer.bytes as usize, None));
+        Course::Answer(result)
+    }
+
+    /// Only the first sectors are done.
+    fn cut(&self, transfer: &Transfer, kind: Fault, sectors: u64, told: i32) -> Course {
+        let sent = (sectors * self.site.sector_bytes) as u32;
+        let harm = self.harm(transfer, sent as usize..transfer.bytes as usize, None);
+        let sent = Transfer { bytes: sent, ..*transfer };
+        Course::Send(sent, Role::altered(&sent, told, None, Injected { kind, ..harm }))
+    }
+
+    /// Other bytes arrive; the caller gets its own back with the completion.
+    fn alter(&mut self, slot: usize, transfer: &Transfer) -> Course {
+        let original = self.moved(slot, transfer).to_vec();
+        let mut chance = self.chance.clone();
+        let (block, sector) = (self.site.block_bytes as usize, self.site.sector_bytes as usize);
+        let (fault, forger) = (self.injection.fault, self.site.forge);
+        let bytes = self.moved(slot, transfer);
+        let range = match fault {
+            Fault::Flip(bits) => alter::flip(bytes, block, bits, &mut chance),
+            Fault::Zero => alter::zero(bytes, sector, &mut chance),
+            Fault::Corrupt => alter::corrupt(bytes, &mut chance),
+            Fault::Phantom => alter::forge(bytes, block, forger, &mut chance),
+            _ => alter::byte(bytes, &mut chance),
+        };
+        self.chance = chance;
+        let harm = self.harm(transfer, range, None);
+        let told = transfer.bytes as i32;
+        Course::Send(*transfer, Role::altered(transfer, told, Some(original), harm))
+    }
+
+    /// A later write to the place of one that was kept stores that content again. It may have to be
+    /// kept itself.
+    #[cold]
+    fn replay(&mut self, slot: usize, transfer: &Transfer) -> Option<Course> {
+        let index = self.kept.iter().position(|kept| {
+            let Kept { target, offset, content } = kept;
+            *target == transfer.target && overlap(*offset, content.len(), transfer).is_some()
+        })?;
+        let old = self.kept.remove(index)?;
+        let (from, to) = overlap(old.offset, old.content.len(), transfer)?;
+        let at = (old.offset + from as u64 - transfer.offset) as usize;
+        let range = at..at + (to - from);
+        let original = self.moved(slot, transfer).to_vec();
+        self.moved(slot, transfer)[range.clone()].copy_from_slice(&old.content[from..to]);
+        self.eligible += 1;
+        let keeps = self.injection.when.strikes(self.eligible);
+        let harm = self.harm(transfer, range, None);
+        let told = transfer.bytes as i32;
+        Some(Course::Send(
+            *transfer,
+            Role::Altered { sent: transfer.bytes, told, original: Some(original), harm, keeps },
+        ))
+    }
+
+    /// A write of the same length to a place apart from one that was kept: both exchange places.
+    #[cold]
+    fn swap(&mut self, slot: usize, transfer: &Transfer) -> Option<Course> {
+        let bytes = u64::from(transfer.bytes);
+        let flights = &self.flights;
+        let index = self.kept.iter().position(|kept| {
+            kept.target == transfer.target
+                && kept.content.len() as u64 == bytes
+                && overlap(kept.offset, kept.content.len(), transfer).is_none()
+                && Self::is_quiet(flights, kept.target, kept.offset, bytes)
+        })?;
+        let first = self.kept.remove(index)?;
+        let original = self.moved(slot, transfer).to_vec();
+        self.moved(slot, transfer).copy_from_slice(&first.content);
+        Some(Course::Send(*transfer, Role::Swapped { original, elsewhere: first.offset }))
+    }
+
+    /// Another place for a transfer, where nothing is under way if that can be had.
+    fn elsewhere(&mut self, transfer: &Transfer) -> Option<u64> {
+        let bytes = u64::from(transfer.bytes);
+        let mut drawn = None;
+        for _ in 0..DRAWS {
+            let place = self.site.elsewhere(transfer.offset, bytes, &mut self.chance)?;
+            drawn = Some(place);
+            if Self::is_quiet(&self.flights, transfer.target, place, bytes) {
+                break;
+            }
+        }
+        drawn
+    }
+
+    fn harm(&self, transfer: &Transfer, range: Range<usize>, elsewhere: Option<u64>) -> Injected {
+        Injected {
+            kind: self.injection.fault,
+            offset: transfer.offset + range.start as u64,
+            bytes: range.len() as u64,
+            elsewhere,
+        }
+    }
+}
