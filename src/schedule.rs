@@ -6,6 +6,7 @@
 
 pub mod cross_check;
 pub mod interleave;
+pub mod selftest;
 
 use std::sync::Arc;
 

@@ -11,6 +11,7 @@ pub mod errors;
 pub mod memory;
 pub mod model;
 pub mod servers;
+pub mod shadow;
 pub mod stall;
 
 use std::cell::RefCell;

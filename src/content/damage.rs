@@ -59,6 +59,12 @@ fn mend_unknown(expected: &mut [u8], found: &[u8], sector_bytes: usize) {
     if distance(sector) <= MAX_FLIPS {
         return;
     }
+    // Where much else differs, no few flips explain it.
+    let differing = expected.iter().zip(found).map(|(right, wrong)| (right ^ wrong).count_ones());
+    if differing.sum::<u32>() as usize > 32 + MAX_FLIPS {
+        return;
+    }
+    let sector = &mut expected[..sector_bytes];
     let bits: Vec<usize> = UNKNOWN.into_iter().flatten().flat_map(|b| b * 8..b * 8 + 8).collect();
     for (flips, nearer) in (1..).zip(NEARER) {
         if search(sector, &bits, flips, &|sector| distance(sector) <= nearer) {

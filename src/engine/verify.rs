@@ -19,8 +19,11 @@ use iosonde_sys::{Clock, clock, thread};
 use super::queues::{Driver, with_queues};
 use super::reading::Reading;
 use super::{Control, EngineError, HANG_NS, Medium, Progress, job};
+use crate::backend::fault::{FaultLog, FaultQueue, Injection, Site};
 use crate::backend::{OpenError, Queue, QueueFacts};
+use crate::content::block::forge;
 use crate::content::ledger::{Ledger, Survival};
+use crate::plan::chance::mix;
 use crate::plan::{Job, VerifyPlan};
 use crate::record::VerifyJobRun;
 use crate::record::run::{Outcome, ProcessUse};
@@ -70,6 +73,23 @@ pub struct Luggage {
     pub journals: Vec<Box<dyn Journal>>,
     /// Who is told around every flush.
     pub confidant: Option<Arc<dyn Confidant>>,
+    /// A fault that every job's queue is given on purpose.
+    pub fault: Option<(Injection, FaultLog)>,
+}
+
+/// Where faults strike in a run of this plan, in this job.
+pub fn site(plan: &VerifyPlan, job: usize) -> Site {
+    let jobs = &plan.plan.jobs;
+    let region_start = jobs.first().map_or(0, |job| job.region_start);
+    let region_end = jobs.last().map_or(0, |job| job.region_start + job.region_bytes);
+    Site {
+        region_start,
+        region_bytes: region_end - region_start,
+        block_bytes: plan.block_bytes.into(),
+        sector_bytes: plan.sector_bytes.into(),
+        seed: mix(jobs[job].seed),
+        forge,
+    }
 }
 
 /// Watches a run of the verifier from the side.
@@ -192,6 +212,24 @@ impl Driver for Proving<'_> {
     type Result = Result<VerifyMeasured, EngineError>;
 
     fn drive<Q, O>(mut self, open: O) -> Self::Result
+    where
+        Q: Queue,
+        O: Fn(&Job) -> Result<Q, OpenError> + Clone + Send + 'static,
+    {
+        let Some((injection, log)) = self.luggage.fault.take() else { return self.prove(open) };
+        let sites: Vec<(u64, Site)> = (0..self.plan.plan.jobs.len())
+            .map(|job| (self.plan.plan.jobs[job].region_start, site(self.plan, job)))
+            .collect();
+        self.prove(move |job: &Job| {
+            let at = sites.iter().position(|(start, _)| *start == job.region_start);
+            let site = sites[at.unwrap_or(0)].1;
+            Ok(FaultQueue::new(open(job)?, injection, site, log.clone()))
+        })
+    }
+}
+
+impl Proving<'_> {
+    fn prove<Q, O>(mut self, open: O) -> Result<VerifyMeasured, EngineError>
     where
         Q: Queue,
         O: Fn(&Job) -> Result<Q, OpenError> + Clone + Send + 'static,

@@ -110,7 +110,10 @@ pub struct VerifyPlan {
     pub trim_percent: u8,
     /// A flush after every so many operations of a job; 0 for one at the end.
     pub flush_every: u64,
-    /// Operations of the earlier jobs' kind, per job, at most: reading everything back not counted.
+    /// Passes over the whole part from its first block to the last, with a flush between them; 0
+    /// for random places without end.
+    pub passes: u32,
+    /// Operations per job, at most: reading everything back not counted.
     pub ops: Vec<u64>,
     /// Time for those, ns, at most.
     pub length_ns: u64,
@@ -151,6 +154,8 @@ pub struct VerifySetting {
     pub trim_percent: u8,
     /// A flush after so many operations; 0 for one at the end.
     pub flush_every: u64,
+    /// Passes over the whole region; 0 for random places.
+    pub passes: u32,
     /// Most operations per job; `u64::MAX` for any number.
     pub ops: u64,
     /// The only job that does anything, where a failure is to be repeated.
@@ -229,6 +234,7 @@ impl VerifyPlan {
             read_percent: setting.read_percent,
             trim_percent: setting.trim_percent,
             flush_every: setting.flush_every,
+            passes: setting.passes,
             ops: (0..setting.jobs).map(ops_of).collect(),
             length_ns: setting.length_ns,
             written_bytes: setting.written_bytes,
@@ -374,6 +380,7 @@ pub(crate) mod tests {
             read_percent: 0,
             trim_percent: 0,
             flush_every: 0,
+            passes: u32::from(mode == VerifyMode::Flush),
             ops: u64::MAX,
             only_job: None,
             length_ns: u64::MAX,

@@ -41,16 +41,17 @@ pub struct VerifyStream {
     trims_below: u64,
     flush_every: u64,
     order: Walk,
+    /// Whether a flush stands between two passes.
+    flushes_passes: bool,
     /// Seed of the lengths of a pass, which are the same in every pass.
     pass_seed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Walk {
-    /// From the first block to the last, once.
-    Once { next: u64 },
-    /// The same over and over.
-    Round { next: u64 },
+    /// From the first block to the last, with the same lengths in every pass; so many passes are
+    /// left, this one included.
+    Passes { next: u64, left: u64 },
     /// Anywhere.
     Random,
 }
@@ -70,11 +71,12 @@ impl VerifyStream {
             reads_below: reads,
             trims_below: reads + u64::from(plan.trim_percent),
             flush_every: plan.flush_every,
-            order: match plan.mode {
-                VerifyMode::Flush => Walk::Once { next: 0 },
-                VerifyMode::Pipeline => Walk::Round { next: 0 },
-                _ => Walk::Random,
+            order: match (plan.mode, plan.passes) {
+                (VerifyMode::Pipeline, _) => Walk::Passes { next: 0, left: u64::MAX },
+                (_, 0) => Walk::Random,
+                (_, passes) => Walk::Passes { next: 0, left: passes.into() },
             },
+            flushes_passes: plan.mode != VerifyMode::Pipeline,
             pass_seed: seed,
         }
     }
@@ -110,21 +112,20 @@ impl Iterator for VerifyStream {
             return Some(VerifyOp { index, way: Way::Sync, first: 0, blocks: 0 });
         }
         let (way, first, blocks) = match self.order {
-            Walk::Once { next } => {
-                if next == self.blocks {
+            Walk::Passes { next, left } if next == self.blocks => {
+                if left == 1 {
                     return None;
                 }
-                let (first, blocks) = self.ahead(next);
-                self.order = Walk::Once { next: first + u64::from(blocks) };
-                (Way::Write, first, blocks)
-            }
-            Walk::Round { next } => {
-                let next = if next == self.blocks { 0 } else { next };
-                if next == 0 {
-                    self.chance = Chance::new(self.pass_seed);
+                self.order = Walk::Passes { next: 0, left: left - 1 };
+                self.chance = Chance::new(self.pass_seed);
+                if !self.flushes_passes {
+                    return self.next();
                 }
+                (Way::Sync, 0, 0)
+            }
+            Walk::Passes { next, left } => {
                 let (first, blocks) = self.ahead(next);
-                self.order = Walk::Round { next: first + u64::from(blocks) };
+                self.order = Walk::Passes { next: first + u64::from(blocks), left };
                 (Way::Write, first, blocks)
             }
             Walk::Random => {
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn one_pass_covers_every_block_once_with_lengths_within_the_range() {
-        let ops: Vec<VerifyOp> = stream(|s| s.mode = VerifyMode::Flush).collect();
+        let ops: Vec<VerifyOp> = stream(|s| (s.mode, s.passes) = (VerifyMode::Flush, 1)).collect();
         let mut next = 0;
         for op in &ops {
             assert_eq!((op.way, op.first), (Way::Write, next));
@@ -197,6 +198,16 @@ mod tests {
         assert!((0..128).all(|block| ops.iter().any(|op| op.touches(block))));
         assert!(mix(1).take(1000).eq(ops[..1000].iter().copied()));
         assert!(!mix(2).take(10).eq(ops[..10].iter().copied()));
+    }
+
+    #[test]
+    fn a_flush_stands_between_two_passes() {
+        let ops: Vec<VerifyOp> = stream(|s| (s.mode, s.passes) = (VerifyMode::Write, 3)).collect();
+        let pass = ops.iter().position(|op| op.way == Way::Sync).unwrap();
+        assert_eq!(ops.len(), 3 * pass + 2);
+        let places = |from: usize| ops[from..from + pass].iter().map(|op| (op.first, op.blocks));
+        assert!(places(0).eq(places(pass + 1)) && places(0).eq(places(2 * pass + 2)));
+        assert_eq!(ops.iter().filter(|op| op.way == Way::Sync).count(), 2);
     }
 
     #[test]

@@ -1,0 +1,79 @@
+//! A run that is cut off: what its ledger says at that moment.
+//!
+//! The journal of one job refuses a note, which ends the run before what was to be noted is handed
+//! over. What that job had in flight never arrives; the other jobs come to an end of their own.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::scene::{Interlude, Scene};
+use crate::content::replay::Known;
+use crate::engine::verify::Journal;
+use crate::plan::chance::{Chance, mix};
+
+/// When a run is cut off, and how far its jobs had come.
+#[derive(Clone)]
+pub(super) struct Crash {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    known: Vec<Known>,
+    /// Notes until it happens.
+    left: u64,
+    has_happened: bool,
+}
+
+/// Latest note that is refused.
+const MAX_NOTES: u64 = 60;
+
+impl Crash {
+    /// The crash of a scene; one that has none is only noted.
+    pub(super) fn planned(scene: &Scene) -> Crash {
+        let cut = matches!(scene.interlude, Interlude::Kill | Interlude::PowerCutAtWork);
+        let known = scene.plan.plan.jobs.iter().map(|_| Known::default()).collect();
+        let drawn = 1 + Chance::new(mix(scene.seed)).below(MAX_NOTES);
+        let left = if cut { drawn } else { u64::MAX };
+        Crash { state: Arc::new(Mutex::new(State { known, left, has_happened: false })) }
+    }
+
+    /// The journal of one job.
+    pub(super) fn journal(&self, job: usize) -> Box<dyn Journal> {
+        Box::new(JobJournal { job, crash: self.clone() })
+    }
+
+    /// How far each job had come.
+    pub(super) fn known(&self) -> Vec<Known> {
+        self.state().known.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct JobJournal {
+    job: usize,
+    crash: Crash,
+}
+
+impl Journal for JobJournal {
+    fn note(&mut self, submitted: u64, acked: u64, durable: u64) -> io::Result<()> {
+        let mut state = self.crash.state();
+        // The note itself is kept: what follows it may have happened.
+        let known = &mut state.known[self.job];
+        (known.submitted, known.acked, known.durable) = (submitted, acked, durable);
+        state.left = state.left.saturating_sub(1);
+        if state.left == 0 && !state.has_happened {
+            state.has_happened = true;
+            return Err(io::Error::other("cut off"));
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, op: u64) -> io::Result<()> {
+        self.crash.state().known[self.job].failed.push(op);
+        Ok(())
+    }
+}

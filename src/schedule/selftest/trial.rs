@@ -1,0 +1,288 @@
+//! One simulation: what happened, what was damaged, and what the verifier said.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::crash::Crash;
+use super::scene::{Interlude, Scene, device};
+use crate::backend::fault::{Fault, FaultLog, FaultQueue, Injection, When};
+use crate::backend::sim::memory::SharedMemory;
+use crate::backend::sim::shadow::ShadowQueue;
+use crate::backend::sim::{Memory, SimQueue};
+use crate::content::block::MAGIC;
+use crate::content::classify::Class;
+use crate::content::ledger::Survival;
+use crate::content::replay::replay;
+use crate::engine::Control;
+use crate::engine::verify::{Luggage, VerifyMeasured, simulate, site};
+use crate::plan::chance::Chance;
+use crate::plan::{Job, VerifyMode, VerifyPlan};
+use crate::record::run::Outcome;
+use crate::record::verify::Reread;
+
+/// What must come of a fault.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Answer {
+    /// Damaged blocks are found, and called one of these.
+    Damage(&'static [Class]),
+    /// As [`Answer::Damage`], and a second read finds nothing wrong.
+    Transient(&'static [Class]),
+    /// An error is reported, and no damage.
+    Error,
+    /// Nothing: it looks like a fault and is none.
+    Silence,
+}
+
+const MISSING: &[Class] = &[Class::Stale, Class::Lost, Class::OldRun];
+const IN_PART: &[Class] = &[Class::Torn, Class::Stale, Class::Lost, Class::OldRun];
+const ASTRAY: &[Class] = &[Class::Misdirected, Class::Stale, Class::Lost, Class::OldRun];
+
+impl Answer {
+    /// What must come of this fault.
+    pub fn to(fault: Fault) -> Answer {
+        match fault {
+            Fault::Drop | Fault::Delay | Fault::Reorder | Fault::SyncLie => Answer::Damage(MISSING),
+            Fault::Stale => Answer::Damage(&[Class::Stale]),
+            Fault::Tear(_) | Fault::Zero => Answer::Damage(IN_PART),
+            Fault::Flip(_) | Fault::Byte => Answer::Damage(&[Class::BitFlip]),
+            Fault::Corrupt => Answer::Damage(&[Class::Corrupt]),
+            Fault::Misdirect => Answer::Damage(ASTRAY),
+            Fault::Duplicate | Fault::Swap => Answer::Damage(&[Class::Misdirected]),
+            Fault::Phantom => Answer::Damage(&[Class::Phantom]),
+            Fault::ReadFlip => Answer::Transient(&[Class::BitFlip]),
+            Fault::ReadMisdirect => Answer::Transient(&[Class::Misdirected]),
+            Fault::SyncEio | Fault::WriteEio | Fault::ReadEio | Fault::Enospc => Answer::Error,
+            Fault::Short => Answer::Silence,
+        }
+    }
+
+    /// In words, for the table.
+    pub fn words(self) -> &'static str {
+        match self {
+            Answer::Damage(MISSING) => "stale, lost or old-run",
+            Answer::Damage(IN_PART) => "torn; whole blocks missing",
+            Answer::Damage(ASTRAY) => "misdirected, and missing where it belongs",
+            Answer::Damage([class]) => class.word(),
+            Answer::Damage(_) => "damage",
+            Answer::Transient([class]) => match class {
+                Class::BitFlip => "bit-flip, gone at a second read",
+                _ => "misdirected, gone at a second read",
+            },
+            Answer::Transient(_) => "gone at a second read",
+            Answer::Error => "an error, and no damage",
+            Answer::Silence => "nothing",
+        }
+    }
+}
+
+/// What came of one scene.
+#[derive(Clone, Debug, Default)]
+pub struct Trial {
+    /// Whether the fault struck.
+    pub struck: bool,
+    /// Blocks that are damaged, by offset, with the names that are right for each.
+    damaged: BTreeMap<u64, &'static [Class]>,
+    /// Blocks that the verifier found, by offset.
+    found: BTreeMap<u64, (Class, Reread)>,
+    /// Blocks found at the end that are not damaged.
+    pub false_alarms: u64,
+    /// Whether an error was reported.
+    has_error: bool,
+    answer: Option<Answer>,
+}
+
+impl Trial {
+    /// Whether there was something to be found.
+    pub(super) fn is_visible(&self) -> bool {
+        self.struck
+            && match self.answer {
+                Some(Answer::Damage(_)) => !self.damaged.is_empty(),
+                _ => true,
+            }
+    }
+
+    /// Whether all of it was.
+    pub(super) fn is_detected(&self) -> bool {
+        match self.answer {
+            Some(Answer::Damage(_)) => {
+                self.damaged.keys().all(|offset| self.found.contains_key(offset))
+            }
+            Some(Answer::Transient(_)) => !self.found.is_empty(),
+            Some(Answer::Error) => self.has_error,
+            Some(Answer::Silence) | None => true,
+        }
+    }
+
+    /// Whether it was called what it is.
+    pub(super) fn is_named(&self) -> bool {
+        let named = |offset: &u64, names: &[Class]| {
+            self.found.get(offset).is_some_and(|(class, _)| names.contains(class))
+        };
+        match self.answer {
+            Some(Answer::Damage(_)) => self.damaged.iter().all(|(at, names)| named(at, names)),
+            Some(Answer::Transient(names)) => {
+                let right = |(class, reread): &(Class, Reread)| {
+                    names.contains(class) && *reread == Reread::Right
+                };
+                self.found.values().all(right)
+            }
+            _ => self.found.is_empty(),
+        }
+    }
+
+    /// Whether anything was found where nothing is wrong.
+    pub(super) fn is_alarmed(&self) -> bool {
+        !self.found.is_empty() || self.false_alarms > 0
+    }
+
+    /// Plays a scene.
+    pub(super) fn of(scene: &Scene) -> Trial {
+        let before = scene.content_before();
+        let shadow = Memory::holding(before.clone()).shared();
+        let volatile = matches!(scene.interlude, Interlude::PowerCut | Interlude::PowerCutAtWork);
+        let memory = match volatile {
+            true => volatile_holding(&before),
+            false => Memory::holding(before).shared(),
+        };
+        let log = FaultLog::default();
+        let crash = Crash::planned(scene);
+        let written = play(scene, &memory, &shadow, &log, &crash);
+        let mut trial = Trial {
+            struck: log.count() > 0,
+            answer: scene.fault.map(|(injection, _)| Answer::to(injection.fault)),
+            has_error: has_error(&written),
+            ..Trial::default()
+        };
+        match scene.interlude {
+            Interlude::PowerCut => drop(memory.borrow_mut().power_cut()),
+            Interlude::PowerCutAtWork => {
+                let mut chance = Chance::new(scene.seed);
+                memory.borrow_mut().power_cut_in_part(&mut chance);
+            }
+            _ => {}
+        }
+        trial.compare(scene, memory.borrow().bytes(), shadow.borrow().bytes());
+        let read_back = match scene.interlude {
+            Interlude::None => None,
+            _ => Some(check(scene, &memory, &crash)),
+        };
+        let mut sightings: Vec<_> = written.jobs.iter().flat_map(|job| &job.failures).collect();
+        sightings.extend(read_back.iter().flat_map(|run| &run.jobs).flat_map(|job| &job.failures));
+        for failure in sightings {
+            let at_end = failure.op.is_none() && failure.reread != Reread::Right;
+            if at_end && !trial.damaged.contains_key(&failure.offset) {
+                trial.false_alarms += 1;
+            }
+            // What stands at the end counts, and else what was seen on the way.
+            let seen = (failure.misfit.class, failure.reread);
+            if failure.op.is_none() || !trial.found.contains_key(&failure.offset) {
+                trial.found.insert(failure.offset, seen);
+            }
+        }
+        trial
+    }
+
+    /// Which blocks are not what was acknowledged.
+    fn compare(&mut self, scene: &Scene, real: &[u8], right: &[u8]) {
+        // What was in flight when it was cut off is neither right nor wrong.
+        if matches!(scene.interlude, Interlude::Kill | Interlude::PowerCutAtWork) {
+            return;
+        }
+        let Some((Injection { fault, .. }, _)) = scene.fault else { return };
+        if Answer::to(fault) == Answer::Error {
+            return;
+        }
+        let block_bytes = scene.plan.block_bytes as usize;
+        let blocks = real.chunks_exact(block_bytes).zip(right.chunks_exact(block_bytes));
+        for (index, (real, right)) in (0..).zip(blocks) {
+            if real != right {
+                let offset = index * u64::from(scene.plan.block_bytes);
+                self.damaged.insert(offset, names(fault, &scene.plan, offset, real, right));
+            }
+        }
+    }
+}
+
+/// What a damaged block may be called, by what stands there and what should.
+fn names(
+    fault: Fault,
+    plan: &VerifyPlan,
+    offset: u64,
+    real: &[u8],
+    right: &[u8],
+) -> &'static [Class] {
+    match Answer::to(fault) {
+        Answer::Damage(IN_PART) => {
+            let size = plan.sector_bytes as usize;
+            let same = real.chunks(size).zip(right.chunks(size)).any(|(real, right)| real == right);
+            if same { &[Class::Torn] } else { MISSING }
+        }
+        Answer::Damage(ASTRAY) => {
+            let belongs = u64::from_le_bytes(real[28..36].try_into().unwrap_or_default());
+            let is_block = real[..4] == MAGIC && real[12..28] == plan.run.0.to_le_bytes();
+            if is_block && belongs != offset { &[Class::Misdirected] } else { MISSING }
+        }
+        Answer::Damage(names) => names,
+        _ => &[],
+    }
+}
+
+fn has_error(measured: &VerifyMeasured) -> bool {
+    matches!(measured.outcome, Outcome::Failed { .. })
+        || measured.jobs.iter().any(|job| !job.errors.is_empty())
+}
+
+fn volatile_holding(before: &[u8]) -> SharedMemory {
+    let mut memory = Memory::volatile(before.len());
+    memory.bytes_mut().copy_from_slice(before);
+    memory.shared()
+}
+
+/// A fault that never strikes.
+const NEVER: Injection = Injection { fault: Fault::Drop, when: When::Nth(u64::MAX) };
+
+type Queue = ShadowQueue<FaultQueue<SimQueue>>;
+
+fn play(
+    scene: &Scene,
+    memory: &SharedMemory,
+    shadow: &SharedMemory,
+    log: &FaultLog,
+    crash: &Crash,
+) -> VerifyMeasured {
+    let plan = &scene.plan;
+    let device = device(&scene.model, scene.seed);
+    let control = Arc::new(Control::default());
+    let jobs = 0..plan.plan.jobs.len();
+    let journals = jobs.map(|job| crash.journal(job)).collect();
+    let luggage = Luggage { journals, ..Luggage::default() };
+    simulate(plan, luggage, &control, |job: &Job, index| -> Queue {
+        let queue = SimQueue::with_memory(job, device.clone(), memory.clone());
+        let injection = match scene.fault {
+            Some((injection, struck)) if struck == index => injection,
+            _ => NEVER,
+        };
+        let queue = FaultQueue::new(queue, injection, site(plan, index), log.clone());
+        ShadowQueue::new(queue, shadow.clone())
+    })
+}
+
+/// Reads back with a ledger that is worked out from what is known of the run.
+fn check(scene: &Scene, memory: &SharedMemory, crash: &Crash) -> VerifyMeasured {
+    let known = crash.known();
+    let jobs = 0..scene.plan.plan.jobs.len();
+    let ledgers = jobs.map(|job| replay(&scene.plan, job, &known[job])).collect();
+    let survival = match scene.interlude {
+        Interlude::PowerCut | Interlude::PowerCutAtWork => Survival::Durable,
+        _ => Survival::Acknowledged,
+    };
+    let mut plan = scene.plan.clone();
+    plan.mode = VerifyMode::Check;
+    let memory = Memory::holding(memory.borrow().bytes().to_vec()).shared();
+    let device = device("servers=4,read=exp:50us", scene.seed);
+    let luggage = Luggage { ledgers, survival: Some(survival), ..Luggage::default() };
+    let control = Arc::new(Control::default());
+    simulate(&plan, luggage, &control, |job: &Job, _| {
+        SimQueue::with_memory(job, device.clone(), memory.clone())
+    })
+}
