@@ -345,10 +345,29 @@ impl Scenario for Belated {
         assert_eq!(bench.sync(), 0);
         // Neither a request before the sync nor the sync itself brings it.
         bench.assert_stored(Expected::new().put_all(1).put(STRUCK, &[0; BLOCK]));
-        assert_eq!(bench.read(STRUCK), (BLOCK as i32, vec![0; BLOCK]));
+        for _ in 0..2 {
+            assert_eq!(bench.read(5), (BLOCK as i32, content(5, 1)));
+            assert_eq!(bench.read(STRUCK), (BLOCK as i32, vec![0; BLOCK]));
+        }
         bench.assert_stored(Expected::new().put_all(1));
         assert_eq!(bench.read(STRUCK), (BLOCK as i32, content(STRUCK, 1)));
         assert_eq!(bench.log.count(), 1);
+
+        let mut bench = open("delay:nth=3");
+        bench.write_all(1);
+        assert_eq!(bench.sync(), 0);
+        bench.write_all(2);
+        bench.assert_stored(Expected::new().put_all(2).put(STRUCK, &content(STRUCK, 1)));
+
+        let mut bench = open("delay:nth=3");
+        bench.write_all(1);
+        assert_eq!(bench.sync(), 0);
+        for _ in 0..1023 {
+            assert_eq!(bench.read(5), (BLOCK as i32, content(5, 1)));
+        }
+        bench.assert_stored(Expected::new().put_all(1).put(STRUCK, &[0; BLOCK]));
+        bench.read(5);
+        bench.assert_stored(Expected::new().put_all(1));
 
         let mut bench = open("reorder:nth=3");
         bench.write_all(1);
@@ -486,11 +505,14 @@ fn a_sync_that_was_sent_before_the_acknowledgement_releases_nothing() {
     bench.queue.enter(1, SECOND_NS).unwrap();
     bench.queue.reap(|slot, result| back.push((slot, result)));
     assert_eq!(back, [(1, 0)]);
-    bench.read(7);
-    bench.read(7);
+    for _ in 0..3 {
+        bench.read(0);
+    }
     bench.assert_stored(&Expected::new());
     bench.sync();
-    bench.read(7);
+    for _ in 0..2 {
+        bench.read(0);
+    }
     bench.assert_stored(Expected::new().put(0, &content(0, 1)));
 }
 
@@ -505,7 +527,8 @@ fn several_faults_are_several_decorators() {
         Bench::new(queue, "delay:nth=1", Box::new(move || stored.borrow().bytes().to_vec()));
     bench.write_all(1);
     bench.sync();
-    bench.read(7);
+    bench.read(0);
+    bench.read(0);
     // The inner queue never saw the first write until after the sync.
     bench.assert_stored(Expected::new().put_all(1).put(3, &[0; BLOCK]));
     assert_eq!((inner.count(), bench.log.count()), (1, 1));
@@ -640,6 +663,59 @@ fn every_slot_of_real_queues_comes_back_once() {
             mix(&mut queue, 8, 200, 6);
         }
         assert!(log.count() > 0, "{fault} was never done");
+    }
+}
+
+#[test]
+fn no_byte_is_wrong_that_the_log_does_not_name() {
+    let (whole, in_part) = ("write=20us", "write=20us,short-every=3");
+    for (fault, model, seed) in
+        Fault::ALL.into_iter().flat_map(|fault| [(fault, whole, 1), (fault, in_part, 2)])
+    {
+        let memory = Memory::zeroed(BLOCKS * BLOCK).shared();
+        let stored = Rc::clone(&memory);
+        let injection = Injection { fault, when: When::Every(7) };
+        let queue = sim(model, &job(1, 4 * BLOCK), &memory);
+        let stored = Box::new(move || stored.borrow().bytes().to_vec());
+        let mut bench = Bench::new(queue, &injection.to_string(), stored);
+        let mut told = vec![0; BLOCKS * BLOCK];
+        let mut was_wrong = false;
+        let mut chance = Chance::new(seed);
+        for serial in 0..700 {
+            let blocks = 1 + chance.below(4) as usize;
+            let block = chance.below((BLOCKS - blocks + 1) as u64) as usize;
+            let way = [Way::Write, Way::Write, Way::Write, Way::Read, Way::Trim, Way::Sync];
+            let way = way[chance.below(6) as usize];
+            let bytes = if way == Way::Sync { 0 } else { (blocks * BLOCK) as u32 };
+            let transfer = Transfer { bytes, ..transfer(way, block) };
+            let mut content = Chance::new(serial);
+            let buffer = bench.queue.buffer(0);
+            buffer.fill_with(|| 1 + content.below(255) as u8);
+            let written = buffer.to_vec();
+            let moved = bench.carry_out(transfer).max(0) as usize;
+            let place = &mut told[block * BLOCK..][..moved];
+            match way {
+                Way::Write => place.copy_from_slice(&written[..moved]),
+                Way::Trim => place.fill(0),
+                Way::Read | Way::Sync => {}
+            }
+            was_wrong |= told != memory.borrow().bytes();
+        }
+        let entries = bench.injected();
+        assert_eq!(bench.log.count(), entries.len() as u64);
+        let is_named = |at: u64| {
+            entries.iter().any(|harm| {
+                let starts = [Some(harm.offset), harm.elsewhere];
+                starts.iter().flatten().any(|start| (*start..start + harm.bytes).contains(&at))
+            })
+        };
+        let stored = (bench.stored)();
+        let wrong: Vec<usize> = (0..told.len()).filter(|at| told[*at] != stored[*at]).collect();
+        let unnamed = wrong.iter().find(|at| !is_named(**at as u64));
+        assert_eq!(unnamed, None, "{injection} on {model}");
+        let harmless = fault.way() != Way::Write
+            || matches!(fault, Fault::WriteEio | Fault::Enospc | Fault::Short);
+        assert_eq!(was_wrong, !harmless, "{injection} on {model}");
     }
 }
 

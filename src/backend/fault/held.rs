@@ -1,10 +1,20 @@
-//! Writes that were acknowledged and are done later: after a sync, or after a later write too.
+//! Writes that were acknowledged, and are done only some time after a sync that should have made
+//! them durable.
+//!
+//! A write that came in before anybody looked would have done no harm. So it waits until its place
+//! was written again, and then wins although it is older. A merely delayed one also comes once its
+//! place was read twice, so that whoever doubts what it read finds the same again; and in the end
+//! it comes anyway.
 
 use crate::backend::Transfer;
 use crate::plan::Way;
 
 /// Writes held back at most; while so many are, no further one is.
 const HELD_MAX: usize = 256;
+/// Reads of its place after which a delayed write is done.
+const READS: u32 = 2;
+/// Completions after the sync by which a delayed write is done in any case.
+const LATEST: u32 = 1024;
 
 /// A write that is due now.
 pub(super) struct Due {
@@ -15,7 +25,7 @@ pub(super) struct Due {
 
 /// What is held back. Requests are numbered in the order in which they were pushed.
 pub(super) struct Held {
-    /// Whether only a later write to the same place makes one due.
+    /// Whether nothing but a later write to the same place makes one due.
     until_rewritten: bool,
     writes: Vec<Waiting>,
 }
@@ -28,6 +38,23 @@ struct Waiting {
     acknowledged_at: Option<u64>,
     /// The latest request when such a sync had completed.
     synced_at: Option<u64>,
+    /// Completions since, and reads of its place among them.
+    completions: u32,
+    reads: u32,
+}
+
+impl Waiting {
+    /// Takes note that the request of this number has completed; says whether it is time now.
+    fn is_due(&mut self, number: u64, transfer: &Transfer, until_rewritten: bool) -> bool {
+        if self.synced_at.is_none_or(|synced_at| number <= synced_at) {
+            return false;
+        }
+        self.completions = self.completions.saturating_add(1);
+        let touches = self.write.overlap(transfer).is_some();
+        self.reads += u32::from(touches && transfer.way == Way::Read);
+        touches && transfer.way == Way::Write
+            || !until_rewritten && (self.reads >= READS || self.completions >= LATEST)
+    }
 }
 
 impl Held {
@@ -46,7 +73,9 @@ impl Held {
 
     pub(super) fn hold(&mut self, slot: usize, transfer: &Transfer, content: Vec<u8>) {
         let write = Due { target: transfer.target, offset: transfer.offset, content };
-        self.writes.push(Waiting { write, slot, acknowledged_at: None, synced_at: None });
+        let (acknowledged_at, synced_at) = (None, None);
+        let (completions, reads) = (0, 0);
+        self.writes.push(Waiting { write, slot, acknowledged_at, synced_at, completions, reads });
     }
 
     /// The caller was told that the request of this slot is done.
@@ -73,17 +102,11 @@ impl Held {
         transfer: &Transfer,
         is_quiet: impl Fn(u16, u64, u64) -> bool,
     ) -> Option<Due> {
-        let rewritten = |waiting: &Waiting, synced_at: u64| {
-            let Waiting { write, .. } = waiting;
-            transfer.way == Way::Write
-                && number > synced_at
-                && write.target == transfer.target
-                && write.overlap(transfer).is_some()
-        };
-        let index = self.writes.iter().position(|waiting| {
+        let until_rewritten = self.until_rewritten;
+        let index = self.writes.iter_mut().position(|waiting| {
+            let is_due = waiting.is_due(number, transfer, until_rewritten);
             let Due { target, offset, content } = &waiting.write;
-            waiting.synced_at.is_some_and(|at| !self.until_rewritten || rewritten(waiting, at))
-                && is_quiet(*target, *offset, content.len() as u64)
+            is_due && is_quiet(*target, *offset, content.len() as u64)
         })?;
         let mut due = self.writes.remove(index).write;
         if let Some((from, to)) = due.overlap(transfer).filter(|_| self.until_rewritten) {
@@ -99,6 +122,7 @@ impl Due {
     /// Which of its bytes the transfer touches too.
     fn overlap(&self, transfer: &Transfer) -> Option<(usize, usize)> {
         overlap(self.offset, self.content.len(), transfer)
+            .filter(|_| self.target == transfer.target)
     }
 }
 

@@ -12,7 +12,8 @@ use crate::units::count;
 pub enum Fault {
     /// A write is acknowledged and not done.
     Drop,
-    /// A write is acknowledged, and done only after the next sync has completed.
+    /// A write is acknowledged, and done only some time after the next sync: once its place has
+    /// been read twice, or written again.
     Delay,
     /// Only the first sectors of a write are done: so many, or some that the seed draws.
     Tear(Option<u32>),

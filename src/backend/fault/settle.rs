@@ -24,6 +24,8 @@ pub(super) enum Role {
         told: i32,
         /// What stood in the buffer.
         original: Option<Vec<u8>>,
+        /// Where in the transfer the harm begins: what falls short of it did none.
+        harm_at: u32,
         harm: Injected,
         /// Whether its content is kept.
         keeps: bool,
@@ -45,9 +47,9 @@ impl Role {
         sent: &Transfer,
         told: i32,
         original: Option<Vec<u8>>,
-        harm: Injected,
+        (harm_at, harm): (u32, Injected),
     ) -> Role {
-        Role::Altered { sent: sent.bytes, told, original, harm, keeps: false }
+        Role::Altered { sent: sent.bytes, told, original, harm_at, harm, keeps: false }
     }
 }
 
@@ -85,9 +87,9 @@ impl<Q: Queue> FaultQueue<Q> {
     fn settle(&mut self, slot: usize, transfer: Transfer, role: Role, result: i32) -> Option<i32> {
         let is_whole = is_whole(&transfer, result);
         match role {
-            Role::Altered { sent, told, original, harm, keeps } => {
+            Role::Altered { sent, told, original, harm_at, harm, keeps } => {
                 self.restore(slot, &transfer, original.as_deref());
-                if result > 0 {
+                if is_whole || i64::from(result) > i64::from(harm_at) {
                     self.log.note(harm);
                 }
                 if keeps && is_whole {
@@ -103,8 +105,11 @@ impl<Q: Queue> FaultQueue<Q> {
             }
             Role::Swapped { original, elsewhere } => {
                 self.restore(slot, &transfer, Some(&original));
+                if result > 0 {
+                    let bytes = result as u64;
+                    self.log.note(Injected { bytes, ..self.injected(&transfer, elsewhere) });
+                }
                 if is_whole {
-                    self.log.note(self.injected(&transfer, elsewhere));
                     let first = Transfer { offset: elsewhere, ..transfer };
                     let harm = self.injected(&first, transfer.offset);
                     self.follow(slot, first, result, harm);

@@ -105,7 +105,7 @@ impl<Q: Queue> FaultQueue<Q> {
             Fault::Misdirect | Fault::ReadMisdirect => {
                 let elsewhere = self.elsewhere(transfer)?;
                 let harm = self.harm(transfer, 0..transfer.bytes as usize, Some(elsewhere));
-                let role = Role::altered(transfer, transfer.bytes as i32, None, harm);
+                let role = Role::altered(transfer, transfer.bytes as i32, None, (0, harm));
                 Course::Send(Transfer { offset: elsewhere, ..*transfer }, role)
             }
             Fault::Duplicate => {
@@ -126,8 +126,9 @@ impl<Q: Queue> FaultQueue<Q> {
     fn cut(&self, transfer: &Transfer, kind: Fault, sectors: u64, told: i32) -> Course {
         let sent = (sectors * self.site.sector_bytes) as u32;
         let harm = self.harm(transfer, sent as usize..transfer.bytes as usize, None);
+        let harm = (sent, Injected { kind, ..harm });
         let sent = Transfer { bytes: sent, ..*transfer };
-        Course::Send(sent, Role::altered(&sent, told, None, Injected { kind, ..harm }))
+        Course::Send(sent, Role::altered(&sent, told, None, harm))
     }
 
     /// Other bytes arrive; the caller gets its own back with the completion.
@@ -145,7 +146,7 @@ impl<Q: Queue> FaultQueue<Q> {
             _ => alter::byte(bytes, &mut chance),
         };
         self.chance = chance;
-        let harm = self.harm(transfer, range, None);
+        let harm = (range.start as u32, self.harm(transfer, range, None));
         let told = transfer.bytes as i32;
         Course::Send(*transfer, Role::altered(transfer, told, Some(original), harm))
     }
@@ -166,11 +167,16 @@ impl<Q: Queue> FaultQueue<Q> {
         self.moved(slot, transfer)[range.clone()].copy_from_slice(&old.content[from..to]);
         self.eligible += 1;
         let keeps = self.injection.when.strikes(self.eligible);
-        let harm = self.harm(transfer, range, None);
-        let told = transfer.bytes as i32;
         Some(Course::Send(
             *transfer,
-            Role::Altered { sent: transfer.bytes, told, original: Some(original), harm, keeps },
+            Role::Altered {
+                sent: transfer.bytes,
+                told: transfer.bytes as i32,
+                original: Some(original),
+                harm_at: at as u32,
+                harm: self.harm(transfer, range, None),
+                keeps,
+            },
         ))
     }
 
