@@ -128,7 +128,7 @@ impl Ledger {
     /// a flush nothing false is concluded, but less is known to be durable.
     #[inline]
     pub fn needs_flush(&self) -> bool {
-        self.unflushed.len() >= self.unflushed_limit
+        self.unflushed_limit > 0 && self.unflushed.len() >= self.unflushed_limit
     }
 
     /// A flush is submitted: it makes durable what is acknowledged by now. Gives what
