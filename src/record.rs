@@ -1,12 +1,14 @@
 //! What happened? Runs, histograms, series and facts: raw, versioned, self-describing.
 //!
 //! Promises: nothing here is derived. Every verdict can be computed again from these types; a
-//! record from another machine renders the same here. `store` and `export` alone touch files: their
-//! own.
+//! record from another machine renders the same here. `store`, `export` and `ledger_file`
+//! alone touch files: their own.
 
 pub mod controlled;
 pub mod export;
 pub mod facts;
+pub mod given;
+pub mod ledger_file;
 pub mod precision;
 pub mod run;
 pub mod store;

@@ -1,0 +1,383 @@
+//! Reading a ledger: bounded, every byte checked, and what is not known said to be unknown.
+
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+
+use super::format::{
+    FAILURE_BYTES, FAMILY, Failure, Layout, NOTE_BYTES, Note, PREAMBLE_BYTES, Preamble,
+    SECTOR_BYTES, WORD_BYTES,
+};
+use super::{LEDGER_SCHEMA, LedgerHeader, Progress};
+use crate::content::block::crc32c;
+use crate::record::given::{self, GivenError};
+
+/// No ledger is longer, bytes.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// Why there is no ledger.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// No file, or none that can be read.
+    #[error(transparent)]
+    Given(#[from] GivenError),
+    /// Something else.
+    #[error("found a file that begins with `{found}`, expected a ledger (`{LEDGER_SCHEMA}`)")]
+    NotALedger {
+        /// Its first bytes, escaped.
+        found: String,
+    },
+    /// Too long to be one.
+    #[error("found {found} bytes, expected {expected} at most: this is no ledger")]
+    TooLong {
+        /// Its length, bytes.
+        found: u64,
+        /// The longest ledger, bytes.
+        expected: u64,
+    },
+    /// Its end is missing.
+    #[error(
+        "the ledger is cut off: found {found} bytes, expected {expected}; use a whole copy, there \
+         is nothing to judge by without it"
+    )]
+    Truncated {
+        /// Its length, bytes.
+        found: u64,
+        /// The length it had, as far as is known, bytes.
+        expected: u64,
+    },
+    /// Written by a newer program.
+    #[error(
+        "the ledger is of version {found}, this program reads version {known}; check with the \
+         program that wrote it, or a newer one"
+    )]
+    NewerVersion {
+        /// Its version.
+        found: u64,
+        /// Ours.
+        known: u64,
+    },
+    /// Its operations follow from the plan by another law.
+    #[error(
+        "the operations of this ledger follow from its plan by law {found}, this program has law \
+         {known}; check with {program}, which wrote it"
+    )]
+    OtherStream {
+        /// Its law.
+        found: u32,
+        /// Ours.
+        known: u32,
+        /// The program that wrote it.
+        program: String,
+    },
+    /// What it says cannot be trusted.
+    #[error("the ledger is damaged in {place}: {found}; use another copy, or write anew")]
+    Damaged {
+        /// Where.
+        place: String,
+        /// What is wrong there.
+        found: String,
+    },
+    /// The target cannot hold what the ledger is about.
+    #[error(
+        "the target has {found} bytes, the ledger is about {expected}; name the target that was \
+         written, in its full size"
+    )]
+    TargetTooSmall {
+        /// Size of the target, bytes.
+        found: u64,
+        /// End of the region, bytes.
+        expected: u64,
+    },
+    /// The blocks of the ledger are no whole sectors of the target.
+    #[error(
+        "the target has sectors of {found} bytes, which do not divide the ledger's blocks of \
+         {expected}; check where the sectors are as small as when it was written"
+    )]
+    SectorMismatch {
+        /// Sector of the target, bytes.
+        found: u64,
+        /// Block of the ledger, bytes.
+        expected: u64,
+    },
+}
+
+/// What the reader of a ledger is and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    /// The law by which this program lets operations follow from a plan.
+    pub stream_version: u32,
+    /// Identity of this boot. Under another one than the ledger's, what was not synced may be lost.
+    pub boot_id: Option<&'a str>,
+}
+
+/// Operations of one job that were answered with an error.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct FailedOps {
+    /// The first one.
+    pub first_op: u64,
+    /// How many, neighbours all.
+    pub ops: u32,
+}
+
+/// How far a job had come, as far as the ledger knows.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct JobProgress {
+    /// At least the operations before this one were made durable.
+    pub durable: u64,
+    /// At least the operations before this one were answered.
+    pub acked: u64,
+    /// No operation from this one on was submitted; `None` if the ledger cannot say so. What stands
+    /// on the target can then be too old, but never too new.
+    pub submitted: Option<u64>,
+    /// Whether the job came to its end, with nothing in flight.
+    pub ended: bool,
+    /// Its operations that failed, in order; what they should have changed may be so or so.
+    pub failed: Vec<FailedOps>,
+}
+
+/// A ledger that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LedgerFile {
+    /// What it is about.
+    pub header: LedgerHeader,
+    /// One per job.
+    pub jobs: Vec<JobProgress>,
+    /// What makes a check by this ledger weaker than it could be, to be told. A check that passes
+    /// nevertheless has to say so.
+    pub notes: Vec<String>,
+}
+
+impl LedgerFile {
+    /// Reads a ledger.
+    ///
+    /// # Errors
+    /// If it is missing, something else, cut off, damaged, of a newer version or of another law.
+    pub fn read(path: &Path, reader: &Reader<'_>) -> Result<LedgerFile, LedgerError> {
+        let (file, length) = given::open(path)?;
+        let too_long = |found| LedgerError::TooLong { found, expected: MAX_FILE_BYTES };
+        if length > MAX_FILE_BYTES {
+            return Err(too_long(length));
+        }
+        let mut bytes = Vec::new();
+        // It may grow meanwhile.
+        let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(GivenError::System)?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            return Err(too_long(bytes.len() as u64));
+        }
+        LedgerFile::parse(&bytes, reader)
+    }
+
+    /// The same from bytes that were read already.
+    ///
+    /// # Errors
+    /// As [`read`](LedgerFile::read), but for those of opening.
+    pub fn parse(bytes: &[u8], reader: &Reader<'_>) -> Result<LedgerFile, LedgerError> {
+        let preamble = preamble(bytes)?;
+        let (layout, run_low) = (preamble.layout, preamble.run_low);
+        let (found, expected) = (bytes.len() as u64, layout.file_bytes());
+        if found < expected {
+            return Err(LedgerError::Truncated { found, expected });
+        }
+        if found > expected {
+            return Err(damaged("its end", format!("{} bytes too many", found - expected)));
+        }
+        let header = header(bytes, &preamble)?;
+        header.follows_law(reader.stream_version)?;
+        let mut ledger = LedgerFile { header, jobs: Vec::new(), notes: Vec::new() };
+        let mut failures = failures(bytes, &layout, run_low)?;
+        for (job, failed) in (0..layout.jobs).zip(&mut failures) {
+            let notes = [note(bytes, &layout, job, 0)?, note(bytes, &layout, job, 1)?];
+            let progress = ledger.judge(job, notes, run_low, std::mem::take(failed))?;
+            ledger.jobs.push(progress);
+        }
+        ledger.weigh_the_crash(reader);
+        ledger.check_failures()?;
+        Ok(ledger)
+    }
+
+    /// Whether every job came to its end.
+    pub fn ended(&self) -> bool {
+        self.jobs.iter().all(|job| job.ended)
+    }
+
+    /// What the two notes of a job say together.
+    fn judge(
+        &mut self,
+        job: u32,
+        [even, odd]: [Option<Note>; 2],
+        run_low: u64,
+        failed: Vec<FailedOps>,
+    ) -> Result<JobProgress, LedgerError> {
+        let place = || format!("what job {job} noted");
+        let (newest, other) = match (even, odd) {
+            (Some(a), Some(b)) if a.sequence > b.sequence => (a, Some(b)),
+            (Some(a), Some(b)) => (b, Some(a)),
+            (Some(only), None) | (None, Some(only)) => (only, None),
+            (None, None) => return Err(damaged(place(), "neither of its two notes is whole")),
+        };
+        for (note, parity) in [(even, 0), (odd, 1)] {
+            let Some(note) = note else { continue };
+            if note.run_low != run_low || note.job != job || note.sequence % 2 != parity {
+                let found = "a note of another run, of another job, or in the wrong place";
+                return Err(damaged(place(), found));
+            }
+            if !note.progress.is_sound() {
+                return Err(damaged(place(), format!("{:?}", note.progress)));
+            }
+        }
+        if let Some(older) = other {
+            let next = newest.sequence - older.sequence == 1
+                && newest.progress.follows(&older.progress)
+                && newest.failures >= older.failures;
+            if !next {
+                return Err(damaged(place(), "its two notes do not follow each other"));
+            }
+        } else if newest.progress.ended {
+            // The last of all notes; the other one was before it.
+            self.notes.push(format!("job {job}: the note before its last is damaged"));
+        } else {
+            self.notes.push(format!(
+                "job {job}: one of its two notes is torn or damaged; how far it had submitted is \
+                 not known, so that data too new for this ledger cannot be told from data in flight"
+            ));
+        }
+        if (failed.len() as u64) < u64::from(newest.failures) {
+            let found = format!("{} of {} of job {job}", failed.len(), newest.failures);
+            return Err(damaged("the failed operations", found));
+        }
+        let Progress { submitted, acked, durable, ended } = newest.progress;
+        let submitted = (other.is_some() || ended).then_some(submitted);
+        Ok(JobProgress { durable, acked, submitted, ended, failed })
+    }
+
+    /// Notes that were not synced may be lost with the memory of the machine.
+    fn weigh_the_crash(&mut self, reader: &Reader<'_>) {
+        let same_boot = self.header.boot_id.is_some()
+            && self.header.boot_id.as_deref() == reader.boot_id.filter(|id| !id.is_empty());
+        if self.ended() || same_boot || self.header.synced {
+            return;
+        }
+        for job in self.jobs.iter_mut().filter(|job| !job.ended) {
+            job.submitted = None;
+        }
+        self.notes.push(
+            "the machine was started anew (or this is another one) before the run had ended, and \
+             the ledger was not synced: its last notes may be lost, so that data too new for it \
+             cannot be told from data in flight"
+                .into(),
+        );
+    }
+
+    /// What failed was announced before.
+    fn check_failures(&self) -> Result<(), LedgerError> {
+        for (number, job) in self.jobs.iter().enumerate() {
+            let bound = job.submitted.unwrap_or(u64::MAX);
+            let outside = |failed: &&FailedOps| {
+                let end = failed.first_op.checked_add(u64::from(failed.ops));
+                end.is_none_or(|end| end > bound)
+            };
+            if let Some(failed) = job.failed.iter().find(outside) {
+                let FailedOps { first_op, ops } = failed;
+                let found =
+                    format!("{ops} from {first_op} on, of job {number}, which sent {bound}");
+                return Err(damaged("the failed operations", found));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The beginning, or what this is instead.
+fn preamble(bytes: &[u8]) -> Result<Preamble, LedgerError> {
+    let truncated =
+        LedgerError::Truncated { found: bytes.len() as u64, expected: PREAMBLE_BYTES as u64 };
+    let mut word = [0; WORD_BYTES];
+    word[..LEDGER_SCHEMA.len()].copy_from_slice(LEDGER_SCHEMA.as_bytes());
+    word[LEDGER_SCHEMA.len()] = b'\n';
+    if word.starts_with(&bytes[..bytes.len().min(WORD_BYTES)]) {
+        let first = bytes.first_chunk().ok_or(truncated)?;
+        return Preamble::decode(first).ok_or_else(|| {
+            damaged(format!("its first {PREAMBLE_BYTES} bytes"), "their checksum does not fit")
+        });
+    }
+    if let (Some(found), Some(known)) = (version(bytes), version(&word))
+        && found > known
+    {
+        return Err(LedgerError::NewerVersion { found, known });
+    }
+    Err(LedgerError::NotALedger { found: bytes[..bytes.len().min(16)].escape_ascii().to_string() })
+}
+
+/// The number after the family's name.
+fn version(bytes: &[u8]) -> Option<u64> {
+    let rest = bytes.strip_prefix(FAMILY.as_bytes())?;
+    let line = rest.iter().take(WORD_BYTES).position(|byte| *byte == b'\n')?;
+    std::str::from_utf8(&rest[..line]).ok()?.parse().ok()
+}
+
+/// The header, and zeros after it.
+fn header(bytes: &[u8], preamble: &Preamble) -> Result<LedgerHeader, LedgerError> {
+    let place = "its header";
+    let layout = &preamble.layout;
+    let json = &bytes[range(PREAMBLE_BYTES as u64, layout.header_end())];
+    if crc32c(json) != preamble.header_crc {
+        return Err(damaged(place, "its checksum does not fit"));
+    }
+    let header = LedgerHeader::from_json(json).map_err(|found| damaged(place, found))?;
+    if header.jobs != layout.jobs || header.run_id.0 as u64 != preamble.run_low {
+        return Err(damaged(place, "it belongs to another ledger"));
+    }
+    all_zero(bytes, layout.header_end()..layout.note_at(0, 0), place)?;
+    Ok(header)
+}
+
+/// The note in this place; `None` if it is torn or damaged.
+fn note(bytes: &[u8], layout: &Layout, job: u32, parity: u64) -> Result<Option<Note>, LedgerError> {
+    let at = layout.note_at(job, parity);
+    let end = at + NOTE_BYTES as u64;
+    all_zero(bytes, end..at + SECTOR_BYTES, "what jobs noted")?;
+    Ok(bytes[range(at, end)].first_chunk().and_then(Note::decode))
+}
+
+/// What failed, per job and in order. A place may be free: whoever reserved it died before.
+fn failures(
+    bytes: &[u8],
+    layout: &Layout,
+    run_low: u64,
+) -> Result<Vec<Vec<FailedOps>>, LedgerError> {
+    let mut jobs = vec![Vec::new(); layout.jobs as usize];
+    let all = &bytes[range(layout.failure_at(0), layout.file_bytes())];
+    let (entries, _) = all.as_chunks::<FAILURE_BYTES>();
+    for (index, entry) in entries.iter().enumerate() {
+        if *entry == [0; FAILURE_BYTES] {
+            continue;
+        }
+        let found = Failure::decode(entry).filter(|found| found.run_low == run_low);
+        let list = found.and_then(|found| jobs.get_mut(found.job as usize).zip(Some(found)));
+        let Some((list, Failure { first_op, ops, .. })) = list else {
+            return Err(damaged("the failed operations", format!("entry {index} is none")));
+        };
+        list.push(FailedOps { first_op, ops });
+    }
+    jobs.iter_mut().for_each(|list| list.sort_unstable());
+    Ok(jobs)
+}
+
+fn all_zero(bytes: &[u8], place: Range<u64>, words: &str) -> Result<(), LedgerError> {
+    let rest = &bytes[range(place.start, place.end)];
+    match rest.iter().position(|byte| *byte != 0) {
+        Some(at) => Err(damaged(words, format!("byte {} is not zero", place.start + at as u64))),
+        None => Ok(()),
+    }
+}
+
+/// The file is short enough for this.
+fn range(start: u64, end: u64) -> Range<usize> {
+    start as usize..end as usize
+}
+
+fn damaged(place: impl Into<String>, found: impl Into<String>) -> LedgerError {
+    LedgerError::Damaged { place: place.into(), found: found.into() }
+}
