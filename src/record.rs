@@ -1,8 +1,8 @@
 //! What happened? Runs, histograms, series and facts: raw, versioned, self-describing.
 //!
 //! Promises: nothing here is derived. Every verdict can be computed again from these types; a
-//! record from another machine renders the same here. `store`, `export` and `ledger_file`
-//! alone touch files: their own.
+//! record from another machine renders the same here. `store`, `export`, `ledger_file` and
+//! `witness_log` alone touch files: their own.
 
 pub mod controlled;
 pub mod export;
@@ -14,6 +14,7 @@ pub mod run;
 pub mod store;
 pub mod verify;
 pub mod witness;
+pub mod witness_log;
 
 pub use controlled::ControlledRun;
 pub use facts::{HostFacts, TargetFacts};

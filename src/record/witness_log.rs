@@ -1,0 +1,105 @@
+//! What another machine saw of a run before this one lost its power: the witness and its log.
+//!
+//! A run that is to be cut off tells a witness, line by line, what it is about to make durable and
+//! what was answered; it goes on only when the witness has the line on its own storage. Afterwards
+//! the log says what must be there.
+//!
+//! ```text
+//! hello iosonde-witness/1 RUN HEADER   the header of the ledger, in one line
+//! pre JOB FLUSH OPS                    flush FLUSH of job JOB is about to be sent, and OPS of its
+//!                                      operations were answered before
+//! post JOB FLUSH OPS                   that flush was answered: they have to survive
+//! bye                                  the run has ended in order
+//! ```
+//!
+//! Each line is answered by `ok N`, the number of the line from 1, or by `error WORDS`. The flushes
+//! of a job are counted from 1, and it sends no operation of the period after a flush before `post`
+//! was answered: so the log bounds from above, too, how far the job can have come.
+//!
+//! In the log each line has its number, its time in ns since 1970 and a CRC-32C of all that in front
+//! of it. A last line without its end was cut off with the witness and is dropped, which is told; it
+//! may have been answered nevertheless, and the bound from above allows for it. Any other line that
+//! is not whole is an error.
+
+mod line;
+mod read;
+mod write;
+
+use super::ledger_file::LedgerHeader;
+
+pub use line::{Line, LineError, MAX_LINE_BYTES};
+pub use read::{WitnessLog, WitnessLogError};
+pub use write::{Recorder, Unrecorded};
+
+/// What was told about one job.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct WitnessedJob {
+    /// Flushes that were answered.
+    pub flushes: u64,
+    /// Operations that have to survive: every one before this one.
+    pub durable_ops: u64,
+    /// A flush was about to be sent after so many answered operations, and nobody knows how it
+    /// ended. All of them were submitted.
+    pub pending_ops: Option<u64>,
+    /// No operation was submitted that comes after this flush of the job, counted from 1.
+    pub submitted_at_most_flush: u64,
+}
+
+/// What was said so far, in an order that makes sense.
+#[derive(Debug, Default)]
+struct Conversation {
+    header: Option<LedgerHeader>,
+    jobs: Vec<WitnessedJob>,
+    lines: u64,
+    ended: bool,
+}
+
+impl Conversation {
+    /// Takes in one line, or says why it cannot come here.
+    fn hear(&mut self, line: Line) -> Result<(), String> {
+        if self.ended {
+            return Err("found a line after `bye`".into());
+        }
+        match line {
+            Line::Hello(header) if self.header.is_none() => {
+                let fresh = WitnessedJob { submitted_at_most_flush: 1, ..WitnessedJob::default() };
+                self.jobs = vec![fresh; header.jobs as usize];
+                self.header = Some(*header);
+            }
+            Line::Hello(_) => return Err("found a second `hello`".into()),
+            _ if self.header.is_none() => return Err("expected `hello` first".into()),
+            Line::Pre { job, flush, ops } => {
+                let job = self.job(job)?;
+                let next = job.flushes + 1;
+                if job.pending_ops.is_some() || flush != next || ops < job.durable_ops {
+                    return Err(format!("found `pre` of flush {flush} after {job:?}"));
+                }
+                job.pending_ops = Some(ops);
+            }
+            Line::Post { job, flush, ops } => {
+                let job = self.job(job)?;
+                if job.pending_ops != Some(ops) || flush != job.flushes + 1 {
+                    return Err(format!("found `post` of flush {flush} after {job:?}"));
+                }
+                *job = WitnessedJob {
+                    flushes: flush,
+                    durable_ops: ops,
+                    pending_ops: None,
+                    submitted_at_most_flush: flush.saturating_add(1),
+                };
+            }
+            Line::Bye => self.ended = true,
+        }
+        self.lines += 1;
+        Ok(())
+    }
+
+    fn job(&mut self, number: u32) -> Result<&mut WitnessedJob, String> {
+        let jobs = self.jobs.len();
+        let job = self.jobs.get_mut(number as usize);
+        job.ok_or_else(|| format!("found job {number}, expected one of {jobs}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;
