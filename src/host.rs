@@ -1,9 +1,10 @@
 //! What is this machine? Kernel, processor, memory, devices, limits, mounts, telemetry.
 //!
-//! Promises: only reads, never panics, and never waits for long. Everything but `smart` and `fio`,
-//! which start outside programs, goes through one `Root` handle over `/proc`, `/sys` and `/etc`, so
-//! that a recorded tree is a test fixture. A fact the kernel does not show is `None`, never a
-//! guess. `fio` alone takes long and is noticed by others: it carries out the load that it is told.
+//! Promises: only reads, never panics, and never waits for long. Everything but `smart`, `fio` and
+//! `witness`, which start outside programs, goes through one `Root` handle over `/proc`, `/sys` and
+//! `/etc`, so that a recorded tree is a test fixture. A fact the kernel does not show is `None`,
+//! never a guess. `fio` alone takes long and is noticed by others: it carries out the load that it
+//! is told.
 
 mod cgroup;
 mod device;
@@ -22,6 +23,7 @@ mod smart;
 mod stack;
 pub mod telemetry;
 mod usage;
+mod witness;
 
 pub use device::{device, device_counters, device_of_mount};
 pub use filesystem::filesystem_class;
@@ -33,6 +35,7 @@ pub use root::Root;
 pub use smart::smart;
 pub use stack::{loop_over, partition_starts, same_disk, uses};
 pub use usage::{Usage, Use};
+pub use witness::{ANSWER_WITHIN, Witness, WitnessError};
 
 use crate::record::HostFacts;
 
