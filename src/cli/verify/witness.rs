@@ -1,0 +1,75 @@
+//! `iosonde verify witness`: remembers for a machine that will lose its power.
+
+use std::io::{self, BufRead, Read, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use iosonde_sys::clock::realtime_ns;
+
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::note;
+use crate::record::witness_log::{MAX_LINE_BYTES, Recorder, Unrecorded};
+use crate::report::clean::clean;
+
+/// Writes down what a run on another machine says it has made durable, until its power is cut.
+///
+/// Started by `verify powercut --witness`, often over ssh. Reads lines on stdin; each is on storage
+/// before it is answered on stdout. That its input ends without `bye` is what it is there for.
+/// Afterwards `verify check` judges by its log what had to survive.
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(in crate::cli) struct WitnessArgs {
+    /// The log; a name that is free
+    #[arg(long, value_name = "FILE")]
+    log: PathBuf,
+}
+
+/// Runs the verb.
+pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
+    let path = args.log.display();
+    let mut recorder = Recorder::create(&args.log).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::new(
+            Exit::Asked,
+            format!("--log: {path} exists, expected a free name: each run has a log of its own"),
+        ),
+        _ => Failure::new(Exit::Environment, format!("--log: {path} cannot be made: {error}")),
+    })?;
+    let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    let mut line = Vec::new();
+    while !recorder.ended() {
+        line.clear();
+        let read = (&mut input).take(MAX_LINE_BYTES as u64 + 2).read_until(b'\n', &mut line);
+        read.map_err(|error| Failure::new(Exit::Environment, format!("stdin: {error}")))?;
+        // A line that has no end and is not too long was cut off with its power.
+        let whole = line.strip_suffix(b"\n");
+        let Some(text) = whole.or((line.len() > MAX_LINE_BYTES).then_some(&*line)) else { break };
+        match recorder.hear(text, realtime_ns()) {
+            Ok(number) if answer(&mut output, &format!("ok {number}")) => {}
+            // Who does not listen any more has gone.
+            Ok(_) => break,
+            Err(unrecorded) => {
+                let failure = failure(&unrecorded, recorder.lines());
+                answer(&mut output, &format!("error {}", clean(&unrecorded.to_string())));
+                return Err(failure);
+            }
+        }
+    }
+    if !recorder.ended() {
+        let lines = recorder.lines();
+        note(&format!("the other side has gone after {lines} lines; they are kept in {path}"));
+    }
+    Ok(Exit::Done)
+}
+
+fn failure(unrecorded: &Unrecorded, lines: u64) -> Failure {
+    let exit = match unrecorded {
+        Unrecorded::System(_) => Exit::Environment,
+        Unrecorded::Line(_) | Unrecorded::Order(_) => Exit::Asked,
+    };
+    Failure::new(exit, format!("line {}: {unrecorded}", lines + 1))
+}
+
+/// Whether somebody took the answer.
+fn answer(output: &mut dyn Write, words: &str) -> bool {
+    writeln!(output, "{words}").and_then(|()| output.flush()).is_ok()
+}
