@@ -13,6 +13,7 @@ mod place;
 mod progress;
 mod run;
 mod signals;
+mod verify;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -42,6 +43,7 @@ enum Verb {
     Check(Box<check::CheckArgs>),
     Run(Box<run::RunArgs>),
     Doctor(doctor::DoctorArgs),
+    Verify(verify::VerifyArgs),
 }
 
 /// Parses the command line, does what it says, and gives the exit code.
@@ -57,6 +59,7 @@ pub fn main() -> ExitCode {
             Verb::Check(args) => check::check(&args, &words),
             Verb::Run(args) => run::run(&args, &words),
             Verb::Doctor(args) => doctor::doctor(&args),
+            Verb::Verify(args) => verify::verify(&args),
         },
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
