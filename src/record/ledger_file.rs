@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::content::block::RunId;
 
-pub use read::{FailedOps, JobProgress, LedgerError, LedgerFile, Reader};
+pub use read::{JobProgress, LedgerError, LedgerFile, Reader};
 pub(super) use write::sync_directory_of;
 pub use write::{JobLedger, LedgerWriter};
 
@@ -41,7 +41,7 @@ pub const LEDGER_SCHEMA: &str = "iosonde.ledger/1";
 pub const MAX_JOBS: u32 = 4096;
 /// Longest header, bytes of JSON.
 pub const MAX_HEADER_BYTES: u32 = 1 << 20;
-/// Failed operations (runs of neighbours count once) that a ledger has room for.
+/// Failed operations that a ledger has room for.
 pub const FAILURES: u32 = 4096;
 
 /// Which run the ledger is about, and everything that is needed to replay it.
@@ -179,6 +179,11 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// All of a job's operations were answered, and so many of them made durable.
+    pub fn ended(ops: u64, durable: u64) -> Progress {
+        Progress { submitted: ops, acked: ops, durable, ended: true }
+    }
+
     /// Whether the counts can be true together.
     fn is_sound(&self) -> bool {
         let ordered = self.durable <= self.acked && self.acked <= self.submitted;

@@ -148,12 +148,11 @@ impl Note {
     }
 }
 
-/// Neighbouring operations that failed.
+/// An operation that failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Failure {
     pub(super) job: u32,
-    pub(super) first_op: u64,
-    pub(super) ops: u32,
+    pub(super) op: u64,
     pub(super) run_low: u64,
 }
 
@@ -162,19 +161,14 @@ impl Failure {
         let mut bytes = [0; FAILURE_BYTES];
         put_u32(&mut bytes, 0, FAILURE_MAGIC);
         put_u32(&mut bytes, 4, self.job);
-        put_u64(&mut bytes, 8, self.first_op);
-        put_u32(&mut bytes, 16, self.ops);
-        put_u64(&mut bytes, 20, self.run_low);
+        put_u64(&mut bytes, 8, self.op);
+        put_u64(&mut bytes, 16, self.run_low);
         seal(bytes)
     }
 
     pub(super) fn decode(bytes: &[u8; FAILURE_BYTES]) -> Option<Failure> {
-        let found = Failure {
-            job: u32_at(bytes, 4),
-            first_op: u64_at(bytes, 8),
-            ops: u32_at(bytes, 16),
-            run_low: u64_at(bytes, 20),
-        };
+        let found =
+            Failure { job: u32_at(bytes, 4), op: u64_at(bytes, 8), run_low: u64_at(bytes, 16) };
         (found.encode() == *bytes).then_some(found)
     }
 }

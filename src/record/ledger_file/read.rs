@@ -10,6 +10,9 @@ use super::format::{
 };
 use super::{LEDGER_SCHEMA, LedgerHeader, Progress};
 use crate::content::block::crc32c;
+use crate::content::ledger::Ledger;
+use crate::content::replay::{Known, replay};
+use crate::plan::VerifyPlan;
 use crate::record::given::{self, GivenError};
 
 /// No ledger is longer, bytes.
@@ -111,15 +114,6 @@ pub struct Reader<'a> {
     pub boot_id: Option<&'a str>,
 }
 
-/// Operations of one job that were answered with an error.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct FailedOps {
-    /// The first one.
-    pub first_op: u64,
-    /// How many, neighbours all.
-    pub ops: u32,
-}
-
 /// How far a job had come, as far as the ledger knows.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct JobProgress {
@@ -133,7 +127,7 @@ pub struct JobProgress {
     /// Whether the job came to its end, with nothing in flight.
     pub ended: bool,
     /// Its operations that failed, in order; what they should have changed may be so or so.
-    pub failed: Vec<FailedOps>,
+    pub failed: Vec<u64>,
 }
 
 /// A ledger that was read.
@@ -146,6 +140,23 @@ pub struct LedgerFile {
     /// What makes a check by this ledger weaker than it could be, to be told. A check that passes
     /// nevertheless has to say so.
     pub notes: Vec<String>,
+}
+
+impl JobProgress {
+    /// What this job's part of the target may and must hold.
+    pub fn ledger(&self, plan: &VerifyPlan, job: usize) -> Ledger {
+        let known = Known {
+            submitted: self.submitted.unwrap_or(self.acked),
+            acked: self.acked,
+            durable: self.durable,
+            failed: self.failed.clone(),
+        };
+        let mut ledger = replay(plan, job, &known);
+        if self.submitted.is_none() {
+            ledger.submitted_without_limit();
+        }
+        ledger
+    }
 }
 
 impl LedgerFile {
@@ -208,7 +219,7 @@ impl LedgerFile {
         job: u32,
         [even, odd]: [Option<Note>; 2],
         run_low: u64,
-        failed: Vec<FailedOps>,
+        failed: Vec<u64>,
     ) -> Result<JobProgress, LedgerError> {
         let place = || format!("what job {job} noted");
         let (newest, other) = match (even, odd) {
@@ -274,14 +285,9 @@ impl LedgerFile {
     fn check_failures(&self) -> Result<(), LedgerError> {
         for (number, job) in self.jobs.iter().enumerate() {
             let bound = job.submitted.unwrap_or(u64::MAX);
-            let outside = |failed: &&FailedOps| {
-                let end = failed.first_op.checked_add(u64::from(failed.ops));
-                end.is_none_or(|end| end > bound)
-            };
-            if let Some(failed) = job.failed.iter().find(outside) {
-                let FailedOps { first_op, ops } = failed;
-                let found =
-                    format!("{ops} from {first_op} on, of job {number}, which sent {bound}");
+            // In order: the last is the highest.
+            if let Some(op) = job.failed.last().filter(|op| **op >= bound) {
+                let found = format!("number {op} of job {number}, which sent {bound}");
                 return Err(damaged("the failed operations", found));
             }
         }
@@ -342,11 +348,7 @@ fn note(bytes: &[u8], layout: &Layout, job: u32, parity: u64) -> Result<Option<N
 }
 
 /// What failed, per job and in order. A place may be free: whoever reserved it died before.
-fn failures(
-    bytes: &[u8],
-    layout: &Layout,
-    run_low: u64,
-) -> Result<Vec<Vec<FailedOps>>, LedgerError> {
+fn failures(bytes: &[u8], layout: &Layout, run_low: u64) -> Result<Vec<Vec<u64>>, LedgerError> {
     let mut jobs = vec![Vec::new(); layout.jobs as usize];
     let all = &bytes[range(layout.failure_at(0), layout.file_bytes())];
     let (entries, _) = all.as_chunks::<FAILURE_BYTES>();
@@ -356,10 +358,10 @@ fn failures(
         }
         let found = Failure::decode(entry).filter(|found| found.run_low == run_low);
         let list = found.and_then(|found| jobs.get_mut(found.job as usize).zip(Some(found)));
-        let Some((list, Failure { first_op, ops, .. })) = list else {
+        let Some((list, Failure { op, .. })) = list else {
             return Err(damaged("the failed operations", format!("entry {index} is none")));
         };
-        list.push(FailedOps { first_op, ops });
+        list.push(op);
     }
     jobs.iter_mut().for_each(|list| list.sort_unstable());
     Ok(jobs)

@@ -50,7 +50,7 @@ fn read(path: &Path) -> Result<LedgerFile, LedgerError> {
 fn in_the_middle(path: &Path) {
     let (_writer, mut jobs) = LedgerWriter::create_with_room(path, &header(2), 4).unwrap();
     jobs[0].note(progress(8, 0, 0)).unwrap();
-    jobs[0].failed(3, 2).unwrap();
+    jobs[0].failed(3).unwrap();
     jobs[0].note(progress(16, 8, 0)).unwrap();
     jobs[1].note(progress(4, 0, 0)).unwrap();
     jobs[1].note(progress(9, 4, 4)).unwrap();
@@ -68,7 +68,7 @@ fn what_was_noted_is_read_again() {
     assert_eq!(ledger.header, header(2));
     assert_eq!(ledger.notes, Vec::<String>::new());
     assert!(!ledger.ended());
-    let failed = vec![FailedOps { first_op: 3, ops: 2 }];
+    let failed = vec![3];
     let first = JobProgress { durable: 0, acked: 8, submitted: Some(16), ended: false, failed };
     let second =
         JobProgress { durable: 4, acked: 9, submitted: Some(12), ended: false, failed: vec![] };
@@ -84,9 +84,8 @@ fn a_run_that_ended_is_known_to_the_last_operation_on_any_machine() {
     let (writer, jobs) = LedgerWriter::create(&path, &header(3)).unwrap();
     for (n, mut job) in (1..).zip(jobs) {
         job.note(progress(n, 0, 0)).unwrap();
-        job.finish(progress(n, n, n)).unwrap();
     }
-    writer.finish().unwrap();
+    writer.finish(&[1, 2, 3].map(|n| Progress::ended(n, n))).unwrap();
     for boot_id in [Some("b"), Some("another"), None] {
         let ledger = LedgerFile::read(&path, &Reader { boot_id, ..reader() }).unwrap();
         assert!(ledger.ended() && ledger.notes.is_empty());
@@ -156,25 +155,26 @@ fn a_header_that_makes_no_sense_is_not_written() {
 fn counts_that_cannot_be_true_are_not_noted() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("l");
-    let (_writer, mut jobs) = LedgerWriter::create_with_room(&path, &header(1), 2).unwrap();
+    let (writer, mut jobs) = LedgerWriter::create_with_room(&path, &header(1), 2).unwrap();
     let job = &mut jobs[0];
     job.note(progress(9, 5, 3)).unwrap();
     for wrong in [progress(8, 5, 3), progress(9, 4, 3), progress(9, 5, 2), progress(9, 10, 3)] {
         job.note(wrong).unwrap_err();
     }
     job.note(Progress { ended: true, ..progress(9, 5, 3) }).unwrap_err();
-    job.failed(9, 1).unwrap_err();
-    job.failed(0, 9).unwrap();
-    job.failed(u64::MAX, 2).unwrap_err();
-    job.failed(8, 1).unwrap();
+    job.failed(8).unwrap();
+    assert_eq!(job.noted(), progress(9, 5, 3));
+    // An operation that was not announced, a read perhaps, is announced now.
+    job.failed(11).unwrap();
     for _ in 0..3 {
-        let error = job.failed(8, 1).unwrap_err().to_string();
+        let error = job.failed(8).unwrap_err().to_string();
         assert!(error.contains("too many operations failed, the ledger holds 2"), "{error}");
     }
-    assert_eq!(job.noted(), progress(9, 5, 3));
-    assert_eq!(read(&path).unwrap().jobs[0].acked, 5);
-    let job = jobs.remove(0);
-    job.finish(progress(9, 9, 9)).unwrap();
+    assert_eq!(job.noted(), progress(12, 5, 3));
+    let known = read(&path).unwrap().jobs.remove(0);
+    assert_eq!((known.acked, known.submitted, known.failed), (5, Some(12), vec![8, 11]));
+    drop(jobs);
+    writer.finish(&[Progress::ended(12, 9)]).unwrap();
     assert!(read(&path).unwrap().ended());
 }
 
@@ -212,11 +212,11 @@ fn the_damaged_note_of_a_job_that_ended_costs_nothing_but_a_word() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("l");
     let (writer, mut jobs) = LedgerWriter::create_with_room(&path, &header(1), 0).unwrap();
-    jobs.remove(0).finish(progress(7, 7, 7)).unwrap();
-    writer.finish().unwrap();
+    jobs.remove(0).note(progress(7, 0, 0)).unwrap();
+    writer.finish(&[Progress::ended(7, 7)]).unwrap();
     let whole = fs::read(&path).unwrap();
     let layout = Layout { header_bytes: json_bytes(&whole), jobs: 1, failures: 0 };
-    for (sequence, ended, submitted) in [(2, true, Some(7)), (3, false, None)] {
+    for (sequence, ended, submitted) in [(3, true, Some(7)), (4, false, None)] {
         let mut bytes = whole.clone();
         bytes[layout.note_at(0, sequence) as usize + 20] ^= 1;
         let ledger = LedgerFile::parse(&bytes, &reader()).unwrap();
@@ -346,7 +346,7 @@ fn a_failed_operation_does_not_get_lost() {
     bytes.copy_within(entries..entries + 32, entries + 64);
     bytes[entries..entries + 32].fill(0);
     let ledger = LedgerFile::parse(&bytes, &reader()).unwrap();
-    assert_eq!(ledger.jobs[0].failed, [FailedOps { first_op: 3, ops: 2 }]);
+    assert_eq!(ledger.jobs[0].failed, [3]);
 }
 
 #[test]
@@ -389,21 +389,36 @@ fn jobs_note_from_their_own_threads() {
                 for n in 0..200 {
                     job.note(progress(n + 2, n + 1, n)).unwrap();
                     if n % 50 == number {
-                        job.failed(n, 1).unwrap();
+                        job.failed(n).unwrap();
                     }
                 }
-                job.finish(progress(201, 201, 200)).unwrap();
             });
         }
     });
-    writer.finish().unwrap();
+    writer.finish(&[Progress::ended(201, 200); 8]).unwrap();
     let ledger = read(&path).unwrap();
     assert!(ledger.ended() && ledger.notes.is_empty());
     for (number, job) in (0u64..).zip(&ledger.jobs) {
         assert_eq!((job.durable, job.acked, job.submitted), (200, 201, Some(201)));
-        let failed: Vec<u64> = job.failed.iter().map(|failed| failed.first_op).collect();
-        assert_eq!(failed, [number, number + 50, number + 100, number + 150]);
+        assert_eq!(job.failed, [number, number + 50, number + 100, number + 150]);
     }
+}
+
+#[test]
+fn a_ledger_does_not_end_while_a_job_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("l");
+    for (kept, ends) in [(1, 2), (0, 1), (0, 3)] {
+        let (writer, mut jobs) = LedgerWriter::create_with_room(&path, &header(2), 0).unwrap();
+        jobs.truncate(kept);
+        let error = writer.finish(&vec![Progress::ended(1, 1); ends]).unwrap_err().to_string();
+        assert!(error.contains(&format!("{} of 2 jobs have ended", 2 - kept)), "{error}");
+        assert!(!read(&path).unwrap().ended());
+        fs::remove_file(&path).unwrap();
+    }
+    let (writer, mut jobs) = LedgerWriter::create_with_room(&path, &header(1), 0).unwrap();
+    jobs.remove(0).note(progress(9, 0, 0)).unwrap();
+    writer.finish(&[Progress::ended(8, 8)]).unwrap_err();
 }
 
 #[test]

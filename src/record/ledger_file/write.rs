@@ -4,8 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::format::{Failure, Layout, Note, Preamble};
 use super::{FAILURES, LedgerHeader, Progress};
@@ -26,6 +26,41 @@ struct Shared {
     synced: bool,
     /// The first free place among the failures.
     failures: AtomicU32,
+    /// Where the jobs stopped that write no more.
+    tails: Mutex<Vec<Tail>>,
+}
+
+impl Shared {
+    fn tails(&self) -> MutexGuard<'_, Vec<Tail>> {
+        // A push is whole or was not made.
+        self.tails.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where a job's part of the ledger ends.
+#[derive(Clone, Copy, Debug)]
+struct Tail {
+    job: u32,
+    /// Number of the last note.
+    sequence: u64,
+    last: Progress,
+    /// Entries among the failures.
+    failures: u32,
+}
+
+impl Tail {
+    /// The next note.
+    fn put(mut self, shared: &Shared, progress: Progress) -> io::Result<Tail> {
+        if !(progress.is_sound() && progress.follows(&self.last)) {
+            let words = format!("found {progress:?} after {:?}", self.last);
+            return Err(refused(format!("the counts of a job contradict each other: {words}")));
+        }
+        (self.sequence, self.last) = (self.sequence + 1, progress);
+        let Tail { job, sequence, failures, .. } = self;
+        let note = Note { job, sequence, progress, failures, run_low: shared.run_low };
+        shared.file.write_all_at(&note.encode(), shared.layout.note_at(job, sequence))?;
+        Ok(self)
+    }
 }
 
 impl LedgerWriter {
@@ -59,6 +94,7 @@ impl LedgerWriter {
             run_low,
             synced: header.synced,
             failures: AtomicU32::new(0),
+            tails: Mutex::default(),
         });
         let filled = fill(&shared, &json).and_then(|jobs| {
             shared.file.sync_all()?;
@@ -72,12 +108,22 @@ impl LedgerWriter {
         Ok((LedgerWriter { shared }, filled?))
     }
 
-    /// Makes everything durable that the jobs have noted. Which of them have ended, each has noted
-    /// itself.
+    /// Notes that every job came to its end, with nothing in flight, and makes all durable. From
+    /// then on the ledger is exact on any machine. Without it, its jobs count as killed.
     ///
     /// # Errors
-    /// If it cannot be written.
-    pub fn finish(self) -> io::Result<()> {
+    /// If a job's own part still exists or is missing here, if a count contradicts an earlier one,
+    /// or if it cannot be written.
+    pub fn finish(self, ends: &[Progress]) -> io::Result<()> {
+        let tails = std::mem::take(&mut *self.shared.tails());
+        if tails.len() != ends.len() || ends.len() != self.shared.layout.jobs as usize {
+            let found = format!("{} of {} jobs", tails.len(), self.shared.layout.jobs);
+            return Err(refused(format!("the ledger cannot be ended: {found} have ended")));
+        }
+        for tail in tails {
+            let end = Progress { ended: true, ..ends[tail.job as usize] };
+            tail.put(&self.shared, end)?;
+        }
         self.shared.file.sync_all()
     }
 }
@@ -92,16 +138,9 @@ fn fill(shared: &Arc<Shared>, json: &[u8]) -> io::Result<Vec<JobLedger>> {
     file.write_all_at(&head, 0)?;
     (0..layout.jobs)
         .map(|job| {
-            let mut ledger = JobLedger {
-                shared: Arc::clone(shared),
-                job,
-                sequence: 0,
-                last: Progress::default(),
-                failures: 0,
-            };
-            ledger.put(Progress::default())?;
-            ledger.put(Progress::default())?;
-            Ok(ledger)
+            let tail = Tail { job, sequence: 0, last: Progress::default(), failures: 0 };
+            let tail = tail.put(shared, tail.last)?.put(shared, tail.last)?;
+            Ok(JobLedger { shared: Arc::clone(shared), tail })
         })
         .collect()
 }
@@ -120,10 +159,7 @@ pub(in crate::record) fn sync_directory_of(path: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub struct JobLedger {
     shared: Arc<Shared>,
-    job: u32,
-    sequence: u64,
-    last: Progress,
-    failures: u32,
+    tail: Tail,
 }
 
 impl JobLedger {
@@ -135,8 +171,8 @@ impl JobLedger {
     /// If it cannot be written, or the counts contradict each other or an earlier note. What was
     /// announced must then not be submitted.
     pub fn note(&mut self, progress: Progress) -> io::Result<()> {
-        self.put(progress)?;
-        if self.shared.synced { self.sync() } else { Ok(()) }
+        self.tail = self.tail.put(&self.shared, progress)?;
+        if self.shared.synced { self.shared.file.sync_data() } else { Ok(()) }
     }
 
     /// The same, and waits until it has reached storage.
@@ -144,20 +180,24 @@ impl JobLedger {
     /// # Errors
     /// As [`note`](JobLedger::note).
     pub fn note_durable(&mut self, progress: Progress) -> io::Result<()> {
-        self.put(progress)?;
-        self.sync()
+        self.tail = self.tail.put(&self.shared, progress)?;
+        self.shared.file.sync_data()
     }
 
-    /// Notes that operations were answered with an error, `ops` from `first_op` on, and waits until
-    /// that has reached storage. To be called before the note that counts them as answered.
+    /// Notes that an operation was answered with an error, and waits until that has reached
+    /// storage. To be called before the note that counts it as answered.
     ///
     /// # Errors
     /// If it cannot be written, or there have been too many.
-    pub fn failed(&mut self, first_op: u64, ops: u32) -> io::Result<()> {
-        let Shared { file, layout, run_low, failures, .. } = &*self.shared;
-        if first_op.checked_add(u64::from(ops)).is_none_or(|end| end > self.last.submitted) {
-            return Err(refused("an operation failed that was never announced".into()));
+    pub fn failed(&mut self, op: u64) -> io::Result<()> {
+        let last = self.tail.last;
+        if op >= last.submitted {
+            // One that changes nothing needs no announcement before.
+            self.tail = self
+                .tail
+                .put(&self.shared, Progress { submitted: op.saturating_add(1), ..last })?;
         }
+        let Shared { file, layout, run_low, failures, .. } = &*self.shared;
         let index = failures.fetch_add(1, Ordering::Relaxed);
         if index >= layout.failures {
             // Stays full however often it is asked.
@@ -165,40 +205,21 @@ impl JobLedger {
             let words = format!("too many operations failed, the ledger holds {}", layout.failures);
             return Err(io::Error::other(words));
         }
-        let failure = Failure { job: self.job, first_op, ops, run_low: *run_low };
+        let failure = Failure { job: self.tail.job, op, run_low: *run_low };
         file.write_all_at(&failure.encode(), layout.failure_at(index))?;
-        self.failures += 1;
-        self.sync()
-    }
-
-    /// Notes that the job has ended in order: everything was answered.
-    ///
-    /// # Errors
-    /// As [`note`](JobLedger::note), and if something is still in flight.
-    pub fn finish(mut self, progress: Progress) -> io::Result<()> {
-        self.note(Progress { ended: true, ..progress })
+        self.tail.failures += 1;
+        file.sync_data()
     }
 
     /// How far the job had come at the last note.
     pub fn noted(&self) -> Progress {
-        self.last
+        self.tail.last
     }
+}
 
-    fn put(&mut self, progress: Progress) -> io::Result<()> {
-        if !(progress.is_sound() && progress.follows(&self.last)) {
-            let words = format!("found {progress:?} after {:?}", self.last);
-            return Err(refused(format!("the counts of a job contradict each other: {words}")));
-        }
-        let Shared { file, layout, run_low, .. } = &*self.shared;
-        let sequence = self.sequence + 1;
-        let (job, failures) = (self.job, self.failures);
-        let note = Note { job, sequence, progress, failures, run_low: *run_low };
-        file.write_all_at(&note.encode(), layout.note_at(job, sequence))?;
-        (self.sequence, self.last) = (sequence, progress);
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.shared.file.sync_data()
+impl Drop for JobLedger {
+    /// Leaves word of where it stopped, for [`LedgerWriter::finish`].
+    fn drop(&mut self) {
+        self.shared.tails().push(self.tail);
     }
 }
