@@ -26,6 +26,9 @@ mod read;
 mod write;
 
 use super::ledger_file::LedgerHeader;
+use crate::content::ledger::Ledger;
+use crate::content::replay::{Known, replay};
+use crate::plan::{VerifyPlan, VerifyStream, Way};
 
 pub use line::{Line, LineError, MAX_LINE_BYTES};
 pub use read::{WitnessLog, WitnessLogError};
@@ -43,6 +46,46 @@ pub struct WitnessedJob {
     pub pending_ops: Option<u64>,
     /// No operation was submitted that comes after this flush of the job, counted from 1.
     pub submitted_at_most_flush: u64,
+}
+
+impl WitnessedJob {
+    /// What this job's part of the target may and must hold: what was made durable, and anything up
+    /// to the flush that it cannot have passed.
+    pub fn ledger(&self, plan: &VerifyPlan, job: usize) -> Ledger {
+        let answered = self.pending_ops.unwrap_or(self.durable_ops);
+        let submitted = self.submitted_at_most(plan, job);
+        let known = Known {
+            submitted: submitted.unwrap_or(answered),
+            acked: answered,
+            durable: self.durable_ops,
+            failed: Vec::new(),
+        };
+        let mut ledger = replay(plan, job, &known);
+        if submitted.is_none() {
+            ledger.submitted_without_limit();
+        }
+        ledger
+    }
+
+    /// No operation from this one on was submitted; `None` if that is not known, because the job
+    /// flushes at its end alone.
+    fn submitted_at_most(&self, plan: &VerifyPlan, job: usize) -> Option<u64> {
+        match self.pending_ops {
+            // Everything was answered before the flush was told of, and nothing was sent since.
+            Some(ops) if self.submitted_at_most_flush == self.flushes + 1 => return Some(ops),
+            _ if plan.flush_every == 0 => return None,
+            _ => {}
+        }
+        let passed = match (self.pending_ops, self.flushes) {
+            (Some(ops), _) => Some(ops),
+            (None, 0) => None,
+            (None, _) => Some(self.durable_ops),
+        };
+        let mut flushes = VerifyStream::new(plan, job).filter(|op| op.way == Way::Sync);
+        let next = flushes.find(|op| passed.is_none_or(|passed| op.index > passed));
+        // After the last flush of a stream comes what is left of it.
+        Some(next.map_or(u64::MAX, |op| op.index))
+    }
 }
 
 /// What was said so far, in an order that makes sense.

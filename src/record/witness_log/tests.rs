@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::content::block::{RunId, crc32c};
+use crate::plan::{VerifyMode, VerifySetting};
 use crate::record::ledger_file::{LEDGER_SCHEMA, LedgerError};
 
 const T: u64 = 1_790_000_000_000_000_000;
@@ -216,4 +217,30 @@ fn what_is_something_else_is_named() {
     let whole = log(&[]);
     let law = WitnessLog::parse(&mut &whole[..], 4).unwrap_err();
     assert!(matches!(law, WitnessLogError::Run(LedgerError::OtherStream { .. })), "{law}");
+}
+
+#[test]
+fn the_ledger_of_a_cut_run_reaches_to_the_flush_that_was_not_passed() {
+    let setting = crate::plan::verify::tests::setting(VerifyMode::PowerCut, 8 << 20);
+    let plan = |flush_every| {
+        VerifyPlan::resolve(&VerifySetting { flush_every, ..setting.clone() }).unwrap()
+    };
+    let nine = plan(9);
+    let flushes: Vec<u64> = VerifyStream::new(&nine, 0)
+        .filter(|op| op.way == Way::Sync)
+        .map(|op| op.index)
+        .take(3)
+        .collect();
+    let bound = |job: WitnessedJob| job.submitted_at_most(&nine, 0);
+    assert_eq!(bound(job(0, 0, None, 1)), Some(flushes[0]));
+    assert_eq!(bound(job(0, 0, Some(flushes[0]), 1)), Some(flushes[0]));
+    assert_eq!(bound(job(0, 0, Some(flushes[0]), 2)), Some(flushes[1]), "a line was cut off");
+    assert_eq!(bound(job(1, flushes[0], None, 2)), Some(flushes[1]));
+    assert_eq!(bound(job(2, flushes[1], None, 3)), Some(flushes[2]));
+    assert_eq!(job(0, 0, None, 1).submitted_at_most(&plan(0), 0), None);
+    // The block that the first operation changes has to be there once a flush came after it.
+    let block = VerifyStream::new(&nine, 0).next().unwrap().first;
+    let required = |job: WitnessedJob| job.ledger(&nine, 0).generations(block).2;
+    assert_eq!(required(job(0, 0, Some(flushes[0]), 1)), 0);
+    assert!(required(job(1, flushes[0], None, 2)) >= 1);
 }
