@@ -6,6 +6,7 @@
 //! late is found too.
 
 mod check;
+mod journal;
 mod ring;
 mod work;
 
