@@ -4,6 +4,7 @@
 //! The schedule samples the host beside the engine, and turns what the engine measured into a
 //! record.
 
+mod confidant;
 pub mod cross_check;
 pub mod interleave;
 pub mod selftest;
