@@ -17,3 +17,4 @@ mod program;
 mod refused;
 mod signals;
 mod told;
+mod verify_witness;
