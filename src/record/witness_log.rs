@@ -16,10 +16,10 @@
 //! of a job are counted from 1, and it sends no operation of the period after a flush before `post`
 //! was answered: so the log bounds from above, too, how far the job can have come.
 //!
-//! In the log each line has its number, its time in ns since 1970 and a CRC-32C of all that in front
-//! of it. A last line without its end was cut off with the witness and is dropped, which is told; it
-//! may have been answered nevertheless, and the bound from above allows for it. Any other line that
-//! is not whole is an error.
+//! In the log each line has its number, its time in ns since 1970 and a CRC-32C of all that in
+//! front of it. A last line without its end was cut off with the witness and is dropped, which is
+//! told; it may have been answered nevertheless, and the bound from above allows for it. Any other
+//! line that is not whole is an error.
 
 mod line;
 mod read;
