@@ -1,0 +1,139 @@
+//! By how much does a figure grow with what was asked for, where every round asks for each amount
+//! once, in an order drawn by chance?
+//!
+//! The median of the slopes between all pairs within a round, over all rounds, with the interval
+//! that inverts Kendall's test: the seasonal form (Hirsch, Slack and Smith, 1982) of Sen's slope
+//! (1968), with rounds in place of seasons. What slows a whole round cancels. It assumes of the
+//! noise only that any order of it within a round is as likely as any other, not that it is normal
+//! or even symmetric, which latencies never are.
+
+use serde::Serialize;
+
+/// The standard normal quantile that leaves 2.5 % above it.
+const NORMAL: f64 = 1.959_963_984_540_054;
+
+/// A slope over several rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Slope {
+    /// Median of the slopes of all pairs.
+    pub median: f64,
+    /// 95 % interval; `None` where the pairs are too few to carry one.
+    pub interval: Option<(f64, f64)>,
+    /// Rounds it stands on.
+    pub rounds: usize,
+}
+
+impl Slope {
+    /// Of rounds of points `(asked, seen)`. Points of one round with the same `asked` make no pair.
+    /// `None` without a pair, and where a figure is not finite.
+    pub fn in_rounds(rounds: &[Vec<(f64, f64)>]) -> Option<Slope> {
+        let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
+        if !rounds.iter().flatten().all(finite) {
+            return None;
+        }
+        let mut slopes: Vec<f64> = rounds.iter().flat_map(|round| pairs(round)).collect();
+        slopes.sort_by(f64::total_cmp);
+        let variance: f64 = rounds.iter().map(|round| kendall_variance(round.len() as f64)).sum();
+        let median = super::ratio::median(&slopes)?;
+        Some(Slope { median, interval: interval(&slopes, variance), rounds: rounds.len() })
+    }
+}
+
+fn pairs(round: &[(f64, f64)]) -> impl Iterator<Item = f64> {
+    let after = |at: usize| round[at + 1..].iter();
+    (0..round.len()).flat_map(move |at| {
+        let (x, y) = round[at];
+        after(at).filter(move |(other, _)| *other != x).map(move |(u, v)| (v - y) / (u - x))
+    })
+}
+
+/// Variance of Kendall's score of `n` points without ties and without a trend.
+fn kendall_variance(n: f64) -> f64 {
+    n * (n - 1.0) * (2.0 * n + 5.0) / 18.0
+}
+
+/// From the M-th smallest slope to the M-th largest, M = (pairs - 1.96 s) / 2 rounded down: wider
+/// rather than narrower.
+fn interval(sorted: &[f64], variance: f64) -> Option<(f64, f64)> {
+    let rank = ((sorted.len() as f64 - NORMAL * variance.sqrt()) / 2.0).floor();
+    if rank < 1.0 {
+        return None;
+    }
+    let rank = rank as usize;
+    Some((*sorted.get(rank - 1)?, *sorted.get(sorted.len() - rank)?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// Numbers in `[0, 1)`.
+    fn chance(seed: u64) -> impl FnMut() -> f64 {
+        let mut state = seed;
+        move || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        }
+    }
+
+    #[test]
+    fn the_median_of_all_pairs() {
+        // Slopes 1, 2, 3 between neighbours, 1.5 and 2.5 over two steps, 2 over three.
+        let round = vec![(0.0, 0.0), (1.0, 1.0), (2.0, 3.0), (3.0, 6.0)];
+        let slope = Slope::in_rounds(std::slice::from_ref(&round)).unwrap();
+        assert_eq!((slope.median, slope.interval, slope.rounds), (2.0, None, 1));
+        // A second, slower round brings the same slopes.
+        let slower = round.iter().map(|(x, y)| (*x, y + 1e6)).collect();
+        assert_eq!(Slope::in_rounds(&[round, slower]).unwrap().median, 2.0);
+    }
+
+    #[test]
+    fn ranks_by_hand() {
+        // Ten rounds of two points: ten slopes 1..=10, variance 10 * 2 * 1 * 9 / 18 = 10, and
+        // (10 - 1.96 * 3.162) / 2 = 1.90: the extremes.
+        let rounds: Vec<_> =
+            (1..=10).map(|slope| vec![(0.0, 0.0), (1.0, f64::from(slope))]).collect();
+        let slope = Slope::in_rounds(&rounds).unwrap();
+        assert_eq!((slope.median, slope.interval), (5.5, Some((1.0, 10.0))));
+        // Twenty: (20 - 1.96 * 4.472) / 2 = 5.6, the fifth from either end.
+        let rounds: Vec<_> =
+            (1..=20).map(|slope| vec![(0.0, 0.0), (1.0, f64::from(slope))]).collect();
+        assert_eq!(Slope::in_rounds(&rounds).unwrap().interval, Some((5.0, 16.0)));
+    }
+
+    #[test]
+    fn what_has_no_pair_has_no_slope() {
+        assert_eq!(Slope::in_rounds(&[]), None);
+        assert_eq!(Slope::in_rounds(&[vec![(1.0, 2.0)]]), None);
+        assert_eq!(Slope::in_rounds(&[vec![(1.0, 2.0), (1.0, 3.0)]]), None);
+        assert_eq!(Slope::in_rounds(&[vec![(1.0, 2.0), (2.0, f64::NAN)]]), None);
+    }
+
+    #[test]
+    fn the_interval_covers_as_often_as_it_says() {
+        let mut chance = chance(11);
+        let levels = [0.0625, 1.0, 16.0, 64.0];
+        for (truth, rounds) in [(0.0, 20), (3.0, 20), (0.0, 40)] {
+            let trials = 3000;
+            let covered = (0..trials).filter(|_| {
+                let rounds: Vec<Vec<(f64, f64)>> = (0..rounds)
+                    .map(|_| {
+                        // Every round has its own pace, and noise is far from symmetric.
+                        let base = 1000.0 * chance();
+                        let noise = |draw: f64| -50.0 * (1.0 - draw).ln();
+                        levels.map(|x| (x, base + truth * x + noise(chance()))).to_vec()
+                    })
+                    .collect();
+                let (low, high) = Slope::in_rounds(&rounds).unwrap().interval.unwrap();
+                low <= truth && truth <= high
+            });
+            let share = covered.count() as f64 / f64::from(trials);
+            assert!((0.94..0.98).contains(&share), "{truth} over {rounds} rounds: {share}");
+        }
+    }
+}
