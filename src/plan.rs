@@ -8,6 +8,7 @@ pub mod describe;
 mod effect;
 mod goal;
 pub mod job;
+pub mod ladder;
 pub mod resolve;
 mod shape;
 pub mod stream;
