@@ -9,6 +9,7 @@ pub mod export;
 pub mod facts;
 pub mod given;
 pub mod ledger_file;
+pub mod ladder;
 pub mod precision;
 pub mod run;
 pub mod store;
@@ -18,6 +19,7 @@ pub mod witness_log;
 
 pub use controlled::ControlledRun;
 pub use facts::{HostFacts, TargetFacts};
+pub use ladder::LadderRun;
 pub use precision::PrecisionRun;
 pub use run::{DirectionRun, JobRun, Outcome, Run};
 pub use store::{Manifest, RunFolder};

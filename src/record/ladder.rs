@@ -1,0 +1,85 @@
+//! What was observed on the fsync ladder: every sync, and every flush that the devices counted.
+
+use serde::{Deserialize, Serialize};
+
+use super::facts::TargetFacts;
+use super::run::Outcome;
+use crate::plan::ladder::{Call, LadderPlan};
+
+/// Name and version of the record's schema.
+pub const LADDER_SCHEMA: &str = "iosonde.ladder/1";
+
+/// One climb.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct LadderRun {
+    /// [`LADDER_SCHEMA`].
+    pub schema: String,
+    /// Version of the program.
+    pub program: String,
+    /// What was to be done.
+    pub plan: LadderPlan,
+    /// Start, ns since 1970.
+    pub started_unix_ns: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The target.
+    pub target: TargetFacts,
+    /// The devices that a flush passes, from the one below the target downwards.
+    pub layers: Vec<FlushLayer>,
+    /// Whether the kernel has a device mapper.
+    pub device_mapper: bool,
+    /// Every sync, in the order of time.
+    pub samples: Vec<SyncSample>,
+    /// The call that failed, and ended it.
+    pub failed: Option<FailedCall>,
+}
+
+/// A block device that a flush passes.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default)]
+pub struct FlushLayer {
+    /// Kernel name of the whole disk.
+    pub name: String,
+    /// Devices above it.
+    pub depth: u32,
+    /// `write back` or `write through`, as the kernel has it.
+    pub write_cache: Option<String>,
+    /// Why the kernel does not count its flushes; `None` where it does.
+    pub uncounted: Option<String>,
+    /// Rotational flag.
+    pub rotational: Option<bool>,
+    /// Whether it is a virtual disk.
+    pub is_virtual: Option<bool>,
+    /// Why it is not known what lies below it, though something does.
+    pub below_unseen: Option<String>,
+}
+
+/// One sync.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct SyncSample {
+    /// Its round, from 0.
+    pub round: u32,
+    /// The call.
+    pub call: Call,
+    /// Bytes written since the sync before it.
+    pub dirty_bytes: u64,
+    /// Time that writing took, ns.
+    pub write_ns: u64,
+    /// When the call began, ns since the first one's write.
+    pub at_ns: u64,
+    /// How long it took, ns.
+    pub sync_ns: u64,
+    /// Flushes that each layer had counted before and after it, where it counts them.
+    pub flushes: Vec<Option<(u64, u64)>>,
+}
+
+/// A call that failed.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct FailedCall {
+    /// `write`, `fsync`, `fdatasync`.
+    pub call: String,
+    /// Name of the error (`EIO`).
+    pub error: String,
+    /// Bytes written since the last sync that did not fail.
+    pub dirty_bytes: u64,
+}
