@@ -23,6 +23,7 @@ mod window;
 
 pub mod floor;
 pub mod verify;
+pub mod ladder;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
