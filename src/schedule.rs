@@ -8,6 +8,7 @@ mod confidant;
 pub mod cross_check;
 pub mod interleave;
 pub mod selftest;
+pub mod ladder;
 
 use std::sync::Arc;
 

@@ -1,0 +1,63 @@
+//! One climb of the fsync ladder, with the host's flush counters read around every sync.
+
+use super::Bench;
+use crate::engine::ladder::{Bystander, Climbed, climb};
+use crate::engine::{EngineError, Medium, Progress};
+use crate::host::{Root, flush_layers, flushes, has_device_mapper};
+use crate::plan::ladder::LadderPlan;
+use crate::record::ladder::{FlushLayer, LADDER_SCHEMA, LadderRun};
+
+/// Climbs and records it. The bench holds exactly one file or device.
+///
+/// # Errors
+/// If nothing can be measured at all: no such medium, no memory.
+pub fn ladder(
+    plan: &LadderPlan,
+    bench: &Bench,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<LadderRun, EngineError> {
+    let (Some(held), Medium::Files(files)) = (&bench.held, &bench.medium) else {
+        return Err(EngineError::Medium("psync"));
+    };
+    let Some(file) = files.first() else { return Err(EngineError::Medium("psync")) };
+    let target = held.describe(&bench.root);
+    let number = target.device.as_ref().map(|device| device.major_minor);
+    let layers = number.map(|(major, minor)| flush_layers(&bench.root, major, minor));
+    let layers = layers.unwrap_or_default();
+    let started_unix_ns = iosonde_sys::clock::realtime_ns();
+    let mut beside = Beside { root: &bench.root, layers: &layers, on_progress };
+    let Climbed { outcome, samples, failed } =
+        climb(plan, file, bench.clock, &bench.control, &mut beside)?;
+    Ok(LadderRun {
+        schema: LADDER_SCHEMA.into(),
+        program: env!("CARGO_PKG_VERSION").into(),
+        plan: plan.clone(),
+        started_unix_ns,
+        outcome,
+        target,
+        device_mapper: has_device_mapper(&bench.root),
+        layers,
+        samples,
+        failed,
+    })
+}
+
+struct Beside<'a> {
+    root: &'a Root,
+    layers: &'a [FlushLayer],
+    on_progress: &'a mut dyn FnMut(&Progress),
+}
+
+impl Bystander for Beside<'_> {
+    fn flushes(&mut self) -> Vec<Option<u64>> {
+        let count = |layer: &FlushLayer| match layer.uncounted {
+            None => flushes(self.root, &layer.name),
+            Some(_) => None,
+        };
+        self.layers.iter().map(count).collect()
+    }
+
+    fn tick(&mut self, progress: &Progress) {
+        (self.on_progress)(progress);
+    }
+}
