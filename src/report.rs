@@ -14,6 +14,7 @@ pub mod fio_job;
 pub(crate) mod golden;
 pub mod hlog;
 pub mod json;
+pub mod ladder_text;
 pub mod precision_text;
 pub mod progress;
 pub mod prometheus;
@@ -24,6 +25,7 @@ pub mod verdict_text;
 
 pub use check_table::{check_footer, check_header, check_row};
 pub use cross_check_text::cross_check_text;
+pub use ladder_text::{ladder_header, ladder_json, ladder_text};
 pub use precision_text::precision_text;
 pub use pursuit_text::{pursuit_note, pursuit_text};
 pub use run_text::run_text;
