@@ -1,0 +1,339 @@
+//! `iosonde verify fsync`: was fsync honoured? The ladder, as far as this machine lets it be
+//! climbed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::keep::{self, Keeper};
+use crate::cli::output::{Output, OutputFormat, note};
+use crate::cli::outputs::Form;
+use crate::cli::place::{self, Place};
+use crate::cli::progress::Progress;
+use crate::engine::{Control, Medium};
+use crate::host::Root;
+use crate::plan::ladder::{FEWEST_ROUNDS, LEVELS, LadderPlan, SMALLEST_BYTES, USUAL_BYTES};
+use crate::record::LadderRun;
+use crate::record::TargetFacts;
+use crate::record::facts::FilesystemClass;
+use crate::record::run::Outcome;
+use crate::report::{ladder_header, ladder_json, ladder_text};
+use crate::schedule::Bench;
+use crate::schedule::ladder::ladder;
+use crate::target::gate::{Consent, Report};
+use crate::target::{Direct, Held, Intent, open, signature};
+use crate::units::{bytes, count, duration};
+
+/// Was fsync honoured? A ladder of tests, each of which states what it can, and no more.
+///
+///   F1  do flushes reach the block device? Counted by the kernel around every fsync, on each
+///       device below the file system; sure, where the device has a volatile cache.
+///   F2  does a flush take longer, the more was written before it? If not, the cache is protected,
+///       or the flush ignored: that cannot be told from here.
+///   F3  replay of logged writes, and F4, power cuts, are not carried out by this command, which
+///       says what they need.
+///
+/// PATH is a directory, in which a file without a name is made and is gone afterwards; or an
+/// existing file or block device, whose first bytes are overwritten if you agree. Nothing here cuts
+/// the power: what is stated is what the calls did, not what would survive.
+///
+/// Exit code 7 if no rung could be climbed, 1 if a call failed: a failed fsync is not repeated.
+///
+/// Examples:
+///   iosonde verify fsync /mnt/data
+///   iosonde verify fsync /mnt/data --samples 100 --output-format json
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct FsyncArgs {
+    /// Directory, file or block device
+    path: PathBuf,
+    /// Rounds, each with one sync of every kind
+    #[arg(long, value_name = "N", default_value = "20",
+          value_parser = clap::value_parser!(u32).range(i64::from(FEWEST_ROUNDS)..=100_000))]
+    samples: u32,
+    /// Bytes in use, from the beginning of the target; levels that need more are left out [default:
+    /// 128M, or what the target or the free space has]
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
+    /// 1: past the page cache, or not at all; 0: through the page cache, whose write-back is then
+    /// part of every fsync [default: past it where possible]
+    #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
+    direct: Option<u8>,
+    /// Seed of order, places and data, for an exact repetition
+    #[arg(long, visible_alias = "randseed", value_name = "N")]
+    seed: Option<u64>,
+    /// Write this file although it holds foreign data; names it exactly as PATH does
+    #[arg(long, value_name = "NAME")]
+    overwrite_file: Option<String>,
+    /// Write the block device with this identity, which the refusal tells
+    #[arg(long, value_name = "ID")]
+    destroy_data: Vec<String>,
+    /// Write the device although this kind of content was found on it; may be repeated
+    #[arg(long, value_name = "KIND")]
+    overwrite_signature: Vec<String>,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Form of the result on stdout: normal or json
+    #[arg(long, value_enum, default_value = "normal")]
+    output_format: OutputFormat,
+    /// Time between progress lines; 0 for none
+    #[arg(long, value_name = "TIME", default_value = "5")]
+    eta_interval: String,
+    /// Directory under which the results are kept [default: the user's state directory]
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+}
+
+/// Runs the mode.
+pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, Failure> {
+    args.output_format.can_tell("verify fsync")?;
+    let eta_interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
+        .map_err(|error| Failure::value("--eta-interval", &error))?;
+    let asked_bytes = asked_bytes(args)?;
+    known_kinds(args)?;
+    let place = Place::find()?;
+    let held = if args.path.is_dir() {
+        made(args, &place.root, asked_bytes)?
+    } else {
+        found(args, &place.root)?
+    };
+    let plan = plan(args, &place.root, &held, asked_bytes)?;
+    let mut output = Output::new(args.output_format);
+    if args.dry_run {
+        return dry_run(args, &place.root, &plan, output);
+    }
+    if let Some(reason) = &held.direct_refused {
+        note(&format!("caution: {reason}; writes go through the page cache"));
+    }
+    output.text(&ladder_header(&plan));
+    let bench = Bench {
+        root: place.root.clone(),
+        clock: place.clock,
+        medium: Medium::Files(vec![Arc::clone(&held.file)]),
+        held: Some(held),
+        control: Arc::new(Control::new(Arc::clone(&place.signal))),
+    };
+    let mut keeper = Keeper::open(args.results.as_deref(), "verify-fsync", words);
+    keeper.keep("host.json", &place.host);
+    let mut progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
+    progress.begin(0, 1, "fsync ladder", 0);
+    let run = ladder(&plan, &bench, &mut |moved| progress.moved(moved))?;
+    progress.clear();
+    Ok(conclude(&run, output, keeper))
+}
+
+/// Tells and keeps the result; gives the exit code that follows.
+fn conclude(run: &LadderRun, mut output: Output, mut keeper: Keeper) -> Exit {
+    let told = crate::analysis::ladder(run);
+    let exit = match &run.outcome {
+        Outcome::Failed { .. } => Exit::Environment,
+        Outcome::Interrupted { signal } => Exit::Signal(*signal),
+        Outcome::Complete if told.states() => Exit::Done,
+        Outcome::Complete => Exit::Inconclusive,
+    };
+    output.text(&ladder_text(run, &told));
+    output.value(&ladder_json(run, &told, exit.code()));
+    let exit = output.end(exit);
+    keeper.keep_cell("01-fsync.json", run);
+    let complete = run.outcome == Outcome::Complete;
+    if let Some(path) = keeper.finish(complete, exit.code(), &told.words()) {
+        note(&format!("results kept in {}", path.display()));
+    }
+    exit
+}
+
+fn wrong(message: impl Into<String>) -> Failure {
+    Failure::new(Exit::Asked, message)
+}
+
+fn asked_bytes(args: &FsyncArgs) -> Result<Option<u64>, Failure> {
+    let Some(text) = &args.size else { return Ok(None) };
+    let size = bytes::parse(text).map_err(|error| Failure::value("--size", &error))?;
+    if size < SMALLEST_BYTES {
+        return Err(wrong(format!(
+            "--size: found {}, expected at least {}; 16 MiB for a statement on latency",
+            bytes::exact(size),
+            bytes::exact(SMALLEST_BYTES)
+        )));
+    }
+    Ok(Some(size))
+}
+
+/// Every kind named by --overwrite-signature must be one that is looked for.
+fn known_kinds(args: &FsyncArgs) -> Result<(), Failure> {
+    let known = signature::words();
+    let is_known = |word: &&String| known.contains(&word.as_str());
+    match args.overwrite_signature.iter().find(|word| !is_known(word)) {
+        None => Ok(()),
+        Some(word) => {
+            let near = count::nearest(word, known.iter().copied());
+            let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let known = known.join(", ");
+            Err(wrong(format!(
+                "--overwrite-signature: found `{word}`, expected one of {known}{meant}"
+            )))
+        }
+    }
+}
+
+fn direct(args: &FsyncArgs) -> Direct {
+    match args.direct {
+        None => Direct::Preferred,
+        Some(0) => Direct::Never,
+        Some(_) => Direct::Demanded,
+    }
+}
+
+/// A file without a name in a directory, on what is storage.
+fn made(args: &FsyncArgs, root: &Root, asked_bytes: Option<u64>) -> Result<Held, Failure> {
+    let reason = "an unnamed file in a directory holds nobody's data";
+    without(args, &FILE_CONSENTS, reason)?;
+    without(args, &DEVICE_CONSENTS, reason)?;
+    refuse_memory(&args.path, &open::describe_directory(root, &args.path)?)?;
+    let (free_bytes, total_bytes) = open::space(&args.path)?;
+    let fits = |size| open::fits(&args.path, size, free_bytes, total_bytes);
+    let size_bytes = match asked_bytes {
+        Some(size) => size,
+        // The largest level that fits, and some room where there is.
+        None => {
+            let sizes = std::iter::once(USUAL_BYTES).chain(LEVELS.into_iter().rev());
+            let mut sizes = sizes.filter(|size| *size >= SMALLEST_BYTES);
+            sizes.find(|size| fits(*size).is_ok()).unwrap_or(SMALLEST_BYTES)
+        }
+    };
+    fits(size_bytes)?;
+    let make = if args.dry_run { open::rehearsed } else { open::unnamed };
+    Ok(make(&args.path, size_bytes, direct(args))?)
+}
+
+/// A file or device that exists.
+fn found(args: &FsyncArgs, root: &Root) -> Result<Held, Failure> {
+    let intent = Intent {
+        write: true,
+        overwrite_file: args.overwrite_file.clone(),
+        destroy_data: args.destroy_data.clone(),
+        overwrite_signature: args.overwrite_signature.clone(),
+        results: keep::directory(args.results.as_deref()),
+        rehearse: args.dry_run,
+    };
+    // Looked at before anything is opened for writing.
+    let looked = open::existing(&args.path, &Intent::default(), Direct::Never)?;
+    let facts = looked.describe(root);
+    drop(looked);
+    refuse_memory(&args.path, &facts)?;
+    let is_device = facts.kind == "block device";
+    if is_device {
+        without(args, &FILE_CONSENTS, "the target is a block device")?;
+    } else {
+        without(args, &DEVICE_CONSENTS, "the target is no block device")?;
+    }
+    let held = open::existing(&args.path, &intent, direct(args))?;
+    if let Some(leads_to) = &held.leads_to {
+        note(&format!("`{}` leads to `{}`", held.path.display(), leads_to.display()));
+    }
+    if is_device && !args.dry_run {
+        needed_consents(args, &held)?;
+    }
+    Ok(held)
+}
+
+const FILE_CONSENTS: [&str; 1] = ["--overwrite-file"];
+const DEVICE_CONSENTS: [&str; 2] = ["--destroy-data", "--overwrite-signature"];
+
+/// Consents that nothing asks for were meant for something else.
+fn without(args: &FsyncArgs, options: &[&str], reason: &str) -> Result<(), Failure> {
+    let given = [
+        ("--overwrite-file", args.overwrite_file.is_some()),
+        ("--destroy-data", !args.destroy_data.is_empty()),
+        ("--overwrite-signature", !args.overwrite_signature.is_empty()),
+    ];
+    match given.iter().find(|(option, given)| *given && options.contains(option)) {
+        Some((option, _)) => Err(wrong(format!("{option} has no effect: {reason}"))),
+        None => Ok(()),
+    }
+}
+
+fn needed_consents(args: &FsyncArgs, held: &Held) -> Result<(), Failure> {
+    let devices = args.destroy_data.iter().map(|word| ("--destroy-data", word));
+    let kinds = args.overwrite_signature.iter().map(|word| ("--overwrite-signature", word));
+    match devices.chain(kinds).find(|(_, word)| !held.agreed.contains(word)) {
+        Some((option, word)) => {
+            Err(wrong(format!("{option}={word} has no effect: nothing of this name was found")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What lives in memory loses everything with the power, whatever fsync does.
+fn refuse_memory(path: &Path, facts: &TargetFacts) -> Result<(), Failure> {
+    let on = facts.filesystem.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
+    let reason = match facts.class {
+        FilesystemClass::Memory => "it lives in memory, and nothing there is ever durable",
+        FilesystemClass::Virtual => "it is no place for files",
+        _ if matches!(facts.kind.as_str(), "character device" | "null") => "it keeps nothing",
+        _ => return Ok(()),
+    };
+    let message = format!("`{}`{on} is not storage: {reason}", path.display());
+    let hint = Some("give a directory on the storage that is meant".into());
+    Err(Failure { hint, ..Failure::new(Exit::Refused, message) })
+}
+
+fn plan(
+    args: &FsyncArgs,
+    root: &Root,
+    held: &Held,
+    asked_bytes: Option<u64>,
+) -> Result<LadderPlan, Failure> {
+    let span_bytes = asked_bytes.unwrap_or(USUAL_BYTES.min(held.bytes));
+    let path = held.path.to_string_lossy();
+    if span_bytes > held.bytes {
+        let (asked, has) = (bytes::exact(span_bytes), bytes::exact(held.bytes));
+        return Err(wrong(format!("--size: found {asked}, but `{path}` has {has}")));
+    }
+    let align_bytes = held.align_bytes(&held.describe(root));
+    let span_bytes = span_bytes / align_bytes * align_bytes;
+    if span_bytes < SMALLEST_BYTES {
+        return Err(wrong(format!(
+            "`{path}` has {}, expected at least {}; give a directory to test with an unnamed file",
+            bytes::exact(held.bytes),
+            bytes::exact(SMALLEST_BYTES)
+        )));
+    }
+    let seed = args.seed.unwrap_or_else(place::fresh_seed);
+    let plan = LadderPlan::new(&path, seed, args.samples, span_bytes);
+    Ok(if held.direct { plan.directly(align_bytes) } else { plan })
+}
+
+/// Tells the plan, and what stands in its way on a device; writes nothing.
+fn dry_run(
+    args: &FsyncArgs,
+    root: &Root,
+    plan: &LadderPlan,
+    mut output: Output,
+) -> Result<Exit, Failure> {
+    let absolute = std::path::absolute(&args.path).ok();
+    let refused = if absolute.is_some_and(|path| root.node(path).is_some()) {
+        let results = keep::directory(args.results.as_deref());
+        let report = Report::of(root, &args.path, results.as_deref())?;
+        let consent = Consent {
+            destroy_data: &args.destroy_data,
+            overwrite_signature: &args.overwrite_signature,
+        };
+        report.objection(consent).map(|objection| objection.to_string())
+    } else {
+        None
+    };
+    let write_bytes = plan.write_bytes();
+    output.value(&json!({ "plan": plan, "write_bytes": write_bytes, "refused": refused }));
+    output.text(&ladder_header(plan));
+    let levels: Vec<String> = plan.levels.iter().map(|level| bytes::exact(*level)).collect();
+    output.text(&format!("  flushes after {}\n", levels.join(", ")));
+    if let Some(reason) = &refused {
+        output.text(&format!("  refused: {reason}\n"));
+    }
+    Ok(output.end(if refused.is_some() { Exit::Refused } else { Exit::Done }))
+}
