@@ -60,6 +60,7 @@ pub fn main() -> ExitCode {
             Verb::Run(args) => run::run(&args, &words),
             Verb::Doctor(args) => doctor::doctor(&args),
             Verb::Verify(args) => verify::verify(&args),
+            Verb::Verify(args) => verify::verify(&args, &words),
         },
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>

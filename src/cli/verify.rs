@@ -1,6 +1,7 @@
 //! `iosonde verify`: does storage give back what was written?
 
 mod witness;
+mod fsync;
 
 use clap::{Args, Subcommand};
 
@@ -22,5 +23,21 @@ enum VerifyVerb {
 pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Failure> {
     match &args.verb {
         VerifyVerb::Witness(args) => witness::witness(args),
+/// Does storage give back what was written, and was fsync honoured?
+#[derive(Args, Debug)]
+pub(crate) struct VerifyArgs {
+    #[command(subcommand)]
+    mode: Mode,
+}
+
+#[derive(Debug, Subcommand)]
+enum Mode {
+    Fsync(Box<fsync::FsyncArgs>),
+}
+
+/// Runs the verb.
+pub(super) fn verify(args: &VerifyArgs, words: &[String]) -> Result<Exit, Failure> {
+    match &args.mode {
+        Mode::Fsync(args) => fsync::fsync(args, words),
     }
 }
