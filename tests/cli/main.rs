@@ -10,6 +10,7 @@ mod cross_check;
 mod environment;
 mod faults;
 mod formats;
+mod fsync;
 mod job_file;
 mod kept;
 mod language;

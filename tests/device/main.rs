@@ -8,6 +8,7 @@
 
 mod ask;
 mod fault;
+mod fsync;
 mod latency;
 mod limit;
 mod matrix;
