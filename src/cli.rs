@@ -59,7 +59,6 @@ pub fn main() -> ExitCode {
             Verb::Check(args) => check::check(&args, &words),
             Verb::Run(args) => run::run(&args, &words),
             Verb::Doctor(args) => doctor::doctor(&args),
-            Verb::Verify(args) => verify::verify(&args),
             Verb::Verify(args) => verify::verify(&args, &words),
         },
         Err(error)

@@ -22,8 +22,8 @@ mod watchdog;
 mod window;
 
 pub mod floor;
-pub mod verify;
 pub mod ladder;
+pub mod verify;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -7,8 +7,8 @@
 mod confidant;
 pub mod cross_check;
 pub mod interleave;
-pub mod selftest;
 pub mod ladder;
+pub mod selftest;
 
 use std::sync::Arc;
 

@@ -21,6 +21,8 @@ pub(crate) enum Exit {
     Asked,
     /// Measured, and a declared expectation failed.
     Missed,
+    /// Data is not as it was written.
+    Corrupt,
     /// Data at risk, or not storage.
     Refused,
     /// The books do not balance.
@@ -39,6 +41,7 @@ impl Exit {
             Exit::Environment => 1,
             Exit::Asked => 2,
             Exit::Missed => 3,
+            Exit::Corrupt => 4,
             Exit::Refused => 5,
             Exit::Invalid => 6,
             Exit::Inconclusive => 7,
@@ -59,8 +62,9 @@ impl Exit {
             Exit::Refused => 3,
             Exit::Environment => 4,
             Exit::Invalid => 5,
-            Exit::Asked => 6,
-            Exit::Signal(_) => 7,
+            Exit::Corrupt => 6,
+            Exit::Asked => 7,
+            Exit::Signal(_) => 8,
         }
     }
 
@@ -71,6 +75,7 @@ impl Exit {
             Exit::Environment => "environment",
             Exit::Asked => "usage",
             Exit::Missed => "missed",
+            Exit::Corrupt => "corrupt",
             Exit::Refused => "refused",
             Exit::Invalid => "invalid",
             Exit::Inconclusive => "inconclusive",
@@ -160,9 +165,10 @@ mod tests {
 
     #[test]
     fn the_gravest_end_wins() {
-        // 130 before 6 before 1 before 5 before 3 before 7.
+        // 130 before 4 before 6 before 1 before 5 before 3 before 7.
         let order = [
             Exit::Signal(2),
+            Exit::Corrupt,
             Exit::Invalid,
             Exit::Environment,
             Exit::Refused,

@@ -1,28 +1,12 @@
-//! `iosonde verify`: does storage give back what was written?
+//! `iosonde verify`: does storage give back what was written, and was fsync honoured?
 
-mod witness;
 mod fsync;
+mod witness;
 
 use clap::{Args, Subcommand};
 
 use super::exit::{Exit, Failure};
 
-/// Does storage give back what was written?
-#[derive(Args, Debug)]
-pub(crate) struct VerifyArgs {
-    #[command(subcommand)]
-    verb: VerifyVerb,
-}
-
-#[derive(Debug, Subcommand)]
-enum VerifyVerb {
-    Witness(witness::WitnessArgs),
-}
-
-/// Runs the verb.
-pub(super) fn verify(args: &VerifyArgs) -> Result<Exit, Failure> {
-    match &args.verb {
-        VerifyVerb::Witness(args) => witness::witness(args),
 /// Does storage give back what was written, and was fsync honoured?
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
@@ -33,11 +17,13 @@ pub(crate) struct VerifyArgs {
 #[derive(Debug, Subcommand)]
 enum Mode {
     Fsync(Box<fsync::FsyncArgs>),
+    Witness(witness::WitnessArgs),
 }
 
 /// Runs the verb.
 pub(super) fn verify(args: &VerifyArgs, words: &[String]) -> Result<Exit, Failure> {
     match &args.mode {
         Mode::Fsync(args) => fsync::fsync(args, words),
+        Mode::Witness(args) => witness::witness(args),
     }
 }
