@@ -48,7 +48,7 @@ enum Verb {
 
 /// Parses the command line, does what it says, and gives the exit code.
 pub fn main() -> ExitCode {
-    let given = normalised(std::env::args_os());
+    let given = verify::instead_of_run(normalised(std::env::args_os()));
     // For the record and for messages; clap gets the words as they are, so that any path can be
     // given.
     let words: Vec<String> = given.iter().map(|word| word.to_string_lossy().into_owned()).collect();

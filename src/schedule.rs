@@ -9,6 +9,7 @@ pub mod cross_check;
 pub mod interleave;
 pub mod ladder;
 pub mod selftest;
+pub mod verify;
 
 use std::sync::Arc;
 

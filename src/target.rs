@@ -2,6 +2,7 @@
 //!
 //! Promises: this room alone opens anything for writing, and hands the engine an owned descriptor.
 
+pub mod create;
 pub mod gate;
 pub mod open;
 pub mod safety;

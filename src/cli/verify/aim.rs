@@ -1,0 +1,347 @@
+//! What is verified: opened, made, or connected to.
+
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::options::{ProveArgs, wrong};
+use crate::backend::BACKENDS;
+use crate::backend::sim::Model;
+use crate::backend::vhost::Server;
+use crate::cli::exit::Failure;
+use crate::cli::keep;
+use crate::cli::output::note;
+use crate::cli::place::{self, Place};
+use crate::engine::Medium;
+use crate::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
+use crate::record::TargetFacts;
+use crate::target::create::created;
+use crate::target::vhost::admit_writes;
+use crate::target::{Direct, Held, Intent, open, signature};
+use crate::units::{bytes, count};
+
+/// What the operations go to.
+pub(super) struct Aim {
+    pub(super) medium: Medium,
+    pub(super) held: Option<Held>,
+    pub(super) target: Target,
+    /// Length of a sector, bytes.
+    pub(super) sector_bytes: u32,
+    /// Whether a trimmed block reads as zeros.
+    pub(super) trims_make_zeros: bool,
+    /// Whether it can be expected to trim.
+    pub(super) can_trim: bool,
+    pub(super) offset_bytes: u64,
+    /// What the target is wherever it is attached.
+    pub(super) identity: Option<String>,
+}
+
+impl ProveArgs {
+    /// The engine asked for, or the one that fits the target.
+    pub(super) fn engine_for(&self, path: &Path) -> Result<Engine, Failure> {
+        let is_socket = || path.metadata().is_ok_and(|facts| facts.file_type().is_socket());
+        let Some(word) = self.engine.ioengine.as_deref() else {
+            return Ok(match is_socket() {
+                true => Engine::of(EngineKind::VhostUser),
+                false => place::default_engine(),
+            });
+        };
+        let plain = |name: &str| name.replace('-', "_");
+        let kinds = [
+            EngineKind::IoUring,
+            EngineKind::Libaio,
+            EngineKind::Psync,
+            EngineKind::Sim,
+            EngineKind::VhostUser,
+        ];
+        if plain(word) == "null" {
+            return Err(wrong("--ioengine null keeps nothing: there is nothing to verify"));
+        }
+        let known = kinds.into_iter().find(|kind| plain(kind.word()) == plain(word));
+        known.map(Engine::of).ok_or_else(|| {
+            let names = BACKENDS.map(|(name, _)| name);
+            let near = count::nearest(word, names).map(|name| format!("; did you mean `{name}`?"));
+            let names = names.join(", ");
+            let near = near.unwrap_or_default();
+            wrong(format!("--ioengine: found `{word}`, expected one of {names}{near}"))
+        })
+    }
+
+    fn direct(&self) -> Direct {
+        match self.engine.direct.as_deref() {
+            Some("0") => Direct::Never,
+            Some(_) => Direct::Demanded,
+            None => Direct::Preferred,
+        }
+    }
+
+    /// Opens the target, or makes it.
+    pub(super) fn aim(
+        &self,
+        mode: VerifyMode,
+        engine: &Engine,
+        path: &Path,
+        place: &Place,
+    ) -> Result<Aim, Failure> {
+        self.known_kinds()?;
+        match engine.kind {
+            EngineKind::Sim => self.simulated(path),
+            EngineKind::VhostUser => self.served(path),
+            _ => self.real(mode, path, place),
+        }
+    }
+
+    fn real(&self, mode: VerifyMode, path: &Path, place: &Place) -> Result<Aim, Failure> {
+        let held = if path.is_dir() {
+            self.made(mode, path)?
+        } else if is_to_be_made(mode, path) {
+            self.named(path)?
+        } else {
+            self.found(mode, path)?
+        };
+        if let Some(reason) = &held.direct_refused {
+            note(&format!("caution: {reason}; I/O goes through the page cache"));
+        }
+        let facts = held.describe(&place.root);
+        let what = format!("`{}`", path.display());
+        let (offset_bytes, end_bytes) = self.within(held.bytes, &what)?;
+        let align_bytes = held.align_bytes(&facts).max(1);
+        let is_device = facts.kind == "block device";
+        Ok(Aim {
+            medium: Medium::Files(vec![Arc::clone(&held.file)]),
+            target: Target {
+                path: path.to_string_lossy().into_owned(),
+                bytes: end_bytes,
+                direct: held.direct,
+                align_bytes,
+            },
+            sector_bytes: sector_of(&facts, align_bytes),
+            // A hole in a file reads as zeros; a discarded block as anything.
+            trims_make_zeros: !is_device,
+            can_trim: iosonde_sys::syscall::probe_trim(std::os::fd::AsFd::as_fd(&held.file))
+                .is_ok(),
+            offset_bytes,
+            identity: held.agreed.first().cloned(),
+            held: Some(held),
+        })
+    }
+
+    /// An unnamed file in a directory.
+    fn made(&self, mode: VerifyMode, directory: &Path) -> Result<Held, Failure> {
+        if matches!(mode, VerifyMode::Write | VerifyMode::Check | VerifyMode::PowerCut) {
+            return Err(wrong(format!(
+                "`{}` is a directory: `{}` needs a target that stays; give a file, which is made \
+                 with --size if there is none, or a device",
+                directory.display(),
+                mode.word()
+            )));
+        }
+        self.no_consents("an unnamed file in a directory holds nobody's data")?;
+        let size_bytes = self.size_to_make(directory)?;
+        let (free_bytes, total_bytes) = open::space(directory)?;
+        open::fits(directory, size_bytes, free_bytes, total_bytes)?;
+        let make = if self.result.dry_run { open::rehearsed } else { open::unnamed };
+        Ok(make(directory, size_bytes, self.direct())?)
+    }
+
+    /// A file that is made and stays.
+    fn named(&self, path: &Path) -> Result<Held, Failure> {
+        self.no_consents("there is no such file yet")?;
+        let size_bytes = self.size_to_make(path)?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        let (free_bytes, total_bytes) = open::space(parent)?;
+        open::fits(parent, size_bytes, free_bytes, total_bytes)?;
+        if self.result.dry_run {
+            return Ok(open::rehearsed(parent, size_bytes, self.direct())?);
+        }
+        let held = created(path, size_bytes, self.direct())?;
+        note(&format!("`{}` is made, and stays", path.display()));
+        Ok(held)
+    }
+
+    fn size_to_make(&self, path: &Path) -> Result<u64, Failure> {
+        match self.region()? {
+            (offset, Some(length)) => Ok(offset.saturating_add(length)),
+            (_, None) => Err(wrong(format!(
+                "`{}` is no file yet: give --size, and one of that size is made",
+                path.display()
+            ))),
+        }
+    }
+
+    /// A file or device that exists.
+    fn found(&self, mode: VerifyMode, path: &Path) -> Result<Held, Failure> {
+        let writes = mode != VerifyMode::Check;
+        if !writes {
+            self.no_consents("a check only reads")?;
+        }
+        let intent = Intent {
+            write: writes,
+            overwrite_file: self.consent.overwrite_file.clone(),
+            destroy_data: self.consent.destroy_data.clone(),
+            overwrite_signature: self.consent.overwrite_signature.clone(),
+            results: keep::directory(self.result.results.as_deref()),
+            rehearse: self.result.dry_run,
+        };
+        let held = open::existing(path, &intent, self.direct())?;
+        if held.bytes == u64::MAX {
+            return Err(wrong(format!(
+                "`{}` keeps nothing: there is nothing to verify",
+                path.display()
+            )));
+        }
+        if !writes {
+            held.lock()?;
+        }
+        if let Some(leads_to) = &held.leads_to {
+            note(&format!("`{}` leads to `{}`", held.path.display(), leads_to.display()));
+        }
+        if writes && !self.result.dry_run {
+            self.needed_consents(&held)?;
+        }
+        Ok(held)
+    }
+
+    fn simulated(&self, path: &Path) -> Result<Aim, Failure> {
+        self.no_consents("a simulated device holds nobody's data")?;
+        if self.engine.direct.is_some() {
+            return Err(wrong("--direct has no effect with the sim engine"));
+        }
+        let words = path.to_string_lossy();
+        let model = Model::parse(&words).map_err(|error| wrong(format!("PATH: {error}")))?;
+        let (offset_bytes, end_bytes) = self.within(model.bytes, "the simulated device")?;
+        Ok(Aim {
+            medium: Medium::Sim(model),
+            held: None,
+            target: Target {
+                path: format!("sim:{words}"),
+                bytes: end_bytes,
+                direct: false,
+                align_bytes: 512,
+            },
+            sector_bytes: 512,
+            trims_make_zeros: true,
+            can_trim: true,
+            offset_bytes,
+            identity: None,
+        })
+    }
+
+    fn served(&self, path: &Path) -> Result<Aim, Failure> {
+        let others = [
+            ("--overwrite-file", self.consent.overwrite_file.is_some()),
+            ("--overwrite-signature", !self.consent.overwrite_signature.is_empty()),
+            ("a second --destroy-data", self.consent.destroy_data.len() > 1),
+            ("--direct", self.engine.direct.is_some()),
+        ];
+        if let Some((option, _)) = others.iter().find(|(_, given)| *given) {
+            return Err(wrong(format!(
+                "{option} has no effect on the device of a vhost-user server"
+            )));
+        }
+        let server = Server::connect(path)?;
+        let facts = server.facts();
+        let what = format!("the device behind `{}`", path.display());
+        let align_bytes = u64::from(facts.block_bytes);
+        let (offset_bytes, end_bytes) = self.within(facts.bytes, &what)?;
+        Ok(Aim {
+            target: Target {
+                path: path.to_string_lossy().into_owned(),
+                bytes: end_bytes / align_bytes * align_bytes,
+                direct: true,
+                align_bytes,
+            },
+            held: None,
+            sector_bytes: if align_bytes >= 4096 { 4096 } else { 512 },
+            trims_make_zeros: false,
+            can_trim: false,
+            offset_bytes,
+            identity: None,
+            medium: Medium::Vhost(Arc::new(server)),
+        })
+    }
+
+    /// Checks the plan against a server's device, and asks for consent where it writes.
+    pub(super) fn admit(&self, medium: &Medium, plan: &VerifyPlan) -> Result<(), Failure> {
+        let Medium::Vhost(server) = medium else { return Ok(()) };
+        server.admit(&plan.plan)?;
+        if plan.changes() {
+            let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
+            let consent = self.consent.destroy_data.first().map(String::as_str);
+            admit_writes(server.path(), server.facts().bytes, consent, &mut read)?;
+        }
+        Ok(())
+    }
+
+    /// First byte and end of the region; it must lie within the target.
+    fn within(&self, available: u64, what: &str) -> Result<(u64, u64), Failure> {
+        let (offset, length) = self.region()?;
+        if offset >= available {
+            let (asked, has) = (bytes::exact(offset), bytes::exact(available));
+            return Err(wrong(format!("--offset: found {asked}, but {what} has {has}")));
+        }
+        let end = length.map_or(available, |length| offset.saturating_add(length));
+        if end > available {
+            let (asked, has) = (bytes::exact(end), bytes::exact(available));
+            return Err(wrong(format!(
+                "--size and --offset reach to {asked}, but {what} has {has}"
+            )));
+        }
+        Ok((offset, end))
+    }
+
+    /// Every kind named by --overwrite-signature must be one that is looked for.
+    fn known_kinds(&self) -> Result<(), Failure> {
+        let known = signature::words();
+        let words = &self.consent.overwrite_signature;
+        let Some(word) = words.iter().find(|word| !known.contains(&word.as_str())) else {
+            return Ok(());
+        };
+        let near = count::nearest(word, known.iter().copied());
+        let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let known = known.join(", ");
+        Err(wrong(format!("--overwrite-signature: found `{word}`, expected one of {known}{meant}")))
+    }
+
+    /// Consents that nothing asks for were meant for something else.
+    fn no_consents(&self, reason: &str) -> Result<(), Failure> {
+        let given = [
+            ("--overwrite-file", self.consent.overwrite_file.is_some()),
+            ("--destroy-data", !self.consent.destroy_data.is_empty()),
+            ("--overwrite-signature", !self.consent.overwrite_signature.is_empty()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(wrong(format!("{option} has no effect: {reason}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn needed_consents(&self, held: &Held) -> Result<(), Failure> {
+        let is_device = !held.agreed.is_empty();
+        if is_device && self.consent.overwrite_file.is_some() {
+            return Err(wrong("--overwrite-file has no effect on a block device"));
+        }
+        let devices = self.consent.destroy_data.iter().map(|word| ("--destroy-data", word));
+        let kinds = &self.consent.overwrite_signature;
+        let kinds = kinds.iter().map(|word| ("--overwrite-signature", word));
+        match devices.chain(kinds).find(|(_, word)| !held.agreed.contains(word)) {
+            Some((option, word)) => {
+                Err(wrong(format!("{option}={word} has no effect: nothing of this name was found")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is written now and checked later is made where there is nothing.
+fn is_to_be_made(mode: VerifyMode, path: &Path) -> bool {
+    let stays = matches!(mode, VerifyMode::Write | VerifyMode::PowerCut);
+    stays && path.symlink_metadata().is_err()
+}
+
+/// What the target writes whole, as far as it tells.
+fn sector_of(facts: &TargetFacts, align_bytes: u64) -> u32 {
+    let logical = facts.device.as_ref().and_then(|device| device.logical_block_bytes);
+    if align_bytes >= 4096 || logical.is_some_and(|bytes| bytes >= 4096) { 4096 } else { 512 }
+}

@@ -1,0 +1,225 @@
+//! `verify check`: reads back what an earlier run wrote.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+
+use super::aim::Aim;
+use super::options::{ProveArgs, wrong};
+use super::tell::{Telling, dry_run};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::keep::Keeper;
+use crate::cli::output::{Output, note};
+use crate::cli::outputs::Form;
+use crate::cli::place::Place;
+use crate::cli::progress::Progress;
+use crate::content::ledger::{Ledger, Survival};
+use crate::engine::Control;
+use crate::engine::verify::Luggage;
+use crate::plan::verify::STREAM_VERSION;
+use crate::plan::{EngineKind, VerifyMode, VerifyPlan};
+use crate::record::given::GivenError;
+use crate::record::ledger_file::{LedgerError, LedgerFile, LedgerHeader, Reader};
+use crate::record::verify::LedgerUse;
+use crate::record::witness_log::{WitnessLog, WitnessLogError};
+use crate::schedule::Bench;
+use crate::schedule::verify::prove;
+
+/// Reads back what `verify write` or `verify powercut` wrote, and judges it by what is known of
+/// that run. Nothing is written.
+///
+/// After an orderly end, a kill or an interrupt, all that was acknowledged must be there; after a
+/// power cut or a crash of the machine, all that was flushed. Which of these it was is told by the
+/// ledger as far as it can; --survived decides.
+///
+/// Examples:
+///   iosonde verify check data.img --ledger data.ledger
+///   iosonde verify check /dev/nvme1n1 --witness-log w --iodepth 32
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    prove: ProveArgs,
+    /// The ledger that `verify write` kept
+    #[arg(long, value_name = "FILE", required_unless_present = "witness_log")]
+    ledger: Option<PathBuf>,
+    /// The log that `verify witness` kept of `verify powercut`
+    #[arg(long, value_name = "FILE", conflicts_with = "ledger")]
+    witness_log: Option<PathBuf>,
+    /// What must be there
+    #[arg(long, value_enum, value_name = "WHAT")]
+    survived: Option<Survived>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Survived {
+    /// All that was acknowledged: nothing was cut off but perhaps the process
+    Acknowledged,
+    /// All that was flushed: the power was cut, or the machine crashed
+    Durable,
+}
+
+/// What is known of the run that wrote.
+struct Known {
+    header: LedgerHeader,
+    plan: VerifyPlan,
+    ledgers: Vec<Ledger>,
+    used: LedgerUse,
+}
+
+/// Runs the mode.
+pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure> {
+    let prove_args = &args.prove;
+    prove_args.result.output_format.can_tell("verify check")?;
+    prove_args.refuse_what_the_ledger_says()?;
+    let eta_interval_ns = prove_args.eta_interval_ns()?;
+    let path = prove_args.path()?;
+    let engine = prove_args.engine_for(&path)?;
+    let place = Place::find()?;
+    let known = known(args, &place)?;
+    let aim = prove_args.aim(VerifyMode::Check, &engine, &path, &place)?;
+    let plan = plan_of_check(prove_args, &known, &aim, engine)?;
+    prove_args.admit(&aim.medium, &plan)?;
+    let output = Output::new(prove_args.result.output_format);
+    if prove_args.result.dry_run {
+        return dry_run(&plan, output);
+    }
+    known.used.notes.iter().for_each(|line| note(&format!("caution: {line}")));
+    super::selftest_first(plan.plan.seed)?;
+    let survival = match known.used.durable_only {
+        true => Survival::Durable,
+        false => Survival::Acknowledged,
+    };
+    let luggage =
+        Luggage { ledgers: known.ledgers, survival: Some(survival), ..Luggage::default() };
+    let bench = Bench {
+        root: place.root.clone(),
+        clock: place.clock,
+        held: aim.held,
+        medium: aim.medium,
+        control: Arc::new(Control::new(Arc::clone(&place.signal))),
+    };
+    let mut keeper = Keeper::open(prove_args.result.results.as_deref(), "verify", words);
+    keeper.keep("host.json", &place.host);
+    let mut progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
+    progress.begin(0, 1, "check", 0);
+    let ledger = Some(known.used);
+    let run = prove(&plan, luggage, &bench, ledger, &mut |moved, _| progress.moved(moved))?;
+    progress.clear();
+    Ok(Telling { run: &run, words, output, keeper }.conclude())
+}
+
+fn known(args: &CheckArgs, place: &Place) -> Result<Known, Failure> {
+    match (&args.ledger, &args.witness_log) {
+        (Some(path), _) => from_ledger(path, args.survived, place),
+        (None, Some(path)) => from_witness(path, args.survived),
+        (None, None) => Err(wrong("--ledger or --witness-log is missing")),
+    }
+}
+
+fn from_ledger(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Known, Failure> {
+    let boot_id = super::boot_id(place);
+    let reader = Reader { stream_version: STREAM_VERSION, boot_id: boot_id.as_deref() };
+    let file = LedgerFile::read(path, &reader).map_err(|error| unreadable(path, &error))?;
+    let plan: VerifyPlan = file.header.plan().map_err(|error| unreadable(path, &error))?;
+    let ended = file.ended();
+    let same_boot = file.header.boot_id == boot_id && boot_id.is_some();
+    let durable_only = match asked {
+        Some(asked) => asked == Survived::Durable,
+        None => !ended && !same_boot,
+    };
+    let mut notes = file.notes.clone();
+    if asked.is_none() && durable_only {
+        notes.push(
+            "the run came to no orderly end, and the machine has been started since: only what was \
+             flushed is required (--survived acknowledged asks for more)"
+                .into(),
+        );
+    }
+    let ledgers = (0..).zip(&file.jobs).map(|(job, progress)| progress.ledger(&plan, job));
+    Ok(Known {
+        ledgers: ledgers.collect(),
+        used: LedgerUse {
+            path: path.to_string_lossy().into_owned(),
+            created_unix_ns: file.header.created_unix_ns,
+            ended,
+            durable_only,
+            notes,
+        },
+        header: file.header,
+        plan,
+    })
+}
+
+fn from_witness(path: &Path, asked: Option<Survived>) -> Result<Known, Failure> {
+    if asked == Some(Survived::Acknowledged) {
+        return Err(wrong(
+            "--survived acknowledged: a witness knows only of what was flushed; leave it out",
+        ));
+    }
+    let log = WitnessLog::read(path, STREAM_VERSION).map_err(|error| unwitnessed(path, &error))?;
+    let plan: VerifyPlan = log.header.plan().map_err(|error| unreadable(path, &error))?;
+    let ledgers = (0..).zip(&log.jobs).map(|(job, seen)| seen.ledger(&plan, job)).collect();
+    Ok(Known {
+        ledgers,
+        used: LedgerUse {
+            path: path.to_string_lossy().into_owned(),
+            created_unix_ns: log.header.created_unix_ns,
+            ended: log.ended,
+            durable_only: true,
+            notes: log.notes.clone(),
+        },
+        header: log.header,
+        plan,
+    })
+}
+
+/// Without a ledger nothing can be said; with a wrong one nothing must be.
+fn unreadable(path: &Path, error: &LedgerError) -> Failure {
+    let exit = match error {
+        LedgerError::Given(GivenError::Missing) => Exit::Inconclusive,
+        _ => Exit::Asked,
+    };
+    Failure::new(exit, format!("--ledger `{}`: {error}", path.display()))
+}
+
+fn unwitnessed(path: &Path, error: &WitnessLogError) -> Failure {
+    let exit = match error {
+        WitnessLogError::Given(GivenError::Missing) => Exit::Inconclusive,
+        _ => Exit::Asked,
+    };
+    Failure::new(exit, format!("--witness-log `{}`: {error}", path.display()))
+}
+
+/// The plan of the run that wrote, to be read on this target by this engine.
+fn plan_of_check(
+    args: &ProveArgs,
+    known: &Known,
+    aim: &Aim,
+    engine: crate::plan::Engine,
+) -> Result<VerifyPlan, Failure> {
+    let has = aim.held.as_ref().map_or(aim.target.bytes, |held| held.bytes);
+    let logical = if aim.target.align_bytes > 1 { aim.target.align_bytes } else { 512 };
+    known.header.fits(has, logical).map_err(|error| wrong(format!("--ledger: {error}")))?;
+    let mut plan = known.plan.clone();
+    plan.mode = VerifyMode::Check;
+    plan.trims_make_zeros &= aim.trims_make_zeros;
+    plan.delay_ns = 0;
+    plan.plan.title = "Verify: check".into();
+    plan.plan.name = "verify-check".into();
+    plan.plan.targets = vec![aim.target.clone()];
+    let usual = if engine.kind == EngineKind::Psync { 1 } else { 16 };
+    let iodepth = args.engine.iodepth.unwrap_or(usual);
+    if engine.kind == EngineKind::Psync && iodepth != 1 {
+        return Err(crate::plan::Refusal::Depth { found: iodepth }.into());
+    }
+    for job in &mut plan.plan.jobs {
+        job.iodepth = iodepth.clamp(1, 4096);
+        job.read_percent = 100;
+        job.trims = false;
+        job.sync.every_writes = 0;
+    }
+    plan.plan.engine = engine;
+    Ok(plan)
+}

@@ -1,0 +1,325 @@
+//! The options that the modes share, and what they come to.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::backend::fault::Injection;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::OutputFormat;
+use crate::plan::VerifyMode;
+use crate::units::{bytes, duration};
+
+/// What is verified, and how.
+#[derive(Args, Debug)]
+pub(super) struct ProveArgs {
+    /// File, block device, directory (a file of --size without a name is made in it and is gone
+    /// afterwards), socket of a vhost-user-blk server; for the simulated engine, the device in words
+    #[arg(value_name = "PATH", conflicts_with = "path")]
+    positional: Option<PathBuf>,
+    /// The same as an option
+    #[arg(long, visible_alias = "filename", value_name = "PATH")]
+    path: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) region: RegionArgs,
+    #[command(flatten)]
+    pub(super) ops: OpArgs,
+    #[command(flatten)]
+    pub(super) engine: EngineArgs,
+    #[command(flatten)]
+    pub(super) consent: ConsentArgs,
+    #[command(flatten)]
+    pub(super) result: ResultArgs,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Region")]
+pub(super) struct RegionArgs {
+    /// Length of the region, which the jobs share out among them [default: what the target has]
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
+    /// First byte of the region
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    offset: String,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Operations")]
+pub(super) struct OpArgs {
+    /// Length of a block, which carries its own identity; a power of two from 512 to 1m
+    #[arg(long, value_name = "SIZE", default_value = "4k")]
+    bs: String,
+    /// Fewest and most blocks of an operation [default: 1:16, pipeline 1:1]
+    #[arg(long, value_name = "MIN:MAX")]
+    verify_sectors: Option<String>,
+    /// Jobs: a thread and a queue each, with a part of the region for itself
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) numjobs: u32,
+    /// Longest time of writing; everything is read back after it [default: flush until all is
+    /// written, pipeline and write 10, soak 60, powercut until it is stopped]
+    #[arg(long, value_name = "TIME")]
+    runtime: Option<String>,
+    /// Most bytes written
+    #[arg(long, value_name = "SIZE")]
+    io_size: Option<String>,
+    /// Most operations per job
+    #[arg(long, value_name = "N")]
+    ops: Option<u64>,
+    /// Only this job does anything: to repeat what it did
+    #[arg(long, value_name = "JOB")]
+    only_job: Option<u32>,
+    /// Write the whole region so many times in order, with a flush between [default: flush 1, write
+    /// at random]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    loops: Option<u32>,
+    /// Share of reads, percent (soak) [default: 40]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=99))]
+    read_percent: Option<u8>,
+    /// Share of trims, percent (soak, write, powercut) [default: soak 5 where the target can, else
+    /// 0]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=99))]
+    pub(super) trim_percent: Option<u8>,
+    /// A flush after every so many operations of a job (soak, write, powercut) [default: soak and
+    /// write 1000, powercut 32]
+    #[arg(long, value_name = "N")]
+    flush_every: Option<u64>,
+    /// Pause between the last flush and reading back
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    verify_delay: String,
+    /// Do wrong on purpose, such as drop, tear=3:nth=5 or misdirect:every=100; without a value, one
+    /// byte per job. `iosonde verify selftest` shows the faults
+    #[arg(long, value_name = "FAULT", num_args = 0..=1, default_missing_value = "byte")]
+    verify_inject_fault: Option<Injection>,
+    /// Seed of all operations, for an exact repetition
+    #[arg(long, visible_alias = "seed", value_name = "N")]
+    pub(super) randseed: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Engine")]
+pub(super) struct EngineArgs {
+    /// Requests in flight per job [default: 16, psync 1]
+    #[arg(long, value_name = "N")]
+    pub(super) iodepth: Option<u32>,
+    /// 1: past the page cache or not at all; 0: through it [default: past it if possible]
+    #[arg(long, value_name = "0|1", value_parser = ["0", "1"])]
+    pub(super) direct: Option<String>,
+    /// io_uring, libaio, psync, sim, virtio-blk-vhost-user [default: virtio-blk-vhost-user if the
+    /// target is a socket, else io_uring]
+    #[arg(long, visible_alias = "driver", value_name = "NAME")]
+    pub(super) ioengine: Option<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Consent")]
+pub(super) struct ConsentArgs {
+    /// Write this file although it holds foreign data; names it exactly as PATH does
+    #[arg(long, value_name = "NAME")]
+    pub(super) overwrite_file: Option<String>,
+    /// Write the block device with this identity, which the refusal tells
+    #[arg(long, value_name = "ID")]
+    pub(super) destroy_data: Vec<String>,
+    /// Write the device although this kind of content was found on it; may be repeated
+    #[arg(long, value_name = "KIND")]
+    pub(super) overwrite_signature: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Run and result")]
+pub(super) struct ResultArgs {
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Form of the result on stdout: normal or json
+    #[arg(long, value_enum, default_value = "normal")]
+    pub(super) output_format: OutputFormat,
+    /// Time between progress lines; 0 for none
+    #[arg(long, value_name = "TIME", default_value = "2")]
+    eta_interval: String,
+    /// Directory under which the results are kept [default: the user's state directory]
+    #[arg(long, value_name = "DIR")]
+    pub(super) results: Option<PathBuf>,
+}
+
+/// What was asked of the operations, with the defaults of the mode.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) block_bytes: u64,
+    pub(super) blocks: (u32, u32),
+    pub(super) length_ns: u64,
+    pub(super) written_bytes: u64,
+    pub(super) ops: u64,
+    pub(super) only_job: Option<u32>,
+    pub(super) passes: u32,
+    pub(super) read_percent: u8,
+    /// `None` where the target decides.
+    pub(super) trim_percent: Option<u8>,
+    pub(super) flush_every: u64,
+    pub(super) delay_ns: u64,
+    pub(super) fault: Option<Injection>,
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+pub(super) fn wrong(message: impl Into<String>) -> Failure {
+    Failure::new(Exit::Asked, message)
+}
+
+fn size(option: &str, text: &str) -> Result<u64, Failure> {
+    bytes::parse(text).map_err(|error| Failure::value(option, &error))
+}
+
+fn time(option: &str, text: &str) -> Result<u64, Failure> {
+    duration::parse(text, SECOND_NS).map_err(|error| Failure::value(option, &error))
+}
+
+impl ProveArgs {
+    /// The target.
+    pub(super) fn path(&self) -> Result<PathBuf, Failure> {
+        let path = self.positional.as_ref().or(self.path.as_ref());
+        path.cloned().ok_or_else(|| wrong("PATH is missing: give a file, device or directory"))
+    }
+
+    /// First byte of the region, and its length if that was asked.
+    pub(super) fn region(&self) -> Result<(u64, Option<u64>), Failure> {
+        let offset = size("--offset", &self.region.offset)?;
+        let length = self.region.size.as_deref().map(|text| size("--size", text)).transpose()?;
+        match length {
+            Some(0) => Err(wrong("--size: found 0, expected at least one block")),
+            length => Ok((offset, length)),
+        }
+    }
+
+    pub(super) fn eta_interval_ns(&self) -> Result<u64, Failure> {
+        time("--eta-interval", &self.result.eta_interval)
+    }
+
+    /// What was asked of the operations; what has no effect in this mode is refused.
+    pub(super) fn asked(&self, mode: VerifyMode) -> Result<Asked, Failure> {
+        let args = &self.ops;
+        self.refuse_ineffective(mode)?;
+        let random = matches!(mode, VerifyMode::Soak | VerifyMode::Write | VerifyMode::PowerCut)
+            && args.loops.is_none();
+        let length_ns = match (&args.runtime, mode) {
+            (Some(text), _) => match time("--runtime", text)? {
+                0 => {
+                    return Err(wrong(
+                        "--runtime: found 0, expected more: a run that writes nothing proves \
+                         nothing",
+                    ));
+                }
+                ns => ns,
+            },
+            (None, VerifyMode::Soak) if !self.has_other_end() => 60 * SECOND_NS,
+            (None, VerifyMode::Pipeline | VerifyMode::Write) if !self.has_other_end() => {
+                10 * SECOND_NS
+            }
+            (None, _) => u64::MAX,
+        };
+        let written = args.io_size.as_deref().map(|text| size("--io-size", text)).transpose()?;
+        Ok(Asked {
+            block_bytes: size("--bs", &args.bs)?,
+            blocks: blocks(args.verify_sectors.as_deref(), mode)?,
+            length_ns,
+            written_bytes: written.unwrap_or(u64::MAX),
+            ops: args.ops.unwrap_or(u64::MAX),
+            only_job: args.only_job,
+            passes: match (args.loops, mode) {
+                (Some(passes), _) => passes,
+                (None, VerifyMode::Flush) => 1,
+                (None, _) => 0,
+            },
+            read_percent: match mode {
+                VerifyMode::Soak => args.read_percent.unwrap_or(40),
+                _ => 0,
+            },
+            trim_percent: match mode {
+                VerifyMode::Soak => args.trim_percent,
+                _ => Some(args.trim_percent.unwrap_or(0)),
+            },
+            flush_every: match (args.flush_every, mode) {
+                (Some(every), _) => every,
+                (None, VerifyMode::PowerCut) => 32,
+                (None, _) if random => 1000,
+                (None, _) => 0,
+            },
+            delay_ns: time("--verify-delay", &args.verify_delay)?,
+            fault: args.verify_inject_fault,
+        })
+    }
+
+    /// Whether something other than time ends the writing.
+    fn has_other_end(&self) -> bool {
+        self.ops.io_size.is_some() || self.ops.ops.is_some() || self.ops.loops.is_some()
+    }
+
+    /// A check does what its ledger says: options of the operations have no effect.
+    pub(super) fn refuse_what_the_ledger_says(&self) -> Result<(), Failure> {
+        let args = &self.ops;
+        let given = [
+            ("--size", self.region.size.is_some()),
+            ("--offset", self.region.offset != "0"),
+            ("--bs", args.bs != "4k"),
+            ("--verify-sectors", args.verify_sectors.is_some()),
+            ("--numjobs", args.numjobs != 1),
+            ("--runtime", args.runtime.is_some()),
+            ("--io-size", args.io_size.is_some()),
+            ("--ops", args.ops.is_some()),
+            ("--only-job", args.only_job.is_some()),
+            ("--loops", args.loops.is_some()),
+            ("--read-percent", args.read_percent.is_some()),
+            ("--trim-percent", args.trim_percent.is_some()),
+            ("--flush-every", args.flush_every.is_some()),
+            ("--verify-delay", args.verify_delay != "0"),
+            ("--verify-inject-fault", args.verify_inject_fault.is_some()),
+            ("--randseed", args.randseed.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(wrong(format!(
+                "{option} has no effect with `check`, which reads back what the ledger is about"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn refuse_ineffective(&self, mode: VerifyMode) -> Result<(), Failure> {
+        use VerifyMode::{Flush, Pipeline, PowerCut, Soak, Write};
+        let args = &self.ops;
+        let in_order = args.loops.is_some();
+        let given: [(&str, bool, &[VerifyMode]); 5] = [
+            ("--loops", in_order, &[Flush, Write]),
+            ("--read-percent", args.read_percent.is_some(), &[Soak]),
+            ("--trim-percent", args.trim_percent.is_some() && !in_order, &[Soak, Write, PowerCut]),
+            ("--flush-every", args.flush_every.is_some(), &[Flush, Soak, Write, PowerCut]),
+            ("--verify-delay", args.verify_delay != "0", &[Flush, Pipeline, Soak]),
+        ];
+        for (option, is_given, modes) in given {
+            if is_given && !modes.contains(&mode) {
+                let modes: Vec<&str> = modes.iter().map(|mode| mode.word()).collect();
+                return Err(wrong(format!(
+                    "{option} has no effect with `{}`; it is for {}",
+                    mode.word(),
+                    modes.join(", ")
+                )));
+            }
+        }
+        if in_order && args.trim_percent.is_some() {
+            return Err(wrong("--trim-percent has no effect with --loops, which only writes"));
+        }
+        Ok(())
+    }
+}
+
+/// `MIN:MAX`, or one number for both.
+fn blocks(text: Option<&str>, mode: VerifyMode) -> Result<(u32, u32), Failure> {
+    let Some(text) = text else {
+        return Ok(if mode == VerifyMode::Pipeline { (1, 1) } else { (1, 16) });
+    };
+    let (min, max) = text.split_once(':').unwrap_or((text, text));
+    match (min.trim().parse(), max.trim().parse()) {
+        (Ok(min), Ok(max)) => Ok((min, max)),
+        _ => {
+            Err(wrong(format!("--verify-sectors: found `{text}`, expected MIN:MAX, such as 1:16")))
+        }
+    }
+}

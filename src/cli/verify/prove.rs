@@ -1,0 +1,288 @@
+//! The modes that write: flush, pipeline, soak, write, powercut.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::aim::Aim;
+use super::options::{Asked, ProveArgs};
+use super::tell::{Telling, dry_run};
+use crate::backend::fault::FaultLog;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::keep::Keeper;
+use crate::cli::output::Output;
+use crate::cli::outputs::Form;
+use crate::cli::place::{self, Place};
+use crate::cli::progress::Progress;
+use crate::engine::Control;
+use crate::engine::verify::{Confidant, Journal, Luggage};
+use crate::host::{ANSWER_WITHIN, Witness};
+use crate::plan::verify::STREAM_VERSION;
+use crate::plan::{EngineKind, RunId, VerifyMode, VerifyPlan, VerifySetting};
+use crate::record::VerifyRun;
+use crate::record::ledger_file::{
+    JobLedger, LEDGER_SCHEMA, LedgerHeader, LedgerWriter, Progress as Noted,
+};
+use crate::record::run::Outcome;
+use crate::record::witness_log::Line;
+use crate::schedule::Bench;
+use crate::schedule::verify::prove;
+
+/// Writes, and leaves the reading to `verify check`: after a remount, a reboot, a kill, on another
+/// host.
+///
+/// A file that is not there is made with --size, and stays.
+///
+/// Examples:
+///   iosonde verify write data.img --size 1g --ledger data.ledger --runtime 30
+///   iosonde verify check data.img --ledger data.ledger
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(super) struct WriteArgs {
+    #[command(flatten)]
+    pub(super) prove: ProveArgs,
+    /// File in which is kept how far the writing is; it is made, and must not lie on the target
+    #[arg(long, value_name = "FILE")]
+    ledger: PathBuf,
+    /// Make the ledger durable before every write that it announces: slow, and needed only where
+    /// the ledger's own host may lose its memory
+    #[arg(long)]
+    ledger_sync: bool,
+}
+
+/// Writes, and tells a witness around every flush, until the power is cut.
+///
+/// The witness is a command that speaks lines on its stdin and stdout, best on another host:
+/// `iosonde verify witness --log FILE`. What it was told has been flushed must survive, whatever
+/// happens to this machine; `verify check --witness-log FILE` judges that, and no more. A kill, a
+/// reboot, or a virtual machine that is stopped are no power cuts: caches survive them.
+///
+/// Examples:
+///   iosonde verify powercut data.img --size 1g --witness 'ssh host iosonde verify witness --log w'
+///   iosonde verify check data.img --witness-log w
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(super) struct PowerCutArgs {
+    #[command(flatten)]
+    pub(super) prove: ProveArgs,
+    /// The witness, a command line for the shell
+    #[arg(long, value_name = "COMMAND")]
+    witness: String,
+}
+
+/// Who remembers a run beyond its process.
+enum Memory<'a> {
+    Nobody,
+    Ledger { path: &'a Path, synced: bool },
+    Witness(&'a str),
+}
+
+/// Runs `flush`, `pipeline` or `soak`.
+pub(super) fn at_once(
+    args: &ProveArgs,
+    mode: VerifyMode,
+    words: &[String],
+) -> Result<Exit, Failure> {
+    run(args, mode, &Memory::Nobody, words)
+}
+
+/// Runs `write`.
+pub(super) fn write(args: &WriteArgs, words: &[String]) -> Result<Exit, Failure> {
+    let memory = Memory::Ledger { path: &args.ledger, synced: args.ledger_sync };
+    run(&args.prove, VerifyMode::Write, &memory, words)
+}
+
+/// Runs `powercut`.
+pub(super) fn power_cut(args: &PowerCutArgs, words: &[String]) -> Result<Exit, Failure> {
+    run(&args.prove, VerifyMode::PowerCut, &Memory::Witness(&args.witness), words)
+}
+
+fn run(
+    args: &ProveArgs,
+    mode: VerifyMode,
+    memory: &Memory<'_>,
+    words: &[String],
+) -> Result<Exit, Failure> {
+    args.result.output_format.can_tell("verify")?;
+    let asked = args.asked(mode)?;
+    let eta_interval_ns = args.eta_interval_ns()?;
+    let path = args.path()?;
+    let engine = args.engine_for(&path)?;
+    let place = Place::find()?;
+    let aim = args.aim(mode, &engine, &path, &place)?;
+    let seed = args.ops.randseed.unwrap_or_else(place::fresh_seed);
+    let setting = setting(args, &asked, &aim, mode, seed, &place);
+    let plan = VerifyPlan::resolve(&VerifySetting { engine, ..setting })?;
+    args.admit(&aim.medium, &plan)?;
+    let output = Output::new(args.result.output_format);
+    if args.result.dry_run {
+        return dry_run(&plan, output);
+    }
+    super::selftest_first(seed)?;
+    let header = header(&plan, &aim, &place, matches!(memory, Memory::Ledger { synced: true, .. }));
+    let mut luggage = Luggage {
+        fault: asked.fault.map(|what| (what, FaultLog::default())),
+        ..Luggage::default()
+    };
+    let writer = journals(memory, &header, &mut luggage)?;
+    let witness = hello(memory, header, &mut luggage)?;
+    let bench = Bench {
+        root: place.root.clone(),
+        clock: place.clock,
+        held: aim.held,
+        medium: aim.medium,
+        control: Arc::new(Control::new(Arc::clone(&place.signal))),
+    };
+    let mut keeper = Keeper::open(args.result.results.as_deref(), "verify", words);
+    keeper.keep("host.json", &place.host);
+    let mut progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
+    progress.begin(0, 1, mode.word(), 0);
+    let run = prove(&plan, luggage, &bench, None, &mut |moved, _| progress.moved(moved))?;
+    progress.clear();
+    end_ledger(writer, &run)?;
+    if let Some(witness) = witness.and_then(Arc::into_inner) {
+        say_goodbye(witness, &run)?;
+    }
+    Ok(Telling { run: &run, words, output, keeper }.conclude())
+}
+
+fn setting(
+    args: &ProveArgs,
+    asked: &Asked,
+    aim: &Aim,
+    mode: VerifyMode,
+    seed: u64,
+    place: &Place,
+) -> VerifySetting {
+    let one_at_a_time = args.engine.ioengine.as_deref() == Some("psync");
+    let usual_trims = if aim.can_trim { 5 } else { 0 };
+    VerifySetting {
+        mode,
+        run: fresh_run(),
+        engine: crate::plan::Engine::of(EngineKind::Sim),
+        target: aim.target.clone(),
+        offset_bytes: aim.offset_bytes,
+        jobs: args.ops.numjobs,
+        iodepth: args.engine.iodepth.unwrap_or(if one_at_a_time { 1 } else { 16 }),
+        block_bytes: asked.block_bytes,
+        sector_bytes: aim.sector_bytes,
+        blocks: asked.blocks,
+        read_percent: asked.read_percent,
+        trim_percent: asked.trim_percent.unwrap_or(usual_trims),
+        flush_every: asked.flush_every,
+        passes: asked.passes,
+        ops: asked.ops,
+        only_job: asked.only_job,
+        length_ns: asked.length_ns,
+        written_bytes: asked.written_bytes,
+        delay_ns: asked.delay_ns,
+        trims_make_zeros: aim.trims_make_zeros,
+        seed,
+        cpus: place.cpus(),
+        memory_limit_bytes: place.buffer_limit_bytes().saturating_mul(2),
+    }
+}
+
+/// An identity that no run had before, whatever its seed.
+fn fresh_run() -> RunId {
+    let mut random = [0u8; 16];
+    let drawn = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
+    match drawn {
+        Ok(16) => RunId(u128::from_le_bytes(random)),
+        _ => RunId(u128::from(place::fresh_seed()) << 64 | u128::from(place::fresh_seed())),
+    }
+}
+
+fn header(plan: &VerifyPlan, aim: &Aim, place: &Place, synced: bool) -> LedgerHeader {
+    let jobs = &plan.plan.jobs;
+    let region_start = jobs.first().map_or(0, |job| job.region_start);
+    LedgerHeader {
+        schema: LEDGER_SCHEMA.into(),
+        program: env!("CARGO_PKG_VERSION").into(),
+        run_id: plan.run,
+        stream_version: STREAM_VERSION,
+        jobs: jobs.len() as u32,
+        block_bytes: plan.block_bytes.into(),
+        sector_bytes: plan.sector_bytes.into(),
+        target: plan.plan.target().path.clone(),
+        identity: aim.identity.clone(),
+        target_bytes: aim.held.as_ref().map_or(plan.plan.target().bytes, |held| held.bytes),
+        region_start,
+        region_bytes: plan.blocks() * u64::from(plan.block_bytes),
+        boot_id: super::boot_id(place),
+        created_unix_ns: iosonde_sys::clock::realtime_ns(),
+        synced,
+        plan: serde_json::to_value(plan).unwrap_or_default(),
+    }
+}
+
+/// Makes the ledger, and gives every job its part.
+fn journals(
+    memory: &Memory<'_>,
+    header: &LedgerHeader,
+    luggage: &mut Luggage,
+) -> Result<Option<LedgerWriter>, Failure> {
+    let Memory::Ledger { path, synced } = memory else { return Ok(None) };
+    let (writer, jobs) = LedgerWriter::create(path, header).map_err(|error| {
+        let exists = error.kind() == std::io::ErrorKind::AlreadyExists;
+        let mend = if exists { "; a ledger is never written over: give another name" } else { "" };
+        let exit = if exists { Exit::Asked } else { Exit::Environment };
+        Failure::new(exit, format!("--ledger `{}`: {error}{mend}", path.display()))
+    })?;
+    let journal = |job: JobLedger| -> Box<dyn Journal> {
+        if *synced { Box::new(Synced(job)) } else { Box::new(job) }
+    };
+    luggage.journals = jobs.into_iter().map(journal).collect();
+    Ok(Some(writer))
+}
+
+/// A journal each of whose notes is durable before what it announces begins.
+struct Synced(JobLedger);
+
+impl Journal for Synced {
+    fn note(&mut self, submitted: u64, acked: u64, durable: u64) -> std::io::Result<()> {
+        self.0.note_durable(Noted { submitted, acked, durable, ended: false })
+    }
+
+    fn failed(&mut self, op: u64) -> std::io::Result<()> {
+        self.0.failed(op)
+    }
+}
+
+/// Starts the witness and tells it what the run is.
+fn hello(
+    memory: &Memory<'_>,
+    header: LedgerHeader,
+    luggage: &mut Luggage,
+) -> Result<Option<Arc<Witness>>, Failure> {
+    let Memory::Witness(command) = memory else { return Ok(None) };
+    let failed = |error: String| Failure::new(Exit::Environment, format!("--witness: {error}"));
+    let witness =
+        Witness::start(command, ANSWER_WITHIN).map_err(|error| failed(error.to_string()))?;
+    let line = Line::hello(header).map_err(|error| failed(error.to_string()))?;
+    witness.say(&line).map_err(|error| failed(error.to_string()))?;
+    let witness = Arc::new(witness);
+    luggage.confidant = Some(Arc::clone(&witness) as Arc<dyn Confidant>);
+    Ok(Some(witness))
+}
+
+/// Notes that the run came to an orderly end, if it did.
+fn end_ledger(writer: Option<LedgerWriter>, run: &VerifyRun) -> Result<(), Failure> {
+    let Some(writer) = writer else { return Ok(()) };
+    if matches!(run.outcome, Outcome::Failed { .. }) {
+        return Ok(());
+    }
+    let ends: Vec<Noted> = run.jobs.iter().map(|job| Noted::ended(job.ops, job.ops)).collect();
+    writer
+        .finish(&ends)
+        .map_err(|error| Failure::new(Exit::Environment, format!("--ledger: {error}")))
+}
+
+fn say_goodbye(witness: Witness, run: &VerifyRun) -> Result<(), Failure> {
+    let failed = |error: String| Failure::new(Exit::Environment, format!("--witness: {error}"));
+    if !matches!(run.outcome, Outcome::Failed { .. }) {
+        witness.say(&Line::Bye).map_err(|error| failed(error.to_string()))?;
+    }
+    witness.end().map(drop).map_err(|error| failed(error.to_string()))
+}

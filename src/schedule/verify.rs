@@ -1,0 +1,109 @@
+//! One run of the verifier as a record: the engine between two looks at the device.
+
+use std::sync::Arc;
+
+use super::{Bench, clock_word, target_facts};
+use crate::backend::fault::{FaultLog, Injection};
+use crate::engine::verify::{Luggage, VerifyMeasured, VerifyObserver, simulate, site, verify};
+use crate::engine::{Control, EngineError, Medium, Progress};
+use crate::host::device_counters;
+use crate::plan::VerifyPlan;
+use crate::record::VerifyRun;
+use crate::record::run::BackendFacts;
+use crate::record::verify::{LedgerUse, VERIFY_SCHEMA};
+use crate::target::open::drop_cache;
+
+/// Carries out a plan of the verifier and records what was seen.
+///
+/// # Errors
+/// If a queue or a thread cannot be had.
+pub fn prove(
+    plan: &VerifyPlan,
+    mut luggage: Luggage,
+    bench: &Bench,
+    ledger: Option<LedgerUse>,
+    on_progress: &mut dyn FnMut(&Progress, bool),
+) -> Result<VerifyRun, EngineError> {
+    let target = target_facts(&plan.plan, bench);
+    let device = target.device.as_ref().map(|device| device.name.clone());
+    let counters = || device.as_ref().and_then(|name| device_counters(&bench.root, name));
+    let injected = luggage.fault.clone();
+    let before = counters();
+    let mut beside = Beside { medium: &bench.medium, on_progress, dropped: false };
+    let control = Arc::new(Control::new(Arc::clone(&bench.control.signal)));
+    let measured = match &bench.medium {
+        Medium::Sim(model) => in_virtual_time(plan, model, luggage, &control),
+        medium => {
+            luggage.fault = injected.clone();
+            verify(plan, medium, luggage, bench.clock, &control, &mut beside)?
+        }
+    };
+    let cache_dropped = beside.dropped;
+    let device = before.zip(counters());
+    Ok(VerifyRun {
+        schema: VERIFY_SCHEMA.into(),
+        program: env!("CARGO_PKG_VERSION").into(),
+        plan: plan.clone(),
+        started_unix_ns: measured.started_unix_ns,
+        outcome: measured.outcome,
+        elapsed_ns: measured.elapsed_ns,
+        backend: BackendFacts {
+            engine: plan.plan.engine.kind.word().into(),
+            features: measured.queue.features,
+            missing: measured.queue.missing,
+            clock: clock_word(&plan.plan, bench.clock).into(),
+            clock_cost_ps: bench.clock.cost_ps(),
+            clock_drift_ppb: bench.clock.drift_ppb(),
+            harness_floor_ps: 0,
+            buffer_page_bytes: measured.queue.buffer_page_bytes,
+            buffer_bytes: plan.plan.buffer_bytes(),
+        },
+        target,
+        jobs: measured.jobs,
+        process: measured.process,
+        device,
+        cache_dropped,
+        ledger,
+        injected: injected.iter().map(|(what, log)| (what.to_string(), log.count())).collect(),
+    })
+}
+
+/// On the simulated device, with a memory of its size.
+fn in_virtual_time(
+    plan: &VerifyPlan,
+    model: &crate::backend::sim::Model,
+    mut luggage: Luggage,
+    control: &Arc<Control>,
+) -> VerifyMeasured {
+    use crate::backend::fault::{Fault, FaultQueue, When};
+    use crate::backend::sim::{Memory, SimQueue};
+    let never = Injection { fault: Fault::Drop, when: When::Nth(u64::MAX) };
+    let (injection, log) = luggage.fault.take().unwrap_or((never, FaultLog::default()));
+    let end = plan.plan.target().bytes;
+    let memory = Memory::zeroed(usize::try_from(end).unwrap_or(usize::MAX)).shared();
+    let device = std::rc::Rc::new(std::cell::RefCell::new(model.build(plan.plan.seed)));
+    simulate(plan, luggage, control, |job, index| {
+        let queue = SimQueue::with_memory(job, device.clone(), memory.clone());
+        FaultQueue::new(queue, injection, site(plan, index), log.clone())
+    })
+}
+
+/// Looks after the page cache, and passes on how far it is.
+struct Beside<'a> {
+    medium: &'a Medium,
+    on_progress: &'a mut dyn FnMut(&Progress, bool),
+    dropped: bool,
+}
+
+impl VerifyObserver for Beside<'_> {
+    fn tick(&mut self, progress: &Progress, sweeping: bool) {
+        (self.on_progress)(progress, sweeping);
+    }
+
+    fn before_sweep(&mut self) {
+        if let Medium::Files(files) = self.medium {
+            files.iter().for_each(|file| drop_cache(file));
+            self.dropped = true;
+        }
+    }
+}
