@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::aim::Aim;
-use super::options::{Asked, ProveArgs};
+use super::options::{Asked, ProveArgs, wrong};
 use super::tell::{Telling, dry_run};
 use crate::backend::fault::FaultLog;
 use crate::cli::exit::{Exit, Failure};
@@ -78,6 +78,34 @@ enum Memory<'a> {
     Witness(&'a str),
 }
 
+impl Memory<'_> {
+    /// Before anything is made: a ledger is a new file, and not the target.
+    fn can_be_made(&self, target: &Path) -> Result<(), Failure> {
+        let Memory::Ledger { path, .. } = self else { return Ok(()) };
+        let path = path.display();
+        if self.is_at(target) {
+            return Err(wrong(format!(
+                "--ledger `{path}` is the target itself: give another name"
+            )));
+        }
+        if self.exists() {
+            return Err(wrong(format!(
+                "--ledger `{path}` exists: a ledger is never written over; give another name"
+            )));
+        }
+        Ok(())
+    }
+
+    fn is_at(&self, target: &Path) -> bool {
+        let absolute = |path: &Path| std::path::absolute(path).ok();
+        matches!(self, Memory::Ledger { path, .. } if absolute(path) == absolute(target))
+    }
+
+    fn exists(&self) -> bool {
+        matches!(self, Memory::Ledger { path, .. } if path.symlink_metadata().is_ok())
+    }
+}
+
 /// Runs `flush`, `pipeline` or `soak`.
 pub(super) fn at_once(
     args: &ProveArgs,
@@ -108,6 +136,7 @@ fn run(
     let asked = args.asked(mode)?;
     let eta_interval_ns = args.eta_interval_ns()?;
     let path = args.path()?;
+    memory.can_be_made(&path)?;
     let engine = args.engine_for(&path)?;
     let place = Place::find()?;
     let aim = args.aim(mode, &engine, &path, &place)?;
