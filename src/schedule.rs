@@ -24,7 +24,7 @@ use crate::record::Run;
 use crate::record::facts::{DeviceCounters, SmartPair, TargetFacts, TelemetrySample};
 use crate::record::run::{BackendFacts, Outcome, SCHEMA};
 use crate::target::Held;
-use crate::target::open::drop_cache;
+use crate::target::held::drop_cache;
 
 /// What all cells of a schedule share.
 #[derive(Clone, Debug)]

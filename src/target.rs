@@ -4,6 +4,7 @@
 
 pub mod create;
 pub mod gate;
+pub mod held;
 pub mod open;
 pub mod safety;
 pub mod signature;

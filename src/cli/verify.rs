@@ -4,6 +4,7 @@ mod aim;
 mod check;
 mod fsync;
 mod options;
+mod phases;
 mod prove;
 mod tell;
 mod witness;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! first sector   magic 4 | crc32c 4 | version 1 | flags 1 | log2 sector 1 | log2 block 1
-//!                run 16 | offset 8 | generation 4 | writer 2 | sequence 6 | payload seed 8 | time 8
+//!                run 16 | offset 8 | generation 4 | writer 2 | sequence 6
+//!                payload seed 8 | time 8
 //! each further   crc32c 4 | offset / 512, low half 4 | generation 4 | run, low quarter 4
 //! ```
 //!

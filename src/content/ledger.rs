@@ -1,9 +1,9 @@
 //! What the target must hold: per block, the generations that were acknowledged, submitted and made
 //! durable. It knows nothing of the device, so that it can be held against it.
 //!
-//! 12 bytes per block, and one bit: 1 TiB of 4 KiB blocks takes 3.03 GiB. A job has a ledger for its
-//! own part of the target, and nobody else writes there: so there is one writer per block at a time
-//! by construction, and nothing to lock.
+//! 12 bytes per block, and one bit: 1 TiB of 4 KiB blocks takes 3.03 GiB. A job has a ledger for
+//! its own part of the target, and nobody else writes there: so there is one writer per block at a
+//! time by construction, and nothing to lock.
 
 /// Set in a generation: the change was a trim.
 const TRIM: u32 = 1 << 31;

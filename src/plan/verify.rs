@@ -2,8 +2,8 @@
 //!
 //! Every job has a part of the region for itself, so that no two ever write the same block. Its
 //! operations follow from the seed alone ([`VerifyStream`]): never from how long one took. An
-//! operation on a block that has one in flight waits for it. So what a block must hold after so many
-//! operations can be worked out at any time, on any machine.
+//! operation on a block that has one in flight waits for it. So what a block must hold after so
+//! many operations can be worked out at any time, on any machine.
 
 mod stream;
 

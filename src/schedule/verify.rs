@@ -11,7 +11,7 @@ use crate::plan::VerifyPlan;
 use crate::record::VerifyRun;
 use crate::record::run::BackendFacts;
 use crate::record::verify::{LedgerUse, VERIFY_SCHEMA};
-use crate::target::open::drop_cache;
+use crate::target::held::drop_cache;
 
 /// Carries out a plan of the verifier and records what was seen.
 ///

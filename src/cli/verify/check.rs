@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::aim::Aim;
 use super::options::{ProveArgs, wrong};
+use super::phases::Phases;
 use super::tell::{Telling, dry_run};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
@@ -102,11 +103,13 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     };
     let mut keeper = Keeper::open(prove_args.result.results.as_deref(), "verify", words);
     keeper.keep("host.json", &place.host);
-    let mut progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
-    progress.begin(0, 1, "check", 0);
+    let progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
+    let mut phases = Phases::new(progress, &plan);
     let ledger = Some(known.used);
-    let run = prove(&plan, luggage, &bench, ledger, &mut |moved, _| progress.moved(moved))?;
-    progress.clear();
+    let run = prove(&plan, luggage, &bench, ledger, &mut |moved, sweeping| {
+        phases.moved(moved, sweeping);
+    })?;
+    phases.clear();
     Ok(Telling { run: &run, words, output, keeper }.conclude())
 }
 

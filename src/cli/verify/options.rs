@@ -14,7 +14,8 @@ use crate::units::{bytes, duration};
 #[derive(Args, Debug)]
 pub(super) struct ProveArgs {
     /// File, block device, directory (a file of --size without a name is made in it and is gone
-    /// afterwards), socket of a vhost-user-blk server; for the simulated engine, the device in words
+    /// afterwards), socket of a vhost-user-blk server; for the simulated engine, the device in
+    /// words
     #[arg(value_name = "PATH", conflicts_with = "path")]
     positional: Option<PathBuf>,
     /// The same as an option

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::aim::Aim;
 use super::options::{Asked, ProveArgs, wrong};
+use super::phases::Phases;
 use super::tell::{Telling, dry_run};
 use crate::backend::fault::FaultLog;
 use crate::cli::exit::{Exit, Failure};
@@ -165,10 +166,12 @@ fn run(
     };
     let mut keeper = Keeper::open(args.result.results.as_deref(), "verify", words);
     keeper.keep("host.json", &place.host);
-    let mut progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
-    progress.begin(0, 1, mode.word(), 0);
-    let run = prove(&plan, luggage, &bench, None, &mut |moved, _| progress.moved(moved))?;
-    progress.clear();
+    let progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
+    let mut phases = Phases::new(progress, &plan);
+    let run = prove(&plan, luggage, &bench, None, &mut |moved, sweeping| {
+        phases.moved(moved, sweeping);
+    })?;
+    phases.clear();
     end_ledger(writer, &run)?;
     if let Some(witness) = witness.and_then(Arc::into_inner) {
         say_goodbye(witness, &run)?;

@@ -1,0 +1,49 @@
+//! How far a run of the verifier is: writing first, then reading everything back.
+
+use crate::cli::progress::Progress;
+use crate::engine::Progress as Moved;
+use crate::plan::VerifyPlan;
+
+/// The progress lines of a run with two phases.
+pub(super) struct Phases {
+    progress: Progress,
+    /// Pieces that reading everything back takes.
+    pieces: u64,
+    /// Where the first phase ended: time and operations.
+    swept_from: Option<(u64, u64)>,
+}
+
+impl Phases {
+    pub(super) fn new(mut progress: Progress, plan: &VerifyPlan) -> Phases {
+        let jobs = 0..plan.plan.jobs.len();
+        let pieces = jobs.map(|job| plan.blocks_of(job).div_ceil(plan.max_blocks.into())).sum();
+        let count = if plan.changes() && plan.mode.sweeps() { 2 } else { 1 };
+        let mode = plan.mode.word();
+        progress.begin(0, count, if plan.changes() { mode } else { "reading back" }, 0);
+        Phases { progress, pieces, swept_from: None }
+    }
+
+    /// It moves on.
+    pub(super) fn moved(&mut self, moved: &Moved, sweeping: bool) {
+        if !sweeping {
+            return self.progress.moved(moved);
+        }
+        let (from_ns, from_ops) = match self.swept_from {
+            Some(from) => from,
+            None => {
+                self.progress.begin(1, 2, "reading back", 0);
+                *self.swept_from.insert((moved.elapsed_ns, moved.ops))
+            }
+        };
+        let elapsed_ns = moved.elapsed_ns - from_ns;
+        let ops = moved.ops - from_ops;
+        // As long as it has taken for so many pieces, for all of them.
+        let all_ns = u128::from(elapsed_ns) * u128::from(self.pieces) / u128::from(ops.max(1));
+        let planned_ns = u64::try_from(all_ns).unwrap_or(u64::MAX).max(elapsed_ns);
+        self.progress.moved(&Moved { elapsed_ns, planned_ns, ops });
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.progress.clear();
+    }
+}
