@@ -18,6 +18,7 @@ pub mod targets;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod verdict;
+pub mod verify;
 
 pub use books::{Books, books};
 pub use expectation::Expectation;
@@ -25,3 +26,4 @@ pub use figures::{Figures, figures};
 pub use finding::{Finding, findings};
 pub use ladder::{Ladder, ladder};
 pub use verdict::{Assessment, Verdict, assess, verdict};
+pub use verify::{VerifyJudgement, VerifyVerdict, judge};

@@ -1,0 +1,144 @@
+//! Invented runs of the verifier for tests: nothing is wrong with them until a test spoils them.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::content::block::Label;
+use crate::content::classify::{Class, Misfit};
+use crate::plan::verify::tests::setting;
+use crate::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan, VerifySetting};
+use crate::record::facts::{DeviceFacts, FilesystemClass, TargetFacts};
+use crate::record::run::{BackendFacts, Outcome, ProcessUse};
+use crate::record::verify::{Failure, LedgerUse, Reread, VERIFY_SCHEMA, VerifyJobRun, VerifyRun};
+
+/// When every invented run begins, ns since 1970.
+pub(crate) const STARTED: u64 = 1_700_000_000_000_000_000;
+
+/// A soak of two jobs on 1 MiB of a local file, that read back all of its 256 blocks.
+pub(crate) fn soak() -> VerifyRun {
+    let asked = VerifySetting {
+        engine: Engine::of(EngineKind::IoUring),
+        target: Target {
+            path: "/data/file".into(),
+            bytes: 1 << 20,
+            direct: true,
+            align_bytes: 512,
+        },
+        read_percent: 20,
+        flush_every: 249,
+        length_ns: 60_000_000_000,
+        ..setting(VerifyMode::Soak, 1 << 20)
+    };
+    let job = VerifyJobRun {
+        ops: 500,
+        acked_ops: 500,
+        read_bytes: 2 << 20,
+        written_bytes: 4 << 20,
+        flushes: 2,
+        checked: 400,
+        changed_blocks: 128,
+        swept_blocks: 128,
+        sweep_blocks: 128,
+        churn_ns: 2_000_000_000,
+        sweep_ns: 500_000_000,
+        syscalls: 700,
+        marks: vec![(0, STARTED), (250, STARTED + 1_000_000_000)],
+        ..VerifyJobRun::default()
+    };
+    VerifyRun {
+        schema: VERIFY_SCHEMA.into(),
+        program: "test".into(),
+        plan: VerifyPlan::resolve(&asked).unwrap(),
+        started_unix_ns: STARTED,
+        outcome: Outcome::Complete,
+        elapsed_ns: 2_500_000_000,
+        backend: BackendFacts { engine: "io_uring".into(), ..BackendFacts::default() },
+        target: TargetFacts {
+            path: "/data/file".into(),
+            kind: "file".into(),
+            filesystem: Some("ext4".into()),
+            class: FilesystemClass::Local,
+            direct: true,
+            ..TargetFacts::default()
+        },
+        jobs: vec![job.clone(), job],
+        process: ProcessUse {
+            cpu_user_ns: 10_000_000,
+            cpu_system_ns: 20_000_000,
+            ..ProcessUse::default()
+        },
+        device: None,
+        cache_dropped: false,
+        ledger: None,
+        injected: Vec::new(),
+    }
+}
+
+/// A check of what that run left, which found this.
+pub(crate) fn check_of(failures: &[Failure]) -> VerifyRun {
+    let mut run = soak();
+    run.plan.mode = VerifyMode::Check;
+    for job in &mut run.jobs {
+        *job = VerifyJobRun {
+            checked: 128,
+            swept_blocks: 128,
+            sweep_blocks: 128,
+            read_bytes: 512 << 10,
+            sweep_ns: 500_000_000,
+            ..VerifyJobRun::default()
+        };
+    }
+    run.ledger = Some(LedgerUse {
+        path: "run.ledger".into(),
+        created_unix_ns: STARTED - 3_600_000_000_000,
+        ended: true,
+        durable_only: false,
+        notes: Vec::new(),
+    });
+    failures.iter().for_each(|failure| fail_with(&mut run, failure.clone()));
+    run
+}
+
+/// A whole disk whose write cache the kernel calls so.
+pub(crate) fn device(write_cache: &str) -> DeviceFacts {
+    DeviceFacts {
+        name: "nvme0n1".into(),
+        write_cache: Some(write_cache.into()),
+        ..DeviceFacts::default()
+    }
+}
+
+/// A failure of block 2 of the first job, in the generation 2, seen when everything was read back.
+pub(crate) fn failure(class: Class) -> Failure {
+    Failure {
+        offset: 8192,
+        owner: 0,
+        block: 2,
+        misfit: Misfit { class, label: None, run: None, sectors: Vec::new(), damage: None },
+        low: 2,
+        high: 2,
+        durable: 2,
+        op: None,
+        after_ops: 500,
+        seen_unix_ns: STARTED + 2_200_000_000,
+        reread: Reread::Same,
+    }
+}
+
+/// One in which generation 1 stands in place of 2.
+pub(crate) fn stale() -> Failure {
+    let mut failure = failure(Class::Stale);
+    failure.misfit.label = Some(Label {
+        offset: 8192,
+        generation: 1,
+        writer: 0,
+        sequence: 31,
+        time_ns: STARTED + 100_000_000,
+    });
+    failure
+}
+
+/// Lets a job of the run see a failure.
+pub(crate) fn fail_with(run: &mut VerifyRun, failure: Failure) {
+    let job = &mut run.jobs[0];
+    *job.failed_blocks.entry(failure.misfit.class).or_default() += 1;
+    job.failures.push(failure);
+}
