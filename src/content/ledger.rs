@@ -30,6 +30,8 @@ pub struct Ledger {
     /// Changes since the last flush: block and generation.
     unflushed: Vec<(u32, u32)>,
     unflushed_limit: usize,
+    /// Changes that stood in `unflushed` before the first that still does.
+    flushed: u64,
 }
 
 /// What may be found in a block.
@@ -69,6 +71,7 @@ impl Ledger {
             busy: vec![0; blocks.div_ceil(64) as usize],
             unflushed: Vec::with_capacity(limit),
             unflushed_limit: limit,
+            flushed: 0,
         }
     }
 
@@ -107,11 +110,12 @@ impl Ledger {
         entry.submitted
     }
 
-    /// A trim of this block is submitted.
+    /// A trim of this block is submitted; gives its generation.
     #[inline]
-    pub fn submit_trim(&mut self, block: u64) {
+    pub fn submit_trim(&mut self, block: u64) -> u32 {
         let entry = &mut self.entries[block as usize];
         entry.submitted = (generation(entry.submitted) + 1) | TRIM;
+        generation(entry.submitted)
     }
 
     /// The last submitted change of this block is acknowledged.
@@ -133,19 +137,22 @@ impl Ledger {
 
     /// A flush is submitted: it makes durable what is acknowledged by now. Gives what
     /// [`Ledger::flushed`] wants.
-    pub fn flush(&self) -> usize {
-        self.unflushed.len()
+    pub fn flush(&self) -> u64 {
+        self.flushed + self.unflushed.len() as u64
     }
 
-    /// That flush is acknowledged.
-    pub fn flushed(&mut self, mark: usize) {
-        for (block, change) in self.unflushed.drain(..mark) {
+    /// That flush is acknowledged. Several may be in flight, and come back in any order.
+    pub fn flushed(&mut self, mark: u64) {
+        let count = mark.saturating_sub(self.flushed);
+        for (block, change) in self.unflushed.drain(..count as usize) {
             self.entries[block as usize].durable = change;
         }
+        self.flushed += count;
     }
 
     /// All that is acknowledged is durable.
     pub fn settle(&mut self) {
+        self.flushed = self.flush();
         self.unflushed.clear();
         for entry in &mut self.entries {
             entry.durable = entry.acked;
@@ -264,6 +271,28 @@ mod tests {
         let mark = ledger.flush();
         ledger.flushed(mark);
         assert_eq!(ledger.generations(0), (2, 2, 2));
+    }
+
+    #[test]
+    fn flushes_may_overtake_each_other() {
+        let mut ledger = Ledger::new(8);
+        let write = |ledger: &mut Ledger, block| {
+            ledger.submit_write(block);
+            ledger.acknowledge(block);
+            ledger.flush()
+        };
+        let first = write(&mut ledger, 0);
+        let second = write(&mut ledger, 1);
+        ledger.flushed(second);
+        write(&mut ledger, 2);
+        ledger.flushed(first);
+        let durable = |ledger: &Ledger| [0, 1, 2].map(|block| ledger.generations(block).2);
+        assert_eq!(durable(&ledger), [1, 1, 0]);
+        let third = ledger.flush();
+        write(&mut ledger, 3);
+        ledger.flushed(third);
+        assert_eq!(durable(&ledger), [1, 1, 1]);
+        assert_eq!(ledger.generations(3).2, 0);
     }
 
     #[test]

@@ -32,7 +32,9 @@ pub fn replay(plan: &VerifyPlan, job: usize, known: &Known) -> Ledger {
                 Way::Write => {
                     ledger.submit_write(block);
                 }
-                Way::Trim => ledger.submit_trim(block),
+                Way::Trim => {
+                    ledger.submit_trim(block);
+                }
                 Way::Read | Way::Sync => continue,
             }
             if certain {

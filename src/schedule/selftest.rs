@@ -76,7 +76,10 @@ impl Matrix {
                 && row.named == row.visible
                 && row.false_alarms == 0
         };
-        self.rows.iter().all(found) && self.alarms == 0 && self.soak_alarms == 0
+        !self.rows.is_empty()
+            && self.rows.iter().all(found)
+            && self.alarms == 0
+            && self.soak_alarms == 0
     }
 }
 
@@ -156,7 +159,12 @@ fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T 
     };
     let all: BTreeMap<usize, T> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().filter_map(|worker| worker.join().ok()).flatten().collect()
+        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| match worker.join() {
+            Ok(done) => done,
+            // A verifier that breaks down is one that cannot be trusted: this is not passed over.
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        workers.into_iter().flat_map(join).collect()
     });
     all.into_values().collect()
 }

@@ -16,6 +16,8 @@ use crate::plan::chance::Permutation;
 use crate::plan::{VerifyOp, VerifyPlan, VerifyStream, Way};
 use crate::record::VerifyJobRun;
 
+/// Once a block has come so far, no further operation is drawn: one more may wait already.
+const LAST_GENERATION: u32 = MAX_GENERATION - 1;
 /// Requests handed over at once, at most.
 const BATCH: usize = 8;
 /// Pause of a job that has nothing to do but wait for others.
@@ -78,9 +80,10 @@ struct Slot {
     blocks: u32,
     moved: u32,
     submitted_ns: u64,
-    in_flight: bool,
+    /// From its beginning to its end, whatever is sent again in between.
+    is_open: bool,
     /// For a flush: what it makes durable, in the ledger's words and as a number of operations.
-    mark: (usize, u64),
+    mark: (u64, u64),
     /// A second look at blocks that failed: the first of their failures.
     second_look: Option<usize>,
 }
@@ -94,7 +97,7 @@ impl Slot {
         blocks: 0,
         moved: 0,
         submitted_ns: 0,
-        in_flight: false,
+        is_open: false,
         mark: (0, 0),
         second_look: None,
     };
@@ -385,7 +388,9 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
         match way {
             Way::Write => self.seal(slot, index, now_ns),
             Way::Trim => {
-                (first..first + u64::from(blocks)).for_each(|b| self.ledger.submit_trim(b))
+                for block in first..first + u64::from(blocks) {
+                    self.is_exhausted |= self.ledger.submit_trim(block) >= LAST_GENERATION;
+                }
             }
             Way::Read | Way::Sync => self.poison(slot),
         }
@@ -407,7 +412,7 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
         };
         for (block, bytes) in (first..).zip(buffer.chunks_exact_mut(block_bytes)) {
             label.generation = self.ledger.submit_write(block);
-            self.is_exhausted |= label.generation >= MAX_GENERATION - 1;
+            self.is_exhausted |= label.generation >= LAST_GENERATION;
             self.checker.format.seal(bytes, &label);
             label.offset += block_bytes as u64;
         }
@@ -513,7 +518,7 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
     #[inline]
     fn push(&mut self, slot: u32) {
         let request = &mut self.slots[slot as usize];
-        request.in_flight = true;
+        request.is_open = true;
         let (way, moved) = (request.way, request.moved);
         let bytes = request.bytes(self.plan) - moved;
         let offset = request.offset + u64::from(moved);
@@ -524,7 +529,7 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
     /// Operations of the stream that were acknowledged without a gap.
     fn acked_ops(&self) -> u64 {
         let next = self.pending.map_or(self.stream.index(), |op| op.index);
-        let open = self.slots.iter().filter(|slot| slot.in_flight).filter_map(|s| match s.whose {
+        let open = self.slots.iter().filter(|slot| slot.is_open).filter_map(|s| match s.whose {
             Whose::Own(index) => Some(index),
             _ => None,
         });
@@ -562,7 +567,6 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
     fn settle(&mut self, slot: u32, result: i32, now_ns: u64) {
         self.in_flight -= 1;
         let request = &mut self.slots[slot as usize];
-        request.in_flight = false;
         let wanted = request.blocks * self.plan.block_bytes - request.moved;
         if result >= 0 && result as u32 == wanted {
             self.complete(slot, now_ns);
@@ -614,6 +618,12 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
                 self.flushed(request);
             }
         }
+        self.release(slot);
+    }
+
+    #[inline]
+    fn release(&mut self, slot: u32) {
+        self.slots[slot as usize].is_open = false;
         self.free.push(slot);
     }
 
@@ -755,7 +765,7 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
             let what = format!("{MAX_ERRORS} requests failed, the last with {name}");
             self.shared.control.fail(what);
         }
-        self.free.push(slot);
+        self.release(slot);
     }
 
     /// Notes when an operation took place.
