@@ -10,9 +10,11 @@ use super::block::{Format, Label, crc32c, le32, unchecked_header};
 pub const MAX_FLIPS: usize = 8;
 /// Bytes of the header that a checker cannot know: writer and sequence, time.
 const UNKNOWN: [std::ops::Range<usize>; 2] = [40..48, 56..64];
-/// For one, two and three flipped bits in those: the bits by which the checksum may be wrong too, so
-/// that a wrong candidate fits in less than one case of a hundred.
-const NEARER: [usize; 3] = [5, 3, 1];
+/// For one to four flipped bits in those: the bits by which the checksum may be wrong too, so that
+/// by chance a wrong candidate fits in about one case of a hundred.
+const NEARER: [u32; 4] = [5, 3, 1, 0];
+/// The same for a byte of those that is another one.
+const NEARER_BYTE: u32 = 3;
 
 /// The difference between a block as found and as it should be.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -49,14 +51,15 @@ pub fn compare(format: &Format, found: &[u8], offset: u64, generation: u32) -> D
     difference(&expected, found, generation)
 }
 
-/// Looks for the few flipped bits in what cannot be known that explain the checksum.
+/// Looks for the few flipped bits in what cannot be known, or the one wrong byte, that explain the
+/// checksum.
 fn mend_unknown(expected: &mut [u8], found: &[u8], sector_bytes: usize) {
-    let wanted = le32(found, 4);
-    let distance = |sector: &[u8]| (crc32c(&sector[8..]) ^ wanted).count_ones() as usize;
     let sector = &mut expected[..sector_bytes];
+    let crc = crc32c(&sector[8..]);
+    let gap = crc ^ le32(found, 4);
     // A checksum that is itself damaged is near the right one by few bits, and by chance it is
     // near a wrong one: the more candidates, the nearer it must be.
-    if distance(sector) <= MAX_FLIPS {
+    if gap.count_ones() as usize <= MAX_FLIPS {
         return;
     }
     // Where much else differs, no few flips explain it.
@@ -64,30 +67,55 @@ fn mend_unknown(expected: &mut [u8], found: &[u8], sector_bytes: usize) {
     if differing.sum::<u32>() as usize > 32 + MAX_FLIPS {
         return;
     }
+    // The checksum is linear: a flipped bit changes it in the same way whatever else there is.
     let sector = &mut expected[..sector_bytes];
-    let bits: Vec<usize> = UNKNOWN.into_iter().flatten().flat_map(|b| b * 8..b * 8 + 8).collect();
-    for (flips, nearer) in (1..).zip(NEARER) {
-        if search(sector, &bits, flips, &|sector| distance(sector) <= nearer) {
-            break;
-        }
-    }
+    let effects = UNKNOWN.into_iter().flatten().flat_map(|byte| byte * 8..byte * 8 + 8);
+    let effects: Vec<Effect> = effects
+        .map(|bit| {
+            flip(sector, bit);
+            let of_crc = crc32c(&sector[8..]) ^ crc;
+            flip(sector, bit);
+            Effect { bit, of_crc }
+        })
+        .collect();
+    let few = (1..).zip(NEARER).find_map(|(flips, nearer)| explain(gap, &effects, flips, nearer));
+    let byte = || effects.chunks_exact(8).find_map(|byte| explain_by_byte(gap, byte));
+    few.or_else(byte).into_iter().flatten().for_each(|bit| flip(sector, bit));
     let crc = crc32c(&sector[8..]);
     sector[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Flips this many of the bits so that it fits; leaves all as they were where nothing does.
-fn search(sector: &mut [u8], bits: &[usize], flips: usize, fits: &impl Fn(&[u8]) -> bool) -> bool {
+/// What a flipped bit does to the checksum.
+#[derive(Clone, Copy)]
+struct Effect {
+    bit: usize,
+    of_crc: u32,
+}
+
+fn flip(bytes: &mut [u8], bit: usize) {
+    bytes[bit / 8] ^= 1 << (bit % 8);
+}
+
+/// So many flipped bits that bring a checksum as near as this.
+fn explain(gap: u32, effects: &[Effect], flips: usize, nearer: u32) -> Option<Vec<usize>> {
     if flips == 0 {
-        return fits(sector);
+        return (gap.count_ones() <= nearer).then(Vec::new);
     }
-    for (index, bit) in bits.iter().enumerate() {
-        sector[bit / 8] ^= 1 << (bit % 8);
-        if search(sector, &bits[index + 1..], flips - 1, fits) {
-            return true;
-        }
-        sector[bit / 8] ^= 1 << (bit % 8);
-    }
-    false
+    effects.iter().enumerate().find_map(|(index, Effect { bit, of_crc })| {
+        let mut bits = explain(gap ^ of_crc, &effects[index + 1..], flips - 1, nearer)?;
+        bits.push(*bit);
+        Some(bits)
+    })
+}
+
+/// Flipped bits of one byte that do.
+fn explain_by_byte(gap: u32, byte: &[Effect]) -> Option<Vec<usize>> {
+    (1u32..256).find_map(|change| {
+        let flipped = || byte.iter().enumerate().filter(move |(index, _)| change >> index & 1 == 1);
+        let left = flipped().fold(gap, |gap, (_, effect)| gap ^ effect.of_crc);
+        let fits = left.count_ones() <= NEARER_BYTE;
+        fits.then(|| flipped().map(|(_, effect)| effect.bit).collect())
+    })
 }
 
 fn difference(expected: &[u8], found: &[u8], generation: u32) -> Damage {
@@ -132,9 +160,9 @@ mod tests {
         block
     }
 
-    fn flip(block: &mut [u8], positions: &[u32]) {
+    fn flip_all(block: &mut [u8], positions: &[u32]) {
         for at in positions {
-            block[*at as usize / 8] ^= 1 << (at % 8);
+            flip(block, *at as usize);
         }
     }
 
@@ -144,7 +172,7 @@ mod tests {
         let block = sealed(&format);
         for at in 0..1024 * 8 {
             let mut found = block.clone();
-            flip(&mut found, &[at]);
+            flip_all(&mut found, &[at]);
             let damage = compare(&format, &found, 8192, 3);
             assert_eq!(damage.positions, [at]);
             assert_eq!((damage.bits, damage.first_byte, damage.span_bytes), (1, at / 8, 1));
@@ -163,14 +191,33 @@ mod tests {
             positions.sort_unstable();
             positions.dedup();
             let mut found = block.clone();
-            flip(&mut found, &positions);
+            flip_all(&mut found, &positions);
             assert_eq!(compare(&format, &found, 8192, 3).positions, positions);
         }
         // In the checksum and the time together.
         let both = [33, 40, 450, 500];
         let mut found = block.clone();
-        flip(&mut found, &both);
+        flip_all(&mut found, &both);
         assert!(compare(&format, &found, 8192, 3).bits <= MAX_FLIPS as u64);
+    }
+
+    #[test]
+    fn flips_and_a_wrong_byte_are_located_where_the_checker_knows_nothing() {
+        let format = Format::new(RunId(8), 4096, 4096);
+        let block = sealed(&format);
+        let four = [40 * 8 + 1, 44 * 8 + 7, 57 * 8, 63 * 8 + 2];
+        for count in 1..=4 {
+            let mut found = block.clone();
+            flip_all(&mut found, &four[..count]);
+            assert_eq!(compare(&format, &found, 8192, 3).positions, four[..count]);
+        }
+        for (at, change) in [(41, 0xff), (47, 0x1f), (56, 0xef), (63, 0x7c)] {
+            let mut found = block.clone();
+            found[at] ^= change;
+            let damage = compare(&format, &found, 8192, 3);
+            assert_eq!((damage.first_byte, damage.span_bytes), (at as u32, 1));
+            assert_eq!(damage.bits, u64::from(change.count_ones()));
+        }
     }
 
     #[test]

@@ -6,9 +6,6 @@ use std::rc::Rc;
 
 use crate::plan::chance::Chance;
 
-/// What no power cut divides, bytes.
-pub const SECTOR_BYTES: usize = 512;
-
 /// Bytes that a volatile cache holds back at most; beyond that, what is oldest becomes durable.
 const CACHE_BYTES: usize = 64 << 20;
 
@@ -107,23 +104,23 @@ impl Memory {
 
     /// The power fails: everything that is not durable is gone. Gives how many changes were.
     pub fn power_cut(&mut self) -> usize {
-        self.cut(|| false)
+        self.cut(usize::MAX, || false)
     }
 
-    /// The power fails, and each sector has got as far as chance has it: any of its versions since
-    /// the durable one may have been stored. Gives how many changes were not durable.
-    pub fn power_cut_in_part(&mut self, chance: &mut Chance) -> usize {
-        self.cut(|| chance.below(2) == 0)
+    /// The power fails, and each sector of this length has got as far as chance has it: any of its
+    /// versions since the durable one may have been stored. Gives how many changes were not durable.
+    pub fn power_cut_in_part(&mut self, sector_bytes: usize, chance: &mut Chance) -> usize {
+        self.cut(sector_bytes, || chance.below(2) == 0)
     }
 
     /// Undoes change after change, the latest first; a sector that is kept once stays as it is.
-    fn cut(&mut self, mut keeps: impl FnMut() -> bool) -> usize {
+    fn cut(&mut self, sector_bytes: usize, mut keeps: impl FnMut() -> bool) -> usize {
         let Some(cache) = &mut self.cache else { return 0 };
         let count = cache.undo.len();
         let mut kept = BTreeSet::new();
         while let Some(Undo { at, before }) = cache.undo.pop_back() {
             let end = at + before.len();
-            for sector in at / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES) {
+            for sector in at / sector_bytes..end.div_ceil(sector_bytes) {
                 if kept.contains(&sector) {
                     continue;
                 }
@@ -131,8 +128,8 @@ impl Memory {
                     kept.insert(sector);
                     continue;
                 }
-                let from = at.max(sector * SECTOR_BYTES);
-                let to = end.min((sector + 1) * SECTOR_BYTES);
+                let from = at.max(sector * sector_bytes);
+                let to = end.min((sector + 1).saturating_mul(sector_bytes));
                 self.bytes[from..to].copy_from_slice(&before[from - at..to - at]);
             }
         }
@@ -169,6 +166,7 @@ impl Cache {
 mod tests {
     use super::*;
 
+    const SECTOR_BYTES: usize = 512;
     const LENGTH: usize = 8 * SECTOR_BYTES;
 
     #[test]
@@ -240,7 +238,7 @@ mod tests {
             for version in 2..5 {
                 memory.write(0, &[version; LENGTH / 2]);
             }
-            assert_eq!(memory.power_cut_in_part(&mut Chance::new(seed)), 3);
+            assert_eq!(memory.power_cut_in_part(SECTOR_BYTES, &mut Chance::new(seed)), 3);
             for (index, sector) in memory.bytes().chunks(SECTOR_BYTES).enumerate() {
                 assert!(sector.iter().all(|byte| *byte == sector[0]), "a sector is torn");
                 if index < LENGTH / 2 / SECTOR_BYTES {

@@ -146,8 +146,11 @@ impl Scene {
                 (VerifyMode::Pipeline, 0, 3_000_000);
             (setting.read_percent, setting.trim_percent, setting.flush_every) = (0, 0, 0);
         }
+        // The simulated device divides a request anywhere on a grid of 512 bytes, and what is cut
+        // off in the middle of a sector that is written whole is damage.
+        let may_be_short = setting.sector_bytes == 512;
         let model = match chance.below(4) {
-            0 => "servers=3,read=50us,write=70us,short-every=7",
+            0 if may_be_short => "servers=3,read=50us,write=70us,short-every=7",
             1 => "servers=9,read=exp:90us,write=exp:20us,error-every=29,errno=5",
             2 => "servers=2,read=bimodal:0.9:10us:2ms,write=bimodal:0.9:10us:2ms",
             _ => "servers=8,read=exp:50us,write=exp:50us",

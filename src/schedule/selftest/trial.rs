@@ -157,7 +157,8 @@ impl Trial {
             Interlude::PowerCut => drop(memory.borrow_mut().power_cut()),
             Interlude::PowerCutAtWork => {
                 let mut chance = Chance::new(scene.seed);
-                memory.borrow_mut().power_cut_in_part(&mut chance);
+                let sector_bytes = scene.plan.sector_bytes as usize;
+                memory.borrow_mut().power_cut_in_part(sector_bytes, &mut chance);
             }
             _ => {}
         }
