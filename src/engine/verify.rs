@@ -309,12 +309,24 @@ impl Shared {
         let _ = ready.send(Ok(facts));
         work.begin(*self.unix_offset_ns.wait());
         let before = thread::usage_of_thread();
+        let _alarm = Alarm(&self.control);
         while work.step() == Step::More {}
         let used = thread::usage_of_thread();
         let mut record = work.into_record();
         record.cpu_user_ns = used.user_ns - before.user_ns;
         record.cpu_system_ns = used.system_ns - before.system_ns;
         let _ = ended.send((index, record));
+    }
+}
+
+/// Ends the run if its thread panics: the others would wait for it for ever.
+struct Alarm<'a>(&'a Control);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail("a job panicked, which is a fault of this program".into());
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use crate::plan::VerifyPlan;
 /// The progress lines of a run with two phases.
 pub(super) struct Phases {
     progress: Progress,
+    /// How many phases there are.
+    count: usize,
     /// Pieces that reading everything back takes.
     pieces: u64,
     /// Where the first phase ended: time and operations.
@@ -20,7 +22,7 @@ impl Phases {
         let count = if plan.changes() && plan.mode.sweeps() { 2 } else { 1 };
         let mode = plan.mode.word();
         progress.begin(0, count, if plan.changes() { mode } else { "reading back" }, 0);
-        Phases { progress, pieces, swept_from: None }
+        Phases { progress, count, pieces, swept_from: None }
     }
 
     /// It moves on.
@@ -31,7 +33,7 @@ impl Phases {
         let (from_ns, from_ops) = match self.swept_from {
             Some(from) => from,
             None => {
-                self.progress.begin(1, 2, "reading back", 0);
+                self.progress.begin(self.count - 1, self.count, "reading back", 0);
                 *self.swept_from.insert((moved.elapsed_ns, moved.ops))
             }
         };

@@ -1,43 +1,60 @@
-//! Telling and keeping what a run of the verifier came to (to be replaced).
+//! Telling and keeping what a run of the verifier came to.
+
+use serde_json::json;
+
+use crate::analysis::{VerifyJudgement, VerifyVerdict, judge};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
-use crate::cli::output::Output;
+use crate::cli::output::{Output, note};
 use crate::plan::VerifyPlan;
+use crate::plan::verify::describe_verify;
 use crate::record::VerifyRun;
 use crate::record::run::Outcome;
-use serde_json::json;
+use crate::report::{verify_json, verify_text};
+
+/// A run that is over, and where its result goes.
 pub(super) struct Telling<'a> {
     pub(super) run: &'a VerifyRun,
     pub(super) words: &'a [String],
     pub(super) output: Output,
     pub(super) keeper: Keeper,
 }
+
 impl Telling<'_> {
+    /// Judges, tells and keeps the run; gives the exit code that follows.
     pub(super) fn conclude(mut self) -> Exit {
-        let _ = self.words;
-        let exit = match &self.run.outcome {
-            Outcome::Failed { .. } => Exit::Environment,
-            Outcome::Interrupted { signal } => Exit::Signal(*signal),
-            Outcome::Complete => Exit::Done,
-        };
-        let bad: u64 = self.run.jobs.iter().flat_map(|job| job.failed_blocks.values()).sum();
-        let exit = if bad > 0 { exit.or_graver(Exit::Corrupt) } else { exit };
-        for job in &self.run.jobs {
-            self.output.text(&format!("ops {} checked {} uncertain {} unreq {} swept {}/{} w {} r {} fl {} bad {:?} err {:?} churn {} sweep {} hits {}\n", job.ops, job.checked, job.uncertain, job.unrequired, job.swept_blocks, job.sweep_blocks, job.written_bytes, job.read_bytes, job.flushes, job.failed_blocks, job.errors, job.churn_ns, job.sweep_ns, job.in_flight_max));
-            for f in job.failures.iter().take(4) {
-                self.output.text(&format!("{f:?}\n"));
-            }
-        }
-        self.output.text(&format!(
-            "{:?} {:?} cpu {:?}\n",
-            self.run.outcome, self.run.injected, self.run.process
-        ));
+        let told = judge(self.run, self.words.get(1..).unwrap_or_default());
+        let exit = end_of(self.run, &told);
+        self.output.text(&verify_text(self.run, &told));
+        self.output.value(&verify_json(self.run, &told, exit.code()));
+        let exit = self.output.end(exit);
         self.keeper.keep_cell("01-verify.json", self.run);
-        self.keeper.finish(true, exit.code(), "");
+        let complete = self.run.outcome == Outcome::Complete;
+        if let Some(path) = self.keeper.finish(complete, exit.code(), &told.words) {
+            note(&format!("results kept in {}", path.display()));
+        }
         exit
     }
 }
+
+/// The exit code that a run asks for.
+fn end_of(run: &VerifyRun, told: &VerifyJudgement) -> Exit {
+    let outcome = match &run.outcome {
+        Outcome::Failed { .. } => Exit::Environment,
+        Outcome::Interrupted { signal } => Exit::Signal(*signal),
+        Outcome::Complete if run.jobs.iter().any(|job| !job.errors.is_empty()) => Exit::Environment,
+        Outcome::Complete => Exit::Done,
+    };
+    outcome.or_graver(match &told.verdict {
+        VerifyVerdict::Pass | VerifyVerdict::Written => Exit::Done,
+        VerifyVerdict::Fail => Exit::Corrupt,
+        VerifyVerdict::Inconclusive { .. } => Exit::Inconclusive,
+    })
+}
+
+/// Says what would be done, and does nothing.
 pub(super) fn dry_run(plan: &VerifyPlan, mut output: Output) -> Result<Exit, Failure> {
+    output.text(&describe_verify(plan));
     output.value(&json!({ "plan": plan }));
     Ok(output.end(Exit::Done))
 }
