@@ -161,6 +161,8 @@ struct Shared {
     at_barrier: AtomicUsize,
     /// Whether reading back may begin.
     go: AtomicBool,
+    /// A flush of any job failed: none after it proves anything.
+    flush_failed: AtomicBool,
     ops: Box<[Line]>,
     /// What is added to the clock of the queues to make it ns since 1970.
     unix_offset_ns: OnceLock<u64>,
@@ -175,6 +177,7 @@ impl Shared {
             confidant: luggage.confidant.take(),
             at_barrier: AtomicUsize::new(0),
             go: AtomicBool::new(false),
+            flush_failed: AtomicBool::new(false),
             ops: plan.plan.jobs.iter().map(|_| Line::default()).collect(),
             unix_offset_ns: OnceLock::new(),
         }
@@ -182,6 +185,10 @@ impl Shared {
 
     fn all_written(&self) -> bool {
         self.at_barrier.load(Ordering::Acquire) >= self.plan.plan.jobs.len()
+    }
+
+    fn flush_failed(&self) -> bool {
+        self.flush_failed.load(Ordering::Acquire)
     }
 
     fn ops(&self) -> u64 {

@@ -115,8 +115,12 @@ impl Checker {
     }
 
     /// What a second read of a failed block says about the first.
-    pub(super) fn reread(&self, bytes: &[u8], allowed: Allowed, failure: &mut Failure) {
+    pub(super) fn reread(&mut self, bytes: &[u8], allowed: Allowed, failure: &mut Failure) {
         let again = classify(&self.format, bytes, failure.offset, allowed);
+        if again.is_none() {
+            // What is stored is right: if it is wrong later, that is another failure.
+            self.failed.remove(&(usize::from(failure.owner), failure.block));
+        }
         failure.reread = match again {
             None => Reread::Right,
             Some(misfit) if misfit == failure.misfit => Reread::Same,

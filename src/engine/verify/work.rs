@@ -1,16 +1,18 @@
 //! The loop of one job of the verifier: draw an operation, seal or poison its buffer, submit, reap,
 //! judge.
 
+mod begin;
+mod judge;
+mod settle;
+
 use std::sync::atomic::Ordering;
 
-use iosonde_sys::errno_name;
-
-use super::check::{Checker, Sighting};
-use super::ring::{Ends, Parcel};
+use super::check::Checker;
+use super::ring::Parcel;
 use super::{Bag, Shared};
-use crate::backend::{Queue, Transfer};
-use crate::content::block::{Label, MAX_GENERATION};
-use crate::content::ledger::{Allowed, Ledger};
+use crate::backend::Queue;
+use crate::content::block::MAX_GENERATION;
+use crate::content::ledger::Ledger;
 use crate::engine::job::{DRAIN_GRACE_NS, PATIENCE_NS};
 use crate::plan::chance::Permutation;
 use crate::plan::{VerifyOp, VerifyPlan, VerifyStream, Way};
@@ -325,7 +327,8 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
         if self.pending.is_none() {
             self.pending = self.draw(now_ns, stopping);
         }
-        let Some(op) = self.pending else { return self.finish_churn() };
+        // What waits for blocks of others may do so for ever, if they have gone.
+        let Some(op) = self.pending.filter(|_| !stopping) else { return self.finish_churn() };
         if op.way == Way::Sync {
             if self.shared.confidant.is_some() {
                 self.phase = Phase::ToldFlush;
@@ -367,163 +370,9 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
             }
         }
         // A check writes nothing, and has nothing to flush.
-        self.phase = Phase::LastFlush { sent: !self.plan.changes() };
+        let has_flushed = !self.plan.changes() || self.shared.flush_failed();
+        self.phase = Phase::LastFlush { sent: has_flushed };
         true
-    }
-
-    fn begin_transfer(&mut self, op: VerifyOp, now_ns: u64) {
-        let VerifyOp { index, way, first, blocks } = op;
-        let Some(slot) = self.free.pop() else { return };
-        let offset = self.plan.offset_of(self.number, first);
-        self.slots[slot as usize] = Slot {
-            way,
-            whose: Whose::Own(index),
-            offset,
-            first,
-            blocks,
-            submitted_ns: now_ns,
-            ..Slot::IDLE
-        };
-        self.ledger.begin(first, blocks);
-        match way {
-            Way::Write => self.seal(slot, index, now_ns),
-            Way::Trim => {
-                for block in first..first + u64::from(blocks) {
-                    self.is_exhausted |= self.ledger.submit_trim(block) >= LAST_GENERATION;
-                }
-            }
-            Way::Read | Way::Sync => self.poison(slot),
-        }
-        self.push(slot);
-    }
-
-    /// Makes the content of a write.
-    #[inline]
-    fn seal(&mut self, slot: u32, sequence: u64, now_ns: u64) {
-        let Slot { offset, first, blocks, .. } = self.slots[slot as usize];
-        let block_bytes = self.plan.block_bytes as usize;
-        let buffer = &mut self.queue.buffer(slot as usize)[..blocks as usize * block_bytes];
-        let mut label = Label {
-            offset,
-            generation: 0,
-            writer: self.number as u16,
-            sequence,
-            time_ns: now_ns + self.unix_offset_ns,
-        };
-        for (block, bytes) in (first..).zip(buffer.chunks_exact_mut(block_bytes)) {
-            label.generation = self.ledger.submit_write(block);
-            self.is_exhausted |= label.generation >= LAST_GENERATION;
-            self.checker.format.seal(bytes, &label);
-            label.offset += block_bytes as u64;
-        }
-    }
-
-    #[inline]
-    fn poison(&mut self, slot: u32) {
-        let bytes = self.slots[slot as usize].bytes(self.plan) as usize;
-        self.checker.format.poison(&mut self.queue.buffer(slot as usize)[..bytes]);
-    }
-
-    fn begin_flush(&mut self, index: u64, now_ns: u64) {
-        let mark = (self.ledger.flush(), self.acked_ops());
-        let Some(slot) = self.free.pop() else { return };
-        self.slots[slot as usize] = Slot {
-            way: Way::Sync,
-            whose: Whose::Own(index),
-            submitted_ns: now_ns,
-            mark,
-            ..Slot::IDLE
-        };
-        self.push(slot);
-    }
-
-    /// Tells of a flush and sends it, once nothing else is in flight.
-    fn begin_told_flush(&mut self, now_ns: u64) -> bool {
-        let Some(op) = self.pending.filter(|_| self.is_idle() && self.staged.is_empty()) else {
-            return false;
-        };
-        if !self.tell(op.index, true) {
-            return false;
-        }
-        self.pending = None;
-        self.begin_flush(op.index, now_ns);
-        true
-    }
-
-    fn begin_last_flush(&mut self, now_ns: u64) -> bool {
-        if !self.is_idle() || !self.staged.is_empty() || !self.tell(self.stream.index(), true) {
-            return false;
-        }
-        self.phase = Phase::LastFlush { sent: true };
-        self.begin_flush(self.stream.index(), now_ns);
-        true
-    }
-
-    /// Tells the witness, if there is one; says whether the run goes on.
-    fn tell(&mut self, ops: u64, before: bool) -> bool {
-        let Some(confidant) = &self.shared.confidant else { return true };
-        let flush = self.report.flushes;
-        let told = match before {
-            true => confidant.before_flush(self.number, flush, ops),
-            false => confidant.after_flush(self.number, flush, ops),
-        };
-        if let Err(error) = &told {
-            self.shared.control.fail(format!("the witness: {error}"));
-            self.phase = Phase::Over;
-        }
-        told.is_ok()
-    }
-
-    fn begin_piece(&mut self, begun: u64, now_ns: u64) {
-        let Some(slot) = self.free.pop() else { return };
-        let most = u64::from(self.plan.max_blocks);
-        let first = self.pieces.at(begun) * most;
-        let blocks = most.min(self.ledger.blocks() - first) as u32;
-        let offset = self.plan.offset_of(self.number, first);
-        self.slots[slot as usize] =
-            Slot { whose: Whose::Swept, offset, first, blocks, submitted_ns: now_ns, ..Slot::IDLE };
-        self.phase = Phase::Sweep(begun + 1);
-        self.poison(slot);
-        self.push(slot);
-    }
-
-    /// Looks after the ring; says whether it began a read.
-    fn serve_ring(&mut self, now_ns: u64) -> bool {
-        let Some(ends) = &mut self.bag.ends else { return false };
-        ends.push_on();
-        while let Some(parcel) = ends.returned() {
-            self.ledger.end(parcel.first, parcel.blocks);
-        }
-        let Some(parcel) = ends.take() else { return false };
-        let offset = self.plan.offset_of(ends.giver, parcel.first);
-        let Some(slot) = self.free.pop() else { return false };
-        self.slots[slot as usize] = Slot {
-            whose: Whose::Given(parcel),
-            offset,
-            first: parcel.first,
-            blocks: parcel.blocks,
-            submitted_ns: now_ns,
-            ..Slot::IDLE
-        };
-        self.poison(slot);
-        self.push(slot);
-        true
-    }
-
-    fn ring_has_room(&self) -> bool {
-        self.bag.ends.as_ref().is_none_or(Ends::has_room)
-    }
-
-    /// Stages the rest of a request.
-    #[inline]
-    fn push(&mut self, slot: u32) {
-        let request = &mut self.slots[slot as usize];
-        request.is_open = true;
-        let (way, moved) = (request.way, request.moved);
-        let bytes = request.bytes(self.plan) - moved;
-        let offset = request.offset + u64::from(moved);
-        self.queue.push(slot as usize, Transfer { way, target: 0, offset, skip: moved, bytes });
-        self.staged.push(slot);
     }
 
     /// Operations of the stream that were acknowledged without a gap.
@@ -562,212 +411,6 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
         }
     }
 
-    /// A request has come back.
-    #[inline]
-    fn settle(&mut self, slot: u32, result: i32, now_ns: u64) {
-        self.in_flight -= 1;
-        let request = &mut self.slots[slot as usize];
-        let wanted = request.blocks * self.plan.block_bytes - request.moved;
-        if result >= 0 && result as u32 == wanted {
-            self.complete(slot, now_ns);
-        } else if result > 0 {
-            request.moved += result as u32;
-            self.report.short_transfers += 1;
-            self.again.push(slot);
-        } else if AGAIN.contains(&-result) {
-            self.again.push(slot);
-        } else {
-            self.fail(slot, if result == 0 { ENODATA } else { -result });
-        }
-    }
-
-    #[inline]
-    fn complete(&mut self, slot: u32, now_ns: u64) {
-        let request = self.slots[slot as usize];
-        let Slot { way, first, blocks, .. } = request;
-        let bytes = u64::from(request.bytes(self.plan));
-        let took_ns = now_ns.saturating_sub(request.submitted_ns);
-        self.ops_done += 1;
-        match way {
-            Way::Read => {
-                if request.second_look.is_none() {
-                    self.report.read_latency.record(took_ns);
-                    self.report.read_bytes += bytes;
-                }
-                if self.judge(slot, now_ns) {
-                    return;
-                }
-                match request.whose {
-                    Whose::Own(_) => self.ledger.end(first, blocks),
-                    Whose::Swept => self.report.swept_blocks += u64::from(blocks),
-                    Whose::Given(parcel) => self.thank(parcel),
-                }
-            }
-            Way::Write | Way::Trim => {
-                if way == Way::Write {
-                    self.report.write_latency.record(took_ns);
-                    self.report.written_bytes += bytes;
-                } else {
-                    self.report.trimmed_bytes += bytes;
-                }
-                (first..first + u64::from(blocks)).for_each(|block| self.ledger.acknowledge(block));
-                self.hand_on(first, blocks);
-            }
-            Way::Sync => {
-                self.report.flush_latency.record(took_ns);
-                self.flushed(request);
-            }
-        }
-        self.release(slot);
-    }
-
-    #[inline]
-    fn release(&mut self, slot: u32) {
-        self.slots[slot as usize].is_open = false;
-        self.free.push(slot);
-    }
-
-    /// The blocks of a write may be written again, by a ring once they were read.
-    #[inline]
-    fn hand_on(&mut self, first: u64, blocks: u32) {
-        match &mut self.bag.ends {
-            None => self.ledger.end(first, blocks),
-            Some(ends) => {
-                let generation = self.ledger.generations(first).0;
-                ends.give(Parcel { first, blocks, generation });
-            }
-        }
-    }
-
-    fn thank(&mut self, parcel: Parcel) {
-        if let Some(ends) = &mut self.bag.ends {
-            ends.thank(parcel);
-        }
-    }
-
-    /// A flush was acknowledged.
-    fn flushed(&mut self, request: Slot) {
-        let (mark, ops) = request.mark;
-        self.ledger.flushed(mark);
-        self.durable_ops = self.durable_ops.max(ops);
-        let Whose::Own(index) = request.whose else { return };
-        let told = self.tell(index, false);
-        self.report.flushes += 1;
-        if told && self.phase == Phase::ToldFlush {
-            self.phase = Phase::Churn;
-        }
-        if self.bag.journal.is_some() {
-            self.note();
-        }
-    }
-
-    /// Judges what was read. If something is wrong it is read once more: says whether it is.
-    #[inline]
-    fn judge(&mut self, slot: u32, now_ns: u64) -> bool {
-        let request = self.slots[slot as usize];
-        if let Some(first_failure) = request.second_look {
-            self.look_again(request, slot, first_failure);
-            return false;
-        }
-        let (owner, op) = match request.whose {
-            Whose::Own(index) => (self.number, Some(index)),
-            Whose::Swept => (self.number, None),
-            Whose::Given(_) => (self.giver(), Some(self.stream.index())),
-        };
-        let failures = self.report.failures.len();
-        let block_bytes = self.plan.block_bytes as usize;
-        let buffer = &self.queue.buffer(slot as usize)[..request.blocks as usize * block_bytes];
-        let mut offset = request.offset;
-        let mut all_right = true;
-        for (block, bytes) in (request.first..).zip(buffer.chunks_exact(block_bytes)) {
-            let (allowed, durable) = match request.whose {
-                Whose::Given(parcel) => (exactly(parcel.generation), 0),
-                _ => {
-                    let allowed = self.checker.allowed(&self.ledger, block);
-                    (allowed, self.ledger.generations(block).2)
-                }
-            };
-            let sighting = Sighting {
-                owner,
-                block,
-                op,
-                after_ops: self.stream.index(),
-                unix_ns: now_ns + self.unix_offset_ns,
-            };
-            let report = &mut self.report;
-            all_right &= self.checker.check(bytes, offset, allowed, durable, sighting, report);
-            offset += block_bytes as u64;
-        }
-        if all_right || self.report.failures.len() == failures {
-            return false;
-        }
-        self.slots[slot as usize].second_look = Some(failures);
-        self.slots[slot as usize].moved = 0;
-        self.poison(slot);
-        self.again.push(slot);
-        true
-    }
-
-    /// Looks a second time at the blocks of a request that failed.
-    #[cold]
-    fn look_again(&mut self, request: Slot, slot: u32, first_failure: usize) {
-        let block_bytes = self.plan.block_bytes as usize;
-        let buffer = &self.queue.buffer(slot as usize)[..request.blocks as usize * block_bytes];
-        let end = request.offset + u64::from(request.bytes(self.plan));
-        for failure in &mut self.report.failures[first_failure..] {
-            if !(request.offset..end).contains(&failure.offset) {
-                continue;
-            }
-            let at = (failure.offset - request.offset) as usize;
-            let allowed = match request.whose {
-                Whose::Given(parcel) => exactly(parcel.generation),
-                _ => self.checker.allowed(&self.ledger, failure.block),
-            };
-            self.checker.reread(&buffer[at..at + block_bytes], allowed, failure);
-        }
-    }
-
-    fn giver(&self) -> usize {
-        self.bag.ends.as_ref().map_or(self.number, |ends| ends.giver)
-    }
-
-    /// A request failed for good.
-    #[cold]
-    fn fail(&mut self, slot: u32, errno: i32) {
-        let request = self.slots[slot as usize];
-        let bytes = u64::from(request.bytes(self.plan));
-        let name = errno_name(errno);
-        *self.report.errors.entry(format!("{} {name}", request.way.word())).or_default() += 1;
-        let first = (request.offset, bytes, name.clone());
-        self.report.first_error.get_or_insert(first);
-        self.errors += 1;
-        match (request.way, request.whose) {
-            (Way::Sync, _) => self.shared.control.fail(format!(
-                "flush: {name}; what was written since the last one may be lost, and a flush that \
-                 succeeds later would prove nothing about it, so none is tried"
-            )),
-            (Way::Read, whose) => {
-                self.report.unreadable_blocks += u64::from(request.blocks);
-                match whose {
-                    Whose::Own(_) => self.ledger.end(request.first, request.blocks),
-                    Whose::Given(parcel) => self.thank(parcel),
-                    Whose::Swept => {}
-                }
-            }
-            (Way::Write | Way::Trim, _) => self.ledger.end(request.first, request.blocks),
-        }
-        if let (Whose::Own(op), Some(journal)) = (request.whose, &mut self.bag.journal)
-            && let Err(error) = journal.failed(op)
-        {
-            self.shared.control.fail(format!("the ledger cannot be kept: {error}"));
-        }
-        if self.errors == MAX_ERRORS {
-            let what = format!("{MAX_ERRORS} requests failed, the last with {name}");
-            self.shared.control.fail(what);
-        }
-        self.release(slot);
-    }
-
     /// Notes when an operation took place.
     #[cold]
     fn mark(&mut self, now_ns: u64) {
@@ -792,9 +435,4 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
         self.report.syscalls = self.queue.syscalls();
         self.report
     }
-}
-
-/// One generation and no other.
-fn exactly(generation: u32) -> Allowed {
-    Allowed { low: generation, high: generation, ..Allowed::default() }
 }
