@@ -20,6 +20,7 @@ pub mod progress;
 pub mod prometheus;
 pub mod pursuit_text;
 pub mod run_text;
+pub mod selftest_text;
 pub mod series;
 pub mod verdict_text;
 
@@ -29,4 +30,5 @@ pub use ladder_text::{ladder_header, ladder_json, ladder_text};
 pub use precision_text::precision_text;
 pub use pursuit_text::{pursuit_note, pursuit_text};
 pub use run_text::run_text;
+pub use selftest_text::{repetition_json, repetition_text, selftest_json, selftest_text};
 pub use verdict_text::{expectations_text, verdict_text};

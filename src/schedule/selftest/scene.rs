@@ -164,6 +164,32 @@ impl Scene {
         Scene { plan: resolved(&setting), fault: None, model, before, interlude, seed }
     }
 
+    /// What is simulated, in words.
+    pub(super) fn words(&self) -> String {
+        let plan = &self.plan;
+        format!(
+            "verify {}, {} job(s) at depth {}, {} blocks of {} B in sectors of {} B, {} to {} per \
+             operation, {} % reads, {} % trims, {} pass(es) or {} operations per job, a flush after \
+             {}; before: {:?}; between writing and reading back: {:?}; device: {}",
+            plan.mode.word(),
+            plan.plan.jobs.len(),
+            plan.plan.jobs[0].iodepth,
+            plan.blocks(),
+            plan.block_bytes,
+            plan.sector_bytes,
+            plan.min_blocks,
+            plan.max_blocks,
+            plan.read_percent,
+            plan.trim_percent,
+            plan.passes,
+            plan.ops[0],
+            plan.flush_every,
+            self.before,
+            self.interlude,
+            self.model,
+        )
+    }
+
     /// What stands on the device before.
     pub(super) fn content_before(&self) -> Vec<u8> {
         let region = self.plan.blocks() * u64::from(self.plan.block_bytes);

@@ -1,6 +1,6 @@
 //! One simulation: what happened, what was damaged, and what the verifier said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::crash::Crash;
@@ -19,6 +19,7 @@ use crate::plan::chance::Chance;
 use crate::plan::{Job, VerifyMode, VerifyPlan};
 use crate::record::run::Outcome;
 use crate::record::verify::Reread;
+use crate::record::{Repetition, RepetitionBlock};
 
 /// What must come of a fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -130,9 +131,38 @@ impl Trial {
         }
     }
 
-    /// Whether anything was found where nothing is wrong.
-    pub(super) fn is_alarmed(&self) -> bool {
-        !self.found.is_empty() || self.false_alarms > 0
+    /// Whether all that had to be found was, by its name, and nothing else.
+    pub(super) fn is_right(&self) -> bool {
+        let answered = match self.answer {
+            Some(_) => !self.is_visible() || self.is_detected() && self.is_named(),
+            None => self.found.is_empty(),
+        };
+        answered && self.false_alarms == 0
+    }
+
+    /// Everything about it.
+    pub(super) fn told(&self, scene: &Scene) -> Repetition {
+        let offsets: BTreeSet<u64> =
+            self.damaged.keys().chain(self.found.keys()).copied().collect();
+        let words = |names: &&[Class]| names.iter().map(|class| class.word()).collect();
+        let block = |offset: u64| RepetitionBlock {
+            offset,
+            damaged: self.damaged.get(&offset).map(words).unwrap_or_default(),
+            found: self.found.get(&offset).map(|(class, _)| class.word()),
+        };
+        let fault = scene.fault.map(|(injection, job)| format!("{injection} in job {job}"));
+        Repetition {
+            fault: fault.unwrap_or_else(|| "none".into()),
+            seed: scene.seed,
+            scene: scene.words(),
+            struck: self.struck,
+            visible: self.is_visible(),
+            detected: self.is_detected(),
+            named: self.is_named(),
+            false_alarms: self.false_alarms,
+            right: self.is_right(),
+            blocks: offsets.into_iter().map(block).collect(),
+        }
     }
 
     /// Plays a scene.
