@@ -18,4 +18,5 @@ mod program;
 mod refused;
 mod signals;
 mod told;
+mod verify_selftest;
 mod verify_witness;

@@ -1,0 +1,198 @@
+//! `iosonde verify selftest`: would the verifier have noticed?
+
+use std::sync::Mutex;
+
+use clap::Args;
+use iosonde_sys::Clock;
+
+use crate::backend::fault::Fault;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{Output, OutputFormat, note};
+use crate::cli::place::{self, Place};
+use crate::engine::Control;
+use crate::report::{repetition_json, repetition_text, selftest_json, selftest_text};
+use crate::schedule::selftest::{self, Extent, Part};
+use crate::units::{count, duration};
+
+/// Would the verifier have noticed? Every kind of fault is put into a simulated device, over and
+/// over, and the verifier runs against it: it must find every fault that can be seen and name it,
+/// and it must stay silent where there is none.
+///
+/// Nothing is written to any storage. What is right is known from a second memory above the fault.
+/// Exit code 6 if anything came out wrong: then no verdict of the verifier can be trusted.
+///
+/// Examples:
+///   iosonde verify selftest
+///   iosonde verify selftest --runs 100k --look-alikes 100k --soak-ops 100m
+///   iosonde verify selftest --only tear --seed 7
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(in crate::cli) struct SelftestArgs {
+    /// Simulations in which a fault can be seen, all kinds together
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = at_least_one)]
+    runs: u64,
+    /// Simulations without a fault, among those that could be taken for one; 0 for none
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = number)]
+    look_alikes: u64,
+    /// Operations of one long simulation without a fault; 0 for none
+    #[arg(long, value_name = "N", default_value = "1m", value_parser = number)]
+    soak_ops: u64,
+    /// Seed of everything; with --only the seed of the one simulation
+    #[arg(long, visible_alias = "randseed", value_name = "N")]
+    seed: Option<u64>,
+    /// Only the one simulation of this seed, block by block: a kind of fault, or none for a
+    /// look-alike
+    #[arg(long, value_name = "FAULT", requires = "seed",
+          conflicts_with_all = ["runs", "look_alikes", "soak_ops", "eta_interval"])]
+    only: Option<String>,
+    /// Form of the result on stdout: normal or json
+    #[arg(long, value_enum, default_value = "normal")]
+    output_format: OutputFormat,
+    /// Time between progress lines; 0 for none
+    #[arg(long, value_name = "TIME", default_value = "5")]
+    eta_interval: String,
+}
+
+/// Runs the mode.
+pub(in crate::cli) fn selftest(args: &SelftestArgs) -> Result<Exit, Failure> {
+    args.output_format.can_tell("verify selftest")?;
+    if let (Some(word), Some(seed)) = (&args.only, args.seed) {
+        return only(word, seed, Output::new(args.output_format));
+    }
+    let interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
+        .map_err(|error| Failure::value("--eta-interval", &error))?;
+    let place = Place::find()?;
+    let seed = args.seed.unwrap_or_else(place::fresh_seed);
+    let extent = Extent {
+        faults: args.runs,
+        look_alikes: args.look_alikes,
+        soak_ops: args.soak_ops,
+        seed,
+        threads: place.cpus() as usize,
+    };
+    let control = Control::new(std::sync::Arc::clone(&place.signal));
+    let teller = Teller::new(place.clock, interval_ns, extent);
+    let matrix = selftest::selftest(&extent, &control, &|part, done| teller.moved(part, done));
+    let elapsed_ns = teller.end();
+    let interrupted = place.interrupted();
+    let complete = interrupted.is_none();
+    let exit = match interrupted {
+        Some(signal) => Exit::Signal(signal),
+        None if matrix.is_clean() => Exit::Done,
+        None => Exit::Invalid,
+    };
+    let mut output = Output::new(args.output_format);
+    output.text(&selftest_text(&matrix, seed, elapsed_ns, complete));
+    output.value(&selftest_json(&matrix, seed, elapsed_ns, complete, exit.code()));
+    Ok(output.end(exit))
+}
+
+/// Repeats one simulation.
+fn only(word: &str, seed: u64, mut output: Output) -> Result<Exit, Failure> {
+    let fault = match word {
+        "none" => None,
+        word => Some(kind(word)?),
+    };
+    let repetition = selftest::repeat(fault, seed);
+    let exit = if repetition.right { Exit::Done } else { Exit::Invalid };
+    output.text(&repetition_text(&repetition));
+    output.value(&repetition_json(&repetition, exit.code()));
+    Ok(output.end(exit))
+}
+
+/// A kind of fault by its word alone: its value and its time are drawn by the seed.
+fn kind(found: &str) -> Result<Fault, Failure> {
+    let known = || Fault::ALL.iter().map(|fault| fault.word()).chain(["none"]);
+    let fault = Fault::ALL.into_iter().find(|fault| fault.word() == found);
+    fault.ok_or_else(|| {
+        let near = count::nearest(found, known());
+        let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let accepted = known().collect::<Vec<_>>().join(", ");
+        Failure::new(
+            Exit::Asked,
+            format!("--only: found `{found}`, expected one of {accepted}{meant}"),
+        )
+    })
+}
+
+/// A number with k, m or g for thousands, millions and milliards: these are counted, not stored.
+fn number(text: &str) -> Result<u64, String> {
+    let expected = || format!("found `{text}`, expected a number such as 5000, 10k or 100m");
+    let lower = text.to_ascii_lowercase();
+    let units = [("k", 1_000), ("m", 1_000_000), ("g", 1_000_000_000)];
+    let unit = units.into_iter().find_map(|(word, unit)| Some((lower.strip_suffix(word)?, unit)));
+    let (digits, unit) = unit.unwrap_or((&lower, 1u64));
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = digits.parse().ok().filter(|_| is_number).ok_or_else(expected)?;
+    number
+        .checked_mul(unit)
+        .filter(|number| *number <= MOST)
+        .ok_or_else(|| format!("found `{text}`, expected at most {}", count::thousands(MOST)))
+}
+
+/// More than anybody waits for.
+const MOST: u64 = 1_000_000_000_000;
+
+fn at_least_one(text: &str) -> Result<u64, String> {
+    match number(text)? {
+        0 => Err("found 0, expected at least 1: a test of nothing proves nothing".into()),
+        number => Ok(number),
+    }
+}
+
+/// Tells how far it is.
+struct Teller {
+    clock: Clock,
+    begun_ns: u64,
+    interval_ns: u64,
+    extent: Extent,
+    told_ns: Mutex<u64>,
+}
+
+impl Teller {
+    fn new(clock: Clock, interval_ns: u64, extent: Extent) -> Teller {
+        let begun_ns = clock.now_ns();
+        Teller { clock, begun_ns, interval_ns, extent, told_ns: Mutex::new(begun_ns) }
+    }
+
+    /// So much of a part is done; another thread may be telling so just now.
+    fn moved(&self, part: Part, done: u64) {
+        let Ok(mut told_ns) = self.told_ns.try_lock() else { return };
+        let now_ns = self.clock.now_ns();
+        if self.interval_ns == 0 || now_ns < *told_ns + self.interval_ns {
+            return;
+        }
+        *told_ns = now_ns;
+        let (what, all) = match part {
+            Part::Faults => ("faults", self.extent.faults),
+            Part::LookAlikes => ("look-alikes", self.extent.look_alikes),
+            Part::Soak => ("soak", self.extent.soak_ops),
+        };
+        let elapsed = duration::span(now_ns - self.begun_ns);
+        let (done, all) = (count::thousands(done.min(all)), count::thousands(all));
+        note(&format!("selftest, {what}: {done} of {all}, {elapsed} so far"));
+    }
+
+    /// How long it took, ns.
+    fn end(self) -> u64 {
+        self.clock.now_ns() - self.begun_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_counted_in_thousands() {
+        for (text, expected) in
+            [("0", 0), ("10000", 10_000), ("10K", 10_000), ("100m", 100_000_000)]
+        {
+            assert_eq!(number(text), Ok(expected));
+        }
+        for text in ["", "k", "-1", "+1", "1.5m", "1e6", "1t", "1001g", "99999999999999999999"] {
+            assert!(number(text).is_err(), "{text}");
+        }
+        assert!(at_least_one("0").is_err());
+    }
+}
