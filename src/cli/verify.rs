@@ -7,6 +7,7 @@ mod options;
 mod phases;
 mod prove;
 mod tell;
+mod selftest;
 mod witness;
 
 use std::ffi::OsString;
@@ -44,6 +45,7 @@ enum Mode {
     Check(Box<check::CheckArgs>),
     Powercut(Box<prove::PowerCutArgs>),
     Fsync(Box<fsync::FsyncArgs>),
+    Selftest(selftest::SelftestArgs),
     Witness(witness::WitnessArgs),
 }
 
@@ -57,6 +59,7 @@ pub(super) fn verify(args: &VerifyArgs, words: &[String]) -> Result<Exit, Failur
         Mode::Check(args) => check::check(args, words),
         Mode::Powercut(args) => prove::power_cut(args, words),
         Mode::Fsync(args) => fsync::fsync(args, words),
+        Mode::Selftest(args) => selftest::selftest(args),
         Mode::Witness(args) => witness::witness(args),
     }
 }
