@@ -2,6 +2,7 @@
 //! exit code.
 
 mod check;
+mod consent;
 mod cross_check;
 mod doctor;
 mod ending;

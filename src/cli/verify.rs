@@ -6,17 +6,20 @@ mod fsync;
 mod options;
 mod phases;
 mod prove;
-mod tell;
 mod selftest;
+mod tell;
 mod witness;
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
 use super::exit::{Exit, Failure};
 use super::place::Place;
+use crate::engine::Control;
 use crate::plan::VerifyMode;
+use crate::schedule;
 
 /// Does storage give back what was written, and was fsync honoured?
 ///
@@ -96,8 +99,17 @@ fn boot_id(place: &Place) -> Option<String> {
 }
 
 /// The verifier shows on the simulated device that it would notice, before it is believed.
-fn selftest_first(_seed: u64) -> Result<(), Failure> {
-    Ok(())
+fn selftest_first(seed: u64, place: &Place) -> Result<(), Failure> {
+    let control = Control::new(Arc::clone(&place.signal));
+    let matrix = schedule::selftest::quick(seed, &control);
+    if matrix.is_clean() || control.is_stopping() {
+        return Ok(());
+    }
+    let message = format!(
+        "the verifier failed its own test with seed {seed}, and is not to be believed; nothing was \
+         written. `iosonde verify selftest --seed {seed}` shows what it did not notice"
+    );
+    Err(Failure::new(Exit::Invalid, message))
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use crate::backend::BACKENDS;
 use crate::backend::sim::Model;
 use crate::backend::vhost::Server;
 use crate::cli::exit::Failure;
-use crate::cli::keep;
 use crate::cli::output::note;
 use crate::cli::place::{self, Place};
 use crate::engine::Medium;
@@ -17,7 +16,7 @@ use crate::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
 use crate::record::TargetFacts;
 use crate::target::create::created;
 use crate::target::vhost::admit_writes;
-use crate::target::{Direct, Held, Intent, open, signature};
+use crate::target::{Direct, Held, open};
 use crate::units::{bytes, count};
 
 /// What the operations go to.
@@ -83,7 +82,7 @@ impl ProveArgs {
         path: &Path,
         place: &Place,
     ) -> Result<Aim, Failure> {
-        self.known_kinds()?;
+        self.consent.check_kinds()?;
         match engine.kind {
             EngineKind::Sim => self.simulated(path),
             EngineKind::VhostUser => self.served(path),
@@ -136,7 +135,7 @@ impl ProveArgs {
                 mode.word()
             )));
         }
-        self.no_consents("an unnamed file in a directory holds nobody's data")?;
+        self.consent.none("an unnamed file in a directory holds nobody's data")?;
         let size_bytes = self.size_to_make(directory)?;
         let (free_bytes, total_bytes) = open::space(directory)?;
         open::fits(directory, size_bytes, free_bytes, total_bytes)?;
@@ -146,7 +145,7 @@ impl ProveArgs {
 
     /// A file that is made and stays.
     fn named(&self, path: &Path) -> Result<Held, Failure> {
-        self.no_consents("there is no such file yet")?;
+        self.consent.none("there is no such file yet")?;
         let size_bytes = self.size_to_make(path)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
@@ -174,16 +173,10 @@ impl ProveArgs {
     fn found(&self, mode: VerifyMode, path: &Path) -> Result<Held, Failure> {
         let writes = mode != VerifyMode::Check;
         if !writes {
-            self.no_consents("a check only reads")?;
+            self.consent.none("a check only reads")?;
         }
-        let intent = Intent {
-            write: writes,
-            overwrite_file: self.consent.overwrite_file.clone(),
-            destroy_data: self.consent.destroy_data.clone(),
-            overwrite_signature: self.consent.overwrite_signature.clone(),
-            results: keep::directory(self.result.results.as_deref()),
-            rehearse: self.result.dry_run,
-        };
+        let results = self.result.results.as_deref();
+        let intent = self.consent.intent(writes, results, self.result.dry_run);
         let held = open::existing(path, &intent, self.direct())?;
         if held.bytes == u64::MAX {
             return Err(wrong(format!(
@@ -198,13 +191,13 @@ impl ProveArgs {
             note(&format!("`{}` leads to `{}`", held.path.display(), leads_to.display()));
         }
         if writes && !self.result.dry_run {
-            self.needed_consents(&held)?;
+            self.consent.were_needed(&held)?;
         }
         Ok(held)
     }
 
     fn simulated(&self, path: &Path) -> Result<Aim, Failure> {
-        self.no_consents("a simulated device holds nobody's data")?;
+        self.consent.none("a simulated device holds nobody's data")?;
         if self.engine.direct.is_some() {
             return Err(wrong("--direct has no effect with the sim engine"));
         }
@@ -229,16 +222,13 @@ impl ProveArgs {
     }
 
     fn served(&self, path: &Path) -> Result<Aim, Failure> {
-        let others = [
-            ("--overwrite-file", self.consent.overwrite_file.is_some()),
-            ("--overwrite-signature", !self.consent.overwrite_signature.is_empty()),
-            ("a second --destroy-data", self.consent.destroy_data.len() > 1),
-            ("--direct", self.engine.direct.is_some()),
-        ];
-        if let Some((option, _)) = others.iter().find(|(_, given)| *given) {
-            return Err(wrong(format!(
-                "{option} has no effect on the device of a vhost-user server"
-            )));
+        let reason = "it is for block devices and files, and this is a server's device";
+        self.consent.none_for_files(reason)?;
+        if self.engine.direct.is_some() || !self.consent.kinds().is_empty() {
+            return Err(wrong(format!("--direct, --overwrite-signature: {reason}")));
+        }
+        if let Some(second) = self.consent.devices().get(1) {
+            return Err(wrong(format!("--destroy-data={second} has no effect: one names it")));
         }
         let server = Server::connect(path)?;
         let facts = server.facts();
@@ -268,7 +258,7 @@ impl ProveArgs {
         server.admit(&plan.plan)?;
         if plan.changes() {
             let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
-            let consent = self.consent.destroy_data.first().map(String::as_str);
+            let consent = self.consent.devices().first().map(String::as_str);
             admit_writes(server.path(), server.facts().bytes, consent, &mut read)?;
         }
         Ok(())
@@ -289,48 +279,6 @@ impl ProveArgs {
             )));
         }
         Ok((offset, end))
-    }
-
-    /// Every kind named by --overwrite-signature must be one that is looked for.
-    fn known_kinds(&self) -> Result<(), Failure> {
-        let known = signature::words();
-        let words = &self.consent.overwrite_signature;
-        let Some(word) = words.iter().find(|word| !known.contains(&word.as_str())) else {
-            return Ok(());
-        };
-        let near = count::nearest(word, known.iter().copied());
-        let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        let known = known.join(", ");
-        Err(wrong(format!("--overwrite-signature: found `{word}`, expected one of {known}{meant}")))
-    }
-
-    /// Consents that nothing asks for were meant for something else.
-    fn no_consents(&self, reason: &str) -> Result<(), Failure> {
-        let given = [
-            ("--overwrite-file", self.consent.overwrite_file.is_some()),
-            ("--destroy-data", !self.consent.destroy_data.is_empty()),
-            ("--overwrite-signature", !self.consent.overwrite_signature.is_empty()),
-        ];
-        match given.iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(wrong(format!("{option} has no effect: {reason}"))),
-            None => Ok(()),
-        }
-    }
-
-    fn needed_consents(&self, held: &Held) -> Result<(), Failure> {
-        let is_device = !held.agreed.is_empty();
-        if is_device && self.consent.overwrite_file.is_some() {
-            return Err(wrong("--overwrite-file has no effect on a block device"));
-        }
-        let devices = self.consent.destroy_data.iter().map(|word| ("--destroy-data", word));
-        let kinds = &self.consent.overwrite_signature;
-        let kinds = kinds.iter().map(|word| ("--overwrite-signature", word));
-        match devices.chain(kinds).find(|(_, word)| !held.agreed.contains(word)) {
-            Some((option, word)) => {
-                Err(wrong(format!("{option}={word} has no effect: nothing of this name was found")))
-            }
-            None => Ok(()),
-        }
     }
 }
 

@@ -87,7 +87,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         return dry_run(&plan, output);
     }
     known.used.notes.iter().for_each(|line| note(&format!("caution: {line}")));
-    super::selftest_first(plan.plan.seed)?;
+    super::selftest_first(plan.plan.seed, &place)?;
     let survival = match known.used.durable_only {
         true => Survival::Durable,
         false => Survival::Acknowledged,

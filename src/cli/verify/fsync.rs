@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
+use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::{self, Keeper};
 use crate::cli::output::{Output, OutputFormat, note};
@@ -24,8 +25,8 @@ use crate::report::{ladder_header, ladder_json, ladder_text};
 use crate::schedule::Bench;
 use crate::schedule::ladder::ladder;
 use crate::target::gate::{Consent, Report};
-use crate::target::{Direct, Held, Intent, open, signature};
-use crate::units::{bytes, count, duration};
+use crate::target::{Direct, Held, Intent, open};
+use crate::units::{bytes, duration};
 
 /// Was fsync honoured? A ladder of tests, each of which states what it can, and no more.
 ///
@@ -65,15 +66,8 @@ pub(crate) struct FsyncArgs {
     /// Seed of order, places and data, for an exact repetition
     #[arg(long, visible_alias = "randseed", value_name = "N")]
     seed: Option<u64>,
-    /// Write this file although it holds foreign data; names it exactly as PATH does
-    #[arg(long, value_name = "NAME")]
-    overwrite_file: Option<String>,
-    /// Write the block device with this identity, which the refusal tells
-    #[arg(long, value_name = "ID")]
-    destroy_data: Vec<String>,
-    /// Write the device although this kind of content was found on it; may be repeated
-    #[arg(long, value_name = "KIND")]
-    overwrite_signature: Vec<String>,
+    #[command(flatten)]
+    consent: ConsentArgs,
     /// Say what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -94,7 +88,7 @@ pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, 
     let eta_interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
         .map_err(|error| Failure::value("--eta-interval", &error))?;
     let asked_bytes = asked_bytes(args)?;
-    known_kinds(args)?;
+    args.consent.check_kinds()?;
     let place = Place::find()?;
     let held = if args.path.is_dir() {
         made(args, &place.root, asked_bytes)?
@@ -163,23 +157,6 @@ fn asked_bytes(args: &FsyncArgs) -> Result<Option<u64>, Failure> {
     Ok(Some(size))
 }
 
-/// Every kind named by --overwrite-signature must be one that is looked for.
-fn known_kinds(args: &FsyncArgs) -> Result<(), Failure> {
-    let known = signature::words();
-    let is_known = |word: &&String| known.contains(&word.as_str());
-    match args.overwrite_signature.iter().find(|word| !is_known(word)) {
-        None => Ok(()),
-        Some(word) => {
-            let near = count::nearest(word, known.iter().copied());
-            let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            let known = known.join(", ");
-            Err(wrong(format!(
-                "--overwrite-signature: found `{word}`, expected one of {known}{meant}"
-            )))
-        }
-    }
-}
-
 fn direct(args: &FsyncArgs) -> Direct {
     match args.direct {
         None => Direct::Preferred,
@@ -190,9 +167,7 @@ fn direct(args: &FsyncArgs) -> Direct {
 
 /// A file without a name in a directory, on what is storage.
 fn made(args: &FsyncArgs, root: &Root, asked_bytes: Option<u64>) -> Result<Held, Failure> {
-    let reason = "an unnamed file in a directory holds nobody's data";
-    without(args, &FILE_CONSENTS, reason)?;
-    without(args, &DEVICE_CONSENTS, reason)?;
+    args.consent.none("an unnamed file in a directory holds nobody's data")?;
     refuse_memory(&args.path, &open::describe_directory(root, &args.path)?)?;
     let (free_bytes, total_bytes) = open::space(&args.path)?;
     let fits = |size| open::fits(&args.path, size, free_bytes, total_bytes);
@@ -212,60 +187,20 @@ fn made(args: &FsyncArgs, root: &Root, asked_bytes: Option<u64>) -> Result<Held,
 
 /// A file or device that exists.
 fn found(args: &FsyncArgs, root: &Root) -> Result<Held, Failure> {
-    let intent = Intent {
-        write: true,
-        overwrite_file: args.overwrite_file.clone(),
-        destroy_data: args.destroy_data.clone(),
-        overwrite_signature: args.overwrite_signature.clone(),
-        results: keep::directory(args.results.as_deref()),
-        rehearse: args.dry_run,
-    };
+    let intent = args.consent.intent(true, args.results.as_deref(), args.dry_run);
     // Looked at before anything is opened for writing.
     let looked = open::existing(&args.path, &Intent::default(), Direct::Never)?;
     let facts = looked.describe(root);
     drop(looked);
     refuse_memory(&args.path, &facts)?;
-    let is_device = facts.kind == "block device";
-    if is_device {
-        without(args, &FILE_CONSENTS, "the target is a block device")?;
-    } else {
-        without(args, &DEVICE_CONSENTS, "the target is no block device")?;
-    }
     let held = open::existing(&args.path, &intent, direct(args))?;
     if let Some(leads_to) = &held.leads_to {
         note(&format!("`{}` leads to `{}`", held.path.display(), leads_to.display()));
     }
-    if is_device && !args.dry_run {
-        needed_consents(args, &held)?;
+    if !args.dry_run {
+        args.consent.were_needed(&held)?;
     }
     Ok(held)
-}
-
-const FILE_CONSENTS: [&str; 1] = ["--overwrite-file"];
-const DEVICE_CONSENTS: [&str; 2] = ["--destroy-data", "--overwrite-signature"];
-
-/// Consents that nothing asks for were meant for something else.
-fn without(args: &FsyncArgs, options: &[&str], reason: &str) -> Result<(), Failure> {
-    let given = [
-        ("--overwrite-file", args.overwrite_file.is_some()),
-        ("--destroy-data", !args.destroy_data.is_empty()),
-        ("--overwrite-signature", !args.overwrite_signature.is_empty()),
-    ];
-    match given.iter().find(|(option, given)| *given && options.contains(option)) {
-        Some((option, _)) => Err(wrong(format!("{option} has no effect: {reason}"))),
-        None => Ok(()),
-    }
-}
-
-fn needed_consents(args: &FsyncArgs, held: &Held) -> Result<(), Failure> {
-    let devices = args.destroy_data.iter().map(|word| ("--destroy-data", word));
-    let kinds = args.overwrite_signature.iter().map(|word| ("--overwrite-signature", word));
-    match devices.chain(kinds).find(|(_, word)| !held.agreed.contains(word)) {
-        Some((option, word)) => {
-            Err(wrong(format!("{option}={word} has no effect: nothing of this name was found")))
-        }
-        None => Ok(()),
-    }
 }
 
 /// What lives in memory loses everything with the power, whatever fsync does.
@@ -320,8 +255,8 @@ fn dry_run(
         let results = keep::directory(args.results.as_deref());
         let report = Report::of(root, &args.path, results.as_deref())?;
         let consent = Consent {
-            destroy_data: &args.destroy_data,
-            overwrite_signature: &args.overwrite_signature,
+            destroy_data: args.consent.devices(),
+            overwrite_signature: args.consent.kinds(),
         };
         report.objection(consent).map(|objection| objection.to_string())
     } else {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::backend::fault::Injection;
+use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::OutputFormat;
 use crate::plan::VerifyMode;
@@ -109,20 +110,6 @@ pub(super) struct EngineArgs {
     /// target is a socket, else io_uring]
     #[arg(long, visible_alias = "driver", value_name = "NAME")]
     pub(super) ioengine: Option<String>,
-}
-
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Consent")]
-pub(super) struct ConsentArgs {
-    /// Write this file although it holds foreign data; names it exactly as PATH does
-    #[arg(long, value_name = "NAME")]
-    pub(super) overwrite_file: Option<String>,
-    /// Write the block device with this identity, which the refusal tells
-    #[arg(long, value_name = "ID")]
-    pub(super) destroy_data: Vec<String>,
-    /// Write the device although this kind of content was found on it; may be repeated
-    #[arg(long, value_name = "KIND")]
-    pub(super) overwrite_signature: Vec<String>,
 }
 
 #[derive(Args, Debug)]

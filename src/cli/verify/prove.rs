@@ -149,7 +149,7 @@ fn run(
     if args.result.dry_run {
         return dry_run(&plan, output);
     }
-    super::selftest_first(seed)?;
+    super::selftest_first(seed, &place)?;
     let header = header(&plan, &aim, &place, matches!(memory, Memory::Ledger { synced: true, .. }));
     let mut luggage = Luggage {
         fault: asked.fault.map(|what| (what, FaultLog::default())),

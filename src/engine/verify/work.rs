@@ -23,7 +23,9 @@ const LAST_GENERATION: u32 = MAX_GENERATION - 1;
 /// Requests handed over at once, at most.
 const BATCH: usize = 8;
 /// Pause of a job that has nothing to do but wait for others.
-const IDLE_NS: u64 = 20_000;
+const IDLE_NS: u64 = 150_000;
+/// Pause of a job that waits for all others.
+const WAITING_NS: u64 = 2_000_000;
 /// Distance of the marks that tell when an operation took place, ns.
 const MARK_NS: u64 = 1_000_000_000;
 /// Marks kept; when they are full, every other one goes.
@@ -216,7 +218,8 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
         }
         self.fill(now_ns, stopping);
         if self.in_flight + self.staged.len() == 0 {
-            self.queue.pause(now_ns + IDLE_NS);
+            let is_in_ring = self.bag.ends.is_some();
+            self.queue.pause(now_ns + if is_in_ring { IDLE_NS } else { WAITING_NS });
             return Step::More;
         }
         if !self.note_staged() {
@@ -354,7 +357,8 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
         if stopping || enough || self.is_exhausted || now_ns >= self.deadline_ns {
             return None;
         }
-        if self.ledger.needs_flush() && self.shared.confidant.is_none() && self.in_flight == 0 {
+        let is_alone = self.in_flight + self.staged.len() == 0;
+        if self.ledger.needs_flush() && self.shared.confidant.is_none() && is_alone {
             let index = self.stream.index();
             return Some(VerifyOp { index, way: Way::Sync, first: 0, blocks: 0 });
         }
@@ -363,7 +367,12 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
 
     /// Nothing more is drawn. A ring is emptied first.
     fn finish_churn(&mut self) -> bool {
+        let is_writing = self.slots.iter().any(|slot| slot.is_open && slot.way == Way::Write);
         if let Some(ends) = &mut self.bag.ends {
+            // What is still being written is handed on first.
+            if is_writing {
+                return false;
+            }
             ends.finish();
             if !ends.is_done() {
                 return false;

@@ -1,0 +1,108 @@
+//! What the user agrees to lose.
+
+use std::path::Path;
+
+use clap::Args;
+
+use super::exit::{Exit, Failure};
+use super::keep;
+use crate::target::{Held, Intent, signature};
+use crate::units::count;
+
+/// Consents, each of which names what may be destroyed.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Consent")]
+pub(crate) struct ConsentArgs {
+    /// Write this file although it holds foreign data; names it exactly as PATH does
+    #[arg(long, value_name = "NAME")]
+    overwrite_file: Option<String>,
+    /// Write the block device with this identity, which the refusal tells
+    #[arg(long, value_name = "ID")]
+    destroy_data: Vec<String>,
+    /// Write the device although this kind of content was found on it; may be repeated
+    #[arg(long, value_name = "KIND")]
+    overwrite_signature: Vec<String>,
+}
+
+fn wrong(message: String) -> Failure {
+    Failure::new(Exit::Asked, message)
+}
+
+impl ConsentArgs {
+    /// The identities of devices that may be written.
+    pub(crate) fn devices(&self) -> &[String] {
+        &self.destroy_data
+    }
+
+    /// The kinds of content that may be destroyed on them.
+    pub(crate) fn kinds(&self) -> &[String] {
+        &self.overwrite_signature
+    }
+
+    /// What is going to be done to a target, and what was agreed to.
+    pub(crate) fn intent(&self, write: bool, results: Option<&Path>, rehearse: bool) -> Intent {
+        Intent {
+            write,
+            overwrite_file: self.overwrite_file.clone(),
+            destroy_data: self.destroy_data.clone(),
+            overwrite_signature: self.overwrite_signature.clone(),
+            results: keep::directory(results),
+            rehearse,
+        }
+    }
+
+    /// Every kind of content must be one that is looked for.
+    pub(crate) fn check_kinds(&self) -> Result<(), Failure> {
+        let known = signature::words();
+        let is_known = |word: &&String| known.contains(&word.as_str());
+        let Some(word) = self.overwrite_signature.iter().find(|word| !is_known(word)) else {
+            return Ok(());
+        };
+        let near = count::nearest(word, known.iter().copied());
+        let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let known = known.join(", ");
+        Err(wrong(format!("--overwrite-signature: found `{word}`, expected one of {known}{meant}")))
+    }
+
+    /// A consent about a file that nothing asks for was meant for something else.
+    pub(crate) fn none_for_files(&self, reason: &str) -> Result<(), Failure> {
+        match self.overwrite_file {
+            Some(_) => Err(wrong(format!("--overwrite-file has no effect: {reason}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The same about devices.
+    pub(crate) fn none_for_devices(&self, reason: &str) -> Result<(), Failure> {
+        let given = [
+            ("--destroy-data", &self.destroy_data),
+            ("--overwrite-signature", &self.overwrite_signature),
+        ];
+        match given.iter().find(|(_, words)| !words.is_empty()) {
+            Some((option, _)) => Err(wrong(format!("{option} has no effect: {reason}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The same about anything.
+    pub(crate) fn none(&self, reason: &str) -> Result<(), Failure> {
+        self.none_for_files(reason)?;
+        self.none_for_devices(reason)
+    }
+
+    /// What was agreed to must have been needed by this target, which was opened for writing.
+    pub(crate) fn were_needed(&self, held: &Held) -> Result<(), Failure> {
+        match held.agreed.is_empty() {
+            true => self.none_for_devices("the target is no block device")?,
+            false => self.none_for_files("the target is a block device")?,
+        }
+        let devices = self.destroy_data.iter().map(|word| ("--destroy-data", word));
+        let kinds = self.overwrite_signature.iter().map(|word| ("--overwrite-signature", word));
+        match devices.chain(kinds).find(|(_, word)| !held.agreed.contains(word)) {
+            Some((option, word)) => {
+                Err(wrong(format!("{option}={word} has no effect: nothing of this name was found")))
+            }
+            None => Ok(()),
+        }
+    }
+}
