@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::content::block::Label;
-use crate::content::classify::{Class, Misfit};
+use crate::content::classify::{Class, Misfit, Sector};
+use crate::content::damage::Damage;
 use crate::plan::verify::tests::setting;
 use crate::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan, VerifySetting};
 use crate::record::facts::{DeviceFacts, FilesystemClass, TargetFacts};
@@ -141,4 +142,34 @@ pub(crate) fn fail_with(run: &mut VerifyRun, failure: Failure) {
     let job = &mut run.jobs[0];
     *job.failed_blocks.entry(failure.misfit.class).or_default() += 1;
     job.failures.push(failure);
+}
+
+/// One torn, one with a flipped bit.
+pub(crate) fn damaged() -> Vec<Failure> {
+    let mut torn = failure(Class::Torn);
+    (torn.offset, torn.block) = (12_288, 3);
+    torn.misfit.sectors = vec![(0, 3, Sector::Ours(2)), (3, 5, Sector::Ours(1))];
+    let mut flipped = failure(Class::BitFlip);
+    (flipped.offset, flipped.block, flipped.reread) = (20_480, 5, Reread::Right);
+    flipped.misfit.label = Some(Label {
+        offset: 20_480,
+        generation: 2,
+        writer: 0,
+        sequence: 44,
+        time_ns: STARTED + 90_000_000,
+    });
+    let expected: Vec<u8> = (0x40..0x60).collect();
+    let mut found = expected.clone();
+    found[0x13] ^= 1;
+    flipped.misfit.damage = Some(Damage {
+        generation: 2,
+        bits: 1,
+        positions: vec![8 * (1024 + 0x13)],
+        first_byte: 1024 + 0x13,
+        span_bytes: 1,
+        expected,
+        found,
+        shown_at: 1024,
+    });
+    vec![torn, flipped]
 }

@@ -183,7 +183,7 @@ fn flush(run: &VerifyRun, flushes: &FlushEvidence) -> Option<String> {
                 .into(),
         ),
         (sent, Some(0)) => Some(format!(
-            "no flush reached the device: {} were sent, it counted 0, and it has a write-back cache",
+            "no flush reached the device: {} were sent, it counted 0, and its cache is write-back",
             thousands(sent)
         )),
         _ => None,
