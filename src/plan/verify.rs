@@ -5,6 +5,7 @@
 //! operation on a block that has one in flight waits for it. So what a block must hold after so
 //! many operations can be worked out at any time, on any machine.
 
+pub mod describe;
 mod stream;
 
 use std::fmt;
@@ -17,6 +18,7 @@ use super::{
     Engine, EngineKind, Job, LatencyGoal, OnError, Order, Plan, PrecisionGoal, Refusal, Stop,
     Target,
 };
+pub use describe::describe_verify;
 pub use stream::{STREAM_VERSION, VerifyOp, VerifyStream};
 
 /// One run of the verifier. No two are equal, whatever their seeds: old data must not pass for new.
