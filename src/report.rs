@@ -23,6 +23,8 @@ pub mod run_text;
 pub mod selftest_text;
 pub mod series;
 pub mod verdict_text;
+pub mod verify_json;
+pub mod verify_text;
 
 pub use check_table::{check_footer, check_header, check_row};
 pub use cross_check_text::cross_check_text;
@@ -32,3 +34,5 @@ pub use pursuit_text::{pursuit_note, pursuit_text};
 pub use run_text::run_text;
 pub use selftest_text::{repetition_json, repetition_text, selftest_json, selftest_text};
 pub use verdict_text::{expectations_text, verdict_text};
+pub use verify_json::verify_json;
+pub use verify_text::{verify_heading, verify_text};

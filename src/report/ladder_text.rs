@@ -15,7 +15,7 @@ use crate::units::{bytes, count, duration};
 pub const FSYNC_SCHEMA: &str = "iosonde.fsync/1";
 
 /// Where text is broken.
-const COLUMNS: usize = 96;
+pub(super) const COLUMNS: usize = 96;
 
 /// What is no test, though it looks like one.
 pub const NO_TEST: [&str; 3] = [
@@ -124,7 +124,7 @@ fn row(out: &mut String, level: &Level) {
 }
 
 /// A paragraph whose later lines stand below the first word.
-fn wrapped(out: &mut String, head: &str, words: &str) {
+pub(super) fn wrapped(out: &mut String, head: &str, words: &str) {
     let indent = head.chars().count();
     out.push_str(head);
     let mut at = indent;
