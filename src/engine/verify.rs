@@ -326,6 +326,9 @@ impl Shared {
     }
 }
 
+/// A run is short up to this length.
+const SHORT_NS: u64 = 1_000_000_000;
+
 /// Ends the run if its thread panics: the others would wait for it for ever.
 struct Alarm<'a>(&'a Control);
 
@@ -373,7 +376,10 @@ fn supervise(
         let elapsed_ns = now_ns.saturating_sub(start_ns);
         let sweeping = shared.go.load(Ordering::Relaxed);
         observer.tick(&Progress { elapsed_ns, planned_ns, ops }, sweeping);
-        match ended.recv_timeout(Duration::from_millis(50)) {
+        // A short run is looked at often, so that reading back does not wait to be let go.
+        let waits_for_go = shared.at_barrier.load(Ordering::Relaxed) > 0 && !sweeping;
+        let pause_ms = if waits_for_go || elapsed_ns < SHORT_NS { 2 } else { 50 };
+        match ended.recv_timeout(Duration::from_millis(pause_ms)) {
             Ok((index, record)) => jobs[index] = Some(record),
             Err(RecvTimeoutError::Timeout) => {}
             // A thread that panicked sends nothing; the others have ended.
