@@ -11,7 +11,7 @@ use crate::record::VerifyRun;
 use crate::units::count::thousands;
 use crate::units::{bytes, duration};
 
-/// Failures that are told in full; the others are counted.
+/// Groups of failures that are told in full; the others are counted.
 const IN_FULL: usize = 8;
 /// Bytes in a row of a comparison.
 const ROW: usize = 16;
@@ -63,12 +63,37 @@ pub fn verify_text(run: &VerifyRun, judged: &VerifyJudgement) -> String {
     }
     wrapped(&mut out, "  flush: ", &clean(&judged.flushes.words));
     let all = judged.figures.failed();
-    for (number, failure) in (1..).zip(judged.failures.iter().take(IN_FULL)) {
-        let _ = write!(out, "\n  FAILURE {number} of {}\n", thousands(all));
-        story(&mut out, failure);
+    let groups = groups(&judged.failures);
+    let mut told = 0;
+    for group in groups.iter().take(IN_FULL) {
+        let numbers = match group.len() as u64 {
+            1 => thousands(told + 1),
+            count => format!("{} to {}", thousands(told + 1), thousands(told + count)),
+        };
+        told += group.len() as u64;
+        let _ = write!(out, "\n  FAILURE {numbers} of {}\n", thousands(all));
+        story(&mut out, group);
     }
-    rest(&mut out, judged);
+    rest(&mut out, judged, &groups);
     out
+}
+
+/// Failures that adjoin and have one cause, put together; those first that say most about it.
+fn groups(failures: &[FailureStory]) -> Vec<&[FailureStory]> {
+    let writer = |story: &FailureStory| story.expected.wrote.as_ref().map(|op| op.op);
+    let adjoin = |one: &FailureStory, next: &FailureStory| {
+        one.offset + one.bytes == next.offset
+            && (one.class, one.job, one.transient) == (next.class, next.job, next.transient)
+            && writer(one) == writer(next)
+            && one.damage.is_none()
+            && next.damage.is_none()
+    };
+    let mut groups: Vec<&[FailureStory]> = failures.chunk_by(adjoin).collect();
+    // What is missing somewhere often follows from what is wrong elsewhere.
+    groups.sort_by_key(|group| {
+        matches!(group[0].class.word(), "stale" | "lost" | "old-run" | "garbage")
+    });
+    groups
 }
 
 /// The lines of the table that have something to say.
@@ -92,7 +117,7 @@ fn figures(run: &VerifyRun, figures: &VerifyFigures) -> Vec<(&'static str, Strin
         lines.push((
             "written",
             format!(
-                "{} in {}{}; {} flushes{trimmed}",
+                "{} in {}{}; flushes: {}{trimmed}",
                 bytes::rough(figures.written_bytes),
                 duration::span(figures.churn_ns),
                 at(figures.written_bytes_per_s),
@@ -163,17 +188,21 @@ fn at(bytes_per_s: Option<f64>) -> String {
     bytes_per_s.map_or_else(String::new, |rate| format!(", {}", bytes::per_second(rate)))
 }
 
-fn story(out: &mut String, failure: &FailureStory) {
+/// A group by its first failure.
+fn story(out: &mut String, group: &[FailureStory]) {
+    let failure = &group[0];
     let mut say = |name: &str, words: &str| {
         wrapped(out, &format!("    {name:<9} "), &clean(words));
     };
-    let place = format!(
-        "offset {} ({}, block {} of job {})",
-        thousands(failure.offset),
-        bytes::exact(failure.bytes),
-        thousands(failure.block),
-        failure.job
-    );
+    let blocks = match group.len() as u64 {
+        1 => format!("{}, block {}", bytes::exact(failure.bytes), thousands(failure.block)),
+        count => format!(
+            "{count} blocks of {}, from block {}",
+            bytes::exact(failure.bytes),
+            thousands(failure.block)
+        ),
+    };
+    let place = format!("offset {} ({blocks} of job {})", thousands(failure.offset), failure.job);
     say("what", &failure.words);
     say("where", &place);
     say("expected", &failure.expected.words);
@@ -247,12 +276,12 @@ fn compare(out: &mut String, at: u32, expected: &[u8], found: &[u8]) {
 }
 
 /// What is not told in full, by class.
-fn rest(out: &mut String, judged: &VerifyJudgement) {
+fn rest(out: &mut String, judged: &VerifyJudgement, groups: &[&[FailureStory]]) {
     let mut left: BTreeMap<&str, u64> = BTreeMap::new();
     for (class, count) in &judged.figures.failed_blocks {
         left.insert(class.word(), *count);
     }
-    for failure in judged.failures.iter().take(IN_FULL) {
+    for failure in groups.iter().take(IN_FULL).copied().flatten() {
         if let Some(count) = left.get_mut(failure.class.word()) {
             *count = count.saturating_sub(1);
         }

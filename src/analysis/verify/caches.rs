@@ -183,18 +183,18 @@ pub(super) fn flush_evidence(run: &VerifyRun, figures: &VerifyFigures) -> FlushE
     let words = match (counted, write_back) {
         _ if sent == 0 => "F1: no flush was sent".to_owned(),
         (Some(0), Some(true)) => format!(
-            "F1: {told} flushes sent, the device counted none though it has a write-back cache: \
+            "F1: flushes sent: {told}, the device counted none though it has a write-back cache: \
              nobarrier, or a layer drops them"
         ),
         (Some(0), _) => format!(
-            "F1: {told} flushes sent, the device counted none; without a write-back cache the \
+            "F1: flushes sent: {told}, the device counted none; without a write-back cache the \
              kernel need not send any"
         ),
         (Some(counted), _) => {
-            format!("F1: {told} flushes sent, the device counted {}", thousands(counted))
+            format!("F1: flushes sent: {told}, the device counted {}", thousands(counted))
         }
         (None, _) => {
-            format!("F1: {told} flushes sent; no count of the device's to compare with")
+            format!("F1: flushes sent: {told}; no count of the device's to compare with")
         }
     };
     FlushEvidence { sent, counted, write_back, words }
@@ -259,7 +259,7 @@ mod tests {
         run.target.device = Some(device("write back"));
         let counters = |writes, flushes| DeviceCounters { writes, flushes, ..Default::default() };
         run.device = Some((counters(10, 5), counters(900, 9)));
-        assert_eq!(words(&run), "F1: 4 flushes sent, the device counted 4");
+        assert_eq!(words(&run), "F1: flushes sent: 4, the device counted 4");
         run.device = Some((counters(10, 5), counters(900, 5)));
         assert!(words(&run).contains("nobarrier"));
         run.target.device = Some(device("write through"));
