@@ -308,8 +308,12 @@ mod tests {
         let loose = ledger.allowed(0, ACKED, false);
         assert_eq!(loose, Allowed { low: 0, high: 2, zeros: true, gone: false });
         assert_eq!(ledger.submit_write(0), 3);
+        let pending = ledger.allowed(0, ACKED, true);
+        assert_eq!(pending, Allowed { low: 2, high: 3, zeros: true, gone: false });
         ledger.acknowledge(0);
         assert_eq!(ledger.allowed(0, ACKED, true), exactly(3));
+        let never_flushed = ledger.allowed(0, Survival::Durable, true);
+        assert_eq!(never_flushed, Allowed { low: 0, high: 3, zeros: true, gone: false });
     }
 
     #[test]

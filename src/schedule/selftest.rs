@@ -5,6 +5,7 @@
 //! blocks that differ are those that must be found, and no others.
 
 mod crash;
+mod dying;
 mod scene;
 mod soak;
 mod trial;

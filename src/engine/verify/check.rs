@@ -128,3 +128,100 @@ impl Checker {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::block::Label;
+    use crate::content::classify::Class;
+    use crate::plan::verify::tests::setting;
+    use crate::plan::{VerifyMode, VerifySetting};
+
+    const HERE: u64 = 8192;
+
+    /// A checker of one job with sixteen blocks.
+    struct Bench {
+        checker: Checker,
+        report: VerifyJobRun,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let setting = VerifySetting { jobs: 1, ..setting(VerifyMode::Soak, 64 << 10) };
+            let plan = VerifyPlan::resolve(&setting);
+            let plan = plan.unwrap_or_else(|error| unreachable!("{error}"));
+            let checker = Checker::new(&plan, Survival::Acknowledged);
+            Bench { checker, report: VerifyJobRun::default() }
+        }
+
+        fn block(&self, offset: u64, generation: u32) -> Vec<u8> {
+            let mut block = vec![0; 4096];
+            let label = Label { offset, generation, ..Label::default() };
+            self.checker.format.seal(&mut block, &label);
+            block
+        }
+
+        fn check(&mut self, bytes: &[u8], allowed: Allowed) -> bool {
+            let sighting = Sighting { owner: 0, block: 2, op: Some(5), after_ops: 6, unix_ns: 7 };
+            self.checker.check(bytes, HERE, allowed, 1, sighting, &mut self.report)
+        }
+    }
+
+    fn from(low: u32, high: u32) -> Allowed {
+        Allowed { low, high, ..Allowed::default() }
+    }
+
+    #[test]
+    fn what_may_be_there_is_right_and_is_counted_by_what_it_proves() {
+        let mut bench = Bench::new();
+        let (one, two) = (bench.block(HERE, 1), bench.block(HERE, 2));
+        assert!(bench.check(&one, from(1, 1)));
+        assert!(bench.check(&one, from(1, 2)) && bench.check(&two, from(1, 2)));
+        assert!(bench.check(&[0; 4096], from(0, 0)));
+        let gone = Allowed { zeros: true, gone: true, ..from(2, 2) };
+        assert!(bench.check(&[0; 4096], gone));
+        let loose = Allowed { zeros: true, ..from(0, 2) };
+        assert!(bench.check(&[0; 4096], loose));
+        let VerifyJobRun { checked, uncertain, unrequired, ref failed_blocks, .. } = bench.report;
+        assert_eq!((checked, uncertain, unrequired), (4, 3, 2));
+        assert!(failed_blocks.is_empty() && bench.report.failures.is_empty());
+    }
+
+    #[test]
+    fn a_block_that_stays_wrong_is_one_failure() {
+        let mut bench = Bench::new();
+        let stale = bench.block(HERE, 1);
+        assert!(!bench.check(&stale, from(2, 3)));
+        assert!(bench.check(&stale, from(2, 3)), "it is known by now");
+        assert_eq!(bench.report.failed_blocks[&Class::Stale], 1);
+        let failure = &bench.report.failures[0];
+        assert_eq!((failure.offset, failure.block, failure.owner), (HERE, 2, 0));
+        assert_eq!((failure.low, failure.high, failure.durable), (2, 3, 1));
+        assert_eq!((failure.op, failure.after_ops, failure.seen_unix_ns), (Some(5), 6, 7));
+    }
+
+    #[test]
+    fn a_block_of_the_right_generation_where_nothing_may_be_is_wrong() {
+        let mut bench = Bench::new();
+        let there = bench.block(HERE, 2);
+        assert!(!bench.check(&there, Allowed { zeros: true, gone: true, ..from(2, 2) }));
+        let mut bench = Bench::new();
+        assert!(!bench.check(&bench.block(HERE, 4), from(2, 3)));
+        assert_eq!(bench.report.failed_blocks[&Class::Phantom], 1);
+    }
+
+    #[test]
+    fn a_second_read_says_what_is_stored() {
+        for (generation, expected) in [(1, Reread::Same), (2, Reread::Right), (9, Reread::Other)] {
+            let mut bench = Bench::new();
+            let stale = bench.block(HERE, 1);
+            bench.check(&stale, from(2, 2));
+            let again = bench.block(HERE, generation);
+            let mut failure = bench.report.failures[0].clone();
+            bench.checker.reread(&again, from(2, 2), &mut failure);
+            assert_eq!(failure.reread, expected);
+            // What was only read wrongly may fail in earnest later.
+            assert_eq!(!bench.check(&stale, from(2, 2)), expected == Reread::Right);
+        }
+    }
+}

@@ -1,7 +1,8 @@
 //! A run that is cut off: what its ledger says at that moment.
 //!
 //! The journal of one job refuses a note, which ends the run before what was to be noted is handed
-//! over. What that job had in flight never arrives; the other jobs come to an end of their own.
+//! over. Of what that job had in flight some sectors arrive; the other jobs come to an end of their
+//! own.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

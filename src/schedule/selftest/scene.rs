@@ -101,6 +101,8 @@ impl Scene {
         ) || chance.below(2) == 0;
         if in_order {
             (setting.passes, setting.read_percent, setting.trim_percent) = (2, 0, 0);
+            // Of a block that was never written nothing is required, so that a flip in it is none.
+            setting.ops = u64::MAX;
         }
         if interlude == Interlude::PowerCut {
             (setting.passes, setting.flush_every) = (1 + chance_u32(&mut chance, 2), 0);
@@ -167,10 +169,13 @@ impl Scene {
     /// What is simulated, in words.
     pub(super) fn words(&self) -> String {
         let plan = &self.plan;
+        let length = match plan.passes {
+            0 => format!("{} operations per job", plan.ops[0]),
+            passes => format!("{passes} pass(es)"),
+        };
         format!(
             "verify {}, {} job(s) at depth {}, {} blocks of {} B in sectors of {} B, {} to {} per \
-             operation, {} % reads, {} % trims, {} pass(es) or {} operations per job, a flush after \
-             {}; before: {:?}; between writing and reading back: {:?}; device: {}",
+             operation, {} % reads, {} % trims, {length}, a flush after {}; before: {:?}; between writing and reading back: {:?}; device: {}",
             plan.mode.word(),
             plan.plan.jobs.len(),
             plan.plan.jobs[0].iodepth,
@@ -181,8 +186,6 @@ impl Scene {
             plan.max_blocks,
             plan.read_percent,
             plan.trim_percent,
-            plan.passes,
-            plan.ops[0],
             plan.flush_every,
             self.before,
             self.interlude,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::crash::Crash;
+use super::dying::DyingQueue;
 use super::scene::{Interlude, Scene, device};
 use crate::backend::fault::{Fault, FaultLog, FaultQueue, Injection, When};
 use crate::backend::sim::memory::SharedMemory;
@@ -246,16 +247,31 @@ fn names(
         Answer::Damage(IN_PART) => {
             let size = plan.sector_bytes as usize;
             let same = real.chunks(size).zip(right.chunks(size)).any(|(real, right)| real == right);
-            if same { &[Class::Torn] } else { MISSING }
+            if same { &[Class::Torn] } else { missing(plan, real) }
         }
         Answer::Damage(ASTRAY) => {
             let belongs = u64::from_le_bytes(real[28..36].try_into().unwrap_or_default());
-            let is_block = real[..4] == MAGIC && real[12..28] == plan.run.0.to_le_bytes();
-            if is_block && belongs != offset { &[Class::Misdirected] } else { MISSING }
+            let is_astray = is_ours(plan, real) && belongs != offset;
+            if is_astray { &[Class::Misdirected] } else { missing(plan, real) }
         }
+        Answer::Damage(MISSING) => missing(plan, real),
         Answer::Damage(names) => names,
         _ => &[],
     }
+}
+
+/// What a block is called that is not there, by what is instead: read from its bytes as they lie, and
+/// not with the code that is on trial.
+fn missing(plan: &VerifyPlan, real: &[u8]) -> &'static [Class] {
+    match (is_ours(plan, real), real.iter().all(|byte| *byte == 0)) {
+        (true, _) => &[Class::Stale],
+        (_, true) => &[Class::Lost],
+        _ => &[Class::OldRun],
+    }
+}
+
+fn is_ours(plan: &VerifyPlan, real: &[u8]) -> bool {
+    real[..4] == MAGIC && real[12..28] == plan.run.0.to_le_bytes()
 }
 
 fn has_error(measured: &VerifyMeasured) -> bool {
@@ -272,7 +288,7 @@ fn volatile_holding(before: &[u8]) -> SharedMemory {
 /// A fault that never strikes.
 const NEVER: Injection = Injection { fault: Fault::Drop, when: When::Nth(u64::MAX) };
 
-type Queue = ShadowQueue<FaultQueue<SimQueue>>;
+type Queue = ShadowQueue<FaultQueue<DyingQueue<SimQueue>>>;
 
 fn play(
     scene: &Scene,
@@ -289,6 +305,8 @@ fn play(
     let luggage = Luggage { journals, ..Luggage::default() };
     simulate(plan, luggage, &control, |job: &Job, index| -> Queue {
         let queue = SimQueue::with_memory(job, device.clone(), memory.clone());
+        let chance = Chance::new(scene.seed ^ index as u64);
+        let queue = DyingQueue::new(queue, memory.clone(), plan.sector_bytes, chance);
         let injection = match scene.fault {
             Some((injection, struck)) if struck == index => injection,
             _ => NEVER,

@@ -1,0 +1,91 @@
+//! A queue whose process may be killed: of what is in flight then, some sectors arrive.
+
+use std::io;
+
+use crate::backend::sim::memory::SharedMemory;
+use crate::backend::{Queue, QueueFacts, Transfer};
+use crate::plan::Way;
+use crate::plan::chance::Chance;
+
+pub(super) struct DyingQueue<Q> {
+    inner: Q,
+    memory: SharedMemory,
+    sector_bytes: usize,
+    chance: Chance,
+    /// By slot: a change that has not come back, with its bytes.
+    pending: Vec<Option<(Transfer, Vec<u8>)>>,
+}
+
+impl<Q: Queue> DyingQueue<Q> {
+    pub(super) fn new(
+        inner: Q,
+        memory: SharedMemory,
+        sector_bytes: u32,
+        chance: Chance,
+    ) -> DyingQueue<Q> {
+        let sector_bytes = sector_bytes as usize;
+        DyingQueue { inner, memory, sector_bytes, chance, pending: Vec::new() }
+    }
+}
+
+impl<Q> Drop for DyingQueue<Q> {
+    fn drop(&mut self) {
+        let mut memory = self.memory.borrow_mut();
+        for (transfer, bytes) in self.pending.drain(..).flatten() {
+            for (index, sector) in bytes.chunks(self.sector_bytes).enumerate() {
+                if self.chance.below(2) == 0 {
+                    memory.write(transfer.offset + (index * self.sector_bytes) as u64, sector);
+                }
+            }
+        }
+    }
+}
+
+impl<Q: Queue> Queue for DyingQueue<Q> {
+    const WAKES_LATE_NS: u64 = Q::WAKES_LATE_NS;
+
+    fn now_ns(&self) -> u64 {
+        self.inner.now_ns()
+    }
+
+    fn buffer(&mut self, slot: usize) -> &mut [u8] {
+        self.inner.buffer(slot)
+    }
+
+    fn push(&mut self, slot: usize, transfer: Transfer) {
+        if self.pending.len() <= slot {
+            self.pending.resize(slot + 1, None);
+        }
+        let range = transfer.skip as usize..(transfer.skip + transfer.bytes) as usize;
+        self.pending[slot] = match transfer.way {
+            Way::Write => Some((transfer, self.inner.buffer(slot)[range].to_vec())),
+            Way::Trim => Some((transfer, vec![0; transfer.bytes as usize])),
+            Way::Read | Way::Sync => None,
+        };
+        self.inner.push(slot, transfer);
+    }
+
+    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
+        self.inner.enter(wait_for, patience_ns)
+    }
+
+    fn pause(&mut self, until_ns: u64) {
+        self.inner.pause(until_ns);
+    }
+
+    fn reap(&mut self, mut done: impl FnMut(usize, i32)) {
+        let pending = &mut self.pending;
+        self.inner.reap(|slot, result| {
+            pending[slot] = None;
+            done(slot, result);
+        });
+    }
+
+    fn syscalls(&self) -> u64 {
+        self.inner.syscalls()
+    }
+
+    fn facts(&self) -> QueueFacts {
+        self.inner.facts()
+    }
+}
