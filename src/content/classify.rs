@@ -324,6 +324,21 @@ mod tests {
         let gone = Allowed { low: 3, high: 3, zeros: true, gone: true };
         assert_eq!(class(&[0; 4096], gone), None);
         assert_eq!(class(&at(HERE, 2), gone), Some(Class::Stale));
+        assert_eq!(class(&at(HERE, 3), gone), Some(Class::Stale), "no block has a trim's number");
+        let beside_zeros = spliced(&at(HERE, 3), &[0; 4096], 3);
+        assert_eq!(class(&beside_zeros, gone), Some(Class::Torn));
+    }
+
+    #[test]
+    fn sectors_of_another_run_are_not_ours_whatever_their_generation() {
+        let mut other = vec![0; 4096];
+        let label = Label { offset: HERE, generation: 3, ..Label::default() };
+        Format::new(RunId(78), 4096, 512).seal(&mut other, &label);
+        let block = spliced(&at(HERE, 3), &other, 3);
+        let pending = Allowed { low: 2, high: 3, zeros: false, gone: false };
+        let found = classify(&format(), &block, HERE, pending).unwrap();
+        assert_eq!(found.class, Class::Torn);
+        assert_eq!(found.sectors, [(0, 3, Sector::Ours(3)), (3, 5, Sector::OldRun)]);
     }
 
     #[test]
