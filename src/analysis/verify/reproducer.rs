@@ -33,7 +33,7 @@ fn check(run: &VerifyRun, words: &[String]) -> Vec<String> {
     if let Some(path) = path.or_else(|| values(words, "--ledger").pop()) {
         args.add("--ledger", path);
     }
-    let durable = run.ledger.as_ref().map_or(true, |ledger| ledger.durable_only);
+    let durable = run.ledger.as_ref().is_none_or(|ledger| ledger.durable_only);
     args.add("--survived", if durable { "durable" } else { "acknowledged" });
     for log in values(words, "--witness-log") {
         args.add("--witness-log", log);
