@@ -22,8 +22,8 @@ pub fn verify_heading(plan: &VerifyPlan) -> String {
     let job = plan.plan.jobs.first();
     let jobs = plan.plan.jobs.len();
     format!(
-        "iosonde: {}  (verify {}, {})\n  {}, {} {}, depth {}, blocks of {} in sectors of {}, {} per \
-         operation\n  run {}, seed {}\n\n",
+        "iosonde: {}  (verify {}, {})\n  {}, {} {}, depth {}, blocks of {} in sectors of {}, {} \
+         per operation\n  run {}, seed {}\n\n",
         clean(&target.path),
         plan.mode.word(),
         if target.direct { "direct" } else { "buffered" },

@@ -293,7 +293,7 @@ fn place_of(run: &VerifyRun, offset: u64) -> Option<(usize, u64)> {
         .map(|(index, within, _)| (index, within / u64::from(run.plan.block_bytes)))
 }
 
-/// From when on the block can be wrong: it was right when it was last read, or not read since it was
+/// From when on the block can be wrong: since it was last read and was right, or since it was
 /// written.
 fn since(run: &VerifyRun, failure: &Failure, past: &Past, expected: &Expected) -> String {
     let seen = match failure.op {
