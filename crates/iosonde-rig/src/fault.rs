@@ -59,8 +59,11 @@ pub enum Effect {
     /// `short`: a read gives half of what it could, at least one byte. Only under `direct_io`:
     /// elsewhere the kernel fills the rest.
     Short,
-    /// `corrupt`: one bit of what a read gives is flipped; the stored data stay right.
+    /// `corrupt`: one bit of what a read gives is flipped, and the stored data stay right; or one
+    /// bit of what a write stores.
     Corrupt,
+    /// `zero`: a read gives zeros, or a write stores them.
+    Zero,
     /// `lost`: a write is acknowledged and not stored.
     Lost,
     /// `torn[=BYTES]`: only the first BYTES (512) of a write are stored.
@@ -68,8 +71,13 @@ pub enum Effect {
         /// How many bytes are stored.
         kept_bytes: u64,
     },
-    /// `misdirected[=BYTES]`: a write is stored BYTES (4096) further on.
+    /// `misdirected[=BYTES]`: a write is stored, or a read taken, BYTES (4096) further on.
     Misdirected {
+        /// How far beside the asked offset.
+        shift_bytes: u64,
+    },
+    /// `swap[=BYTES]`: a write is stored BYTES (4096) further on, and what stood there at its place.
+    Swap {
         /// How far beside the asked offset.
         shift_bytes: u64,
     },
@@ -180,6 +188,7 @@ fn effect(text: &str) -> Result<Effect, String> {
     let effect = match kind {
         "torn" => return Ok(Effect::Torn { kept_bytes: size(512)? }),
         "misdirected" => return Ok(Effect::Misdirected { shift_bytes: size(4096)? }),
+        "swap" => return Ok(Effect::Swap { shift_bytes: size(4096)? }),
         "stall" => {
             let value = value.ok_or("stall needs a duration: stall=500ms")?;
             return Ok(Effect::Stall { for_ns: duration_ns(value)? });
@@ -192,12 +201,13 @@ fn effect(text: &str) -> Result<Effect, String> {
         "edquot" => Effect::Errno(122),
         "short" => Effect::Short,
         "corrupt" => Effect::Corrupt,
+        "zero" => Effect::Zero,
         "lost" => Effect::Lost,
         "lie" => Effect::Lie,
         _ => {
             return Err(format!(
                 "fault kind `{kind}` is none of eio, eagain, enospc, erofs, etimedout, edquot, \
-                 short, corrupt, lost, torn, misdirected, lie, stall"
+                 short, corrupt, zero, lost, torn, misdirected, swap, lie, stall"
             ));
         }
     };
@@ -240,13 +250,14 @@ impl FromStr for Fault {
         let effect =
             effect(parts.next().ok_or_else(|| format!("`{text}` should be OP:KIND[:WHEN]"))?)?;
         let trigger = parts.next().map_or(Ok(Trigger::Always), trigger)?;
-        let needs = match effect {
-            Effect::Short | Effect::Corrupt => Some(Op::Read),
-            Effect::Lost | Effect::Torn { .. } | Effect::Misdirected { .. } => Some(Op::Write),
-            Effect::Lie => Some(Op::Sync),
-            Effect::Errno(_) | Effect::Stall { .. } => None,
+        let fits: &[Op] = match effect {
+            Effect::Short => &[Op::Read],
+            Effect::Corrupt | Effect::Zero | Effect::Misdirected { .. } => &[Op::Read, Op::Write],
+            Effect::Lost | Effect::Torn { .. } | Effect::Swap { .. } => &[Op::Write],
+            Effect::Lie => &[Op::Sync],
+            Effect::Errno(_) | Effect::Stall { .. } => &Op::ALL,
         };
-        if needs.is_some_and(|op| ops != OpFilter::Only(op)) {
+        if Op::ALL.iter().any(|op| ops.admits(*op) && !fits.contains(op)) {
             return Err(format!("`{text}` can never happen: that kind is for another operation"));
         }
         if matches!((effect, trigger), (Effect::Stall { .. }, Trigger::Time(_)))
@@ -311,6 +322,9 @@ mod tests {
             "trim:eio",
             "read:lost",
             "write:short",
+            "read:swap",
+            "any:zero",
+            "sync:misdirected",
             "any:lie",
             "write:eio:every=0",
             "write:eio:often",

@@ -86,31 +86,121 @@ impl Directory {
 
 /// What a read gives.
 pub(crate) fn read(file: &File, offset: u64, length: u64, effect: Option<Effect>) -> Vec<u8> {
-    let mut data = file.content.read(offset, length);
+    let from = match effect {
+        Some(Effect::Misdirected { shift_bytes }) => offset + shift_bytes,
+        _ => offset,
+    };
+    let mut data = file.content.read(from, length);
     match effect {
         Some(Effect::Short) if !data.is_empty() => data.truncate((data.len() / 2).max(1)),
-        Some(Effect::Corrupt) => {
-            let middle = data.len() / 2;
-            data.iter_mut().skip(middle).take(1).for_each(|byte| *byte ^= 1);
+        Some(Effect::Corrupt) => flip(&mut data),
+        Some(Effect::Zero) => data.fill(0),
+        // As long as an honest answer, whatever lies there.
+        Some(Effect::Misdirected { .. }) => {
+            let length = length.min(file.content.size_bytes().saturating_sub(offset));
+            data.resize(length as usize, 0);
         }
         _ => {}
     }
     data
 }
 
+/// Flips one bit in the middle.
+fn flip(data: &mut [u8]) {
+    let middle = data.len() / 2;
+    data.iter_mut().skip(middle).take(1).for_each(|byte| *byte ^= 1);
+}
+
 /// What a write stores. The file grows as for an honest write: only the data are at risk.
 pub(crate) fn store(file: &mut File, offset: u64, data: &[u8], effect: Option<Effect>) {
-    let end = offset + data.len() as u64;
+    let length = data.len() as u64;
+    let content = &mut file.content;
     match effect {
         Some(Effect::Lost) => {}
         Some(Effect::Torn { kept_bytes }) => {
-            file.content.write(offset, &data[..data.len().min(kept_bytes as usize)]);
+            content.write(offset, &data[..data.len().min(kept_bytes as usize)]);
         }
-        Some(Effect::Misdirected { shift_bytes }) => {
-            file.content.write(offset + shift_bytes, data);
+        Some(Effect::Misdirected { shift_bytes }) => content.write(offset + shift_bytes, data),
+        Some(Effect::Swap { shift_bytes }) => {
+            let mut there = content.read(offset + shift_bytes, length);
+            there.resize(data.len(), 0);
+            content.write(offset, &there);
+            content.write(offset + shift_bytes, data);
         }
-        _ => file.content.write(offset, data),
+        Some(Effect::Corrupt) => {
+            let mut data = data.to_vec();
+            flip(&mut data);
+            content.write(offset, &data);
+        }
+        Some(Effect::Zero) => content.write(offset, &vec![0; data.len()]),
+        _ => content.write(offset, data),
     }
-    file.content.grow(end);
+    content.grow(offset + length);
     file.changed = SystemTime::now();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four pages, each filled with its number from 1, and a write of 9s to the second.
+    fn after_write(effect: Effect) -> Vec<u8> {
+        let mut file = four_pages();
+        store(&mut file, 4096, &[9; 4096], Some(effect));
+        file.content.read(0, 1 << 20)
+    }
+
+    fn four_pages() -> File {
+        let mut file = File {
+            content: Content::default(),
+            perm: 0,
+            uid: 0,
+            gid: 0,
+            changed: SystemTime::UNIX_EPOCH,
+            linked: true,
+            lookups: 1,
+        };
+        for page in 0..4 {
+            store(&mut file, page * 4096, &[page as u8 + 1; 4096], None);
+        }
+        file
+    }
+
+    /// First byte of each page.
+    fn pages(bytes: &[u8]) -> Vec<u8> {
+        bytes.chunks(4096).map(|page| page[0]).collect()
+    }
+
+    #[test]
+    fn each_wrong_write_leaves_what_it_says() {
+        assert_eq!(pages(&after_write(Effect::Lost)), [1, 2, 3, 4]);
+        assert_eq!(pages(&after_write(Effect::Zero)), [1, 0, 3, 4]);
+        let shifted = Effect::Misdirected { shift_bytes: 8192 };
+        assert_eq!(pages(&after_write(shifted)), [1, 2, 3, 9]);
+        assert_eq!(pages(&after_write(Effect::Swap { shift_bytes: 4096 })), [1, 3, 9, 4]);
+        let torn = after_write(Effect::Torn { kept_bytes: 512 });
+        assert!(torn[4096..4608] == [9; 512] && torn[4608..8192] == [2; 3584]);
+        let flipped = after_write(Effect::Corrupt);
+        let wrong: Vec<u8> = flipped[4096..8192].iter().copied().filter(|b| *b != 9).collect();
+        assert_eq!(wrong, [8], "one bit of one byte");
+    }
+
+    #[test]
+    fn a_swap_over_the_end_takes_zeros() {
+        let mut file = four_pages();
+        store(&mut file, 3 * 4096, &[9; 4096], Some(Effect::Swap { shift_bytes: 4096 }));
+        assert_eq!(pages(&file.content.read(0, 1 << 20)), [1, 2, 3, 0, 9]);
+    }
+
+    #[test]
+    fn each_wrong_read_leaves_what_is_stored() {
+        let file = four_pages();
+        let read = |effect| read(&file, 4096, 4096, Some(effect));
+        assert_eq!(read(Effect::Zero), [0; 4096]);
+        assert_eq!(read(Effect::Misdirected { shift_bytes: 4096 }), [3; 4096]);
+        assert_eq!(read(Effect::Misdirected { shift_bytes: 1 << 30 }), [0; 4096]);
+        assert_eq!(read(Effect::Corrupt).iter().filter(|byte| **byte != 2).count(), 1);
+        assert_eq!(read(Effect::Short), [2; 2048]);
+        assert_eq!(pages(&file.content.read(0, 1 << 20)), [1, 2, 3, 4]);
+    }
 }

@@ -59,12 +59,13 @@ impl Core {
         *lock(&self.truth) = Truth::new(self.script.sample);
     }
 
-    /// Drops all that was not synced; gives the inodes whose cached pages are now wrong.
-    pub(crate) fn power_cut(&self) -> Vec<u64> {
+    /// Drops what was not synced, but for pages that chance keeps; gives the inodes whose cached
+    /// pages are now wrong.
+    pub(crate) fn power_cut(&self, mut is_kept: impl FnMut() -> bool) -> Vec<u64> {
         let directory = lock(&self.directory);
         for file in directory.files.values() {
             let mut file = lock(file);
-            file.content.power_cut();
+            file.content.power_cut(|_| is_kept());
             file.changed = SystemTime::now();
         }
         directory.files.keys().copied().collect()

@@ -7,6 +7,7 @@ use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use rustix::mount::UnmountFlags;
 
 use crate::fuse::{Core, Server};
+use crate::latency::Rng;
 use crate::schedule::Schedule;
 use crate::scratch::ScratchDir;
 use crate::script::Script;
@@ -82,8 +83,19 @@ impl FuseMount {
     /// Takes away all data that were not synced, as a power cut does, and the kernel's cached
     /// pages of them. File names are durable at once; file lengths are not.
     pub fn power_cut(&self) {
+        self.cut(|| false);
+    }
+
+    /// The same, but half of the pages that were not synced, by chance, had been written out
+    /// already: as a cache does that empties itself in an order of its own.
+    pub fn power_cut_amid_writeback(&self, seed: u64) {
+        let mut chance = Rng::new(seed);
+        self.cut(|| chance.next_u64() & 1 == 0);
+    }
+
+    fn cut(&self, is_kept: impl FnMut() -> bool) {
         let notifier = self.session.notifier();
-        for ino in self.core.power_cut() {
+        for ino in self.core.power_cut(is_kept) {
             // An error only says that the kernel does not know the file: nothing is cached.
             let _ = notifier.inval_inode(fuser::INodeNo(ino), 0, 0);
         }

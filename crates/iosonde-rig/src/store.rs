@@ -114,9 +114,13 @@ impl Content {
         self.durable_size_bytes = self.size_bytes;
     }
 
-    /// Back to what was durable.
-    pub(crate) fn power_cut(&mut self) {
+    /// Back to what was durable; but pages that `is_kept` names were written out already, by
+    /// themselves and in no order.
+    pub(crate) fn power_cut(&mut self, mut is_kept: impl FnMut(u64) -> bool) {
         for (page, before) in std::mem::take(&mut self.undo) {
+            if page * PAGE_BYTES < self.durable_size_bytes && is_kept(page) {
+                continue;
+            }
             match before {
                 Some(before) => self.pages.insert(page, before),
                 None => self.pages.remove(&page),
@@ -157,6 +161,22 @@ mod tests {
     }
 
     #[test]
+    fn a_power_cut_may_keep_some_pages_and_not_others() {
+        let mut file = Content::default();
+        file.write(0, &[1; 3 * 4096]);
+        file.sync();
+        file.write(0, &[2; 4 * 4096]);
+        file.power_cut(|page| page != 1);
+        assert_eq!(file.size_bytes(), 3 * 4096, "its length was not durable");
+        let pages = [0, 4096, 8192].map(|offset| file.read(offset, 1)[0]);
+        assert_eq!(pages, [2, 1, 2]);
+        file.grow(4 * 4096);
+        assert_eq!(file.read(3 * 4096, 1), [0], "what lay beyond the length is gone");
+        file.power_cut(|_| false);
+        assert_eq!(file.read(0, 1), [2], "what was kept stays");
+    }
+
+    #[test]
     fn a_power_cut_takes_what_was_not_synced() {
         let mut file = Content::default();
         file.write(0, &[1; 4096]);
@@ -164,11 +184,11 @@ mod tests {
         file.write(0, &[2; 100]);
         file.write(4096, &[3; 4096]);
         file.truncate(50);
-        file.power_cut();
+        file.power_cut(|_| false);
         assert_eq!(file.read(0, 10_000), [1; 4096]);
         file.write(0, &[4; 10]);
         file.sync();
-        file.power_cut();
+        file.power_cut(|_| false);
         assert_eq!(file.read(8, 4), [4, 4, 1, 1]);
     }
 }
