@@ -32,6 +32,8 @@ pub struct Ledger {
     unflushed_limit: usize,
     /// Changes that stood in `unflushed` before the first that still does.
     flushed: u64,
+    /// Whether any change was, or may have been, a trim.
+    trims: bool,
 }
 
 /// What may be found in a block.
@@ -72,6 +74,7 @@ impl Ledger {
             unflushed: Vec::with_capacity(limit),
             unflushed_limit: limit,
             flushed: 0,
+            trims: false,
         }
     }
 
@@ -115,6 +118,7 @@ impl Ledger {
     pub fn submit_trim(&mut self, block: u64) -> u32 {
         let entry = &mut self.entries[block as usize];
         entry.submitted = (generation(entry.submitted) + 1) | TRIM;
+        self.trims = true;
         generation(entry.submitted)
     }
 
@@ -167,6 +171,7 @@ impl Ledger {
 
     /// Any number of changes may have been submitted: nobody knows how many.
     pub fn submitted_without_limit(&mut self) {
+        self.trims = true;
         for entry in &mut self.entries {
             entry.submitted = generation(u32::MAX);
         }
@@ -196,7 +201,8 @@ impl Ledger {
         let is_trimmed = required & TRIM != 0;
         // Between the required change and the last one, any may have been a trim; only the last is
         // known to have been one or not.
-        let may_be_trimmed = low < high && (entry.submitted & TRIM != 0 || high - low > 1);
+        let may_be_trimmed =
+            self.trims && low < high && (entry.submitted & TRIM != 0 || high - low > 1);
         match is_trimmed {
             false => Allowed { low, high, zeros: may_be_trimmed, gone: false },
             true if trims_make_zeros => Allowed { low, high, zeros: true, gone: low == high },
@@ -314,6 +320,25 @@ mod tests {
         assert_eq!(ledger.allowed(0, ACKED, true), exactly(3));
         let never_flushed = ledger.allowed(0, Survival::Durable, true);
         assert_eq!(never_flushed, Allowed { low: 0, high: 3, zeros: true, gone: false });
+    }
+
+    #[test]
+    fn where_nothing_is_trimmed_zeros_are_never_right() {
+        let mut ledger = Ledger::new(2);
+        let one_durable_and_two_pending = |ledger: &mut Ledger| {
+            ledger.submit_write(0);
+            ledger.acknowledge(0);
+            let mark = ledger.flush();
+            ledger.flushed(mark);
+            ledger.submit_write(0);
+            ledger.submit_write(0);
+            ledger.allowed(0, Survival::Durable, true)
+        };
+        let found = one_durable_and_two_pending(&mut ledger);
+        assert_eq!(found, Allowed { low: 1, high: 3, zeros: false, gone: false });
+        // Which of several changes was a trim is not remembered.
+        ledger.submit_trim(1);
+        assert!(one_durable_and_two_pending(&mut ledger).zeros);
     }
 
     #[test]
