@@ -187,8 +187,10 @@ fn setting(
     seed: u64,
     place: &Place,
 ) -> VerifySetting {
-    let one_at_a_time = args.engine.ioengine.as_deref() == Some("psync");
-    let usual_trims = if aim.can_trim { 5 } else { 0 };
+    let is_engine = |word| args.engine.ioengine.as_deref() == Some(word);
+    let one_at_a_time = is_engine("psync");
+    // libaio has no trim.
+    let usual_trims = if aim.can_trim && !is_engine("libaio") { 5 } else { 0 };
     VerifySetting {
         mode,
         run: fresh_run(),
