@@ -35,6 +35,9 @@ pub const MAX_GENERATION: u32 = (1 << 31) - 1;
 
 /// Length of the random bytes that payload is made from.
 const BASE_BYTES: usize = 16 << 10;
+/// A block is filled and summed in pieces of this length, the largest sector: a checksum right
+/// behind the stores that it reads waits for each of them, which costs almost half of the speed.
+const PIECE_BYTES: usize = 4096;
 
 /// What a block says of itself.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -99,22 +102,29 @@ impl Format {
     pub fn seal(&self, block: &mut [u8], label: &Label) {
         let seed = self.payload_seed(label.offset, label.generation);
         let place = place_of(label.offset);
-        for (index, sector) in block.chunks_exact_mut(self.sector_bytes).enumerate() {
-            let from = index * self.sector_bytes % BASE_BYTES;
-            let base = &self.base[from..from + self.sector_bytes];
-            combine(sector, base, mix(seed.wrapping_add(index as u64)));
-            if index == 0 {
-                self.write_header(sector, label, seed);
-            } else {
-                sector[4..8].copy_from_slice(&place.to_le_bytes());
-                sector[8..12].copy_from_slice(&label.generation.to_le_bytes());
-                sector[12..16].copy_from_slice(&(self.run.0 as u32).to_le_bytes());
-                let crc = crc32c(&sector[4..]);
-                sector[..4].copy_from_slice(&crc.to_le_bytes());
+        for (nth, piece) in block.chunks_mut(PIECE_BYTES).enumerate() {
+            let first = nth * (PIECE_BYTES / self.sector_bytes);
+            for (index, sector) in (first..).zip(piece.chunks_exact_mut(self.sector_bytes)) {
+                let from = index * self.sector_bytes % BASE_BYTES;
+                let base = &self.base[from..from + self.sector_bytes];
+                combine(sector, base, mix(seed.wrapping_add(index as u64)));
+                if index == 0 {
+                    self.write_header(sector, label, seed);
+                } else {
+                    sector[4..8].copy_from_slice(&place.to_le_bytes());
+                    sector[8..12].copy_from_slice(&label.generation.to_le_bytes());
+                    sector[12..16].copy_from_slice(&(self.run.0 as u32).to_le_bytes());
+                }
+            }
+            for (index, sector) in (first..).zip(piece.chunks_exact_mut(self.sector_bytes)) {
+                let covered = if index == 0 { 8 } else { 4 };
+                let crc = crc32c(&sector[covered..]);
+                sector[covered - 4..covered].copy_from_slice(&crc.to_le_bytes());
             }
         }
     }
 
+    /// All of a header but its checksum.
     fn write_header(&self, sector: &mut [u8], label: &Label, seed: u64) {
         sector[..4].copy_from_slice(&MAGIC);
         sector[8] = VERSION;
@@ -128,8 +138,6 @@ impl Format {
         sector[42..48].copy_from_slice(&label.sequence.to_le_bytes()[..6]);
         sector[48..56].copy_from_slice(&seed.to_le_bytes());
         sector[56..64].copy_from_slice(&label.time_ns.to_le_bytes());
-        let crc = crc32c(&sector[8..]);
-        sector[4..8].copy_from_slice(&crc.to_le_bytes());
     }
 
     /// The generation of a whole and undamaged block of this run that belongs at `offset`; `None`
@@ -262,6 +270,15 @@ mod tests {
 
     const RUN: RunId = RunId(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
 
+    /// First bytes of the SHA-256 of blocks of several shapes.
+    const KNOWN: [u64; 5] = [
+        0x6643_6fa1_0914_7d75,
+        0x53cd_ab21_c2f3_63a0,
+        0x0706_56df_67d4_153d,
+        0xb4eb_3f6a_547e_38b9,
+        0x7375_9f8a_f347_5ca9,
+    ];
+
     fn label() -> Label {
         Label { offset: 40_960, generation: 7, writer: 3, sequence: 0xabcd_ef01_2345, time_ns: 99 }
     }
@@ -293,6 +310,18 @@ mod tests {
             let other = Format::new(RunId(RUN.0 ^ 1), block, sector);
             assert_eq!(other.generation_at(&bytes, 40_960), None, "it is another run's");
         }
+    }
+
+    #[test]
+    fn the_format_stays_what_it_is() {
+        use sha2::{Digest, Sha256};
+        let found = [(512, 512), (4096, 512), (4096, 4096), (65_536, 512), (1 << 20, 4096)].map(
+            |(block, sector)| {
+                let sum = Sha256::digest(sealed(block, sector, &label()));
+                u64::from_be_bytes(sum[..8].try_into().unwrap())
+            },
+        );
+        assert_eq!(found, KNOWN, "{found:#x?}");
     }
 
     #[test]
