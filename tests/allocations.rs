@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+use iosonde::engine::verify::{Luggage, verify};
 use iosonde::engine::{Control, Measured, Medium, Observer, Progress, Unwatched, run};
 use iosonde::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
+use iosonde::plan::{RunId, VerifyMode, VerifyPlan, VerifySetting};
 use iosonde::record::Outcome;
 use iosonde::spec::{Role, Rw, Threads, Workload};
 use iosonde_sys::Clock;
@@ -104,6 +106,50 @@ fn allocations_within(kind: EngineKind, rw: Rw, iodepth: u32, medium: &Medium) -
     Some(watch.last - watch.first)
 }
 
+/// Allocations of a whole run of the verifier that writes everything, flushes and reads it all
+/// back, and how many operations that was: where nothing is wrong and every block was written. One
+/// that was not is looked at closely, which allocates.
+fn allocations_of_verify(kind: EngineKind, iodepth: u32, medium: &Medium) -> Option<(u64, u64)> {
+    let setting = VerifySetting {
+        mode: VerifyMode::Flush,
+        // Another one each time, or else what an earlier one wrote would be taken for its own.
+        run: RunId(u128::from(CountingAllocator::allocations())),
+        engine: Engine::of(kind),
+        target: Target { path: "t".into(), bytes: TARGET_BYTES, direct: false, align_bytes: 1 },
+        offset_bytes: 0,
+        jobs: 1,
+        iodepth,
+        block_bytes: 4096,
+        sector_bytes: 512,
+        blocks: (1, 4),
+        read_percent: 0,
+        trim_percent: 0,
+        flush_every: 0,
+        passes: 1,
+        ops: u64::MAX,
+        only_job: None,
+        length_ns: u64::MAX,
+        written_bytes: u64::MAX,
+        delay_ns: 0,
+        trims_make_zeros: false,
+        seed: 1,
+        cpus: 1,
+        memory_limit_bytes: 1 << 30,
+    };
+    let plan = VerifyPlan::resolve(&setting).unwrap();
+    let control = Arc::new(Control::default());
+    let before = CountingAllocator::allocations();
+    let clock = Clock::monotonic();
+    let measured = verify(&plan, medium, Luggage::default(), clock, &control, &mut Unwatched);
+    let after = CountingAllocator::allocations();
+    let measured = measured.map_err(|error| eprintln!("skipped: {error}")).ok()?;
+    assert_eq!(measured.outcome, Outcome::Complete);
+    let job = &measured.jobs[0];
+    assert_eq!((job.written_bytes, job.read_bytes), (TARGET_BYTES, TARGET_BYTES));
+    assert_eq!((job.failed_blocks.len(), job.checked), (0, TARGET_BYTES / 4096));
+    Some((after - before, job.ops))
+}
+
 #[test]
 fn the_loop_of_a_job_allocates_nothing() {
     // What the first run of a process allocates once and for all.
@@ -127,5 +173,12 @@ fn the_loop_of_a_job_allocates_nothing() {
         if let Some(found) = allocations_within(kind, Rw::RandRw, iodepth, medium) {
             assert_eq!(found, 0, "{} allocates while it measures", kind.word());
         }
+    }
+    for (kind, iodepth) in [(EngineKind::Psync, 1), (EngineKind::IoUring, 16)] {
+        // The first of its kind.
+        allocations_of_verify(kind, iodepth, &file);
+        let Some((found, ops)) = allocations_of_verify(kind, iodepth, &file) else { continue };
+        let kind = kind.word();
+        assert!(found < 200 && ops > 5000, "verify {kind}: {found}, {ops} writes and their reads");
     }
 }
