@@ -108,10 +108,11 @@ pub fn classify(format: &Format, block: &[u8], offset: u64, allowed: Allowed) ->
         let other = (run != format.run()).then_some(run);
         return Some(Misfit { label: Some(label), run: other, ..misfit(class) });
     }
-    let sectors = sectors(format, block, offset);
-    if sectors.iter().all(|sector| may_stand(*sector, allowed)) {
+    // Blocks of which nothing is required come here in the loop of a job: without a list of them.
+    if sectors(format, block, offset).all(|sector| may_stand(sector, allowed)) {
         return None;
     }
+    let sectors: Vec<Sector> = sectors(format, block, offset).collect();
     let header = format.header(block);
     let found = Misfit {
         label: header.map(|(label, _)| label),
@@ -170,18 +171,20 @@ fn class_of_whole(
     (label.generation < allowed.low || allowed.gone).then_some(Class::Stale)
 }
 
-fn sectors(format: &Format, block: &[u8], offset: u64) -> Vec<Sector> {
+fn sectors<'a>(
+    format: &'a Format,
+    block: &'a [u8],
+    offset: u64,
+) -> impl Iterator<Item = Sector> + 'a {
     let place = place_of(offset);
     let parts = block.chunks_exact(format.sector_bytes()).enumerate();
-    parts
-        .map(|(index, bytes)| match format.stamp_of(block, index) {
-            Some(Stamp { run, .. }) if run != format.run().0 as u32 => Sector::OldRun,
-            Some(stamp) if stamp.place != place => Sector::Elsewhere,
-            Some(stamp) => Sector::Ours(stamp.generation),
-            None if bytes.iter().all(|byte| *byte == 0) => Sector::Zeros,
-            None => Sector::Damaged,
-        })
-        .collect()
+    parts.map(move |(index, bytes)| match format.stamp_of(block, index) {
+        Some(Stamp { run, .. }) if run != format.run().0 as u32 => Sector::OldRun,
+        Some(stamp) if stamp.place != place => Sector::Elsewhere,
+        Some(stamp) => Sector::Ours(stamp.generation),
+        None if bytes.iter().all(|byte| *byte == 0) => Sector::Zeros,
+        None => Sector::Damaged,
+    })
 }
 
 /// Whether a sector may stand there beside others. Only where a change is pending may they differ.
