@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 
 use crate::cost::Extra;
+use crate::passes::PASSES;
 use crate::tool::{Kind, Load};
 
 /// One measurement that all tools repeat in each round.
@@ -36,6 +37,14 @@ pub(crate) enum CaseName {
     CostsFile,
     /// The same on a file in memory, for those that write
     CostsMemory,
+    /// What making and judging a block of the verifier costs, beside a copy of memory
+    Blocks,
+    /// Verifying on a file in memory, synchronous
+    VerifyMemory,
+    /// Verifying on the disk, depth 16
+    VerifyDisk,
+    /// A soak on the disk beside the same load without verifying, depth 32
+    SoakDisk,
 }
 
 /// Which file is read.
@@ -49,6 +58,8 @@ pub(crate) enum TargetName {
     Written,
     /// A file of zeros in memory: written without a device.
     Memory,
+    /// A longer one.
+    LongMemory,
     /// `/dev/null`.
     DevNull,
     /// The socket of a vhost-user server whose device has no data.
@@ -64,6 +75,9 @@ pub(crate) enum Goal {
     RateAlike(Kind),
     /// CPU per operation of iosonde over the peer's, at most.
     CpuAtMost(Kind, f64),
+    /// Bytes verified per CPU second of iosonde over the peer's, at least. What the kernel takes is
+    /// the price of reading and writing, not of verifying.
+    VerifiesAtLeast(Kind, f64),
     /// Operations per second, at least.
     IopsAtLeast(f64),
     /// Reported median over the calibrated floor, at most.
@@ -80,7 +94,7 @@ pub(crate) enum Goal {
 impl CaseName {
     /// All of them, in the order in which they are run. The one whose memory is looked at comes
     /// first: the system knows the largest of all children so far.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Startup,
         Self::Qd128,
         Self::Qd32,
@@ -95,6 +109,10 @@ impl CaseName {
         Self::CostsNull,
         Self::CostsFile,
         Self::CostsMemory,
+        Self::Blocks,
+        Self::VerifyMemory,
+        Self::VerifyDisk,
+        Self::SoakDisk,
     ];
 
     /// What the table calls it.
@@ -120,6 +138,18 @@ impl CaseName {
             Self::CostsMemory => {
                 "What a load costs over plain random reads: file in memory, depth 128"
             }
+            Self::Blocks => "What a block of the verifier costs, beside a copy of the same memory",
+            Self::VerifyMemory => {
+                "Written, read back and verified in blocks of 4 KiB: file in memory, 64 KiB each, \
+                 psync"
+            }
+            Self::VerifyDisk => {
+                "Written, read back and verified in blocks of 4 KiB: file on the disk, 64 KiB \
+                 each, io_uring, direct, depth 16"
+            }
+            Self::SoakDisk => {
+                "Verifying soak beside the same load: 4 KiB, half reads, file on the disk, depth 32"
+            }
         }
     }
 
@@ -129,9 +159,10 @@ impl CaseName {
             Self::Startup => 256,
             Self::Qd128 | Self::Null | Self::TwoJobs | Self::DevNull => 128,
             Self::CostsNull | Self::CostsFile | Self::CostsMemory => 128,
-            Self::Qd32 | Self::Disk | Self::Vhost32 => 32,
+            Self::Qd32 | Self::Disk | Self::Vhost32 | Self::SoakDisk => 32,
+            Self::VerifyDisk => 16,
             Self::Qd8 => 8,
-            Self::Qd1 | Self::Vhost1 => 1,
+            Self::Qd1 | Self::Vhost1 | Self::VerifyMemory | Self::Blocks => 1,
         }
     }
 
@@ -140,9 +171,12 @@ impl CaseName {
         match self {
             Self::TwoJobs | Self::CostsFile => TargetName::Pair,
             Self::DevNull => TargetName::DevNull,
-            Self::Disk => TargetName::Written,
+            Self::Disk | Self::VerifyDisk | Self::SoakDisk => TargetName::Written,
+            Self::VerifyMemory => TargetName::LongMemory,
             Self::Vhost32 | Self::Vhost1 => TargetName::Served,
             Self::CostsMemory => TargetName::Memory,
+            // In its own memory, not on a file.
+            Self::Blocks => TargetName::DevNull,
             _ => TargetName::Unwritten,
         }
     }
@@ -152,6 +186,9 @@ impl CaseName {
         match self {
             Self::TwoJobs => Load::TwoJobs,
             Self::DevNull => Load::Writes,
+            Self::VerifyMemory => Load::VerifiedInMemory,
+            Self::VerifyDisk => Load::VerifiedOnDisk,
+            Self::SoakDisk => Load::Mixed,
             _ => Load::Reads,
         }
     }
@@ -169,7 +206,7 @@ impl CaseName {
     /// a start needs no length.
     pub(crate) fn seconds(self, asked: f64) -> f64 {
         match self {
-            Self::Startup => asked / 4.0,
+            Self::Startup | Self::Blocks => asked / 4.0,
             Self::CostsNull | Self::CostsFile | Self::CostsMemory => asked / 2.0,
             _ => asked,
         }
@@ -178,6 +215,14 @@ impl CaseName {
     /// Whether its rows are told as costs over the first one.
     pub(crate) fn is_cost_table(self) -> bool {
         matches!(self, Self::CostsNull | Self::CostsFile | Self::CostsMemory)
+    }
+
+    /// Bytes of the target that are used, at most: what is verified is read back whole.
+    pub(crate) fn most_bytes(self) -> u64 {
+        match self {
+            Self::VerifyDisk | Self::SoakDisk => 256 << 20,
+            _ => u64::MAX,
+        }
     }
 
     /// Who takes part; the first is the one that the others are compared with.
@@ -248,6 +293,11 @@ impl CaseName {
                 Kind::UringWith(Extra::Write),
                 Kind::UringWith(Extra::Sync),
             ],
+            Self::Blocks => &PASSES,
+            Self::VerifyMemory | Self::VerifyDisk => {
+                &[Kind::IosondeVerify, Kind::FioVerify, Kind::FioNewVerify]
+            }
+            Self::SoakDisk => &[Kind::IosondeSoak, Kind::IosondeMixed],
         }
     }
 
@@ -283,7 +333,12 @@ impl CaseName {
             Self::Null => &[Goal::IopsAtLeast(25e6)],
             Self::Vhost32 | Self::Vhost1 => &[Goal::RateAtLeast(Kind::BareVhost, 0.90)],
             Self::CostsNull => &[Goal::FillAtLeast(10e9)],
-            Self::CostsFile | Self::CostsMemory => &[],
+            Self::VerifyMemory | Self::VerifyDisk => &[
+                Goal::VerifiesAtLeast(Kind::FioVerify, 2.0),
+                Goal::VerifiesAtLeast(Kind::FioNewVerify, 2.0),
+            ],
+            Self::SoakDisk => &[Goal::RateAtLeast(Kind::IosondeMixed, 0.75)],
+            Self::CostsFile | Self::CostsMemory | Self::Blocks => &[],
         }
     }
 }

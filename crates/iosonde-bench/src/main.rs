@@ -13,11 +13,13 @@ mod machine;
 mod measure;
 mod numbers;
 mod parse;
+mod passes;
 mod rounds;
 mod server;
 mod summary;
 mod target;
 mod tool;
+mod verify;
 
 use std::io::Write;
 use std::path::PathBuf;

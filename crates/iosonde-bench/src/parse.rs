@@ -15,6 +15,9 @@ pub(crate) struct Reported {
     pub(crate) p50_ns: Option<f64>,
     /// 99th percentile of it, in ns.
     pub(crate) p99_ns: Option<f64>,
+    /// CPU time of the work by the tool's own account, without its start and end, in user and in
+    /// system mode, in ns.
+    pub(crate) cpu_ns: Option<(f64, f64)>,
 }
 
 fn document(text: &str) -> Option<Value> {
@@ -33,6 +36,7 @@ pub(crate) fn iosonde(text: &str) -> Option<Reported> {
         mean_ns: number("/latency_ns/mean"),
         p50_ns: number("/latency_ns/p50"),
         p99_ns: number("/latency_ns/p99"),
+        cpu_ns: None,
     })
 }
 
@@ -123,7 +127,7 @@ mod tests {
             ops: Some(10.0),
             mean_ns: Some(512.5),
             p50_ns: Some(500.0),
-            p99_ns: None,
+            ..Reported::default()
         };
         assert_eq!(iosonde(ours), Some(expected));
         assert_eq!(iosonde_floor_ns(r#"{"floor":{"psync_p50_ps":528500}}"#), Some(528.5));

@@ -13,6 +13,7 @@ use crate::case::{CaseName, TargetName};
 use crate::machine::{self, Foreign, Others};
 use crate::measure::{children_peak_bytes, pinned};
 use crate::parse;
+use crate::passes::Pass;
 use crate::server::Server;
 use crate::summary::{self, Story};
 use crate::target::Targets;
@@ -32,6 +33,9 @@ pub(crate) struct Sample {
     pub(crate) iops: f64,
     /// CPU time of the whole process per operation, start and end included.
     pub(crate) cpu_ns_per_op: f64,
+    /// The part of it in user mode, where only the work itself is counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) user_ns_per_op: Option<f64>,
     /// Mean latency from before submission, where the tool has one.
     pub(crate) mean_ns: Option<f64>,
     /// Median of it.
@@ -206,33 +210,40 @@ impl Bench<'_> {
 
     fn scene(&self, case: CaseName) -> Result<Scene, BenchError> {
         let (files, bytes) = self.targets.get(case.target())?;
-        Ok(Scene { case, files, bytes, half_rate: 0.0 })
+        Ok(Scene { case, files, bytes: bytes.min(case.most_bytes()), half_rate: 0.0 })
     }
 
     fn sample(&self, scene: &Scene, kind: Kind, program: &Path) -> Result<Sample, BenchError> {
         let &Scene { case, ref files, bytes, half_rate } = scene;
         let (depth, load) = (case.depth(), case.load());
         let seconds = case.seconds(self.args.seconds);
+        if let Kind::Memory(pass) = kind {
+            return self.pass(case, pass, seconds);
+        }
         let work = Work { files, bytes, depth, seconds, load, half_rate };
         let arguments = kind.arguments(&work);
         let cpus = match load {
             Load::TwoJobs => format!("{},{}", usize::from(self.cpu == 0), self.cpu),
-            Load::Reads | Load::Writes => self.cpu.to_string(),
+            _ => self.cpu.to_string(),
         };
         // So that the only record there is its own.
         let _ = fs::remove_dir_all(&self.state);
         let called = SystemTime::now();
         let ran = pinned(&cpus, program, &arguments, &self.state, kind.fine_statuses())?;
-        let reported = kind.reported(&ran).filter(|reported| reported.iops > 0.0);
+        let kept = self.record("01-verify.json");
+        let reported = kind.reported(&ran, kept.as_deref()).filter(|reported| reported.iops > 0.0);
         let reported = reported.ok_or_else(|| BenchError::Output {
             program: kind.title().to_owned(),
             what: "rate".to_owned(),
         })?;
         // A tool that counts no operations runs at its rate for all its time.
         let ops = reported.ops.unwrap_or(reported.iops * ran.wall.as_secs_f64());
-        let cpu_ns = match case.is_cost_table() {
-            true => self.record().and_then(|record| parse::iosonde_cpu_ns(&record)),
-            false => Some(ran.cpu.as_nanos() as f64),
+        let cpu_ns = match reported.cpu_ns {
+            Some((user, system)) => Some(user + system),
+            None if case.is_cost_table() => {
+                self.record("01-run.json").and_then(|record| parse::iosonde_cpu_ns(&record))
+            }
+            None => Some(ran.cpu.as_nanos() as f64),
         };
         let cpu_ns = cpu_ns.ok_or_else(|| BenchError::Output {
             program: kind.title().to_owned(),
@@ -246,6 +257,7 @@ impl Bench<'_> {
             round: 0,
             iops: reported.iops,
             cpu_ns_per_op: cpu_ns / ops,
+            user_ns_per_op: reported.cpu_ns.map(|(user, _)| user / ops),
             mean_ns: reported.mean_ns,
             p50_ns: reported.p50_ns,
             p99_ns: reported.p99_ns,
@@ -254,16 +266,42 @@ impl Bench<'_> {
         })
     }
 
-    /// What the latest run of iosonde kept.
-    fn record(&self) -> Option<String> {
+    /// A pass over memory, which this program does itself.
+    fn pass(
+        &self,
+        case: CaseName,
+        pass: &'static Pass,
+        seconds: f64,
+    ) -> Result<Sample, BenchError> {
+        let came = pass.measure(self.cpu, seconds).ok_or_else(|| BenchError::Output {
+            program: pass.title.to_owned(),
+            what: "blocks that are found again".to_owned(),
+        })?;
+        Ok(Sample {
+            case: format!("{case:?}").to_lowercase(),
+            tool: pass.title,
+            round: 0,
+            iops: came.units_per_s,
+            cpu_ns_per_op: came.cpu_ns_per_unit,
+            user_ns_per_op: None,
+            mean_ns: None,
+            p50_ns: None,
+            p99_ns: None,
+            floor_ns: None,
+            start: None,
+        })
+    }
+
+    /// This part of what the latest run of iosonde kept.
+    fn record(&self, name: &str) -> Option<String> {
         let runs = fs::read_dir(self.state.join("iosonde/runs")).ok()?;
         let run = runs.flatten().next()?.path();
-        fs::read_to_string(run.join("01-run.json")).ok()
+        fs::read_to_string(run.join(name)).ok()
     }
 
     /// How the run went that was called then, by its record and the system's books.
     fn start(&self, called: SystemTime, depth: u32) -> Option<Start> {
-        let record = self.record()?;
+        let record = self.record("01-run.json")?;
         let started = UNIX_EPOCH + Duration::from_nanos(parse::iosonde_started_unix_ns(&record)?);
         let buffers = u64::from(STARTUP_JOBS) * u64::from(depth) * 4096;
         Some(Start {

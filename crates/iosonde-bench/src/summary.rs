@@ -15,6 +15,7 @@ use crate::numbers::{rate, ratio, spread, whole};
 use crate::rounds::{CaseStory, Control, Sample, Start};
 use crate::tool::{Kind, Work};
 use crate::{BenchError, RunArgs, doing};
+use crate::{passes, verify};
 
 /// A control that deviates by more than this says nothing about the rest.
 const MAX_DEVIATION: f64 = 0.03;
@@ -62,15 +63,15 @@ impl Story {
         for case in CaseName::ALL {
             let work = Work {
                 files: &[],
-                bytes: 2 << 30,
+                bytes: case.most_bytes().min(2 << 30),
                 depth: case.depth(),
                 seconds: case.seconds(args.seconds),
                 load: case.load(),
                 half_rate: 1e6,
             };
             for kind in case.contenders() {
-                if listed.insert((*kind, case.load() as u8)) {
-                    let words = kind.arguments(&work).join(" ");
+                let words = kind.arguments(&work).join(" ");
+                if !words.is_empty() && listed.insert((*kind, case.load() as u8)) {
                     let _ = writeln!(setup, "- {}: `{words}`", kind.title());
                 }
             }
@@ -123,7 +124,7 @@ pub(crate) fn column(
 }
 
 /// The median of the ratios within rounds, of a figure of ours and of theirs.
-fn ratio_in_rounds(
+pub(crate) fn ratio_in_rounds(
     story: &CaseStory,
     ours: Kind,
     theirs: Kind,
@@ -194,8 +195,12 @@ fn tools_table(case: CaseName, told: &CaseStory) -> String {
 
 /// One case: its table, its goals, its doubts.
 pub(crate) fn case_text(case: CaseName, told: &CaseStory, story: &Story) -> String {
-    let is_costs = case.is_cost_table();
-    let table = if is_costs { cost::table(case, told) } else { tools_table(case, told) };
+    let table = match case {
+        _ if case.is_cost_table() => cost::table(case, told),
+        CaseName::Blocks => passes::table(case, told),
+        CaseName::VerifyMemory | CaseName::VerifyDisk => verify::table(case, told),
+        _ => tools_table(case, told),
+    };
     let mut text = format!("\n## {}\n\n{table}\n", case.title());
     let ours = case.contenders()[0];
     if let Some(over) = over_floor(told, ours) {
@@ -245,6 +250,15 @@ fn judged(goal: Goal, ours: Kind, told: &CaseStory, noise: f64) -> Option<(Strin
             let value = cpu(peer)?;
             let what = format!("CPU per I/O at most {most:.2} x {}", peer.title());
             (what, format!("{value:.3}"), value <= most)
+        }
+        Goal::VerifiesAtLeast(peer, least) => {
+            let speed = |sample: &Sample| sample.user_ns_per_op.map_or(f64::NAN, f64::recip);
+            let value = ratio_in_rounds(told, ours, peer, speed)?;
+            let what = format!(
+                "bytes verified per CPU second outside the kernel at least {least:.2} x {}",
+                peer.title()
+            );
+            (what, format!("{value:.3}"), value >= least)
         }
         Goal::IopsAtLeast(least) => {
             let value = median(&column(told, ours.title(), |sample| Some(sample.iops)))?;
@@ -316,6 +330,7 @@ mod tests {
             round,
             iops,
             cpu_ns_per_op: 1e9 / iops,
+            user_ns_per_op: None,
             mean_ns: None,
             p50_ns: Some(525.0),
             p99_ns: None,

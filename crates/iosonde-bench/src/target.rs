@@ -14,6 +14,7 @@ use crate::{BenchError, doing, server};
 const UNWRITTEN_BYTES: u64 = 2 << 30;
 const WRITTEN_BYTES: u64 = 1 << 30;
 const MEMORY_BYTES: u64 = 256 << 20;
+const LONG_MEMORY_BYTES: u64 = 1 << 30;
 /// Where the file in memory stands.
 const IN_MEMORY: &str = "/dev/shm/iosonde-bench";
 
@@ -43,6 +44,7 @@ impl Targets {
             }
             TargetName::Written => (vec![path("written")], WRITTEN_BYTES),
             TargetName::Memory => (vec![PathBuf::from(IN_MEMORY)], MEMORY_BYTES),
+            TargetName::LongMemory => (vec![PathBuf::from(IN_MEMORY)], LONG_MEMORY_BYTES),
             TargetName::DevNull => return Ok((vec!["/dev/null".into()], UNWRITTEN_BYTES)),
             TargetName::Served => return Ok((vec![path("sock")], server::BYTES)),
         };
@@ -51,7 +53,7 @@ impl Targets {
             TargetName::Unwritten => preallocate(&paths[0], bytes),
             TargetName::Pair => make_pair(&paths, bytes, self.seconds),
             TargetName::Written => write_random(&paths[0], bytes),
-            TargetName::Memory => preallocate(&paths[0], bytes),
+            TargetName::Memory | TargetName::LongMemory => preallocate(&paths[0], bytes),
             TargetName::DevNull | TargetName::Served => Ok(()),
         }
         .map_err(doing(making))?;
@@ -89,7 +91,8 @@ fn preallocate(path: &Path, bytes: u64) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Made once: writing takes a while, and reading does no harm to it.
+/// Made once: writing takes a while, and reading does no harm to it. What verifying leaves there is
+/// no less random.
 fn write_random(path: &Path, bytes: u64) -> std::io::Result<()> {
     if fs::metadata(path).is_ok_and(|meta| meta.len() == bytes && meta.blocks() * 512 >= bytes) {
         return Ok(());

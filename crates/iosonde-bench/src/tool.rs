@@ -6,6 +6,8 @@ use crate::RunArgs;
 use crate::cost::Extra;
 use crate::measure::Ran;
 use crate::parse::{self, Reported};
+use crate::passes::Pass;
+use crate::verify;
 
 /// One tool in one setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +34,13 @@ pub(crate) enum Kind {
     IosondeVhost,
     BareVhost,
     IosondeStartup,
+    IosondeVerify,
+    FioVerify,
+    FioNewVerify,
+    IosondeSoak,
+    IosondeMixed,
+    /// A pass over memory in this program.
+    Memory(&'static Pass),
     /// The null engine under a load that is not plain reads.
     NullWith(Extra),
     /// io_uring under such a load.
@@ -45,6 +54,12 @@ pub(crate) enum Load {
     Writes,
     /// Reads by two jobs, a file each.
     TwoJobs,
+    /// Everything written, read back and verified, through the page cache, synchronously.
+    VerifiedInMemory,
+    /// The same past the page cache and at depth.
+    VerifiedOnDisk,
+    /// Half reads, half writes.
+    Mixed,
 }
 
 /// One run: on what, how deep, how long.
@@ -114,6 +129,12 @@ impl Kind {
             Self::IosondeVhost => "iosonde vhost-user",
             Self::BareVhost => "bare loop on the crate",
             Self::IosondeStartup => "iosonde io_uring, 64 jobs",
+            Self::IosondeVerify => "iosonde verify flush",
+            Self::FioVerify => "fio --verify=crc32c",
+            Self::FioNewVerify => "newer fio --verify=crc32c",
+            Self::IosondeSoak => "iosonde verify soak",
+            Self::IosondeMixed => "iosonde io_uring, not verified",
+            Self::Memory(pass) => pass.title,
             Self::NullWith(extra) | Self::UringWith(extra) => extra.title(),
         }
     }
@@ -126,17 +147,23 @@ impl Kind {
             | Self::IosondeNull
             | Self::IosondeVhost
             | Self::IosondeStartup
+            | Self::IosondeVerify
+            | Self::IosondeSoak
+            | Self::IosondeMixed
+            | Self::Memory(_)
             | Self::NullWith(_)
             | Self::UringWith(_) => (Some(&args.iosonde), "IOSONDE"),
             Self::FioDefault
             | Self::FioTuned
             | Self::FioTunedNoClock
             | Self::FioLibaio
-            | Self::FioPsync => (Some(&args.fio), "FIO"),
+            | Self::FioPsync
+            | Self::FioVerify => (Some(&args.fio), "FIO"),
             Self::FioNewDefault
             | Self::FioNewTuned
             | Self::FioNewTunedNoClock
-            | Self::FioNewPsync => (args.fio_new.as_ref(), "FIO_NEW"),
+            | Self::FioNewPsync
+            | Self::FioNewVerify => (args.fio_new.as_ref(), "FIO_NEW"),
             Self::TIoUring | Self::TIoUringLatency | Self::TIoUringSync => {
                 (args.t_io_uring.as_ref(), "T_IO_URING")
             }
@@ -228,28 +255,39 @@ impl Kind {
             ),
             Self::IosondeVhost => iosonde("virtio-blk-vhost-user", &format!("--path FILE {plain}")),
             Self::BareVhost => format!("FILE {depth} {seconds}"),
+            Self::IosondeVerify => verify::iosonde_words(bytes, depth),
+            Self::FioVerify | Self::FioNewVerify => verify::fio_words(bytes, depth),
+            Self::IosondeSoak => verify::soak_words(bytes, depth, seconds),
+            Self::IosondeMixed => verify::plain_words(bytes, depth, seconds),
+            Self::Memory(_) => String::new(),
             Self::Ioping => format!("-D -B -i 0 -w {seconds} -s 4k -S {bytes} FILE"),
         };
         words(&text, files)
     }
 
     /// Exit statuses of a run that measured. A load may be judged as too much (3), or a latency
-    /// target as not decided (7): what it cost is known all the same.
+    /// target as not decided (7): what it cost is known all the same. That a file in memory has
+    /// no device to be flushed makes verifying it inconclusive (7), not less work.
     pub(crate) fn fine_statuses(self) -> &'static [i32] {
         match self {
             Self::NullWith(_) | Self::UringWith(_) => &[0, 3, 7],
+            Self::IosondeVerify | Self::IosondeSoak => &[0, 7],
             _ => &[0],
         }
     }
 
-    /// What it said, understood; `None` where that cannot be.
-    pub(crate) fn reported(self, ran: &Ran) -> Option<Reported> {
+    /// What it said, or kept where its record is what counts, understood; `None` where that cannot
+    /// be.
+    pub(crate) fn reported(self, ran: &Ran, record: Option<&str>) -> Option<Reported> {
         match self {
+            Self::IosondeVerify => verify::flushed(record?),
+            Self::IosondeSoak => verify::soaked(record?),
             Self::IosondeUring
             | Self::IosondePsync
             | Self::IosondeNull
             | Self::IosondeVhost
             | Self::IosondeStartup
+            | Self::IosondeMixed
             | Self::NullWith(_)
             | Self::UringWith(_) => parse::iosonde(&ran.said),
             Self::TIoUring | Self::TIoUringLatency | Self::TIoUringSync | Self::BareVhost => {
@@ -257,6 +295,8 @@ impl Kind {
             }
             Self::Elbencho | Self::ElbenchoSync => parse::elbencho(&ran.said),
             Self::Ioping => parse::ioping(&ran.said),
+            Self::FioVerify | Self::FioNewVerify => verify::fio(&ran.said),
+            Self::Memory(_) => None,
             _ => parse::fio(&ran.said),
         }
     }
