@@ -220,7 +220,7 @@ impl CaseName {
     /// Bytes of the target that are used, at most: what is verified is read back whole.
     pub(crate) fn most_bytes(self) -> u64 {
         match self {
-            Self::VerifyDisk | Self::SoakDisk => 256 << 20,
+            Self::SoakDisk => 256 << 20,
             _ => u64::MAX,
         }
     }
