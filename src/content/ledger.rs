@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(ledger.submit_write(3), 3);
         assert_eq!(
             ledger.allowed(3, ACKED, true),
-            Allowed { low: 1, high: 3, zeros: true, gone: false }
+            Allowed { low: 1, high: 3, zeros: false, gone: false }
         );
         ledger.acknowledge(3);
         assert_eq!(ledger.allowed(3, ACKED, true), exactly(3));

@@ -252,10 +252,10 @@ fn judged(goal: Goal, ours: Kind, told: &CaseStory, noise: f64) -> Option<(Strin
             (what, format!("{value:.3}"), value <= most)
         }
         Goal::VerifiesAtLeast(peer, least) => {
-            let speed = |sample: &Sample| sample.user_ns_per_op.map_or(f64::NAN, f64::recip);
+            let speed = |sample: &Sample| sample.cpu_ns_per_op.recip();
             let value = ratio_in_rounds(told, ours, peer, speed)?;
             let what = format!(
-                "bytes verified per CPU second outside the kernel at least {least:.2} x {}",
+                "bytes verified per CPU second at least {least:.2} x {}",
                 peer.title()
             );
             (what, format!("{value:.3}"), value >= least)
