@@ -50,6 +50,12 @@ pub(crate) fn ask(line: &str, path: impl AsRef<Path>) -> Ask {
 }
 
 impl Ask {
+    /// One more word, which may hold spaces.
+    pub(crate) fn word(mut self, word: impl Into<String>) -> Ask {
+        self.words.push(word.into());
+        self
+    }
+
     /// The answer.
     pub(crate) fn answer(self) -> Answer {
         self.answer_of(Command::new(env!("CARGO_BIN_EXE_iosonde")))

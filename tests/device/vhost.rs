@@ -22,7 +22,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::ask::{Ask, ask, turn};
 
 /// A device of 256 MiB without data.
-const NULL: &str = r#"{"driver":"null-co","node-name":"n","size":268435456,"read-zeroes":true}"#;
+pub(crate) const NULL: &str =
+    r#"{"driver":"null-co","node-name":"n","size":268435456,"read-zeroes":true}"#;
 /// The same, each of whose requests takes 2 ms.
 const SLOW: &str = r#"{"driver":"null-co","node-name":"n","size":268435456,"latency-ns":2000000}"#;
 /// A raw file.
@@ -30,19 +31,19 @@ const FILE: &str = r#"{"driver":"file","node-name":"n","filename":"DIR/image","d
 const MIB: u64 = 1 << 20;
 
 /// A server with one device, killed with the value.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     dir: ScratchDir,
 }
 
 impl Server {
     /// A device of these words with so many queues; `None` where there is no such server here.
-    fn new(device: &str, queues: u32) -> Option<Server> {
+    pub(crate) fn new(device: &str, queues: u32) -> Option<Server> {
         Server::with(device, &format!("num-queues={queues},writable=on"), |_| ())
     }
 
     /// A device over a raw file of 16 MiB, zero but for `content` at its beginning.
-    fn over_file(content: &[u8]) -> Option<Server> {
+    pub(crate) fn over_file(content: &[u8]) -> Option<Server> {
         Server::with(FILE, "writable=on", |dir| {
             let image = File::create(dir.join("image")).unwrap();
             image.set_len(16 * MIB).unwrap();
@@ -50,7 +51,7 @@ impl Server {
         })
     }
 
-    fn with(device: &str, more: &str, prepare: impl FnOnce(&Path)) -> Option<Server> {
+    pub(crate) fn with(device: &str, more: &str, prepare: impl FnOnce(&Path)) -> Option<Server> {
         let dir = ScratchDir::new().unwrap();
         prepare(dir.path());
         let device = device.replace("DIR", dir.path().to_str().unwrap());
@@ -75,7 +76,7 @@ impl Server {
         Some(server)
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.dir.path().join("sock")
     }
 

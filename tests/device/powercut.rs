@@ -1,0 +1,199 @@
+//! Power cuts in a box: a device that forgets on command whatever was not flushed, the verifier
+//! that was at work on it, and its witness.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use iosonde::content::block::Format;
+use iosonde::content::ledger::Survival;
+use iosonde::plan::VerifyPlan;
+use iosonde::plan::verify::STREAM_VERSION;
+use iosonde::record::witness_log::WitnessLog;
+use iosonde_rig::{FuseMount, ScratchDir};
+
+use crate::ask::{Answer, Asking, served, turn};
+use crate::verify::{classes, verify};
+
+const BLOCK: usize = 4096;
+
+/// A device, the file on it that is written, and the witness's log on another one.
+struct Scene {
+    mount: FuseMount,
+    file: PathBuf,
+    log: PathBuf,
+    _elsewhere: ScratchDir,
+}
+
+impl Scene {
+    fn new(words: &[&str]) -> Option<Scene> {
+        // Whatever is read and written reaches the server.
+        let mount = served(&[words, &["direct_io=on"]].concat())?;
+        let elsewhere = ScratchDir::new().unwrap();
+        let (file, log) = (mount.path().join("file"), elsewhere.path().join("log"));
+        Some(Scene { mount, file, log, _elsewhere: elsewhere })
+    }
+
+    fn witness(&self) -> String {
+        let program = env!("CARGO_BIN_EXE_iosonde");
+        format!("'{program}' verify witness --log '{}'", self.log.display())
+    }
+
+    fn start(&self, line: &str, witness: &str) -> Asking {
+        verify(&format!("powercut {{}} --size 16m {line}"), &self.file)
+            .word("--witness")
+            .word(witness)
+            .start()
+    }
+
+    /// Waits until the witness has been told of so many flushes.
+    fn until_flushes(&self, count: usize) {
+        let started = Instant::now();
+        let flushes = || {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            log.lines().filter(|line| line.contains(" post ")).count()
+        };
+        while flushes() < count {
+            assert!(started.elapsed() < Duration::from_secs(60), "{} flushes", flushes());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The power goes: the program is gone, and what the device had not made durable. The witness
+    /// lives on another machine and sees that nobody speaks any more.
+    fn cut(&self, running: Asking, seed: u64) {
+        let kill = Command::new("kill").args(["-9", &running.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        assert_eq!(running.wait().exit, None);
+        match seed % 2 {
+            0 => self.mount.power_cut(),
+            _ => self.mount.power_cut_amid_writeback(seed),
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    }
+
+    fn check(&self) -> Answer {
+        verify("check {} --witness-log", &self.file).word(self.log.to_str().unwrap()).answer()
+    }
+
+    /// Blocks of which something must have survived: place, and lowest generation.
+    fn required(&self) -> (Format, Vec<(u64, u32)>) {
+        let log = WitnessLog::read(&self.log, STREAM_VERSION).unwrap();
+        let plan: VerifyPlan = log.header.plan().unwrap();
+        let mut required = Vec::new();
+        for (job, seen) in log.jobs.iter().enumerate() {
+            let ledger = seen.ledger(&plan, job);
+            for block in 0..ledger.blocks() {
+                let allowed = ledger.allowed(block, Survival::Durable, plan.trims_make_zeros);
+                if allowed.low > 0 && !allowed.zeros {
+                    required.push((plan.offset_of(job, block), allowed.low));
+                }
+            }
+        }
+        (Format::new(plan.run, plan.block_bytes, plan.sector_bytes), required)
+    }
+}
+
+fn plant(path: &Path, offset: u64, bytes: &[u8]) {
+    File::options().write(true).open(path).unwrap().write_all_at(bytes, offset).unwrap();
+}
+
+#[test]
+fn nothing_that_was_flushed_is_lost_in_a_power_cut() {
+    let _turn = turn();
+    for seed in 1..=5 {
+        let Some(scene) = Scene::new(&[]) else { return };
+        let line = format!("--numjobs 2 --iodepth 8 --randseed {seed}");
+        let running = scene.start(&line, &scene.witness());
+        scene.until_flushes(40 * seed as usize);
+        scene.cut(running, seed);
+        let (_, required) = scene.required();
+        assert!(required.len() > 1_000, "{} blocks had to survive", required.len());
+        let answer = scene.check().exits(0);
+        let record = answer.record();
+        let jobs = record["jobs"].as_array().unwrap();
+        let checked: u64 = jobs.iter().map(|job| job["checked"].as_u64().unwrap()).sum();
+        assert_eq!(checked, required.len() as u64, "each of them was judged");
+        assert_eq!(record["ledger"]["durable_only"], true);
+        // Asked a second time, it says the same.
+        scene.check().exits(0);
+    }
+}
+
+#[test]
+fn what_is_lost_after_a_power_cut_is_named() {
+    let _turn = turn();
+    let Some(scene) = Scene::new(&[]) else { return };
+    let running = scene.start("--numjobs 2 --iodepth 8 --randseed 3", &scene.witness());
+    scene.until_flushes(60);
+    let before = fs::read(&scene.file).unwrap();
+    scene.until_flushes(200);
+    scene.cut(running, 2);
+    scene.check().exits(0);
+    let after = fs::read(&scene.file).unwrap();
+    let (format, required) = scene.required();
+    let at = |bytes: &[u8], offset: u64| bytes[offset as usize..][..BLOCK].to_vec();
+    let older = required.iter().find(|(offset, low)| {
+        let found = format.generation_at(&at(&before, *offset), *offset);
+        found.is_some_and(|generation| (1..*low).contains(&generation))
+    });
+    let (stale, first) = (older.unwrap().0, required[0].0);
+    let other = required.iter().rev().find(|(offset, _)| *offset != stale).unwrap().0;
+    let mut flipped = at(&after, first);
+    flipped[1000] ^= 4;
+    let mut torn = at(&after, stale);
+    torn[..512].copy_from_slice(&at(&before, stale)[..512]);
+    for (offset, content, class) in [
+        (stale, at(&before, stale), "stale"),
+        (stale, torn, "torn"),
+        (first, vec![0; BLOCK], "lost"),
+        (first, vec![0x5a; BLOCK], "garbage"),
+        (first, flipped, "bit-flip"),
+        (first, at(&after, other), "misdirected"),
+    ] {
+        plant(&scene.file, offset, &content);
+        let answer = scene.check().exits(4);
+        let found: Vec<(String, u64)> = classes(&answer).into_iter().collect();
+        assert_eq!(found, [(class.to_owned(), 1)]);
+        plant(&scene.file, offset, &at(&after, offset));
+    }
+    scene.check().exits(0);
+}
+
+#[test]
+fn a_device_that_lies_about_flushes_is_found_by_a_power_cut() {
+    let _turn = turn();
+    // The file itself and the first blocks are durable; then the lies begin.
+    let Some(scene) = Scene::new(&["fault=sync:lie:time=300ms"]) else { return };
+    let running = scene.start("--iodepth 8 --randseed 5", &scene.witness());
+    scene.until_flushes(20);
+    std::thread::sleep(Duration::from_millis(500));
+    let honest = fs::read_to_string(&scene.log).unwrap().lines().count();
+    scene.until_flushes(honest / 2 + 20);
+    scene.cut(running, 2);
+    let answer = scene.check().exits(4);
+    let found = classes(&answer);
+    assert!(found.values().sum::<u64>() > 10, "{found:?}");
+    assert!(found.keys().all(|class| ["stale", "lost"].contains(&&**class)), "{found:?}");
+}
+
+#[test]
+fn a_witness_that_fails_ends_the_run() {
+    let _turn = turn();
+    for (witness, words) in [
+        ("true", "--witness"),
+        ("no-such-program-anywhere", "--witness"),
+        ("while read line; do echo nonsense; done", "nonsense"),
+        ("while read line; do echo ok 7; done", "ok 7"),
+        ("while read line; do echo error the disk is full; done", "the disk is full"),
+        // Goes amid the run.
+        ("n=0; while [ $n -lt 30 ] && read line; do n=$((n+1)); echo ok $n; done", "witness"),
+    ] {
+        let Some(scene) = Scene::new(&[]) else { return };
+        let answer = scene.start("--runtime 60", witness).wait().exits(1);
+        assert!(answer.stderr.contains(words), "{witness}: {}", answer.stderr);
+        assert!(answer.took < Duration::from_secs(30), "{witness}: {:?}", answer.took);
+    }
+}
