@@ -18,5 +18,7 @@ mod program;
 mod refused;
 mod signals;
 mod told;
+mod verify;
+mod verify_kill;
 mod verify_selftest;
 mod verify_witness;

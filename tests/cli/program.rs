@@ -58,6 +58,11 @@ impl Place {
         self.program("", Path::new(env!("CARGO_BIN_EXE_iosonde")), words)
     }
 
+    /// The same with another build of it.
+    pub(crate) fn other_iosonde(&self, program: &Path, words: &str) -> Call {
+        self.program("", program, words)
+    }
+
     /// `iosonde` as an ordinary user, who may write in the home and the working directory. `None`,
     /// with the reason, where that cannot be arranged.
     pub(crate) fn as_nobody(&self, words: &str) -> Option<Call> {

@@ -1,0 +1,463 @@
+//! The verifier from the outside: what must fail fails, what proves nothing is inconclusive, and
+//! bad input is an error and never a pass.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use iosonde_rig::guard::TmpfsMount;
+use iosonde_rig::{FuseMount, Script};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::program::{Call, Place};
+
+/// A place with a file `data` of 4 MiB without content.
+fn place() -> Place {
+    let place = Place::new();
+    place.hole("data", 4 << 20);
+    place
+}
+
+fn verify(place: &Place, words: &str) -> Call {
+    place.iosonde(&format!("verify {words} --eta-interval 0.1"))
+}
+
+/// The record of the run that was kept last: by its time, for its name tells but the second.
+pub(crate) fn record(place: &Place) -> Value {
+    let written = |folder: &PathBuf| folder.metadata().and_then(|facts| facts.modified()).unwrap();
+    let folder = place.kept().into_iter().max_by_key(written).unwrap();
+    serde_json::from_slice(&fs::read(folder.join("01-verify.json")).unwrap()).unwrap()
+}
+
+/// Failed blocks by class, of the run that was kept last.
+pub(crate) fn classes(place: &Place) -> Vec<(String, u64)> {
+    let record = record(place);
+    let jobs = record["jobs"].as_array().unwrap();
+    let failed = jobs.iter().flat_map(|job| job["failed_blocks"].as_object().unwrap());
+    failed.map(|(class, count)| (class.clone(), count.as_u64().unwrap())).collect()
+}
+
+/// A directory on a device of this behaviour.
+fn served(words: &[&str]) -> Option<FuseMount> {
+    let script = Script::from_words(words.iter().copied()).unwrap();
+    FuseMount::new(script).map_err(|reason| eprintln!("skipped: {reason}")).ok()
+}
+
+/// A run that wrote `data` and kept its ledger in `ledger`.
+fn written(words: &str) -> Place {
+    let place = place();
+    verify(&place, &format!("write data --ledger ledger --ops 300 --randseed 1 {words}"))
+        .end()
+        .exits(0);
+    place
+}
+
+#[test]
+fn data_of_an_earlier_run_do_not_pass_for_new() {
+    let place = place();
+    verify(&place, "flush data").end().exits(0);
+    // The same seed: the same operations with the same generations, and nothing is stored.
+    for _ in 0..2 {
+        verify(&place, "flush data --verify-inject-fault=drop:all").end().exits(4);
+        assert_eq!(classes(&place), [("old-run".to_owned(), 1024)]);
+    }
+    for mode in ["soak", "pipeline --numjobs 2"] {
+        let words = format!("{mode} data --randseed 1 --io-size 8m");
+        verify(&place, &words).end().exits(0);
+        verify(&place, &format!("{words} --verify-inject-fault=drop:all")).end().exits(4);
+        let found = classes(&place);
+        assert!(found.iter().any(|(class, _)| class == "old-run"), "{mode}: {found:?}");
+    }
+}
+
+#[test]
+fn the_commands_of_blkbench_work() {
+    let place = Place::new();
+    place.hole("test-disk.raw", 16 << 20);
+    let run = |words: &str| {
+        let words = format!("run --driver io_uring --path test-disk.raw {words}");
+        place.iosonde(&words).end()
+    };
+    run("--rw verify-flush --numjobs 4").exits(0);
+    let flush = record(&place);
+    assert_eq!(flush["plan"]["mode"], "flush");
+    assert_eq!(flush["jobs"].as_array().unwrap().len(), 4);
+    run("--rw verify-pipeline --numjobs 4 --runtime 1").exits(0);
+    assert_eq!(record(&place)["plan"]["mode"], "pipeline");
+    run("--rw verify-flush --verify-inject-fault").exits(4);
+    run("--rw verify-flush --verify-sectors 1:8").exits(0);
+}
+
+#[test]
+fn each_injected_fault_is_found() {
+    let place = place();
+    for (fault, mode, expected) in [
+        ("drop:nth=9", "flush", &["lost", "stale", "old-run"][..]),
+        ("byte", "flush", &["bit-flip", "corrupt"]),
+        ("zero:nth=9", "flush", &["torn", "lost", "corrupt"]),
+        ("misdirect:nth=9", "soak --ops 400", &["misdirected", "stale", "lost", "old-run"]),
+        ("read-flip:nth=9", "flush", &["bit-flip"]),
+    ] {
+        let words = format!("{mode} data --verify-inject-fault={fault}");
+        let ended = verify(&place, &words).end();
+        let found = classes(&place);
+        assert!(!found.is_empty(), "{fault}: {ended}");
+        assert!(found.iter().all(|(class, _)| expected.contains(&&**class)), "{fault}: {found:?}");
+        ended.exits(4);
+    }
+}
+
+#[test]
+fn what_can_prove_nothing_is_not_begun() {
+    let place = place();
+    for (words, expected) in [
+        ("soak data --runtime 0", "--runtime: found 0, expected more"),
+        ("soak data --ops 0", "a run that writes nothing proves nothing"),
+        ("soak data --io-size 0", "a run that writes nothing proves nothing"),
+        ("flush data --size 0", "--size: found 0, expected at least one block"),
+        ("flush data --loops 0", "--loops"),
+        ("flush data --size 4097", "give a larger --size or a smaller --bs"),
+        ("flush data --size 8m", "`data` has 4 MiB"),
+        ("flush data --offset 4m", "`data` has 4 MiB"),
+        ("flush data --bs 3000", "a power of two"),
+        ("flush data --bs 256", "a power of two"),
+        ("flush data --numjobs 0", "--numjobs 0"),
+        ("flush data --iodepth 0", "--iodepth 0"),
+        ("flush data --verify-sectors 4:2", "MIN <= MAX"),
+        ("flush data --verify-sectors 0:2", "MIN <= MAX"),
+        ("flush data --verify-sectors many", "--verify-sectors: found `many`"),
+        ("flush data --only-job 1", "--only-job 1"),
+        ("flush data --ioengine null", "keeps nothing"),
+        ("flush data --ioengine iouring", "did you mean `io_uring`?"),
+        ("flush data --ioengine psync --iodepth 2", "--iodepth 1"),
+        ("flush data --verify-inject-fault=dorp", "`drop`"),
+        ("flush /dev/null", "`/dev/null` keeps nothing"),
+        ("flush /dev/zero", "`/dev/zero` keeps nothing"),
+        ("flush /dev/full --size 1m", "character device"),
+        ("flush nothing-here", "`nothing-here` does not exist"),
+        ("flush", "PATH is missing"),
+        ("write . --size 4m --ledger l", "is a directory"),
+        ("powercut . --size 4m --witness cat", "is a directory"),
+        ("write nothing-here --ledger l", "give --size"),
+        ("write nowhere/data --size 4m --ledger l", "`nowhere` does not exist"),
+        ("write data", "--ledger"),
+        ("powercut data", "--witness"),
+        ("check data", "--ledger"),
+    ] {
+        let ended = verify(&place, words).end();
+        assert!(ended.err.contains(expected), "{words}: expected `{expected}`: {ended}");
+        ended.exits(2).silent();
+    }
+    assert!(place.kept().is_empty());
+    assert_eq!(fs::read(place.work().join("data")).unwrap(), vec![0; 4 << 20]);
+}
+
+#[test]
+fn what_has_no_effect_is_refused() {
+    let place = written("");
+    for (words, option) in [
+        ("flush data --read-percent 20", "--read-percent"),
+        ("flush data --trim-percent 20", "--trim-percent"),
+        ("pipeline data --numjobs 2 --flush-every 20", "--flush-every"),
+        ("soak data --loops 2", "--loops"),
+        ("write data --ledger l --verify-delay 1", "--verify-delay"),
+        ("write data --ledger l --loops 2 --trim-percent 5", "--trim-percent"),
+        ("check data --ledger ledger --bs 8k", "--bs"),
+        ("check data --ledger ledger --numjobs 2", "--numjobs"),
+        ("check data --ledger ledger --size 1m", "--size"),
+        ("check data --ledger ledger --runtime 3", "--runtime"),
+        ("check data --ledger ledger --randseed 3", "--randseed"),
+        ("check data --ledger ledger --verify-inject-fault", "--verify-inject-fault"),
+        ("check data --ledger ledger --overwrite-file data", "--overwrite-file"),
+        ("flush data --destroy-data=sda", "--destroy-data"),
+        ("flush . --size 4m --overwrite-file x", "--overwrite-file"),
+        ("flush data --overwrite-signature ext9", "--overwrite-signature"),
+    ] {
+        let ended = verify(&place, words).end();
+        assert!(ended.err.contains(option), "{words}: {ended}");
+        ended.exits(2);
+    }
+    verify(&place, "check data --ledger ledger").end().exits(0);
+}
+
+#[test]
+fn foreign_data_are_left_alone() {
+    let place = place();
+    let path = place.work().join("data");
+    File::options().write(true).open(&path).unwrap().write_all_at(b"precious", 5000).unwrap();
+    let before = fs::read(&path).unwrap();
+    for words in [
+        "flush data",
+        "soak data",
+        "pipeline data",
+        "write data --ledger l",
+        "powercut data --witness cat",
+        "flush data --overwrite-file ./data",
+    ] {
+        verify(&place, words).end().exits(5);
+        assert_eq!(fs::read(&path).unwrap(), before, "{words}");
+        assert!(!place.work().join("l").exists());
+    }
+    verify(&place, "flush data --overwrite-file data").end().exits(0);
+}
+
+#[test]
+fn a_missing_ledger_is_inconclusive() {
+    let place = place();
+    for option in ["--ledger", "--witness-log"] {
+        let ended = verify(&place, &format!("check data {option} gone")).end().exits(7);
+        ended.says("`gone`: no such file");
+    }
+}
+
+#[test]
+fn a_ledger_that_is_no_more_what_it_was_is_an_error() {
+    let place = written("--numjobs 2");
+    let ledger = fs::read(place.work().join("ledger")).unwrap();
+    let check = |content: &[u8]| {
+        place.file("other", content);
+        verify(&place, "check data --ledger other").end()
+    };
+    check(&ledger).exits(0);
+    for length in [0, 1, 16, 63, 64, 300, 511, 512, ledger.len() / 2, ledger.len() - 1] {
+        let ended = check(&ledger[..length]);
+        assert!(ended.code == Some(2), "the first {length} bytes: {ended}");
+    }
+    check(&[&ledger[..], b"x"].concat()).exits(2);
+    check(b"hello, this is no ledger").exits(2);
+    // Damage is noticed everywhere; that of a note, which may have been torn when the run died,
+    // leaves less to be judged, and this is told.
+    for place_of_bit in (0..4096).step_by(67).chain((4096..ledger.len()).step_by(9973)) {
+        let mut damaged = ledger.clone();
+        damaged[place_of_bit] ^= 0x04;
+        let ended = check(&damaged);
+        assert!(matches!(ended.code, Some(2 | 7)), "bit flipped at {place_of_bit}: {ended}");
+    }
+    let newer = String::from_utf8_lossy(&ledger[..16]).replace("ledger/1", "ledger/2");
+    let newer = [newer.as_bytes(), &ledger[16..]].concat();
+    let ended = check(&newer).exits(2);
+    assert!(ended.err.contains("newer") || ended.err.contains("version"), "{ended}");
+    // A directory, a device.
+    verify(&place, "check data --ledger .").end().exits(2);
+    verify(&place, "check data --ledger /dev/zero").end().exits(2);
+}
+
+#[test]
+fn a_ledger_of_another_target_or_run_is_told() {
+    let place = written("");
+    // The target was written again by a later run.
+    fs::copy(place.work().join("data"), place.work().join("copy")).unwrap();
+    verify(&place, "write data --ledger ledger.2 --ops 3000").end().exits(0);
+    let ended = verify(&place, "check data --ledger ledger").end().exits(7);
+    assert!(format!("{}{}", ended.out, ended.err).contains("later run"), "{ended}");
+    verify(&place, "check data --ledger ledger.2").end().exits(0);
+    // A copy is as good as what it was copied from.
+    verify(&place, "check copy --ledger ledger").end().exits(0);
+    // Nothing of the later run was ever here.
+    verify(&place, "check copy --ledger ledger.2").end().exits(4);
+    // Too small, or in other sectors.
+    File::options().write(true).open(place.work().join("copy")).unwrap().set_len(2 << 20).unwrap();
+    let ended = verify(&place, "check copy --ledger ledger").end().exits(2);
+    ended.says("the target has 2097152 bytes, the ledger is about 4194304");
+}
+
+#[test]
+fn a_target_in_other_sectors_is_told() {
+    use iosonde_rig::guard::{LoopDevice, LoopOptions};
+    let place = place();
+    let options = LoopOptions { sector_bytes: 4096, ..LoopOptions::default() };
+    let data = place.work().join("data");
+    verify(&place, "write data --ledger ledger --bs 512 --ops 300").end().exits(0);
+    let device = match LoopDevice::over(&data, options) {
+        Ok(device) => device,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let call = verify(&place, "check --ledger ledger").arg(device.path());
+    let ended = call.end().exits(2);
+    assert!(ended.err.contains("512") && ended.err.contains("4096"), "{ended}");
+}
+
+#[test]
+fn a_ledger_without_a_judgement_is_inconclusive() {
+    let place = place();
+    let words = "write data --ledger ledger --ops 20 --verify-inject-fault=write-eio:all";
+    let code = verify(&place, words).end().code;
+    assert!(matches!(code, Some(1 | 7)), "{code:?}");
+    // Whether any of the writes took place is not known.
+    verify(&place, "check data --ledger ledger").end().exits(7);
+}
+
+#[test]
+fn a_ledger_is_never_written_over_nor_kept_on_its_target() {
+    let place = written("");
+    let before = fs::read(place.work().join("ledger")).unwrap();
+    for name in ["ledger", "data", "."] {
+        let ended = verify(&place, &format!("write data --ops 9 --ledger {name}")).end().exits(2);
+        ended.says(name);
+    }
+    assert_eq!(fs::read(place.work().join("ledger")).unwrap(), before);
+    verify(&place, "write data --ops 9 --ledger nowhere/l").end().exits(1).says("nowhere/l");
+    verify(&place, "check data --ledger ledger").end().exits(0);
+}
+
+#[test]
+fn one_target_has_one_run_at_a_time() {
+    let place = place();
+    let first = verify(&place, "soak data --runtime 60").start().until_stderr("IOPS");
+    for words in
+        ["soak data --runtime 1", "flush data --offset 2m", "write data --ledger l --ops 5"]
+    {
+        let ended = verify(&place, words).end();
+        assert!(matches!(ended.code, Some(1 | 5)), "{words}: {ended}");
+        assert!(ended.err.contains("lock") || ended.err.contains("in use"), "{words}: {ended}");
+    }
+    first.signal(Signal::INT).end().exits(130);
+    verify(&place, "flush data").end().exits(0);
+}
+
+#[test]
+fn an_interrupt_while_writing() {
+    for mode in ["soak", "pipeline --numjobs 2", "write --ledger ledger"] {
+        let place = place();
+        let call = verify(&place, &format!("{mode} data --runtime 60 --output-format json"));
+        let running = call.start().until_stderr("IOPS").pause(Duration::from_millis(200));
+        let ended = running.signal(Signal::INT).end().exits(130);
+        let document = ended.json();
+        assert_eq!(document["verdict"]["word"], "inconclusive", "{mode}: {ended}");
+        let record = record(&place);
+        assert_eq!(record["outcome"]["ended"], "interrupted", "{mode}");
+        assert!(record["jobs"][0]["ops"].as_u64().unwrap() > 0, "{mode}");
+        if mode.contains("ledger") {
+            verify(&place, "check data --ledger ledger").end().exits(0);
+        }
+    }
+}
+
+#[test]
+fn an_interrupt_before_reading_back() {
+    let place = place();
+    let call = verify(&place, "flush data --verify-delay 60 --output-format json");
+    // All is written within a blink.
+    let running = call.start().pause(Duration::from_secs(4));
+    let ended = running.signal(Signal::INT).end().exits(130);
+    assert_eq!(ended.json()["verdict"]["word"], "inconclusive", "{ended}");
+    let record = record(&place);
+    assert_eq!(record["jobs"][0]["written_bytes"], 4 << 20);
+    assert_eq!(record["jobs"][0]["checked"], 0);
+}
+
+#[test]
+fn an_interrupt_while_reading_back() {
+    let Some(mount) = served(&["read=const:20ms", "servers=1"]) else { return };
+    let place = Place::new();
+    let data = mount.path().join("data");
+    File::create(&data).unwrap().set_len(8 << 20).unwrap();
+    let call = verify(&place, "flush --verify-sectors 1:1 --output-format json").arg(&data);
+    let started = Instant::now();
+    let running = call.start();
+    // Reads before the run look for foreign data; then there are 2048.
+    while mount.truth().read.count < 120 {
+        assert!(started.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let ended = running.signal(Signal::INT).end().exits(130);
+    assert_eq!(ended.json()["verdict"]["word"], "inconclusive", "{ended}");
+    let record = record(&place);
+    let (swept, all) = (&record["jobs"][0]["swept_blocks"], &record["jobs"][0]["sweep_blocks"]);
+    assert!(swept.as_u64().unwrap() < all.as_u64().unwrap(), "{swept} of {all}");
+    assert_eq!(classes(&place), []);
+}
+
+#[test]
+fn a_second_interrupt_leaves_at_once() {
+    let Some(mount) = served(&["write=const:60s"]) else { return };
+    let place = Place::new();
+    let data = mount.path().join("data");
+    File::create(&data).unwrap().set_len(4 << 20).unwrap();
+    let call = verify(&place, "soak --runtime 60").arg(&data);
+    let running = call.start().until_stderr("soak").signal(Signal::INT);
+    let started = Instant::now();
+    running.pause(Duration::from_millis(300)).signal(Signal::INT).end().exits(130);
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+}
+
+#[test]
+fn there_is_one_document_whatever_happens() {
+    let place = written("");
+    place.file("damaged", &[1; 5000]);
+    for (words, code) in [
+        ("flush data", 0),
+        ("soak data --ops 100", 0),
+        ("write data --ops 100 --ledger l", 0),
+        ("check data --ledger l", 0),
+        ("flush data --verify-inject-fault=drop:all", 4),
+        ("check data --ledger gone", 7),
+        ("check data --ledger damaged", 2),
+        ("flush damaged", 5),
+        ("flush nothing-here", 2),
+        ("flush data --bs 3000", 2),
+        ("flush data --no-such-option", 2),
+        ("flush /dev/null", 2),
+        ("powercut data --runtime 1 --witness false", 1),
+    ] {
+        let ended = verify(&place, &format!("{words} --output-format json")).end().exits(code);
+        ended.json();
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_is_an_error() {
+    let mount = match TmpfsMount::new(8 << 20) {
+        Ok(mount) => mount,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let place = Place::new();
+    let data = mount.path().join("data");
+    File::create(&data).unwrap().set_len(32 << 20).unwrap();
+    for mode in ["flush", "soak --io-size 64m", "write --ledger l"] {
+        let call = verify(&place, &format!("{mode} --output-format json")).arg(&data);
+        let ended = call.end().exits(1);
+        ended.json();
+        let words = format!("{}{}", ended.out, ended.err);
+        assert!(words.contains("ENOSPC"), "{mode}: {ended}");
+        assert_eq!(classes(&place), [], "{mode}: what was not written is not missing");
+    }
+    // There is no room to begin with.
+    let call = verify(&place, "flush --size 64m").arg(mount.path());
+    call.end().exits(2).says("64 MiB asked for");
+}
+
+#[test]
+fn memory_passes_and_is_called_that() {
+    let mount = match TmpfsMount::new(16 << 20) {
+        Ok(mount) => mount,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let place = Place::new();
+    let data = mount.path().join("data");
+    File::create(&data).unwrap().set_len(4 << 20).unwrap();
+    let ended = verify(&place, "flush").arg(&data).end().exits(0);
+    assert!(format!("{}{}", ended.out, ended.err).contains("memory"), "{ended}");
+}
+
+#[test]
+fn a_dry_run_leaves_everything_as_it_is() {
+    let place = place();
+    let before = fs::read(place.work().join("data")).unwrap();
+    for words in [
+        "flush data",
+        "write data --ledger l",
+        "write new --size 4m --ledger l",
+        "powercut data --witness false",
+    ] {
+        let ended = verify(&place, &format!("{words} --dry-run --output-format json")).end();
+        let document: Value = serde_json::from_str(&ended.exits(0).out).unwrap();
+        assert!(document["plan"].is_object(), "{words}");
+    }
+    assert_eq!(fs::read(place.work().join("data")).unwrap(), before);
+    assert!(place.kept().is_empty());
+    assert!(!Path::new(&place.work().join("l")).exists());
+    assert!(!Path::new(&place.work().join("new")).exists());
+}
