@@ -76,7 +76,8 @@ pub enum Effect {
         /// How far beside the asked offset.
         shift_bytes: u64,
     },
-    /// `swap[=BYTES]`: a write is stored BYTES (4096) further on, and what stood there at its place.
+    /// `swap[=BYTES]`: a write is stored BYTES (4096) further on, and what stood there in its
+    /// place.
     Swap {
         /// How far beside the asked offset.
         shift_bytes: u64,
