@@ -79,7 +79,7 @@ fn kill(place: &Place, data: &Path, ledger: &Path, seed: u64, dice: &mut Dice) -
     let words = format!(
         "verify write data --size 16m --numjobs {jobs} --iodepth 8 --trim-percent {} --randseed \
          {seed} --runtime 60 --eta-interval 0 --ledger",
-        if seed % 4 == 0 { 5 } else { 0 }
+        if seed.is_multiple_of(4) { 5 } else { 0 }
     );
     let running = iosonde(place, &words).arg(ledger).start();
     let started = Instant::now();
@@ -143,7 +143,7 @@ fn a_killed_write_raises_no_alarm_and_hides_no_damage() {
         });
         let kind = round / PLANT_EVERY;
         let victim = &settled[dice.below(settled.len() as u64) as usize];
-        let victim = if kind % 4 == 0 { older.unwrap_or(victim).0 } else { victim.0 };
+        let victim = if kind.is_multiple_of(4) { older.unwrap_or(victim).0 } else { victim.0 };
         let older = older.filter(|(offset, _)| *offset == victim);
         let older = older.map(|_| before[victim as usize..victim as usize + BLOCK].to_vec());
         let now = block_at(&data, victim);

@@ -234,7 +234,7 @@ fn a_block_device_that_lies_is_found_and_an_honest_one_passes() {
         ("write:torn:every=300", MUCH, &["torn", "stale", "lost"]),
     ] {
         let words = [format!("fault={fault}")];
-        let words: Vec<&str> = words.iter().filter(|_| fault != "").map(|w| &**w).collect();
+        let words: Vec<&str> = words.iter().filter(|_| !fault.is_empty()).map(|w| &**w).collect();
         let Some(mount) = served(&words) else { return };
         let Some(device) = loop_over(&mount) else { return };
         mount.restart();
