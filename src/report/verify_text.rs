@@ -102,11 +102,14 @@ fn figures(run: &VerifyRun, figures: &VerifyFigures) -> Vec<(&'static str, Strin
     let mut lines = vec![(
         "blocks",
         format!(
-            "{} in the region ({}), {} changed by {} operations",
+            "{} in the region ({}), {} changed by {}",
             count(figures.region_blocks),
             bytes::rough(figures.region_blocks * figures.block_bytes),
             count(figures.changed_blocks),
-            count(figures.ops),
+            match run.plan.changes() {
+                true => format!("{} operations", count(figures.ops)),
+                false => "the run that wrote them".into(),
+            },
         ),
     )];
     if run.plan.changes() {
