@@ -18,8 +18,8 @@ pub fn selftest_text(matrix: &Matrix, seed: u64, elapsed_ns: u64, complete: bool
     );
     let _ = writeln!(
         out,
-        "  {:<15} {:<41} {:>8} {:>8} {:>8} {:>8}  {}",
-        "fault", "what must come of it", "struck", "visible", "detected", "named", "false alarms"
+        "  {:<15} {:<41} {:>8} {:>8} {:>8} {:>8}  false alarms",
+        "fault", "what must come of it", "struck", "visible", "detected", "named"
     );
     for row in &matrix.rows {
         let _ = writeln!(

@@ -254,10 +254,8 @@ fn judged(goal: Goal, ours: Kind, told: &CaseStory, noise: f64) -> Option<(Strin
         Goal::VerifiesAtLeast(peer, least) => {
             let speed = |sample: &Sample| sample.cpu_ns_per_op.recip();
             let value = ratio_in_rounds(told, ours, peer, speed)?;
-            let what = format!(
-                "bytes verified per CPU second at least {least:.2} x {}",
-                peer.title()
-            );
+            let what =
+                format!("bytes verified per CPU second at least {least:.2} x {}", peer.title());
             (what, format!("{value:.3}"), value >= least)
         }
         Goal::IopsAtLeast(least) => {
