@@ -58,8 +58,6 @@ pub enum Survival {
     Durable,
 }
 
-/// Most blocks of a ledger: a block has 32 bits.
-pub const MAX_BLOCKS: u64 = 1 << 32;
 /// Changes remembered until a flush, at most.
 const MAX_UNFLUSHED: usize = 1 << 20;
 
@@ -169,9 +167,10 @@ impl Ledger {
         self.unflushed_limit = 0;
     }
 
-    /// Any number of changes may have been submitted: nobody knows how many.
-    pub fn submitted_without_limit(&mut self) {
-        self.trims = true;
+    /// Any number of changes may have been submitted, trims among them or not: nobody knows how
+    /// many.
+    pub fn submitted_without_limit(&mut self, trims: bool) {
+        self.trims |= trims;
         for entry in &mut self.entries {
             entry.submitted = generation(u32::MAX);
         }
@@ -204,6 +203,10 @@ impl Ledger {
         let may_be_trimmed =
             self.trims && low < high && (entry.submitted & TRIM != 0 || high - low > 1);
         match is_trimmed {
+            // What is trimmed without leaving zeros may show anything older again.
+            false if may_be_trimmed && !trims_make_zeros => {
+                Allowed { low: 0, high, zeros: true, gone: false }
+            }
             false => Allowed { low, high, zeros: may_be_trimmed, gone: false },
             true if trims_make_zeros => Allowed { low, high, zeros: true, gone: low == high },
             true => Allowed { low: 0, high, zeros: true, gone: false },

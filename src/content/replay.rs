@@ -22,9 +22,11 @@ pub fn replay(plan: &VerifyPlan, job: usize, known: &Known) -> Ledger {
     let mut ledger = Ledger::new(plan.blocks_of(job));
     let mut stream = VerifyStream::new(plan, job);
     let ops = std::iter::from_fn(|| stream.next());
+    let mut is_settled = false;
     for op in ops.take_while(|op| op.index < known.submitted) {
         if op.index == known.durable {
             ledger.settle();
+            is_settled = true;
         }
         let certain = op.index < known.acked && known.failed.binary_search(&op.index).is_err();
         for block in op.first..op.first + u64::from(op.blocks) {
@@ -42,7 +44,8 @@ pub fn replay(plan: &VerifyPlan, job: usize, known: &Known) -> Ledger {
             }
         }
     }
-    if known.durable >= known.submitted {
+    // Else all that there is came before the last flush.
+    if !is_settled {
         ledger.settle();
     }
     ledger.forget_unflushed();

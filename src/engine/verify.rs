@@ -248,13 +248,14 @@ impl Proving<'_> {
         let cpus = thread::allowed_cpus();
         let pinned = self.plan.plan.pinned && !cpus.is_empty();
         for (index, bag) in bags(self.plan, &mut self.luggage).into_iter().enumerate() {
-            let (shared, open) = (Arc::clone(&shared), open.clone());
+            let (theirs, open) = (Arc::clone(&shared), open.clone());
             let (ready_to, ended_to) = (ready_to.clone(), ended_to.clone());
             let cpu = pinned.then(|| cpus[index % cpus.len()]);
-            let work = move || shared.work(index, cpu, bag, &open, &ready_to, &ended_to);
+            let work = move || theirs.work(index, cpu, bag, &open, ready_to, &ended_to);
             let spawned = std::thread::Builder::new().name(format!("job {index}")).spawn(work);
             if let Err(error) = spawned {
                 self.control.finish();
+                let _ = shared.unix_offset_ns.set(0);
                 return Err(EngineError::Thread { job: index, error });
             }
         }
@@ -296,9 +297,10 @@ impl Shared {
         cpu: Option<u32>,
         bag: Bag,
         open: &impl Fn(&Job) -> Result<Q, OpenError>,
-        ready: &Sender<Result<QueueFacts, OpenError>>,
+        ready: Sender<Result<QueueFacts, OpenError>>,
         ended: &Sender<Ended>,
     ) {
+        let _alarm = Alarm(&self.control);
         if let Some(cpu) = cpu {
             thread::pin_to(cpu);
         }
@@ -314,9 +316,10 @@ impl Shared {
         let facts = queue.facts();
         let mut work = VerifyLoop::new(self, index, queue, bag);
         let _ = ready.send(Ok(facts));
+        // One that panicked before this says nothing, and nobody waits for it.
+        drop(ready);
         work.begin(*self.unix_offset_ns.wait());
         let before = thread::usage_of_thread();
-        let _alarm = Alarm(&self.control);
         while work.step() == Step::More {}
         let used = thread::usage_of_thread();
         let mut record = work.into_record();

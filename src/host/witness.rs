@@ -139,7 +139,7 @@ impl Witness {
     ///
     /// # Errors
     /// As [`say`](Witness::say), and if it does not end with exit code 0.
-    pub fn end(self) -> Result<(), WitnessError> {
+    pub fn end(&self) -> Result<(), WitnessError> {
         self.say(&Line::Bye)?;
         let mut conversation = self.conversation.lock().unwrap_or_else(PoisonError::into_inner);
         conversation.lines = None;

@@ -184,6 +184,8 @@ pub const MAX_BLOCK_BYTES: u64 = 1 << 20;
 pub const MAX_OP_BYTES: u64 = 64 << 20;
 /// Most jobs: a block's header has 16 bits for its writer.
 const MAX_JOBS: u64 = 1024;
+/// Most operations from one flush to the next.
+const MAX_FLUSH_EVERY: u64 = 1 << 40;
 /// Memory that the ledger takes per block, bytes, rounded up.
 const LEDGER_BYTES_PER_BLOCK: u64 = 13;
 
@@ -208,12 +210,6 @@ impl VerifyPlan {
                 needed_bytes: max_blocks * block_bytes,
             });
         }
-        let buffers = jobs * u64::from(setting.iodepth) * max_blocks * block_bytes;
-        let needed_bytes = buffers + blocks * LEDGER_BYTES_PER_BLOCK;
-        if needed_bytes > setting.memory_limit_bytes {
-            let limit_bytes = setting.memory_limit_bytes;
-            return Err(Refusal::Memory { jobs: jobs as usize, needed_bytes, limit_bytes });
-        }
         let mut chance = Chance::new(setting.seed);
         let all: Vec<Job> = (0..jobs)
             .map(|index| {
@@ -226,7 +222,7 @@ impl VerifyPlan {
             Some(only) if only != job => 0,
             _ => setting.ops,
         };
-        Ok(VerifyPlan {
+        let plan = VerifyPlan {
             mode: setting.mode,
             run: setting.run,
             block_bytes: block_bytes as u32,
@@ -243,7 +239,61 @@ impl VerifyPlan {
             delay_ns: setting.delay_ns,
             trims_make_zeros: setting.trims_make_zeros,
             plan: setting.plan(all),
-        })
+        };
+        plan.fits_into(setting.memory_limit_bytes)?;
+        Ok(plan)
+    }
+
+    /// Whether buffers and ledger together take no more than this.
+    ///
+    /// # Errors
+    /// [`Refusal::Memory`] if they do.
+    pub fn fits_into(&self, limit_bytes: u64) -> Result<(), Refusal> {
+        let jobs = self.plan.jobs.len();
+        let ledger = self.blocks().saturating_mul(LEDGER_BYTES_PER_BLOCK);
+        let needed_bytes = self.plan.buffer_bytes().saturating_add(ledger);
+        match needed_bytes > limit_bytes {
+            true => Err(Refusal::Memory { jobs, needed_bytes, limit_bytes }),
+            false => Ok(()),
+        }
+    }
+
+    /// Why this plan, which came from a file, is none that [`VerifyPlan::resolve`] could have made.
+    pub fn contradiction(&self) -> Option<&'static str> {
+        let block = u64::from(self.block_bytes);
+        let op_bytes = block * u64::from(self.max_blocks);
+        let jobs = &self.plan.jobs;
+        let mut end = jobs.first().map_or(0, |job| job.region_start);
+        let adjoins = |job: &Job| {
+            let right = job.region_start == end
+                && job.region_bytes.is_multiple_of(block)
+                && job.region_bytes / block < 1 << 32
+                && job.region_bytes >= op_bytes
+                && job.block_bytes == op_bytes;
+            end = job.region_start.saturating_add(job.region_bytes);
+            right
+        };
+        let is_block = block.is_power_of_two() && (512..=MAX_BLOCK_BYTES).contains(&block);
+        let is_sector =
+            matches!(self.sector_bytes, 512 | 4096) && self.sector_bytes <= self.block_bytes;
+        if !is_block || !is_sector {
+            Some("blocks or sectors of an impossible length")
+        } else if self.min_blocks == 0
+            || self.min_blocks > self.max_blocks
+            || op_bytes > MAX_OP_BYTES
+        {
+            Some("operations of an impossible length")
+        } else if jobs.is_empty() || jobs.len() as u64 > MAX_JOBS || jobs.len() != self.ops.len() {
+            Some("an impossible number of jobs")
+        } else if self.flush_every > MAX_FLUSH_EVERY || self.plan.targets.is_empty() {
+            Some("an impossible number of operations between flushes, or no target")
+        } else if u32::from(self.read_percent) + u32::from(self.trim_percent) > 99 {
+            Some("shares of more than there is")
+        } else if !jobs.iter().all(adjoins) {
+            Some("jobs whose parts do not adjoin")
+        } else {
+            None
+        }
     }
 
     /// First byte of a block of a job.
@@ -300,6 +350,8 @@ impl VerifySetting {
             let expected = "MIN:MAX with 1 <= MIN <= MAX, and MAX blocks of at most 64 MiB";
             return refuse("--verify-sectors", u64::from(max), expected);
         }
+        let expected = "at most 2^40 operations, or 0 for a flush at the end alone";
+        in_range("--flush-every", self.flush_every, 0, MAX_FLUSH_EVERY, expected)?;
         let shares = u64::from(self.read_percent) + u64::from(self.trim_percent);
         in_range("shares of reads and trims", shares, 0, 99, "at most 99 % together")?;
         let has_end = self.length_ns > 0 && self.ops > 0 && self.written_bytes > 0;

@@ -36,6 +36,9 @@ pub struct VerifyRun {
     pub jobs: Vec<VerifyJobRun>,
     /// CPU use of the whole process.
     pub process: ProcessUse,
+    /// Whether the target had no name, so that it is gone.
+    #[serde(default)]
+    pub unnamed: bool,
     /// Device counters at start and end.
     pub device: Option<(DeviceCounters, DeviceCounters)>,
     /// Whether the page cache was asked to let go of the target before it was read back.

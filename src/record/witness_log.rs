@@ -62,7 +62,7 @@ impl WitnessedJob {
         };
         let mut ledger = replay(plan, job, &known);
         if submitted.is_none() {
-            ledger.submitted_without_limit();
+            ledger.submitted_without_limit(plan.trim_percent > 0);
         }
         ledger
     }
@@ -73,6 +73,8 @@ impl WitnessedJob {
         match self.pending_ops {
             // Everything was answered before the flush was told of, and nothing was sent since.
             Some(ops) if self.submitted_at_most_flush == self.flushes + 1 => return Some(ops),
+            // The only flush is the last one, and nothing comes after it.
+            None if plan.flush_every == 0 && self.flushes > 0 => return Some(self.durable_ops),
             _ if plan.flush_every == 0 => return None,
             _ => {}
         }

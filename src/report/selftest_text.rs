@@ -36,8 +36,8 @@ pub fn selftest_text(matrix: &Matrix, seed: u64, elapsed_ns: u64, complete: bool
     }
     let _ = writeln!(
         out,
-        "\n  Without a fault: {} simulations that look like one, {} alarm(s); {} operations in one, \
-         {} blocks\n  checked, {} alarm(s).\n",
+        "\n  Without a fault: {} simulations that look like one, {} alarm(s); {} operations in \
+         one, {} blocks\n  checked, {} alarm(s).\n",
         count::thousands(matrix.look_alikes),
         count::thousands(matrix.alarms),
         count::thousands(matrix.soak_ops),
@@ -197,7 +197,8 @@ mod tests {
         wrong.soak_alarms = 2;
         let text = selftest_text(&wrong, 6, 1, true);
         for part in [
-            "0 missed, 1 called something else, 0 false alarm(s); repeat it with --only drop --seed 77",
+            "0 missed, 1 called something else, 0 false alarm(s); repeat it with",
+            "--only drop --seed 77",
             "--only none --seed 88",
             "--soak-ops 1000 --seed 6",
         ] {

@@ -1,5 +1,5 @@
-//! Would the verifier have noticed? Every fault is put into the simulated device, over and over, and
-//! the true verifier runs against it; and look-alikes without a fault must leave it silent.
+//! Would the verifier have noticed? Every fault is put into the simulated device, over and over,
+//! and the true verifier runs against it; and look-alikes without a fault must leave it silent.
 //!
 //! The truth comes from a second memory above the fault, which holds what was acknowledged: the
 //! blocks that differ are those that must be found, and no others.

@@ -61,6 +61,7 @@ pub fn prove(
         target,
         jobs: measured.jobs,
         process: measured.process,
+        unnamed: bench.held.as_ref().is_some_and(|held| held.path.is_dir()),
         device,
         cache_dropped,
         ledger,

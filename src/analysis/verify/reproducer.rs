@@ -2,7 +2,7 @@
 
 use super::replay::{Past, pasts};
 use crate::content::classify::Class;
-use crate::plan::VerifyMode;
+use crate::plan::{EngineKind, VerifyMode};
 use crate::record::verify::{Failure, VerifyRun};
 
 /// Options that no plan holds, and that a repetition needs as they were given.
@@ -29,14 +29,16 @@ pub(super) fn line(run: &VerifyRun, failure: &Failure, past: &Past, words: &[Str
 fn check(run: &VerifyRun, words: &[String]) -> Vec<String> {
     let mut args = Args(vec!["check".into()]);
     args.target(run);
-    let path = run.ledger.as_ref().map(|ledger| ledger.path.clone());
-    if let Some(path) = path.or_else(|| values(words, "--ledger").pop()) {
-        args.add("--ledger", path);
-    }
-    let durable = run.ledger.as_ref().is_none_or(|ledger| ledger.durable_only);
-    args.add("--survived", if durable { "durable" } else { "acknowledged" });
-    for log in values(words, "--witness-log") {
+    let logs = values(words, "--witness-log");
+    for log in &logs {
         args.add("--witness-log", log);
+    }
+    let path = run.ledger.as_ref().map(|ledger| ledger.path.clone());
+    let path = path.or_else(|| values(words, "--ledger").pop());
+    if let Some(path) = path.filter(|_| logs.is_empty()) {
+        args.add("--ledger", path);
+        let durable = run.ledger.as_ref().is_none_or(|ledger| ledger.durable_only);
+        args.add("--survived", if durable { "durable" } else { "acknowledged" });
     }
     args.0
 }
@@ -54,13 +56,12 @@ fn again(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> V
     args.add("--numjobs", plan.plan.jobs.len());
     args.add("--iodepth", first.map_or(1, |job| job.iodepth));
     args.add("--seed", plan.plan.seed);
-    if plan.read_percent > 0 {
+    // What has a default is told even where it is nothing.
+    if plan.mode == VerifyMode::Soak {
         args.add("--read-percent", plan.read_percent);
-    }
-    if plan.trim_percent > 0 {
         args.add("--trim-percent", plan.trim_percent);
     }
-    if plan.flush_every > 0 {
+    if plan.mode == VerifyMode::Soak || plan.flush_every > 0 {
         args.add("--flush-every", plan.flush_every);
     }
     if plan.passes > 0 {
@@ -87,7 +88,7 @@ fn again(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> V
     }
     // What a damaged file holds is not known to be ours.
     let consents = args.0.iter().any(|arg| arg.starts_with("--overwrite-file="));
-    if run.target.kind == "file" && !consents {
+    if run.target.kind == "file" && !run.unnamed && !consents {
         args.0.push(format!("--overwrite-file={}", plan.plan.target().path));
     }
     args.0
@@ -126,9 +127,12 @@ impl Args {
 
     fn target(&mut self, run: &VerifyRun) {
         let plan = &run.plan.plan;
-        self.add("--path", &plan.target().path);
+        let path = &plan.target().path;
+        self.add("--path", path.strip_prefix("sim:").unwrap_or(path));
         self.add("--ioengine", plan.engine.kind.word());
-        self.add("--direct", u8::from(plan.target().direct));
+        if !matches!(plan.engine.kind, EngineKind::Sim | EngineKind::VhostUser) {
+            self.add("--direct", u8::from(plan.target().direct));
+        }
     }
 }
 

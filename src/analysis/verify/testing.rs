@@ -67,6 +67,7 @@ pub(crate) fn soak() -> VerifyRun {
             ..ProcessUse::default()
         },
         device: None,
+        unnamed: false,
         cache_dropped: false,
         ledger: None,
         injected: Vec::new(),

@@ -108,7 +108,8 @@ impl Memory {
     }
 
     /// The power fails, and each sector of this length has got as far as chance has it: any of its
-    /// versions since the durable one may have been stored. Gives how many changes were not durable.
+    /// versions since the durable one may have been stored. Gives how many changes were not
+    /// durable.
     pub fn power_cut_in_part(&mut self, sector_bytes: usize, chance: &mut Chance) -> usize {
         self.cut(sector_bytes, || chance.below(2) == 0)
     }

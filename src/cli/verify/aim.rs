@@ -14,7 +14,7 @@ use crate::cli::place::{self, Place};
 use crate::engine::Medium;
 use crate::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
 use crate::record::TargetFacts;
-use crate::target::create::created;
+use crate::target::create::{Fresh, created};
 use crate::target::vhost::admit_writes;
 use crate::target::{Direct, Held, open};
 use crate::units::{bytes, count};
@@ -33,6 +33,8 @@ pub(super) struct Aim {
     pub(super) offset_bytes: u64,
     /// What the target is wherever it is attached.
     pub(super) identity: Option<String>,
+    /// The name of a file that was made, and goes again if the run does not come about.
+    pub(super) fresh: Option<Fresh>,
 }
 
 impl ProveArgs {
@@ -91,10 +93,13 @@ impl ProveArgs {
     }
 
     fn real(&self, mode: VerifyMode, path: &Path, place: &Place) -> Result<Aim, Failure> {
+        let mut fresh = None;
         let held = if path.is_dir() {
             self.made(mode, path)?
         } else if is_to_be_made(mode, path) {
-            self.named(path)?
+            let (held, made) = self.named(path)?;
+            fresh = made;
+            held
         } else {
             self.found(mode, path)?
         };
@@ -122,6 +127,7 @@ impl ProveArgs {
             offset_bytes,
             identity: held.agreed.first().cloned(),
             held: Some(held),
+            fresh,
         })
     }
 
@@ -144,7 +150,7 @@ impl ProveArgs {
     }
 
     /// A file that is made and stays.
-    fn named(&self, path: &Path) -> Result<Held, Failure> {
+    fn named(&self, path: &Path) -> Result<(Held, Option<Fresh>), Failure> {
         self.consent.none("there is no such file yet")?;
         let size_bytes = self.size_to_make(path)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -152,11 +158,10 @@ impl ProveArgs {
         let (free_bytes, total_bytes) = open::space(parent)?;
         open::fits(parent, size_bytes, free_bytes, total_bytes)?;
         if self.result.dry_run {
-            return Ok(open::rehearsed(parent, size_bytes, self.direct())?);
+            return Ok((open::rehearsed(parent, size_bytes, self.direct())?, None));
         }
-        let held = created(path, size_bytes, self.direct())?;
-        note(&format!("`{}` is made, and stays", path.display()));
-        Ok(held)
+        let (held, fresh) = created(path, size_bytes, self.direct())?;
+        Ok((held, Some(fresh)))
     }
 
     fn size_to_make(&self, path: &Path) -> Result<u64, Failure> {
@@ -218,6 +223,7 @@ impl ProveArgs {
             can_trim: true,
             offset_bytes,
             identity: None,
+            fresh: None,
         })
     }
 
@@ -248,6 +254,7 @@ impl ProveArgs {
             can_trim: false,
             offset_bytes,
             identity: None,
+            fresh: None,
             medium: Medium::Vhost(Arc::new(server)),
         })
     }

@@ -18,6 +18,7 @@ use crate::cli::progress::Progress;
 use crate::content::ledger::{Ledger, Survival};
 use crate::engine::Control;
 use crate::engine::verify::Luggage;
+use crate::plan::resolve::MAX_IODEPTH;
 use crate::plan::verify::STREAM_VERSION;
 use crate::plan::{EngineKind, VerifyMode, VerifyPlan};
 use crate::record::given::GivenError;
@@ -80,7 +81,9 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     let place = Place::find()?;
     let known = known(args, &place)?;
     let aim = prove_args.aim(VerifyMode::Check, &engine, &path, &place)?;
-    let plan = plan_of_check(prove_args, &known, &aim, engine)?;
+    tell_other_name(&known.header, &aim);
+    let memory_limit_bytes = place.buffer_limit_bytes().saturating_mul(2);
+    let plan = plan_of_check(prove_args, &known, &aim, engine, memory_limit_bytes)?;
     prove_args.admit(&aim.medium, &plan)?;
     let output = Output::new(prove_args.result.output_format);
     if prove_args.result.dry_run {
@@ -116,7 +119,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
 fn known(args: &CheckArgs, place: &Place) -> Result<Known, Failure> {
     match (&args.ledger, &args.witness_log) {
         (Some(path), _) => from_ledger(path, args.survived, place),
-        (None, Some(path)) => from_witness(path, args.survived),
+        (None, Some(path)) => from_witness(path, args.survived, place),
         (None, None) => Err(wrong("--ledger or --witness-log is missing")),
     }
 }
@@ -126,6 +129,7 @@ fn from_ledger(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Kn
     let reader = Reader { stream_version: STREAM_VERSION, boot_id: boot_id.as_deref() };
     let file = LedgerFile::read(path, &reader).map_err(|error| unreadable(path, &error))?;
     let plan: VerifyPlan = file.header.plan().map_err(|error| unreadable(path, &error))?;
+    sound(path, &plan, &file.header, file.jobs.len(), place)?;
     let ended = file.ended();
     let same_boot = file.header.boot_id == boot_id && boot_id.is_some();
     let durable_only = match asked {
@@ -155,7 +159,7 @@ fn from_ledger(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Kn
     })
 }
 
-fn from_witness(path: &Path, asked: Option<Survived>) -> Result<Known, Failure> {
+fn from_witness(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Known, Failure> {
     if asked == Some(Survived::Acknowledged) {
         return Err(wrong(
             "--survived acknowledged: a witness knows only of what was flushed; leave it out",
@@ -163,6 +167,7 @@ fn from_witness(path: &Path, asked: Option<Survived>) -> Result<Known, Failure> 
     }
     let log = WitnessLog::read(path, STREAM_VERSION).map_err(|error| unwitnessed(path, &error))?;
     let plan: VerifyPlan = log.header.plan().map_err(|error| unreadable(path, &error))?;
+    sound(path, &plan, &log.header, log.jobs.len(), place)?;
     let ledgers = (0..).zip(&log.jobs).map(|(job, seen)| seen.ledger(&plan, job)).collect();
     Ok(Known {
         ledgers,
@@ -176,6 +181,32 @@ fn from_witness(path: &Path, asked: Option<Survived>) -> Result<Known, Failure> 
         header: log.header,
         plan,
     })
+}
+
+/// A plan from a file is replayed only if it is one that this program could have made, and says the
+/// same as the header beside it.
+fn sound(
+    path: &Path,
+    plan: &VerifyPlan,
+    header: &LedgerHeader,
+    jobs: usize,
+    place: &Place,
+) -> Result<(), Failure> {
+    let region_start = plan.plan.jobs.first().map_or(0, |job| job.region_start);
+    let agrees = plan.run == header.run_id
+        && u64::from(plan.block_bytes) == header.block_bytes
+        && u64::from(plan.sector_bytes) == header.sector_bytes
+        && plan.plan.jobs.len() == jobs
+        && region_start == header.region_start;
+    let wrong_with = plan.contradiction().or((!agrees).then_some("another run than its header"));
+    if let Some(what) = wrong_with {
+        return Err(wrong(format!("`{}`: its plan has {what}", path.display())));
+    }
+    if plan.blocks().saturating_mul(plan.block_bytes.into()) != header.region_bytes {
+        return Err(wrong(format!("`{}`: its plan has another region", path.display())));
+    }
+    let limit_bytes = place.buffer_limit_bytes().saturating_mul(2);
+    plan.fits_into(limit_bytes).map_err(Failure::from)
 }
 
 /// Without a ledger nothing can be said; with a wrong one nothing must be.
@@ -195,12 +226,21 @@ fn unwitnessed(path: &Path, error: &WitnessLogError) -> Failure {
     Failure::new(exit, format!("--witness-log `{}`: {error}", path.display()))
 }
 
+/// A target may have another name by now; or it may be another one.
+fn tell_other_name(header: &LedgerHeader, aim: &Aim) {
+    if header.target != aim.target.path {
+        let (written, read) = (&header.target, &aim.target.path);
+        note(&format!("caution: `{written}` was written, and `{read}` is read"));
+    }
+}
+
 /// The plan of the run that wrote, to be read on this target by this engine.
 fn plan_of_check(
     args: &ProveArgs,
     known: &Known,
     aim: &Aim,
     engine: crate::plan::Engine,
+    memory_limit_bytes: u64,
 ) -> Result<VerifyPlan, Failure> {
     let has = aim.held.as_ref().map_or(aim.target.bytes, |held| held.bytes);
     let logical = if aim.target.align_bytes > 1 { aim.target.align_bytes } else { 512 };
@@ -217,12 +257,16 @@ fn plan_of_check(
     if engine.kind == EngineKind::Psync && iodepth != 1 {
         return Err(crate::plan::Refusal::Depth { found: iodepth }.into());
     }
+    if !(1..=MAX_IODEPTH).contains(&iodepth) {
+        return Err(wrong(format!("--iodepth: found {iodepth}, expected 1 to {MAX_IODEPTH}")));
+    }
     for job in &mut plan.plan.jobs {
-        job.iodepth = iodepth.clamp(1, 4096);
+        job.iodepth = iodepth;
         job.read_percent = 100;
         job.trims = false;
         job.sync.every_writes = 0;
     }
     plan.plan.engine = engine;
+    plan.fits_into(memory_limit_bytes)?;
     Ok(plan)
 }

@@ -12,7 +12,7 @@ use super::tell::{Telling, dry_run};
 use crate::backend::fault::FaultLog;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
-use crate::cli::output::Output;
+use crate::cli::output::{Output, note};
 use crate::cli::outputs::Form;
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
@@ -22,9 +22,7 @@ use crate::host::{ANSWER_WITHIN, Witness};
 use crate::plan::verify::STREAM_VERSION;
 use crate::plan::{EngineKind, RunId, VerifyMode, VerifyPlan, VerifySetting};
 use crate::record::VerifyRun;
-use crate::record::ledger_file::{
-    JobLedger, LEDGER_SCHEMA, LedgerHeader, LedgerWriter, Progress as Noted,
-};
+use crate::record::ledger_file::{LEDGER_SCHEMA, LedgerHeader, LedgerWriter, Progress as Noted};
 use crate::record::run::Outcome;
 use crate::record::witness_log::Line;
 use crate::schedule::Bench;
@@ -157,6 +155,7 @@ fn run(
     };
     let writer = journals(memory, &header, &mut luggage)?;
     let witness = hello(memory, header, &mut luggage)?;
+    let fresh = aim.fresh;
     let bench = Bench {
         root: place.root.clone(),
         clock: place.clock,
@@ -168,15 +167,23 @@ fn run(
     keeper.keep("host.json", &place.host);
     let progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
     let mut phases = Phases::new(progress, &plan);
+    if let Some(fresh) = fresh {
+        fresh.keep();
+        note(&format!("`{}` is made, and stays", path.display()));
+    }
     let run = prove(&plan, luggage, &bench, None, &mut |moved, sweeping| {
         phases.moved(moved, sweeping);
     })?;
     phases.clear();
-    end_ledger(writer, &run)?;
-    if let Some(witness) = witness.and_then(Arc::into_inner) {
-        say_goodbye(witness, &run)?;
-    }
-    Ok(Telling { run: &run, words, output, keeper }.conclude())
+    let kept = end_ledger(writer, &run);
+    let ended = witness.map_or(Ok(()), |witness| say_goodbye(&witness, &run));
+    let exit = Telling { run: &run, words, output, keeper }.conclude();
+    // The result is told whatever becomes of those who remember it.
+    let failures = [kept, ended].into_iter().filter_map(Result::err);
+    Ok(failures.fold(exit, |exit, failure| {
+        note(&format!("error: {}", failure.message));
+        exit.or_graver(failure.exit)
+    }))
 }
 
 fn setting(
@@ -257,31 +264,15 @@ fn journals(
     header: &LedgerHeader,
     luggage: &mut Luggage,
 ) -> Result<Option<LedgerWriter>, Failure> {
-    let Memory::Ledger { path, synced } = memory else { return Ok(None) };
+    let Memory::Ledger { path, .. } = memory else { return Ok(None) };
     let (writer, jobs) = LedgerWriter::create(path, header).map_err(|error| {
         let exists = error.kind() == std::io::ErrorKind::AlreadyExists;
         let mend = if exists { "; a ledger is never written over: give another name" } else { "" };
         let exit = if exists { Exit::Asked } else { Exit::Environment };
         Failure::new(exit, format!("--ledger `{}`: {error}{mend}", path.display()))
     })?;
-    let journal = |job: JobLedger| -> Box<dyn Journal> {
-        if *synced { Box::new(Synced(job)) } else { Box::new(job) }
-    };
-    luggage.journals = jobs.into_iter().map(journal).collect();
+    luggage.journals = jobs.into_iter().map(|job| Box::new(job) as Box<dyn Journal>).collect();
     Ok(Some(writer))
-}
-
-/// A journal each of whose notes is durable before what it announces begins.
-struct Synced(JobLedger);
-
-impl Journal for Synced {
-    fn note(&mut self, submitted: u64, acked: u64, durable: u64) -> std::io::Result<()> {
-        self.0.note_durable(Noted { submitted, acked, durable, ended: false })
-    }
-
-    fn failed(&mut self, op: u64) -> std::io::Result<()> {
-        self.0.failed(op)
-    }
 }
 
 /// Starts the witness and tells it what the run is.
@@ -313,10 +304,10 @@ fn end_ledger(writer: Option<LedgerWriter>, run: &VerifyRun) -> Result<(), Failu
         .map_err(|error| Failure::new(Exit::Environment, format!("--ledger: {error}")))
 }
 
-fn say_goodbye(witness: Witness, run: &VerifyRun) -> Result<(), Failure> {
-    let failed = |error: String| Failure::new(Exit::Environment, format!("--witness: {error}"));
-    if !matches!(run.outcome, Outcome::Failed { .. }) {
-        witness.say(&Line::Bye).map_err(|error| failed(error.to_string()))?;
+fn say_goodbye(witness: &Witness, run: &VerifyRun) -> Result<(), Failure> {
+    if matches!(run.outcome, Outcome::Failed { .. }) {
+        return Ok(());
     }
-    witness.end().map(drop).map_err(|error| failed(error.to_string()))
+    let failed = |error| Failure::new(Exit::Environment, format!("--witness: {error}"));
+    witness.end().map_err(failed)
 }

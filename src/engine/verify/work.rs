@@ -32,8 +32,9 @@ const MARK_NS: u64 = 1_000_000_000;
 const MARKS: usize = 8192;
 /// Errors after which a run is given up.
 const MAX_ERRORS: u64 = 1000;
-/// EAGAIN, EINTR, EBUSY, ENODATA.
+/// EAGAIN, EINTR, EBUSY; EIO, ENODATA.
 const AGAIN: [i32; 3] = [11, 4, 16];
+const EIO: i32 = 5;
 const ENODATA: i32 = 61;
 
 /// Whether a job goes on.
@@ -223,8 +224,11 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
             return Step::More;
         }
         if !self.note_staged() {
+            // What cannot be remembered is not handed over.
+            self.staged.clear();
             return self.end();
         }
+        self.stage();
         // Full, or nothing else to do: wait for one.
         let wait = u32::from(self.free.is_empty() || self.staged.len() < BATCH);
         self.in_flight += self.staged.len();
@@ -327,6 +331,12 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
         if self.bag.ends.is_some() && self.serve_ring(now_ns) {
             return true;
         }
+        // A flush that must not be forgotten is sent alone.
+        let is_alone = self.in_flight + self.staged.len() == 0;
+        let must_flush = self.ledger.needs_flush() && self.shared.confidant.is_none();
+        if self.pending.is_none() && must_flush && !is_alone {
+            return false;
+        }
         if self.pending.is_none() {
             self.pending = self.draw(now_ns, stopping);
         }
@@ -358,8 +368,7 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
         if stopping || enough || self.is_exhausted || now_ns >= self.deadline_ns {
             return None;
         }
-        let is_alone = self.in_flight + self.staged.len() == 0;
-        if self.ledger.needs_flush() && self.shared.confidant.is_none() && is_alone {
+        if self.ledger.needs_flush() && self.shared.confidant.is_none() {
             let index = self.stream.index();
             return Some(VerifyOp { index, way: Way::Sync, first: 0, blocks: 0 });
         }
@@ -385,9 +394,14 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
         true
     }
 
+    /// Operations of the stream that were begun: one that waits for a busy block was not.
+    fn submitted_ops(&self) -> u64 {
+        self.pending.map_or(self.stream.index(), |op| op.index)
+    }
+
     /// Operations of the stream that were acknowledged without a gap.
     fn acked_ops(&self) -> u64 {
-        let next = self.pending.map_or(self.stream.index(), |op| op.index);
+        let next = self.submitted_ops();
         let open = self.slots.iter().filter(|slot| slot.is_open).filter_map(|s| match s.whose {
             Whose::Own(index) => Some(index),
             _ => None,
@@ -410,7 +424,7 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
 
     fn note(&mut self) -> bool {
         let acked = self.acked_ops();
-        let submitted = self.pending.map_or(self.stream.index(), |op| op.index);
+        let submitted = self.submitted_ops();
         let Some(journal) = &mut self.bag.journal else { return true };
         match journal.note(submitted, acked, self.durable_ops) {
             Ok(()) => true,

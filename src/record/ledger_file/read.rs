@@ -153,7 +153,7 @@ impl JobProgress {
         };
         let mut ledger = replay(plan, job, &known);
         if self.submitted.is_none() {
-            ledger.submitted_without_limit();
+            ledger.submitted_without_limit(plan.trim_percent > 0);
         }
         ledger
     }

@@ -175,7 +175,8 @@ impl Scene {
         };
         format!(
             "verify {}, {} job(s) at depth {}, {} blocks of {} B in sectors of {} B, {} to {} per \
-             operation, {} % reads, {} % trims, {length}, a flush after {}; before: {:?}; between writing and reading back: {:?}; device: {}",
+             operation, {} % reads, {} % trims, {length}, a flush after {}; before: {:?}; between \
+             writing and reading back: {:?}; device: {}",
             plan.mode.word(),
             plan.plan.jobs.len(),
             plan.plan.jobs[0].iodepth,

@@ -260,8 +260,8 @@ fn names(
     }
 }
 
-/// What a block is called that is not there, by what is instead: read from its bytes as they lie, and
-/// not with the code that is on trial.
+/// What a block is called that is not there, by what is instead: read from its bytes as they lie,
+/// and not with the code that is on trial.
 fn missing(plan: &VerifyPlan, real: &[u8]) -> &'static [Class] {
     match (is_ours(plan, real), real.iter().all(|byte| *byte == 0)) {
         (true, _) => &[Class::Stale],

@@ -91,11 +91,11 @@ impl<Q: Queue> VerifyLoop<'_, Q> {
             self.phase = Phase::LastFlush { sent: true };
             return true;
         }
-        if !self.is_idle() || !self.staged.is_empty() || !self.tell(self.stream.index(), true) {
+        if !self.is_idle() || !self.staged.is_empty() || !self.tell(self.submitted_ops(), true) {
             return false;
         }
         self.phase = Phase::LastFlush { sent: true };
-        self.begin_flush(self.stream.index(), now_ns);
+        self.begin_flush(self.submitted_ops(), now_ns);
         true
     }
 
@@ -157,12 +157,20 @@ impl<Q: Queue> VerifyLoop<'_, Q> {
     /// Stages the rest of a request.
     #[inline]
     pub(super) fn push(&mut self, slot: u32) {
-        let request = &mut self.slots[slot as usize];
-        request.is_open = true;
-        let (way, moved) = (request.way, request.moved);
-        let bytes = request.bytes(self.plan) - moved;
-        let offset = request.offset + u64::from(moved);
-        self.queue.push(slot as usize, Transfer { way, target: 0, offset, skip: moved, bytes });
+        self.slots[slot as usize].is_open = true;
         self.staged.push(slot);
+    }
+
+    /// Gives the queue what is staged, once that is noted.
+    #[inline]
+    pub(super) fn stage(&mut self) {
+        for slot in &self.staged {
+            let request = &self.slots[*slot as usize];
+            let (way, moved) = (request.way, request.moved);
+            let bytes = request.bytes(self.plan) - moved;
+            let offset = request.offset + u64::from(moved);
+            let transfer = Transfer { way, target: 0, offset, skip: moved, bytes };
+            self.queue.push(*slot as usize, transfer);
+        }
     }
 }

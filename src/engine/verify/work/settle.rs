@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use iosonde_sys::errno_name;
 
-use super::{AGAIN, ENODATA, MAX_ERRORS, Phase, Slot, VerifyLoop, Whose};
+use super::{AGAIN, EIO, ENODATA, MAX_ERRORS, Phase, Slot, VerifyLoop, Whose};
 use crate::backend::Queue;
 use crate::engine::verify::ring::Parcel;
 use crate::plan::Way;
@@ -18,14 +18,16 @@ impl<Q: Queue> VerifyLoop<'_, Q> {
         let wanted = request.blocks * self.plan.block_bytes - request.moved;
         if result >= 0 && result as u32 == wanted {
             self.complete(slot, now_ns);
-        } else if result > 0 {
+        } else if result > 0 && (result as u32) < wanted {
             request.moved += result as u32;
             self.report.short_transfers += 1;
             self.again.push(slot);
         } else if AGAIN.contains(&-result) {
             self.again.push(slot);
         } else {
-            self.fail(slot, if result == 0 { ENODATA } else { -result });
+            // More than was asked is no answer either.
+            let errno = if result > 0 { EIO } else { -result };
+            self.fail(slot, if result == 0 { ENODATA } else { errno });
         }
     }
 
@@ -125,6 +127,15 @@ impl<Q: Queue> VerifyLoop<'_, Q> {
         ));
     }
 
+    /// A witness is told of operations by their number: after one that failed it is told nothing.
+    fn cannot_vouch(&self, name: &str) {
+        if self.shared.confidant.is_some() {
+            self.shared.flush_failed.store(true, Ordering::Release);
+            let what = format!("a write failed with {name}; a witness cannot be told of it");
+            self.shared.control.fail(what);
+        }
+    }
+
     /// A request failed for good.
     #[cold]
     fn fail(&mut self, slot: u32, errno: i32) {
@@ -145,9 +156,14 @@ impl<Q: Queue> VerifyLoop<'_, Q> {
                     Whose::Swept => {}
                 }
             }
-            (Way::Write | Way::Trim, _) => self.ledger.end(request.first, request.blocks),
+            (Way::Write | Way::Trim, _) => {
+                self.ledger.end(request.first, request.blocks);
+                self.cannot_vouch(&name);
+            }
         }
+        // A flush changes nothing of which it would have to be known whether it took place.
         if let (Whose::Own(op), Some(journal)) = (request.whose, &mut self.bag.journal)
+            && request.way != Way::Sync
             && let Err(error) = journal.failed(op)
         {
             self.shared.control.fail(format!("the ledger cannot be kept: {error}"));
