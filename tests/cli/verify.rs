@@ -97,7 +97,7 @@ fn each_injected_fault_is_found() {
         ("drop:nth=9", "flush", &["lost", "stale", "old-run"][..]),
         ("byte", "flush", &["bit-flip", "corrupt"]),
         ("zero:nth=9", "flush", &["torn", "lost", "corrupt"]),
-        ("misdirect:nth=9", "soak --ops 400", &["misdirected", "stale", "lost", "old-run"]),
+        ("misdirect:nth=9", "flush", &["misdirected", "stale", "lost", "old-run"]),
         ("read-flip:nth=9", "flush", &["bit-flip"]),
     ] {
         let words = format!("{mode} data --verify-inject-fault={fault}");
