@@ -25,6 +25,9 @@ impl Telling<'_> {
     pub(super) fn conclude(mut self) -> Exit {
         let told = judge(self.run, self.words.get(1..).unwrap_or_default());
         let exit = end_of(self.run, &told);
+        if let Outcome::Failed { error } = &self.run.outcome {
+            note(&format!("error: {error}"));
+        }
         self.output.text(&verify_text(self.run, &told));
         self.output.value(&verify_json(self.run, &told, exit.code()));
         let exit = self.output.end(exit);
