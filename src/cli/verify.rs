@@ -93,6 +93,16 @@ pub(super) fn instead_of_run(words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
+/// A check reads back what its ledger says: what it refuses is not among its help.
+pub(super) fn hide_what_has_no_effect(verify: clap::Command) -> clap::Command {
+    verify.mut_subcommand("check", |check| {
+        check.mut_args(|arg| {
+            let is_for_others = options::NOT_FOR_CHECK.contains(&arg.get_id().as_str());
+            arg.hide(is_for_others)
+        })
+    })
+}
+
 /// Identity of this boot, if the kernel tells it.
 fn boot_id(place: &Place) -> Option<String> {
     place.root.word("/proc/sys/kernel/random/boot_id")

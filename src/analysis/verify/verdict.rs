@@ -222,9 +222,10 @@ pub(super) fn notes(run: &VerifyRun, figures: &VerifyFigures) -> Vec<String> {
         } else {
             ", and nothing was found: what it did was overwritten, or allowed"
         };
+        let found = if run.plan.mode.sweeps() { found } else { "; a check must find it" };
         notes.push(format!(
-            "injected on purpose: `{fault}` struck {} times{found}",
-            thousands(*struck)
+            "injected on purpose: `{fault}`, which struck {}{found}",
+            if *struck == 1 { "once".into() } else { format!("{} times", thousands(*struck)) }
         ));
     }
     if let Some(ledger) = &run.ledger {
@@ -271,8 +272,11 @@ pub(super) fn words(run: &VerifyRun, verdict: &VerifyVerdict, figures: &VerifyFi
                 ),
             };
             format!(
-                "{} blocks are not what they must be: {}{transient}",
-                thousands(figures.failed()),
+                "{}: {}{transient}",
+                match figures.failed() {
+                    1 => "1 block is not what it must be".into(),
+                    failed => format!("{} blocks are not what they must be", thousands(failed)),
+                },
                 each.collect::<Vec<_>>().join(", ")
             )
         }

@@ -129,6 +129,29 @@ pub(super) struct ResultArgs {
     pub(super) results: Option<PathBuf>,
 }
 
+/// Options that say what is written, which a check is told by its ledger.
+pub(super) const NOT_FOR_CHECK: [&str; 19] = [
+    "size",
+    "offset",
+    "bs",
+    "verify_sectors",
+    "numjobs",
+    "runtime",
+    "io_size",
+    "ops",
+    "only_job",
+    "loops",
+    "read_percent",
+    "trim_percent",
+    "flush_every",
+    "verify_delay",
+    "verify_inject_fault",
+    "randseed",
+    "overwrite_file",
+    "destroy_data",
+    "overwrite_signature",
+];
+
 /// What was asked of the operations, with the defaults of the mode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
