@@ -103,11 +103,9 @@ fn a_flush_is_sent_after_every_so_many_writes() {
 }
 
 #[test]
-fn what_verifies_is_refused_by_name() {
+fn what_verifies_is_for_the_modes_that_verify() {
     let place = place();
     for (words, message) in [
-        ("--rw verify-flush", "`verify-flush` is not built in yet"),
-        ("--rw verify-pipeline", "`verify-pipeline` is not built in yet"),
         ("--rw write --verify-sectors 1:16", "--verify-sectors is not an option here"),
         ("--rw write --verify-inject-fault", "--verify-inject-fault is not an option here"),
     ] {

@@ -192,8 +192,8 @@ mod tests {
         let expected = format!(
             "iosonde verify soak --path /data/file --ioengine io_uring --direct 1 --offset 0 \
              --size 1048576 --bs 4096 --verify-sectors 1:4 --numjobs 2 --iodepth 4 --seed 1 \
-             --read-percent 20 --trim-percent 0 --flush-every 249 --runtime 60s --only-job 0 --ops {} \
-             --overwrite-file=/data/file",
+             --read-percent 20 --trim-percent 0 --flush-every 249 --runtime 60s --only-job 0 \
+             --ops {} --overwrite-file=/data/file",
             writer() + 1
         );
         assert_eq!(reproducer(&soak(), &stale(), &[]), expected);

@@ -4,7 +4,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::exit::{Exit, Failure};
 
-const VERIFY: &str = "no verification is built in yet";
+const VERIFY: &str = "`iosonde verify` is the verb that verifies";
 
 /// Option, and why it is not here.
 const FOREIGN: [(&str, &str); 18] = [

@@ -272,7 +272,8 @@ fn rw(text: &str) -> Result<(Rw, Option<&str>), Failure> {
     let known = Rw::WORDS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
     let Some((_, rw)) = known else {
         if matches!(word, "verify-flush" | "verify-pipeline") {
-            let message = format!("--rw: `{word}` is not built in yet: no verification is");
+            let message =
+                format!("--rw: `{word}` is a verb of its own: see `iosonde verify --help`");
             return Err(Failure::new(Exit::Asked, message));
         }
         return Err(not_one_of("--rw", word, &Rw::WORDS.map(|(name, _)| name)));
