@@ -7,9 +7,12 @@ use iosonde_sys::{Clock, ring};
 
 use super::exit::{Exit, Failure};
 use super::signals;
+use crate::engine::{Control, Medium};
 use crate::host::{self, Root};
 use crate::plan::{Engine, EngineKind};
 use crate::record::HostFacts;
+use crate::schedule::Bench;
+use crate::target::Held;
 
 /// The machine as a verb finds it.
 pub(crate) struct Place {
@@ -29,6 +32,17 @@ impl Place {
         let host = host::facts(&root);
         let clock = clock(&host);
         Ok(Place { root, host, clock, signal })
+    }
+
+    /// Where plans are carried out on this target.
+    pub(crate) fn bench(&self, held: Option<Held>, medium: Medium) -> Bench {
+        Bench {
+            root: self.root.clone(),
+            clock: self.clock,
+            held,
+            medium,
+            control: Arc::new(Control::new(Arc::clone(&self.signal))),
+        }
     }
 
     /// Threads that stand for one per CPU: allowed CPUs within the cgroup's quota, at most 64.

@@ -17,7 +17,6 @@ mod vhost;
 mod words;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use aim::{Aim, TargetArgs, aim};
 use asked::{Asked, understand};
@@ -41,7 +40,6 @@ use super::place::{self, Place};
 use super::progress::Progress;
 use crate::analysis::expectation::judge_all;
 use crate::analysis::verdict::{assess, verdict};
-use crate::engine::Control;
 use crate::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
 use crate::record::run::{Outcome, Run};
 use crate::report::json::Document;
@@ -199,13 +197,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         cross_check::caution_about(&plan, &aim.fresh);
     }
     let layout = if aim.fresh.is_empty() { None } else { Some(layout_plan(&setting, aim.fresh)?) };
-    let bench = Bench {
-        root: place.root.clone(),
-        clock: place.clock,
-        held: aim.held,
-        medium: aim.medium,
-        control: Arc::new(Control::new(Arc::clone(&place.signal))),
-    };
+    let bench = place.bench(aim.held, aim.medium);
     let words_of_fio = |second: &Second| second.words(&plan, &bench);
     let words_of_fio =
         second.as_ref().map(words_of_fio).transpose().map_err(|error| {

@@ -7,12 +7,26 @@ use super::memory::SharedMemory;
 use crate::backend::{Queue, QueueFacts, Transfer};
 use crate::plan::Way;
 
+/// What a request is going to change: itself, and the bytes that will stand there. `None` for one
+/// that changes nothing.
+pub fn change_of(queue: &mut impl Queue, slot: usize, transfer: Transfer) -> Option<Change> {
+    let range = transfer.skip as usize..(transfer.skip + transfer.bytes) as usize;
+    match transfer.way {
+        Way::Write => Some((transfer, queue.buffer(slot)[range].to_vec())),
+        Way::Trim => Some((transfer, vec![0; transfer.bytes as usize])),
+        Way::Read | Way::Sync => None,
+    }
+}
+
+/// A request, and the bytes that it puts in its place.
+pub type Change = (Transfer, Vec<u8>);
+
 /// A queue whose acknowledged writes and trims are done in a second memory too, which no fault
 /// below can reach.
 pub struct ShadowQueue<Q> {
     inner: Q,
     shadow: SharedMemory,
-    pending: Vec<Option<(Transfer, Vec<u8>)>>,
+    pending: Vec<Option<Change>>,
 }
 
 impl<Q: Queue> ShadowQueue<Q> {
@@ -37,12 +51,7 @@ impl<Q: Queue> Queue for ShadowQueue<Q> {
         if self.pending.len() <= slot {
             self.pending.resize(slot + 1, None);
         }
-        let range = transfer.skip as usize..(transfer.skip + transfer.bytes) as usize;
-        self.pending[slot] = match transfer.way {
-            Way::Write => Some((transfer, self.inner.buffer(slot)[range].to_vec())),
-            Way::Trim => Some((transfer, Vec::new())),
-            Way::Read | Way::Sync => None,
-        };
+        self.pending[slot] = change_of(&mut self.inner, slot, transfer);
         self.inner.push(slot, transfer);
     }
 
@@ -58,11 +67,7 @@ impl<Q: Queue> Queue for ShadowQueue<Q> {
         let (shadow, pending) = (&self.shadow, &mut self.pending);
         self.inner.reap(|slot, result| {
             if let (Some((transfer, bytes)), true) = (pending[slot].take(), result > 0) {
-                let moved = result as usize;
-                match transfer.way {
-                    Way::Trim => shadow.borrow_mut().zero(transfer.offset, moved),
-                    _ => shadow.borrow_mut().write(transfer.offset, &bytes[..moved]),
-                };
+                shadow.borrow_mut().write(transfer.offset, &bytes[..result as usize]);
             }
             done(slot, result);
         });

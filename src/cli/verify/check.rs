@@ -1,7 +1,6 @@
 //! `verify check`: reads back what an earlier run wrote.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
@@ -16,7 +15,6 @@ use crate::cli::outputs::Form;
 use crate::cli::place::Place;
 use crate::cli::progress::Progress;
 use crate::content::ledger::{Ledger, Survival};
-use crate::engine::Control;
 use crate::engine::verify::Luggage;
 use crate::plan::resolve::MAX_IODEPTH;
 use crate::plan::verify::STREAM_VERSION;
@@ -25,7 +23,6 @@ use crate::record::given::GivenError;
 use crate::record::ledger_file::{LedgerError, LedgerFile, LedgerHeader, Reader};
 use crate::record::verify::LedgerUse;
 use crate::record::witness_log::{WitnessLog, WitnessLogError};
-use crate::schedule::Bench;
 use crate::schedule::verify::prove;
 
 /// Reads back what `verify write` or `verify powercut` wrote, and judges it by what is known of
@@ -97,13 +94,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     };
     let luggage =
         Luggage { ledgers: known.ledgers, survival: Some(survival), ..Luggage::default() };
-    let bench = Bench {
-        root: place.root.clone(),
-        clock: place.clock,
-        held: aim.held,
-        medium: aim.medium,
-        control: Arc::new(Control::new(Arc::clone(&place.signal))),
-    };
+    let bench = place.bench(aim.held, aim.medium);
     let mut keeper = Keeper::open(prove_args.result.results.as_deref(), "verify", words);
     keeper.keep("host.json", &place.host);
     let progress = Progress::new("verify", eta_interval_ns, Form::Text, None);

@@ -14,7 +14,7 @@ use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::outputs::Form;
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
-use crate::engine::{Control, Medium};
+use crate::engine::Medium;
 use crate::host::Root;
 use crate::plan::ladder::{FEWEST_ROUNDS, LEVELS, LadderPlan, SMALLEST_BYTES, USUAL_BYTES};
 use crate::record::LadderRun;
@@ -22,7 +22,6 @@ use crate::record::TargetFacts;
 use crate::record::facts::FilesystemClass;
 use crate::record::run::Outcome;
 use crate::report::{ladder_header, ladder_json, ladder_text};
-use crate::schedule::Bench;
 use crate::schedule::ladder::ladder;
 use crate::target::gate::{Consent, Report};
 use crate::target::{Direct, Held, Intent, open};
@@ -104,13 +103,8 @@ pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, 
         note(&format!("caution: {reason}; writes go through the page cache"));
     }
     output.text(&ladder_header(&plan));
-    let bench = Bench {
-        root: place.root.clone(),
-        clock: place.clock,
-        medium: Medium::Files(vec![Arc::clone(&held.file)]),
-        held: Some(held),
-        control: Arc::new(Control::new(Arc::clone(&place.signal))),
-    };
+    let medium = Medium::Files(vec![Arc::clone(&held.file)]);
+    let bench = place.bench(Some(held), medium);
     let mut keeper = Keeper::open(args.results.as_deref(), "verify-fsync", words);
     keeper.keep("host.json", &place.host);
     let mut progress = Progress::new("verify", eta_interval_ns, Form::Text, None);

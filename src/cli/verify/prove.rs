@@ -16,7 +16,6 @@ use crate::cli::output::{Output, note};
 use crate::cli::outputs::Form;
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
-use crate::engine::Control;
 use crate::engine::verify::{Confidant, Journal, Luggage};
 use crate::host::{ANSWER_WITHIN, Witness};
 use crate::plan::verify::STREAM_VERSION;
@@ -25,7 +24,6 @@ use crate::record::VerifyRun;
 use crate::record::ledger_file::{LEDGER_SCHEMA, LedgerHeader, LedgerWriter, Progress as Noted};
 use crate::record::run::Outcome;
 use crate::record::witness_log::Line;
-use crate::schedule::Bench;
 use crate::schedule::verify::prove;
 
 /// Writes, and leaves the reading to `verify check`: after a remount, a reboot, a kill, on another
@@ -156,13 +154,7 @@ fn run(
     let writer = journals(memory, &header, &mut luggage)?;
     let witness = hello(memory, header, &mut luggage)?;
     let fresh = aim.fresh;
-    let bench = Bench {
-        root: place.root.clone(),
-        clock: place.clock,
-        held: aim.held,
-        medium: aim.medium,
-        control: Arc::new(Control::new(Arc::clone(&place.signal))),
-    };
+    let bench = place.bench(aim.held, aim.medium);
     let mut keeper = Keeper::open(args.result.results.as_deref(), "verify", words);
     keeper.keep("host.json", &place.host);
     let progress = Progress::new("verify", eta_interval_ns, Form::Text, None);

@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::backend::sim::memory::SharedMemory;
+use crate::backend::sim::shadow::{Change, change_of};
 use crate::backend::{Queue, QueueFacts, Transfer};
-use crate::plan::Way;
 use crate::plan::chance::Chance;
 
 pub(super) struct DyingQueue<Q> {
@@ -13,7 +13,7 @@ pub(super) struct DyingQueue<Q> {
     sector_bytes: usize,
     chance: Chance,
     /// By slot: a change that has not come back, with its bytes.
-    pending: Vec<Option<(Transfer, Vec<u8>)>>,
+    pending: Vec<Option<Change>>,
 }
 
 impl<Q: Queue> DyingQueue<Q> {
@@ -56,12 +56,7 @@ impl<Q: Queue> Queue for DyingQueue<Q> {
         if self.pending.len() <= slot {
             self.pending.resize(slot + 1, None);
         }
-        let range = transfer.skip as usize..(transfer.skip + transfer.bytes) as usize;
-        self.pending[slot] = match transfer.way {
-            Way::Write => Some((transfer, self.inner.buffer(slot)[range].to_vec())),
-            Way::Trim => Some((transfer, vec![0; transfer.bytes as usize])),
-            Way::Read | Way::Sync => None,
-        };
+        self.pending[slot] = change_of(&mut self.inner, slot, transfer);
         self.inner.push(slot, transfer);
     }
 

@@ -1,0 +1,76 @@
+//! What a sync owes, and several faults at once.
+
+use std::rc::Rc;
+
+use iosonde::backend::fault::{FaultLog, FaultQueue};
+use iosonde::backend::sim::Memory;
+use iosonde::backend::{Queue, Transfer};
+use iosonde::plan::Way;
+
+use crate::bench::{BLOCK, BLOCKS, Bench, Expected, SECOND_NS, content, job, sim, site};
+
+#[test]
+fn a_sync_that_fails_or_lies_makes_nothing_durable() {
+    for (fault, result) in [("sync-eio:nth=2", -5), ("sync-lie:nth=2", 0)] {
+        let memory = Memory::volatile(BLOCKS * BLOCK).shared();
+        let queue = sim("write=20us", &job(1, BLOCK), &memory);
+        let stored = Rc::clone(&memory);
+        let mut bench =
+            Bench::new(queue, fault, Box::new(move || stored.borrow().bytes().to_vec()));
+        bench.write_all(1);
+        assert_eq!(bench.sync(), 0);
+        bench.write_all(2);
+        assert_eq!(bench.sync(), result);
+        memory.borrow_mut().power_cut();
+        bench.assert_stored(Expected::new().put_all(1));
+        assert_eq!(bench.log.count(), 1);
+        bench.write_all(3);
+        assert_eq!(bench.sync(), 0);
+        memory.borrow_mut().power_cut();
+        bench.assert_stored(Expected::new().put_all(3));
+    }
+}
+
+#[test]
+fn a_sync_that_was_sent_before_the_acknowledgement_releases_nothing() {
+    let memory = Memory::zeroed(BLOCKS * BLOCK).shared();
+    let queue = sim("servers=4,read=10us,write=20us", &job(4, BLOCK), &memory);
+    let stored = Rc::clone(&memory);
+    let mut bench =
+        Bench::new(queue, "delay:nth=1", Box::new(move || stored.borrow().bytes().to_vec()));
+    // The sync goes out together with the write: it owes nothing to it.
+    let sync = Transfer { way: Way::Sync, target: 0, offset: 0, skip: 0, bytes: 0 };
+    bench.queue.push(1, sync);
+    assert_eq!(bench.write(0, 1), BLOCK as i32);
+    let mut back = Vec::new();
+    bench.queue.enter(1, SECOND_NS).unwrap();
+    bench.queue.reap(|slot, result| back.push((slot, result)));
+    assert_eq!(back, [(1, 0)]);
+    for _ in 0..3 {
+        bench.read(0);
+    }
+    bench.assert_stored(&Expected::new());
+    bench.sync();
+    for _ in 0..2 {
+        bench.read(0);
+    }
+    bench.assert_stored(Expected::new().put(0, &content(0, 1)));
+}
+
+#[test]
+fn several_faults_are_several_decorators() {
+    let memory = Memory::zeroed(BLOCKS * BLOCK).shared();
+    let queue = sim("write=20us", &job(1, BLOCK), &memory);
+    let inner = FaultLog::default();
+    let queue = FaultQueue::new(queue, "drop:nth=3".parse().unwrap(), site(1), inner.clone());
+    let stored = Rc::clone(&memory);
+    let mut bench =
+        Bench::new(queue, "delay:nth=1", Box::new(move || stored.borrow().bytes().to_vec()));
+    bench.write_all(1);
+    bench.sync();
+    bench.read(0);
+    bench.read(0);
+    // The inner queue never saw the first write until after the sync.
+    bench.assert_stored(Expected::new().put_all(1).put(3, &[0; BLOCK]));
+    assert_eq!((inner.count(), bench.log.count()), (1, 1));
+}
