@@ -23,6 +23,8 @@ pub mod record;
 
 pub mod analysis;
 
+pub mod chart;
+
 pub mod report;
 
 pub mod host;
@@ -32,6 +34,8 @@ pub mod target;
 pub mod backend;
 
 pub mod engine;
+
+pub mod profile;
 
 pub mod schedule;
 
