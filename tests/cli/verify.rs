@@ -86,8 +86,9 @@ fn the_commands_of_blkbench_work() {
     assert_eq!(flush["jobs"].as_array().unwrap().len(), 4);
     run("--rw verify-pipeline --numjobs 4 --runtime 1").exits(0);
     assert_eq!(record(&place)["plan"]["mode"], "pipeline");
-    run("--rw verify-flush --verify-inject-fault").exits(4);
     run("--rw verify-flush --verify-sectors 1:8").exits(0);
+    // Last, for a block whose header it hits is not ours any more, and not overwritten unasked.
+    run("--rw verify-flush --verify-inject-fault").exits(4);
 }
 
 #[test]
