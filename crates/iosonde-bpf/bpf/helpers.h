@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/* The kernel's helper functions that are called here, by their numbers, and words for the loader. */
+#ifndef HELPERS_H
+#define HELPERS_H
+
+#include "kernel.h"
+
+#define SEC(name) __attribute__((section(name), used))
+#define inlined static inline __attribute__((always_inline))
+
+/* A map as the loader finds it: a number is the length of an array type, a type is a pointer. */
+#define NUMBER(name, value) int (*name)[value]
+#define TYPE(name, type) typeof(type) *name
+
+enum {
+	MAP_HASH = 1,
+	MAP_ARRAY = 2,
+	MAP_PERCPU_ARRAY = 6,
+	MAP_LRU_HASH = 9,
+};
+
+enum { ANY = 0, NOEXIST = 1 };
+
+static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
+static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*const map_delete)(void *map, const void *key) = (void *)3;
+static u64 (*const ktime_ns)(void) = (void *)5;
+static u64 (*const current_pid_tgid)(void) = (void *)14;
+static long (*const current_comm)(void *to, u32 size) = (void *)16;
+static struct task_struct *(*const current_task)(void) = (void *)35;
+static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static long (*const read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
+
+/* A field behind a pointer that the verifier does not know; zero if it cannot be read. */
+#define FIELD(pointer, field)                                                              \
+	({                                                                                 \
+		typeof((pointer)->field) _value = {0};                                     \
+		read_kernel(&_value, sizeof(_value),                                       \
+			    __builtin_preserve_access_index(&(pointer)->field));           \
+		_value;                                                                    \
+	})
+
+/* Whether the running kernel has this field, and where in its structure. */
+#define HAS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)
+#define OFFSET(type, field) __builtin_preserve_field_info(((type *)0)->field, 0)
+#define ENUM_VALUE(type, value) __builtin_preserve_enum_value(*(typeof(type) *)value, 1)
+
+#endif

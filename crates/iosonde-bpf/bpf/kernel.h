@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/*
+ * The kernel's types, as far as they are read here. Only names count: the loader finds each field's
+ * place in the running kernel's own type information (CO-RE). A field that a kernel does not have is
+ * asked for with `has` first.
+ */
+#ifndef KERNEL_H
+#define KERNEL_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int s32;
+typedef long long s64;
+
+#define relocated __attribute__((preserve_access_index))
+
+struct address_space;
+struct dentry;
+struct inode;
+
+struct cred;
+
+struct super_block {
+	u32 s_dev;
+} relocated;
+
+struct hlist_node {
+	struct hlist_node *next;
+} relocated;
+
+struct hlist_head {
+	struct hlist_node *first;
+} relocated;
+
+struct inode {
+	u16 i_mode;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	u32 i_rdev;
+	struct hlist_head i_dentry;
+} relocated;
+
+struct address_space {
+	struct inode *host;
+} relocated;
+
+struct qstr {
+	const unsigned char *name;
+} relocated;
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+} relocated;
+
+/* Since 6.17 the link of an inode's names is `d_alias` in a union of its own, before `d_u`. */
+struct dentry___union {
+	union {
+		struct hlist_node d_alias;
+	} d_u;
+} relocated;
+
+struct dentry___plain {
+	struct hlist_node d_alias;
+} relocated;
+
+struct folio {
+	unsigned long flags;
+	unsigned long index;
+} relocated;
+
+struct page {
+	unsigned long compound_head;
+	struct address_space *mapping;
+} relocated;
+
+struct file {
+	struct inode *f_inode;
+	u32 f_flags;
+} relocated;
+
+struct kiocb {
+	struct file *ki_filp;
+} relocated;
+
+struct iomap_dio {
+	struct kiocb *iocb;
+} relocated;
+
+struct kernfs_node {
+	u64 id;
+} relocated;
+
+struct cgroup {
+	struct kernfs_node *kn;
+} relocated;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+} relocated;
+
+struct blkcg {
+	struct cgroup_subsys_state css;
+} relocated;
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
+} relocated;
+
+struct bio_vec {
+	struct page *bv_page;
+} relocated;
+
+struct block_device {
+	u32 bd_dev;
+} relocated;
+
+struct bvec_iter {
+	u64 bi_sector;
+	u32 bi_size;
+} relocated;
+
+struct bio {
+	struct block_device *bi_bdev;
+	void *bi_end_io;
+	void *bi_private;
+	struct blkcg_gq *bi_blkg;
+	struct bio_vec *bi_io_vec;
+} relocated;
+
+struct gendisk {
+	struct block_device *part0;
+} relocated;
+
+struct request_queue {
+	struct gendisk *disk;
+} relocated;
+
+struct request {
+	struct request_queue *q;
+	u32 cmd_flags;
+	u32 __data_len;
+	u64 __sector;
+	struct bio *bio;
+} relocated;
+
+struct task_io_accounting {
+	u64 rchar;
+	u64 wchar;
+	u64 syscr;
+	u64 syscw;
+	u64 read_bytes;
+	u64 write_bytes;
+	u64 cancelled_write_bytes;
+} relocated;
+
+struct task_delay_info {
+	u64 blkio_delay;
+} relocated;
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+} relocated;
+
+struct task_struct {
+	s32 pid;
+	s32 tgid;
+	u32 flags;
+	struct signal_struct *signal;
+	struct task_io_accounting ioac;
+	struct task_delay_info *delays;
+} relocated;
+
+struct io_cqe {
+	s32 res;
+} relocated;
+
+struct io_kiocb {
+	u8 opcode;
+	struct io_cqe cqe;
+} relocated;
+
+struct pt_regs;
+
+struct pt_regs___x86 {
+	unsigned long si;
+	unsigned long di;
+	unsigned long dx;
+	unsigned long orig_ax;
+} relocated;
+
+struct pt_regs___arm64 {
+	u64 regs[31];
+	s32 syscallno;
+} relocated;
+
+/* Numbers of block requests and flags: fixed since 4.10 or earlier. */
+enum {
+	OP_MASK = 0xff,
+	RAW_READ = 0,
+	RAW_WRITE = 1,
+	RAW_FLUSH = 2,
+	RAW_DISCARD = 3,
+	RAW_SECURE_ERASE = 5,
+	RAW_WRITE_ZEROES = 9,
+};
+
+/* Flags of a request have moved between kernels; their bits are read from its types. */
+enum req_flag_bits {
+	__REQ_META = 12,
+	__REQ_FUA = 17,
+	__REQ_PREFLUSH = 18,
+};
+
+enum {
+	PF_KTHREAD = 0x00200000,
+	S_IFMT = 0170000,
+	S_IFBLK = 0060000,
+	MAPPING_FLAGS = 3,
+};
+
+#endif

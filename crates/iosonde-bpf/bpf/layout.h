@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/*
+ * What stands in the maps. `src/layout.rs` says the same in Rust, and a test compares both through
+ * the type information of the compiled object.
+ */
+#ifndef LAYOUT_H
+#define LAYOUT_H
+
+#include "kernel.h"
+
+enum {
+	/* Histograms: 64 units one by one, then 32 buckets per octave. */
+	TIME_SHIFT = 6, /* a unit of time is 64 ns */
+	SIZE_SHIFT = 9, /* a unit of size is 512 B */
+	TIME_BUCKETS = 864,
+	SIZE_BUCKETS = 576,
+	DEPTH_BUCKETS = 256,
+	SLOTS = 256,
+	DISKS = 32,
+	GROUPS = 128,
+	STREAMS = 12,
+	PROBATION = 4,
+	NAMES = 10,
+	NAME_BYTES = 56,
+	BLOCK_SHIFT = 12,
+	CHUNK_SHIFT = 20,
+};
+
+enum { CLASS_PROGRAM, CLASS_WRITE_BACK, CLASS_JOURNAL, CLASS_DEVICE_FLUSH, CLASS_OTHER };
+/* Syncs are counted in slots as requests are, from SYNC on by kind. */
+enum { OP_READ, OP_WRITE, OP_DISCARD, OP_FLUSH, OP_OTHER, SYNC = 16 };
+enum { FSYNC, FDATASYNC, SYNC_FILE_RANGE, MSYNC, SYNC_ALL, SYNCFS, URING_SYNC };
+
+/* What is counted together: a slot's name. */
+struct slot_key {
+	u32 disk; /* dev_t of the whole disk; 0 for syncs */
+	u8 op;
+	u8 class;
+	u16 group;
+};
+
+/* Per CPU. Counts of buckets may wrap; whoever reads takes differences. */
+struct slot {
+	u64 requests;
+	u64 bytes;
+	u64 direct_bytes;
+	u64 durable;
+	u64 errors;
+	u64 sequential;
+	u64 strided;
+	u64 total_ns;
+	u64 queued_ns;
+	u64 device_ns;
+	u64 total_min_ns;
+	u64 total_max_ns;
+	u64 gaps;
+	u64 gap_ns;
+	u64 gap_us_squared;
+	u64 first_ns;
+	u64 last_ns;
+	u32 total[TIME_BUCKETS];
+	u32 queued[TIME_BUCKETS];
+	u32 device[TIME_BUCKETS];
+	u32 gap[TIME_BUCKETS];
+	u32 size[SIZE_BUCKETS];
+};
+
+/* Requests in flight on one disk: everybody's at 2n, the program's at 2n + 1. */
+struct depth {
+	s64 level;
+	u64 since_ns;
+	u64 area_ns;
+	u64 max;
+	u64 time_ns[DEPTH_BUCKETS];
+	u64 arrivals[DEPTH_BUCKETS];
+};
+
+struct thread {
+	u32 tid;
+	u32 tgid;
+	u32 generation;
+	u16 group;
+	u8 of_program;
+	u8 of_kernel;
+	char comm[16];
+	u64 reads;
+	u64 writes;
+	u64 others;
+	u64 read_bytes;
+	u64 write_bytes;
+	u64 sequential;
+	u64 syncs;
+	u64 sync_ns;
+	u64 sync_since_ns;
+	u64 ended_ns;
+	/* Where the next request of each recent stream would begin, in sectors; with the disk's
+	 * number in the top bits. The first PROBATION places are for new streams. */
+	u64 streams[STREAMS];
+	u64 last_sector;
+	s64 last_distance;
+	u32 next_new;
+	u32 next_kept;
+};
+
+struct file_key {
+	u32 device;
+	u32 kind; /* one of FILE_… */
+	u64 inode;
+};
+
+enum { FILE_NAMED, FILE_OF_DEVICE, FILE_UNTOLD };
+
+struct file_use {
+	u64 reads;
+	u64 writes;
+	u64 read_bytes;
+	u64 write_bytes;
+	u64 write_back_bytes;
+	u64 direct_bytes;
+	u64 sequential;
+	u32 names; /* how many of them are there, the last component first */
+	u32 is_whole; /* whether the last of them is the file system's root */
+	char name[NAMES][NAME_BYTES];
+};
+
+struct cgroup_use {
+	u64 requests;
+	u64 read_bytes;
+	u64 write_bytes;
+};
+
+struct chunk_key {
+	u32 disk;
+	u32 zero;
+	u64 number;
+};
+
+struct chunk {
+	u64 reads;
+	u64 writes;
+	u64 block_writes;
+	u64 overwrites;
+	u64 read[4];
+	u64 written[4];
+};
+
+/* A request between its beginning and its end. */
+struct flight {
+	u64 start_ns;
+	u64 issue_ns;
+	u64 cgroup;
+	struct file_key file;
+	u32 disk;
+	u32 disk_index;
+	u32 slot;
+	u32 tid;
+	u8 op;
+	u8 class;
+	u8 is_direct;
+	u8 is_durable;
+	u8 is_counted;
+	u8 has_error;
+	u8 has_file;
+	u8 spare;
+	u32 done_bytes;
+};
+
+/* Who made a stretch of a file's pages dirty. */
+struct owner_key {
+	u64 inode;
+	u64 stretch;
+};
+
+struct owner {
+	u32 tid;
+	u32 group;
+};
+
+/* Shared state of a slot. */
+struct arrival {
+	u64 last_ns;
+};
+
+struct counts {
+	u64 opens;
+	u64 open_direct;
+	u64 open_sync;
+	u64 open_dsync;
+	u64 calls_read;
+	u64 calls_write;
+	u64 bytes_read;
+	u64 bytes_written;
+	u64 storage_read;
+	u64 storage_written;
+	u64 cancelled;
+	u64 io_delay_ns;
+	u64 ended_threads;
+	u64 dirtied_bytes;
+	u64 written_back_bytes;
+	u64 lost_flights;
+	u64 lost_slots;
+	u64 lost_threads;
+	u64 lost_files;
+	u64 lost_chunk_bytes;
+	u64 lost_cgroups;
+	u64 lost_syncs;
+	u64 merged_away;
+	u64 unknown_ends;
+};
+
+#endif

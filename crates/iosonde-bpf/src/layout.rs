@@ -1,0 +1,356 @@
+//! What stands in the maps: `bpf/layout.h`, said in Rust. Loading checks the size of each against
+//! the compiled object.
+
+/// A unit of time in histograms is `1 << TIME_SHIFT` ns.
+pub const TIME_SHIFT: u32 = 6;
+/// A unit of size in histograms is `1 << SIZE_SHIFT` B.
+pub const SIZE_SHIFT: u32 = 9;
+/// Buckets of a histogram of times.
+pub const TIME_BUCKETS: usize = 864;
+/// Buckets of a histogram of sizes.
+pub const SIZE_BUCKETS: usize = 576;
+/// Buckets of a histogram of depths.
+pub const DEPTH_BUCKETS: usize = 256;
+/// Slots there are at most.
+pub const SLOTS: u32 = 256;
+/// Bytes of a block that is told apart within a chunk.
+pub const BLOCK_BYTES: u64 = 1 << 12;
+/// Bytes of a chunk.
+pub const CHUNK_BYTES: u64 = 1 << 20;
+/// Path components of a file that are kept.
+pub const NAMES: usize = 10;
+/// Bytes of each of them, a zero at the end included.
+pub const NAME_BYTES: usize = 56;
+/// Operations from this number on are syncs, by kind.
+pub const SYNC: u8 = 16;
+
+/// Smallest and largest number of units that a bucket stands for.
+///
+/// Below 64 each number has its own; above, each octave has 32.
+pub fn bucket_edges(bucket: usize) -> (u64, u64) {
+    if bucket < 64 {
+        return (bucket as u64, bucket as u64);
+    }
+    let (octave, part) = ((bucket - 64) / 32, (bucket - 64) % 32);
+    let width = 2u64 << octave;
+    let low = (32 + part as u64) * width;
+    (low, low + width - 1)
+}
+
+/// Declares a plain structure that the kernel programs share.
+macro_rules! shared {
+    ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $field:ident: $kind:ty,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug)]
+        #[repr(C)]
+        pub struct $name { $($(#[$what])* pub $field: $kind,)* }
+
+        // SAFETY: repr(C), integers and arrays of them only; the kernel side has the same fields
+        // in the same order without padding, so every byte is initialised.
+        unsafe impl aya::Pod for $name {}
+    };
+}
+
+shared! {
+    /// Whether counting has begun.
+    #[derive(Default)]
+    Control {
+        /// Grows when a process is followed, so that known threads are looked at anew.
+        generation: u32,
+        /// 1 once requests count.
+        has_begun: u32,
+    }
+}
+
+shared! {
+    /// What is counted together.
+    #[derive(Eq, Ord, PartialEq, PartialOrd)]
+    SlotKey {
+        /// `dev_t` of the whole disk as the kernel has it inside; 0 for syncs.
+        disk: u32,
+        /// Operation, or [`SYNC`] and a kind.
+        op: u8,
+        /// Class.
+        class: u8,
+        /// Thread group.
+        group: u16,
+    }
+}
+
+shared! {
+    /// Counts of one slot on one CPU. Those of buckets wrap.
+    Slot {
+        /// Requests that ended.
+        requests: u64,
+        /// Bytes.
+        bytes: u64,
+        /// Bytes past the page cache.
+        direct_bytes: u64,
+        /// Writes with FUA or a flush.
+        durable: u64,
+        /// Requests with an error.
+        errors: u64,
+        /// Sequential requests.
+        sequential: u64,
+        /// Strided requests.
+        strided: u64,
+        /// Sum of latencies, ns.
+        total_ns: u64,
+        /// Sum of waiting times, ns.
+        queued_ns: u64,
+        /// Sum of device times, ns.
+        device_ns: u64,
+        /// Smallest latency, ns; meaningful if there is a largest.
+        total_min_ns: u64,
+        /// Largest latency, ns.
+        total_max_ns: u64,
+        /// Distances between starts.
+        gaps: u64,
+        /// Their sum, ns.
+        gap_ns: u64,
+        /// Sum of their squares, µs².
+        gap_us_squared: u64,
+        /// First start on this CPU, CLOCK_MONOTONIC ns; 0 for none.
+        first_ns: u64,
+        /// Last end on this CPU, ns.
+        last_ns: u64,
+        /// Latencies.
+        total: [u32; TIME_BUCKETS],
+        /// Waiting times.
+        queued: [u32; TIME_BUCKETS],
+        /// Device times.
+        device: [u32; TIME_BUCKETS],
+        /// Distances between starts.
+        gap: [u32; TIME_BUCKETS],
+        /// Sizes.
+        size: [u32; SIZE_BUCKETS],
+    }
+}
+
+shared! {
+    /// Requests in flight.
+    Depth {
+        /// Now.
+        level: i64,
+        /// Since when, ns.
+        since_ns: u64,
+        /// Sum of the latencies of requests that ended, ns.
+        area_ns: u64,
+        /// Highest level.
+        max: u64,
+        /// Time at each level, ns.
+        time_ns: [u64; DEPTH_BUCKETS],
+        /// Requests that found each level.
+        arrivals: [u64; DEPTH_BUCKETS],
+    }
+}
+
+shared! {
+    /// A thread.
+    Thread {
+        /// Thread id.
+        tid: u32,
+        /// Process id.
+        tgid: u32,
+        /// Internal.
+        generation: u32,
+        /// Thread group.
+        group: u16,
+        /// Whether it is followed.
+        of_program: u8,
+        /// Whether it is the kernel's.
+        of_kernel: u8,
+        /// Name.
+        comm: [u8; 16],
+        /// Read requests.
+        reads: u64,
+        /// Write requests.
+        writes: u64,
+        /// Other requests.
+        others: u64,
+        /// Bytes read.
+        read_bytes: u64,
+        /// Bytes written.
+        write_bytes: u64,
+        /// Sequential requests.
+        sequential: u64,
+        /// Syncs that returned.
+        syncs: u64,
+        /// Time in them, ns.
+        sync_ns: u64,
+        /// Begin of the one under way, ns; 0 for none.
+        sync_since_ns: u64,
+        /// When the thread ended, ns; 0 if it has not.
+        ended_ns: u64,
+        /// Internal.
+        streams: [u64; 12],
+        /// Internal.
+        last_sector: u64,
+        /// Internal.
+        last_distance: i64,
+        /// Internal.
+        next_new: u32,
+        /// Internal.
+        next_kept: u32,
+    }
+}
+
+shared! {
+    /// A file.
+    #[derive(Eq, Ord, PartialEq, PartialOrd)]
+    FileKey {
+        /// `dev_t` of its file system; of the device itself where it is one.
+        device: u32,
+        /// One of `FILE_…`.
+        kind: u32,
+        /// Inode number.
+        inode: u64,
+    }
+}
+
+/// A file with an inode.
+pub const FILE_NAMED: u32 = 0;
+/// A device's own page cache: metadata of its file system, or the device opened as a file.
+pub const FILE_OF_DEVICE: u32 = 1;
+/// Direct I/O whose file is not told.
+pub const FILE_UNTOLD: u32 = 2;
+
+shared! {
+    /// What was done to a file.
+    FileUse {
+        /// Read requests.
+        reads: u64,
+        /// Write requests.
+        writes: u64,
+        /// Bytes read.
+        read_bytes: u64,
+        /// Bytes written.
+        write_bytes: u64,
+        /// Of those, by write-back.
+        write_back_bytes: u64,
+        /// Of all bytes, past the page cache.
+        direct_bytes: u64,
+        /// Sequential requests.
+        sequential: u64,
+        /// Names that are kept.
+        names: u32,
+        /// Whether the root of the file system was reached.
+        is_whole: u32,
+        /// Its names, its own first.
+        name: [[u8; NAME_BYTES]; NAMES],
+    }
+}
+
+shared! {
+    /// What a cgroup did.
+    CgroupUse {
+        /// Requests.
+        requests: u64,
+        /// Bytes read.
+        read_bytes: u64,
+        /// Bytes written.
+        write_bytes: u64,
+    }
+}
+
+shared! {
+    /// A chunk of a disk.
+    #[derive(Eq, Ord, PartialEq, PartialOrd)]
+    ChunkKey {
+        /// `dev_t` of the whole disk.
+        disk: u32,
+        /// Zero.
+        zero: u32,
+        /// Number of the chunk.
+        number: u64,
+    }
+}
+
+shared! {
+    /// What was done to a chunk.
+    Chunk {
+        /// Read requests.
+        reads: u64,
+        /// Write requests.
+        writes: u64,
+        /// Blocks written, each time anew.
+        block_writes: u64,
+        /// Of those, onto blocks written before.
+        overwrites: u64,
+        /// One bit per block that was read.
+        read: [u64; 4],
+        /// One bit per block that was written.
+        written: [u64; 4],
+    }
+}
+
+shared! {
+    /// Single counts.
+    Counts {
+        /// Opens.
+        opens: u64,
+        /// O_DIRECT set.
+        open_direct: u64,
+        /// O_SYNC set.
+        open_sync: u64,
+        /// O_DSYNC set.
+        open_dsync: u64,
+        /// Read calls of threads that ended.
+        calls_read: u64,
+        /// Write calls of threads that ended.
+        calls_write: u64,
+        /// Bytes of those read calls.
+        bytes_read: u64,
+        /// Bytes of those write calls.
+        bytes_written: u64,
+        /// Bytes fetched from storage.
+        storage_read: u64,
+        /// Bytes caused to be written.
+        storage_written: u64,
+        /// Bytes truncated before they were written.
+        cancelled: u64,
+        /// Time waited for block I/O by delay accounting, ns.
+        io_delay_ns: u64,
+        /// Threads that ended.
+        ended_threads: u64,
+        /// Bytes of pages made dirty.
+        dirtied_bytes: u64,
+        /// Bytes written through the page cache.
+        written_back_bytes: u64,
+        /// Requests that the table of requests in flight could not take.
+        lost_flights: u64,
+        /// Requests for which there was no slot.
+        lost_slots: u64,
+        /// Threads that found no place.
+        lost_threads: u64,
+        /// Files that found no place.
+        lost_files: u64,
+        /// Bytes whose place on the disk was not kept.
+        lost_chunk_bytes: u64,
+        /// Requests of cgroups that found no place.
+        lost_cgroups: u64,
+        /// Syncs that found no place.
+        lost_syncs: u64,
+        /// Requests that were merged into another after their beginning.
+        merged_away: u64,
+        /// Ends of requests whose beginning was not seen.
+        unknown_ends: u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_adjoin_and_are_narrow() {
+        let mut next = 0;
+        for bucket in 0..TIME_BUCKETS {
+            let (low, high) = bucket_edges(bucket);
+            assert_eq!(low, next, "bucket {bucket}");
+            assert!(high - low <= low / 32, "bucket {bucket}: {low} to {high}");
+            next = high + 1;
+        }
+        assert_eq!(next, 1 << 31);
+    }
+}

@@ -1,0 +1,343 @@
+//! Kernel programs that watch the block layer, their loader, and what stands in their maps.
+//!
+//! The programs are C (`bpf/`), compiled once and kept beside their source, so that building needs
+//! Rust alone; CI compiles them again and compares. Each program is optional: a kernel that lacks
+//! its tracepoint, or refuses it, is told apart from one that has nothing to tell.
+//!
+//! Everything public is safe to call. `unsafe` stands only where a plain structure is declared to
+//! be one.
+#![cfg(target_os = "linux")]
+
+pub mod layout;
+mod programs;
+
+use std::fmt;
+
+use aya::maps::{Array, HashMap, MapData, PerCpuArray};
+use aya::{Btf, Ebpf, EbpfLoader, Pod};
+
+pub use layout::{
+    CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, FileKey, FileUse, Slot, SlotKey, Thread,
+};
+pub use programs::Program;
+
+/// The compiled programs.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/profile.bpf.o");
+
+/// What is to be watched, and what the programs need to know of this machine.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Whole disks, as (major, minor); empty for all.
+    pub disks: Vec<(u32, u32)>,
+    /// Address of `iomap_dio_bio_end_io` in the running kernel; 0 if it is not told. It tells which
+    /// file a direct request belongs to.
+    pub dio_end: u64,
+    /// Size of a memory page, bytes.
+    pub page_bytes: u32,
+}
+
+/// Why nothing could be attached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// The kernel has no type information.
+    #[error("the kernel does not show its types (/sys/kernel/btf/vmlinux): {0}")]
+    NoTypes(String),
+    /// The object could not be loaded.
+    #[error("the kernel refuses the programs' maps: {0}")]
+    Maps(String),
+    /// A program without which there is nothing to tell was refused.
+    #[error("the kernel refuses the program at {tracepoint}: {reason}")]
+    Program {
+        /// Its tracepoint.
+        tracepoint: String,
+        /// The kernel's reason.
+        reason: String,
+    },
+}
+
+/// Attached programs and their maps. Dropping it detaches them.
+pub struct Collector {
+    ebpf: Ebpf,
+    programs: Vec<Program>,
+    begins_at: &'static str,
+    control: Control,
+}
+
+impl fmt::Debug for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collector").field("programs", &self.programs).finish_non_exhaustive()
+    }
+}
+
+/// A disk's number as the kernel has it inside: 12 bits of major, 20 of minor.
+fn kernel_number((major, minor): (u32, u32)) -> u32 {
+    major << 20 | minor & 0xf_ffff
+}
+
+/// Major and minor number of a kernel-internal one.
+pub fn major_minor(device: u32) -> (u32, u32) {
+    (device >> 20, device & 0xf_ffff)
+}
+
+impl Collector {
+    /// Loads and attaches the programs. Nothing counts before [`Collector::begin`].
+    ///
+    /// # Errors
+    /// If the kernel has no type information, refuses the maps, or one of the programs that all
+    /// figures depend on.
+    pub fn attach(options: &Options) -> Result<Collector, AttachError> {
+        let btf = Btf::from_sys_fs().map_err(|error| AttachError::NoTypes(chain(&error)))?;
+        let begins = programs::beginning(&btf);
+        let constants = [
+            ("dio_end", Constant::Wide(options.dio_end)),
+            ("begins_at", Constant::Word(begins.number)),
+            ("watches_all", Constant::Word(u32::from(options.disks.is_empty()))),
+            ("flag_direct", Constant::Word(libc::O_DIRECT as u32)),
+            ("flag_sync", Constant::Word(libc::O_SYNC as u32)),
+            ("flag_dsync", Constant::Word(libc::O_DSYNC as u32)),
+            ("page_bytes", Constant::Word(options.page_bytes)),
+        ];
+        let mut loader = EbpfLoader::new();
+        loader.btf(Some(&btf));
+        for (name, value) in &constants {
+            match value {
+                Constant::Wide(value) => loader.override_global(name, value, true),
+                Constant::Word(value) => loader.override_global(name, value, true),
+            };
+        }
+        let calls = programs::calls();
+        loader.override_global("call_of", &calls, true);
+        let mut ebpf = loader.load(OBJECT).map_err(|error| AttachError::Maps(chain(&error)))?;
+        let programs = programs::attach(&mut ebpf, &btf, begins)?;
+        let mut collector =
+            Collector { ebpf, programs, begins_at: begins.tracepoint, control: Control::default() };
+        collector.check_layout()?;
+        for (index, disk) in (0u32..).zip(&options.disks) {
+            collector.insert("disks", kernel_number(*disk), index).map_err(AttachError::Maps)?;
+        }
+        let count = options.disks.len() as u32;
+        collector.set("disk_count", count).map_err(AttachError::Maps)?;
+        Ok(collector)
+    }
+
+    /// Every map has values of the size that this crate takes them for.
+    fn check_layout(&self) -> Result<(), AttachError> {
+        let checks = [
+            self.array::<Control>("control").map(|_| ()),
+            self.array::<Counts>("counts").map(|_| ()),
+            self.array::<Depth>("depths").map(|_| ()),
+            self.table::<u32, Thread>("threads").map(|_| ()),
+            self.table::<FileKey, FileUse>("files").map(|_| ()),
+            self.table::<u64, CgroupUse>("cgroups").map(|_| ()),
+            self.table::<ChunkKey, Chunk>("chunks").map(|_| ()),
+            self.table::<SlotKey, u32>("slots").map(|_| ()),
+            self.slot_data().map(|_| ()),
+        ];
+        checks.into_iter().collect::<Result<(), String>>().map_err(AttachError::Maps)
+    }
+
+    /// Each program with its fate.
+    pub fn programs(&self) -> &[Program] {
+        &self.programs
+    }
+
+    /// The tracepoint at which a request is attributed.
+    pub fn begins_at(&self) -> &'static str {
+        self.begins_at
+    }
+
+    /// Follows a process, and whatever it will fork from now on.
+    ///
+    /// # Errors
+    /// In words, if the table of processes is full.
+    pub fn follow(&mut self, process: u32) -> Result<(), String> {
+        self.insert("followed", process, 1u32)?;
+        self.control.generation += 1;
+        let control = self.control;
+        self.set("control", control)
+    }
+
+    /// From now on requests count.
+    ///
+    /// # Errors
+    /// In words, if the kernel does not take it.
+    pub fn begin(&mut self) -> Result<(), String> {
+        self.control.has_begun = 1;
+        let control = self.control;
+        self.set("control", control)
+    }
+
+    /// Requests and syncs that begin from now on do not count; those in flight still do.
+    ///
+    /// # Errors
+    /// In words, if the kernel does not take it.
+    pub fn pause(&mut self) -> Result<(), String> {
+        self.control.has_begun = 0;
+        let control = self.control;
+        self.set("control", control)
+    }
+
+    /// Processes that are followed and have not ended.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn followed(&self) -> Result<Vec<u32>, String> {
+        let table = self.table::<u32, u32>("followed")?;
+        let alive = table.iter().filter_map(Result::ok).filter(|(_, alive)| *alive != 0);
+        Ok(alive.map(|(process, _)| process).collect())
+    }
+
+    /// Single counts.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn counts(&self) -> Result<Counts, String> {
+        self.array::<Counts>("counts")?.get(&0, 0).map_err(|error| chain(&error))
+    }
+
+    /// Disks with their place among the depths, by the kernel's own number.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn disks(&self) -> Result<Vec<(u32, u32)>, String> {
+        self.all::<u32, u32>("disks")
+    }
+
+    /// Requests in flight on the disk of this place: everybody's and the program's.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn depths(&self, place: u32) -> Result<(Depth, Depth), String> {
+        let depths = self.array::<Depth>("depths")?;
+        let get = |index| depths.get(&index, 0).map_err(|error| chain(&error));
+        Ok((get(place * 2)?, get(place * 2 + 1)?))
+    }
+
+    /// Slots in use, with their places.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn slots(&self) -> Result<Vec<(SlotKey, u32)>, String> {
+        self.all::<SlotKey, u32>("slots")
+    }
+
+    /// Counts of the slot at this place, for each CPU.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn slot(&self, place: u32) -> Result<Vec<Slot>, String> {
+        let values = self.slot_data()?.get(&place, 0).map_err(|error| chain(&error))?;
+        Ok(values.to_vec())
+    }
+
+    /// Thread groups with their numbers.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn groups(&self) -> Result<Vec<([u8; 16], u32)>, String> {
+        self.all::<[u8; 16], u32>("groups")
+    }
+
+    /// Threads.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn threads(&self) -> Result<Vec<Thread>, String> {
+        Ok(self.all::<u32, Thread>("threads")?.into_iter().map(|(_, thread)| thread).collect())
+    }
+
+    /// Takes a thread out of the kernel's table, so that another finds a place.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn forget_thread(&mut self, tid: u32) -> Result<(), String> {
+        let map = self.ebpf.map_mut("threads").ok_or("no map `threads`")?;
+        let mut table = HashMap::<_, u32, Thread>::try_from(map).map_err(|error| chain(&error))?;
+        table.remove(&tid).map_err(|error| chain(&error))
+    }
+
+    /// Files.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn files(&self) -> Result<Vec<(FileKey, FileUse)>, String> {
+        self.all::<FileKey, FileUse>("files")
+    }
+
+    /// Cgroups by their kernel number.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn cgroups(&self) -> Result<Vec<(u64, CgroupUse)>, String> {
+        self.all::<u64, CgroupUse>("cgroups")
+    }
+
+    /// Chunks of disks.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn chunks(&self) -> Result<Vec<(ChunkKey, Chunk)>, String> {
+        self.all::<ChunkKey, Chunk>("chunks")
+    }
+
+    fn map(&self, name: &str) -> Result<&aya::maps::Map, String> {
+        self.ebpf.map(name).ok_or_else(|| format!("the object has no map `{name}`"))
+    }
+
+    fn array<T: Pod>(&self, name: &str) -> Result<Array<&MapData, T>, String> {
+        Array::try_from(self.map(name)?).map_err(|error| format!("map `{name}`: {}", chain(&error)))
+    }
+
+    fn table<K: Pod, V: Pod>(&self, name: &str) -> Result<HashMap<&MapData, K, V>, String> {
+        HashMap::try_from(self.map(name)?)
+            .map_err(|error| format!("map `{name}`: {}", chain(&error)))
+    }
+
+    fn slot_data(&self) -> Result<PerCpuArray<&MapData, Slot>, String> {
+        PerCpuArray::try_from(self.map("slot_data")?)
+            .map_err(|error| format!("map `slot_data`: {}", chain(&error)))
+    }
+
+    /// Every entry. One that is removed meanwhile is left out.
+    fn all<K: Pod, V: Pod>(&self, name: &str) -> Result<Vec<(K, V)>, String> {
+        Ok(self.table::<K, V>(name)?.iter().filter_map(Result::ok).collect())
+    }
+
+    fn insert<K: Pod, V: Pod>(&mut self, name: &str, key: K, value: V) -> Result<(), String> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| format!("no map `{name}`"))?;
+        let mut table = HashMap::<_, K, V>::try_from(map).map_err(|error| chain(&error))?;
+        table.insert(key, value, 0).map_err(|error| chain(&error))
+    }
+
+    fn set<V: Pod>(&mut self, name: &str, value: V) -> Result<(), String> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| format!("no map `{name}`"))?;
+        let mut array = Array::<_, V>::try_from(map).map_err(|error| chain(&error))?;
+        array.set(0, value, 0).map_err(|error| chain(&error))
+    }
+}
+
+/// A constant of the programs.
+enum Constant {
+    Word(u32),
+    Wide(u64),
+}
+
+/// An error with its causes, in one line; of the verifier's log no more than the last words.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !words.contains(&more) {
+            words.push_str(": ");
+            words.push_str(&more);
+        }
+        cause = error.source();
+    }
+    let mut lines = words.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default().to_owned();
+    match lines.rfind(|line| !line.starts_with("processed ")) {
+        Some(last) => format!("{first} ({last})"),
+        None => first,
+    }
+}

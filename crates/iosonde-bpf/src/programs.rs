@@ -1,0 +1,137 @@
+//! The programs: where each is attached, and what depends on it.
+
+use aya::programs::BtfTracePoint;
+use aya::{Btf, Ebpf};
+use aya_obj::btf::BtfKind;
+
+use crate::{AttachError, chain};
+
+/// A program with its fate.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Program {
+    /// The tracepoint that it is for.
+    pub tracepoint: String,
+    /// What is told by it.
+    pub tells: &'static str,
+    /// Why it is not attached; `None` if it is.
+    pub refused: Option<String>,
+}
+
+/// One line per program: function, tracepoint, what it tells, whether all depends on it.
+const PROGRAMS: [(&str, &str, &str, bool); 14] = [
+    ("rq_issue", "block_rq_issue", "requests", true),
+    ("rq_complete", "block_rq_complete", "requests", true),
+    ("rq_merge", "block_rq_merge", "merged requests", false),
+    ("process_fork", "sched_process_fork", "children", true),
+    ("process_exit", "sched_process_exit", "read and write calls", false),
+    ("task_rename", "task_rename", "names of threads", false),
+    ("dirty_folio", "writeback_dirty_folio", WRITE_BACK, false),
+    ("dirty_page", "writeback_dirty_page", WRITE_BACK, false),
+    ("uring_submit", "io_uring_submit_req", "syncs by io_uring", false),
+    ("uring_complete", "io_uring_complete", "syncs by io_uring", false),
+    ("call_enter", "sys_enter", "syncs and how files are opened", false),
+    ("call_exit", "sys_exit", "syncs", false),
+    ("io_start", "block_io_start", "requests", true),
+    ("rq_insert", "block_rq_insert", "requests", true),
+];
+
+const WRITE_BACK: &str = "write-back by file and thread";
+
+/// Tracepoints of which a kernel has one or the other, by its age.
+const ALTERNATIVES: [(&str, &str); 2] = [
+    ("writeback_dirty_folio", "writeback_dirty_page"),
+    ("writeback_dirty_page", "writeback_dirty_folio"),
+];
+
+/// The event at which a request is attributed to whoever makes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning {
+    /// As the programs know it.
+    pub(crate) number: u32,
+    /// Its tracepoint.
+    pub(crate) tracepoint: &'static str,
+}
+
+/// The earliest event of a request that this kernel has. Requests that bypass the scheduler are not
+/// inserted, so that `block_rq_issue` stands for kernels without `block_io_start`.
+pub(crate) fn beginning(btf: &Btf) -> Beginning {
+    if has(btf, "block_io_start") {
+        return Beginning { number: 0, tracepoint: "block_io_start" };
+    }
+    if has(btf, "block_rq_insert") {
+        return Beginning { number: 1, tracepoint: "block_rq_insert" };
+    }
+    Beginning { number: 2, tracepoint: "block_rq_issue" }
+}
+
+fn has(btf: &Btf, tracepoint: &str) -> bool {
+    btf.id_by_type_name_kind(&format!("btf_trace_{tracepoint}"), BtfKind::Typedef).is_ok()
+}
+
+/// Loads and attaches every program that has a place here, and says what became of each.
+pub(crate) fn attach(
+    ebpf: &mut Ebpf,
+    btf: &Btf,
+    begins: Beginning,
+) -> Result<Vec<Program>, AttachError> {
+    let mut programs = Vec::new();
+    for (function, tracepoint, tells, is_vital) in PROGRAMS {
+        let idle = match function {
+            "io_start" => begins.number != 0,
+            "rq_insert" => begins.number != 1,
+            _ => false,
+        };
+        let other = ALTERNATIVES.iter().find(|(name, _)| *name == tracepoint);
+        let replaced = other.is_some_and(|(_, other)| !has(btf, tracepoint) && has(btf, other));
+        if idle || replaced {
+            continue;
+        }
+        let refused = attach_one(ebpf, btf, function, tracepoint).err();
+        if let Some(reason) = refused.as_ref().filter(|_| is_vital) {
+            let (tracepoint, reason) = (tracepoint.to_owned(), reason.clone());
+            return Err(AttachError::Program { tracepoint, reason });
+        }
+        programs.push(Program { tracepoint: tracepoint.to_owned(), tells, refused });
+    }
+    Ok(programs)
+}
+
+fn attach_one(ebpf: &mut Ebpf, btf: &Btf, function: &str, tracepoint: &str) -> Result<(), String> {
+    if !has(btf, tracepoint) {
+        return Err("this kernel has no such tracepoint".to_owned());
+    }
+    let program: &mut BtfTracePoint = ebpf
+        .program_mut(function)
+        .ok_or("not in the object")?
+        .try_into()
+        .map_err(|error| chain(&error))?;
+    program.load(tracepoint, btf).map_err(|error| chain(&error))?;
+    program.attach().map(|_| ()).map_err(|error| chain(&error))
+}
+
+/// System calls that matter, as the programs know them: those that make durable by the number of
+/// their kind plus 1, those that open from 16 on.
+pub(crate) fn calls() -> [u8; 512] {
+    let mut calls = [0; 512];
+    let known = [
+        (libc::SYS_fsync, 1),
+        (libc::SYS_fdatasync, 2),
+        (libc::SYS_sync_file_range, 3),
+        (libc::SYS_msync, 4),
+        (libc::SYS_sync, 5),
+        (libc::SYS_syncfs, 6),
+        (libc::SYS_openat, 17),
+        (libc::SYS_openat2, 18),
+        (libc::SYS_fcntl, 20),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_open, 16),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_creat, 19),
+    ];
+    for (number, call) in known {
+        if let Some(place) = usize::try_from(number).ok().and_then(|at| calls.get_mut(at)) {
+            *place = call;
+        }
+    }
+    calls
+}

@@ -1,0 +1,72 @@
+//! The programs in the running kernel: each is taken, and they count what a child does.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::process::Command;
+
+use iosonde_bpf::{AttachError, Collector, Options, SlotKey, layout};
+
+fn collector() -> Option<Collector> {
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let dio_end = symbols
+        .lines()
+        .find(|line| line.ends_with(" iomap_dio_bio_end_io"))
+        .and_then(|line| u64::from_str_radix(line.split(' ').next()?, 16).ok())
+        .unwrap_or(0);
+    match Collector::attach(&Options { disks: vec![], dio_end, page_bytes: 4096 }) {
+        Ok(collector) => Some(collector),
+        Err(AttachError::NoTypes(reason) | AttachError::Maps(reason)) => {
+            eprintln!("skipped: kernel programs cannot be loaded here: {reason}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn every_program_is_taken_by_this_kernel() {
+    let Some(collector) = collector() else { return };
+    for program in collector.programs() {
+        assert_eq!(program.refused, None, "{}", program.tracepoint);
+    }
+    assert!(collector.programs().len() >= 12);
+}
+
+#[test]
+fn a_child_is_followed_and_counted() {
+    let Some(mut collector) = collector() else { return };
+    collector.follow(std::process::id()).unwrap();
+    collector.begin().unwrap();
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let to = format!("of={}", place.path().join("data").display());
+    let words = ["if=/dev/zero", &to, "bs=64k", "count=64", "oflag=direct", "conv=fsync"];
+    let ended = Command::new("dd").args(words).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    collector.pause().unwrap();
+
+    let sum = |wanted: &dyn Fn(&SlotKey) -> bool| {
+        let slots = collector.slots().unwrap();
+        let places = slots.iter().filter(|(key, _)| wanted(key)).map(|(_, place)| *place);
+        let each = places.flat_map(|place| collector.slot(place).unwrap());
+        each.fold((0, 0, 0), |sum, slot| {
+            (sum.0 + slot.requests, sum.1 + slot.bytes, sum.2 + slot.direct_bytes)
+        })
+    };
+    let (requests, bytes, direct) = sum(&|key| (key.op, key.class) == (1, 0));
+    // The file system may write its own metadata in the same thread.
+    assert!(bytes >= direct, "{bytes} B");
+    assert_eq!(direct, 64 << 16);
+    assert!(requests >= 64, "{requests}");
+    assert_eq!(sum(&|key| key.op == layout::SYNC).0, 1, "one fsync");
+    let threads = collector.threads().unwrap();
+    let dd = threads.iter().find(|thread| thread.comm.starts_with(b"dd\0")).unwrap();
+    assert_eq!((dd.write_bytes, dd.syncs, dd.of_program), (bytes, 1, 1));
+    assert!(dd.sequential > dd.writes / 2, "{dd:?}");
+    let files = collector.files().unwrap();
+    let named = |name: &[u8]| files.iter().find(|(_, file)| file.name[0].starts_with(name));
+    let (_, data) = named(b"data\0").unwrap_or_else(|| panic!("{files:?}"));
+    assert_eq!((data.write_bytes, data.direct_bytes), (64 << 16, 64 << 16));
+    let counts = collector.counts().unwrap();
+    assert_eq!((counts.open_direct, counts.lost_flights, counts.lost_slots), (1, 0, 0));
+    assert!(counts.calls_write >= 64, "{counts:?}");
+}
