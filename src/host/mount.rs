@@ -62,7 +62,7 @@ pub fn mount_with_id(root: &Root, id: u64) -> Option<Mount> {
 }
 
 /// Every mount this process sees, in the kernel's order. Lines that cannot be read are left out.
-pub(super) fn all(root: &Root) -> Vec<Mount> {
+pub fn all(root: &Root) -> Vec<Mount> {
     let text = root.text_up_to("/proc/self/mountinfo", MOUNTINFO_LIMIT_BYTES).unwrap_or_default();
     text.lines().filter_map(parse).collect()
 }

@@ -1,32 +1,62 @@
 //! Every request, by programs at the block layer's tracepoints: the figures of
 //! [`crate::record::profile`] from the kernel's maps.
 
+mod names;
+mod series;
+mod tally;
+mod threads;
+
 use std::collections::BTreeMap;
 
-use crate::host::Root;
-use crate::record::profile::{
-    CallCounts, CgroupRun, Depth, FileRun, Group, Missing, OpenCounts, Places, Source, SyncRun,
-    ThreadRun, Traffic, TrafficSeries,
+use iosonde_bpf::layout::{BLOCK_BYTES, CHUNK_BYTES, SYNC, bucket_edges};
+use iosonde_bpf::{
+    AttachError, Collector, Counts, FileKey, FileUse, Options, SlotKey, major_minor,
 };
+
+use self::names::Disks;
+use self::series::Series;
+use self::tally::Tally;
+use self::threads::Ended;
+use crate::host::{Root, mounts};
+use crate::record::profile::{
+    CallCounts, CgroupRun, Chunk, Class, Depth, FileRun, Group, KernelProgram, Method, Missing, Op,
+    OpenCounts, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic, TrafficSeries,
+};
+
+/// Files and threads that a record keeps one by one.
+const MOST: usize = 1000;
+/// The kernel's symbols take some megabytes.
+const SYMBOLS_LIMIT_BYTES: u64 = 64 << 20;
 
 /// What is to be traced.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Major and minor numbers of whole disks; empty for every disk.
     pub devices: Vec<(u32, u32)>,
+    /// Width of an interval of the series, ns; 0 means a second.
+    pub interval_ns: u64,
 }
 
 /// Attached programs, and what they have told so far.
 #[derive(Debug)]
 pub struct Tracer {
-    _private: (),
+    collector: Collector,
+    root: Root,
+    names_direct_files: bool,
+    zero_ns: u64,
+    interval_ns: u64,
+    disks: Disks,
+    tallies: BTreeMap<u32, Tally>,
+    series: Option<Series>,
+    ended: Ended,
+    /// What could not be read from the maps, by what it says.
+    troubles: BTreeMap<String, u64>,
 }
 
 /// Everything that the programs told.
 #[derive(Clone, Debug, Default)]
 pub struct Traced {
-    /// Major and minor number of each whole disk with traffic, its kernel name, its depth by
-    /// everybody and by the program.
+    /// Each whole disk with traffic.
     pub devices: Vec<TracedDevice>,
     /// See [`crate::record::ProfileRun::traffic`], and so on for the others.
     pub traffic: Vec<Traffic>,
@@ -42,14 +72,14 @@ pub struct Traced {
     pub syncs: Vec<SyncRun>,
     /// Opens.
     pub opens: Option<OpenCounts>,
-    /// Calls of processes that have ended.
+    /// Calls of threads that have ended.
     pub calls: Option<CallCounts>,
+    /// Time that threads which have ended waited for block I/O by delay accounting, ns.
+    pub io_delay_ns: Option<u64>,
     /// Places.
     pub places: Vec<Places>,
     /// Series.
     pub series: Vec<TrafficSeries>,
-    /// Time in the kernel programs and their calls.
-    pub kernel_programs: Option<(u64, u64)>,
     /// What was lost.
     pub lost: BTreeMap<String, u64>,
 }
@@ -72,36 +102,417 @@ impl Tracer {
     ///
     /// # Errors
     /// What is missing, why, and how to get it; nothing is attached then.
-    pub fn attach(_root: &Root, _wanted: &Wanted) -> Result<Tracer, Missing> {
-        Err(Missing { what: "requests".into(), reason: "not built yet".into(), mend: None })
+    pub fn attach(root: &Root, wanted: &Wanted) -> Result<Tracer, Missing> {
+        let dio_end = symbol(root, "iomap_dio_bio_end_io").unwrap_or(0);
+        let page_bytes = rustix::param::page_size() as u32;
+        let options = Options { disks: wanted.devices.clone(), dio_end, page_bytes };
+        let collector = Collector::attach(&options).map_err(|error| missing(root, &error))?;
+        Ok(Tracer {
+            collector,
+            root: root.clone(),
+            names_direct_files: dio_end != 0,
+            zero_ns: 0,
+            interval_ns: if wanted.interval_ns == 0 { 1_000_000_000 } else { wanted.interval_ns },
+            disks: Disks::new(root),
+            tallies: BTreeMap::new(),
+            series: None,
+            ended: Ended::default(),
+            troubles: BTreeMap::new(),
+        })
     }
 
     /// The method, the attribution, and each program with its fate.
     pub fn source(&self) -> Source {
-        Source::default()
+        let programs = self.collector.programs();
+        let refused = programs.iter().filter_map(|program| {
+            let reason = format!("{}: {}", program.tracepoint, program.refused.as_ref()?);
+            Some(Missing { what: program.tells.to_owned(), reason, mend: None })
+        });
+        let mut missing: Vec<Missing> = refused.collect();
+        if !self.names_direct_files {
+            missing.push(Missing {
+                what: "files of direct I/O".to_owned(),
+                reason: "the kernel does not show the address of iomap_dio_bio_end_io".to_owned(),
+                mend: Some("sysctl kernel.kptr_restrict=0, or CAP_SYSLOG".to_owned()),
+            });
+        }
+        Source {
+            method: Method::Tracepoints,
+            attribution: self.collector.begins_at().to_owned(),
+            programs: programs
+                .iter()
+                .map(|program| KernelProgram {
+                    tracepoint: program.tracepoint.clone(),
+                    refused: program.refused.clone(),
+                })
+                .collect(),
+            missing,
+        }
     }
 
     /// Follows a process and all children that it will have.
     ///
     /// # Errors
     /// In words, if the kernel's table takes no more.
-    pub fn follow(&mut self, _pid: u32) -> Result<(), String> {
-        Ok(())
+    pub fn follow(&mut self, pid: u32) -> Result<(), String> {
+        self.collector.follow(pid)
+    }
+
+    /// Processes that are followed and have not ended.
+    pub fn followed(&self) -> Vec<u32> {
+        self.collector.followed().unwrap_or_default()
     }
 
     /// The clock's zero: the command is released now. CLOCK_MONOTONIC, ns.
-    pub fn begin(&mut self, _now_ns: u64) {}
+    pub fn begin(&mut self, now_ns: u64) {
+        self.zero_ns = now_ns;
+        self.series = Some(Series::new(now_ns, self.interval_ns));
+        let begun = self.collector.begin();
+        self.heed(begun);
+    }
 
-    /// To be called about once a second: keeps the interval, and makes room in the kernel's tables.
-    pub fn poll(&mut self, _now_ns: u64) {}
+    /// To be called about once per interval: keeps it, and makes room in the kernel's tables.
+    pub fn poll(&mut self, now_ns: u64) {
+        let looked = self.look(now_ns);
+        self.heed(looked);
+        let harvested = self.ended.harvest(&mut self.collector);
+        self.heed(harvested);
+    }
+
+    fn look(&mut self, now_ns: u64) -> Result<(), String> {
+        for (key, place) in self.collector.slots()? {
+            let slots = self.collector.slot(place)?;
+            let tally = self.tallies.entry(place).or_insert_with(|| Tally::new(key));
+            let increase = tally.look(slots);
+            if key.op >= SYNC {
+                continue;
+            }
+            self.disks.name(major_minor(key.disk));
+            if let Some(series) = &mut self.series {
+                if class(key.class).is_of_the_program() && increase.requests > 0 {
+                    series.add(now_ns, op(key.op), &increase);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers what went wrong with a map: the figures are short by it.
+    fn heed(&mut self, outcome: Result<(), String>) {
+        if let Err(trouble) = outcome {
+            *self.troubles.entry(trouble).or_default() += 1;
+        }
+    }
 
     /// Pages that followed processes have dirtied and that are not yet written, bytes, if known.
+    /// What was dirtied and then truncated counts as not written.
     pub fn dirty_bytes(&self) -> Option<u64> {
-        None
+        let counts = self.collector.counts().ok()?;
+        Some(counts.dirtied_bytes.saturating_sub(counts.written_back_bytes))
     }
 
     /// Detaches, and tells everything.
-    pub fn finish(self, _now_ns: u64) -> Traced {
-        Traced::default()
+    pub fn finish(mut self, now_ns: u64) -> Traced {
+        let paused = self.collector.pause();
+        self.heed(paused);
+        self.poll(now_ns);
+        let counts = self.collector.counts();
+        let counts = counts.map_err(|trouble| self.heed(Err(trouble))).ok();
+        let (threads, sizes) = std::mem::take(&mut self.ended).finish(&self.collector);
+        let mut lost = counts.as_ref().map(losses).unwrap_or_default();
+        lost.append(&mut self.troubles);
+        let exits = counts.as_ref().filter(|_| self.has("sched_process_exit")).copied();
+        let calls_seen = counts.as_ref().filter(|_| self.has("sys_enter")).copied();
+        Traced {
+            devices: self.devices(now_ns),
+            groups: self.groups(&sizes),
+            threads: bounded(threads),
+            files: self.files(),
+            cgroups: self.cgroups(),
+            syncs: self.syncs(),
+            opens: calls_seen.as_ref().map(opens),
+            calls: exits.as_ref().map(calls),
+            io_delay_ns: exits
+                .filter(|_| self.root.number::<u32>("/proc/sys/kernel/task_delayacct") == Some(1))
+                .map(|counts| counts.io_delay_ns),
+            places: self.places(counts.as_ref().map_or(0, |counts| counts.lost_chunk_bytes)),
+            traffic: self.traffic(),
+            series: self.series.take().map(|series| series.finish(now_ns)).unwrap_or_default(),
+            lost,
+        }
+    }
+
+    fn has(&self, tracepoint: &str) -> bool {
+        let mut programs = self.collector.programs().iter();
+        programs.any(|program| program.tracepoint == tracepoint && program.refused.is_none())
+    }
+
+    fn devices(&mut self, now_ns: u64) -> Vec<TracedDevice> {
+        let mut devices = Vec::new();
+        for (disk, place) in self.collector.disks().unwrap_or_default() {
+            let Ok((all, program)) = self.collector.depths(place) else { continue };
+            let number = major_minor(disk);
+            let name = self.disks.name(number);
+            let (depth, program_depth) = (levels(&all, now_ns), levels(&program, now_ns));
+            devices.push(TracedDevice { number, name, depth, program_depth });
+        }
+        devices.sort_by_key(|device| std::cmp::Reverse(device.program_depth.area_ns));
+        devices
+    }
+
+    fn traffic(&mut self) -> Vec<Traffic> {
+        let mut traffic = Vec::new();
+        for tally in self.tallies.values().filter(|tally| tally.key.op < SYNC) {
+            let SlotKey { disk, op: number, class: of, group } = tally.key;
+            traffic.push(Traffic {
+                device: self.disks.name(major_minor(disk)),
+                class: class(of),
+                op: op(number),
+                group: u32::from(group),
+                ..tally.traffic(self.zero_ns)
+            });
+        }
+        traffic.retain(|traffic| traffic.requests > 0);
+        traffic.sort_by(|a, b| {
+            (&a.device, a.class, a.op, a.group).cmp(&(&b.device, b.class, b.op, b.group))
+        });
+        traffic
+    }
+
+    fn syncs(&self) -> Vec<SyncRun> {
+        let of_syncs = self.tallies.values().filter(|tally| tally.key.op >= SYNC);
+        let mut syncs: Vec<SyncRun> = of_syncs
+            .filter_map(|tally| {
+                let (kind, _) = SyncKind::WORDS.get(usize::from(tally.key.op - SYNC))?;
+                Some(SyncRun {
+                    kind: *kind,
+                    group: u32::from(tally.key.group),
+                    calls: tally.calls(),
+                    errors: tally.errors(),
+                    latency: tally.latency(),
+                })
+            })
+            .filter(|sync| sync.calls > 0)
+            .collect();
+        syncs.sort_by_key(|sync| (sync.kind, sync.group));
+        syncs
+    }
+
+    /// Entry 0 is for all without a place of their own.
+    fn groups(&self, sizes: &BTreeMap<u16, u32>) -> Vec<Group> {
+        let named = self.collector.groups().unwrap_or_default();
+        let last = named.iter().map(|(_, number)| *number).max().unwrap_or(0);
+        let mut groups = vec![Group::default(); last as usize + 1];
+        groups[0].name = "other threads".to_owned();
+        for (name, number) in named {
+            groups[number as usize].name = threads::name(&name);
+        }
+        for (number, threads) in sizes {
+            if let Some(group) = groups.get_mut(usize::from(*number)) {
+                group.threads = *threads;
+            }
+        }
+        groups
+    }
+
+    fn files(&mut self) -> Vec<FileRun> {
+        let mounts = mounts(&self.root);
+        let mut files = Vec::new();
+        for (key, file) in self.collector.files().unwrap_or_default() {
+            if file.reads + file.writes > 0 {
+                let path = names::path(&key, &file, &mounts, &self.root);
+                let device = self.disks.name(major_minor(key.device));
+                files.push(told(&key, &file, path, device));
+            }
+        }
+        files.sort_by(|a: &FileRun, b: &FileRun| {
+            let bytes = |file: &FileRun| file.read_bytes + file.write_bytes;
+            (bytes(b), &a.path).cmp(&(bytes(a), &b.path))
+        });
+        bounded(files)
+    }
+
+    fn cgroups(&self) -> Vec<CgroupRun> {
+        let paths = names::cgroups(&self.root);
+        let uses = self.collector.cgroups().unwrap_or_default();
+        let mut cgroups: Vec<CgroupRun> = uses
+            .into_iter()
+            .map(|(id, used)| CgroupRun {
+                path: paths.get(&id).cloned().unwrap_or_else(|| format!("cgroup number {id}")),
+                requests: used.requests,
+                read_bytes: used.read_bytes,
+                write_bytes: used.write_bytes,
+            })
+            .collect();
+        cgroups.sort_by_key(|used| std::cmp::Reverse(used.read_bytes + used.write_bytes));
+        bounded(cgroups)
+    }
+
+    fn places(&mut self, lost_bytes: u64) -> Vec<Places> {
+        let mut by_disk: BTreeMap<u32, Vec<Chunk>> = BTreeMap::new();
+        for (key, chunk) in self.collector.chunks().unwrap_or_default() {
+            let ones = |words: [u64; 4]| words.iter().map(|word| word.count_ones()).sum();
+            let both: [u64; 4] = std::array::from_fn(|at| chunk.read[at] | chunk.written[at]);
+            by_disk.entry(key.disk).or_default().push(Chunk {
+                number: key.number,
+                reads: chunk.reads,
+                writes: chunk.writes,
+                read_blocks: ones(chunk.read),
+                written_blocks: ones(chunk.written),
+                touched_blocks: ones(both),
+                block_writes: chunk.block_writes,
+                overwrites: chunk.overwrites,
+            });
+        }
+        let each = by_disk.into_iter().map(|(disk, mut chunks)| {
+            chunks.sort_by_key(|chunk| chunk.number);
+            Places {
+                device: self.disks.name(major_minor(disk)),
+                chunk_bytes: CHUNK_BYTES,
+                block_bytes: BLOCK_BYTES,
+                chunks,
+                // The table is one for all disks: what it could not take is told with each.
+                lost_bytes,
+            }
+        });
+        each.collect()
+    }
+}
+
+/// The address of a kernel symbol, if the kernel shows it.
+fn symbol(root: &Root, name: &str) -> Option<u64> {
+    let symbols = root.text_up_to("/proc/kallsyms", SYMBOLS_LIMIT_BYTES)?;
+    let line = symbols.lines().find(|line| line.split(' ').nth(2) == Some(name))?;
+    u64::from_str_radix(line.split(' ').next()?, 16).ok()
+}
+
+fn missing(root: &Root, error: &AttachError) -> Missing {
+    let mend = match error {
+        AttachError::NoTypes(_) => {
+            "a kernel with CONFIG_DEBUG_INFO_BTF, as the larger distributions have it".to_owned()
+        }
+        _ if root.word("/sys/kernel/security/lockdown").is_some_and(|word| is_locked(&word)) => {
+            "the kernel is locked down (lockdown=confidentiality forbids kernel programs)"
+                .to_owned()
+        }
+        _ => "run it as root, or give it CAP_BPF and CAP_PERFMON".to_owned(),
+    };
+    Missing { what: "requests".to_owned(), reason: error.to_string(), mend: Some(mend) }
+}
+
+/// `none integrity [confidentiality]` is the one that forbids.
+fn is_locked(word: &str) -> bool {
+    word.contains("[confidentiality]")
+}
+
+fn class(number: u8) -> Class {
+    Class::ALL.get(usize::from(number)).copied().unwrap_or(Class::Other)
+}
+
+fn op(number: u8) -> Op {
+    Op::ALL.get(usize::from(number)).copied().unwrap_or(Op::Other)
+}
+
+fn bounded<T>(mut list: Vec<T>) -> Vec<T> {
+    list.truncate(MOST);
+    list
+}
+
+fn told(key: &FileKey, file: &FileUse, path: String, device: String) -> FileRun {
+    FileRun {
+        path,
+        device,
+        inode: key.inode,
+        reads: file.reads,
+        writes: file.writes,
+        read_bytes: file.read_bytes,
+        write_bytes: file.write_bytes,
+        write_back_bytes: file.write_back_bytes,
+        direct_bytes: file.direct_bytes,
+        sequential: file.sequential,
+    }
+}
+
+/// The record's depth; the level that lasts until now counts until now.
+fn levels(depth: &iosonde_bpf::Depth, now_ns: u64) -> Depth {
+    let level = |bucket: usize| bucket_edges(bucket).0 as u32;
+    let mut time = depth.time_ns;
+    if depth.since_ns > 0 {
+        let current = (0..time.len()).rfind(|bucket| level(*bucket) as i64 <= depth.level.max(0));
+        time[current.unwrap_or(0)] += now_ns.saturating_sub(depth.since_ns);
+    }
+    let told = |counts: &[u64]| {
+        let occupied = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        occupied.map(|(bucket, count)| (level(bucket), *count)).collect()
+    };
+    Depth {
+        time_ns: told(&time),
+        arrivals: told(&depth.arrivals),
+        max: depth.max as u32,
+        area_ns: depth.area_ns,
+    }
+}
+
+fn opens(counts: &Counts) -> OpenCounts {
+    OpenCounts {
+        opens: counts.opens,
+        direct: counts.open_direct,
+        sync: counts.open_sync,
+        dsync: counts.open_dsync,
+    }
+}
+
+fn calls(counts: &Counts) -> CallCounts {
+    CallCounts {
+        reads: counts.calls_read,
+        writes: counts.calls_write,
+        read_bytes: counts.bytes_read,
+        written_bytes: counts.bytes_written,
+        storage_read_bytes: counts.storage_read,
+        storage_write_bytes: counts.storage_written,
+        cancelled_bytes: counts.cancelled,
+    }
+}
+
+fn losses(counts: &Counts) -> BTreeMap<String, u64> {
+    let each = [
+        ("requests, for too many were in flight", counts.lost_flights),
+        ("requests, for there were too many thread groups and disks", counts.lost_slots),
+        ("requests of threads, for there were too many threads", counts.lost_threads),
+        ("requests of files, for there were too many files", counts.lost_files),
+        ("requests of cgroups, for there were too many", counts.lost_cgroups),
+        ("syncs", counts.lost_syncs),
+    ];
+    let told = each.into_iter().filter(|(_, count)| *count > 0);
+    told.map(|(what, count)| (what.to_owned(), count)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_that_lasts_counts_until_the_end() {
+        let mut depth = iosonde_bpf::Depth {
+            level: 2,
+            since_ns: 900,
+            area_ns: 7,
+            max: 3,
+            time_ns: [0; iosonde_bpf::layout::DEPTH_BUCKETS],
+            arrivals: [0; iosonde_bpf::layout::DEPTH_BUCKETS],
+        };
+        depth.time_ns[0] = 50;
+        depth.arrivals[1] = 4;
+        let told = levels(&depth, 1000);
+        assert_eq!(told.time_ns, [(0, 50), (2, 100)]);
+        assert_eq!(told.arrivals, [(1, 4)]);
+        depth.since_ns = 0;
+        assert_eq!(levels(&depth, 1000).time_ns, [(0, 50)]);
+    }
+
+    #[test]
+    fn only_confidentiality_forbids() {
+        assert!(is_locked("none integrity [confidentiality]"));
+        assert!(!is_locked("none [integrity] confidentiality"));
     }
 }
