@@ -28,6 +28,9 @@ const MOST: usize = 1000;
 /// The kernel's symbols take some megabytes.
 const SYMBOLS_LIMIT_BYTES: u64 = 64 << 20;
 
+/// Requests that were counted and whose end was not seen.
+const LATENCIES: &str = "latencies of requests whose end the kernel did not show";
+
 /// What is to be traced.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
@@ -216,11 +219,15 @@ impl Tracer {
         let paused = self.collector.pause();
         self.heed(paused);
         self.poll(now_ns);
+        let left = self.settle();
         let counts = self.collector.counts();
         let counts = counts.map_err(|trouble| self.heed(Err(trouble))).ok();
         let (threads, sizes) = std::mem::take(&mut self.ended).finish(&self.collector);
         let mut lost = counts.as_ref().map(losses).unwrap_or_default();
         lost.append(&mut self.troubles);
+        if left > 0 {
+            *lost.entry(LATENCIES.to_owned()).or_default() += left;
+        }
         let exits = counts.as_ref().filter(|_| self.has("sched_process_exit")).copied();
         let calls_seen = counts.as_ref().filter(|_| self.has("sys_enter")).copied();
         Traced {
@@ -240,6 +247,24 @@ impl Tracer {
             series: self.series.take().map(|series| series.finish(now_ns)).unwrap_or_default(),
             lost,
         }
+    }
+
+    /// Requests that were not seen to end, on disks that have none in flight: they have ended. Says
+    /// how many.
+    fn settle(&mut self) -> u64 {
+        let flights = self.collector.flights().unwrap_or_default();
+        let mut left = 0;
+        for flight in flights {
+            let name = self.disks.name(major_minor(flight.disk));
+            let in_flight = self.root.text(format!("/sys/block/{name}/inflight"));
+            let is_idle = in_flight
+                .is_some_and(|text| text.split_whitespace().all(|direction| direction == "0"));
+            if let Some(tally) = self.tallies.get_mut(&flight.slot).filter(|_| is_idle) {
+                tally.add_unseen(&flight);
+                left += 1;
+            }
+        }
+        left
     }
 
     fn has(&self, tracepoint: &str) -> bool {
@@ -482,6 +507,7 @@ fn losses(counts: &Counts) -> BTreeMap<String, u64> {
         ("requests of files, for there were too many files", counts.lost_files),
         ("requests of cgroups, for there were too many", counts.lost_cgroups),
         ("syncs", counts.lost_syncs),
+        (LATENCIES, counts.lost_ends),
     ];
     let told = each.into_iter().filter(|(_, count)| *count > 0);
     told.map(|(what, count)| (what.to_owned(), count)).collect()

@@ -162,6 +162,7 @@ struct flight {
 	u8 has_error;
 	u8 has_file;
 	u8 spare;
+	u32 bytes;
 	u32 done_bytes;
 };
 
@@ -206,6 +207,7 @@ struct counts {
 	u64 lost_syncs;
 	u64 merged_away;
 	u64 unknown_ends;
+	u64 lost_ends;
 };
 
 #endif

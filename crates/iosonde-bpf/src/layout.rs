@@ -37,6 +37,15 @@ pub fn bucket_edges(bucket: usize) -> (u64, u64) {
     (low, low + width - 1)
 }
 
+/// The bucket of a number of units.
+pub fn bucket_of(units: u64) -> usize {
+    if units < 64 {
+        return units as usize;
+    }
+    let top = units.ilog2() as usize;
+    64 + (top - 6) * 32 + (units >> (top - 5) & 31) as usize
+}
+
 /// Declares a plain structure that the kernel programs share.
 macro_rules! shared {
     ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $field:ident: $kind:ty,)* }) => {
@@ -242,6 +251,48 @@ shared! {
 }
 
 shared! {
+    /// A request whose end was not seen yet.
+    Flight {
+        /// Start, ns.
+        start_ns: u64,
+        /// Issue, ns; 0 if not issued.
+        issue_ns: u64,
+        /// Cgroup.
+        cgroup: u64,
+        /// File.
+        file: FileKey,
+        /// Disk.
+        disk: u32,
+        /// Internal.
+        disk_index: u32,
+        /// Its slot.
+        slot: u32,
+        /// Thread.
+        tid: u32,
+        /// Operation.
+        op: u8,
+        /// Class.
+        class: u8,
+        /// Whether it passes the page cache by.
+        is_direct: u8,
+        /// FUA or flush.
+        is_durable: u8,
+        /// Whether it was counted at issue.
+        is_counted: u8,
+        /// Whether a part of it failed.
+        has_error: u8,
+        /// Internal.
+        has_file: u8,
+        /// Internal.
+        spare: u8,
+        /// Size at issue, bytes.
+        bytes: u32,
+        /// Of it, done, bytes.
+        done_bytes: u32,
+    }
+}
+
+shared! {
     /// What a cgroup did.
     CgroupUse {
         /// Requests.
@@ -335,6 +386,8 @@ shared! {
         merged_away: u64,
         /// Ends of requests whose beginning was not seen.
         unknown_ends: u64,
+        /// Requests that began anew without having been seen to end.
+        lost_ends: u64,
     }
 }
 
@@ -349,6 +402,7 @@ mod tests {
             let (low, high) = bucket_edges(bucket);
             assert_eq!(low, next, "bucket {bucket}");
             assert!(high - low <= low / 32, "bucket {bucket}: {low} to {high}");
+            assert_eq!((bucket_of(low), bucket_of(high)), (bucket, bucket));
             next = high + 1;
         }
         assert_eq!(next, 1 << 31);

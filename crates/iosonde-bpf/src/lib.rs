@@ -17,7 +17,8 @@ use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 pub use layout::{
-    CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, FileKey, FileUse, Slot, SlotKey, Thread,
+    CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, FileKey, FileUse, Flight, Slot, SlotKey,
+    Thread,
 };
 pub use programs::Program;
 
@@ -127,6 +128,7 @@ impl Collector {
             self.array::<Counts>("counts").map(|_| ()),
             self.array::<Depth>("depths").map(|_| ()),
             self.table::<u32, Thread>("threads").map(|_| ()),
+            self.table::<u64, Flight>("flights").map(|_| ()),
             self.table::<FileKey, FileUse>("files").map(|_| ()),
             self.table::<u64, CgroupUse>("cgroups").map(|_| ()),
             self.table::<ChunkKey, Chunk>("chunks").map(|_| ()),
@@ -236,6 +238,14 @@ impl Collector {
     /// In words.
     pub fn groups(&self) -> Result<Vec<([u8; 16], u32)>, String> {
         self.all::<[u8; 16], u32>("groups")
+    }
+
+    /// Requests whose end was not seen.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn flights(&self) -> Result<Vec<Flight>, String> {
+        Ok(self.all::<u64, Flight>("flights")?.into_iter().map(|(_, flight)| flight).collect())
     }
 
     /// Threads.

@@ -1,8 +1,8 @@
 //! One slot's counts over the whole run: the kernel's per-CPU histograms wrap, so differences are
 //! added up look by look.
 
-use iosonde_bpf::layout::{SIZE_SHIFT, TIME_SHIFT, bucket_edges};
-use iosonde_bpf::{Slot, SlotKey};
+use iosonde_bpf::layout::{SIZE_BUCKETS, SIZE_SHIFT, TIME_SHIFT, bucket_edges, bucket_of};
+use iosonde_bpf::{Flight, Slot, SlotKey};
 
 use crate::record::profile::Traffic;
 use crate::stats::Histogram;
@@ -77,6 +77,16 @@ pub(super) struct Tally {
     device: Buckets,
     gap: Buckets,
     size: Buckets,
+    /// Requests that have ended without having been seen to.
+    unseen: Unseen,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Unseen {
+    requests: u64,
+    bytes: u64,
+    direct_bytes: u64,
+    durable: u64,
 }
 
 impl Tally {
@@ -90,6 +100,7 @@ impl Tally {
             device: none(),
             gap: none(),
             size: none(),
+            unseen: Unseen::default(),
         }
     }
 
@@ -116,13 +127,25 @@ impl Tally {
         increase
     }
 
+    /// Counts a request that must have ended: its latency is not known.
+    pub(super) fn add_unseen(&mut self, flight: &Flight) {
+        let bytes = u64::from(flight.bytes);
+        self.unseen.requests += 1;
+        self.unseen.bytes += bytes;
+        self.unseen.direct_bytes += bytes * u64::from(flight.is_direct);
+        self.unseen.durable += u64::from(flight.is_durable);
+        let bucket = bucket_of(bytes >> SIZE_SHIFT).min(SIZE_BUCKETS - 1);
+        self.size.0.resize(SIZE_BUCKETS, 0);
+        self.size.0[bucket] += 1;
+    }
+
     fn sum(&self, of: impl Fn(&Slot) -> u64) -> u64 {
         self.before.iter().map(of).sum()
     }
 
     /// Calls that returned.
     pub(super) fn calls(&self) -> u64 {
-        self.sum(|slot| slot.requests)
+        self.sum(|slot| slot.requests) + self.unseen.requests
     }
 
     /// Of those, with an error.
@@ -146,9 +169,9 @@ impl Tally {
         let sizes = self.size.occupied();
         Traffic {
             requests: self.calls(),
-            bytes: self.sum(|slot| slot.bytes),
-            direct_bytes: self.sum(|slot| slot.direct_bytes),
-            durable: self.sum(|slot| slot.durable),
+            bytes: self.sum(|slot| slot.bytes) + self.unseen.bytes,
+            direct_bytes: self.sum(|slot| slot.direct_bytes) + self.unseen.direct_bytes,
+            durable: self.sum(|slot| slot.durable) + self.unseen.durable,
             errors: self.errors(),
             latency: self.latency(),
             queued: self.queued.times(self.sum(|slot| slot.queued_ns), None),
