@@ -12,6 +12,7 @@ pub mod finding;
 pub mod intervals;
 pub mod ladder;
 pub mod precision;
+pub mod profile;
 pub mod pursuit;
 pub mod series;
 pub mod targets;

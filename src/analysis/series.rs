@@ -52,7 +52,10 @@ pub fn of(run: &Run, pick: impl Fn(&JobRun) -> &DirectionRun) -> Series {
 
 /// Sums series of possibly different widths: a width is the plan's, doubled some number of times,
 /// so the widest is a multiple of all.
-fn total<'a>(series: impl Iterator<Item = &'a CounterSeries>, window_ns: u64) -> Series {
+pub(in crate::analysis) fn total<'a>(
+    series: impl Iterator<Item = &'a CounterSeries>,
+    window_ns: u64,
+) -> Series {
     let series: Vec<&CounterSeries> = series.filter(|each| each.width_ns > 0).collect();
     let width_ns = series.iter().map(|each| each.width_ns).max().unwrap_or(0);
     if width_ns == 0 {

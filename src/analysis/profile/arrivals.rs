@@ -1,0 +1,95 @@
+//! How requests arrive: evenly, at random, or in bursts.
+
+use serde::Serialize;
+
+use crate::record::ProfileRun;
+use crate::record::profile::{Class, Op};
+
+/// Coefficient of variation of the gaps below which arrivals are regular, and from which they are
+/// bursty: the classes of variability of Hopp and Spearman, *Factory Physics*, chapter 8. A Poisson
+/// process has 1.
+const REGULAR_BELOW: f64 = 0.75;
+const BURSTY_FROM: f64 = 1.33;
+/// Gaps below which the spread of the gaps says too little.
+const GAPS: u64 = 30;
+
+/// Arrivals of one kind of requests of one thread group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArrivalFigures {
+    /// Kernel name of the disk.
+    pub device: String,
+    /// Name of the threads.
+    pub group: String,
+    /// On whose behalf.
+    pub class: Class,
+    /// What.
+    pub op: Op,
+    /// Gaps between neighbouring starts.
+    pub gaps: u64,
+    /// Arrivals per second while they came: the inverse of the mean gap.
+    pub per_s: f64,
+    /// Standard deviation of the gaps over their mean.
+    pub cv: f64,
+    /// What that makes of it.
+    pub process: Process,
+}
+
+/// A kind of arrival process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Process {
+    /// The gaps are about equal, as those of a closed loop on a steady device.
+    Regular,
+    /// As many independent sources make it.
+    PoissonLike,
+    /// Several at once, then none for long.
+    Bursty,
+}
+
+impl Process {
+    /// As printed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Process::Regular => "regular",
+            Process::PoissonLike => "Poisson-like",
+            Process::Bursty => "bursty",
+        }
+    }
+
+    fn of(cv: f64) -> Process {
+        if cv < REGULAR_BELOW {
+            Process::Regular
+        } else if cv < BURSTY_FROM {
+            Process::PoissonLike
+        } else {
+            Process::Bursty
+        }
+    }
+}
+
+/// Each kind of the program's reads and writes with enough gaps, the most frequent first.
+pub(super) fn arrivals(run: &ProfileRun) -> Vec<ArrivalFigures> {
+    let moved = run.traffic.iter().filter(|traffic| {
+        traffic.class.is_of_the_program() && matches!(traffic.op, Op::Read | Op::Write)
+    });
+    let mut figures: Vec<ArrivalFigures> = moved
+        .filter_map(|traffic| {
+            let gaps = traffic.gaps.count();
+            let mean = traffic.gaps.mean().filter(|mean| *mean > 0.0 && gaps >= GAPS)?;
+            let variance = (traffic.gap_square_sum / gaps as f64 - mean * mean).max(0.0);
+            let cv = variance.sqrt() / mean;
+            Some(ArrivalFigures {
+                device: traffic.device.clone(),
+                group: super::group_name(run, traffic.group),
+                class: traffic.class,
+                op: traffic.op,
+                gaps,
+                per_s: 1e9 / mean,
+                cv,
+                process: Process::of(cv),
+            })
+        })
+        .collect();
+    figures.sort_by_key(|each| std::cmp::Reverse(each.gaps));
+    figures
+}

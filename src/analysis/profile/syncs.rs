@@ -1,0 +1,101 @@
+//! Calls that make data durable: how many, how long, and how much of their threads' time.
+
+use serde::Serialize;
+
+use crate::record::ProfileRun;
+use crate::record::profile::{SyncKind, SyncRun};
+use crate::stats::Histogram;
+
+use super::spread::Latency;
+use super::traffic::per_second;
+
+/// All calls that make data durable.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SyncFigures {
+    /// Calls of every kind.
+    pub calls: u64,
+    /// Calls per second.
+    pub per_s: f64,
+    /// Each kind of [`SyncKind::WORDS`], those without calls too.
+    pub kinds: Vec<KindFigures>,
+    /// Thread groups with calls, the longest time first.
+    pub groups: Vec<GroupSyncs>,
+}
+
+/// One kind of call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KindFigures {
+    /// Kind.
+    pub kind: SyncKind,
+    /// Its word.
+    pub word: &'static str,
+    /// Calls that returned.
+    pub calls: u64,
+    /// Of those, with an error.
+    pub errors: u64,
+    /// Calls per second.
+    pub per_s: f64,
+    /// From call to return.
+    pub latency: Latency,
+}
+
+/// The calls of one thread group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupSyncs {
+    /// Name of its threads.
+    pub name: String,
+    /// Threads that did I/O; at least 1.
+    pub threads: u32,
+    /// Calls.
+    pub calls: u64,
+    /// Time in them, ns, summed over threads.
+    pub ns: u64,
+    /// That time over the time its threads had.
+    pub time_share: Option<f64>,
+}
+
+/// The figures of all sync calls.
+pub(super) fn syncs(run: &ProfileRun) -> SyncFigures {
+    let kinds: Vec<KindFigures> =
+        SyncKind::WORDS.iter().map(|(kind, word)| of_kind(run, *kind, word)).collect();
+    let calls = kinds.iter().map(|kind| kind.calls).sum();
+    SyncFigures { calls, per_s: per_second(calls, run.measured_ns), kinds, groups: groups(run) }
+}
+
+fn of_kind(run: &ProfileRun, kind: SyncKind, word: &'static str) -> KindFigures {
+    let chosen = || run.syncs.iter().filter(|sync| sync.kind == kind);
+    let calls = chosen().map(|sync| sync.calls).sum();
+    let mut latency = Histogram::new();
+    chosen().for_each(|sync| latency.merge(&sync.latency));
+    KindFigures {
+        kind,
+        word,
+        calls,
+        errors: chosen().map(|sync| sync.errors).sum(),
+        per_s: per_second(calls, run.measured_ns),
+        latency: Latency::of(&latency),
+    }
+}
+
+fn groups(run: &ProfileRun) -> Vec<GroupSyncs> {
+    let mut groups: Vec<GroupSyncs> = (0u32..)
+        .zip(&run.groups)
+        .map(|(index, group)| {
+            let own: Vec<&SyncRun> = run.syncs.iter().filter(|s| s.group == index).collect();
+            let sum: u128 = own.iter().map(|sync| sync.latency.sum()).sum();
+            let ns = u64::try_from(sum).unwrap_or(u64::MAX);
+            let threads = group.threads.max(1);
+            let had_ns = run.measured_ns.saturating_mul(u64::from(threads));
+            GroupSyncs {
+                name: group.name.clone(),
+                threads,
+                calls: own.iter().map(|sync| sync.calls).sum(),
+                ns,
+                time_share: (had_ns > 0).then(|| ns as f64 / had_ns as f64),
+            }
+        })
+        .filter(|group| group.calls > 0)
+        .collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.ns));
+    groups
+}
