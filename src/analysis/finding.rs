@@ -129,7 +129,7 @@ impl Strength {
 }
 
 impl Finding {
-    fn new(
+    pub(in crate::analysis) fn new(
         code: &'static str,
         subject: impl Into<String>,
         strength: Strength,
@@ -140,7 +140,11 @@ impl Finding {
         Finding { code, subject: subject.into(), strength, gravity, words, evidence }
     }
 
-    fn with(mut self, key: &'static str, value: impl Into<Evidence>) -> Finding {
+    pub(in crate::analysis) fn with(
+        mut self,
+        key: &'static str,
+        value: impl Into<Evidence>,
+    ) -> Finding {
         self.evidence.insert(key, value.into());
         self
     }

@@ -3,17 +3,23 @@
 //! A figure that the source of the profile cannot give is `None`, never zero.
 
 pub mod arrivals;
+mod books;
 pub mod course;
 pub mod depth;
+pub mod finding;
 pub mod machine;
 pub mod places;
 pub mod spread;
 pub mod syncs;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod traffic;
 pub mod who;
 
 use serde::Serialize;
 
+use crate::analysis::books::Books;
+use crate::analysis::finding::Finding;
 use crate::record::ProfileRun;
 use crate::record::profile::{CgroupRun, Method, OpenCounts};
 
@@ -66,6 +72,10 @@ pub struct Figures {
     pub arrivals: Vec<ArrivalFigures>,
     /// Rates and latencies over time.
     pub course: Option<CourseFigures>,
+    /// Whether the trace agrees with the kernel's counters and with itself.
+    pub books: Books,
+    /// What follows, gravest first.
+    pub findings: Vec<Finding>,
 }
 
 /// One device.
@@ -89,7 +99,7 @@ pub struct DeviceFigures {
 pub fn figures(run: &ProfileRun) -> Figures {
     let unseen = unseen(run);
     let seen = unseen.is_none();
-    Figures {
+    let mut figures = Figures {
         window_ns: run.measured_ns,
         settle_ns: run.settle_ns,
         program: seen.then(|| traffic::side(run, |each| each.class.is_of_the_program())),
@@ -108,8 +118,12 @@ pub fn figures(run: &ProfileRun) -> Figures {
         places: run.places.iter().map(places::places).collect(),
         arrivals: arrivals::arrivals(run),
         course: course::course(run),
+        books: books::books(run),
+        findings: Vec::new(),
         unseen,
-    }
+    };
+    figures.findings = finding::findings(run, &figures);
+    figures
 }
 
 /// Why there are no requests to tell of.

@@ -1,0 +1,267 @@
+//! Do the books of a profile balance? What was traced beside what the kernel counted, and the
+//! record beside itself.
+//!
+//! The kernel's counters are of the same time as the trace, settling included, and of everybody, so
+//! all classes together stand against them.
+
+use crate::analysis::books::{Books, Gravity, Identity};
+use crate::record::ProfileRun;
+use crate::record::profile::{Class, Depth, Method, Op, ProfiledDevice, Traffic};
+use crate::units::count;
+
+use super::traffic::{Tally, share};
+
+/// Share by which the trace may differ from the kernel's counters.
+const COUNTERS: f64 = 0.01;
+/// Requests that may cross the edges of the time watched, seen by one side only.
+const EDGE: u64 = 4;
+/// Share by which sums over buckets may differ from exact ones: the sizes of the record are exact
+/// within 1/32.
+const SIZES: f64 = 1.0 / 32.0;
+/// Tolerance of Little's law.
+const LITTLE: f64 = 0.02;
+/// Level from which levels are lower edges of buckets, and the width of those buckets at most.
+const COARSE_FROM: u32 = 64;
+const COARSE: f64 = 1.0 / 8.0;
+/// Share by which the two parts of the latency may differ from the whole.
+const PARTS: f64 = 0.01;
+
+/// Judges every identity that this profile has the terms for.
+pub(super) fn books(run: &ProfileRun) -> Books {
+    let mut entries = Vec::new();
+    if run.source.method == Method::Counters {
+        return Books { entries };
+    }
+    for device in run.devices.iter().filter(|device| device.invisible.is_none()) {
+        entries.extend(counted(run, device));
+        entries.extend(little("depth", device, &device.depth, latencies(run, device, |_| true)));
+        let own = latencies(run, device, |traffic| traffic.class.is_of_the_program());
+        entries.extend(little("program_depth", device, &device.program_depth, own));
+    }
+    if !run.traffic.is_empty() {
+        entries.push(histograms(run));
+        entries.push(sizes(run));
+        entries.extend(parts(run));
+        entries.extend(intervals(run));
+    }
+    entries.push(lost(run));
+    Books { entries }
+}
+
+/// Requests and bytes of one device against the kernel's counters.
+fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
+    let Some((start, end)) = device.counters else { return Vec::new() };
+    let name = &device.facts.name;
+    let own = |op: Op| run.traffic.iter().filter(move |t| t.device == *name && t.op == op);
+    let of = |op: Op| Tally::of(own(op));
+    let (read, write, discard) = (of(Op::Read), of(Op::Write), of(Op::Discard));
+    let is_device = |t: &&Traffic| t.class == Class::DeviceFlush;
+    let device_flushes: u64 = own(Op::Flush).filter(is_device).map(|t| t.requests).sum();
+    let asked_flushes: u64 = own(Op::Flush).filter(|t| !is_device(t)).map(|t| t.requests).sum();
+    let delta = |before: u64, after: u64| after.saturating_sub(before);
+    let bytes = |before: u64, after: u64| delta(before, after).saturating_mul(512);
+    let edge_bytes = |tally: &Tally| EDGE * tally.sizes.keys().max().copied().unwrap_or(4096);
+    // The kernel counts write-zeroes, and on many versions the empty request that an fsync sends,
+    // among the writes.
+    let side = |what, traced: (u64, u64), kernel, edge| Side { what, traced, kernel, edge };
+    let writes = write.requests + asked_flushes + discard.requests;
+    let sides = [
+        (
+            "read_bytes",
+            side(
+                "bytes read",
+                (read.bytes, read.bytes),
+                bytes(start.read_sectors, end.read_sectors),
+                edge_bytes(&read),
+            ),
+        ),
+        (
+            "write_bytes",
+            side(
+                "bytes written",
+                (write.bytes, write.bytes + discard.bytes),
+                bytes(start.write_sectors, end.write_sectors),
+                edge_bytes(&write),
+            ),
+        ),
+        (
+            "reads",
+            side("reads", (read.requests, read.requests), delta(start.reads, end.reads), EDGE),
+        ),
+        ("writes", side("writes", (write.requests, writes), delta(start.writes, end.writes), EDGE)),
+        (
+            "flushes",
+            side(
+                "flushes of the cache",
+                (device_flushes, device_flushes),
+                delta(start.flushes, end.flushes),
+                EDGE,
+            ),
+        ),
+    ];
+    let used = sides.into_iter().filter(|(_, side)| side.traced.1 > 0 || side.kernel > 0);
+    used.map(|(code, side)| side.identity(code, name)).collect()
+}
+
+/// One amount as the trace has it, at least and at most, and as the kernel has it.
+struct Side {
+    what: &'static str,
+    traced: (u64, u64),
+    kernel: u64,
+    edge: u64,
+}
+
+impl Side {
+    fn identity(&self, code: &'static str, device: &str) -> Identity {
+        let (least, most) = self.traced;
+        let nearest = self.kernel.clamp(least, most);
+        let off = self.kernel.abs_diff(nearest);
+        let residual = off as f64 / self.kernel.max(nearest).max(1) as f64;
+        let tolerance = COUNTERS.max(self.edge as f64 / self.kernel.max(nearest).max(1) as f64);
+        let short = match self.kernel.cmp(&nearest) {
+            std::cmp::Ordering::Greater => "; the trace is short",
+            std::cmp::Ordering::Less => "; the counters are short",
+            std::cmp::Ordering::Equal => "",
+        };
+        let equation = format!(
+            "{device}: {} traced {} = counted by the kernel {}{short}",
+            self.what,
+            count::thousands(nearest),
+            count::thousands(self.kernel)
+        );
+        entry(code, residual, tolerance, equation)
+    }
+}
+
+/// Latencies of a device's requests: their sum, ns, and the number of requests.
+fn latencies(run: &ProfileRun, device: &ProfiledDevice, pick: fn(&Traffic) -> bool) -> (f64, u64) {
+    let own = run.traffic.iter().filter(|t| t.device == device.facts.name && pick(t));
+    let tally = Tally::of(own);
+    (tally.latency.sum() as f64, tally.requests)
+}
+
+/// Little's law: the time each level lasted gives the request-time, which is also the sum of the
+/// latencies.
+fn little(
+    code: &'static str,
+    device: &ProfiledDevice,
+    depth: &Depth,
+    (latency_ns, requests): (f64, u64),
+) -> Vec<Identity> {
+    if requests == 0 || depth.area_ns == 0 {
+        return Vec::new();
+    }
+    let level = |levels: fn(u32) -> bool| -> f64 {
+        let kept = depth.time_ns.iter().filter(|(level, _)| levels(*level));
+        kept.map(|(level, ns)| f64::from(*level) * *ns as f64).sum()
+    };
+    let (fine, coarse) = (level(|level| level < COARSE_FROM), level(|level| level >= COARSE_FROM));
+    let (low, high) = (fine + coarse, fine + coarse * (1.0 + COARSE));
+    let area = depth.area_ns as f64;
+    // Requests in flight at the edges are in the time of the levels and not among the latencies.
+    let crossing = (f64::from(depth.max) / requests as f64).min(0.5);
+    let relative = |a: f64, b: f64| (a - b).abs() / a.max(b).max(1.0);
+    let name = &device.facts.name;
+    let equation = format!(
+        "{name}: level x time {} s = request-time {} s",
+        count::significant(low / 1e9),
+        count::significant(area / 1e9)
+    );
+    let by_level = relative(area, area.clamp(low, high));
+    let mut entries = vec![entry(code, by_level, LITTLE + crossing, equation)];
+    if code == "depth" {
+        let equation = format!(
+            "{name}: request-time {} s = sum of latencies {} s",
+            count::significant(area / 1e9),
+            count::significant(latency_ns / 1e9)
+        );
+        entries.push(entry("area", relative(area, latency_ns), LITTLE + crossing, equation));
+    }
+    entries
+}
+
+/// Every request has a latency and a size.
+fn histograms(run: &ProfileRun) -> Identity {
+    let (mut requests, mut off) = (0u64, 0u64);
+    for traffic in &run.traffic {
+        let sized: u64 = traffic.sizes.iter().map(|(_, requests)| requests).sum();
+        requests += traffic.requests;
+        off += traffic.requests.abs_diff(traffic.latency.count());
+        // Flushes have no size.
+        off += if sized == 0 { 0 } else { traffic.requests.abs_diff(sized) };
+    }
+    let equation = format!(
+        "requests {} without a latency or a size {} = 0",
+        count::thousands(requests),
+        count::thousands(off)
+    );
+    entry("histograms", share(off, requests).unwrap_or(0.0), 0.0, equation)
+}
+
+/// The sizes add up to the bytes.
+fn sizes(run: &ProfileRun) -> Identity {
+    let bytes: u64 = run.traffic.iter().map(|traffic| traffic.bytes).sum();
+    let by_size: u64 = run
+        .traffic
+        .iter()
+        .flat_map(|traffic| &traffic.sizes)
+        .map(|(size, requests)| size.saturating_mul(*requests))
+        .sum();
+    let equation = format!(
+        "bytes {} = sizes x requests {}",
+        count::thousands(bytes),
+        count::thousands(by_size)
+    );
+    let residual = share(bytes.abs_diff(by_size), bytes.max(by_size)).unwrap_or(0.0);
+    entry("sizes", residual, SIZES, equation)
+}
+
+/// Waiting in the block layer and the device's time are the whole latency; `None` where the issue
+/// was not seen.
+fn parts(run: &ProfileRun) -> Option<Identity> {
+    let all = Tally::of(run.traffic.iter().filter(|traffic| {
+        let requests = traffic.requests;
+        traffic.queued.count() == requests && traffic.device_time.count() == requests
+    }));
+    let whole = all.latency.sum() as f64;
+    let parts = (all.queued.sum() + all.device_time.sum()) as f64;
+    let equation = format!(
+        "queue {} s + device {} s = latency {} s",
+        count::significant(all.queued.sum() as f64 / 1e9),
+        count::significant(all.device_time.sum() as f64 / 1e9),
+        count::significant(whole / 1e9)
+    );
+    (all.requests > 0 && whole > 0.0)
+        .then(|| entry("parts", (whole - parts).abs() / whole, PARTS, equation))
+}
+
+/// The intervals hold the program's requests; `None` where none were kept.
+fn intervals(run: &ProfileRun) -> Option<Identity> {
+    let kept: u64 = run.series.iter().flat_map(|series| &series.counters.ops).sum();
+    let own = run.traffic.iter().filter(|traffic| traffic.class.is_of_the_program());
+    let requests: u64 = own.map(|traffic| traffic.requests).sum();
+    let equation = format!(
+        "requests of all intervals {} = requests of the program {}",
+        count::thousands(kept),
+        count::thousands(requests)
+    );
+    let residual = share(kept.abs_diff(requests), kept.max(requests)).unwrap_or(0.0);
+    (!run.series.is_empty()).then(|| entry("intervals", residual, COUNTERS, equation))
+}
+
+/// Nothing was lost.
+fn lost(run: &ProfileRun) -> Identity {
+    let all: u64 = run.lost.values().sum();
+    let each: Vec<String> = run
+        .lost
+        .iter()
+        .map(|(what, times)| format!("{what} {}", count::thousands(*times)))
+        .collect();
+    let which = if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) };
+    entry("lost", all as f64, 0.0, format!("lost {}{which} = 0", count::thousands(all)))
+}
+
+fn entry(code: &'static str, residual: f64, tolerance: f64, equation: String) -> Identity {
+    let ok = residual <= tolerance;
+    Identity { code, equation, residual, tolerance, ok, gravity: Gravity::Invalid }
+}
