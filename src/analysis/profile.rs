@@ -2,6 +2,7 @@
 //!
 //! A figure that the source of the profile cannot give is `None`, never zero.
 
+pub mod against;
 pub mod arrivals;
 mod books;
 pub mod course;
@@ -23,6 +24,7 @@ use crate::analysis::finding::Finding;
 use crate::record::ProfileRun;
 use crate::record::profile::{CgroupRun, Method, OpenCounts};
 
+pub use against::{Against, against};
 pub use arrivals::{ArrivalFigures, Process};
 pub use course::{CourseFigures, Heat};
 pub use depth::DepthFigures;

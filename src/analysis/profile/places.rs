@@ -24,6 +24,8 @@ pub struct PlaceFigures {
     pub read_set_bytes: u64,
     /// Bytes of different blocks written.
     pub write_set_bytes: u64,
+    /// Bytes of all blocks written, each time anew.
+    pub written_bytes: u64,
     /// Share of the block writes onto blocks written before.
     pub overwrite_share: Option<f64>,
     /// Share of the accesses that fall on the hottest fifth of the chunks touched; 0.2 is even.
@@ -53,6 +55,11 @@ pub(super) fn places(places: &Places) -> PlaceFigures {
         working_set_bytes: blocks(|chunk| chunk.touched_blocks),
         read_set_bytes: blocks(|chunk| chunk.read_blocks),
         write_set_bytes: blocks(|chunk| chunk.written_blocks),
+        written_bytes: chunks
+            .iter()
+            .map(|chunk| chunk.block_writes)
+            .sum::<u64>()
+            .saturating_mul(places.block_bytes),
         overwrite_share: share(
             chunks.iter().map(|chunk| chunk.overwrites).sum(),
             chunks.iter().map(|chunk| chunk.block_writes).sum(),

@@ -42,6 +42,8 @@ pub struct KindFigures {
 /// The calls of one thread group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GroupSyncs {
+    /// Index into the record's groups.
+    pub group: u32,
     /// Name of its threads.
     pub name: String,
     /// Threads that did I/O; at least 1.
@@ -87,7 +89,8 @@ fn groups(run: &ProfileRun) -> Vec<GroupSyncs> {
             let threads = group.threads.max(1);
             let had_ns = run.measured_ns.saturating_mul(u64::from(threads));
             GroupSyncs {
-                name: group.name.clone(),
+                group: index,
+                name: super::group_name(run, index),
                 threads,
                 calls: own.iter().map(|sync| sync.calls).sum(),
                 ns,

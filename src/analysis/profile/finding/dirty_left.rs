@@ -1,0 +1,69 @@
+//! `dirty_left`: what the program wrote reached the device after its end.
+
+use crate::analysis::finding::{Finding, Gravity, Strength};
+use crate::record::ProfileRun;
+use crate::record::profile::{Class, Op};
+use crate::units::{bytes, duration};
+
+use super::super::Figures;
+use super::percent;
+
+/// Time after the end from which it matters, ns.
+const FROM_NS: u64 = 100_000_000;
+
+/// Speaks where write-back of the program's pages ended well after it did.
+pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
+    let back = || run.traffic.iter().filter(|traffic| traffic.class == Class::WriteBack);
+    let last = back().filter_map(|traffic| traffic.active_ns).map(|(_, end)| end).max()?;
+    let after_ns = last.checked_sub(run.measured_ns).filter(|ns| *ns >= FROM_NS)?;
+    let written: u64 = back().map(|traffic| traffic.bytes).sum();
+    let late = late_bytes(run);
+    let how_much = match late {
+        Some((late, all)) if late > 0 => {
+            format!("{} ({}) of what it wrote", bytes::rough(late), share(late, all))
+        }
+        _ => format!("a part of the {} written back for it", bytes::rough(written)),
+    };
+    let words = format!(
+        "It left dirty pages: {how_much} reached the device only after its end, within {}; its own \
+         time does not hold that, and a sync would have.",
+        duration::span(after_ns),
+    );
+    let finding =
+        Finding::new("dirty_left", "late write-back", Strength::Proven, Gravity::Caution, words);
+    Some(finding.with("after_ns", after_ns as f64).with("write_back_bytes", written as f64))
+}
+
+fn share(late: u64, all: u64) -> String {
+    percent(late as f64 / all.max(1) as f64)
+}
+
+/// Bytes written in the intervals that begin after the end, and in all; `None` without intervals.
+fn late_bytes(run: &ProfileRun) -> Option<(u64, u64)> {
+    let series = run.series.iter().find(|series| series.op == Op::Write)?;
+    let counters = &series.counters;
+    let first = run.measured_ns.div_ceil(counters.width_ns.max(1));
+    let late = counters.bytes.iter().skip(usize::try_from(first).ok()?).sum();
+    Some((late, counters.bytes.iter().sum()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::profile::finding::tests::{ask, words};
+    use crate::analysis::profile::testing::{Flow, SECONDS, profile_of};
+
+    #[test]
+    fn write_back_after_the_end_speaks_and_before_it_does_not() {
+        let flow =
+            Flow { class: Class::WriteBack, op: Op::Write, requests: 1_000, ..Flow::default() };
+        let mut run = profile_of(&[Flow { size_bytes: 1 << 20, ..flow }]);
+        assert_eq!(ask(detect, &run), None);
+        // The program itself took 4 of the 10 seconds.
+        run.measured_ns = 4_000_000_000;
+        run.settle_ns = SECONDS * 1_000_000_000 - run.measured_ns;
+        let told = words(detect, &run);
+        assert!(told.contains("600 MiB (60 %) of what it wrote"), "{told}");
+        assert!(told.contains("within 6.0 s"), "{told}");
+    }
+}

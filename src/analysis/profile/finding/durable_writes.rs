@@ -1,0 +1,69 @@
+//! `durable_writes`: writes that are durable by themselves, as O_SYNC and O_DSYNC make them.
+
+use crate::analysis::finding::{Finding, Gravity, Strength};
+use crate::record::ProfileRun;
+use crate::record::profile::{Class, Op};
+use crate::units::{count, duration};
+
+use super::super::Figures;
+use super::super::traffic::Tally;
+use super::percent;
+
+/// Share of the writes from which it is a habit.
+const SHARE: f64 = 0.5;
+/// Writes below which it is not.
+const WRITES: u64 = 30;
+
+/// Speaks where most of the program's own writes carry a flush or FUA.
+pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
+    let tally = Tally::of(
+        run.traffic
+            .iter()
+            .filter(|traffic| traffic.class == Class::Program && traffic.op == Op::Write),
+    );
+    let share = tally.durable as f64 / tally.requests.max(1) as f64;
+    if tally.durable < WRITES || share < SHARE {
+        return None;
+    }
+    let opens = run.opens.unwrap_or_default();
+    let how = match (opens.sync, opens.dsync) {
+        (0, 0) => String::new(),
+        (sync, dsync) => format!(" (files opened with O_SYNC: {sync}, with O_DSYNC: {dsync})"),
+    };
+    let words = format!(
+        "{} of its {} writes are durable by themselves{how}: each waits for the device's cache, {} \
+         on average.",
+        percent(share),
+        count::thousands(tally.requests),
+        duration::latency(tally.latency.mean().unwrap_or(0.0)),
+    );
+    let finding = Finding::new(
+        "durable_writes",
+        "writes durable by themselves",
+        Strength::Proven,
+        Gravity::Caution,
+        words,
+    );
+    Some(finding.with("durable_share", share).with("writes", tally.requests as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::profile::finding::tests::{ask, words};
+    use crate::analysis::profile::testing::{Flow, profile_of};
+    use crate::record::profile::OpenCounts;
+
+    #[test]
+    fn durable_writes_speak_and_a_few_among_many_do_not() {
+        let mut run = profile_of(&[Flow { op: Op::Write, requests: 1_000, ..Flow::default() }]);
+        assert_eq!(ask(detect, &run), None);
+        run.traffic[0].durable = 960;
+        run.opens = Some(OpenCounts { opens: 1, dsync: 1, ..OpenCounts::default() });
+        let told = words(detect, &run);
+        assert!(told.contains("96 % of its 1,000 writes are durable by themselves"), "{told}");
+        assert!(told.contains("O_DSYNC: 1"), "{told}");
+        run.traffic[0].durable = 100;
+        assert_eq!(ask(detect, &run), None);
+    }
+}

@@ -1,0 +1,77 @@
+//! `sync_bound`: a thread group that spends most of its time waiting for syncs.
+
+use crate::analysis::finding::{Finding, Gravity, Strength};
+use crate::record::ProfileRun;
+use crate::record::profile::SyncKind;
+use crate::units::{count, duration};
+
+use super::super::Figures;
+use super::{named, percent};
+
+/// Share of the time from which syncs are what a thread mostly does.
+const TIME: f64 = 0.5;
+/// Calls below which it is not a habit.
+const CALLS: u64 = 10;
+
+/// Speaks of the group with the most time in syncs, unless more can be said of it.
+pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    let bound = figures.syncs.as_ref()?.groups.iter().find(|group| {
+        group.calls >= CALLS && group.time_share.is_some_and(|share| share >= TIME)
+    })?;
+    if super::sync_small_writes::of_group(run, bound).is_some() {
+        return None;
+    }
+    let share = bound.time_share?;
+    let words = format!(
+        "{} spends {} of its time in {}: {} calls of {} on average.",
+        named(&bound.name, bound.threads),
+        percent(share),
+        kind(run, bound.group),
+        count::thousands(bound.calls),
+        duration::latency(bound.ns as f64 / bound.calls as f64),
+    );
+    let strength = Strength::Proven;
+    let finding = Finding::new("sync_bound", "waiting for syncs", strength, Gravity::Limit, words);
+    Some(
+        finding
+            .with("group", bound.name.as_str())
+            .with("sync_calls", bound.calls as f64)
+            .with("sync_time_share", share),
+    )
+}
+
+/// The word of the call that takes a group the longest.
+pub(super) fn kind(run: &ProfileRun, group: u32) -> &'static str {
+    let own = run.syncs.iter().filter(|sync| sync.group == group);
+    let longest = own.max_by_key(|sync| sync.latency.sum()).map(|sync| sync.kind);
+    let word = |kind| SyncKind::WORDS.iter().find(|(each, _)| *each == kind);
+    longest.and_then(word).map_or("syncs", |(_, word)| word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::profile::finding::tests::{ask, words};
+    use crate::analysis::profile::testing::{Flow, profile_of, with_syncs};
+    use crate::record::profile::Op;
+
+    #[test]
+    fn most_of_the_time_speaks_and_some_of_it_does_not() {
+        let flow = Flow { op: Op::Write, size_bytes: 1 << 20, requests: 1_000, ..Flow::default() };
+        let run = |latency_ns| {
+            let mut run = profile_of(&[flow]);
+            with_syncs(&mut run, "app", SyncKind::Fsync, 100, latency_ns);
+            run
+        };
+        let told = words(detect, &run(70_000_000));
+        assert!(
+            told.contains("`app` spends 70 % of its time in fsync: 100 calls of 70.0 ms"),
+            "{told}"
+        );
+        assert_eq!(ask(detect, &run(20_000_000)), None);
+        // Of four threads the same time is a quarter each.
+        let mut shared = run(70_000_000);
+        shared.groups[1].threads = 4;
+        assert_eq!(ask(detect, &shared), None);
+    }
+}
