@@ -16,8 +16,10 @@
 pub mod aio;
 pub mod clock;
 pub mod counting;
+pub mod held;
 pub mod inspect;
 pub mod ring;
+pub mod signals;
 pub mod slab;
 mod slots;
 pub mod syscall;
@@ -26,6 +28,7 @@ mod uapi;
 
 pub use aio::Aio;
 pub use clock::Clock;
+pub use held::HeldCommand;
 pub use ring::{Ring, RingOptions};
 pub use slab::{Placement, Slab, SlabError};
 

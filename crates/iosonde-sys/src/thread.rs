@@ -35,12 +35,19 @@ fn usage(who: libc::c_int) -> Usage {
         libc::getrusage(who, raw.as_mut_ptr());
         raw.assume_init()
     };
-    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    Usage {
-        user_ns: ns(raw.ru_utime),
-        system_ns: ns(raw.ru_stime),
-        voluntary_switches: raw.ru_nvcsw as u64,
-        involuntary_switches: raw.ru_nivcsw as u64,
+    Usage::from(raw)
+}
+
+impl From<libc::rusage> for Usage {
+    fn from(raw: libc::rusage) -> Usage {
+        let ns =
+            |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+        Usage {
+            user_ns: ns(raw.ru_utime),
+            system_ns: ns(raw.ru_stime),
+            voluntary_switches: raw.ru_nvcsw as u64,
+            involuntary_switches: raw.ru_nivcsw as u64,
+        }
     }
 }
 
