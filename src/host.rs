@@ -26,7 +26,7 @@ pub mod telemetry;
 mod usage;
 mod witness;
 
-pub use device::{device, device_counters, device_of_mount};
+pub use device::{device, device_counters, device_of_mount, number_of_node};
 pub use filesystem::filesystem_class;
 pub use fio::{Fio, FioError};
 pub use flush::{flush_layers, flushes, has_device_mapper};

@@ -312,7 +312,7 @@ pub fn device_of_mount(root: &Root, mount: &Mount) -> Option<(u32, u32)> {
 }
 
 /// Number of the block device that a path below `/dev` names.
-pub(super) fn number_of_node(root: &Root, source: &Path) -> Option<(u32, u32)> {
+pub fn number_of_node(root: &Root, source: &Path) -> Option<(u32, u32)> {
     // A path elsewhere may lie on a server that does not answer.
     let short = source.strip_prefix("/dev").ok()?;
     if let Some(found) = root.node(source) {
