@@ -13,11 +13,23 @@ use crate::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder};
 pub(crate) struct Keeper {
     folder: Option<RunFolder>,
     manifest: Manifest,
+    /// The option that gives another place.
+    option: &'static str,
 }
 
 impl Keeper {
     /// Opens a folder for this command under `asked`, or under the user's state directory.
     pub(crate) fn open(asked: Option<&Path>, verb: &str, words: &[String]) -> Keeper {
+        Keeper::open_for("--results DIR", asked, verb, words)
+    }
+
+    /// The same for a verb that has another option for the place.
+    pub(crate) fn open_for(
+        option: &'static str,
+        asked: Option<&Path>,
+        verb: &str,
+        words: &[String],
+    ) -> Keeper {
         let now_ns = iosonde_sys::clock::realtime_ns();
         let manifest = Manifest {
             schema: MANIFEST_SCHEMA.into(),
@@ -33,20 +45,33 @@ impl Keeper {
         let salt = std::process::id() ^ (now_ns as u32);
         let folder = match directory(asked) {
             Some(parent) => RunFolder::create(&parent, verb, now_ns, salt)
-                .map_err(|error| not_kept(&format!("{}: {error}", parent.display())))
+                .map_err(|error| not_kept(option, &format!("{}: {error}", parent.display())))
                 .ok(),
             None => {
-                not_kept("there is no home directory");
+                not_kept(option, "there is no home directory");
                 None
             }
         };
-        Keeper { folder, manifest }
+        Keeper { folder, manifest, option }
+    }
+
+    /// Whether there is a folder.
+    pub(crate) fn is_open(&self) -> bool {
+        self.folder.is_some()
     }
 
     /// Keeps one value under this name.
     pub(crate) fn keep<T: Serialize>(&mut self, name: &str, value: &T) {
         if let Some(folder) = &self.folder {
             let kept = folder.keep(name, value);
+            self.check(kept);
+        }
+    }
+
+    /// Keeps a text under this name.
+    pub(crate) fn keep_text(&mut self, name: &str, text: &str) {
+        if let Some(folder) = &self.folder {
+            let kept = folder.keep_text(name, text);
             self.check(kept);
         }
     }
@@ -67,7 +92,7 @@ impl Keeper {
 
     fn check(&mut self, result: std::io::Result<()>) {
         if let Err(error) = result {
-            not_kept(&error.to_string());
+            not_kept(self.option, &error.to_string());
             self.folder = None;
         }
     }
@@ -87,7 +112,8 @@ impl Keeper {
         self.manifest.complete = complete;
         self.manifest.exit_code = exit_code;
         self.manifest.verdict = verdict.into();
-        folder.finish(&self.manifest).map_err(|error| not_kept(&error.to_string())).ok()
+        let option = self.option;
+        folder.finish(&self.manifest).map_err(|error| not_kept(option, &error.to_string())).ok()
     }
 }
 
@@ -100,10 +126,8 @@ impl Drop for Keeper {
     }
 }
 
-fn not_kept(reason: &str) {
-    note(&format!(
-        "caution: the results are not kept: {reason} (--results DIR gives another place)"
-    ));
+fn not_kept(option: &str, reason: &str) {
+    note(&format!("caution: the results are not kept: {reason} ({option} gives another place)"));
 }
 
 /// The directory under which the results of a command are kept, if there is one.

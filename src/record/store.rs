@@ -75,6 +75,14 @@ impl RunFolder {
         self.keep_bytes(name, &text)
     }
 
+    /// Keeps a text, in the same way.
+    ///
+    /// # Errors
+    /// As [`keep`](RunFolder::keep).
+    pub fn keep_text(&self, name: &str, text: &str) -> io::Result<()> {
+        self.keep_bytes(name, text.as_bytes())
+    }
+
     fn keep_bytes(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let temporary = self.partial.join(format!(".{name}.tmp"));
         let mut file = create_new(&temporary)?;
