@@ -11,6 +11,7 @@ mod keep;
 mod output;
 mod outputs;
 mod place;
+mod profile;
 mod progress;
 mod run;
 mod signals;
@@ -43,6 +44,7 @@ struct Cli {
 enum Verb {
     Check(Box<check::CheckArgs>),
     Run(Box<run::RunArgs>),
+    Profile(Box<profile::ProfileArgs>),
     Doctor(doctor::DoctorArgs),
     Verify(verify::VerifyArgs),
 }
@@ -53,12 +55,15 @@ pub fn main() -> ExitCode {
     // For the record and for messages; clap gets the words as they are, so that any path can be
     // given.
     let words: Vec<String> = given.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let format = OutputFormat::in_words(&words);
     let verb = words.get(1).cloned().unwrap_or_default();
+    // Its stdout is the command's, and so may be a word that looks like an option of ours.
+    let is_profile = verb == "profile";
+    let format = OutputFormat::in_words(if is_profile { &[] } else { &words });
     let exit = match parse(&given) {
         Ok(cli) => match cli.verb {
             Verb::Check(args) => check::check(&args, &words),
             Verb::Run(args) => run::run(&args, &words),
+            Verb::Profile(args) => profile::profile(&args, &words),
             Verb::Doctor(args) => doctor::doctor(&args),
             Verb::Verify(args) => verify::verify(&args, &words),
         },
@@ -69,6 +74,7 @@ pub fn main() -> ExitCode {
             output.text(&error.render().to_string());
             return output.end(Exit::Done).into();
         }
+        Err(error) if is_profile => Err(profile::misused(Failure::usage(&error), &words)),
         Err(error) => Err(run::explained(&error, &words).unwrap_or_else(|| Failure::usage(&error))),
     };
     match exit {

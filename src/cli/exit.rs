@@ -31,6 +31,10 @@ pub(crate) enum Exit {
     Inconclusive,
     /// Ended by this signal.
     Signal(i32),
+    /// As a command that was run, or as a shell would say why it cannot be.
+    AsCommand(u8),
+    /// A command could not be profiled: by none of the codes that commands use.
+    Unprofiled,
 }
 
 impl Exit {
@@ -46,6 +50,8 @@ impl Exit {
             Exit::Invalid => 6,
             Exit::Inconclusive => 7,
             Exit::Signal(signal) => 128u8.saturating_add(u8::try_from(signal).unwrap_or(127)),
+            Exit::AsCommand(code) => code,
+            Exit::Unprofiled => 125,
         }
     }
 
@@ -65,6 +71,8 @@ impl Exit {
             Exit::Corrupt => 6,
             Exit::Asked => 7,
             Exit::Signal(_) => 8,
+            // Both stand alone.
+            Exit::AsCommand(_) | Exit::Unprofiled => 9,
         }
     }
 
@@ -80,6 +88,8 @@ impl Exit {
             Exit::Invalid => "invalid",
             Exit::Inconclusive => "inconclusive",
             Exit::Signal(_) => "interrupted",
+            Exit::AsCommand(_) => "command",
+            Exit::Unprofiled => "unprofiled",
         }
     }
 }

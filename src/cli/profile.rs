@@ -1,0 +1,180 @@
+//! `iosonde profile`: what does this program do to storage?
+
+mod ask;
+mod folder;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use folder::Folder;
+
+use super::exit::{Exit, Failure};
+use super::output::note;
+use crate::analysis::profile::{Figures, figures};
+use crate::host::{self, Root};
+use crate::profile::{WatchError, rehearse, wake_writing, watch};
+use crate::record::ProfileRun;
+use crate::record::profile::{Ended, Method, Missing, Source};
+use crate::report::profile_text;
+
+/// What does this program do to storage? Runs it, watches what the kernel does for it, and tells.
+///
+/// The command keeps its user, its streams and its exit code; the report goes to stderr and, with
+/// the record, into a folder. Seeing each request needs CAP_BPF and CAP_PERFMON; without them the
+/// counters of the processes and of the disks are told, and what is missing is said.
+///
+/// An interrupt is passed on to the command; a second one within two seconds leaves at once.
+///
+/// Examples:
+///   sudo iosonde profile -- dd if=/dev/zero of=test bs=1M count=1000
+///   sudo iosonde profile --json -o results/ -- dd if=/dev/sda of=/dev/null bs=4k count=100000
+///   sudo iosonde profile -d nvme0n1 -- fio job.fio
+///   sudo iosonde profile -p 4711 --for 30
+///   sudo iosonde profile --cgroup system.slice/postgresql.service --for 1m
+///
+/// Exit code: that of the command, 128 + n if a signal killed it; 125 if it could not be profiled,
+/// 126 if it cannot be executed, 127 if it is not found.
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct ProfileArgs {
+    /// Folder for the results; report.txt in it is always the latest [default: a new one in the
+    /// user's state directory]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Disk to watch, as vda or /dev/vda1 (whose disk it is); may be repeated [default: every disk]
+    #[arg(short, long, value_name = "NAME")]
+    device: Vec<String>,
+    /// Watch this process and those that descend from it, until it ends; with a COMMAND, until that
+    /// ends
+    #[arg(short, long, value_name = "PID", group = "attached")]
+    pid: Option<u32>,
+    /// Watch the processes of this cgroup: a folder of /sys/fs/cgroup, or a name below it
+    #[arg(long, value_name = "PATH", group = "attached")]
+    cgroup: Option<PathBuf>,
+    /// Watch what runs already: a number is a process, anything else a cgroup
+    #[arg(long, value_name = "PID|PATH", group = "attached")]
+    attach: Option<OsString>,
+    /// How long to watch what runs already
+    #[arg(long = "for", value_name = "TIME")]
+    length: Option<String>,
+    /// Time between two looks, and width of the series
+    #[arg(long, value_name = "TIME", default_value = "1")]
+    interval: String,
+    /// How long to wait at most, after the end, for pages that the program left dirty
+    #[arg(long, value_name = "TIME", default_value = "2")]
+    settle: String,
+    /// Write report.json into the folder, too
+    #[arg(long)]
+    json: bool,
+    /// Tell each step
+    #[arg(short, long)]
+    verbose: bool,
+    /// Say what would be watched and what cannot be seen, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the verb.
+pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Failure> {
+    let mut asked = ask::asked(args)?;
+    let root = Root::system();
+    if args.dry_run {
+        let (source, disks) = rehearse(&root, &asked)?;
+        note(&rehearsal(&source, &disks));
+        return Ok(Exit::Done);
+    }
+    let host = host::facts(&root);
+    let folder = Folder::open(args.output.as_deref(), words)?;
+    asked.may_write_later = folder.is_in_anothers();
+    let mut say = |line: &str| {
+        if args.verbose {
+            note(line);
+        }
+    };
+    let watched = watch(&root, host, &asked, &mut say);
+    wake_writing();
+    let run = watched?;
+    let exit = end_of(&run.ended);
+    let figures = figures(&run);
+    tell(&run, &figures, folder, args.json, exit);
+    Ok(exit)
+}
+
+/// To stderr, and into the folder.
+fn tell(run: &ProfileRun, figures: &Figures, mut folder: Folder, json: bool, exit: Exit) {
+    let text = profile_text(run, figures);
+    // A closed stderr leaves the folder.
+    let _ = io::stderr().write_all(text.as_bytes());
+    folder.keep(run, &text);
+    if json {
+        folder.keep_json(run, figures, exit);
+    }
+    let is_whole = !matches!(run.ended, Ended::Interrupted { .. });
+    folder.finish(is_whole, exit.code(), &ended_words(&run.ended));
+}
+
+/// What would be watched.
+fn rehearsal(source: &Source, disks: &[String]) -> String {
+    let how = match source.method {
+        Method::Tracepoints => {
+            format!("each request would be seen, and attributed at {}", source.attribution)
+        }
+        Method::Counters => {
+            "requests would not be seen, counters of processes and disks would".into()
+        }
+    };
+    let mut lines = vec![how, format!("disks: {}", disks.join(", "))];
+    let refused = source.programs.iter().filter_map(|program| {
+        Some(format!("not attached: {}: {}", program.tracepoint, program.refused.as_ref()?))
+    });
+    lines.extend(refused);
+    lines.extend(source.missing.iter().map(|Missing { what, reason, mend }| {
+        let mend = mend.as_ref().map_or(String::new(), |mend| format!(" -> {mend}"));
+        format!("missing: {what}: {reason}{mend}")
+    }));
+    lines.join("\n")
+}
+
+/// The exit code is that of the command.
+fn end_of(ended: &Ended) -> Exit {
+    match ended {
+        Ended::Exited { code } => Exit::AsCommand(u8::try_from(code & 0xff).unwrap_or(0)),
+        Ended::Killed { signal } | Ended::Interrupted { signal } => Exit::Signal(*signal),
+        Ended::TimeUp | Ended::Gone => Exit::Done,
+    }
+}
+
+fn ended_words(ended: &Ended) -> String {
+    match ended {
+        Ended::Exited { code } => format!("the command exited with {code}"),
+        Ended::Killed { signal } => format!("the command was killed by signal {signal}"),
+        Ended::TimeUp => "the time was up".into(),
+        Ended::Gone => "what was watched has ended".into(),
+        Ended::Interrupted { signal } => format!("interrupted by signal {signal}"),
+    }
+}
+
+impl From<WatchError> for Failure {
+    fn from(error: WatchError) -> Failure {
+        let exit = match &error {
+            WatchError::NotFound { .. } => Exit::AsCommand(127),
+            WatchError::NotExecutable { .. } => Exit::AsCommand(126),
+            WatchError::Left { signal } => Exit::Signal(*signal),
+            _ => Exit::Unprofiled,
+        };
+        Failure::new(exit, error.to_string())
+    }
+}
+
+/// Mistakes of usage end as all failures of our own do, apart from the codes of commands.
+pub(super) fn misused(failure: Failure, words: &[String]) -> Failure {
+    let has_dashes = words.iter().any(|word| word == "--");
+    let hint = "the command stands after --, as in: iosonde profile -- dd if=/dev/zero of=test";
+    let hint = failure.hint.or_else(|| (!has_dashes).then(|| hint.into()));
+    Failure { exit: Exit::Unprofiled, hint, ..failure }
+}
