@@ -30,6 +30,32 @@ impl Keeper {
         verb: &str,
         words: &[String],
     ) -> Keeper {
+        let (mut keeper, folder) = Keeper::begin(option, asked, verb, words);
+        keeper.folder = folder.map_err(|reason| not_kept(option, &reason)).ok();
+        keeper
+    }
+
+    /// The same where a place that takes no results is a failure.
+    ///
+    /// # Errors
+    /// In words, why it does not.
+    pub(crate) fn insist(
+        option: &'static str,
+        asked: &Path,
+        verb: &str,
+        words: &[String],
+    ) -> Result<Keeper, String> {
+        let (mut keeper, folder) = Keeper::begin(option, Some(asked), verb, words);
+        keeper.folder = Some(folder?);
+        Ok(keeper)
+    }
+
+    fn begin(
+        option: &'static str,
+        asked: Option<&Path>,
+        verb: &str,
+        words: &[String],
+    ) -> (Keeper, Result<RunFolder, String>) {
         let now_ns = iosonde_sys::clock::realtime_ns();
         let manifest = Manifest {
             schema: MANIFEST_SCHEMA.into(),
@@ -45,19 +71,10 @@ impl Keeper {
         let salt = std::process::id() ^ (now_ns as u32);
         let folder = match directory(asked) {
             Some(parent) => RunFolder::create(&parent, verb, now_ns, salt)
-                .map_err(|error| not_kept(option, &format!("{}: {error}", parent.display())))
-                .ok(),
-            None => {
-                not_kept(option, "there is no home directory");
-                None
-            }
+                .map_err(|error| format!("{}: {error}", parent.display())),
+            None => Err("there is no home directory".into()),
         };
-        Keeper { folder, manifest, option }
-    }
-
-    /// Whether there is a folder.
-    pub(crate) fn is_open(&self) -> bool {
-        self.folder.is_some()
+        (Keeper { folder: None, manifest, option }, folder)
     }
 
     /// Keeps one value under this name.

@@ -29,15 +29,14 @@ impl Folder {
     /// # Errors
     /// If the folder that the user named cannot take results.
     pub(super) fn open(named: Option<&Path>, words: &[String]) -> Result<Folder, Failure> {
-        let keeper = Keeper::open_for("-o DIR", named, "profile", words);
+        let (option, verb) = ("-o DIR", "profile");
         let Some(folder) = named else {
-            let parent = keep::directory(None);
-            return Ok(Folder { keeper, parent, named: None });
+            let keeper = Keeper::open_for(option, None, verb, words);
+            return Ok(Folder { keeper, parent: keep::directory(None), named: None });
         };
-        if !keeper.is_open() {
-            let message = format!("-o {}: nothing can be written there", folder.display());
-            return Err(Failure::new(Exit::Unprofiled, message));
-        }
+        let keeper = Keeper::insist(option, folder, verb, words).map_err(|reason| {
+            Failure::new(Exit::Unprofiled, format!("-o: results cannot be kept: {reason}"))
+        })?;
         for (name, is_ours) in [(TEXT, is_our_text as fn(&str) -> bool), (JSON, is_our_json)] {
             let path = folder.join(name);
             export::probe(&path, &is_ours).map_err(|error| refused(&path, &error))?;
