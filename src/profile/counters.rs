@@ -108,6 +108,13 @@ impl Tally {
         }
     }
 
+    /// What a process that has just been reaped was charged with.
+    pub(super) fn charge(&mut self, pid: u32, calls: &CallCounts) {
+        if let Some((_, member)) = self.members.range_mut((pid, 0)..=(pid, u64::MAX)).next_back() {
+            member.last[..7].copy_from_slice(&figures(calls));
+        }
+    }
+
     /// The sums since the beginning.
     pub(super) fn sums(&self) -> Charged {
         let is_member = |pid: u32| self.members.keys().any(|(member, _)| *member == pid);
@@ -291,6 +298,18 @@ mod tests {
         record(dir.path(), 10, 1, LATER + 1, 2);
         tally.look(&root, [10]);
         assert_eq!(tally.sums().calls.unwrap().writes, 42);
+    }
+
+    #[test]
+    fn the_last_word_is_that_of_the_reaping() {
+        let (dir, root) = machine();
+        let mut tally = Tally::new(&root, 0, false);
+        record(dir.path(), 10, 1, LATER, 4);
+        tally.look(&root, [10]);
+        tally.charge(10, &CallCounts { reads: 9, ..CallCounts::default() });
+        assert_eq!(tally.sums().calls.unwrap().reads, 9);
+        tally.charge(11, &CallCounts::default());
+        assert_eq!(tally.sums().calls.unwrap().reads, 9);
     }
 
     #[test]

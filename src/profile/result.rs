@@ -29,8 +29,9 @@ pub(super) fn how(source: &Source) -> String {
     }
 }
 
-/// The tracer's figures take their places.
-pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced) {
+/// The tracer's figures take their places. `is_over` says that all that was watched began and ended
+/// meanwhile.
+pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over: bool) {
     for device in traced.devices {
         add(&mut run.devices, root, device);
     }
@@ -41,10 +42,13 @@ pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced) {
     run.cgroups = traced.cgroups;
     run.syncs = traced.syncs;
     run.opens = traced.opens;
-    run.calls = traced.calls.or(run.calls);
+    // The tracer knows whoever has ended, the sums over `/proc` whoever lives too.
+    if is_over {
+        run.calls = traced.calls.or(run.calls);
+        run.io_delay_ns = traced.io_delay_ns.or(run.io_delay_ns);
+    }
     run.places = traced.places;
     run.series = traced.series;
-    run.kernel_programs = traced.kernel_programs;
     run.lost = traced.lost;
     let bytes = |name: &str| -> u64 {
         let of_program = run.traffic.iter().filter(|kind| kind.class.is_of_the_program());

@@ -37,7 +37,7 @@ pub fn watch(
 ) -> Result<ProfileRun, WatchError> {
     let mut scope = Scope::find(root, asked)?;
     let interrupts = Interrupts::listen(!asked.command.is_empty())?;
-    let (mut tracer, mut source) = attach(root, &scope);
+    let (mut tracer, mut source) = attach(root, asked, &scope);
     say(&result::how(&source));
     let held = match asked.command.is_empty() {
         true => None,
@@ -79,11 +79,15 @@ pub fn watch(
     say("released");
     let (ended, ended_ns) = watch.until_end(running.as_ref())?;
     run.measured_ns = ended_ns - watch.began_ns;
-    // What the kernel charges to a command is whole when it has ended, and gone when it is reaped.
+    // While a command that has ended is not reaped, `/proc` still knows it.
     watch.look(ended_ns);
+    let command = running.as_ref().map(RunningCommand::pid);
+    let reaped = running.map(|running| launch::reap(root, running)).transpose()?;
+    if let (Some(pid), Some((_, Some(calls)))) = (command, &reaped) {
+        watch.tally.charge(pid, calls);
+    }
+    let reaped = reaped.map(|(reaped, _)| reaped);
     let charged = watch.tally.sums();
-    let reaped = running.map(RunningCommand::reap).transpose();
-    let reaped = reaped.map_err(WatchError::system("wait for the command"))?;
     run.ended = reaped.map_or(ended, |reaped| match reaped.end {
         Ok(code) => Ended::Exited { code },
         Err(signal) => Ended::Killed { signal },
@@ -107,14 +111,15 @@ pub fn watch(
         Some(reaped) => used(&reaped, run.measured_ns),
         None => ProcessUse { span_ns: run.measured_ns, ..charged.cpu },
     });
-    let Watch { scope, tracer, telemetry, .. } = watch;
+    let Watch { scope, tracer, telemetry, members, .. } = watch;
     run.telemetry = telemetry.end(end_ns);
     let home = scope.home.as_ref();
     run.devices = devices::profiled(root, &scope.disks, home, (&before.0, &after.0));
     run.source.missing.extend(charged.missing);
     run.source.missing.extend(result::missing(&run, root, !is_command));
     if let Some(tracer) = tracer {
-        result::fill_in(&mut run, root, tracer.finish(end_ns));
+        let is_over = is_command && members.iter().eq(command.iter());
+        result::fill_in(&mut run, root, tracer.finish(end_ns), is_over);
     }
     Ok(run)
 }
@@ -125,7 +130,7 @@ pub fn watch(
 /// As [`watch`], but for the command.
 pub fn rehearse(root: &Root, asked: &Asked) -> Result<(Source, Vec<String>), WatchError> {
     let scope = Scope::find(root, asked)?;
-    let (_, source) = attach(root, &scope);
+    let (_, source) = attach(root, asked, &scope);
     let disks = scope.disks.iter().chain(scope.home.iter().filter(|_| scope.disks.is_empty()));
     let named = |disk: &devices::Disk| match devices::invisible(root, &disk.facts) {
         Some(why) => why,
@@ -135,15 +140,17 @@ pub fn rehearse(root: &Root, asked: &Asked) -> Result<(Source, Vec<String>), Wat
 }
 
 /// The tracer; or else why not, and counters in its place.
-fn attach(root: &Root, scope: &Scope) -> (Option<Tracer>, Source) {
-    let wanted = Wanted { devices: scope.disks.iter().map(|disk| disk.number).collect() };
+fn attach(root: &Root, asked: &Asked, scope: &Scope) -> (Option<Tracer>, Source) {
+    let devices = scope.disks.iter().map(|disk| disk.number).collect();
+    let wanted = Wanted { devices, interval_ns: asked.interval_ns };
     match Tracer::attach(root, &wanted) {
         Ok(tracer) => {
             let source = tracer.source();
             (Some(tracer), source)
         }
         Err(mut missing) => {
-            if missing.mend.is_none() && privilege::lacking().is_some() {
+            if let Some(rights) = privilege::lacking() {
+                missing.reason = format!("this user lacks {rights}");
                 missing.mend = Some(privilege::MEND.into());
             }
             (None, Source { missing: vec![missing], ..Source::default() })
@@ -198,6 +205,10 @@ impl Watch<'_> {
 
     /// One look at everything.
     fn look(&mut self, now_ns: u64) {
+        if let Some(tracer) = &mut self.tracer {
+            // Children that nobody of the tree has any more.
+            self.members.extend(tracer.followed());
+        }
         let members = self.scope.members(self.root, &self.members);
         if let Some(tracer) = &mut self.tracer {
             // Children are followed by the kernel; whoever is moved into a cgroup is not.
