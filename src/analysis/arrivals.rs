@@ -118,10 +118,9 @@ fn verdict(run: &Run, open: &[usize], figures: &ArrivalFigures) -> ArrivalVerdic
     if own_lag && lag.quantile(0.99).is_some_and(|lag| lag as f64 > LAG_SHARE * median) {
         return ArrivalVerdict::ClientBound;
     }
-    let off = figures
-        .asked_per_s
-        .zip(due_per_s(run, open))
-        .is_some_and(|(asked, due_per_s)| (due_per_s / asked - 1.0).abs() > within);
+    let off = figures.asked_per_s.zip(due_per_s(run, open)).is_some_and(|(asked, due_per_s)| {
+        (due_per_s / asked - 1.0).abs() > within.max(3.0 * scatter(run, open) / due.sqrt())
+    });
     let poisson = open.iter().any(|at| {
         matches!(run.plan.jobs[*at].pace, Pace::Rate { arrivals: Arrivals::Poisson, .. })
     });
@@ -132,6 +131,21 @@ fn verdict(run: &Run, open: &[usize], figures: &ArrivalFigures) -> ArrivalVerdic
         return ArrivalVerdict::OffSchedule;
     }
     ArrivalVerdict::Sustained
+}
+
+/// Largest coefficient of variation of the distances that a table gives: the standard error of
+/// their mean is this over the root of their number.
+fn scatter(run: &Run, open: &[usize]) -> f64 {
+    let of = |at: &usize| match &run.plan.jobs[*at].pace {
+        Pace::Rate { arrivals: Arrivals::Drawn(table), .. } => {
+            let moment = |power: i32| -> f64 {
+                table.iter().map(|(ns, percent)| (*ns as f64).powi(power) * percent / 100.0).sum()
+            };
+            (moment(2) / moment(1).powi(2) - 1.0).max(0.0).sqrt()
+        }
+        _ => 0.0,
+    };
+    open.iter().map(of).fold(0.0, f64::max)
 }
 
 /// Operations due per second, from the distances of due times: a run that ends after a count goes

@@ -33,9 +33,51 @@ enum Rhythm {
     /// They do not: an operation may be sent whenever there is room.
     Closed,
     /// By a rate.
-    Steady { gap: Gap, poisson: bool },
+    Steady { gap: Gap, spread: Spread },
     /// As written down, ns from the start.
     Recorded { times: Vec<u64>, index: usize },
+}
+
+/// How the distances of due times scatter around their mean.
+#[derive(Debug)]
+enum Spread {
+    Even,
+    Exponential,
+    /// A draw from [0, 1) below the bound, and not below the one before, is so many means.
+    Drawn(Box<[(f64, f64)]>),
+}
+
+impl Spread {
+    fn new(arrivals: &Arrivals) -> Spread {
+        match arrivals {
+            Arrivals::Constant => Spread::Even,
+            Arrivals::Poisson => Spread::Exponential,
+            Arrivals::Drawn(table) => {
+                let whole: f64 = table.iter().map(|(_, percent)| percent).sum();
+                let mean = table.iter().map(|(ns, percent)| *ns as f64 * percent).sum::<f64>();
+                let mut below = 0.0;
+                let bounds = table.iter().map(|(ns, percent)| {
+                    below += percent / whole;
+                    (below, *ns as f64 * whole / mean)
+                });
+                Spread::Drawn(bounds.collect())
+            }
+        }
+    }
+
+    /// The next distance, in means.
+    fn draw(&self, chance: &mut Chance) -> f64 {
+        match self {
+            Spread::Even => 1.0,
+            // 1 - U lies in (0, 1], so the logarithm is finite.
+            Spread::Exponential => -(1.0 - chance.unit()).ln(),
+            Spread::Drawn(bounds) => {
+                let draw = chance.unit();
+                let found = bounds.iter().find(|(below, _)| draw < *below).or(bounds.last());
+                found.map_or(1.0, |(_, means)| *means)
+            }
+        }
+    }
 }
 
 /// Mean distance of due times, ns.
@@ -54,7 +96,7 @@ impl Pacer {
                     Rate::Ops(per_s) => Gap::PerOp(1e9 / per_s),
                     Rate::Bytes(per_s) => Gap::PerByte(1e9 / per_s),
                 },
-                poisson: *arrivals == Arrivals::Poisson,
+                spread: Spread::new(arrivals),
             },
             Pace::Recorded(times) => Rhythm::Recorded { times: times.clone(), index: 0 },
         };
@@ -101,13 +143,13 @@ impl Pacer {
     fn first(&mut self, block_bytes: u64) {
         match &self.rhythm {
             Rhythm::Closed => {}
-            Rhythm::Steady { poisson: true, .. } => {
-                let gap = self.gap(block_bytes);
-                self.advance(gap);
-            }
-            Rhythm::Steady { poisson: false, .. } => {
+            Rhythm::Steady { spread: Spread::Even, .. } => {
                 let part = self.gap(block_bytes) * self.chance.unit();
                 self.advance(part);
+            }
+            Rhythm::Steady { .. } => {
+                let gap = self.gap(block_bytes);
+                self.advance(gap);
             }
             Rhythm::Recorded { times, .. } => {
                 self.next_due = times.first().map_or(f64::INFINITY, |ns| *ns as f64);
@@ -117,13 +159,12 @@ impl Pacer {
 
     /// Distance from an operation of this size to the next, ns at the full rate.
     fn gap(&mut self, bytes: u64) -> f64 {
-        let Rhythm::Steady { gap, poisson } = &self.rhythm else { return 0.0 };
+        let Rhythm::Steady { gap, spread } = &self.rhythm else { return 0.0 };
         let mean = match gap {
             Gap::PerOp(ns) => *ns,
             Gap::PerByte(ns) => ns * bytes as f64,
         };
-        // 1 - U lies in (0, 1], so the logarithm is finite.
-        if *poisson { -mean * (1.0 - self.chance.unit()).ln() } else { mean }
+        mean * spread.draw(&mut self.chance)
     }
 
     /// Moves the due time on by so many ns of the full rate, through phases of other rates.
@@ -274,6 +315,20 @@ mod tests {
         assert_eq!(within(S, 3 * S), 0);
         assert!(within(3 * S, 4 * S).abs_diff(50) <= 1);
         assert!(within(4 * S, 8 * S).abs_diff(150) <= 1);
+    }
+
+    #[test]
+    fn drawn_distances_have_the_rate_and_the_shares_of_their_table() {
+        // 90 % of 1 and 10 % of 91: the mean is 10, so at 1000/s a unit is 0.1 ms.
+        let arrivals = Arrivals::Drawn(vec![(1, 90.0), (91, 10.0)]);
+        let times = dues(rate(Rate::Ops(1000.0), arrivals), vec![], 100_001);
+        let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let long = gaps.iter().filter(|gap| **gap > 5_000_000).count() as f64 / 1e5;
+        assert!((long - 0.1).abs() < 0.005, "{long}");
+        assert!(gaps.iter().all(|gap| gap.abs_diff(100_000) < 3 || gap.abs_diff(9_100_000) < 3));
+        let mean = (times[100_000] - times[0]) as f64 / 1e5;
+        // The standard error of the mean is 0.27 % of 1 ms per root of a hundred.
+        assert!((mean / 1e6 - 1.0).abs() < 0.05, "{mean}");
     }
 
     #[test]

@@ -116,7 +116,11 @@ fn special_words(job: &Job) -> String {
     match &job.pace {
         Pace::Closed => {}
         Pace::Rate { rate, arrivals } => {
-            let law = if *arrivals == Arrivals::Poisson { "Poisson" } else { "constant" };
+            let law = match arrivals {
+                Arrivals::Constant => "constant",
+                Arrivals::Poisson => "Poisson",
+                Arrivals::Drawn(_) => "drawn",
+            };
             let rate = match rate {
                 Rate::Ops(ops) => format!("{} operations/s", count::significant(*ops)),
                 Rate::Bytes(length) => bytes::per_second(*length),
@@ -184,6 +188,7 @@ fn volume(plan: &Plan) -> String {
 fn lanes(order: &Order) -> u32 {
     match *order {
         Order::Permutation { lanes, .. } | Order::Sequential { lanes, .. } => lanes,
+        Order::Following { ref between, .. } => lanes(between),
         _ => 1,
     }
 }
@@ -205,6 +210,13 @@ fn order_words(order: &Order) -> String {
         Order::Zoned { ref zones } => {
             let zone = |zone: &Zone| format!("{}/{}", zone.access_percent, zone.size_percent);
             format!("zoned:{}", zones.iter().map(zone).collect::<Vec<_>>().join(":"))
+        }
+        Order::Following { drawn_percent, ref between } => {
+            format!(
+                "{} ({} %, the others following on)",
+                order_words(between),
+                count::significant(drawn_percent)
+            )
         }
     }
 }

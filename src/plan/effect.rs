@@ -2,7 +2,7 @@
 
 use super::resolve::Refusal;
 use super::{Engine, EngineKind, Job};
-use crate::spec::{Access, Draw, EachWrite, Pace, Rate, Region, Role, Sizes, Wait};
+use crate::spec::{Access, Arrivals, Draw, EachWrite, Pace, Rate, Region, Role, Sizes, Wait};
 
 /// What has no effect, or contradicts something else, is refused.
 pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
@@ -15,7 +15,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
-    let faults: [(bool, &str); 31] = [
+    let faults: [(bool, &str); 33] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
                 || (!writes && sizes.write != Draw::Block)
@@ -79,6 +79,10 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "an offset increment places the regions; they cannot be partitioned or staggered too",
         ),
         (
+            role.random_percent.is_some() && !random,
+            "a share of random offsets has no effect on sequential ones; give a random --rw",
+        ),
+        (
             random && role.region == Region::Staggered,
             "staggered streams are sequential ones; give a sequential --rw",
         ),
@@ -91,6 +95,10 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "a pause needs a length and a number of operations between two of them",
         ),
         (!rate_is_sound(&job.pace), "a rate of 0 or less, expected a positive one"),
+        (
+            !table_is_sound(&job.pace),
+            "a table of distances must be there, add up to 100 % and not to no time at all",
+        ),
         (!recorded_is_sound(&job.pace), "recorded arrival times must be there and ascend"),
         (
             matches!(job.pace, Pace::Recorded(_)) && !job.phases.is_empty(),
@@ -165,6 +173,13 @@ fn rate_is_sound(pace: &Pace) -> bool {
     }
 }
 
+fn table_is_sound(pace: &Pace) -> bool {
+    let Pace::Rate { arrivals: Arrivals::Drawn(table), .. } = pace else { return true };
+    let sum: f64 = table.iter().map(|(_, percent)| percent).sum();
+    let lasts = table.iter().any(|(ns, percent)| *ns > 0 && *percent > 0.0);
+    (sum - 100.0).abs() < 0.01 && lasts && table.iter().all(|(_, percent)| *percent >= 0.0)
+}
+
 fn recorded_is_sound(pace: &Pace) -> bool {
     match pace {
         Pace::Recorded(times) => !times.is_empty() && times.is_sorted(),
@@ -175,6 +190,10 @@ fn recorded_is_sound(pace: &Pace) -> bool {
 /// Whether the parameters of a distribution mean something.
 fn distribution(role: &Role) -> Result<(), Refusal> {
     let adds_up = |sum: f64| (sum - 100.0).abs() < 0.01;
+    if let Some(percent) = role.random_percent.filter(|percent| !(0.0..=100.0).contains(percent)) {
+        let what = format!("{percent} % of random offsets, expected 0 to 100");
+        return Err(Refusal::Conflict { role: role.name.clone(), what });
+    }
     let what = match &role.access {
         Access::Permutation | Access::Uniform => return Ok(()),
         Access::Zipf(theta) if theta.is_finite() && *theta > 0.0 => return Ok(()),

@@ -207,4 +207,12 @@ pub enum Order {
         /// The zones; shares of each kind add up to 100.
         zones: Vec<Zone>,
     },
+    /// A share of the operations in another order, and each of the others where the one before it
+    /// ended.
+    Following {
+        /// That share, percent, below 100.
+        drawn_percent: f64,
+        /// That order.
+        between: Box<Order>,
+    },
 }

@@ -130,7 +130,7 @@ fn order_of(role: &Role, start_block: u64, turns: &Turns, lane: u32, lanes: u32)
     if !role.rw.is_random() {
         return Order::Sequential { start_block, lane, lanes };
     }
-    match &role.access {
+    let drawn = match &role.access {
         Access::Permutation => {
             Order::Permutation { seed: turns.seed, lane: turns.first + lane, lanes: turns.of }
         }
@@ -139,6 +139,12 @@ fn order_of(role: &Role, start_block: u64, turns: &Turns, lane: u32, lanes: u32)
         Access::Pareto(h) => Order::Pareto { h: *h },
         Access::Normal(deviation) => Order::Normal { deviation_percent: *deviation },
         Access::Zoned(zones) => Order::Zoned { zones: zones.clone() },
+    };
+    match role.random_percent {
+        Some(drawn_percent) if drawn_percent < 100.0 => {
+            Order::Following { drawn_percent, between: Box::new(drawn) }
+        }
+        _ => drawn,
     }
 }
 

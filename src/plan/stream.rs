@@ -464,5 +464,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_share_of_the_offsets_is_drawn_and_the_others_follow_on() {
+        let order = Order::Following { drawn_percent: 25.0, between: Box::new(Order::Uniform) };
+        let job = Job { region_bytes: 1 << 40, ..job(order, 100) };
+        let all = offsets(&job, 100_000);
+        let follows = all.windows(2).filter(|pair| pair[1] == pair[0] + 4096).count() as f64;
+        // Five standard deviations of a binomial.
+        assert!((follows - 75_000.0).abs() < 5.0 * (1e5 * 0.75f64 * 0.25).sqrt(), "{follows}");
+    }
+
+    #[test]
+    fn what_follows_on_stays_inside_the_region() {
+        let order = Order::Following { drawn_percent: 1.0, between: Box::new(Order::Uniform) };
+        let all = ops(&job(order.clone(), 50), Stop::AfterNs(1), 20_000);
+        assert!(all.iter().all(|op| op.offset >= 8192 && op.offset + 4096 <= 8192 + 100 * 4096));
+        let never = Order::Following { drawn_percent: 0.0, between: Box::new(Order::Uniform) };
+        let first = offsets(&job(never, 100), 3);
+        assert_eq!(first[1..], [first[0] + 4096, first[0] + 8192]);
+    }
+
     const GOLDEN_HEAD: [u64; 6] = [21, 47, 31, 83, 37, 94];
 }

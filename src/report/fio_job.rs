@@ -284,9 +284,16 @@ fn queue(engine: EngineKind, job: &Job, words: &mut Words, missing: &mut Vec<Str
 }
 
 fn order(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
-    let smallest = smallest(job);
-    let on_own_grid = job.unit() == smallest;
-    match &job.order {
+    law(&job.order, job, words, missing);
+    let sequential = matches!(job.order, Order::Sequential { .. });
+    if !sequential && job.unit() != smallest(job) {
+        say(words, "ba", job.unit());
+    }
+}
+
+fn law(order: &Order, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+    let on_own_grid = job.unit() == smallest(job);
+    match order {
         Order::Sequential { start_block, lanes, .. } => {
             if *start_block != 0 {
                 missing.push("a stream that begins within its region".into());
@@ -297,7 +304,6 @@ fn order(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
             if !on_own_grid {
                 missing.push("a sequential stream on another grid than its block size".into());
             }
-            return;
         }
         // fio keeps no map of another grid; every block once is not sure then.
         Order::Permutation { .. } if !on_own_grid => {
@@ -328,9 +334,16 @@ fn order(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
             let said: Vec<String> = zones.iter().map(zone).collect();
             say(words, "random_distribution", format!("zoned:{}", said.join(":")));
         }
-    }
-    if !on_own_grid {
-        say(words, "ba", job.unit());
+        Order::Following { drawn_percent, between } => {
+            if drawn_percent.fract() != 0.0 {
+                missing.push("a share of random offsets that is not whole percent".into());
+            }
+            if job.reads() && job.changes() {
+                missing.push("offsets that follow on in a mixed job".into());
+            }
+            say(words, "percentage_random", drawn_percent);
+            law(between, job, words, missing);
+        }
     }
 }
 
@@ -354,8 +367,10 @@ fn pace(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
             }
             let said: Vec<String> = shares.iter().map(f64::to_string).collect();
             say(words, option, said.join(","));
-            if *arrivals == Arrivals::Poisson {
-                say(words, "rate_process", "poisson");
+            match arrivals {
+                Arrivals::Constant => {}
+                Arrivals::Poisson => say(words, "rate_process", "poisson"),
+                Arrivals::Drawn(_) => missing.push("arrivals drawn from a table".into()),
             }
         }
     }

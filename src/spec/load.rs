@@ -73,7 +73,7 @@ pub enum Rate {
 }
 
 /// How the due times of an open loop are spread.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
     /// Evenly.
@@ -81,6 +81,9 @@ pub enum Arrivals {
     Constant,
     /// As independent users would: exponential distances.
     Poisson,
+    /// Independent distances from a table: each in ns with its percentage, which add up to 100.
+    /// The table says how distances relate to each other, the rate how long they are.
+    Drawn(Vec<(u64, f64)>),
 }
 
 /// A pause after every so many operations.

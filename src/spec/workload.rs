@@ -59,6 +59,10 @@ pub struct Role {
     /// How random offsets are drawn.
     #[serde(default)]
     pub access: Access,
+    /// Share of a random role's operations whose offset is drawn, percent; each of the others
+    /// begins where the one before it ended. All if absent.
+    #[serde(default)]
+    pub random_percent: Option<f64>,
     /// Which of the run's targets it uses, in turn, counted from 0; empty means all.
     #[serde(default)]
     pub targets: Vec<u16>,
@@ -120,6 +124,7 @@ impl Role {
             region: Region::default(),
             start: Start::default(),
             access: Access::default(),
+            random_percent: None,
             targets: Vec::new(),
             offset: None,
             size: None,

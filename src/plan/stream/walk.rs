@@ -15,6 +15,9 @@ pub(super) enum Walk {
     Adjoining { at: u64, region_bytes: u64 },
     /// Independent draws.
     Drawn { law: Law, unit: u64 },
+    /// Below the bound a 32-bit draw takes a step of another walk; else the operation begins where
+    /// the one before it ended.
+    Following { below: u64, at: u64, region_bytes: u64, between: Box<Walk> },
 }
 
 /// This thread's turns on an order of `count` places, round and round.
@@ -38,6 +41,10 @@ pub(super) struct Pass {
 impl Walk {
     /// The walk of a job over the `nth` of its targets.
     pub(super) fn new(job: &Job, nth: u64, varied: bool) -> Walk {
+        Walk::in_order(&job.order, job, nth, varied)
+    }
+
+    fn in_order(order: &Order, job: &Job, nth: u64, varied: bool) -> Walk {
         let unit = job.unit();
         let last = job.region_bytes.saturating_sub(job.block_bytes);
         let positions = last / unit + 1;
@@ -45,7 +52,7 @@ impl Walk {
         let of_target = |seed: u64| if nth == 0 { seed } else { mix(seed ^ mix(nth)) };
         // Threads of one role agree on what is popular.
         let scatter = of_target(mix(job.region_start ^ 0x706f_7075_6c61_7269));
-        let law = match job.order {
+        let law = match *order {
             Order::Permutation { seed, lane, lanes } => {
                 let seed = of_target(seed);
                 let permutation = Permutation::new(positions, seed);
@@ -71,6 +78,14 @@ impl Walk {
                 Law::Normal { positions, deviation: deviation_percent / 100.0 }
             }
             Order::Zoned { ref zones } => Law::zoned(positions, zones),
+            Order::Following { drawn_percent, ref between } => {
+                return Walk::Following {
+                    below: (drawn_percent / 100.0 * (1u64 << 32) as f64).round() as u64,
+                    at: u64::MAX,
+                    region_bytes: job.region_bytes,
+                    between: Box::new(Walk::in_order(between, job, nth, varied)),
+                };
+            }
         };
         Walk::Drawn { law, unit }
     }
@@ -103,6 +118,15 @@ impl Walk {
                 begins
             }
             Walk::Drawn { law, unit } => law.draw(chance) * *unit,
+            Walk::Following { below, at, region_bytes, between } => {
+                let bytes_long = u64::from(bytes);
+                // There is no operation before the first, and none fits behind the last place.
+                let follows = at.checked_add(bytes_long).is_some_and(|end| end <= *region_bytes)
+                    && (chance.bits() >> 32) >= *below;
+                let begins = if follows { *at } else { between.next(bytes, chance) };
+                *at = begins + bytes_long;
+                begins
+            }
             Walk::Permuted { .. } => 0,
         }
     }
@@ -111,7 +135,11 @@ impl Walk {
     /// take.
     pub(super) fn pass(&self, job: &Job) -> Pass {
         let last = job.region_bytes.saturating_sub(job.block_bytes);
-        let (lane, lanes) = match job.order {
+        let order = match &job.order {
+            Order::Following { between, .. } => between,
+            order => order,
+        };
+        let (lane, lanes) = match *order {
             Order::Permutation { lane, lanes, .. } | Order::Sequential { lane, lanes, .. } => {
                 (u64::from(lane), u64::from(lanes))
             }
@@ -123,6 +151,7 @@ impl Walk {
             }
             Walk::Permuted { turns, .. } | Walk::Stepped { turns, .. } => turns.count,
             Walk::Drawn { unit, .. } => last / unit + 1,
+            Walk::Following { between, .. } => return between.pass(job),
         };
         Pass { count: (places - lane.min(places)).div_ceil(lanes), is_bytes: false }
     }

@@ -51,6 +51,7 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
     };
     Ok(Role {
         access: access(job, rw)?,
+        random_percent: random_percent(job, rw)?,
         stride: stride(job, &role)?,
         block_align: grid(job, rw)?,
         ..role
@@ -221,13 +222,28 @@ fn stride(job: &FioJob, role: &Role) -> Result<Option<i64>, Fault> {
     }
 }
 
+/// The share of offsets that are drawn. In a mixed job fio follows the last operation of the same
+/// way, and we the last of either.
+fn random_percent(job: &FioJob, rw: Rw) -> Result<Option<f64>, Fault> {
+    let name = "percentage_random";
+    let ways = job.ways(name);
+    if !rw.is_random() || ways.iter().flatten().all(|percent| *percent == 100) {
+        return Ok(None);
+    }
+    if rw.is_mixed() {
+        let what = "an order that is partly random is not supported in a mixed job; give a job \
+                    that reads and one that writes";
+        return Err(job.fault(name, what));
+    }
+    match of_way(&ways, rw) {
+        Some(percent) if percent > 100 => Err(job.fault(name, "expected 0 to 100 percent")),
+        percent => Ok(percent.filter(|percent| *percent < 100).map(|percent| percent as f64)),
+    }
+}
+
 fn access(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
     if !rw.is_random() {
         return Ok(Access::Permutation);
-    }
-    if job.ways("percentage_random").iter().flatten().any(|percent| *percent != 100) {
-        let what = "an order that is partly random is not supported; give a job of each kind";
-        return Err(job.fault("percentage_random", what));
     }
     let name = "random_distribution";
     let wrong = |what: &str| Err(job.fault(name, what));
@@ -318,7 +334,7 @@ fn pace(job: &FioJob, rw: Rw) -> Result<Pace, Fault> {
             return Err(job.fault(name, "contradicts rate; give one of them"));
         }
         let per_second = of_way(&ways, rw).unwrap_or(0) as f64;
-        pace = Pace::Rate { rate: rate(per_second), arrivals };
+        pace = Pace::Rate { rate: rate(per_second), arrivals: arrivals.clone() };
     }
     if pace != Pace::Closed && job.time_ns("thinktime").unwrap_or(0) > 0 {
         return Err(job.fault("thinktime", "a pause and a rate both say when to send; give one"));
