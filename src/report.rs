@@ -27,6 +27,7 @@ pub mod series;
 pub mod verdict_text;
 pub mod verify_json;
 pub mod verify_text;
+pub mod workload_toml;
 
 pub use check_table::{check_footer, check_header, check_row};
 pub use cross_check_text::cross_check_text;
@@ -40,3 +41,4 @@ pub use selftest_text::{repetition_json, repetition_text, selftest_json, selftes
 pub use verdict_text::{expectations_text, verdict_text};
 pub use verify_json::verify_json;
 pub use verify_text::{verify_heading, verify_text};
+pub use workload_toml::workload_toml;
