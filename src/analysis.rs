@@ -13,6 +13,7 @@ pub mod intervals;
 pub mod ladder;
 pub mod precision;
 pub mod profile;
+pub mod profile_model;
 pub mod pursuit;
 pub mod series;
 pub mod targets;

@@ -18,6 +18,7 @@ pub mod ladder_text;
 pub mod precision_text;
 pub mod profile_json;
 pub mod profile_text;
+pub mod profile_toml;
 pub mod progress;
 pub mod prometheus;
 pub mod pursuit_text;

@@ -2,6 +2,7 @@
 //!
 //! Promises: pure functions of their arguments. No clock, no chance that is not passed in.
 
+pub mod distance;
 pub mod histogram;
 pub mod precision;
 pub mod quantile;

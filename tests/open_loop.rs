@@ -155,7 +155,7 @@ fn a_tenth_too_much_is_unsustainable_and_has_no_percentiles() {
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
         // 10,000 a second are served; first with room for all that waits, then with little.
         for iodepth in [4096, 16] {
-            let role = at_rate(11_000.0, arrivals);
+            let role = at_rate(11_000.0, arrivals.clone());
             let (_, assessment) = judged(role, iodepth, 10, 5, "servers=1,read=100us");
             let figures = open(&assessment);
             assert_eq!(figures.verdict, ArrivalVerdict::Unsustainable, "{figures:?}");
