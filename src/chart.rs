@@ -2,3 +2,63 @@
 //!
 //! Promises: pure, and the same text for the same data on every machine. A value outside its scale
 //! is never moved to the edge; every text is escaped.
+//!
+//! A [`Figure`] is made of panels, a [`Panel`] of two axes and marks: curves, a heat map or bars.
+//! A scale is fitted to the data, so nothing needs cutting. What each shape means in words stands
+//! in a `<title>` beside it, which browsers show under the pointer.
+
+mod axis;
+mod bars;
+mod curves;
+mod figure;
+mod heat;
+mod palette;
+mod panel;
+mod quantity;
+#[cfg(test)]
+pub(crate) mod reading;
+mod scale;
+mod svg;
+mod text;
+
+pub use axis::Axis;
+pub use bars::{BarSeries, Bars};
+pub use curves::{Band, Curve};
+pub use figure::{Arrangement, Figure};
+pub use heat::{Cell, HeatMap};
+pub use palette::{Style, style};
+pub use panel::{Marks, Panel};
+pub use quantity::Quantity;
+pub use scale::{Kind, Scale};
+
+/// Why a figure cannot be drawn.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ChartError {
+    /// No value to fit a scale to.
+    #[error("found no value to draw, expected at least one")]
+    Empty,
+    /// Not a number, or infinite.
+    #[error("found {value}, expected a finite number")]
+    NotFinite {
+        /// The value.
+        value: f64,
+    },
+    /// Zero or less on a logarithmic scale.
+    #[error("found {value} on a logarithmic scale, expected more than zero")]
+    NotPositive {
+        /// The value.
+        value: f64,
+    },
+    /// A value that its scale does not reach.
+    #[error("{axis}: found {value}, expected {from} to {to}; fit the scale to all values")]
+    Outside {
+        /// Title of the axis.
+        axis: String,
+        /// The value.
+        value: f64,
+        /// Lower end of the scale.
+        from: f64,
+        /// Upper end of the scale.
+        to: f64,
+    },
+}

@@ -1,0 +1,176 @@
+//! What stands along a side of a plot: a scale with ticks, or names side by side.
+
+use super::quantity::Quantity;
+use super::scale::Scale;
+use super::svg::Type;
+use super::{ChartError, text};
+
+/// One side of a plot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    title: String,
+    side: Side,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Side {
+    Scaled(Quantity, Scale),
+    Named(Vec<String>),
+}
+
+/// A tick: where it stands, `0..=1`, and what is written there.
+pub(super) type Tick = (f64, String);
+
+/// Pixels between the labels of neighbouring ticks, along and across the lines of text.
+const GAP_ALONG: f64 = 22.0;
+const GAP_ACROSS: f64 = 14.0;
+/// Pixels between names, which need not be read at a glance.
+const GAP_OF_NAMES: f64 = 7.0;
+/// Pixels that a name on the left may take.
+const NAME_ROOM: f64 = 150.0;
+
+impl Axis {
+    /// A scale. The title names the unit unless every tick does.
+    pub fn new(title: impl Into<String>, quantity: Quantity, scale: Scale) -> Axis {
+        Axis { title: title.into(), side: Side::Scaled(quantity, scale) }
+    }
+
+    /// Names side by side, the first at the left or at the bottom. The name with index n spans the
+    /// values from n to n + 1.
+    pub fn names(title: impl Into<String>, names: Vec<String>) -> Axis {
+        Axis { title: title.into(), side: Side::Named(names) }
+    }
+
+    pub(super) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// How many names it has; `None` for a scale.
+    pub(super) fn name_count(&self) -> Option<usize> {
+        match &self.side {
+            Side::Named(names) => Some(names.len()),
+            Side::Scaled(..) => None,
+        }
+    }
+
+    /// Where a value lies along the axis, `0..=1`.
+    pub(super) fn place(&self, value: f64) -> Result<f64, ChartError> {
+        let (from, to, place) = match &self.side {
+            Side::Scaled(_, scale) => {
+                let (from, to) = scale.ends();
+                (from, to, scale.place(value))
+            }
+            Side::Named(names) => {
+                let to = names.len().max(1) as f64;
+                (0.0, to, (0.0..=to).contains(&value).then_some(value / to))
+            }
+        };
+        let axis = self.title.clone();
+        place.ok_or(ChartError::Outside { axis, value, from, to })
+    }
+
+    /// The densest ticks whose labels leave room between each other on a side of `length` pixels.
+    pub(super) fn ticks(&self, length: f64, horizontal: bool) -> Vec<Tick> {
+        let sets = self.tick_sets();
+        let gap = match (horizontal, &self.side) {
+            (true, Side::Scaled(..)) => GAP_ALONG,
+            (false, Side::Scaled(..)) => GAP_ACROSS,
+            (_, Side::Named(_)) => GAP_OF_NAMES,
+        };
+        let extent = |label: &str| {
+            if horizontal { Type::TICK.width(label) } else { Type::TICK.size }
+        };
+        // A scale has room for its last label; that of a name may not reach beyond the side.
+        let named = horizontal && self.name_count().is_some();
+        let reaches_out =
+            |(place, label): &Tick| named && place * length + extent(label) / 2.0 > length;
+        let roomy = |ticks: &&Vec<Tick>| {
+            !ticks.iter().any(reaches_out)
+                && ticks.windows(2).all(|pair| {
+                    let ((one, label), (next, next_label)) = (&pair[0], &pair[1]);
+                    (next - one) * length >= (extent(label) + extent(next_label)) / 2.0 + gap
+                })
+        };
+        sets.iter().find(roomy).or(sets.last()).cloned().unwrap_or_default()
+    }
+
+    /// How far a label of any choice of ticks reaches beyond the end of the side, at most.
+    pub(super) fn overhang(&self) -> f64 {
+        let labels = self.tick_sets().into_iter().flatten().filter(|(place, _)| *place > 0.9);
+        match self.side {
+            Side::Scaled(..) => labels.map(|(_, l)| Type::TICK.width(&l) / 2.0).fold(0.0, f64::max),
+            Side::Named(_) => 0.0,
+        }
+    }
+
+    /// Places of the faint lines between ticks.
+    pub(super) fn faint_lines(&self) -> Vec<f64> {
+        match &self.side {
+            Side::Scaled(_, scale) => {
+                scale.minor_ticks().into_iter().filter_map(|tick| scale.place(tick)).collect()
+            }
+            Side::Named(_) => Vec::new(),
+        }
+    }
+
+    fn tick_sets(&self) -> Vec<Vec<Tick>> {
+        match &self.side {
+            Side::Scaled(quantity, scale) => {
+                let (from, to) = scale.ends();
+                let mut sets = scale.tick_sets();
+                if sets.is_empty() {
+                    sets.push(vec![from, to]);
+                }
+                let labelled = |set: Vec<f64>| {
+                    let labels = quantity.labels(&set, to);
+                    let places = set.into_iter().filter_map(|value| scale.place(value));
+                    places.zip(labels).collect()
+                };
+                sets.into_iter().map(labelled).collect()
+            }
+            Side::Named(names) => {
+                let middle = |index: usize| (index as f64 + 0.5) / names.len() as f64;
+                let name = |(index, name): (usize, &String)| {
+                    (middle(index), text::shortened(name, Type::TICK.size, NAME_ROOM))
+                };
+                let every = |n: usize| names.iter().enumerate().step_by(n).map(name).collect();
+                (1..=names.len().max(1)).map(every).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::scale::Kind;
+    use super::*;
+
+    #[test]
+    fn labels_thin_out_until_they_fit_and_keep_their_places() {
+        let scale = Scale::fit(Kind::Log2, [1.0, 1024.0]).unwrap();
+        let axis = Axis::new("depth", Quantity::Count, scale);
+        let labels = |length| -> Vec<String> {
+            axis.ticks(length, true).into_iter().map(|(_, label)| label).collect()
+        };
+        let all = ["1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1,024"];
+        assert_eq!(labels(800.0), all);
+        assert_eq!(labels(300.0), ["1", "4", "16", "64", "256", "1,024"]);
+        assert!((axis.ticks(300.0, true)[1].0 - 0.2).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_value_beyond_the_end_names_the_axis() {
+        let axis =
+            Axis::new("IOPS", Quantity::Count, Scale::exactly(Kind::Linear, 0.0, 1.0).unwrap());
+        let error = axis.place(1.5).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "IOPS: found 1.5, expected 0 to 1; fit the scale to all values"
+        );
+        let names = Axis::names("", vec!["reads".into(), "writes".into()]);
+        assert_eq!(names.place(1.0), Ok(0.5));
+        assert!(names.place(2.1).is_err());
+    }
+}

@@ -1,0 +1,135 @@
+//! Lines, steps and bands.
+
+use std::fmt::Write;
+
+use super::ChartError;
+use super::axis::Axis;
+use super::palette::Style;
+use super::svg::{Frame, Svg, number, rounded};
+
+/// A curve of steps: at each point it jumps to the point's value and stays there until the next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Its name in the legend. Curves of one name share a line there.
+    pub name: String,
+    /// How it looks.
+    pub style: Style,
+    /// Its points in ascending order of x, in one list for each part without a gap.
+    pub parts: Vec<Vec<(f64, f64)>>,
+    /// Whether it is only a rough one: drawn thin.
+    pub rough: bool,
+    /// Points worth a dot, with what they are.
+    pub dots: Vec<(f64, f64, String)>,
+    /// Words for the pointer.
+    pub hover: String,
+}
+
+/// The area between two curves of steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Band {
+    /// Its name in the legend.
+    pub name: String,
+    /// How it looks; drawn lightly.
+    pub style: Style,
+    /// `(x, low, high)` in ascending order of x, in one list for each part without a gap.
+    pub parts: Vec<Vec<(f64, f64, f64)>>,
+    /// Words for the pointer.
+    pub hover: String,
+}
+
+type Point = (f64, f64);
+
+impl Curve {
+    pub(super) fn draw(&self, svg: &mut Svg, plot: Frame, x: &Axis, y: &Axis) -> Drawn {
+        let mut d = String::new();
+        for part in &self.parts {
+            let points = placed(part, plot, x, y)?;
+            steps(&mut d, &thinned(&points), 'M');
+        }
+        let width = if self.rough { 0.8 } else { 2.0 };
+        let dash = match self.style.dash {
+            "" => String::new(),
+            dash => format!(" stroke-dasharray=\"{dash}\""),
+        };
+        let paint = format!(
+            "fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"{dash}",
+            self.style.colour
+        );
+        if !d.is_empty() {
+            svg.path("data", &d, &paint, &self.hover);
+        }
+        for (at, value, words) in &self.dots {
+            let place = (plot.x(x.place(*at)?), plot.y(y.place(*value)?));
+            svg.dot(place, self.style.colour, words);
+        }
+        Ok(())
+    }
+}
+
+impl Band {
+    pub(super) fn draw(&self, svg: &mut Svg, plot: Frame, x: &Axis, y: &Axis) -> Drawn {
+        let mut d = String::new();
+        for part in &self.parts {
+            let high: Vec<Point> = part.iter().map(|(x, _, high)| (*x, *high)).collect();
+            let low: Vec<Point> = part.iter().map(|(x, low, _)| (*x, *low)).collect();
+            steps(&mut d, &placed(&high, plot, x, y)?, 'M');
+            // Back along the lower edge: the corners of its steps, last first.
+            let mut corners = Vec::new();
+            for pair in placed(&low, plot, x, y)?.windows(2) {
+                corners.extend([pair[0], (pair[1].0, pair[0].1)]);
+            }
+            for (x, y) in corners.iter().rev() {
+                let _infallible = write!(d, "L{} {}", number(*x), number(*y));
+            }
+            d.push('Z');
+        }
+        if !d.is_empty() {
+            let paint =
+                format!("fill=\"{}\" fill-opacity=\"0.25\" stroke=\"none\"", self.style.colour);
+            svg.path("data", &d, &paint, &self.hover);
+        }
+        Ok(())
+    }
+}
+
+type Drawn = Result<(), ChartError>;
+
+fn placed(points: &[Point], plot: Frame, x: &Axis, y: &Axis) -> Result<Vec<Point>, ChartError> {
+    points
+        .iter()
+        .map(|(at, value)| Ok((rounded(plot.x(x.place(*at)?)), rounded(plot.y(y.place(*value)?)))))
+        .collect()
+}
+
+/// Of points in the same half pixel only the first, the extremes and the last can be seen.
+fn thinned(points: &[Point]) -> Vec<Point> {
+    let column = |point: &Point| (point.0 * 2.0).floor() as i64;
+    let mut kept: Vec<Point> = Vec::new();
+    for group in points.chunk_by(|a, b| column(a) == column(b)) {
+        if group.len() <= 4 {
+            kept.extend(group);
+            continue;
+        }
+        let (first, last) = (group[0], group[group.len() - 1]);
+        let low = group.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
+        let high = group.iter().map(|point| point.1).fold(f64::NEG_INFINITY, f64::max);
+        kept.extend([first, (first.0, low), (first.0, high), last]);
+    }
+    kept
+}
+
+/// A path of steps through points in pixels.
+fn steps(d: &mut String, points: &[Point], begin: char) {
+    let Some(((x, y), rest)) = points.split_first() else { return };
+    let _infallible = write!(d, "{begin}{} {}", number(*x), number(*y));
+    let mut last = (*x, *y);
+    for (x, y) in rest {
+        if *x != last.0 {
+            let _infallible = write!(d, "H{}", number(*x));
+        }
+        if *y != last.1 {
+            let _infallible = write!(d, "V{}", number(*y));
+        }
+        last = (*x, *y);
+    }
+}

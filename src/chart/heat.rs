@@ -1,0 +1,95 @@
+//! A heat map: rectangles whose darkness is a count, and the bar that says which.
+
+use super::axis::Axis;
+use super::palette::ramp;
+use super::quantity::Quantity;
+use super::scale::Scale;
+use super::svg::{Anchor, Frame, Svg, Type};
+use super::{ChartError, text};
+
+/// Rectangles in the units of both axes, each with a value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatMap {
+    /// What the values are: the title of the colour bar.
+    pub title: String,
+    /// How the values are written.
+    pub quantity: Quantity,
+    /// Scale of the values. Panels that shall be compared need the same.
+    pub scale: Scale,
+    /// The rectangles that have a value; where there is none the ground shows.
+    pub cells: Vec<Cell>,
+}
+
+/// One rectangle of a heat map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// Left and right edge.
+    pub x: (f64, f64),
+    /// Lower and upper edge.
+    pub y: (f64, f64),
+    /// Its value.
+    pub value: f64,
+    /// Words for the pointer.
+    pub hover: String,
+}
+
+const BAR_GAP: f64 = 14.0;
+const BAR_WIDTH: f64 = 14.0;
+const BAR_STEPS: u32 = 32;
+/// Edges on whole pixels, or the ground would shine through between neighbours.
+const SHARP: &str = "shape-rendering=\"crispEdges\"";
+/// From the bar to its labels.
+const LABEL_GAP: f64 = 5.0;
+
+impl HeatMap {
+    /// Pixels that the colour bar takes at the right of a plot of this height.
+    pub(super) fn bar_room(&self, height: f64) -> f64 {
+        let labels = self.bar_axis().ticks(height, false);
+        let widest = labels.iter().map(|(_, l)| Type::TICK.width(l)).fold(0.0, f64::max);
+        BAR_GAP + BAR_WIDTH + LABEL_GAP + widest + 6.0 + Type::TICK.size
+    }
+
+    pub(super) fn draw(
+        &self,
+        svg: &mut Svg,
+        plot: Frame,
+        x: &Axis,
+        y: &Axis,
+    ) -> Result<(), ChartError> {
+        let bar = self.bar_axis();
+        for cell in &self.cells {
+            let (left, right) = (plot.x(x.place(cell.x.0)?), plot.x(x.place(cell.x.1)?));
+            let (bottom, top) = (plot.y(y.place(cell.y.0)?), plot.y(y.place(cell.y.1)?));
+            let frame = Frame { left, top, width: right - left, height: bottom - top };
+            let paint = format!("fill=\"{}\" {SHARP}", ramp(bar.place(cell.value)?));
+            svg.rectangle("data", frame, &paint, &cell.hover);
+        }
+        Ok(())
+    }
+
+    /// The colour bar beside a plot.
+    pub(super) fn draw_bar(&self, svg: &mut Svg, plot: Frame) {
+        let left = plot.right() + BAR_GAP;
+        let step = plot.height / f64::from(BAR_STEPS);
+        for index in 0..BAR_STEPS {
+            let top = plot.bottom() - step * f64::from(index + 1);
+            let share = (f64::from(index) + 0.5) / f64::from(BAR_STEPS);
+            let frame = Frame { left, top, width: BAR_WIDTH, height: step };
+            svg.rectangle("", frame, &format!("fill=\"{}\" {SHARP}", ramp(share)), "");
+        }
+        let ticks = self.bar_axis().ticks(plot.height, false);
+        let mut widest: f64 = 0.0;
+        for (place, label) in &ticks {
+            let at = (left + BAR_WIDTH + LABEL_GAP, plot.y(*place) + Type::TICK.size * 0.36);
+            svg.text(at, Anchor::Start, Type::TICK, label);
+            widest = widest.max(Type::TICK.width(label));
+        }
+        let x = left + BAR_WIDTH + LABEL_GAP + widest + 6.0 + Type::TICK.size * text::ASCENT;
+        let title = text::shortened(&self.title, Type::TICK.size, plot.height);
+        svg.upright((x, plot.top + plot.height / 2.0), Type::TICK, &title);
+    }
+
+    fn bar_axis(&self) -> Axis {
+        Axis::new(self.title.clone(), self.quantity, self.scale)
+    }
+}

@@ -1,0 +1,100 @@
+//! Colours that readers with any kind of colour vision tell apart, and what tells them apart in
+//! print without colour: dashes of lines, hatches of areas, lightness of a heat map.
+
+/// Texts and axes.
+pub(super) const INK: &str = "#111111";
+/// The ground, light everywhere: on a dark one the ramp would run backwards.
+pub(super) const PAPER: &str = "#ffffff";
+/// Lines of ticks.
+pub(super) const GRID: &str = "#dddddd";
+/// Lines between them.
+pub(super) const FAINT_GRID: &str = "#f0f0f0";
+
+/// How one series looks, wherever it is drawn.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Style {
+    /// Colour, `#rrggbb`.
+    pub(super) colour: &'static str,
+    /// Dashes of its lines, as SVG has them; empty for a whole line.
+    pub(super) dash: &'static str,
+    /// Path of its hatch in a square of six pixels; empty for a plain area.
+    pub(super) hatch: &'static str,
+}
+
+/// Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is lost on white, and
+/// with grey in place of black, which is the ink.
+const STYLES: [Style; 7] = [
+    Style { colour: "#0072b2", dash: "", hatch: "" },
+    Style { colour: "#d55e00", dash: "7 3", hatch: "M0 6L6 0" },
+    Style { colour: "#009e73", dash: "2 2.5", hatch: "M0 3H6" },
+    Style { colour: "#cc79a7", dash: "8 3 2 3", hatch: "M0 0L6 6" },
+    Style { colour: "#e69f00", dash: "12 4", hatch: "M3 0V6" },
+    Style { colour: "#56b4e9", dash: "5 2 1.5 2 1.5 2", hatch: "M0 3H6M3 0V6" },
+    Style { colour: "#555555", dash: "3 3", hatch: "M0 0L6 6M0 6L6 0" },
+];
+
+/// The style of a series by its number; the eighth looks as the first.
+pub fn style(number: usize) -> Style {
+    STYLES[number % STYLES.len()]
+}
+
+/// Viridis (van der Walt and Smith, CC0) from its light end to its dark end, at equal distances:
+/// lightness falls all the way, so that more is darker in print too.
+const RAMP: [(f64, f64, f64); 9] = [
+    (253.0, 231.0, 37.0),
+    (173.0, 220.0, 48.0),
+    (94.0, 201.0, 98.0),
+    (40.0, 174.0, 128.0),
+    (33.0, 145.0, 140.0),
+    (44.0, 114.0, 142.0),
+    (59.0, 82.0, 139.0),
+    (71.0, 44.0, 122.0),
+    (68.0, 1.0, 84.0),
+];
+
+/// The colour of a share of the scale, `0..=1`.
+pub(super) fn ramp(share: f64) -> String {
+    let along = share.clamp(0.0, 1.0) * (RAMP.len() - 1) as f64;
+    let index = (along.floor() as usize).min(RAMP.len() - 2);
+    let (from, to, part) = (RAMP[index], RAMP[index + 1], along - index as f64);
+    let between = |from: f64, to: f64| (from + (to - from) * part).round() as u8;
+    format!(
+        "#{:02x}{:02x}{:02x}",
+        between(from.0, to.0),
+        between(from.1, to.1),
+        between(from.2, to.2)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// Relative luminance as WCAG 2 defines it.
+    fn luminance(colour: &str) -> f64 {
+        let part = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    }
+
+    #[test]
+    fn more_is_darker_all_the_way() {
+        let ramp: Vec<f64> = (0..=64).map(|i| luminance(&ramp(f64::from(i) / 64.0))).collect();
+        assert!(ramp.windows(2).all(|pair| pair[1] < pair[0]), "{ramp:?}");
+    }
+
+    #[test]
+    fn series_differ_without_their_colour_and_stand_out_from_the_ground() {
+        for (index, one) in STYLES.iter().enumerate() {
+            let contrast = 1.05 / (luminance(one.colour) + 0.05);
+            assert!(contrast > 2.0, "{}: {contrast}", one.colour);
+            for other in &STYLES[..index] {
+                assert!(one.dash != other.dash && one.hatch != other.hatch);
+            }
+        }
+    }
+}

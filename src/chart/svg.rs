@@ -1,0 +1,259 @@
+//! The text of a picture: elements one a line, coordinates with one decimal, every text escaped.
+
+use std::fmt::Write;
+
+use super::palette::{INK, PAPER, Style};
+use super::text;
+
+/// A place in the picture, from its top left corner, in pixels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Frame {
+    pub left: f64,
+    pub top: f64,
+    pub width: f64,
+    pub height: f64,
+}
+
+impl Frame {
+    pub(super) fn right(&self) -> f64 {
+        self.left + self.width
+    }
+
+    pub(super) fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+
+    /// Where a share of the width lies.
+    pub(super) fn x(&self, share: f64) -> f64 {
+        self.left + share * self.width
+    }
+
+    /// Where a share of the height lies, counted from below.
+    pub(super) fn y(&self, share: f64) -> f64 {
+        self.bottom() - share * self.height
+    }
+}
+
+/// Which end of a text its place is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// How a text looks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Type {
+    pub size: f64,
+    pub bold: bool,
+    pub colour: &'static str,
+}
+
+/// A picture that is being written.
+#[derive(Default)]
+pub(super) struct Svg {
+    body: String,
+    patterns: Vec<Style>,
+}
+
+impl Svg {
+    /// One line of the picture.
+    fn line(&mut self, element: &str) {
+        self.body.push_str(element);
+        self.body.push('\n');
+    }
+
+    /// A text whose baseline begins, ends or has its middle here.
+    pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, kind: Type, words: &str) {
+        let attributes = type_attributes(anchor, kind);
+        let (x, y, words) = (number(x), number(y), escaped(words));
+        self.line(&format!("<text x=\"{x}\" y=\"{y}\"{attributes}>{words}</text>"));
+    }
+
+    /// A text that runs upwards, with its middle here.
+    pub(super) fn upright(&mut self, (x, y): (f64, f64), kind: Type, words: &str) {
+        let attributes = type_attributes(Anchor::Middle, kind);
+        let (x, y, words) = (number(x), number(y), escaped(words));
+        self.line(&format!(
+            "<text x=\"{x}\" y=\"{y}\" transform=\"rotate(-90 {x} {y})\"{attributes}>{words}</text>"
+        ));
+    }
+
+    /// The area of a plot: what is drawn until [`Svg::close`] belongs to it.
+    pub(super) fn open_plot(&mut self, frame: Frame) {
+        self.line("<g>");
+        self.rectangle("plot", frame, "fill=\"none\" stroke=\"none\"", "");
+    }
+
+    /// Ends what was opened.
+    pub(super) fn close(&mut self) {
+        self.line("</g>");
+    }
+
+    /// A rectangle with further attributes and words for the pointer.
+    pub(super) fn rectangle(&mut self, class: &str, frame: Frame, paint: &str, hover: &str) {
+        // Edges are rounded, not widths, so that neighbours meet.
+        let (left, top) = (rounded(frame.left), rounded(frame.top));
+        let (width, height) = (rounded(frame.right()) - left, rounded(frame.bottom()) - top);
+        let place = format!(
+            "x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"",
+            number(left),
+            number(top),
+            number(width),
+            number(height)
+        );
+        self.element("rect", class, &format!("{place} {paint}"), hover);
+    }
+
+    /// A path of absolute coordinates.
+    pub(super) fn path(&mut self, class: &str, d: &str, paint: &str, hover: &str) {
+        self.element("path", class, &format!("d=\"{d}\" {paint}"), hover);
+    }
+
+    /// A dot on a curve.
+    pub(super) fn dot(&mut self, (x, y): (f64, f64), colour: &str, hover: &str) {
+        let place = format!("cx=\"{}\" cy=\"{}\" r=\"2.6\"", number(x), number(y));
+        let paint = format!("fill=\"{colour}\" stroke=\"{PAPER}\" stroke-width=\"0.8\"");
+        self.element("circle", "data", &format!("{place} {paint}"), hover);
+    }
+
+    fn element(&mut self, name: &str, class: &str, attributes: &str, hover: &str) {
+        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        let attributes = attributes.trim_end();
+        if hover.is_empty() {
+            self.line(&format!("<{name}{class} {attributes}/>"));
+        } else {
+            let hover = escaped(hover);
+            self.line(&format!("<{name}{class} {attributes}><title>{hover}</title></{name}>"));
+        }
+    }
+
+    /// What fills an area in a style: its colour, hatched where the style says so.
+    pub(super) fn fill(&mut self, style: Style) -> String {
+        if style.hatch.is_empty() {
+            return format!("fill=\"{0}\" stroke=\"{0}\"", style.colour);
+        }
+        if !self.patterns.contains(&style) {
+            self.patterns.push(style);
+        }
+        format!("fill=\"url(#{})\" stroke=\"{}\"", pattern_name(style), style.colour)
+    }
+
+    /// The whole text.
+    pub(super) fn finish(self, title: &str, width: f64, height: f64) -> String {
+        let (width, height) = (number(width.ceil()), number(height.ceil()));
+        let mut out = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"'Liberation Sans', \
+             Arial, Helvetica, 'DejaVu Sans', sans-serif\">\n<title>{}</title>\n",
+            escaped(title)
+        );
+        if !self.patterns.is_empty() {
+            out.push_str("<defs>\n");
+            for style in self.patterns {
+                let (name, colour, hatch) = (pattern_name(style), style.colour, style.hatch);
+                let _infallible = writeln!(
+                    out,
+                    "<pattern id=\"{name}\" width=\"6\" height=\"6\" \
+                     patternUnits=\"userSpaceOnUse\"><rect width=\"6\" height=\"6\" \
+                     fill=\"{colour}\" fill-opacity=\"0.25\"/><path d=\"{hatch}\" \
+                     stroke=\"{colour}\" stroke-width=\"1.6\"/></pattern>"
+                );
+            }
+            out.push_str("</defs>\n");
+        }
+        let _infallible =
+            writeln!(out, "<rect width=\"{width}\" height=\"{height}\" fill=\"{PAPER}\"/>");
+        out.push_str(&self.body);
+        out.push_str("</svg>\n");
+        out
+    }
+}
+
+impl Type {
+    pub(super) const TITLE: Type = Type { size: 17.0, bold: true, colour: INK };
+    pub(super) const PANEL: Type = Type { size: 13.0, bold: true, colour: INK };
+    pub(super) const BODY: Type = Type { size: 12.0, bold: false, colour: INK };
+    pub(super) const TICK: Type = Type { size: 11.0, bold: false, colour: "#333333" };
+    pub(super) const NOTE: Type = Type { size: 11.0, bold: false, colour: "#555555" };
+
+    pub(super) fn width(self, words: &str) -> f64 {
+        text::width(words, self.size, self.bold)
+    }
+}
+
+fn type_attributes(anchor: Anchor, kind: Type) -> String {
+    let anchor = match anchor {
+        Anchor::Start => "start",
+        Anchor::Middle => "middle",
+        Anchor::End => "end",
+    };
+    let weight = if kind.bold { " font-weight=\"bold\"" } else { "" };
+    let (size, colour) = (kind.size, kind.colour);
+    format!(" text-anchor=\"{anchor}\" font-size=\"{size}\" fill=\"{colour}\"{weight}")
+}
+
+/// The same colour and hatch has the same name in every picture, so that pictures may share a page.
+fn pattern_name(style: Style) -> String {
+    let hatch: String = style.hatch.chars().filter(char::is_ascii_alphanumeric).collect();
+    format!("hatch-{}-{hatch}", style.colour.trim_start_matches('#'))
+}
+
+/// To the tenth of a pixel.
+pub(super) fn rounded(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+/// A coordinate with one decimal, none if it is zero; never `-0`.
+pub(super) fn number(value: f64) -> String {
+    let text = format!("{value:.1}");
+    match text.strip_suffix(".0") {
+        Some("-0") => "0".into(),
+        Some(whole) => whole.into(),
+        None => text,
+    }
+}
+
+/// A text that no reader of XML can take for anything else. Characters that XML cannot hold are
+/// left out.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' => out.push(' '),
+            '\u{fffe}' | '\u{ffff}' => {}
+            _ if character.is_control() => {}
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_the_same_everywhere() {
+        for (value, text) in [(1.0, "1"), (0.25, "0.2"), (-0.01, "0"), (12.96, "13"), (2.72, "2.7")]
+        {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn foreign_names_stay_text() {
+        let hostile = "<script>\u{1b}[0m&\"'\u{0}\u{ffff}</script>";
+        assert_eq!(escaped(hostile), "&lt;script&gt;[0m&amp;&quot;&#39;&lt;/script&gt;");
+        let mut svg = Svg::default();
+        svg.text((1.0, 2.0), Anchor::Start, Type::BODY, hostile);
+        let svg = svg.finish(hostile, 10.0, 10.0);
+        assert!(!svg.contains("<script") && svg.contains("&lt;script"));
+    }
+}
