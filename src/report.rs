@@ -19,6 +19,7 @@ pub mod precision_text;
 pub mod profile_json;
 pub mod profile_text;
 pub mod profile_toml;
+pub mod profile_figures;
 pub mod progress;
 pub mod prometheus;
 pub mod pursuit_text;
