@@ -75,6 +75,14 @@ struct depth {
 	u64 arrivals[DEPTH_BUCKETS];
 };
 
+struct file_key {
+	u32 device;
+	u32 kind; /* one of FILE_… */
+	u64 inode;
+};
+
+enum { FILE_NAMED, FILE_OF_DEVICE, FILE_UNTOLD };
+
 struct thread {
 	u32 tid;
 	u32 tgid;
@@ -100,15 +108,16 @@ struct thread {
 	s64 last_distance;
 	u32 next_new;
 	u32 next_kept;
-};
-
-struct file_key {
-	u32 device;
-	u32 kind; /* one of FILE_… */
+	/* The file of its last request, and the kernel's inode that it is. */
 	u64 inode;
+	struct file_key file;
+	/* The disk and the slot of its last request. */
+	u32 disk;
+	u32 disk_index;
+	struct slot_key slot_key;
+	u32 slot;
+	u32 spare;
 };
-
-enum { FILE_NAMED, FILE_OF_DEVICE, FILE_UNTOLD };
 
 struct file_use {
 	u64 reads;

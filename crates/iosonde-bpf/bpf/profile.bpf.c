@@ -354,13 +354,6 @@ static __attribute__((noinline)) int remember_owner(u64 inode, u64 stretch)
 	return 1;
 }
 
-inlined int forget_owner(u64 inode, u64 stretch)
-{
-	struct owner_key key = { .inode = inode, .stretch = stretch };
-
-	return map_delete(&owners, &key);
-}
-
 inlined struct owner *owner_of(struct inode *inode, u64 stretch)
 {
 	struct owner_key key = { .inode = (u64)inode, .stretch = stretch };
@@ -628,8 +621,6 @@ inlined void attribute(struct flight *flight, struct thread *thread, struct bio 
 		flight->class = CLASS_PROGRAM;
 		flight->tid = thread->tid;
 		*group = thread->group;
-		if (inode && flight->is_direct)
-			remember_owner((u64)inode, WHOLE_FILE);
 		return;
 	}
 	flight->class = CLASS_OTHER;
@@ -652,6 +643,58 @@ inlined void attribute(struct flight *flight, struct thread *thread, struct bio 
 	} else if (thread && thread->of_kernel && flags >> meta & 1) {
 		flight->class = CLASS_JOURNAL;
 	}
+}
+
+/* The file of a request. Most are for the file of the thread's last one, whose key is kept. */
+inlined int find_file_of(struct flight *flight, struct thread *thread, struct inode *inode)
+{
+	flight->file.kind = FILE_UNTOLD;
+	flight->file.device = flight->disk;
+	if (!inode)
+		return find_file(&flight->file, 0);
+	flight->file.inode = FIELD(inode, i_ino);
+	if (thread && thread->inode == (u64)inode && thread->file.inode == flight->file.inode) {
+		flight->file = thread->file;
+		return 1;
+	}
+	if ((FIELD(inode, i_mode) & S_IFMT) == S_IFBLK) {
+		flight->file.kind = FILE_OF_DEVICE;
+		flight->file.device = FIELD(inode, i_rdev);
+		flight->file.inode = 0;
+	} else {
+		struct super_block *sb = FIELD(inode, i_sb);
+
+		flight->file.kind = FILE_NAMED;
+		flight->file.device = sb ? FIELD(sb, s_dev) : 0;
+	}
+	if (!find_file(&flight->file, inode))
+		return 0;
+	if (flight->is_direct && flight->class == CLASS_PROGRAM)
+		remember_owner((u64)inode, WHOLE_FILE);
+	if (thread && flight->file.kind == FILE_NAMED) {
+		thread->inode = (u64)inode;
+		thread->file = flight->file;
+	}
+	return 1;
+}
+
+/* The slot of a request; that of the thread's last one, if it has the same name. */
+inlined int slot_of_thread(struct thread *thread, struct flight *flight, u32 group)
+{
+	int slot;
+
+	if (thread && thread->slot_key.disk == flight->disk && thread->slot_key.op == flight->op &&
+	    thread->slot_key.class == flight->class && thread->slot_key.group == group)
+		return thread->slot;
+	slot = slot_of(flight->disk, flight->op, flight->class, group);
+	if (thread && slot >= 0) {
+		thread->slot_key.disk = flight->disk;
+		thread->slot_key.op = flight->op;
+		thread->slot_key.class = flight->class;
+		thread->slot_key.group = group;
+		thread->slot = slot;
+	}
+	return slot;
 }
 
 /* A request that begins anew has ended before, even if that was not seen: now and then the kernel
@@ -692,10 +735,18 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 	if (!rq || !has_begun())
 		return 0;
 	flight.disk = disk_of(rq);
-	index = disk_index(flight.disk);
-	if (index < 0)
-		return 0;
 	thread = this_thread();
+	if (thread && thread->disk == flight.disk && flight.disk) {
+		index = thread->disk_index;
+	} else {
+		index = disk_index(flight.disk);
+		if (index < 0)
+			return 0;
+		if (thread) {
+			thread->disk = flight.disk;
+			thread->disk_index = index;
+		}
+	}
 	flags = rq->cmd_flags;
 	bytes = rq->__data_len;
 	bio = rq->bio;
@@ -711,22 +762,9 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 		flight.cgroup = cgroup_of(bio);
 	}
 	attribute(&flight, thread, bio, flags, inode, &group);
-	if (flight.class <= CLASS_WRITE_BACK && flight.op <= OP_WRITE && bytes) {
-		flight.file.kind = FILE_UNTOLD;
-		flight.file.device = flight.disk;
-		if (inode && (FIELD(inode, i_mode) & S_IFMT) == S_IFBLK) {
-			flight.file.kind = FILE_OF_DEVICE;
-			flight.file.device = FIELD(inode, i_rdev);
-		} else if (inode) {
-			struct super_block *sb = FIELD(inode, i_sb);
-
-			flight.file.kind = FILE_NAMED;
-			flight.file.device = sb ? FIELD(sb, s_dev) : 0;
-			flight.file.inode = FIELD(inode, i_ino);
-		}
-		flight.has_file = find_file(&flight.file, inode);
-	}
-	slot = slot_of(flight.disk, flight.op, flight.class, group);
+	if (flight.class <= CLASS_WRITE_BACK && flight.op <= OP_WRITE && bytes)
+		flight.has_file = find_file_of(&flight, thread, inode);
+	slot = slot_of_thread(thread, &flight, group);
 	if (slot < 0) {
 		COUNT(lost_slots, 1);
 		return 0;

@@ -201,6 +201,20 @@ shared! {
         next_new: u32,
         /// Internal.
         next_kept: u32,
+        /// Internal.
+        inode: u64,
+        /// The file of its last request.
+        file: FileKey,
+        /// Internal.
+        disk: u32,
+        /// Internal.
+        disk_index: u32,
+        /// Internal.
+        slot_key: SlotKey,
+        /// Internal.
+        slot: u32,
+        /// Internal.
+        spare: u32,
     }
 }
 

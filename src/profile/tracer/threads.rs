@@ -129,6 +129,13 @@ mod tests {
             last_distance: 0,
             next_new: 0,
             next_kept: 0,
+            inode: 0,
+            file: iosonde_bpf::FileKey { device: 0, kind: 0, inode: 0 },
+            disk: 0,
+            disk_index: 0,
+            slot_key: iosonde_bpf::SlotKey { disk: 0, op: 0, class: 0, group: 0 },
+            slot: 0,
+            spare: 0,
         }
     }
 
