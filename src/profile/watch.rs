@@ -76,7 +76,7 @@ pub fn watch(
         Watch { root, asked, scope, interrupts, tracer, telemetry, tally, members, began_ns: 0 };
     watch.begin();
     let running = held.map(|held| launch::release(root, held, &asked.command)).transpose()?;
-    say("released");
+    say("watching");
     let (ended, ended_ns) = watch.until_end(running.as_ref())?;
     run.measured_ns = ended_ns - watch.began_ns;
     // While a command that has ended is not reaped, `/proc` still knows it.

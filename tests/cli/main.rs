@@ -14,6 +14,7 @@ mod fsync;
 mod job_file;
 mod kept;
 mod language;
+mod profile;
 mod program;
 mod refused;
 mod signals;

@@ -1,0 +1,482 @@
+//! `iosonde profile`: the command stays what it is without us, and what was not seen is said.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use iosonde_rig::guard::ZramDevice;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::program::{Call, Place, listing};
+
+/// `iosonde profile` with these words, and a script of the shell as its command.
+fn script(place: &Place, words: &str, script: &str) -> Call {
+    place.iosonde(&format!("profile {words} -- sh -c")).arg(script)
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// The record of the only run in this folder.
+fn record(folder: &Path) -> Value {
+    let runs: Vec<PathBuf> = listing(folder).into_iter().filter(|path| path.is_dir()).collect();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    read(&runs[0].join("01-profile.json"))
+}
+
+/// The words that name what is missing in a record, with their reasons.
+fn missing(record: &Value) -> String {
+    record["source"]["missing"].to_string()
+}
+
+fn is_traced(record: &Value) -> bool {
+    record["source"]["method"] == "tracepoints"
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_command() {
+    let place = Place::new();
+    for code in [0, 3, 125, 255] {
+        script(&place, "", &format!("exit {code}")).end().exits(code).silent();
+    }
+    script(&place, "", "kill -TERM $$").end().exits(128 + 15).says("killed by signal 15");
+    script(&place, "", "kill -KILL $$").end().exits(128 + 9);
+    // The Rust runtime ignores SIGPIPE; a command does not.
+    script(&place, "", "kill -PIPE $$").end().exits(128 + 13);
+    let endings: Vec<Value> =
+        place.kept().iter().map(|folder| read(&folder.join("manifest.json"))).collect();
+    let codes: Vec<i64> =
+        endings.iter().map(|manifest| manifest["exit_code"].as_i64().unwrap()).collect();
+    let mut codes = codes;
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 3, 125, 137, 141, 143, 255]);
+}
+
+#[test]
+fn what_cannot_be_executed_is_told_apart() {
+    let place = Place::new();
+    place.iosonde("profile -- /no/such/program").end().exits(127).silent().says("no such file");
+    place.iosonde("profile -- no-such-program").end().exits(127).says("not found in PATH");
+    place.file("plain", b"no program");
+    place.iosonde("profile -- ./plain").end().exits(126).says("Permission denied");
+    place.iosonde("profile -- .").end().exits(126).says("cannot be executed");
+    let lost = place.file("lost", b"#!/no/such/interpreter\n");
+    fs::set_permissions(&lost, fs::Permissions::from_mode(0o755)).unwrap();
+    place.iosonde("profile -- ./lost").end().exits(127).says("interpreter");
+    assert!(place.kept().is_empty(), "nothing was watched: {:?}", place.kept());
+}
+
+#[test]
+fn stdout_and_stdin_are_the_commands() {
+    let place = Place::new();
+    let bytes: Vec<u8> = (0..=255u8).cycle().take(100_000).collect();
+    let input = place.file("input", &bytes);
+    let mut command = place.iosonde("profile --json -v -- cat").into_command();
+    command.stdin(fs::File::open(input).unwrap()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = command.output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stdout, bytes, "byte for byte");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("=== IO Profile: cat"));
+}
+
+#[test]
+fn words_after_the_dashes_stay_as_they_are() {
+    let place = Place::new();
+    let ended = place
+        .iosonde("profile -- printf %s, --a_b=c_d -? --output-format=json --results")
+        .arg("x  y")
+        .end();
+    let ended = ended.exits(0);
+    assert_eq!(ended.out.trim_end(), "--a_b=c_d,-?,--output-format=json,--results,x  y,");
+    // Nor do they choose the form of our own failures.
+    place.iosonde("profile -- no-such --output-format=json").end().exits(127).silent();
+}
+
+#[test]
+fn the_command_keeps_its_place_and_its_rights() {
+    let place = Place::new();
+    let ask = "pwd; id -u; grep -E 'CapEff|NoNewPrivs|SigIgn|SigBlk' /proc/self/status; echo $MARK";
+    let seen = script(&place, "", ask).env("MARK", "here").end().exits(0).out;
+    let mut bare = Command::new("sh");
+    bare.args(["-c", ask]).current_dir(place.work()).env("MARK", "here");
+    let alone = String::from_utf8(bare.output().unwrap().stdout).unwrap();
+    assert_eq!(seen, alone);
+}
+
+#[test]
+fn the_collector_gives_up_what_it_does_not_need() {
+    let place = Place::new();
+    let ask = "grep -E 'CapPrm|CapEff|NoNewPrivs' /proc/$PPID/status";
+    let seen = script(&place, "", ask).end().exits(0).out;
+    let field = |name: &str| {
+        let line = seen.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    };
+    // CAP_KILL, CAP_SYS_PTRACE and CAP_BPF at most.
+    let kept = 1 << 5 | 1 << 19 | 1 << 39;
+    assert_eq!(field("CapEff:") & !kept, 0, "{seen}");
+    assert_eq!(field("CapPrm:") & !kept, 0, "{seen}");
+    assert_eq!(field("NoNewPrivs:"), 1, "{seen}");
+}
+
+#[test]
+fn what_it_did_is_counted_with_its_children() {
+    let place = Place::new();
+    let work = "dd if=/dev/zero of=a bs=64k count=32 oflag=direct; \
+                (dd if=/dev/zero of=b bs=1M count=4 conv=fsync); exit 7";
+    let ended = script(&place, "-o results --json", work).end().exits(7).silent();
+    let run = record(&place.work().join("results"));
+    let written = run["calls"]["written_bytes"].as_u64().unwrap();
+    let least = (2 << 20) + (4 << 20);
+    assert!((least..least + (1 << 20)).contains(&written), "{written}: {ended}");
+    assert_eq!(run["ended"], serde_json::json!({"ended": "exited", "code": 7}));
+    assert!(run["cpu"]["cpu_system_ns"].as_u64().unwrap() > 0);
+    assert!(run["telemetry"].as_array().unwrap().len() >= 2);
+    if !is_traced(&run) {
+        assert!(missing(&run).contains("requests"), "{run}");
+        return;
+    }
+    let of_program = |kind: &&Value| kind["class"] == "program" || kind["class"] == "write_back";
+    let traffic = run["traffic"].as_array().unwrap();
+    let bytes: u64 = traffic
+        .iter()
+        .filter(of_program)
+        .filter(|kind| kind["op"] == "write")
+        .map(|kind| kind["bytes"].as_u64().unwrap())
+        .sum();
+    assert!((least..least + (1 << 20)).contains(&bytes), "{bytes}: {ended}");
+}
+
+#[test]
+fn a_named_folder_holds_every_run_and_the_latest_report() {
+    let place = Place::new();
+    for word in ["first", "second"] {
+        place.iosonde(&format!("profile -o results --json -- true {word}")).end().exits(0);
+    }
+    let results = place.work().join("results");
+    assert_eq!(listing(&results).iter().filter(|path| path.is_dir()).count(), 2);
+    let text = fs::read_to_string(results.join("report.txt")).unwrap();
+    assert!(text.starts_with("=== IO Profile: true second ==="), "{text}");
+    assert_eq!(read(&results.join("report.json"))["exit_code"], 0);
+    assert!(place.kept().is_empty());
+    // What is not ours stays.
+    fs::write(results.join("report.txt"), "my notes\n").unwrap();
+    let ended = place.iosonde("profile -o results -- touch ran").end().exits(125);
+    ended.says("holds something else");
+    assert!(!place.work().join("ran").exists());
+}
+
+#[test]
+fn a_folder_that_takes_nothing_is_said_before_the_command_is_run() {
+    let place = Place::new();
+    place.file("file", b"");
+    for folder in ["/proc/none", "file", "file/below"] {
+        let ended = place.iosonde(&format!("profile -o {folder} -- touch ran")).end();
+        ended.exits(125).says("results cannot be kept").silent();
+    }
+    assert!(!place.work().join("ran").exists());
+    // Where we chose the place ourselves, the command comes first.
+    let call = place.iosonde("profile -- touch ran").env("XDG_STATE_HOME", "/proc/none");
+    call.end().exits(0).says("the results are not kept").says("-o DIR");
+    assert!(place.work().join("ran").exists());
+}
+
+#[test]
+fn what_is_asked_wrongly_is_125_with_a_mend() {
+    let place = Place::new();
+    for (words, says) in [
+        ("profile -d no-such-disk -- touch ran", "no block device `no-such-disk`; there are: "),
+        ("profile -p 4194305", "no process 4194305"),
+        ("profile --attach 4194305 -- touch ran", "no process 4194305"),
+        ("profile --cgroup no/such -- touch ran", "no cgroup `no/such`"),
+        ("profile --attach no/such", "no cgroup `no/such`"),
+        ("profile", "nothing to watch"),
+        ("profile dd if=/dev/zero", "the command stands after --"),
+        ("profile --for 3 -- touch ran", "--for has no effect with a command"),
+        ("profile -p 1 --cgroup / --for 1", "cannot be used with"),
+        ("profile --interval 1ms -- touch ran", "from 100ms to 1h"),
+        ("profile --settle x -- touch ran", "--settle"),
+        ("profile --jsn -- touch ran", "--json"),
+    ] {
+        place.iosonde(words).end().exits(125).says(says).silent();
+    }
+    assert!(!place.work().join("ran").exists());
+    assert!(place.kept().is_empty());
+}
+
+#[test]
+fn a_rehearsal_says_what_would_be_seen() {
+    let place = Place::new();
+    let ended = place.iosonde("profile --dry-run -- touch ran").end().exits(0).silent();
+    let ended = ended.says("disks: ");
+    assert!(
+        ended.err.contains("attributed at") || ended.err.contains("missing: requests"),
+        "{ended}"
+    );
+    assert!(!place.work().join("ran").exists() && place.kept().is_empty());
+}
+
+const PATIENT: &str = "trap 'echo got INT; exit 42' INT; trap 'echo got TERM; exit 43' TERM; \
+                       trap 'echo got USR1' USR1; echo ready; while :; do sleep 0.05; done";
+
+#[test]
+fn a_signal_to_us_reaches_the_command_once() {
+    for (signal, says, code) in [(Signal::INT, "got INT\n", 42), (Signal::TERM, "got TERM\n", 43)] {
+        let place = Place::new();
+        let running = script(&place, "", PATIENT).start().until_stdout("ready");
+        let ended = running.signal(signal).end().exits(code).says("=== IO Profile");
+        assert_eq!(ended.out, format!("ready\n{says}"));
+        assert_eq!(place.kept().len(), 1, "what was seen is kept");
+    }
+    let place = Place::new();
+    let running = script(&place, "", PATIENT).start().until_stdout("ready");
+    let running = running.signal(Signal::USR1).until_stdout("got USR1");
+    running.signal(Signal::TERM).end().exits(43);
+    // Whoever has no answer dies of it.
+    let running = script(&place, "", "echo ready; exec sleep 60").start().until_stdout("ready");
+    running.signal(Signal::TERM).end().exits(143).says("killed by signal 15");
+}
+
+#[test]
+fn a_key_on_the_terminal_reaches_the_command_once() {
+    let place = Place::new();
+    let tool = Command::new("script").arg("--version").output();
+    if !tool.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: there is no script(1) to make a terminal");
+        return;
+    }
+    place.file("patient.sh", PATIENT.as_bytes());
+    let program = env!("CARGO_BIN_EXE_iosonde");
+    let line = format!("{program} profile -o results -- sh patient.sh > said 2> told");
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+    command.current_dir(place.work()).env("HOME", place.home());
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let said = place.work().join("said");
+    let began = Instant::now();
+    while !fs::read_to_string(&said).is_ok_and(|text| text.contains("ready")) {
+        assert!(began.elapsed() < Duration::from_secs(60), "the command does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\x03").unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(fs::read_to_string(&said).unwrap(), "ready\ngot INT\n");
+    assert_eq!(status.code(), Some(42));
+    assert!(place.work().join("results/report.txt").exists());
+}
+
+#[test]
+fn a_second_signal_leaves_at_once() {
+    let place = Place::new();
+    let stubborn = "trap 'echo no' INT; echo ready; for i in $(seq 60); do sleep 0.05; done";
+    let running = script(&place, "", stubborn).start().until_stdout("ready");
+    let running = running.signal(Signal::INT).until_stdout("no");
+    let pause = Duration::from_millis(300);
+    let ended = running.pause(pause).signal(Signal::INT).end().exits(130);
+    ended.says("left at once");
+    assert!(place.kept().is_empty(), "nothing was told: {:?}", place.kept());
+}
+
+#[test]
+fn what_runs_already_is_watched_for_a_time_or_until_its_end() {
+    let place = Place::new();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "while read line; do dd if=/dev/zero of=x bs=4096 count=100; done"]);
+    shell.current_dir(place.work()).stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut shell = shell.spawn().unwrap();
+    let pid = shell.id();
+    let feed = |shell: &mut std::process::Child| {
+        std::io::Write::write_all(shell.stdin.as_mut().unwrap(), b"go\n").unwrap();
+    };
+    // What it did before does not count.
+    feed(&mut shell);
+    std::thread::sleep(Duration::from_millis(200));
+    place.iosonde(&format!("profile -o timed -p {pid} --for 0.3")).end().exits(0).silent();
+    let run = record(&place.work().join("timed"));
+    assert_eq!(run["ended"]["ended"], "time_up");
+    assert_eq!(run["subject"]["subject"], "process");
+    assert!(run["calls"]["written_bytes"].as_u64().unwrap() < 400_000, "{}", run["calls"]);
+
+    let running = place.iosonde(&format!("profile -v -o whole --attach {pid}")).start();
+    let running = running.until_stderr("watching");
+    feed(&mut shell);
+    std::thread::sleep(Duration::from_millis(200));
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
+    running.end().exits(0);
+    let run = record(&place.work().join("whole"));
+    assert_eq!(run["ended"]["ended"], "gone");
+}
+
+#[test]
+fn a_process_beside_the_command_is_watched_and_the_command_is_not() {
+    let place = Place::new();
+    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+    let words = format!("-o results -p {}", sleeper.id());
+    let work = "dd if=/dev/zero of=x bs=1M count=3 oflag=direct; exit 5";
+    script(&place, &words, work).end().exits(5);
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    let run = record(&place.work().join("results"));
+    assert_eq!(run["subject"]["subject"], "process");
+    assert_eq!(run["ended"]["code"], 5);
+    let of_program = |kind: &&Value| kind["class"] == "program";
+    let traffic = run["traffic"].as_array().unwrap();
+    let bytes = traffic.iter().filter(of_program).filter_map(|kind| kind["bytes"].as_u64());
+    assert_eq!(bytes.sum::<u64>(), 0, "{traffic:?}");
+}
+
+#[test]
+fn an_interrupt_ends_the_watching_of_what_runs_already() {
+    let place = Place::new();
+    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+    let call = place.iosonde(&format!("profile -v -o results -p {}", sleeper.id()));
+    let running = call.start().until_stderr("watching");
+    running.signal(Signal::INT).end().exits(130).says("=== IO Profile");
+    assert!(sleeper.try_wait().unwrap().is_none(), "it runs on");
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    let run = record(&place.work().join("results"));
+    assert_eq!(run["ended"], serde_json::json!({"ended": "interrupted", "signal": 2}));
+}
+
+#[test]
+fn a_cgroup_is_watched_with_who_joins_it() {
+    let place = Place::new();
+    let Some(group) = Group::new() else { return };
+    let call = place.iosonde("profile -v -o results --for 4 --interval 0.2 --cgroup");
+    let running = call.arg(&group.0).start().until_stderr("watching");
+    // It waits until it has been seen, so that its child is followed.
+    let work = "sleep 1; dd if=/dev/zero of=x bs=64k count=64 oflag=direct; sleep 0.5";
+    let joins = format!("echo $$ > {}; {work}", group.0.join("cgroup.procs").display());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &joins]).current_dir(place.work()).stderr(Stdio::null());
+    assert!(shell.status().unwrap().success());
+    running.end().exits(0);
+    let run = record(&place.work().join("results"));
+    assert_eq!(run["subject"]["subject"], "cgroup");
+    let written = run["calls"]["written_bytes"].as_u64().unwrap();
+    assert!(written >= 4 << 20, "{written}");
+}
+
+/// A cgroup of its own, where this user may make one.
+struct Group(PathBuf);
+
+impl Group {
+    fn new() -> Option<Group> {
+        let name = format!("iosonde-test-{}", std::process::id());
+        for hierarchy in ["", "unified", "systemd", "pids"] {
+            let place = Path::new("/sys/fs/cgroup").join(hierarchy);
+            let folder = place.join(&name);
+            if place.join("cgroup.procs").exists() && fs::create_dir(&folder).is_ok() {
+                return Some(Group(folder));
+            }
+        }
+        eprintln!("skipped: no cgroup can be made here");
+        None
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn two_profilers_do_not_see_each_others_command() {
+    let place = Place::new();
+    let write = |name: &str, count: u32| {
+        let work = format!("sleep 0.3; dd if=/dev/zero of={name} bs=1M count={count} oflag=direct");
+        script(&place, &format!("-o {name}-results"), &work).start()
+    };
+    let both = [write("a", 3), write("b", 5)];
+    for running in both {
+        running.end().exits(0);
+    }
+    for (name, mib) in [("a", 3u64), ("b", 5)] {
+        let run = record(&place.work().join(format!("{name}-results")));
+        let written = run["calls"]["written_bytes"].as_u64().unwrap();
+        assert!((mib << 20..(mib << 20) + (1 << 19)).contains(&written), "{name}: {written}");
+        if is_traced(&run) {
+            let kinds = run["traffic"].as_array().unwrap().iter();
+            let kinds = kinds.filter(|kind| kind["class"] == "program" && kind["op"] == "write");
+            let bytes: u64 = kinds.map(|kind| kind["bytes"].as_u64().unwrap()).sum();
+            assert!((mib << 20..(mib << 20) + (1 << 20)).contains(&bytes), "{name}: {bytes}");
+        }
+    }
+}
+
+#[test]
+fn an_ordinary_user_gets_what_counters_tell_and_a_reason_for_the_rest() {
+    let place = Place::new();
+    let Some(call) = place.as_nobody("profile -o results --json -- sh -c") else { return };
+    let work = "id -u; dd if=/dev/zero of=x bs=1M count=4 oflag=direct";
+    let ended = call.arg(work).end().exits(0);
+    let own = rustix::process::geteuid();
+    let user = if own.is_root() { "65534".into() } else { own.as_raw().to_string() };
+    assert_eq!(ended.out.trim(), user);
+    let run = record(&place.work().join("results"));
+    if is_traced(&run) {
+        eprintln!("skipped: this user may trace");
+        return;
+    }
+    let ended = ended.says("no data (").says("CAP_BPF and CAP_PERFMON").says("setcap");
+    assert!(run["calls"]["written_bytes"].as_u64().unwrap() >= 4 << 20, "{ended}");
+    assert!(run["calls"]["storage_write_bytes"].as_u64().unwrap() >= 4 << 20, "{ended}");
+    assert_eq!(run["traffic"].as_array().map(Vec::len), Some(0));
+    let lacking = missing(&run);
+    assert!(lacking.contains("nobody waits for"), "{lacking}");
+}
+
+#[test]
+fn a_device_without_requests_is_said_and_not_zero() {
+    let place = Place::new();
+    let zram = match ZramDevice::new(16 << 20) {
+        Ok(zram) => zram,
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            return;
+        }
+    };
+    let disk = zram.path().display().to_string();
+    let work = format!("dd if=/dev/zero of={disk} bs=64k count=32 oflag=direct");
+    let name = disk.trim_start_matches("/dev/");
+    for (folder, device) in [("named", format!("-d {disk}")), ("found", String::new())] {
+        let words = format!("-o {folder} {device}");
+        let ended = script(&place, &words, &work).end().exits(0);
+        let run = record(&place.work().join(folder));
+        let devices = run["devices"].as_array().unwrap();
+        let found = devices.iter().find(|device| device["facts"]["name"] == name).unwrap();
+        let why = found["invisible"].as_str().unwrap();
+        assert!(why.contains("has no request queue"), "{why}");
+        let sectors = |at: usize| found["counters"][at]["write_sectors"].as_u64().unwrap();
+        assert!(sectors(1) - sectors(0) >= 4096, "{ended}");
+        ended.says("no request queue");
+    }
+}
+
+#[test]
+fn a_partition_stands_for_its_disk() {
+    let place = Place::new();
+    let mount = Command::new("findmnt").args(["-no", "SOURCE", "/"]).output();
+    let source = mount.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let Ok(source) = source.map(|source| source.trim_start_matches("/dev/").to_owned()) else {
+        eprintln!("skipped: there is no findmnt");
+        return;
+    };
+    if !Path::new("/sys/class/block").join(&source).exists() {
+        eprintln!("skipped: the root file system is not on a block device of its own");
+        return;
+    }
+    place.iosonde(&format!("profile -o results -d {source} -- true")).end().exits(0);
+    let run = record(&place.work().join("results"));
+    let disk = run["devices"][0]["facts"]["name"].as_str().unwrap();
+    assert!(Path::new("/sys/block").join(disk).exists(), "{disk}");
+    assert!(source.starts_with(disk), "{source} on {disk}");
+}
