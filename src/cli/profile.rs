@@ -1,18 +1,21 @@
 //! `iosonde profile`: what does this program do to storage?
 
 mod ask;
+mod emit;
 mod folder;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use emit::Emitted;
 use folder::Folder;
 
 use super::exit::{Exit, Failure};
 use super::output::note;
-use crate::analysis::profile::{Figures, figures};
+use crate::analysis::profile::figures;
 use crate::host::{self, Root};
 use crate::profile::{WatchError, rehearse, wake_writing, watch};
 use crate::record::ProfileRun;
@@ -31,6 +34,7 @@ use crate::report::profile_text;
 ///   sudo iosonde profile -- dd if=/dev/zero of=test bs=1M count=1000
 ///   sudo iosonde profile --json -o results/ -- dd if=/dev/sda of=/dev/null bs=4k count=100000
 ///   sudo iosonde profile -d nvme0n1 -- fio job.fio
+///   sudo iosonde profile --emit app.toml -- ./app && iosonde run app.toml --path . --size 1g
 ///   sudo iosonde profile -p 4711 --for 30
 ///   sudo iosonde profile --cgroup system.slice/postgresql.service --for 1m
 ///
@@ -68,6 +72,9 @@ pub(crate) struct ProfileArgs {
     /// Write report.json into the folder, too
     #[arg(long)]
     json: bool,
+    /// Write what the program did as a workload file, which `iosonde run` replays
+    #[arg(long, value_name = "FILE")]
+    emit: Option<PathBuf>,
     /// Tell each step
     #[arg(short, long)]
     verbose: bool,
@@ -89,8 +96,10 @@ pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Fail
         return Ok(Exit::Done);
     }
     let host = host::facts(&root);
+    let emitted = args.emit.as_deref().map(Emitted::at).transpose()?;
     let folder = Folder::open(args.output.as_deref(), words)?;
-    asked.may_write_later = folder.is_in_anothers();
+    let mut places = folder.parent().into_iter().chain(emitted.as_ref().map(Emitted::parent));
+    asked.may_write_later = places.any(is_anothers);
     let mut say = |line: &str| {
         if args.verbose {
             note(line);
@@ -100,22 +109,30 @@ pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Fail
     wake_writing();
     let run = watched?;
     let exit = end_of(&run.ended);
-    let figures = figures(&run);
-    tell(&run, &figures, folder, args.json, exit);
-    Ok(exit)
+    let mut is_told = tell(&run, folder, args.json, exit);
+    is_told &= emitted.is_none_or(|emitted| emitted.write(&run));
+    // The command's own failure says more than ours.
+    Ok(if is_told || exit.code() != 0 { exit } else { Exit::Unprofiled })
 }
 
-/// To stderr, and into the folder.
-fn tell(run: &ProfileRun, figures: &Figures, mut folder: Folder, json: bool, exit: Exit) {
-    let text = profile_text(run, figures);
+/// Whether root alone may write there, by its rights.
+fn is_anothers(folder: &Path) -> bool {
+    folder.metadata().is_ok_and(|facts| facts.uid() != rustix::process::geteuid().as_raw())
+}
+
+/// To stderr, and into the folder; whether all of it is where it was asked to be.
+fn tell(run: &ProfileRun, mut folder: Folder, json: bool, exit: Exit) -> bool {
+    let figures = figures(run);
+    let text = profile_text(run, &figures);
     // A closed stderr leaves the folder.
     let _ = io::stderr().write_all(text.as_bytes());
-    folder.keep(run, &text);
+    let mut is_kept = folder.keep(run, &text);
     if json {
-        folder.keep_json(run, figures, exit);
+        is_kept &= folder.keep_json(run, &figures, exit);
     }
     let is_whole = !matches!(run.ended, Ended::Interrupted { .. });
     folder.finish(is_whole, exit.code(), &ended_words(&run.ended));
+    is_kept
 }
 
 /// What would be watched.

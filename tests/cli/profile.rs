@@ -171,6 +171,29 @@ fn a_named_folder_holds_every_run_and_the_latest_report() {
 }
 
 #[test]
+fn what_was_seen_becomes_a_workload_that_runs() {
+    let place = Place::new();
+    let work = "dd if=/dev/zero of=x bs=64k count=200 oflag=direct";
+    let ended = script(&place, "--emit app.toml -o results", work).end();
+    if !is_traced(&record(&place.work().join("results"))) {
+        // Asked for, and not given: a failure of our own.
+        ended.exits(125).says("no workload can be made of this profile");
+        return;
+    }
+    ended.exits(0).says("workload written to app.toml");
+    place.iosonde("run app.toml --path . --size 64m --dry-run").end().exits(0).prints("dd");
+    let files = listing(&place.work().join("results"));
+    let pictures = files.iter().filter(|path| path.is_dir()).flat_map(|folder| listing(folder));
+    assert!(pictures.filter(|path| path.extension().is_some_and(|end| end == "svg")).count() > 0);
+    // Too little for a load; the command's own end comes first.
+    script(&place, "--emit app.toml", "exit 9").end().exits(9).says("--emit app.toml: no workload");
+    script(&place, "--emit app.toml", "true").end().exits(125);
+    place.file("mine", b"my notes");
+    place.iosonde("profile --emit mine -- touch ran").end().exits(125).says("something else");
+    assert!(!place.work().join("ran").exists());
+}
+
+#[test]
 fn a_folder_that_takes_nothing_is_said_before_the_command_is_run() {
     let place = Place::new();
     place.file("file", b"");

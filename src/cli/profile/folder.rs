@@ -1,7 +1,6 @@
 //! Where a profile is kept: a run folder as any other verb's, and with -o the latest report under
 //! a fixed name beside it.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::analysis::profile::Figures;
@@ -10,6 +9,9 @@ use crate::cli::keep::{self, Keeper};
 use crate::cli::output::note;
 use crate::record::ProfileRun;
 use crate::record::export::{self, ExportError};
+use crate::report::json::json_text;
+use crate::report::profile_figures;
+use crate::report::profile_json::profile_json;
 
 const TEXT: &str = "report.txt";
 const JSON: &str = "report.json";
@@ -45,41 +47,41 @@ impl Folder {
         Ok(Folder { keeper, parent: Some(folder.clone()), named: Some(folder) })
     }
 
-    /// Whether it lies in a folder of another user, where root alone may write by its rights.
-    pub(super) fn is_in_anothers(&self) -> bool {
-        let own = rustix::process::geteuid().as_raw();
-        let owner = self.parent.as_ref().and_then(|parent| parent.metadata().ok());
-        owner.is_some_and(|facts| facts.uid() != own)
+    /// Where the run folder is.
+    pub(super) fn parent(&self) -> Option<&Path> {
+        self.parent.as_deref()
     }
 
-    /// Keeps the record and the report.
-    pub(super) fn keep(&mut self, run: &ProfileRun, text: &str) {
+    /// Keeps the record, the report and its pictures; whether all is where it was asked to be.
+    pub(super) fn keep(&mut self, run: &ProfileRun, text: &str) -> bool {
         self.keeper.keep_cell("01-profile.json", run);
         self.keeper.keep_text(TEXT, text);
-        self.export(TEXT, text);
+        match profile_figures::figures(run) {
+            Ok(pictures) => {
+                for (name, picture) in pictures {
+                    self.keeper.keep_text(&name, &picture);
+                }
+            }
+            Err(error) => note(&format!("caution: the profile cannot be drawn: {error}")),
+        }
+        self.export(TEXT, text)
     }
 
-    /// Keeps the figures for programs.
-    pub(super) fn keep_json(&mut self, run: &ProfileRun, figures: &Figures, exit: Exit) {
-        let document = serde_json::json!({
-            "schema": "iosonde.profile-report/1",
-            "exit_code": exit.code(),
-            "subject": run.subject,
-            "ended": run.ended,
-            "source": run.source,
-            "figures": figures,
-        });
-        let text = format!("{document:#}\n");
+    /// Keeps the figures for programs, likewise.
+    pub(super) fn keep_json(&mut self, run: &ProfileRun, figures: &Figures, exit: Exit) -> bool {
+        let text = json_text(&profile_json(run, figures, &[], exit.code()));
         self.keeper.keep_text(JSON, &text);
-        self.export(JSON, &text);
+        self.export(JSON, &text)
     }
 
-    fn export(&self, name: &str, text: &str) {
-        let Some(folder) = &self.named else { return };
+    fn export(&self, name: &str, text: &str) -> bool {
+        let Some(folder) = &self.named else { return true };
         let path = folder.join(name);
-        if let Err(error) = export::write(&path, text) {
+        let written = export::write(&path, text);
+        if let Err(error) = &written {
             note(&format!("error: {}: {error}", path.display()));
         }
+        written.is_ok()
     }
 
     /// Closes it, and says where it is.
@@ -95,7 +97,8 @@ fn is_our_text(start: &str) -> bool {
 }
 
 fn is_our_json(start: &str) -> bool {
-    start.starts_with('{') && start.contains("\"iosonde.profile")
+    // Its schema stands further down: names are in the order of the alphabet.
+    start.starts_with('{') && start.contains("\"all_requests\"")
 }
 
 fn refused(path: &Path, error: &ExportError) -> Failure {
