@@ -9,10 +9,12 @@ pub mod fio;
 pub mod latency;
 pub mod load;
 pub mod precision;
+pub mod speed;
 pub mod workload;
 
 pub use experiment::Experiment;
 pub use latency::{LatencyTarget, Pursuit};
 pub use load::*;
 pub use precision::{Direction, Metric, Precision};
+pub use speed::{Speed, SpeedError};
 pub use workload::{Access, Region, Role, Rw, Start, Threads, Workload};

@@ -4,8 +4,8 @@
 //! cache, read-ahead, write-back and file system have had their say already. A role of the model is
 //! what one thread group did to one device in one direction; the write-back of its pages is a role
 //! of its own, for it comes in other sizes and at other times. Distances of arrivals, sizes and the
-//! share of sequential requests are recorded for just these rows, so that each role has them exactly
-//! and the mix follows from the rates.
+//! share of sequential requests are recorded for just these rows, so that each role has them
+//! exactly and the mix follows from the rates.
 //!
 //! Places are recorded for a device and direction. The touched blocks of each are put side by side:
 //! the gaps that a file system left between them are not part of the model.

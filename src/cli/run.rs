@@ -47,7 +47,7 @@ use crate::report::{
     cross_check_text, expectations_text, precision_text, pursuit_text, run_text, verdict_text,
 };
 use crate::schedule::{Bench, Event, carry_out};
-use crate::spec::catalogue;
+use crate::spec::{Speed, catalogue};
 
 /// What does exactly this load do? In fio's words, where all jobs are alike; or from a workload
 /// file, whose roles may differ in everything.
@@ -66,6 +66,7 @@ use crate::spec::catalogue;
 ///   iosonde run --path /dev/nvme0n1 --rw randread --iodepth 1 --ioengine psync
 ///   iosonde run --path a.img --path b.img --rw randread --rate-iops 5000 --rate-process poisson
 ///   iosonde run kv-store --path . --size 1g --runtime 30
+///   iosonde run app.toml --path disk.img --runtime 60 --speed 2x
 ///   iosonde run --ioengine sim --path 'servers=8,read=exp:90us' --rw randread --iodepth 16
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
@@ -77,6 +78,10 @@ pub(crate) struct RunArgs {
         conflicts_with_all = ["LoadArgs", "PaceArgs", "DataArgs", "SubmitArgs"]
     )]
     file: Option<PathBuf>,
+    /// Send a workload file's operations so many times as fast as it says, such as 2x or 0.5x, or
+    /// as fast as the target answers
+    #[arg(long, value_name = "N(x)|max")]
+    speed: Option<String>,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -157,6 +162,11 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Asked, message));
     }
     if let Some(path) = args.file.as_deref().filter(|path| job_file::is_job_file(path)) {
+        if args.speed.is_some() {
+            let message = "--speed has no effect on a job file of fio: change its rates there, or \
+                           give a workload file";
+            return Err(Failure::new(Exit::Asked, message));
+        }
         return job_file::run(args, path, words);
     }
     if args.run.allow_env {
@@ -177,6 +187,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let aim = aim(args, &asked, &place)?;
     let setting = setting(args, &asked, &place, &aim, seed);
     let mut plan = resolve(&asked.over(&aim), &setting)?;
+    plan.notes.extend(asked.speed.map(Speed::words));
     if let Some(latency) = &asked.latency {
         plan = latency.over(plan)?;
     }

@@ -246,9 +246,11 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
         return Err(Refusal::Conflict {
             role: role.name.clone(),
             what: format!(
-                "its region reaches {} B beyond the end of the target ({end} B); \
-                 give a smaller size or offset",
-                bytes - rest
+                "its region reaches {} B beyond the end of the target ({end} B); give a target of \
+                 {} B at least, as --size too if that is given, or the role a smaller size or \
+                 offset",
+                bytes - rest,
+                start.saturating_add(bytes)
             ),
         });
     }

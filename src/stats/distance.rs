@@ -2,9 +2,9 @@
 //!
 //! The distance of Kolmogorov and Smirnov (N. Smirnov, "Table for estimating the goodness of fit of
 //! empirical distributions", Ann. Math. Statist. 19(2), 1948) is the largest difference of the two
-//! distribution functions: 0 for the same, 1 for two that do not overlap. It has no unit and depends
-//! on no scale, so that distances of sizes, times and depths may stand beside each other. The total
-//! variation is its counterpart for shares of kinds that have no order.
+//! distribution functions: 0 for the same, 1 for two that do not overlap. It has no unit and
+//! depends on no scale, so that distances of sizes, times and depths may stand beside each other.
+//! The total variation is its counterpart for shares of kinds that have no order.
 
 /// A distribution: values with their weights, in any order; a value may occur more than once.
 pub type Weighted = [(u64, u64)];

@@ -173,7 +173,7 @@ fn growth(again: f64) -> f64 {
     low
 }
 
-/// Chunks `(blocks, hits)` from hot to cold as zones; `None` if none is hotter than chance makes it.
+/// Chunks `(blocks, hits)` from hot to cold as zones; `None` if none is hotter than by chance.
 fn zones(chunks: &[(f64, f64)]) -> Option<Vec<Zone>> {
     let mut chunks = chunks.to_vec();
     chunks.sort_by(|a, b| (b.1 / b.0).total_cmp(&(a.1 / a.0)));

@@ -196,7 +196,8 @@ fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure
 
 /// An unnamed file in a directory.
 fn made(directory: &Path, asked: &Asked, dry_run: bool) -> Result<Held, Failure> {
-    if !matches!(asked.size, Some(Extent::Bytes(_))) {
+    let needed_bytes = asked.needed_bytes().filter(|_| asked.size.is_none());
+    if needed_bytes.is_none() && !matches!(asked.size, Some(Extent::Bytes(_))) {
         let message = format!(
             "`{}` is a directory: give --size in bytes, and a file of that size is made in it, \
              and is gone afterwards",
@@ -204,7 +205,10 @@ fn made(directory: &Path, asked: &Asked, dry_run: bool) -> Result<Held, Failure>
         );
         return Err(Failure::new(Exit::Asked, message));
     }
-    let (_, wanted_bytes) = asked.region(u64::MAX)?;
+    let wanted_bytes = match needed_bytes {
+        Some(needed_bytes) => asked.offset_bytes().saturating_add(needed_bytes),
+        None => asked.region(u64::MAX)?.1,
+    };
     let (free_bytes, total_bytes) = open::space(directory)?;
     open::fits(directory, wanted_bytes, free_bytes, total_bytes)?;
     let make = if dry_run { open::rehearsed } else { open::unnamed };

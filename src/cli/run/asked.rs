@@ -7,7 +7,7 @@ use super::words::{Extent, extent, time, wrong};
 use crate::analysis::expectation::Expectation;
 use crate::cli::exit::{Exit, Failure};
 use crate::plan::{Engine, EngineKind, Stop};
-use crate::spec::{Precision, Role, Wait, Workload};
+use crate::spec::{Precision, Role, Speed, SpeedError, Threads, Wait, Workload};
 use crate::target::Direct;
 
 /// Percentages of a target are rounded down to a multiple of the block size and of this.
@@ -28,6 +28,8 @@ pub(super) struct Asked {
     pub(super) expectations: Vec<Expectation>,
     pub(super) latency: Option<Latency>,
     pub(super) until: Option<Precision>,
+    /// How fast a workload file is replayed, where that was asked.
+    pub(super) speed: Option<Speed>,
 }
 
 /// Understands the command line, or says what in it cannot be.
@@ -39,9 +41,18 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
     }
     let expectations = expectations(&args.run.expect)?;
     let engine = args.engine.engine(&args.target.paths())?;
-    let mut workload = match &args.file {
-        Some(path) => super::file::workload(path)?,
-        None => flags(args)?,
+    let speed = args.speed.as_deref().map(speed).transpose()?;
+    let mut workload = match (&args.file, speed) {
+        (Some(path), None) => super::file::workload(path)?,
+        (Some(path), Some(speed)) => {
+            super::file::workload(path)?.at_speed(speed).map_err(|error| not_so_fast(&error))?
+        }
+        (None, None) => flags(args)?,
+        (None, Some(_)) => {
+            let message = "--speed has no effect without a workload file; beside --rw give \
+                           --rate-iops or --rate";
+            return Err(Failure::new(Exit::Asked, message));
+        }
     };
     // Shared memory is looked at again and again, unless another way is asked for.
     if engine.kind == EngineKind::VhostUser && args.submit.wait.is_none() {
@@ -61,6 +72,7 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
         expectations,
         latency: args.latency.latency()?,
         until: args.length.until()?,
+        speed,
         workload,
     };
     super::device::known_kinds(target)?;
@@ -69,6 +81,15 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
         super::device::no_consents(target, "nothing is written")?;
     }
     Ok(asked)
+}
+
+fn speed(text: &str) -> Result<Speed, Failure> {
+    Speed::parse(text).map_err(|error| not_so_fast(&error))
+}
+
+fn not_so_fast(error: &SpeedError) -> Failure {
+    let gap = if matches!(error, SpeedError::Malformed { .. }) { ":" } else { "" };
+    Failure::new(Exit::Asked, format!("--speed{gap} {error}"))
 }
 
 /// What is expected of the result.
@@ -114,6 +135,21 @@ impl Asked {
         let uses = |targets: &[u16]| targets.is_empty() || targets.contains(&index);
         let mut roles = self.workload.roles.iter();
         roles.any(|role| uses(&role.targets) && self.role_changes(role))
+    }
+
+    /// End of what the roles need, where each says it: the size of a file that is made for them.
+    pub(super) fn needed_bytes(&self) -> Option<u64> {
+        let end = |role: &Role| {
+            let distances = match role.threads {
+                Threads::Count(threads) => u64::from(threads.max(1)) - 1,
+                _ if role.offset_increment.is_some() => return None,
+                _ => 0,
+            };
+            let shift = role.offset_increment.unwrap_or(0).checked_mul(distances)?;
+            role.size?.checked_add(role.offset.unwrap_or(0))?.checked_add(shift)
+        };
+        let ends: Option<Vec<u64>> = self.workload.roles.iter().map(end).collect();
+        ends?.into_iter().max()
     }
 
     /// First byte of the region, where it is given in bytes.
