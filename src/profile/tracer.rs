@@ -38,6 +38,8 @@ pub struct Wanted {
     pub devices: Vec<(u32, u32)>,
     /// Width of an interval of the series, ns; 0 means a second.
     pub interval_ns: u64,
+    /// Whether I/O calls are timed layer by layer.
+    pub layers: bool,
 }
 
 /// Attached programs, and what they have told so far.
@@ -106,9 +108,10 @@ impl Tracer {
     /// # Errors
     /// What is missing, why, and how to get it; nothing is attached then.
     pub fn attach(root: &Root, wanted: &Wanted) -> Result<Tracer, Missing> {
-        let dio_end = symbol(root, "iomap_dio_bio_end_io").unwrap_or(0);
+        let [dio_end, disk_end, disk_end_async] = symbols(root, ENDS);
         let page_bytes = rustix::param::page_size() as u32;
-        let options = Options { disks: wanted.devices.clone(), dio_end, page_bytes };
+        let (disks, layers) = (wanted.devices.clone(), wanted.layers);
+        let options = Options { disks, dio_end, disk_end, disk_end_async, layers, page_bytes };
         let collector = Collector::attach(&options).map_err(|error| missing(root, &error))?;
         Ok(Tracer {
             collector,
@@ -404,11 +407,21 @@ impl Tracer {
     }
 }
 
-/// The address of a kernel symbol, if the kernel shows it.
-fn symbol(root: &Root, name: &str) -> Option<u64> {
-    let symbols = root.text_up_to("/proc/kallsyms", SYMBOLS_LIMIT_BYTES)?;
-    let line = symbols.lines().find(|line| line.split(' ').nth(2) == Some(name))?;
-    u64::from_str_radix(line.split(' ').next()?, 16).ok()
+/// What the kernel calls at the end of direct I/O on files and on block devices.
+const ENDS: [&str; 3] = ["iomap_dio_bio_end_io", "blkdev_bio_end_io", "blkdev_bio_end_io_async"];
+
+/// The addresses of kernel symbols; 0 where the kernel does not show them.
+fn symbols<const N: usize>(root: &Root, names: [&str; N]) -> [u64; N] {
+    let text = root.text_up_to("/proc/kallsyms", SYMBOLS_LIMIT_BYTES).unwrap_or_default();
+    let mut addresses = [0; N];
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        let (Some(address), Some(name)) = (words.next(), words.nth(1)) else { continue };
+        if let Some(at) = names.iter().position(|wanted| *wanted == name) {
+            addresses[at] = u64::from_str_radix(address, 16).unwrap_or(0);
+        }
+    }
+    addresses
 }
 
 fn missing(root: &Root, error: &AttachError) -> Missing {

@@ -89,6 +89,12 @@ struct iomap_dio {
 	struct kiocb *iocb;
 } relocated;
 
+struct blkdev_dio {
+	struct kiocb *iocb;
+	struct {
+	} bio;
+} relocated;
+
 struct kernfs_node {
 	u64 id;
 } relocated;

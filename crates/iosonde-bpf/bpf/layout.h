@@ -111,6 +111,8 @@ struct thread {
 	/* The file of its last request, and the kernel's inode that it is. */
 	u64 inode;
 	struct file_key file;
+	u64 call_ns; /* begin of its I/O call under way, where layers are asked for */
+	u64 posted_ns; /* the oldest completion that it has not fetched */
 	/* The disk and the slot of its last request. */
 	u32 disk;
 	u32 disk_index;
@@ -158,6 +160,7 @@ struct flight {
 	u64 start_ns;
 	u64 issue_ns;
 	u64 cgroup;
+	u64 iocb; /* the kernel's I/O call that it belongs to, if it tells */
 	struct file_key file;
 	u32 disk;
 	u32 disk_index;
@@ -184,6 +187,20 @@ struct owner_key {
 struct owner {
 	u32 tid;
 	u32 group;
+};
+
+/* Where the time of one I/O call goes, outside the block layer and the device. */
+enum { LAYER_SUBMISSION, LAYER_BEFORE, LAYER_COMPLETION, LAYER_REAPING, LAYERS };
+
+struct layers {
+	u64 calls[LAYERS];
+	u64 sum_ns[LAYERS];
+	u32 time[LAYERS][TIME_BUCKETS];
+};
+
+struct submitted {
+	u64 submit_ns;
+	u64 end_ns;
 };
 
 /* Shared state of a slot. */

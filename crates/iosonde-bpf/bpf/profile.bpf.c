@@ -14,6 +14,9 @@ char terms[] SEC("license") = "Dual MIT/GPL";
 
 /* Set by the loader before the programs are loaded. */
 const volatile u64 dio_end = 0; /* address of the end of an iomap direct I/O, 0 if not told */
+const volatile u64 disk_end = 0; /* the same for direct I/O on a block device, waited for */
+const volatile u64 disk_end_async = 0; /* and not waited for */
+const volatile u32 wants_layers = 0; /* whether I/O calls are timed, too */
 const volatile u32 begins_at = 0; /* which event begins a request: 0 io_start, 1 insert, 2 issue */
 const volatile u32 watches_all = 1; /* every disk, or only those in `disks` already */
 const volatile u32 flag_direct = 0, flag_sync = 0, flag_dsync = 0; /* O_… of this architecture */
@@ -60,6 +63,8 @@ TABLE(thread_scratch, MAP_PERCPU_ARRAY, 1, u32, struct thread);
 TABLE(cgroups, MAP_HASH, 1024, u64, struct cgroup_use);
 TABLE(chunks, MAP_HASH, 32768, struct chunk_key, struct chunk);
 TABLE(uring_syncs, MAP_HASH, 8192, u64, u64);
+TABLE(submits, MAP_HASH, 16384, u64, struct submitted);
+TABLE(layer_data, MAP_PERCPU_ARRAY, 1, u32, struct layers);
 
 #define COUNT(field, value)                                                 \
 	do {                                                                \
@@ -236,20 +241,49 @@ static __attribute__((noinline)) int slot_of(u32 disk, u32 op, u32 class, u32 gr
 
 /* ---- which file ---- */
 
+inlined u64 bio_address(struct bio *bio)
+{
+	u64 address = 0;
+
+	/* The verifier lets nobody calculate with a pointer that it knows. */
+	__builtin_memcpy(&address, &bio, sizeof(address));
+	asm volatile("" : "+r"(address));
+	return address;
+}
+
+/* The kernel's I/O call that a direct request belongs to; NULL if it does not tell. */
+inlined struct kiocb *call_of_bio(struct bio *bio)
+{
+	u64 end = (u64)bio->bi_end_io;
+
+	if (dio_end && end == dio_end)
+		return FIELD((struct iomap_dio *)bio->bi_private, iocb);
+	if (!HAS(struct blkdev_dio, bio))
+		return 0;
+	if (disk_end && end == disk_end)
+		return FIELD((struct blkdev_dio *)bio->bi_private, iocb);
+	if (disk_end_async && end == disk_end_async) {
+		u64 dio = bio_address(bio) - OFFSET(struct blkdev_dio, bio);
+
+		return FIELD((struct blkdev_dio *)dio, iocb);
+	}
+	return 0;
+}
+
 /* The inode whose data a request carries: by its direct I/O, or by the page cache. NULL if neither
  * tells; then `direct` says whether the memory is a program's own. */
-inlined struct inode *inode_of(struct bio *bio, u8 *direct)
+inlined struct inode *inode_of(struct bio *bio, u8 *direct, u64 *call)
 {
+	struct kiocb *iocb = call_of_bio(bio);
 	struct bio_vec *vector;
 	struct page *page;
 	unsigned long head, mapping;
 
-	if (dio_end && (u64)bio->bi_end_io == dio_end) {
-		struct iomap_dio *dio = bio->bi_private;
-		struct kiocb *iocb = dio ? FIELD(dio, iocb) : 0;
-		struct file *file = iocb ? FIELD(iocb, ki_filp) : 0;
+	if (iocb) {
+		struct file *file = FIELD(iocb, ki_filp);
 
 		*direct = 1;
+		*call = (u64)iocb;
 		return file ? FIELD(file, f_inode) : 0;
 	}
 	vector = bio->bi_io_vec;
@@ -569,6 +603,55 @@ static __attribute__((noinline)) int mark_places(u32 disk, u64 sector, u32 bytes
 	return 0;
 }
 
+/* ---- layers of an I/O call ---- */
+
+static __attribute__((noinline)) int tally_layer(u32 layer, u64 ns)
+{
+	u32 zero = 0, bucket = bucket_of(ns >> TIME_SHIFT, TIME_BUCKETS);
+	struct layers *layers = map_lookup(&layer_data, &zero);
+
+	if (!layers || layer >= LAYERS || bucket >= TIME_BUCKETS)
+		return 0;
+	layers->calls[layer] += 1;
+	layers->sum_ns[layer] += ns;
+	layers->time[layer][bucket] += 1;
+	return 0;
+}
+
+/* Its request has reached the block layer. Waiting for a limit lies before that. */
+inlined void layer_of_begin(struct flight *flight, u64 now)
+{
+	u64 iocb = flight->iocb, since = 0;
+	struct submitted *submitted = iocb ? map_lookup(&submits, &iocb) : 0;
+
+	if (submitted) {
+		since = submitted->submit_ns;
+	} else {
+		u32 tid = flight->tid;
+		struct thread *thread = map_lookup(&threads, &tid);
+
+		since = thread ? thread->call_ns : 0;
+	}
+	if (since && since <= now)
+		tally_layer(LAYER_BEFORE, now - since);
+}
+
+inlined void layer_of_end(struct flight *flight, u64 now)
+{
+	u64 iocb = flight->iocb;
+	struct submitted *submitted = iocb ? map_lookup(&submits, &iocb) : 0;
+
+	if (submitted) {
+		submitted->end_ns = now;
+	} else {
+		u32 tid = flight->tid;
+		struct thread *thread = map_lookup(&threads, &tid);
+
+		if (thread && !thread->posted_ns)
+			thread->posted_ns = now;
+	}
+}
+
 /* ---- a request's life ---- */
 
 inlined u32 op_of(u32 flags, u32 bytes)
@@ -758,7 +841,7 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 			     flags >> ENUM_VALUE(enum req_flag_bits, __REQ_PREFLUSH) & 1);
 	if (bio) {
 		if (flight.op <= OP_WRITE && bytes)
-			inode = inode_of(bio, &flight.is_direct);
+			inode = inode_of(bio, &flight.is_direct, &flight.iocb);
 		flight.cgroup = cgroup_of(bio);
 	}
 	attribute(&flight, thread, bio, flags, inode, &group);
@@ -777,6 +860,8 @@ static __attribute__((noinline)) int begin(struct request *rq, u64 now)
 	}
 	enter_depth(&flight, now, 1);
 	tally_gap(slot, now);
+	if (wants_layers && flight.class == CLASS_PROGRAM && flight.op <= OP_WRITE)
+		layer_of_begin(&flight, now);
 	return 1;
 }
 
@@ -1018,6 +1103,8 @@ int rq_complete(u64 *ctx)
 	if (!flight->is_counted)
 		count(flight, rq->__sector, bytes);
 	tally_end(flight, flight->done_bytes, now);
+	if (wants_layers && flight->class == CLASS_PROGRAM)
+		layer_of_end(flight, now);
 	enter_depth(flight, now, -1);
 	add_area(flight, now - flight->start_ns);
 	map_delete(&flights, &key);
@@ -1109,7 +1196,7 @@ int process_exit(u64 *ctx)
  */
 const volatile u8 call_of[512] = {};
 
-enum { CALL_OPEN = 16, CALL_OPENAT, CALL_OPENAT2, CALL_CREAT, CALL_FCNTL };
+enum { CALL_OPEN = 16, CALL_OPENAT, CALL_OPENAT2, CALL_CREAT, CALL_FCNTL, CALL_IO = 32 };
 
 inlined u64 argument(struct pt_regs *regs, u32 number)
 {
@@ -1185,6 +1272,39 @@ static __attribute__((noinline)) int sync_ends(u32 kind, s64 result)
 
 enum { URING_FSYNC = 3, URING_SYNC_FILE_RANGE = 8 };
 
+static __attribute__((noinline)) int layer_of_submit(u64 key)
+{
+	struct submitted submitted = {};
+	struct thread *thread;
+
+	if (!has_begun() || !is_followed(current_pid_tgid() >> 32))
+		return 0;
+	thread = this_thread();
+	submitted.submit_ns = ktime_ns();
+	if (thread && thread->call_ns)
+		tally_layer(LAYER_SUBMISSION, submitted.submit_ns - thread->call_ns);
+	map_update(&submits, &key, &submitted, ANY);
+	return 0;
+}
+
+static __attribute__((noinline)) int layer_of_completion(u64 key)
+{
+	struct submitted *submitted = map_lookup(&submits, &key);
+	struct thread *thread;
+	u64 now;
+
+	if (!submitted)
+		return 0;
+	now = ktime_ns();
+	if (submitted->end_ns)
+		tally_layer(LAYER_COMPLETION, now - submitted->end_ns);
+	map_delete(&submits, &key);
+	thread = this_thread();
+	if (thread && !thread->posted_ns)
+		thread->posted_ns = now;
+	return 0;
+}
+
 SEC("tp_btf/io_uring_submit_req")
 int uring_submit(u64 *ctx)
 {
@@ -1192,6 +1312,10 @@ int uring_submit(u64 *ctx)
 	u8 opcode = request->opcode;
 	u64 key = ctx[0], now;
 
+	if (wants_layers && opcode != URING_FSYNC && opcode != URING_SYNC_FILE_RANGE) {
+		layer_of_submit(key);
+		return 0;
+	}
 	if (opcode != URING_FSYNC && opcode != URING_SYNC_FILE_RANGE)
 		return 0;
 	if (!is_followed(current_pid_tgid() >> 32) || !has_begun())
@@ -1211,8 +1335,11 @@ int uring_complete(u64 *ctx)
 	struct thread *thread;
 	s32 result = 0;
 
-	if (!since)
+	if (!since) {
+		if (wants_layers)
+			layer_of_completion(key);
 		return 0;
+	}
 	now = ktime_ns();
 	/* In the submitter, in a worker of it, or in its polling thread: all of one process. */
 	thread = this_thread();
@@ -1247,6 +1374,31 @@ static __attribute__((noinline)) int opened(u32 flags, u32 is_open)
 
 enum { MS_SYNC = 4, F_SETFL = 4 };
 
+/* A call that hands over or fetches I/O begins, and returns. */
+static __attribute__((noinline)) int layer_of_call(void)
+{
+	struct thread *thread;
+
+	if (!has_begun() || !is_followed(current_pid_tgid() >> 32))
+		return 0;
+	thread = this_thread();
+	if (thread)
+		thread->call_ns = ktime_ns();
+	return 0;
+}
+
+static __attribute__((noinline)) int layer_of_return(void)
+{
+	u32 tid = (u32)current_pid_tgid();
+	struct thread *thread = map_lookup(&threads, &tid);
+
+	if (!thread || !thread->posted_ns)
+		return 0;
+	tally_layer(LAYER_REAPING, ktime_ns() - thread->posted_ns);
+	thread->posted_ns = 0;
+	return 0;
+}
+
 SEC("tp_btf/sys_enter")
 int call_enter(u64 *ctx)
 {
@@ -1257,7 +1409,9 @@ int call_enter(u64 *ctx)
 	if (number >= sizeof(call_of) || !call_of[number])
 		return 0;
 	call = call_of[number];
-	if (call < CALL_OPEN) {
+	if (call == CALL_IO) {
+		layer_of_call();
+	} else if (call < CALL_OPEN) {
 		if (call != MSYNC + 1 || argument(regs, 2) & MS_SYNC)
 			sync_begins();
 	} else if (call == CALL_OPENAT2) {
@@ -1281,7 +1435,11 @@ int call_exit(u64 *ctx)
 {
 	u64 number = call_number((struct pt_regs *)ctx[0]);
 
-	if (number < sizeof(call_of) && call_of[number] && call_of[number] < CALL_OPEN)
+	if (number >= sizeof(call_of) || !call_of[number])
+		return 0;
+	if (call_of[number] < CALL_OPEN)
 		sync_ends(call_of[number] - 1, ctx[1]);
+	else if (call_of[number] == CALL_IO)
+		layer_of_return();
 	return 0;
 }

@@ -206,6 +206,10 @@ shared! {
         /// The file of its last request.
         file: FileKey,
         /// Internal.
+        call_ns: u64,
+        /// Internal.
+        posted_ns: u64,
+        /// Internal.
         disk: u32,
         /// Internal.
         disk_index: u32,
@@ -264,6 +268,24 @@ shared! {
     }
 }
 
+/// Layers of an I/O call that are timed: see [`Layers`].
+pub const LAYERS: usize = 4;
+
+shared! {
+    /// Where the time of I/O calls goes outside the block layer and the device, on one CPU. In this
+    /// order: from the call to the submission of the request (io_uring); from there to the block
+    /// layer; from the device's end to the posted completion (io_uring); from there, or from the
+    /// device's end, to the return of the call.
+    Layers {
+        /// Spans.
+        calls: [u64; LAYERS],
+        /// Their sums, ns.
+        sum_ns: [u64; LAYERS],
+        /// Histograms.
+        time: [[u32; TIME_BUCKETS]; LAYERS],
+    }
+}
+
 shared! {
     /// A request whose end was not seen yet.
     Flight {
@@ -273,6 +295,8 @@ shared! {
         issue_ns: u64,
         /// Cgroup.
         cgroup: u64,
+        /// Internal.
+        iocb: u64,
         /// File.
         file: FileKey,
         /// Disk.

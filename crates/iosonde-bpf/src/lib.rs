@@ -17,8 +17,8 @@ use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 pub use layout::{
-    CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, FileKey, FileUse, Flight, Slot, SlotKey,
-    Thread,
+    CgroupUse, Chunk, ChunkKey, Control, Counts, Depth, FileKey, FileUse, Flight, Layers, Slot,
+    SlotKey, Thread,
 };
 pub use programs::Program;
 
@@ -33,6 +33,12 @@ pub struct Options {
     /// Address of `iomap_dio_bio_end_io` in the running kernel; 0 if it is not told. It tells which
     /// file a direct request belongs to.
     pub dio_end: u64,
+    /// Address of `blkdev_bio_end_io`, likewise for direct I/O on block devices.
+    pub disk_end: u64,
+    /// Address of `blkdev_bio_end_io_async`.
+    pub disk_end_async: u64,
+    /// Whether the spans of [`Layers`] are measured, too.
+    pub layers: bool,
     /// Size of a memory page, bytes.
     pub page_bytes: u32,
 }
@@ -91,6 +97,9 @@ impl Collector {
         let begins = programs::beginning(&btf);
         let constants = [
             ("dio_end", Constant::Wide(options.dio_end)),
+            ("disk_end", Constant::Wide(options.disk_end)),
+            ("disk_end_async", Constant::Wide(options.disk_end_async)),
+            ("wants_layers", Constant::Word(u32::from(options.layers))),
             ("begins_at", Constant::Word(begins.number)),
             ("watches_all", Constant::Word(u32::from(options.disks.is_empty()))),
             ("flag_direct", Constant::Word(libc::O_DIRECT as u32)),
@@ -106,7 +115,7 @@ impl Collector {
                 Constant::Word(value) => loader.override_global(name, value, true),
             };
         }
-        let calls = programs::calls();
+        let calls = programs::calls(options.layers);
         loader.override_global("call_of", &calls, true);
         let mut ebpf = loader.load(OBJECT).map_err(|error| AttachError::Maps(chain(&error)))?;
         let programs = programs::attach(&mut ebpf, &btf, begins)?;
@@ -238,6 +247,16 @@ impl Collector {
     /// In words.
     pub fn groups(&self) -> Result<Vec<([u8; 16], u32)>, String> {
         self.all::<[u8; 16], u32>("groups")
+    }
+
+    /// Spans outside the block layer and the device, for each CPU.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn layers(&self) -> Result<Vec<Layers>, String> {
+        let map = PerCpuArray::<_, Layers>::try_from(self.map("layer_data")?);
+        let map = map.map_err(|error| format!("map `layer_data`: {}", chain(&error)))?;
+        Ok(map.get(&0, 0).map_err(|error| chain(&error))?.to_vec())
     }
 
     /// Requests whose end was not seen.

@@ -110,8 +110,8 @@ fn attach_one(ebpf: &mut Ebpf, btf: &Btf, function: &str, tracepoint: &str) -> R
 }
 
 /// System calls that matter, as the programs know them: those that make durable by the number of
-/// their kind plus 1, those that open from 16 on.
-pub(crate) fn calls() -> [u8; 512] {
+/// their kind plus 1, those that open from 16 on, those that do I/O 32 if they are timed.
+pub(crate) fn calls(layers: bool) -> [u8; 512] {
     let mut calls = [0; 512];
     let known = [
         (libc::SYS_fsync, 1),
@@ -128,7 +128,18 @@ pub(crate) fn calls() -> [u8; 512] {
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_creat, 19),
     ];
-    for (number, call) in known {
+    let io = [
+        libc::SYS_io_uring_enter,
+        libc::SYS_io_submit,
+        libc::SYS_pread64,
+        libc::SYS_pwrite64,
+        libc::SYS_preadv,
+        libc::SYS_pwritev,
+        libc::SYS_preadv2,
+        libc::SYS_pwritev2,
+    ];
+    let io = io.into_iter().filter(|_| layers).map(|number| (number, 32));
+    for (number, call) in known.into_iter().chain(io) {
         if let Some(place) = usize::try_from(number).ok().and_then(|at| calls.get_mut(at)) {
             *place = call;
         }

@@ -6,14 +6,21 @@ use std::process::Command;
 
 use iosonde_bpf::{AttachError, Collector, Options, SlotKey, layout};
 
-fn collector() -> Option<Collector> {
+fn collector(layers: bool) -> Option<Collector> {
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    let dio_end = symbols
-        .lines()
-        .find(|line| line.ends_with(" iomap_dio_bio_end_io"))
-        .and_then(|line| u64::from_str_radix(line.split(' ').next()?, 16).ok())
-        .unwrap_or(0);
-    match Collector::attach(&Options { disks: vec![], dio_end, page_bytes: 4096 }) {
+    let symbol = |name: &str| {
+        let line = symbols.lines().find(|line| line.split(' ').nth(2) == Some(name))?;
+        u64::from_str_radix(line.split(' ').next()?, 16).ok()
+    };
+    let options = Options {
+        disks: vec![],
+        dio_end: symbol("iomap_dio_bio_end_io").unwrap_or(0),
+        disk_end: symbol("blkdev_bio_end_io").unwrap_or(0),
+        disk_end_async: symbol("blkdev_bio_end_io_async").unwrap_or(0),
+        layers,
+        page_bytes: 4096,
+    };
+    match Collector::attach(&options) {
         Ok(collector) => Some(collector),
         Err(AttachError::NoTypes(reason) | AttachError::Maps(reason)) => {
             eprintln!("skipped: kernel programs cannot be loaded here: {reason}");
@@ -25,16 +32,18 @@ fn collector() -> Option<Collector> {
 
 #[test]
 fn every_program_is_taken_by_this_kernel() {
-    let Some(collector) = collector() else { return };
-    for program in collector.programs() {
-        assert_eq!(program.refused, None, "{}", program.tracepoint);
+    for layers in [false, true] {
+        let Some(collector) = collector(layers) else { return };
+        for program in collector.programs() {
+            assert_eq!(program.refused, None, "{}", program.tracepoint);
+        }
+        assert!(collector.programs().len() >= 12);
     }
-    assert!(collector.programs().len() >= 12);
 }
 
 #[test]
 fn a_child_is_followed_and_counted() {
-    let Some(mut collector) = collector() else { return };
+    let Some(mut collector) = collector(false) else { return };
     collector.follow(std::process::id()).unwrap();
     collector.begin().unwrap();
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

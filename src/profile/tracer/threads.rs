@@ -131,6 +131,8 @@ mod tests {
             next_kept: 0,
             inode: 0,
             file: iosonde_bpf::FileKey { device: 0, kind: 0, inode: 0 },
+            call_ns: 0,
+            posted_ns: 0,
             disk: 0,
             disk_index: 0,
             slot_key: iosonde_bpf::SlotKey { disk: 0, op: 0, class: 0, group: 0 },
