@@ -158,6 +158,7 @@ fn carry_out_one(
         final_sync: measured.final_sync,
         controlled: measured.controlled,
         precision: measured.precision,
+        layers: None,
     })
 }
 

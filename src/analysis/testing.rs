@@ -102,6 +102,7 @@ pub(crate) fn run_of(loads: &[Load]) -> Run {
         final_sync: None,
         controlled: None,
         precision: None,
+        layers: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod file;
 mod foreign;
 mod job_file;
 mod latency;
+mod layers;
 mod length;
 mod load;
 mod pace;
@@ -44,7 +45,8 @@ use crate::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
 use crate::record::run::{Outcome, Run};
 use crate::report::json::Document;
 use crate::report::{
-    cross_check_text, expectations_text, precision_text, pursuit_text, run_text, verdict_text,
+    cross_check_text, expectations_text, layers_text, precision_text, pursuit_text, run_text,
+    verdict_text,
 };
 use crate::schedule::{Bench, Event, carry_out};
 use crate::spec::{Speed, catalogue};
@@ -122,6 +124,10 @@ struct ControlArgs {
     /// An expectation such as 'p99<=2ms' or 'read.iops>=10k'; may be repeated
     #[arg(long, value_name = "RULE")]
     expect: Vec<String>,
+    /// Watch the run by kernel programs, and tell in which layer the time goes: before the block
+    /// layer, in its queue, in the device; needs CAP_BPF and CAP_PERFMON
+    #[arg(long)]
+    profile: bool,
     /// Say what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -222,6 +228,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         let outcome = carry_out_alone(&layout, &bench, &mut progress)?.map(|run| run.outcome);
         laid_out(outcome)?;
     }
+    let watched = args.run.profile.then(|| layers::Watched::begin(&place.root)).transpose()?;
     let (run, both) = match second.zip(words_of_fio) {
         None => (carry_out_alone(&plan, &bench, &mut progress)?, None),
         Some((second, words)) => {
@@ -229,9 +236,12 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
             (both.first.clone(), Some(both))
         }
     };
-    let Some(run) = run else {
+    let Some(mut run) = run else {
         return Err(Failure::new(Exit::Environment, "nothing was measured"));
     };
+    if let Some(watched) = watched {
+        watched.end(&mut run);
+    }
     Ok(conclude(&asked, &place, (output, outputs, progress), keeper, &run, both.as_ref()))
 }
 
@@ -340,6 +350,7 @@ fn conclude(
         both.keep(&mut keeper, "01");
     }
     output.text(&run_text(run, &row.figures, &row.books));
+    output.text(&layers_text(run));
     if let Some(pursuit) = &row.pursuit {
         output.text(&pursuit_text(pursuit));
     }

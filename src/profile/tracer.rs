@@ -1,6 +1,7 @@
 //! Every request, by programs at the block layer's tracepoints: the figures of
 //! [`crate::record::profile`] from the kernel's maps.
 
+mod layers;
 mod names;
 mod series;
 mod tally;
@@ -18,10 +19,12 @@ use self::series::Series;
 use self::tally::Tally;
 use self::threads::Ended;
 use crate::host::{Root, mounts};
+use crate::record::layers::Layer;
 use crate::record::profile::{
     CallCounts, CgroupRun, Chunk, Class, Depth, FileRun, Group, KernelProgram, Method, Missing, Op,
     OpenCounts, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic, TrafficSeries,
 };
+use crate::stats::Histogram;
 
 /// Files and threads that a record keeps one by one.
 const MOST: usize = 1000;
@@ -50,6 +53,7 @@ pub struct Tracer {
     names_direct_files: bool,
     zero_ns: u64,
     interval_ns: u64,
+    layers: bool,
     disks: Disks,
     tallies: BTreeMap<u32, Tally>,
     series: Option<Series>,
@@ -85,6 +89,8 @@ pub struct Traced {
     pub places: Vec<Places>,
     /// Series.
     pub series: Vec<TrafficSeries>,
+    /// Spans outside the block layer and the device, where they were asked for.
+    pub spans: Vec<(Layer, Histogram)>,
     /// What was lost.
     pub lost: BTreeMap<String, u64>,
 }
@@ -119,6 +125,7 @@ impl Tracer {
             names_direct_files: dio_end != 0,
             zero_ns: 0,
             interval_ns: if wanted.interval_ns == 0 { 1_000_000_000 } else { wanted.interval_ns },
+            layers,
             disks: Disks::new(root),
             tallies: BTreeMap::new(),
             series: None,
@@ -248,6 +255,7 @@ impl Tracer {
             places: self.places(counts.as_ref().map_or(0, |counts| counts.lost_chunk_bytes)),
             traffic: self.traffic(),
             series: self.series.take().map(|series| series.finish(now_ns)).unwrap_or_default(),
+            spans: if self.layers { layers::spans(&self.collector) } else { Vec::new() },
             lost,
         }
     }

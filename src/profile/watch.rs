@@ -142,7 +142,7 @@ pub fn rehearse(root: &Root, asked: &Asked) -> Result<(Source, Vec<String>), Wat
 /// The tracer; or else why not, and counters in its place.
 fn attach(root: &Root, asked: &Asked, scope: &Scope) -> (Option<Tracer>, Source) {
     let devices = scope.disks.iter().map(|disk| disk.number).collect();
-    let wanted = Wanted { devices, interval_ns: asked.interval_ns };
+    let wanted = Wanted { devices, interval_ns: asked.interval_ns, ..Wanted::default() };
     match Tracer::attach(root, &wanted) {
         Ok(tracer) => {
             let source = tracer.source();

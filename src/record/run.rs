@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::controlled::ControlledRun;
 use super::facts::{DeviceCounters, TargetFacts, TelemetrySample};
+use super::layers::LayersRun;
 use super::precision::PrecisionRun;
 use crate::plan::Plan;
 use crate::stats::Histogram;
@@ -53,6 +54,9 @@ pub struct Run {
     /// How well the figure was known that decides when the run ends, if there is one.
     #[serde(default)]
     pub precision: Option<PrecisionRun>,
+    /// Where the time of the I/O calls went, if that was asked.
+    #[serde(default)]
+    pub layers: Option<LayersRun>,
 }
 
 /// How a run ended.

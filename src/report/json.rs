@@ -152,6 +152,9 @@ fn cell(run: &Run, facts: &Assessment) -> Value {
         fields.insert("until".into(), json!(precision));
         fields.insert("until_log".into(), json!(run.precision));
     }
+    if let (Value::Object(fields), Some(layers)) = (&mut out, &run.layers) {
+        fields.insert("layers".into(), json!(layers));
+    }
     out
 }
 

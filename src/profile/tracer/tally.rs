@@ -31,6 +31,13 @@ impl Buckets {
     }
 }
 
+/// A histogram of times, ns, from the counts of each CPU.
+pub(super) fn times<'a>(cpus: impl Iterator<Item = &'a [u32]>, sum_ns: u64) -> Histogram {
+    let mut all = Buckets::default();
+    cpus.for_each(|cpu| all.add(cpu, None));
+    all.times(sum_ns, None)
+}
+
 /// A histogram of `(bucket, count)` of times, each at its bucket's middle.
 fn histogram(
     buckets: impl DoubleEndedIterator<Item = (usize, u64)> + Clone,

@@ -1,0 +1,36 @@
+//! A run that is watched by kernel programs meanwhile: where does the time of its I/O calls go?
+
+use crate::cli::exit::{Exit, Failure};
+use crate::host::Root;
+use crate::profile::tracer::{Tracer, Wanted};
+use crate::record::run::Run;
+
+/// Kernel programs that watch this very process.
+pub(super) struct Watched(Tracer);
+
+impl Watched {
+    /// Begins to watch.
+    pub(super) fn begin(root: &Root) -> Result<Watched, Failure> {
+        let refused = |reason: String| {
+            Failure::new(
+                Exit::Environment,
+                format!("--profile: {reason}; leave it out, or mend it"),
+            )
+        };
+        let wanted = Wanted { layers: true, ..Wanted::default() };
+        let mut tracer = Tracer::attach(root, &wanted).map_err(|missing| {
+            let mend = missing.mend.map(|mend| format!(" (to mend it: {mend})"));
+            refused(missing.reason + &mend.unwrap_or_default())
+        })?;
+        tracer.follow(std::process::id()).map_err(refused)?;
+        tracer.begin(iosonde_sys::clock::monotonic_ns());
+        Ok(Watched(tracer))
+    }
+
+    /// Ends it, and puts what was seen into the run's record.
+    pub(super) fn end(self, run: &mut Run) {
+        let source = self.0.source();
+        let traced = self.0.finish(iosonde_sys::clock::monotonic_ns());
+        run.layers = traced.layers(&source.attribution);
+    }
+}
