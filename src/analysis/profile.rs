@@ -22,7 +22,7 @@ use serde::Serialize;
 use crate::analysis::books::Books;
 use crate::analysis::finding::Finding;
 use crate::record::ProfileRun;
-use crate::record::profile::{CgroupRun, Method, OpenCounts};
+use crate::record::profile::{CgroupRun, Method, Missing, OpenCounts, ProfiledDevice, Traffic};
 
 pub use against::{Against, against};
 pub use arrivals::{ArrivalFigures, Process};
@@ -143,21 +143,20 @@ fn unseen(run: &ProfileRun) -> Option<String> {
 }
 
 /// Whether a device did anything, as far as its counters tell.
-fn moved(device: &crate::record::profile::ProfiledDevice) -> bool {
+fn moved(device: &ProfiledDevice) -> bool {
     device.counters.is_none_or(|(start, end)| start != end)
 }
 
-/// What is told to be missing under exactly this name.
-pub fn missing<'a>(run: &'a ProfileRun, what: &str) -> Option<&'a crate::record::profile::Missing> {
-    run.source.missing.iter().find(|missing| missing.what == what)
+/// What is told to be missing under this name, alone or with something else (`syncs and opens`).
+pub fn missing<'a>(run: &'a ProfileRun, what: &str) -> Option<&'a Missing> {
+    let is_about = |words: &str| words.split(" and ").any(|part| part == what);
+    run.source.missing.iter().find(|missing| is_about(&missing.what))
 }
 
-fn device(run: &ProfileRun, device: &crate::record::profile::ProfiledDevice) -> DeviceFigures {
+fn device(run: &ProfileRun, device: &ProfiledDevice) -> DeviceFigures {
     let name = &device.facts.name;
     let seen = run.source.method == Method::Tracepoints && device.invisible.is_none();
-    let own = |each: &crate::record::profile::Traffic| {
-        each.device == *name && each.class.is_of_the_program()
-    };
+    let own = |each: &Traffic| each.device == *name && each.class.is_of_the_program();
     DeviceFigures {
         name: name.clone(),
         invisible: device.invisible.clone(),

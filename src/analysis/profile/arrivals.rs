@@ -93,3 +93,38 @@ pub(super) fn arrivals(run: &ProfileRun) -> Vec<ArrivalFigures> {
     figures.sort_by_key(|each| std::cmp::Reverse(each.gaps));
     figures
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::profile::testing::{Flow, profile_of};
+    use crate::stats::Histogram;
+
+    fn process(gaps_ns: &[u64]) -> Option<Process> {
+        let mut run = profile_of(&[Flow::default()]);
+        let mut gaps = Histogram::new();
+        gaps_ns.iter().for_each(|ns| gaps.record(*ns));
+        run.traffic[0].gap_square_sum = gaps_ns.iter().map(|ns| (*ns as f64).powi(2)).sum();
+        run.traffic[0].gaps = gaps;
+        arrivals(&run).first().map(|each| each.process)
+    }
+
+    #[test]
+    fn even_random_and_bursty_arrivals_are_told_apart() {
+        assert_eq!(process(&[1_000; 100]), Some(Process::Regular));
+        // Quantiles of the exponential distribution, whose CV is 1.
+        let exponential: Vec<u64> =
+            (0..1_000).map(|i| (-1e6 * (1.0 - (f64::from(i) + 0.5) / 1e3).ln()) as u64).collect();
+        assert_eq!(process(&exponential), Some(Process::PoissonLike));
+        let bursts: Vec<u64> = (0..100).map(|i| if i % 10 == 0 { 1_000_000 } else { 10 }).collect();
+        assert_eq!(process(&bursts), Some(Process::Bursty));
+        assert_eq!(process(&[1_000; 29]), None);
+    }
+
+    #[test]
+    fn the_rate_is_that_while_requests_came() {
+        let figures = arrivals(&profile_of(&[Flow::default()]));
+        assert!((figures[0].per_s - 5_000.0).abs() < 1.0 && figures[0].cv < 1e-3);
+        assert_eq!(figures[0].group, "app");
+    }
+}

@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn nothing_is_diagnosed_from_books_that_do_not_balance() {
         let mut run = database();
-        run.lost.insert("requests".into(), 7);
+        run.lost.insert("requests".into(), 70_000);
         run.traffic[0].errors = 3;
         let codes: Vec<&str> = figures(&run).findings.iter().map(|each| each.code).collect();
         assert_eq!(codes, ["io_errors"]);

@@ -95,7 +95,7 @@ pub(super) fn machine(run: &ProfileRun) -> MachineFigures {
         io_pressure: pressure(run),
         switches_per_s: run
             .machine_switches
-            .map(|(start, end)| per_second(end.saturating_sub(start), run.measured_ns)),
+            .map(|(start, end)| per_second(end.saturating_sub(start), watched_ns(run))),
         program_user: cpu.map(|cpu| of_span(cpu.cpu_user_ns, cpu.span_ns)),
         program_system: cpu.map(|cpu| of_span(cpu.cpu_system_ns, cpu.span_ns)),
         program_switches_per_s: cpu.map(|cpu| {
@@ -111,6 +111,11 @@ pub(super) fn machine(run: &ProfileRun) -> MachineFigures {
             .map(|(ns, calls)| (ns as f64 / calls as f64, calls)),
         kernel_programs: run.kernel_programs.and_then(|(ns, _)| of_time(ns)),
     }
+}
+
+/// Time watched, settling included, ns: that of the counters of the machine and of its devices.
+fn watched_ns(run: &ProfileRun) -> u64 {
+    run.collector.span_ns.max(run.measured_ns + run.settle_ns)
 }
 
 /// User, system, idle, iowait and steal between two looks as shares of all CPUs.
@@ -135,7 +140,7 @@ fn pressure(run: &ProfileRun) -> Option<f64> {
 /// The counters of a device over the time watched, settling included.
 pub(super) fn counters(run: &ProfileRun, device: &ProfiledDevice) -> Option<CounterFigures> {
     let (start, end) = device.counters?;
-    let window_ns = run.measured_ns + run.settle_ns;
+    let window_ns = watched_ns(run);
     let sectors = |before: u64, after: u64| after.saturating_sub(before).saturating_mul(512);
     let count = |before: u64, after: u64| after.saturating_sub(before);
     let (reads, writes) = (count(start.reads, end.reads), count(start.writes, end.writes));
@@ -170,4 +175,49 @@ pub(super) fn calls(run: &ProfileRun) -> Option<CallFigures> {
         storage_read_bytes_per_s: per_second(counts.storage_read_bytes, run.measured_ns),
         storage_write_bytes_per_s: per_second(written, run.measured_ns),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::analysis::profile::testing::{by_counters, database};
+
+    #[test]
+    fn the_machine_and_the_program_of_a_known_profile() {
+        let machine = machine(&database());
+        assert!((machine.cpu_used.at(0.5).unwrap() - 0.3).abs() < 1e-9);
+        assert!((machine.iowait.max.unwrap() - 0.1).abs() < 1e-9);
+        assert_eq!(machine.cpu_used.count, 10);
+        assert_eq!(machine.cpu_mean, Some([0.2, 0.1, 0.0]));
+        assert_eq!((machine.program_user, machine.program_system), (Some(0.1), Some(0.2)));
+        assert_eq!(machine.switches_per_s, Some(20_000.0));
+        assert_eq!(machine.program_switches_per_s, Some((5_000.0, 10.0)));
+        assert_eq!((machine.io_pressure, machine.program_io_delay), (Some(0.25), Some(0.5)));
+        assert_eq!(machine.collector_cpu, Some(0.002));
+        assert_eq!(machine.kernel_program_ns, Some((400.0, 150_000)));
+    }
+
+    #[test]
+    fn what_was_not_told_is_none() {
+        let machine = machine(&ProfileRun::default());
+        assert_eq!((machine.cpu_used.count, machine.cpu_mean), (0, None));
+        assert_eq!((machine.switches_per_s, machine.program_user), (None, None));
+        assert_eq!((machine.program_io_delay, machine.io_pressure), (None, None));
+        assert_eq!(calls(&ProfileRun::default()), None);
+    }
+
+    #[test]
+    fn counters_of_a_device_are_of_all_the_time_watched() {
+        let mut run = by_counters();
+        run.settle_ns = run.measured_ns;
+        let figures = counters(&run, &run.devices[0]).unwrap();
+        assert_eq!(figures.window_ns, 20_000_000_000);
+        assert_eq!((figures.reads, figures.read_bytes), (50_000, 204_800_000));
+        assert_eq!(figures.read_mean_ns, Some(100_000.0));
+        assert_eq!((figures.busy_share, figures.depth_mean), (Some(0.25), Some(0.25)));
+        let calls = calls(&run).unwrap();
+        assert_eq!(calls.storage_read_bytes_per_s, 20_480_000.0);
+    }
 }

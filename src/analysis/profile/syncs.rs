@@ -102,3 +102,30 @@ fn groups(run: &ProfileRun) -> Vec<GroupSyncs> {
     groups.sort_by_key(|group| std::cmp::Reverse(group.ns));
     groups
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::profile::testing::{Flow, profile_of, with_syncs};
+
+    #[test]
+    fn kinds_and_groups_of_known_syncs() {
+        let flow = Flow { threads: 2, ..Flow::default() };
+        let mut run = profile_of(&[flow]);
+        with_syncs(&mut run, "app", SyncKind::Fsync, 100, 10_000_000);
+        with_syncs(&mut run, "app", SyncKind::IoUring, 200, 5_000_000);
+        with_syncs(&mut run, "log", SyncKind::Fsync, 50, 100_000_000);
+        let syncs = syncs(&run);
+        assert_eq!((syncs.calls, syncs.per_s), (350, 35.0));
+        let calls: Vec<u64> = syncs.kinds.iter().map(|kind| kind.calls).collect();
+        assert_eq!(calls, [150, 0, 0, 0, 0, 0, 200]);
+        assert_eq!(syncs.kinds[0].latency.mean_ns, Some(40_000_000.0));
+        let groups: Vec<(&str, u64, Option<f64>)> = syncs
+            .groups
+            .iter()
+            .map(|group| (group.name.as_str(), group.calls, group.time_share))
+            .collect();
+        // 5 s of one thread's 10; 2 s of the 20 that two have.
+        assert_eq!(groups, [("log", 50, Some(0.5)), ("app", 300, Some(0.1))]);
+    }
+}

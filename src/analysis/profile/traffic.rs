@@ -211,3 +211,61 @@ impl Tally {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::profile::testing::{Flow, profile_of};
+
+    #[test]
+    fn reads_writes_discards_and_flushes_are_apart() {
+        let read = Flow { requests: 30_000, sequential_milli: 500, ..Flow::default() };
+        let write =
+            Flow { op: Op::Write, requests: 10_000, direct_milli: 250, strided_milli: 100, ..read };
+        let write = Flow { sequential_milli: 900, size_bytes: 12_288, ..write };
+        let discard = Flow { op: Op::Discard, requests: 10, size_bytes: 1 << 20, ..read };
+        let flush = Flow { op: Op::Flush, requests: 500, size_bytes: 0, ..read };
+        let run = profile_of(&[read, write, discard, flush]);
+        let side = side(&run, |_| true);
+        assert_eq!(side.op(Op::Read).requests_per_s, 3_000.0);
+        assert_eq!(side.op(Op::Write).bytes_per_s, 12_288_000.0);
+        assert_eq!(side.op(Op::Discard).requests, 10);
+        assert_eq!(side.op(Op::Flush).requests_per_s, 50.0);
+        // Neither discards nor flushes are part of the ratio.
+        assert_eq!((side.read_share, side.read_byte_share), (Some(0.75), Some(0.5)));
+        assert_eq!(side.sequential_share, Some(0.6));
+        assert_eq!(side.direct_share, Some(0.625));
+        assert_eq!(side.op(Op::Write).sequential_share, Some(0.9));
+        assert_eq!(side.op(Op::Write).strided_share, Some(0.1));
+        assert_eq!(side.op(Op::Read).sizes.at(0.5), Some(4096.0));
+        assert_eq!(side.op(Op::Read).latency.max_ns, Some(100_000));
+        assert_eq!(side.op(Op::Read).queued.mean_ns, Some(10_000.0));
+        assert_eq!(side.op(Op::Read).device_time.mean_ns, Some(90_000.0));
+    }
+
+    #[test]
+    fn write_back_belongs_to_the_program_and_its_time_counts() {
+        let own = Flow { op: Op::Write, requests: 1_000, ..Flow::default() };
+        let back = Flow { class: Class::WriteBack, requests: 3_000, ..own };
+        let other = Flow { class: Class::Other, requests: 4_000, ..own };
+        let mut run = profile_of(&[own, back, other]);
+        let program = side(&run, |traffic| traffic.class.is_of_the_program());
+        assert_eq!(program.op(Op::Write).requests, 4_000);
+        let classes = classes(&run);
+        let shares: Vec<Option<f64>> = classes.iter().map(|class| class.byte_share).collect();
+        assert_eq!(shares, [Some(0.125), Some(0.375), Some(0.5)]);
+        // It ended after half the time, and its pages were written until the end.
+        run.measured_ns /= 2;
+        let program = side(&run, |traffic| traffic.class.is_of_the_program());
+        assert_eq!(program.window_ns, 10_000_000_000);
+        assert_eq!(program.op(Op::Write).requests_per_s, 400.0);
+    }
+
+    #[test]
+    fn nothing_has_no_shares() {
+        let side = side(&ProfileRun::default(), |_| true);
+        assert_eq!((side.read_share, side.sequential_share, side.direct_share), (None, None, None));
+        assert_eq!((side.op(Op::Read).sizes.max, side.op(Op::Read).latency.max_ns), (None, None));
+        assert_eq!(side.op(Op::Read).requests_per_s, 0.0);
+    }
+}

@@ -85,3 +85,26 @@ pub(super) fn files(run: &ProfileRun) -> Vec<FileFigures> {
 fn requests(thread: &ThreadRun) -> u64 {
     thread.reads + thread.writes + thread.others
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::profile::testing::database;
+
+    #[test]
+    fn threads_and_files_of_a_known_profile() {
+        let mut run = database();
+        let threads = threads(&run);
+        assert_eq!(threads[0].thread.name, "log writer");
+        assert_eq!(threads[0].requests_per_s, 2_000.0);
+        assert_eq!(threads[0].sequential_share, Some(0.99));
+        assert_eq!(threads[0].sync_share, Some(0.91));
+        let expected = ThreadCounts { of_program: 2, of_kernel: 2, others: 1, at_least: false };
+        assert_eq!(counts(&run), expected);
+        run.threads[0].tid = None;
+        assert!(counts(&run).at_least);
+        let shares: Vec<Option<f64>> =
+            files(&run).iter().map(|file| file.write_back_share).collect();
+        assert_eq!(shares, [Some(0.0), None, Some(1.0)]);
+    }
+}

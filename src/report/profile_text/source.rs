@@ -1,5 +1,6 @@
 //! What the figures are worth: books, findings, source, what is missing, own cost.
 
+use crate::analysis::books::{Gravity, Identity};
 use crate::analysis::profile::Figures;
 use crate::record::ProfileRun;
 use crate::record::profile::Method;
@@ -15,7 +16,12 @@ pub(super) fn unbalanced(out: &mut String, figures: &Figures) {
         return;
     }
     out.push_str("THE BOOKS DO NOT BALANCE: the figures below are not to be relied on.\n");
-    for entry in figures.books.broken() {
+    let grave = figures.books.broken().filter(|entry| entry.gravity == Gravity::Invalid);
+    broken(out, grave);
+}
+
+fn broken<'a>(out: &mut String, entries: impl Iterator<Item = &'a Identity>) {
+    for entry in entries {
         let words = format!(
             "{} (off by {} %, tolerance {} %)",
             clean(&entry.equation),
@@ -42,14 +48,15 @@ pub(super) fn findings(out: &mut String, figures: &Figures) {
 /// Books, method, what is missing and how to get it, losses, and what watching cost.
 pub(super) fn source(out: &mut String, run: &ProfileRun, figures: &Figures) {
     out.push('\n');
-    let broken = figures.books.broken().count();
+    let off = figures.books.broken().count();
     let books = match figures.books.entries.len() {
         0 => "nothing to compare: sums from one source only".to_owned(),
-        1 if broken == 0 => "balanced (1 identity)".to_owned(),
-        all if broken == 0 => format!("balanced ({all} identities)"),
-        all => format!("{broken} of {all} identities do not hold"),
+        1 if off == 0 => "balanced (1 identity)".to_owned(),
+        all if off == 0 => format!("balanced ({all} identities)"),
+        all => format!("{off} of {all} identities do not hold"),
     };
     wrapped(out, "Books: ", &books);
+    broken(out, figures.books.broken().filter(|entry| entry.gravity == Gravity::Note));
     wrapped(out, "Source: ", &method(run));
     for device in &figures.devices {
         if let Some(reason) = &device.invisible {

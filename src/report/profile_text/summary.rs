@@ -87,9 +87,8 @@ fn beside(op: &OpFigures) -> String {
 
 fn shape(out: &mut String, figures: &Figures, side: &Side) {
     if let Some(threads) = figures.io_threads {
-        let all = threads.of_program + threads.of_kernel + threads.others;
         let words = format!(
-            "{}{all} ({} of the program, {} of the kernel, {} of others)",
+            "{}{} (and {} of the kernel, {} of others)",
             if threads.at_least { "at least " } else { "" },
             threads.of_program,
             threads.of_kernel,
@@ -166,7 +165,7 @@ fn syncs(out: &mut String, run: &ProfileRun, figures: &Figures) {
 
 fn opens(out: &mut String, run: &ProfileRun, figures: &Figures) {
     let Some(opens) = figures.opens else {
-        let reason = missing(run, "opens").map(|missing| missing.reason.as_str());
+        let reason = missing(run, "how files are opened").map(|missing| missing.reason.as_str());
         labelled(out, "O_DIRECT:", &no_data(reason.or(figures.unseen.as_deref())));
         return;
     };

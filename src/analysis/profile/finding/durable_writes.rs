@@ -1,4 +1,7 @@
 //! `durable_writes`: writes that are durable by themselves, as O_SYNC and O_DSYNC make them.
+//!
+//! A device with FUA gets it with the write. For one without it the block layer sends a flush after
+//! each: flushes of the program without any sync call.
 
 use crate::analysis::finding::{Finding, Gravity, Strength};
 use crate::record::ProfileRun;
@@ -11,18 +14,21 @@ use super::percent;
 
 /// Share of the writes from which it is a habit.
 const SHARE: f64 = 0.5;
+/// Sync calls per flush up to which the flushes are not theirs.
+const SYNCS: f64 = 0.1;
 /// Writes below which it is not.
 const WRITES: u64 = 30;
 
 /// Speaks where most of the program's own writes carry a flush or FUA.
-pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
+pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let tally = Tally::of(
         run.traffic
             .iter()
             .filter(|traffic| traffic.class == Class::Program && traffic.op == Op::Write),
     );
-    let share = tally.durable as f64 / tally.requests.max(1) as f64;
-    if tally.durable < WRITES || share < SHARE {
+    let durable = tally.durable.max(flushed(run, figures).min(tally.requests));
+    let share = durable as f64 / tally.requests.max(1) as f64;
+    if durable < WRITES || share < SHARE {
         return None;
     }
     let opens = run.opens.unwrap_or_default();
@@ -47,12 +53,30 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     Some(finding.with("durable_share", share).with("writes", tally.requests as f64))
 }
 
+/// Flushes that the program caused without calling for one; 0 where calls were not seen.
+fn flushed(run: &ProfileRun, figures: &Figures) -> u64 {
+    let Some(syncs) = &figures.syncs else { return 0 };
+    let own = run.traffic.iter().filter(|t| t.class == Class::Program && t.op == Op::Flush);
+    let flushes: u64 = own.map(|traffic| traffic.requests).sum();
+    if syncs.calls as f64 <= SYNCS * flushes as f64 { flushes } else { 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::analysis::profile::finding::tests::{ask, words};
-    use crate::analysis::profile::testing::{Flow, profile_of};
-    use crate::record::profile::OpenCounts;
+    use crate::analysis::profile::testing::{Flow, profile_of, with_syncs};
+    use crate::record::profile::{OpenCounts, SyncKind};
+
+    #[test]
+    fn flushes_that_nobody_called_for_speak_and_those_of_syncs_do_not() {
+        let writes = Flow { op: Op::Write, requests: 1_000, ..Flow::default() };
+        let flushes = Flow { op: Op::Flush, size_bytes: 0, requests: 990, ..writes };
+        let mut run = profile_of(&[writes, flushes]);
+        assert!(words(detect, &run).contains("99 % of its 1,000 writes are durable by themselves"));
+        with_syncs(&mut run, "app", SyncKind::Fsync, 990, 100_000);
+        assert_eq!(ask(detect, &run), None);
+    }
 
     #[test]
     fn durable_writes_speak_and_a_few_among_many_do_not() {

@@ -1,4 +1,4 @@
-//! `fits_in_memory`: the same data is read again and again from the device, and would fit in memory.
+//! `fits_in_memory`: the same data is read again and again, and would fit in memory.
 
 use crate::analysis::finding::{Finding, Gravity, Strength};
 use crate::record::ProfileRun;

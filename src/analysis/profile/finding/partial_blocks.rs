@@ -33,8 +33,8 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
             return None;
         }
         let words = format!(
-            "{} of the writes on {name} ({}) are no whole number of its physical blocks of {}, most \
-             often {}: the device has to read, change and write a block for each.",
+            "{} of the writes on {name} ({}) are no whole number of its physical blocks of {}, \
+             most often {}: the device has to read, change and write a block for each.",
             percent(share),
             count::thousands(partial),
             bytes::exact(block),
