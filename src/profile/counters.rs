@@ -11,6 +11,9 @@ use crate::host::Root;
 use crate::record::profile::{CallCounts, Missing};
 use crate::record::run::ProcessUse;
 
+/// What is missing where `/proc/PID/io` may not be read.
+pub(super) const CALLS: &str = "read and write calls";
+
 /// Seven figures of `CallCounts`, then user and system ticks.
 type Charge = [u64; 9];
 
@@ -24,8 +27,6 @@ pub(super) struct Tally {
     delays: bool,
     /// Whether context switches are wanted, which cost a look at every thread.
     switches: bool,
-    /// Processes whose `/proc/PID/io` this user may not read.
-    unreadable: u64,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +40,8 @@ struct Member {
     /// Ticks of each thread, first and last.
     delays: BTreeMap<u32, (u64, u64)>,
     lives: bool,
+    /// Its calls could be read at least once.
+    is_readable: bool,
 }
 
 /// The sums.
@@ -59,7 +62,6 @@ impl Tally {
             began_ticks: began_ns / tick_ns(),
             delays: root.number::<u8>("/proc/sys/kernel/task_delayacct") == Some(1),
             switches,
-            unreadable: 0,
         }
     }
 
@@ -78,16 +80,13 @@ impl Tally {
         let key = (pid, started);
         let is_new = !self.members.contains_key(&key);
         let calls = processes::calls(root, pid);
-        if is_new && calls.is_none() {
-            self.unreadable += 1;
-        }
         let was_here = started < self.began_ticks;
         let member = self.members.entry(key).or_default();
         (member.parent, member.lives) = (parent, true);
         let [.., user, system] = &mut member.last;
         (*user, *system) = (process.user, process.system);
         if let Some(calls) = calls {
-            member.last[..7].copy_from_slice(&figures(&calls));
+            member.know(&calls);
         }
         // A thread group that has ended shows no threads' figures any more.
         if self.switches && !process.is_zombie {
@@ -111,7 +110,7 @@ impl Tally {
     /// What a process that has just been reaped was charged with.
     pub(super) fn charge(&mut self, pid: u32, calls: &CallCounts) {
         if let Some((_, member)) = self.members.range_mut((pid, 0)..=(pid, u64::MAX)).next_back() {
-            member.last[..7].copy_from_slice(&figures(calls));
+            member.know(calls);
         }
     }
 
@@ -133,7 +132,7 @@ impl Tally {
             ticks += waited.map(|(first, last)| last.saturating_sub(*first)).sum::<u64>();
         }
         let sums = sums.map(|sum| u64::try_from(sum).unwrap_or(0));
-        let readable = (self.members.len() as u64) > self.unreadable;
+        let readable = self.members.values().any(|member| member.is_readable);
         Charged {
             calls: readable.then(|| calls(&sums)),
             cpu: ProcessUse {
@@ -151,12 +150,12 @@ impl Tally {
 
     fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
-        if self.unreadable > 0 {
+        let unreadable = self.members.values().filter(|member| !member.is_readable).count();
+        if unreadable > 0 {
             missing.push(Missing {
-                what: "read and write calls".into(),
+                what: CALLS.into(),
                 reason: format!(
-                    "/proc/PID/io of {} of {} processes may not be read by this user",
-                    self.unreadable,
+                    "/proc/PID/io of {unreadable} of {} processes may not be read by this user",
                     self.members.len()
                 ),
                 mend: Some(privilege::MEND_OF_OTHERS.into()),
@@ -171,6 +170,13 @@ impl Tally {
             });
         }
         missing
+    }
+}
+
+impl Member {
+    fn know(&mut self, calls: &CallCounts) {
+        self.is_readable = true;
+        self.last[..7].copy_from_slice(&figures(calls));
     }
 }
 

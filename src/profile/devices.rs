@@ -81,7 +81,7 @@ pub(super) fn invisible(root: &Root, disk: &DeviceFacts) -> Option<String> {
 /// The kernel's counters of every disk.
 pub(super) fn counters(root: &Root) -> BTreeMap<String, DeviceCounters> {
     let of = |name: String| Some((name.clone(), host::device_counters(root, &name)?));
-    known(root).into_iter().filter_map(of).collect()
+    root.names("/sys/block").into_iter().filter_map(of).collect()
 }
 
 /// The disks of a profile: the chosen ones, or else each that did anything, `home` first; if none
@@ -104,7 +104,10 @@ pub(super) fn profiled(
     }
     let profiled = |disk: Disk| ProfiledDevice {
         invisible: invisible(root, &disk.facts),
-        counters: before.get(&disk.facts.name).copied().zip(after.get(&disk.facts.name).copied()),
+        // A disk that came meanwhile began at zero.
+        counters: after
+            .get(&disk.facts.name)
+            .map(|now| (before.get(&disk.facts.name).copied().unwrap_or_default(), *now)),
         facts: disk.facts,
         ..ProfiledDevice::default()
     };
@@ -209,6 +212,8 @@ mod tests {
         );
         let (start, end) = zram[0].counters.unwrap();
         assert_eq!(end.reads - start.reads, 3);
+        let came = profiled(&root, &[], None, (&BTreeMap::new(), &before));
+        assert!(came.iter().all(|disk| disk.counters.unwrap().0 == DeviceCounters::default()));
         assert!(zram[0].invisible.is_some());
     }
 }

@@ -1,6 +1,7 @@
 //! From what was seen to the record: the tracer's figures, the order of the devices, and what is
 //! missing.
 
+use super::counters::CALLS;
 use super::devices;
 use super::tracer::{Traced, TracedDevice};
 use crate::host::Root;
@@ -44,6 +45,9 @@ pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over
     run.opens = traced.opens;
     // The tracer knows whoever has ended, the sums over `/proc` whoever lives too.
     if is_over {
+        if traced.calls.is_some() {
+            run.source.missing.retain(|missing| missing.what != CALLS);
+        }
         run.calls = traced.calls.or(run.calls);
         run.io_delay_ns = traced.io_delay_ns.or(run.io_delay_ns);
     }
