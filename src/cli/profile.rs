@@ -127,9 +127,7 @@ fn tell(run: &ProfileRun, mut folder: Folder, json: bool, exit: Exit) -> bool {
     // A closed stderr leaves the folder.
     let _ = io::stderr().write_all(text.as_bytes());
     let mut is_kept = folder.keep(run, &text);
-    if json {
-        is_kept &= folder.keep_json(run, &figures, exit);
-    }
+    is_kept &= folder.keep_document(json, (run, &figures), exit);
     let is_whole = !matches!(run.ended, Ended::Interrupted { .. });
     folder.finish(is_whole, exit.code(), &ended_words(&run.ended));
     is_kept

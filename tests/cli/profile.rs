@@ -105,6 +105,32 @@ fn the_command_keeps_its_place_and_its_rights() {
     bare.args(["-c", ask]).current_dir(place.work()).env("MARK", "here");
     let alone = String::from_utf8(bare.output().unwrap().stdout).unwrap();
     assert_eq!(seen, alone);
+    // What is ignored, as under nohup, stays ignored; we do not hear it either.
+    let program = env!("CARGO_BIN_EXE_iosonde");
+    let ask = "grep SigIgn /proc/self/status; kill -HUP $PPID; sleep 0.2; exit 6";
+    let mut deaf = Command::new("sh");
+    deaf.args(["-c", "trap '' HUP; exec \"$0\" profile -- sh -c \"$1\"", program, ask]);
+    let output = deaf.current_dir(place.work()).env("HOME", place.home()).output().unwrap();
+    let ignored = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(ignored.trim().rsplit('\t').next(), Some("0000000000000001"), "{ignored}");
+    assert_eq!(output.status.code(), Some(6));
+}
+
+#[test]
+fn results_go_into_the_folder_of_another_user() {
+    let place = Place::new();
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root, who writes into folders of others");
+        return;
+    }
+    let folder = place.work().join("theirs");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::chown(&folder, Some(65534), Some(65534)).unwrap();
+    let ended = place.iosonde("profile -o theirs --json -- true").end().exits(0);
+    let ended = ended.says("results kept in theirs/");
+    assert!(folder.join("report.txt").exists() && folder.join("report.json").exists(), "{ended}");
+    assert!(!ended.err.contains("not kept"), "{ended}");
 }
 
 #[test]
@@ -154,14 +180,17 @@ fn what_it_did_is_counted_with_its_children() {
 #[test]
 fn a_named_folder_holds_every_run_and_the_latest_report() {
     let place = Place::new();
-    for word in ["first", "second"] {
-        place.iosonde(&format!("profile -o results --json -- true {word}")).end().exits(0);
+    // A document that lies there does not grow old beside a new report.
+    for (json, word) in [("--json", "first"), ("", "second")] {
+        place.iosonde(&format!("profile -o results {json} -- true {word}")).end().exits(0);
     }
     let results = place.work().join("results");
     assert_eq!(listing(&results).iter().filter(|path| path.is_dir()).count(), 2);
     let text = fs::read_to_string(results.join("report.txt")).unwrap();
     assert!(text.starts_with("=== IO Profile: true second ==="), "{text}");
-    assert_eq!(read(&results.join("report.json"))["exit_code"], 0);
+    let document = read(&results.join("report.json"));
+    assert_eq!(document["exit_code"], 0);
+    assert_eq!(document["subject"]["words"], serde_json::json!(["true", "second"]));
     assert!(place.kept().is_empty());
     // What is not ours stays.
     fs::write(results.join("report.txt"), "my notes\n").unwrap();

@@ -23,6 +23,8 @@ pub(super) struct Folder {
     parent: Option<PathBuf>,
     /// The folder that the user named.
     named: Option<PathBuf>,
+    /// A document of an earlier run lies there: it is not to grow old beside a new report.
+    has_document: bool,
 }
 
 impl Folder {
@@ -34,7 +36,8 @@ impl Folder {
         let (option, verb) = ("-o DIR", "profile");
         let Some(folder) = named else {
             let keeper = Keeper::open_for(option, None, verb, words);
-            return Ok(Folder { keeper, parent: keep::directory(None), named: None });
+            let parent = keep::directory(None);
+            return Ok(Folder { keeper, parent, named: None, has_document: false });
         };
         let keeper = Keeper::insist(option, folder, verb, words).map_err(|reason| {
             Failure::new(Exit::Unprofiled, format!("-o: results cannot be kept: {reason}"))
@@ -43,8 +46,9 @@ impl Folder {
             let path = folder.join(name);
             export::probe(&path, &is_ours).map_err(|error| refused(&path, &error))?;
         }
+        let has_document = folder.join(JSON).exists();
         let folder = folder.to_path_buf();
-        Ok(Folder { keeper, parent: Some(folder.clone()), named: Some(folder) })
+        Ok(Folder { keeper, parent: Some(folder.clone()), named: Some(folder), has_document })
     }
 
     /// Where the run folder is.
@@ -67,8 +71,16 @@ impl Folder {
         self.export(TEXT, text)
     }
 
-    /// Keeps the figures for programs, likewise.
-    pub(super) fn keep_json(&mut self, run: &ProfileRun, figures: &Figures, exit: Exit) -> bool {
+    /// Keeps the figures for programs, likewise, if they are wanted or there were some.
+    pub(super) fn keep_document(
+        &mut self,
+        is_wanted: bool,
+        (run, figures): (&ProfileRun, &Figures),
+        exit: Exit,
+    ) -> bool {
+        if !is_wanted && !self.has_document {
+            return true;
+        }
         let text = json_text(&profile_json(run, figures, &[], exit.code()));
         self.keeper.keep_text(JSON, &text);
         self.export(JSON, &text)
