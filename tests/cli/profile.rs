@@ -112,7 +112,8 @@ fn the_command_keeps_its_place_and_its_rights() {
     deaf.args(["-c", "trap '' HUP; exec \"$0\" profile -- sh -c \"$1\"", program, ask]);
     let output = deaf.current_dir(place.work()).env("HOME", place.home()).output().unwrap();
     let ignored = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(ignored.trim().rsplit('\t').next(), Some("0000000000000001"), "{ignored}");
+    let mask = ignored.trim().rsplit('\t').next().unwrap();
+    assert_eq!(u64::from_str_radix(mask, 16).unwrap() & 1, 1, "{ignored}");
     assert_eq!(output.status.code(), Some(6));
 }
 
