@@ -2,6 +2,7 @@
 //! exit code.
 
 mod check;
+mod compare;
 mod consent;
 mod cross_check;
 mod doctor;
@@ -45,6 +46,7 @@ enum Verb {
     Check(Box<check::CheckArgs>),
     Run(Box<run::RunArgs>),
     Profile(Box<profile::ProfileArgs>),
+    Compare(compare::CompareArgs),
     Doctor(doctor::DoctorArgs),
     Verify(verify::VerifyArgs),
 }
@@ -64,6 +66,7 @@ pub fn main() -> ExitCode {
             Verb::Check(args) => check::check(&args, &words),
             Verb::Run(args) => run::run(&args, &words),
             Verb::Profile(args) => profile::profile(&args, &words),
+            Verb::Compare(args) => compare::compare(&args),
             Verb::Doctor(args) => doctor::doctor(&args),
             Verb::Verify(args) => verify::verify(&args, &words),
         },

@@ -8,6 +8,7 @@ pub mod check_table;
 pub mod clean;
 pub mod cross_check_text;
 pub mod csv;
+pub mod fidelity_text;
 pub mod fio;
 pub mod fio_job;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub mod workload_toml;
 
 pub use check_table::{check_footer, check_header, check_row};
 pub use cross_check_text::cross_check_text;
+pub use fidelity_text::{fidelity_json, fidelity_text, fidelity_words};
 pub use ladder_text::{ladder_header, ladder_json, ladder_text};
 pub use layers_text::layers_text;
 pub use precision_text::precision_text;

@@ -1,0 +1,466 @@
+//! How near a regenerated load comes to the recorded one.
+//!
+//! Each dimension is a distance between two distributions that has no unit, and its score is one
+//! minus that: the distance of Kolmogorov and Smirnov for sizes, depths, distances of arrivals,
+//! skew and the course of time; the total variation for the mix; the ratio of the smaller to the
+//! larger for what is one number (see [`crate::stats::distance`]). The whole is the mean over the
+//! dimensions that both have data of. Latency is shown and not scored: it is the storage's answer
+//! to the load and no part of it.
+
+pub mod observed;
+mod streams;
+
+use serde::Serialize;
+
+use crate::record::profile::Op;
+use crate::spec::Speed;
+use crate::stats::Histogram;
+use crate::stats::distance::{Weighted, kolmogorov_smirnov, likeness, total_variation};
+use crate::units::{bytes, count};
+use observed::{Course, Known, Moved, Observed, Touched};
+
+/// The score, dimension by dimension.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fidelity {
+    /// Mean of the dimensions' scores, `0..=1`; `None` if no dimension has data.
+    pub score: Option<f64>,
+    /// The dimensions, in a fixed order.
+    pub dimensions: Vec<Dimension>,
+    /// Latencies, not scored.
+    pub latencies: Vec<Latencies>,
+    /// What a reader should know before believing the score.
+    pub notes: Vec<String>,
+}
+
+/// One dimension.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Dimension {
+    /// A stable word (`sizes`).
+    pub code: &'static str,
+    /// What is compared, in words.
+    pub title: &'static str,
+    /// How.
+    pub method: &'static str,
+    /// One minus the distance; `None` without data.
+    pub score: Option<f64>,
+    /// The score of each direction that both have, where directions are told apart.
+    pub ways: Vec<(Op, f64)>,
+    /// What was recorded, in words.
+    pub recorded: String,
+    /// What was regenerated, in words.
+    pub regenerated: String,
+    /// Why there is no score; empty if there is one.
+    pub no_data: String,
+}
+
+/// Latency of one direction, ns; a percentile needs ten requests beyond it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Latencies {
+    /// Direction.
+    pub op: Op,
+    /// Median and 99th percentile, recorded.
+    pub recorded_ns: [Option<u64>; 2],
+    /// Median and 99th percentile, regenerated.
+    pub regenerated_ns: [Option<u64>; 2],
+}
+
+/// Lengths that differ by less than this share are one length.
+const SAME_LENGTH: f64 = 0.1;
+
+/// What of a dimension is known before it becomes one.
+struct Scored {
+    score: f64,
+    ways: Vec<(Op, f64)>,
+    told: [String; 2],
+}
+
+/// Compares a recorded load with a regenerated one, which went at this speed.
+pub fn fidelity(recorded: &Observed, regenerated: &Observed, speed: Speed) -> Fidelity {
+    let (one, other) = match speed {
+        Speed::Times(factor) => (recorded.faster(factor), regenerated),
+        Speed::Max => (recorded.clone(), regenerated),
+    };
+    let free = |_: &()| "replayed without the clock of the recording (--speed max)".to_string();
+    let clock = if speed == Speed::Max { Err(free(&())) } else { Ok(()) };
+    let ks = "1 - Kolmogorov-Smirnov distance";
+    let ratio = "smaller / larger";
+    let dimensions = vec![
+        dimension("sizes", "sizes of requests", ks, by_way(&one, other, sizes)),
+        dimension("mix", "reads, writes, discards", "1 - total variation", mix(&one, other)),
+        dimension("depth", "requests in flight while busy", ks, depth(&one, other)),
+        dimension(
+            "gaps",
+            "distances of arrivals",
+            ks,
+            clock.clone().and_then(|()| by_way(&one, other, gaps)),
+        ),
+        dimension(
+            "sequential",
+            "share of sequential requests",
+            "1 - difference",
+            by_way(&one, other, sequential),
+        ),
+        dimension("working_set", "bytes touched", ratio, by_way(&one, other, working_set)),
+        dimension("skew", "accesses by hot and cold places", ks, by_way(&one, other, skew)),
+        dimension("syncs", "syncs per write request", ratio, syncs(&one, other)),
+        dimension(
+            "rate",
+            "requests over time",
+            "1 - largest difference of the sums so far",
+            clock.and_then(|()| rate(&one, other)),
+        ),
+    ];
+    let scores: Vec<f64> = dimensions.iter().filter_map(|dimension| dimension.score).collect();
+    let score = (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64);
+    Fidelity { score, dimensions, latencies: latencies(&one, other), notes: notes(&one, other) }
+}
+
+fn dimension(
+    code: &'static str,
+    title: &'static str,
+    method: &'static str,
+    scored: Known<Scored>,
+) -> Dimension {
+    let empty = Dimension {
+        code,
+        title,
+        method,
+        score: None,
+        ways: Vec::new(),
+        recorded: String::new(),
+        regenerated: String::new(),
+        no_data: String::new(),
+    };
+    match scored {
+        Ok(Scored { score, ways, told: [recorded, regenerated] }) => {
+            Dimension { score: Some(score.clamp(0.0, 1.0)), ways, recorded, regenerated, ..empty }
+        }
+        Err(no_data) => Dimension { no_data, ..empty },
+    }
+}
+
+type OfWay = fn(&Moved, &Moved) -> Known<(f64, [String; 2])>;
+
+/// The score of each direction that both have, weighted by its share of the recorded requests.
+fn by_way(one: &Observed, other: &Observed, of: OfWay) -> Known<Scored> {
+    let (mut sum, mut weight) = (0.0, 0.0);
+    let (mut ways, mut told) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let mut reason = "no direction that both have".to_string();
+    for (op, mine) in &one.ways {
+        let Some((_, theirs)) = other.ways.iter().find(|(way, _)| way == op) else { continue };
+        match of(mine, theirs) {
+            Ok((score, words)) => {
+                sum += score * mine.requests as f64;
+                weight += mine.requests as f64;
+                ways.push((*op, score));
+                for (all, words) in told.iter_mut().zip(words) {
+                    all.push(format!("{} {words}", word(*op)));
+                }
+            }
+            Err(why) => reason = why,
+        }
+    }
+    if ways.is_empty() {
+        return Err(reason);
+    }
+    let told = told.map(|words| words.join(", "));
+    Ok(Scored { score: sum / weight, ways, told })
+}
+
+/// The word of a direction.
+pub fn word(op: Op) -> &'static str {
+    match op {
+        Op::Read => "read",
+        Op::Write => "write",
+        Op::Discard => "discard",
+        Op::Flush => "flush",
+        Op::Other => "other",
+    }
+}
+
+/// The value that half the weight does not exceed.
+fn median(of: &Weighted) -> u64 {
+    let mut steps = of.to_vec();
+    steps.sort_unstable();
+    let half = steps.iter().map(|(_, weight)| weight).sum::<u64>().div_ceil(2);
+    let mut seen = 0;
+    let found = steps.iter().find(|(_, weight)| {
+        seen += weight;
+        seen >= half
+    });
+    found.map_or(0, |(value, _)| *value)
+}
+
+fn ks(one: &Weighted, other: &Weighted) -> Known<f64> {
+    kolmogorov_smirnov(one, other).map(|d| 1.0 - d).ok_or_else(|| "nothing was counted".to_string())
+}
+
+fn sizes(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
+    let told = |of: &Moved| format!("median {}", bytes::exact(median(&of.sizes)));
+    Ok((ks(&one.sizes, &other.sizes)?, [told(one), told(other)]))
+}
+
+fn gaps(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
+    let (mine, theirs) = (one.gaps.clone()?, other.gaps.clone()?);
+    let told = |of: &Weighted| format!("median {} µs", count::significant(median(of) as f64 / 1e3));
+    Ok((ks(&mine, &theirs)?, [told(&mine), told(&theirs)]))
+}
+
+fn sequential(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
+    let (mine, theirs) = (one.sequential.clone()?, other.sequential.clone()?);
+    let told = |share: f64| format!("{} %", count::significant(share * 100.0));
+    Ok((1.0 - (mine - theirs).abs(), [told(mine), told(theirs)]))
+}
+
+fn working_set(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
+    let (mine, theirs) = (one.touched.clone()?, other.touched.clone()?);
+    let told = |of: &Touched| bytes::rough(of.bytes as u64);
+    let score = likeness(mine.bytes, theirs.bytes).ok_or("nothing was touched")?;
+    Ok((score, [told(&mine), told(&theirs)]))
+}
+
+fn skew(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
+    let (mine, theirs) = (one.touched.clone()?, other.touched.clone()?);
+    let told = |of: &Touched| {
+        let share = count::significant(of.share_of_hottest(0.1) * 100.0);
+        format!("{share} % in the hottest tenth")
+    };
+    Ok((1.0 - mine.apart(&theirs), [told(&mine), told(&theirs)]))
+}
+
+fn mix(one: &Observed, other: &Observed) -> Known<Scored> {
+    let counts = |of: &Observed| {
+        [Op::Read, Op::Write, Op::Discard].map(|op| {
+            of.ways.iter().find(|(way, _)| *way == op).map_or(0, |(_, moved)| moved.requests)
+        })
+    };
+    let (mine, theirs) = (counts(one), counts(other));
+    let told = |counts: [u64; 3]| {
+        let all = counts.iter().sum::<u64>().max(1) as f64;
+        let share = |requests: u64| count::significant(requests as f64 * 100.0 / all);
+        format!("{} / {} / {} %", share(counts[0]), share(counts[1]), share(counts[2]))
+    };
+    let distance = total_variation(&mine, &theirs).ok_or("one of both has no requests")?;
+    Ok(Scored { score: 1.0 - distance, ways: Vec::new(), told: [told(mine), told(theirs)] })
+}
+
+fn depth(one: &Observed, other: &Observed) -> Known<Scored> {
+    let (mine, theirs) = (one.depth.clone()?, other.depth.clone()?);
+    let told = |of: &Weighted| {
+        let whole: f64 = of.iter().map(|(_, ns)| *ns as f64).sum();
+        let sum: f64 = of.iter().map(|(level, ns)| *level as f64 * *ns as f64).sum();
+        format!("mean {}", count::significant(sum / whole.max(1.0)))
+    };
+    let told = [told(&mine), told(&theirs)];
+    Ok(Scored { score: ks(&mine, &theirs)?, ways: Vec::new(), told })
+}
+
+fn syncs(one: &Observed, other: &Observed) -> Known<Scored> {
+    let writes = |of: &Observed| {
+        of.ways.iter().find(|(op, _)| *op == Op::Write).map_or(0, |(_, moved)| moved.requests)
+    };
+    let (mine, theirs) = (one.syncs.clone()?, other.syncs.clone()?);
+    if mine == 0 && theirs == 0 {
+        return Err("neither syncs".into());
+    }
+    if writes(one) == 0 || writes(other) == 0 {
+        return Err("one of both writes nothing".into());
+    }
+    let per_write = [mine as f64 / writes(one) as f64, theirs as f64 / writes(other) as f64];
+    let score = likeness(per_write[0], per_write[1]).ok_or("neither syncs")?;
+    let told = per_write.map(|share| format!("{} per write", count::significant(share)));
+    Ok(Scored { score, ways: Vec::new(), told })
+}
+
+fn rate(one: &Observed, other: &Observed) -> Known<Scored> {
+    let (mine, theirs) = (one.course.clone()?, other.course.clone()?);
+    let distance = mine.apart(&theirs).ok_or("one of both has no series")?;
+    let told = |course: &Course| {
+        format!(
+            "{} requests in {} s",
+            count::thousands(course.total() as u64),
+            count::significant(course.length_ns() / 1e9)
+        )
+    };
+    Ok(Scored { score: 1.0 - distance, ways: Vec::new(), told: [told(&mine), told(&theirs)] })
+}
+
+fn latencies(one: &Observed, other: &Observed) -> Vec<Latencies> {
+    let quantiles = |of: &Histogram| {
+        [0.5, 0.99].map(|q| {
+            let carried = of.count() as f64 * (1.0 - q) >= 10.0;
+            of.quantile(q).filter(|_| carried)
+        })
+    };
+    let mut all = Vec::new();
+    for (op, mine) in &one.ways {
+        if let Some((_, theirs)) = other.ways.iter().find(|(way, _)| way == op) {
+            all.push(Latencies {
+                op: *op,
+                recorded_ns: quantiles(&mine.latency),
+                regenerated_ns: quantiles(&theirs.latency),
+            });
+        }
+    }
+    all
+}
+
+fn notes(one: &Observed, other: &Observed) -> Vec<String> {
+    let mut notes = other.notes.clone();
+    if let (Ok(mine), Ok(theirs)) = (&one.course, &other.course) {
+        let (mine, theirs) = (mine.length_ns(), theirs.length_ns());
+        if likeness(mine, theirs).is_some_and(|alike| alike < 1.0 - SAME_LENGTH) {
+            notes.push(format!(
+                "the recording's requests span {} s and the replay's {} s: with the same length \
+                 (run --runtime) the score says more",
+                count::significant(mine / 1e9),
+                count::significant(theirs / 1e9)
+            ));
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::analysis::profile_model::testing::{chunk, gaps as distances, profile, row};
+    use crate::analysis::profile_model::testing::{series, sync};
+    use crate::record::profile::{Class, Depth, Places, ProfileRun, SyncKind};
+
+    fn full() -> ProfileRun {
+        let mut run = profile(vec![
+            row(Class::Program, Op::Read, 6000),
+            row(Class::Program, Op::Write, 4000),
+        ]);
+        run.traffic[0].sequential = 600;
+        run.traffic[0].sizes = vec![(4096, 5000), (8192, 1000)];
+        run.traffic[0].gaps = distances((0..5999).map(|n| 1_000_000 + n * 100));
+        run.devices[0].program_depth =
+            Depth { time_ns: vec![(0, 9_000_000), (1, 700), (2, 300)], max: 2, ..Depth::default() };
+        run.places = vec![Places {
+            device: "vda".into(),
+            chunk_bytes: 16 << 20,
+            block_bytes: 4096,
+            chunks: vec![chunk(1, (100, 5000), (0, 0)), chunk(3, (900, 1000), (4000, 4000))],
+            lost_bytes: 0,
+        }];
+        run.syncs = vec![sync(SyncKind::Fdatasync, 1, 1000)];
+        run.series = vec![series(Op::Read, vec![60; 100]), series(Op::Write, vec![40; 100])];
+        run
+    }
+
+    fn against(change: impl FnOnce(&mut ProfileRun)) -> Fidelity {
+        let mut other = full();
+        change(&mut other);
+        fidelity(&Observed::of_profile(&full()), &Observed::of_profile(&other), Speed::Times(1.0))
+    }
+
+    fn scores(fidelity: &Fidelity) -> Vec<(&'static str, Option<f64>)> {
+        fidelity.dimensions.iter().map(|dimension| (dimension.code, dimension.score)).collect()
+    }
+
+    /// Asserts that these dimensions have these scores and all others 1.
+    fn only(fidelity: &Fidelity, expected: &[(&str, f64)]) {
+        for (code, score) in scores(fidelity) {
+            let wanted = expected.iter().find(|(name, _)| *name == code).map_or(1.0, |(_, s)| *s);
+            let score = score.unwrap();
+            assert!((score - wanted).abs() < 1e-9, "{code}: {score}, expected {wanted}");
+        }
+        let sum: f64 = scores(fidelity).iter().filter_map(|(_, score)| *score).sum();
+        assert!((fidelity.score.unwrap() - sum / 9.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_profile_is_exactly_like_itself() {
+        let same = against(|_| {});
+        only(&same, &[]);
+        assert!((same.score.unwrap() - 1.0).abs() < 1e-12);
+        assert_eq!(same.notes, [] as [&str; 0]);
+    }
+
+    #[test]
+    fn each_change_lowers_its_own_dimension() {
+        // Half of the writes in another size: they are 40 % of the requests.
+        let sizes = against(|run| run.traffic[1].sizes = vec![(4096, 2000), (65_536, 2000)]);
+        only(&sizes, &[("sizes", 0.6 + 0.4 * 0.5)]);
+        assert_eq!(sizes.dimensions[0].ways, [(Op::Read, 1.0), (Op::Write, 0.5)]);
+        let depth = against(|run| {
+            run.devices[0].program_depth.time_ns = vec![(0, 5), (1, 400), (2, 600)];
+        });
+        only(&depth, &[("depth", 0.7)]);
+        only(&against(|run| run.traffic[0].sequential = 3600), &[("sequential", 1.0 - 0.6 * 0.5)]);
+        only(&against(|run| run.syncs[0].calls = 500), &[("syncs", 0.5)]);
+        let late = against(|run| run.traffic[0].gaps = distances((0..9).map(|_| 1 << 35)));
+        only(&late, &[("gaps", 0.4)]);
+        let wide = against(|run| {
+            run.places[0].chunks[0].read_blocks = 200;
+            run.places[0].chunks[1].read_blocks = 1800;
+        });
+        only(&wide, &[("working_set", 0.4 + 0.6 * 0.5)]);
+    }
+
+    #[test]
+    fn half_the_requests_in_the_first_half_are_a_quarter_away() {
+        // 75 % in the first five seconds instead of 50 %.
+        let early: Vec<u64> = (0..100).map(|at| if at < 50 { 90 } else { 30 }).collect();
+        let writes: Vec<u64> = (0..100).map(|at| if at < 50 { 60 } else { 20 }).collect();
+        let changed = against(|run| {
+            run.series = vec![series(Op::Read, early), series(Op::Write, writes)];
+        });
+        only(&changed, &[("rate", 0.75)]);
+    }
+
+    #[test]
+    fn twice_as_fast_is_alike_at_twice_the_speed() {
+        let mut fast = full();
+        let halved = |all: Vec<u64>| all.into_iter().map(|ns| ns / 2);
+        fast.traffic[0].gaps = distances(halved((0..5999).map(|n| 1_000_000 + n * 100).collect()));
+        fast.traffic[1].gaps = distances((0..3999).map(|_| 1_250_000));
+        for series in &mut fast.series {
+            series.counters.width_ns /= 2;
+        }
+        for row in &mut fast.traffic {
+            row.active_ns = Some((0, 5_000_000_000));
+        }
+        let (one, other) = (Observed::of_profile(&full()), Observed::of_profile(&fast));
+        let score = |speed, code| {
+            let all = fidelity(&one, &other, speed);
+            all.dimensions.into_iter().find(|dimension| dimension.code == code).unwrap()
+        };
+        assert!(score(Speed::Times(2.0), "gaps").score.unwrap() > 0.95);
+        assert!(score(Speed::Times(2.0), "rate").score.unwrap() > 0.99);
+        assert!(score(Speed::Times(1.0), "rate").score.unwrap() < 0.55);
+        assert!(score(Speed::Max, "gaps").no_data.contains("max"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_counted() {
+        let bare = against(|run| {
+            run.places.clear();
+            run.series.clear();
+            run.devices[0].program_depth = Depth::default();
+        });
+        for code in ["working_set", "skew", "rate", "depth"] {
+            let found = bare.dimensions.iter().find(|dimension| dimension.code == code).unwrap();
+            assert!(found.score.is_none() && !found.no_data.is_empty(), "{found:?}");
+        }
+        assert!((bare.score.unwrap() - 1.0).abs() < 1e-12, "{:?}", bare.score);
+        let nothing = Observed::of_profile(&ProfileRun::default());
+        assert_eq!(fidelity(&nothing, &nothing, Speed::Times(1.0)).score, None);
+    }
+
+    #[test]
+    fn latency_is_shown_and_not_scored() {
+        let slow = against(|run| {
+            run.traffic[0].latency.clear();
+            run.traffic[0].latency.record_many(50_000_000, 6000);
+        });
+        only(&slow, &[]);
+        let [Some(before), _] = slow.latencies[0].recorded_ns else { panic!() };
+        let [Some(after), _] = slow.latencies[0].regenerated_ns else { panic!() };
+        assert!(before.abs_diff(1_000_000) < 10_000 && after.abs_diff(50_000_000) < 400_000);
+    }
+}

@@ -1,0 +1,142 @@
+//! `iosonde compare`: how near does a replay come to what was recorded?
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::Value;
+
+use super::exit::{Exit, Failure};
+use super::output::{Output, OutputFormat};
+use crate::analysis::fidelity::{fidelity, observed::Observed};
+use crate::record::profile::PROFILE_SCHEMA;
+use crate::record::run::SCHEMA;
+use crate::record::{ProfileRun, Run};
+use crate::report::{fidelity_json, fidelity_text};
+use crate::spec::Speed;
+
+/// How near does a replay come to the program it stands for? A score for each dimension of the load
+/// and their mean: 1 is alike.
+///
+/// PROFILE is the result of `iosonde profile`. REPLAY is best the profile of a replay, which was
+/// seen by the same eyes; the result of the replay's own `iosonde run` tells less. Each is a result
+/// folder or a record in it, such as 01-profile.json. What one of both does not hold is said and not
+/// counted. Comparing two runs is not supported.
+///
+/// Examples:
+///   iosonde profile --emit app.toml -- ./app
+///   iosonde profile -- iosonde run app.toml --path disk.img --runtime 60
+///   iosonde compare RESULTS/20261121T100000Z-profile-1 RESULTS/20261121T100500Z-profile-2
+///   iosonde compare first/01-profile.json fast/01-profile.json --speed 2x
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct CompareArgs {
+    /// What was recorded: a folder or record of `iosonde profile`
+    profile: PathBuf,
+    /// What was regenerated: a folder or record of `iosonde profile` or `iosonde run`
+    replay: PathBuf,
+    /// The speed of the replay: times of the recording are divided by it, or left out with max
+    #[arg(long, value_name = "N(x)|max", default_value = "1x")]
+    speed: String,
+    /// Form of the result on stdout
+    #[arg(long, value_enum, default_value = "normal")]
+    output_format: OutputFormat,
+}
+
+/// A record, of whichever kind.
+enum Record {
+    Profile(Box<ProfileRun>),
+    Run(Box<Run>),
+}
+
+/// Runs the verb.
+pub(super) fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
+    args.output_format.can_tell("compare")?;
+    let speed = Speed::parse(&args.speed).map_err(|error| asked(format!("--speed: {error}")))?;
+    let (first, first_path) = record("PROFILE", &args.profile)?;
+    let (second, second_path) = record("REPLAY", &args.replay)?;
+    let recorded = match &first {
+        Record::Profile(run) => Observed::of_profile(run),
+        Record::Run(_) => {
+            return Err(asked(format!(
+                "PROFILE: `{}` is a run, expected a profile: a replay is compared with the profile \
+                 of the program, and comparing two runs is not supported; profile the program with \
+                 `iosonde profile -- COMMAND`",
+                args.profile.display()
+            )));
+        }
+    };
+    let regenerated = match &second {
+        Record::Profile(run) => Observed::of_profile(run),
+        Record::Run(run) => Observed::of_run(run),
+    };
+    let told = fidelity(&recorded, &regenerated, speed);
+    let exit = if told.score.is_some() { Exit::Done } else { Exit::Inconclusive };
+    let mut output = Output::new(args.output_format);
+    output.text(&fidelity_text(&told));
+    let [one, other] = [first_path, second_path].map(|path| path.to_string_lossy().into_owned());
+    output.value(&fidelity_json(&told, &one, &other, exit.code()));
+    Ok(output.end(exit))
+}
+
+fn asked(message: String) -> Failure {
+    Failure::new(Exit::Asked, message)
+}
+
+/// Largest record that is read, bytes.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// The record that a path means, and where it is.
+fn record(what: &str, path: &Path) -> Result<(Record, PathBuf), Failure> {
+    let refuse = |path: &Path, why: String| asked(format!("{what}: `{}`: {why}", path.display()));
+    let path = if path.is_dir() {
+        within(path).map_err(|why| refuse(path, why))?
+    } else {
+        path.to_path_buf()
+    };
+    let length = fs::metadata(&path).map_err(|error| refuse(&path, error.to_string()))?.len();
+    if length > MAX_BYTES {
+        return Err(refuse(
+            &path,
+            format!("longer than {MAX_BYTES} B, which is more than is read"),
+        ));
+    }
+    let text = fs::read(&path).map_err(|error| refuse(&path, error.to_string()))?;
+    let expected =
+        "expected a record of `iosonde profile` or `iosonde run`, such as 01-profile.json";
+    let value: Value = serde_json::from_slice(&text)
+        .map_err(|error| refuse(&path, format!("not JSON ({error}), {expected}")))?;
+    let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default().to_string();
+    let malformed = |error: serde_json::Error| {
+        refuse(&path, format!("not a whole record of {schema} ({error}); make it anew"))
+    };
+    let record = match schema.as_str() {
+        PROFILE_SCHEMA => Record::Profile(serde_json::from_value(value).map_err(malformed)?),
+        SCHEMA => Record::Run(serde_json::from_value(value).map_err(malformed)?),
+        "" => return Err(refuse(&path, format!("no record of ours, {expected}"))),
+        other => return Err(refuse(&path, format!("a document of {other}, {expected}"))),
+    };
+    Ok((record, path))
+}
+
+/// The one record in a result folder.
+fn within(folder: &Path) -> Result<PathBuf, String> {
+    let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
+    let is_record = |name: &str| name.ends_with("-profile.json") || name.ends_with("-run.json");
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| is_record(name) && !name.starts_with('.'))
+        .collect();
+    names.sort();
+    match names.as_slice() {
+        [] => Err("holds no record of a profile or a run, expected a result folder of `iosonde \
+                   profile` or `iosonde run`"
+            .into()),
+        [name] => Ok(folder.join(name)),
+        several => Err(format!(
+            "holds {} records; name one of them: {}",
+            several.len(),
+            several.join(", ")
+        )),
+    }
+}
