@@ -94,13 +94,20 @@ impl Axis {
         sets.iter().find(roomy).or(sets.last()).cloned().unwrap_or_default()
     }
 
-    /// How far a label of any choice of ticks reaches beyond the end of the side, at most.
-    pub(super) fn overhang(&self) -> f64 {
-        let labels = self.tick_sets().into_iter().flatten().filter(|(place, _)| *place > 0.9);
-        match self.side {
-            Side::Scaled(..) => labels.map(|(_, l)| Type::TICK.width(&l) / 2.0).fold(0.0, f64::max),
-            Side::Named(_) => 0.0,
+    /// How far a label of any choice of ticks reaches beyond the beginning and the end of a
+    /// horizontal side, at most.
+    pub(super) fn overhang(&self) -> (f64, f64) {
+        let Side::Scaled(..) = self.side else { return (0.0, 0.0) };
+        let (mut before, mut after) = (0.0_f64, 0.0_f64);
+        for (place, label) in self.tick_sets().into_iter().flatten() {
+            let half = Type::TICK.width(&label) / 2.0;
+            if place < 0.1 {
+                before = before.max(half);
+            } else if place > 0.9 {
+                after = after.max(half);
+            }
         }
+        (before, after)
     }
 
     /// Places of the faint lines between ticks.

@@ -36,8 +36,6 @@ pub struct Cell {
 const BAR_GAP: f64 = 14.0;
 const BAR_WIDTH: f64 = 14.0;
 const BAR_STEPS: u32 = 32;
-/// Edges on whole pixels, or the ground would shine through between neighbours.
-const SHARP: &str = "shape-rendering=\"crispEdges\"";
 /// From the bar to its labels.
 const LABEL_GAP: f64 = 5.0;
 
@@ -61,7 +59,7 @@ impl HeatMap {
             let (left, right) = (plot.x(x.place(cell.x.0)?), plot.x(x.place(cell.x.1)?));
             let (bottom, top) = (plot.y(y.place(cell.y.0)?), plot.y(y.place(cell.y.1)?));
             let frame = Frame { left, top, width: right - left, height: bottom - top };
-            let paint = format!("fill=\"{}\" {SHARP}", ramp(bar.place(cell.value)?));
+            let paint = format!("fill=\"{}\"", ramp(bar.place(cell.value)?));
             svg.rectangle("data", frame, &paint, &cell.hover);
         }
         Ok(())
@@ -75,7 +73,8 @@ impl HeatMap {
             let top = plot.bottom() - step * f64::from(index + 1);
             let share = (f64::from(index) + 0.5) / f64::from(BAR_STEPS);
             let frame = Frame { left, top, width: BAR_WIDTH, height: step };
-            svg.rectangle("", frame, &format!("fill=\"{}\" {SHARP}", ramp(share)), "");
+            let paint = format!("fill=\"{}\" shape-rendering=\"crispEdges\"", ramp(share));
+            svg.rectangle("", frame, &paint, "");
         }
         let ticks = self.bar_axis().ticks(plot.height, false);
         let mut widest: f64 = 0.0;

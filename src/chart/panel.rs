@@ -88,9 +88,10 @@ impl Panel {
         let title = if self.title.is_empty() { 0.0 } else { Type::PANEL.size + 6.0 };
         let y_title = if self.y.title().is_empty() { 0.0 } else { TITLE_GAP + Type::BODY.size };
         let x_title = if self.x.title().is_empty() { 0.0 } else { TITLE_GAP + Type::BODY.size };
+        let (before, after) = self.x.overhang();
         Margins {
-            left: y_title + self.widest_label() + LABEL_GAP,
-            right: bar.max(self.x.overhang() + 4.0),
+            left: before.max(y_title + self.widest_label() + LABEL_GAP),
+            right: bar.max(after + 4.0),
             top: title + Type::TICK.size / 2.0,
             bottom: LABEL_GAP + Type::TICK.size + x_title + 4.0,
         }
@@ -100,8 +101,9 @@ impl Panel {
     pub(super) fn draw(&self, svg: &mut Svg, plot: Frame) -> Result<(), ChartError> {
         let x_ticks = self.x.ticks(plot.width, true);
         let y_ticks = self.y.ticks(plot.height, false);
-        svg.open_plot(plot);
-        if !matches!(self.marks, Marks::Heat(_)) {
+        let is_map = matches!(self.marks, Marks::Heat(_));
+        svg.open_plot(plot, is_map);
+        if !is_map {
             self.draw_grid(svg, plot, &x_ticks, &y_ticks);
         }
         match &self.marks {

@@ -80,9 +80,10 @@ impl Svg {
         ));
     }
 
-    /// The area of a plot: what is drawn until [`Svg::close`] belongs to it.
-    pub(super) fn open_plot(&mut self, frame: Frame) {
-        self.line("<g>");
+    /// The area of a plot: what is drawn until [`Svg::close`] belongs to it. Where it is `sharp`,
+    /// edges lie on whole pixels, or the ground would shine through between neighbours.
+    pub(super) fn open_plot(&mut self, frame: Frame, sharp: bool) {
+        self.line(if sharp { "<g shape-rendering=\"crispEdges\">" } else { "<g>" });
         self.rectangle("plot", frame, "fill=\"none\" stroke=\"none\"", "");
     }
 
