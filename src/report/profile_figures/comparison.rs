@@ -21,7 +21,8 @@ fn looks() -> [(&'static str, Style); 2] {
 }
 
 /// Pictures of how near a regenerated load comes to the recorded one: latencies, latency over time,
-/// gaps, sizes, requests in flight, places. What either run does not have is left out.
+/// gaps, sizes, requests in flight, places and how many requests the busiest hold. What either run
+/// does not have is left out.
 ///
 /// # Errors
 /// If a record holds numbers that no scale can hold.
@@ -35,7 +36,7 @@ pub fn comparison(
     let title = |what: &str| format!("{what}, {RECORDED} and {REGENERATED}");
     let figure = |what: &str, arrangement, panels: Vec<Panel>| Figure {
         title: title(what),
-        subtitle: subject(recorded),
+        subtitle: told([subject(recorded), subject(regenerated)]),
         arrangement,
         panels,
         notes: Vec::new(),
@@ -49,7 +50,8 @@ pub fn comparison(
             let thin = thin_note(&panels);
             let mut figure =
                 figure(&format!("Latency of {op} requests"), Arrangement::SideBySide, panels);
-            figure.subtitle += &amounts(pools);
+            let amount = |run, pool: &Pool| format!("{} ({})", subject(run), pool.amount());
+            figure.subtitle = told([amount(recorded, pools[0]), amount(regenerated, pools[1])]);
             figure.notes.extend(thin);
             drawn.push((format!("compared-latency-{op}"), figure));
         }
@@ -73,16 +75,15 @@ pub fn comparison(
         let figure = figure("Requests in flight", Arrangement::Stacked, vec![panel]);
         drawn.push(("compared-depth".into(), figure));
     }
-    if let Some(panels) = places::compared(recorded, regenerated, [RECORDED, REGENERATED])? {
+    if let Some(panels) = places::compared(recorded, regenerated, looks())? {
         let figure = figure("Places", Arrangement::Stacked, panels);
         drawn.push(("compared-places".into(), figure));
     }
     pictures(drawn)
 }
 
-fn amounts(pools: &[&Pool; 2]) -> String {
-    let [one, other] = pools.map(|pool| pool.amount());
-    format!(" · {RECORDED}: {one}; {REGENERATED}: {other}")
+fn told([one, other]: [String; 2]) -> String {
+    format!("{RECORDED}: {one}; {REGENERATED}: {other}")
 }
 
 /// Both distributions, or as many as hold values.

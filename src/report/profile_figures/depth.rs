@@ -21,7 +21,7 @@ pub(super) fn depths(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
         let figure = Figure {
             title: format!("Requests in flight on {name}"),
             subtitle: subject(run),
-            arrangement: Arrangement::SideBySide,
+            arrangement: Arrangement::Stacked,
             panels: panels(device)?,
             notes: vec![
                 "From the first request to the end. 0: the device had nothing to do for them."
@@ -68,7 +68,7 @@ pub(super) fn panel(title: &str, of: &str, all: &[Named]) -> Result<Panel, Chart
         x: Axis::names("requests in flight", labels),
         y: share_axis(of, &series)?,
         marks: Marks::Bars(Bars { series }),
-        height: 220.0,
+        height: 180.0,
     })
 }
 

@@ -14,7 +14,7 @@ use crate::units::count::thousands;
 use crate::units::duration;
 
 /// Shorter times are not told apart: the axis begins here, and the curves with what lies below.
-const SHORTEST_NS: f64 = 100.0;
+const SHORTEST_NS: u64 = 100;
 /// Quantiles that get a dot, where there are enough requests for them.
 const DOTS: [(f64, &str); 3] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99")];
 const TAIL_DOTS: [(f64, &str); 4] =
@@ -31,7 +31,7 @@ pub(super) struct Times<'a> {
 pub(super) fn latencies(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
     let mut drawn = Vec::new();
     for ((device, op), pool) in &by_device(run) {
-        let parts = parts(pool);
+        let (parts, short) = parts(pool);
         if parts.is_empty() {
             continue;
         }
@@ -41,6 +41,10 @@ pub(super) fn latencies(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
              its own: they do not add up from left to right."
                 .into(),
         ];
+        let missing = |part: &str| {
+            format!("Not drawn: {part}, always below {}.", duration::latency(SHORTEST_NS as f64))
+        };
+        notes.extend(short.into_iter().map(missing));
         let panels = body_and_tail(&parts, "latency")?;
         notes.extend(thin_note(&panels));
         let figure = Figure {
@@ -69,7 +73,10 @@ pub(super) fn syncs(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
         .enumerate()
         .filter(|(_, (_, histogram))| histogram.count() > 0)
         .map(|(number, (name, histogram))| Times {
-            name: format!("{name}, {} calls", thousands(histogram.count())),
+            name: match histogram.count() {
+                1 => format!("{name}, 1 call"),
+                calls => format!("{name}, {} calls", thousands(calls)),
+            },
             style: style(number),
             histogram,
         })
@@ -88,21 +95,23 @@ pub(super) fn syncs(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
     Ok(Some(("latency-syncs".into(), figure)))
 }
 
-fn parts(pool: &Pool) -> Vec<Times<'_>> {
+/// The latency and its parts, and the names of those that are too short to be seen.
+fn parts(pool: &Pool) -> (Vec<Times<'_>>, Vec<&'static str>) {
     let parts = [
         ("whole: from start to end", 0, &pool.latency),
         ("queue: from start to issue", 2, &pool.queued),
         ("device: from issue to end", 1, &pool.device_time),
     ];
-    parts
-        .into_iter()
-        .filter(|(.., histogram)| histogram.count() > 0)
-        .map(|(name, number, histogram)| Times {
-            name: name.into(),
-            style: style(number),
-            histogram,
-        })
-        .collect()
+    let is_short = |histogram: &Histogram| histogram.max().is_some_and(|ns| ns < SHORTEST_NS);
+    let short = parts.iter().filter(|(.., histogram)| is_short(histogram));
+    let short = short.map(|(name, ..)| name.split(':').next().unwrap_or(name)).collect();
+    let seen = parts.into_iter().filter(|(.., h)| h.count() > 0 && !is_short(h));
+    let times = |(name, number, histogram): (&str, usize, _)| Times {
+        name: name.into(),
+        style: style(number),
+        histogram,
+    };
+    (seen.map(times).collect(), short)
 }
 
 /// What thin curves mean, if there are any.
@@ -157,7 +166,7 @@ pub(super) fn body(times: &[Times], title: String, what: &str) -> Result<Panel, 
 /// A scale that holds every time but those too short to matter.
 fn time_scale(times: &[Times]) -> Result<Scale, ChartError> {
     let ends = times.iter().flat_map(|times| [times.histogram.min(), times.histogram.max()]);
-    Scale::fit(Kind::Log10, ends.flatten().map(|ns| (ns as f64).max(SHORTEST_NS)))
+    Scale::fit(Kind::Log10, ends.flatten().map(|ns| ns.max(SHORTEST_NS) as f64))
 }
 
 /// The share of values up to each time, from one end of the scale to the other.

@@ -21,6 +21,9 @@ const COLUMNS: usize = 100;
 /// Its rows per decade.
 const ROWS_PER_DECADE: f64 = 10.0;
 
+/// With fewer cells a map is drawn low.
+const SPARSE: usize = 40;
+
 /// Time and latency, dark where there were many requests.
 pub(super) fn latency_map(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
     let maps: Vec<(&TrafficSeries, Vec<Cell>)> = run
@@ -49,7 +52,7 @@ pub(super) fn latency_map(run: &ProfileRun) -> Result<Option<Drawn>, ChartError>
                 scale,
                 cells: cells.clone(),
             }),
-            height: 210.0,
+            height: if cells.len() < SPARSE { 110.0 } else { 210.0 },
         })
         .collect();
     if let Some(last) = panels.last_mut() {
