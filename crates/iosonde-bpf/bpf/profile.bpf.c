@@ -780,9 +780,9 @@ inlined int slot_of_thread(struct thread *thread, struct flight *flight, u32 gro
 	return slot;
 }
 
-/* A request that begins anew has ended before, even if that was not seen: now and then the kernel
- * does not run a program in an interrupt. Its size counts, its latency is not known. Without this
- * the depth would drift. */
+/* A request that begins anew has ended before, even if that was not seen: a kernel may run no
+ * programs in interrupts that hit certain tasks (seen on a virtual machine: those of its first
+ * process). Its size counts, its latency is not known. Without this the depth would drift. */
 inlined void lapse(u64 key, u64 now)
 {
 	struct flight *former = map_lookup(&flights, &key);
