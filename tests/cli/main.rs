@@ -17,6 +17,7 @@ mod language;
 mod profile;
 mod program;
 mod refused;
+mod replay;
 mod signals;
 mod told;
 mod verify;
