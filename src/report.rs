@@ -35,7 +35,7 @@ pub mod workload_toml;
 
 pub use check_table::{check_footer, check_header, check_row};
 pub use cross_check_text::cross_check_text;
-pub use fidelity_text::{fidelity_json, fidelity_text, fidelity_words};
+pub use fidelity_text::{fidelity_json, fidelity_text};
 pub use ladder_text::{ladder_header, ladder_json, ladder_text};
 pub use layers_text::layers_text;
 pub use precision_text::precision_text;

@@ -82,6 +82,8 @@ pub enum NotEnough {
 const FEWEST: u64 = 20;
 /// Share of sequential requests from which a role is sequential, and up to which it is random.
 const SEQUENTIAL: (f64, f64) = (0.98, 0.02);
+/// Share of a device's requests from which what arrivals found is told of a role.
+const DOMINANT: f64 = 0.3;
 /// Most requests in flight of one role.
 const MOST_DEPTH: u64 = 1024;
 
@@ -242,7 +244,7 @@ fn shared(pace: Pace, threads: u32) -> Pace {
 
 /// Requests that the role may have in flight: the mean by Little's law over its active time,
 /// rounded up; as many as it had threads, each of which may wait for one; and what nineteen of
-/// twenty arrivals found, where the device served hardly anything else. Never more than were seen.
+/// twenty arrivals found, where it has a good part of the device's requests. Never more than were seen.
 fn depth(run: &ProfileRun, row: &Row, rows: &[Row]) -> u32 {
     let mean = (row.latency_sum_ns as f64 / row.active_ns().max(1) as f64).ceil() as u64;
     let device = run.devices.iter().find(|device| device.facts.name == row.device);
@@ -251,7 +253,8 @@ fn depth(run: &ProfileRun, row: &Row, rows: &[Row]) -> u32 {
     let threads = if row.class == Class::Program { u64::from(row.threads) } else { 1 };
     let of_device = rows.iter().filter(|other| other.device == row.device);
     let share = row.requests as f64 / of_device.map(|other| other.requests).sum::<u64>() as f64;
-    let arrivals = seen.filter(|_| share >= 0.8).map_or(0, |depth| on_arrival(&depth.arrivals));
+    let arrivals =
+        seen.filter(|_| share >= DOMINANT).map_or(0, |depth| on_arrival(&depth.arrivals));
     let wanted = mean.max(threads).max(arrivals);
     let limited = if most > 0 { wanted.min(most.max(mean)) } else { wanted };
     u32::try_from(limited.clamp(1, MOST_DEPTH)).unwrap_or(1)

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::clean::clean;
 use crate::analysis::fidelity::{Fidelity, Latencies, word};
-use crate::units::{count, duration};
+use crate::units::duration;
 
 /// Name and version of the document's schema.
 pub const COMPARE_SCHEMA: &str = "iosonde.compare/1";
@@ -111,14 +111,6 @@ pub fn fidelity_json(fidelity: &Fidelity, recorded: &str, regenerated: &str, exi
     })
 }
 
-/// A percentage for a verdict of one line.
-pub fn fidelity_words(fidelity: &Fidelity) -> String {
-    match fidelity.score {
-        Some(score) => format!("the replay is {} % alike", count::significant(score * 100.0)),
-        None => "nothing can be compared".into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -159,6 +151,5 @@ mod tests {
             validator.iter_errors(&document).map(|error| error.to_string()).collect();
         assert_eq!(faults, [] as [&str; 0], "{document:#}");
         assert_eq!(document["fidelity"], json!(0.875));
-        assert_eq!(fidelity_words(&compared()), "the replay is 87.5 % alike");
     }
 }
