@@ -64,7 +64,7 @@ pub(crate) struct ProfileArgs {
     #[arg(long = "for", value_name = "TIME")]
     length: Option<String>,
     /// Time between two looks, and width of the series
-    #[arg(long, value_name = "TIME", default_value = "1")]
+    #[arg(long, value_name = "TIME", default_value = "250ms")]
     interval: String,
     /// How long to wait at most, after the end, for pages that the program left dirty
     #[arg(long, value_name = "TIME", default_value = "2")]

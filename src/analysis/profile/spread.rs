@@ -1,8 +1,9 @@
-//! Distributions in figures: a percentile only where the number of samples carries it.
+//! Distributions in figures. A latency is a sample of what the device does: a percentile stands only
+//! where the number of samples carries it. Sizes, depths and intervals are all that there was, so
+//! that every percentile of them stands.
 
 use serde::Serialize;
 
-use crate::stats::quantile::EARNED_FROM;
 use crate::stats::{Histogram, Quantile};
 
 /// The quantiles of every distribution of a profile.
@@ -62,10 +63,8 @@ pub struct Spread {
 pub struct Percentile {
     /// Which quantile, `0..1`.
     pub q: f64,
-    /// Nearest-rank value; `None` where there are too few samples for one.
+    /// Nearest-rank value; `None` where there is nothing.
     pub value: Option<f64>,
-    /// Samples that a value needs, where there is none.
-    pub needs: Option<u64>,
 }
 
 impl Spread {
@@ -74,16 +73,7 @@ impl Spread {
         let known: Vec<(f64, u64)> = pairs.iter().copied().filter(|(_, w)| *w > 0).collect();
         let total: u64 = known.iter().map(|(_, weight)| weight).sum();
         let sum: f64 = known.iter().map(|(value, weight)| value * *weight as f64).sum();
-        let percentile = |q: f64| {
-            let rare = f64::min(q, 1.0 - q);
-            let earned = total > 0 && count as f64 * rare + 1e-9 >= EARNED_FROM;
-            let needs = (EARNED_FROM / rare - 1e-6).ceil() as u64;
-            Percentile {
-                q,
-                value: if earned { nearest_rank(&known, total, q) } else { None },
-                needs: (!earned).then_some(needs),
-            }
-        };
+        let percentile = |q: f64| Percentile { q, value: nearest_rank(&known, total, q) };
         Spread {
             count,
             mean: (total > 0).then(|| sum / total as f64),
@@ -108,7 +98,7 @@ impl Spread {
 }
 
 fn nearest_rank(pairs: &[(f64, u64)], total: u64, q: f64) -> Option<f64> {
-    let rank = ((q * total as f64 - 1e-9).ceil() as u64).clamp(1, total);
+    let rank = ((q * total as f64 - 1e-9).ceil() as u64).clamp(1, total.max(1));
     let mut seen = 0;
     let reaches = |pair: &&(f64, u64)| {
         seen += pair.1;
@@ -130,17 +120,15 @@ mod tests {
             (Some(25.0), Some(50.0), Some(90.0))
         );
         assert_eq!((spread.mean, spread.min, spread.max), (Some(50.5), Some(1.0), Some(100.0)));
-        // One sample beyond p99 does not carry it; 370 would.
-        assert_eq!(spread.at(0.99), None);
-        assert_eq!(spread.percentiles[4].needs, Some(370));
+        assert_eq!((spread.at(0.99), spread.at(0.999)), (Some(99.0), Some(100.0)));
     }
 
     #[test]
-    fn weights_count_and_samples_carry() {
+    fn weights_count_and_nothing_has_no_percentile() {
         let spread = Spread::weighted(&[(1.0, 900), (8.0, 100)], 1_000);
         assert_eq!((spread.at(0.9), spread.at(0.99)), (Some(1.0), Some(8.0)));
         assert_eq!(spread.mean, Some(1.7));
-        assert_eq!(Spread::weighted(&[(1.0, 900), (8.0, 100)], 5).at(0.5), None);
+        assert_eq!(Spread::of(&[]).at(0.5), None);
         assert_eq!(Spread::of(&[]), Spread::weighted(&[], 0));
         assert_eq!(Spread::of(&[]).mean, None);
     }

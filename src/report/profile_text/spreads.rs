@@ -38,7 +38,8 @@ pub(super) fn histograms(out: &mut String, figures: &Figures) {
         let needs = [(0.25, 15), (0.99, 370), (0.999, 3_700)].map(|(q, needs)| {
             format!("p{} needs {}", (q * 1e5_f64).round() / 1e3, count::thousands(needs))
         });
-        out.push_str(&format!("  n/a: too few requests for it ({})\n", needs.join(", ")));
+        let needs = needs.join(", ");
+        out.push_str(&format!("  n/a: too few latencies for it ({needs})\n"));
     }
 }
 
@@ -103,13 +104,8 @@ fn split(out: &mut String, op: &OpFigures) {
 pub(super) fn processor(out: &mut String, run: &ProfileRun, figures: &Figures) {
     out.push_str("CPU Summary:\n");
     let machine = &figures.machine;
-    let before = out.len();
     of_intervals(out, "CPU Usage:", &machine.cpu_used);
     of_intervals(out, "IOWait:", &machine.iowait);
-    if out[before..].contains("=n/a") {
-        let words = format!("n/a: {} intervals are too few for it", machine.cpu_used.count);
-        labelled(out, "", &words);
-    }
     let of_program = match (machine.program_user, machine.program_system) {
         (Some(user), Some(system)) => {
             format!("{} user / {} system of one CPU", percent(user), percent(system))
