@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/* Which file the data of a request belong to, and in which cgroup. */
+#ifndef FILE_H
+#define FILE_H
+
+inlined u64 bio_address(struct bio *bio)
+{
+	u64 address = 0;
+
+	/* The verifier lets nobody calculate with a pointer that it knows. */
+	__builtin_memcpy(&address, &bio, sizeof(address));
+	asm volatile("" : "+r"(address));
+	return address;
+}
+
+/* The kernel's I/O call that a direct request belongs to; NULL if it does not tell. */
+inlined struct kiocb *call_of_bio(struct bio *bio)
+{
+	u64 end = (u64)bio->bi_end_io;
+
+	if (dio_end && end == dio_end)
+		return FIELD((struct iomap_dio *)bio->bi_private, iocb);
+	if (!HAS(struct blkdev_dio, bio))
+		return 0;
+	if (disk_end && end == disk_end)
+		return FIELD((struct blkdev_dio *)bio->bi_private, iocb);
+	if (disk_end_async && end == disk_end_async) {
+		u64 dio = bio_address(bio) - OFFSET(struct blkdev_dio, bio);
+
+		return FIELD((struct blkdev_dio *)dio, iocb);
+	}
+	return 0;
+}
+
+/* The inode whose data a request carries: by its direct I/O, or by the page cache. NULL if neither
+ * tells; then `direct` says whether the memory is a program's own. */
+inlined struct inode *inode_of(struct bio *bio, u8 *direct, u64 *call)
+{
+	struct kiocb *iocb = call_of_bio(bio);
+	struct bio_vec *vector;
+	struct page *page;
+	unsigned long head, mapping;
+
+	if (iocb) {
+		struct file *file = FIELD(iocb, ki_filp);
+
+		*direct = 1;
+		*call = (u64)iocb;
+		return file ? FIELD(file, f_inode) : 0;
+	}
+	vector = bio->bi_io_vec;
+	page = vector ? (struct page *)FIELD(vector, bv_page) : 0;
+	if (!page)
+		return 0;
+	if (HAS(struct page, compound_head)) {
+		head = FIELD(page, compound_head);
+		if (head & 1)
+			page = (struct page *)(head - 1);
+	}
+	mapping = (unsigned long)FIELD(page, mapping);
+	if (mapping & MAPPING_FLAGS) {
+		*direct = 1;
+		return 0;
+	}
+	return mapping ? FIELD((struct address_space *)mapping, host) : 0;
+}
+
+inlined struct dentry *dentry_of(struct inode *inode)
+{
+	struct hlist_node *link = FIELD(inode, i_dentry.first);
+	u64 offset = 0;
+
+	if (!link)
+		return 0;
+	if (HAS(struct dentry___union, d_u.d_alias))
+		offset = OFFSET(struct dentry___union, d_u.d_alias);
+	else if (HAS(struct dentry___plain, d_alias))
+		offset = OFFSET(struct dentry___plain, d_alias);
+	else
+		return 0;
+	return (struct dentry *)((u64)link - offset);
+}
+
+/* The names of a file, its own first; once per file. */
+inlined void name_file(struct file_use *file, struct inode *inode)
+{
+	struct dentry *dentry = dentry_of(inode);
+
+	for (int level = 0; level < NAMES && dentry; level++) {
+		struct dentry *parent = FIELD(dentry, d_parent);
+
+		if (parent == dentry) {
+			file->is_whole = 1;
+			break;
+		}
+		read_kernel_str(file->name[level], NAME_BYTES, FIELD(dentry, d_name.name));
+		file->names = level + 1;
+		dentry = parent;
+	}
+}
+
+/* The entry of a file, made with its names if it is not there. */
+static __attribute__((noinline)) int find_file(struct file_key *key, struct inode *inode)
+{
+	struct file_use *fresh;
+	u32 zero = 0;
+
+	if (!key)
+		return 0;
+	if (map_lookup(&files, key))
+		return 1;
+	fresh = map_lookup(&file_scratch, &zero);
+	if (!fresh)
+		return 0;
+	__builtin_memset(fresh, 0, sizeof(*fresh));
+	if (inode && key->kind == FILE_NAMED)
+		name_file(fresh, inode);
+	if (map_update(&files, key, fresh, NOEXIST) && !map_lookup(&files, key)) {
+		COUNT(lost_files, 1);
+		return 0;
+	}
+	return 1;
+}
+
+inlined u64 cgroup_of(struct bio *bio)
+{
+	struct blkcg_gq *group = bio->bi_blkg;
+
+	return group ? group->blkcg->css.cgroup->kn->id : 0;
+}
+
+#endif

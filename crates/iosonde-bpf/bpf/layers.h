@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/* Where the time of an I/O call goes outside the block layer and the device. */
+#ifndef LAYERS_H
+#define LAYERS_H
+
+static __attribute__((noinline)) int tally_layer(u32 layer, u64 ns)
+{
+	u32 zero = 0, bucket = bucket_of(ns >> TIME_SHIFT, TIME_BUCKETS);
+	struct layers *layers = map_lookup(&layer_data, &zero);
+
+	if (!layers || layer >= LAYERS || bucket >= TIME_BUCKETS)
+		return 0;
+	layers->calls[layer] += 1;
+	layers->sum_ns[layer] += ns;
+	layers->time[layer][bucket] += 1;
+	return 0;
+}
+
+/* Its request has reached the block layer. Waiting for a limit lies before that. */
+inlined void layer_of_begin(struct flight *flight, u64 now)
+{
+	u64 iocb = flight->iocb, since = 0;
+	struct submitted *submitted = iocb ? map_lookup(&submits, &iocb) : 0;
+
+	if (submitted) {
+		since = submitted->submit_ns;
+	} else {
+		u32 tid = flight->tid;
+		struct thread *thread = map_lookup(&threads, &tid);
+
+		since = thread ? thread->call_ns : 0;
+	}
+	if (since && since <= now)
+		tally_layer(LAYER_BEFORE, now - since);
+}
+
+inlined void layer_of_end(struct flight *flight, u64 now)
+{
+	u64 iocb = flight->iocb;
+	struct submitted *submitted = iocb ? map_lookup(&submits, &iocb) : 0;
+
+	if (submitted) {
+		submitted->end_ns = now;
+	} else {
+		u32 tid = flight->tid;
+		struct thread *thread = map_lookup(&threads, &tid);
+
+		if (thread && !thread->posted_ns)
+			thread->posted_ns = now;
+	}
+}
+
+#endif

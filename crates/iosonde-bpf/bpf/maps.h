@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/* Constants that the loader sets, the maps, and how values are counted in them. */
+#ifndef MAPS_H
+#define MAPS_H
+
+#include "helpers.h"
+#include "layout.h"
+
+/* Set by the loader before the programs are loaded. */
+const volatile u64 dio_end = 0; /* address of the end of an iomap direct I/O, 0 if not told */
+const volatile u64 disk_end = 0; /* the same for direct I/O on a block device, waited for */
+const volatile u64 disk_end_async = 0; /* and not waited for */
+const volatile u32 wants_layers = 0; /* whether I/O calls are timed, too */
+const volatile u32 begins_at = 0; /* which event begins a request: 0 io_start, 1 insert, 2 issue */
+const volatile u32 watches_all = 1; /* every disk, or only those in `disks` already */
+const volatile u32 flag_direct = 0, flag_sync = 0, flag_dsync = 0; /* O_… of this architecture */
+const volatile u32 page_bytes = 4096;
+
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct { u32 generation; u32 has_begun; });
+} control SEC(".maps");
+
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct counts);
+} counts SEC(".maps");
+
+#define TABLE(name, kind, entries, key_type, value_type)  \
+	struct {                                          \
+		NUMBER(type, kind);                       \
+		NUMBER(max_entries, entries);             \
+		TYPE(key, key_type);                      \
+		TYPE(value, value_type);                  \
+	} name SEC(".maps")
+
+TABLE(followed, MAP_HASH, 65536, u32, u32); /* process -> 1, or 0 when it has ended */
+TABLE(threads, MAP_HASH, 8192, u32, struct thread);
+TABLE(groups, MAP_HASH, 128, char[16], u32);
+TABLE(group_count, MAP_ARRAY, 1, u32, u32);
+TABLE(disks, MAP_HASH, 32, u32, u32);
+TABLE(disk_count, MAP_ARRAY, 1, u32, u32);
+TABLE(slots, MAP_HASH, 512, struct slot_key, u32);
+TABLE(slot_count, MAP_ARRAY, 1, u32, u32);
+TABLE(slot_data, MAP_PERCPU_ARRAY, 256, u32, struct slot);
+TABLE(arrivals, MAP_ARRAY, 256, u32, struct arrival);
+TABLE(depths, MAP_ARRAY, 64, u32, struct depth);
+TABLE(flights, MAP_HASH, 16384, u64, struct flight);
+TABLE(owners, MAP_LRU_HASH, 65536, struct owner_key, struct owner);
+TABLE(files, MAP_HASH, 4096, struct file_key, struct file_use);
+TABLE(file_scratch, MAP_PERCPU_ARRAY, 1, u32, struct file_use);
+TABLE(thread_scratch, MAP_PERCPU_ARRAY, 1, u32, struct thread);
+TABLE(cgroups, MAP_HASH, 1024, u64, struct cgroup_use);
+TABLE(chunks, MAP_HASH, 32768, struct chunk_key, struct chunk);
+TABLE(uring_syncs, MAP_HASH, 8192, u64, u64);
+TABLE(submits, MAP_HASH, 16384, u64, struct submitted);
+TABLE(layer_data, MAP_PERCPU_ARRAY, 1, u32, struct layers);
+
+#define COUNT(field, value)                                                 \
+	do {                                                                \
+		u32 _zero = 0;                                              \
+		struct counts *_counts = map_lookup(&counts, &_zero);       \
+		if (_counts)                                                \
+			__sync_fetch_and_add(&_counts->field, (u64)(value)); \
+	} while (0)
+
+/* Position of the highest set bit; 0 for 0. */
+inlined u32 top_bit(u64 value)
+{
+	u32 top = 0;
+
+	if (value >> 32) { top += 32; value >>= 32; }
+	if (value >> 16) { top += 16; value >>= 16; }
+	if (value >> 8) { top += 8; value >>= 8; }
+	if (value >> 4) { top += 4; value >>= 4; }
+	if (value >> 2) { top += 2; value >>= 2; }
+	return top + (u32)(value >> 1 & 1);
+}
+
+/* One by one below 64, then 32 buckets per octave. */
+inlined u32 bucket_of(u64 units, u32 buckets)
+{
+	u32 bucket = (u32)units;
+
+	if (units >= 64) {
+		u32 top = top_bit(units);
+
+		bucket = 64 + (top - 6) * 32 + (u32)(units >> (top - 5) & 31);
+	}
+	return bucket < buckets ? bucket : buckets - 1;
+}
+
+#define TALLY(array, buckets, units)                                  \
+	do {                                                          \
+		u32 _bucket = bucket_of(units, buckets);              \
+		if (_bucket < (buckets))                              \
+			(array)[_bucket] += 1;                        \
+	} while (0)
+
+#endif

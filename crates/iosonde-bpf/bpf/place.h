@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/* Where on the disk: sequence within a thread's streams, and chunks that were touched. */
+#ifndef PLACE_H
+#define PLACE_H
+
+/* The disk in the top bits: 2^40 sectors are 512 TiB. */
+inlined u64 place_of(u32 disk_index, u64 sector)
+{
+	return (u64)(disk_index + 1) << 40 | (sector & ((1ULL << 40) - 1));
+}
+
+enum { APART, SEQUENTIAL, STRIDED };
+
+/* Whether a request goes on where an earlier one of the thread ended. A stream that has gone on once
+ * is kept; one that began only now may be pushed out by the next, so that random requests do not
+ * hide the streams among them. */
+inlined int sequence(struct thread *thread, u64 begin, u64 end)
+{
+	s64 distance = (s64)(begin - thread->last_sector);
+	int kind = APART;
+
+#pragma unroll
+	for (int i = 0; i < STREAMS; i++) {
+		if (kind == APART && thread->streams[i] == begin) {
+			kind = SEQUENTIAL;
+			if (i < PROBATION) {
+				u32 kept = thread->next_kept & (STREAMS - PROBATION - 1);
+
+				thread->next_kept = kept + 1;
+				thread->streams[i] = 0;
+				thread->streams[PROBATION + kept] = end;
+			} else {
+				thread->streams[i] = end;
+			}
+		}
+	}
+	if (kind == APART) {
+		thread->streams[thread->next_new & (PROBATION - 1)] = end;
+		thread->next_new += 1;
+		if (distance == thread->last_distance && distance)
+			kind = STRIDED;
+	}
+	thread->last_distance = distance;
+	thread->last_sector = begin;
+	return kind;
+}
+
+inlined u64 bits(u32 first, u32 last, u32 word)
+{
+	u32 low = word * 64, high = low + 63;
+
+	if (first > high || last < low)
+		return 0;
+	low = first > low ? first - low : 0;
+	high = last < high ? last & 63 : 63;
+	return (~0ULL >> (63 - (high - low) & 63)) << low;
+}
+
+static __attribute__((noinline)) int mark_chunk(u32 disk, u64 number, u32 span, u32 op)
+{
+	struct chunk_key key = { .disk = disk, .number = number };
+	u32 first = span & 255, last = span >> 8 & 255;
+	struct chunk *chunk = map_lookup(&chunks, &key);
+
+	if (!chunk) {
+		static const struct chunk fresh;
+
+		map_update(&chunks, &key, &fresh, NOEXIST);
+		chunk = map_lookup(&chunks, &key);
+		if (!chunk) {
+			COUNT(lost_chunk_bytes, (u64)(last - first + 1) << BLOCK_SHIFT);
+			return 0;
+		}
+	}
+	if (op == OP_READ)
+		__sync_fetch_and_add(&chunk->reads, 1);
+	else
+		__sync_fetch_and_add(&chunk->writes, 1);
+#pragma unroll
+	for (u32 word = 0; word < 4; word++) {
+		u64 mask = bits(first, last, word), before;
+
+		if (!mask)
+			continue;
+		if (op == OP_READ) {
+			__sync_fetch_and_or(&chunk->read[word], mask);
+			continue;
+		}
+		before = __sync_fetch_and_or(&chunk->written[word], mask);
+		__sync_fetch_and_add(&chunk->block_writes, __builtin_popcountll(mask));
+		if (before & mask)
+			__sync_fetch_and_add(&chunk->overwrites,
+					     __builtin_popcountll(before & mask));
+	}
+	return 0;
+}
+
+enum { BLOCKS_PER_CHUNK_SHIFT = CHUNK_SHIFT - BLOCK_SHIFT };
+
+static __attribute__((noinline)) int mark_places(u32 disk, u64 sector, u32 bytes, u32 op)
+{
+	u64 first = sector >> (BLOCK_SHIFT - SIZE_SHIFT);
+	u64 last = (sector + (bytes >> SIZE_SHIFT) - 1) >> (BLOCK_SHIFT - SIZE_SHIFT);
+
+	if (bytes < 1 << SIZE_SHIFT)
+		return 0;
+	for (int i = 0; i < 9 && first <= last; i++) {
+		u64 chunk = first >> BLOCKS_PER_CHUNK_SHIFT;
+		u64 end = (chunk + 1) << BLOCKS_PER_CHUNK_SHIFT;
+		u64 stop = last < end ? last : end - 1;
+
+		mark_chunk(disk, chunk, (u32)(first & 255) | (u32)(stop & 255) << 8, op);
+		first = end;
+	}
+	if (first <= last)
+		COUNT(lost_chunk_bytes, (last - first + 1) << BLOCK_SHIFT);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/* Processes: those that descend from a followed one, their names, and their end. */
+#ifndef PROCESS_H
+#define PROCESS_H
+
+SEC("tp_btf/sched_process_fork")
+int process_fork(u64 *ctx)
+{
+	struct task_struct *parent = (struct task_struct *)ctx[0];
+	struct task_struct *child = (struct task_struct *)ctx[1];
+	u32 tgid = FIELD(child, tgid), pid = FIELD(child, pid), one = 1;
+	struct thread *former = map_lookup(&threads, &pid);
+
+	if (former && former->ended_ns) {
+		former->ended_ns = 0;
+		former->generation = ~0u;
+	}
+	if (tgid != pid)
+		return 0;
+	if (is_followed(FIELD(parent, tgid))) {
+		if (map_update(&followed, &tgid, &one, ANY))
+			COUNT(lost_threads, 1);
+	} else if (map_lookup(&followed, &tgid)) {
+		map_delete(&followed, &tgid);
+	}
+	return 0;
+}
+
+SEC("tp_btf/task_rename")
+int task_rename(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	u32 tid = FIELD(task, pid);
+	struct thread *thread = map_lookup(&threads, &tid);
+
+	if (!thread || !thread->of_program)
+		return 0;
+	__builtin_memset(thread->comm, 0, sizeof(thread->comm));
+	read_kernel_str(thread->comm, sizeof(thread->comm), (void *)ctx[1]);
+	thread->group = group_of(thread->comm);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int process_exit(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	u32 tgid = FIELD(task, tgid), tid = FIELD(task, pid), *alive;
+	struct signal_struct *signal;
+	struct thread *thread;
+
+	alive = map_lookup(&followed, &tgid);
+	if (!alive)
+		return 0;
+	COUNT(ended_threads, 1);
+	if (HAS(struct task_struct, ioac) && HAS(struct task_io_accounting, rchar)) {
+		COUNT(calls_read, FIELD(task, ioac.syscr));
+		COUNT(calls_write, FIELD(task, ioac.syscw));
+		COUNT(bytes_read, FIELD(task, ioac.rchar));
+		COUNT(bytes_written, FIELD(task, ioac.wchar));
+		COUNT(storage_read, FIELD(task, ioac.read_bytes));
+		COUNT(storage_written, FIELD(task, ioac.write_bytes));
+		COUNT(cancelled, FIELD(task, ioac.cancelled_write_bytes));
+	}
+	if (HAS(struct task_struct, delays)) {
+		struct task_delay_info *delays = FIELD(task, delays);
+
+		if (delays)
+			COUNT(io_delay_ns, FIELD(delays, blkio_delay));
+	}
+	thread = map_lookup(&threads, &tid);
+	if (thread)
+		thread->ended_ns = ktime_ns();
+	signal = FIELD(task, signal);
+	if (signal && FIELD(signal, live.counter) == 0)
+		*alive = 0;
+	return 0;
+}
+
+#endif

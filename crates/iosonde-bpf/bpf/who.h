@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/* Who makes a request, on which disk, and where it is counted. */
+#ifndef WHO_H
+#define WHO_H
+
+inlined u32 generation(void)
+{
+	u32 zero = 0;
+	u32 *control_of = map_lookup(&control, &zero);
+
+	return control_of ? *control_of : 0;
+}
+
+inlined int has_begun(void)
+{
+	u32 zero = 0;
+	u32 *control_of = map_lookup(&control, &zero);
+
+	return control_of && control_of[1];
+}
+
+inlined int is_followed(u32 tgid)
+{
+	u32 *alive = map_lookup(&followed, &tgid);
+
+	return alive && *alive;
+}
+
+/* The number of a thread name; 0 is for all that find no number. */
+static __attribute__((noinline)) u32 group_of(char *comm)
+{
+	char key[16];
+	u32 zero = 0, number, *known, *count;
+
+	if (!comm || read_kernel(key, sizeof(key), comm))
+		return 0;
+	known = map_lookup(&groups, key);
+	if (known)
+		return *known;
+	count = map_lookup(&group_count, &zero);
+	if (!count || *count >= GROUPS - 1)
+		return 0;
+	number = __sync_fetch_and_add(count, 1) + 1;
+	if (number >= GROUPS || map_update(&groups, key, &number, NOEXIST))
+		return 0;
+	return number;
+}
+
+/* The running thread's entry, made if it is not there; NULL if the table is full. */
+static __attribute__((noinline)) struct thread *this_thread(void)
+{
+	u64 id = current_pid_tgid();
+	u32 tid = (u32)id, tgid = id >> 32, zero = 0, now = generation();
+	struct thread *thread = map_lookup(&threads, &tid);
+
+	if (!thread) {
+		struct thread *fresh = map_lookup(&thread_scratch, &zero);
+		struct task_struct *task = current_task();
+
+		if (!fresh)
+			return 0;
+		__builtin_memset(fresh, 0, sizeof(*fresh));
+		fresh->tid = tid;
+		fresh->tgid = tgid;
+		fresh->generation = now;
+		fresh->of_program = is_followed(tgid);
+		fresh->of_kernel = !!(FIELD(task, flags) & PF_KTHREAD);
+		current_comm(fresh->comm, sizeof(fresh->comm));
+		if (fresh->of_program)
+			fresh->group = group_of(fresh->comm);
+		map_update(&threads, &tid, fresh, NOEXIST);
+		thread = map_lookup(&threads, &tid);
+		if (!thread)
+			COUNT(lost_threads, 1);
+		return thread;
+	}
+	if (thread->generation != now) {
+		/* Followed since, or another thread that got the number of one that has ended. */
+		thread->generation = now;
+		thread->of_program = is_followed(tgid);
+		if (thread->of_program && !thread->group)
+			thread->group = group_of(thread->comm);
+	}
+	return thread;
+}
+
+inlined u32 disk_of(struct request *rq)
+{
+	struct gendisk *disk = rq->q->disk;
+
+	/* A queue without a disk has commands of the driver only. */
+	return disk ? disk->part0->bd_dev : 0;
+}
+
+/* The number of a watched disk, or -1. */
+static __attribute__((noinline)) int disk_index(u32 disk)
+{
+	u32 zero = 0, number, *known, *count;
+
+	if (!disk)
+		return -1;
+	known = map_lookup(&disks, &disk);
+	if (known)
+		return *known < DISKS ? (int)*known : -1;
+	if (!watches_all)
+		return -1;
+	count = map_lookup(&disk_count, &zero);
+	if (!count || *count >= DISKS)
+		return -1;
+	number = __sync_fetch_and_add(count, 1);
+	if (number >= DISKS || map_update(&disks, &disk, &number, NOEXIST))
+		return -1;
+	return (int)number;
+}
+
+/* The place of a slot, or -1. */
+static __attribute__((noinline)) int slot_of(u32 disk, u32 op, u32 class, u32 group)
+{
+	struct slot_key key = { .disk = disk, .op = op, .class = class, .group = group };
+	u32 zero = 0, number, *known, *count;
+
+	known = map_lookup(&slots, &key);
+	if (known)
+		return *known < SLOTS ? (int)*known : -1;
+	count = map_lookup(&slot_count, &zero);
+	if (!count || *count >= SLOTS)
+		return -1;
+	number = __sync_fetch_and_add(count, 1);
+	if (number >= SLOTS || map_update(&slots, &key, &number, NOEXIST))
+		return -1;
+	return (int)number;
+}
+
+#endif
