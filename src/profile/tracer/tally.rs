@@ -25,6 +25,12 @@ impl Buckets {
         self.0.iter().copied().enumerate().filter(|(_, count)| *count > 0)
     }
 
+    /// Edges of the first and the last bucket that is not empty, ns.
+    fn edges(&self) -> Option<(u64, u64)> {
+        let (first, last) = self.occupied().next().zip(self.occupied().next_back())?;
+        Some((edges(first.0).0, edges(last.0).1))
+    }
+
     /// A histogram of times, ns, with what is known exactly beside it.
     fn times(&self, sum_ns: u64, extremes: Option<(u64, u64)>) -> Histogram {
         histogram(self.occupied(), sum_ns, extremes)
@@ -44,10 +50,6 @@ fn histogram(
     sum_ns: u64,
     extremes: Option<(u64, u64)>,
 ) -> Histogram {
-    let edges = |bucket| {
-        let (low, high) = bucket_edges(bucket);
-        (low << TIME_SHIFT, ((high + 1) << TIME_SHIFT) - 1)
-    };
     let Some((first, last)) = buckets.clone().next().zip(buckets.clone().next_back()) else {
         return Histogram::new();
     };
@@ -60,6 +62,12 @@ fn histogram(
     let pairs: Vec<(u32, u64)> = coarse.occupied().collect();
     let exact = Exact { min_ns, max_ns, sum_ns: u128::from(sum_ns), overflow: coarse.overflow() };
     Histogram::from_interval(&pairs, exact)
+}
+
+/// Smallest and largest time that a bucket stands for, ns.
+fn edges(bucket: usize) -> (u64, u64) {
+    let (low, high) = bucket_edges(bucket);
+    (low << TIME_SHIFT, ((high + 1) << TIME_SHIFT) - 1)
 }
 
 /// What came in one interval.
@@ -174,15 +182,24 @@ impl Tally {
         let last = self.before.iter().map(|slot| slot.last_ns).max().filter(|ns| *ns > 0);
         let since = |ns: u64| ns.saturating_sub(zero_ns);
         let sizes = self.size.occupied();
+        let latency = self.latency();
+        // A part is no longer than the longest whole.
+        let part = |buckets: &Buckets, sum_ns| {
+            let (low, high) = buckets.edges()?;
+            let longest = latency.max().unwrap_or(high);
+            Some(buckets.times(sum_ns, Some((low.min(longest), high.min(longest)))))
+        };
+        let queued = part(&self.queued, self.sum(|slot| slot.queued_ns)).unwrap_or_default();
+        let device_time = part(&self.device, self.sum(|slot| slot.device_ns)).unwrap_or_default();
         Traffic {
             requests: self.calls(),
             bytes: self.sum(|slot| slot.bytes) + self.unseen.bytes,
             direct_bytes: self.sum(|slot| slot.direct_bytes) + self.unseen.direct_bytes,
             durable: self.sum(|slot| slot.durable) + self.unseen.durable,
             errors: self.errors(),
-            latency: self.latency(),
-            queued: self.queued.times(self.sum(|slot| slot.queued_ns), None),
-            device_time: self.device.times(self.sum(|slot| slot.device_ns), None),
+            latency,
+            queued,
+            device_time,
             sizes: sizes
                 .map(|(bucket, count)| (bucket_edges(bucket).0 << SIZE_SHIFT, count))
                 .collect(),
