@@ -6,8 +6,9 @@ use crate::stats::Histogram;
 use crate::stats::quantile::Quantile;
 use crate::units::{count, duration};
 
-/// One line per layer: name, median, 99th percentile, what lies in it. Medians do not add up to the
-/// median of the whole, which stands last. Empty for a run that was not watched.
+/// One line per layer: name, median, mean, 99th percentile, what lies in it. Medians do not add up to
+/// the median of the whole, which stands last; the means tell where a few long waits are. A closed
+/// loop has no queue of its own. Empty for a run that was not watched.
 pub fn layers_text(run: &Run) -> String {
     let Some(layers) = &run.layers else { return String::new() };
     let mut text = format!(
@@ -15,7 +16,9 @@ pub fn layers_text(run: &Run) -> String {
         count::thousands(layers.requests),
         layers.attribution
     );
-    text.push_str(&line("user queue", lag(run).as_ref(), "due, and not yet handed over"));
+    if let Some(lag) = lag(run) {
+        text.push_str(&line("user queue", Some(&lag), "due, and not yet handed over"));
+    }
     for layer in Layer::ALL {
         let (name, what) = words(layer);
         text.push_str(&line(name, layers.of(layer), what));
@@ -33,10 +36,11 @@ fn line(name: &str, times: Option<&Histogram>, what: &str) -> String {
         known.map_or_else(|| "n/a".to_owned(), |ns| duration::latency(ns as f64))
     };
     let Some(times) = times else {
-        return format!("    {name:<24} {:>9} {:>13}   {what}\n", "not seen", "");
+        return format!("    {name:<24} {:<42}{what}\n", "not seen");
     };
+    let mean = times.mean().map_or_else(|| "n/a".to_owned(), duration::latency);
     let (median, tail) = (quantile(times, 0.5), quantile(times, 0.99));
-    format!("    {name:<24} p50 {median:>9}  p99 {tail:>9}   {what}\n")
+    format!("    {name:<24} p50 {median:>8}  mean {mean:>8}  p99 {tail:>8}   {what}\n")
 }
 
 fn words(layer: Layer) -> (&'static str, &'static str) {
@@ -96,8 +100,9 @@ mod tests {
         assert!(
             at("before the block layer") < at("block queue") && at("block queue") < at("device")
         );
-        assert!(text.contains("device                   p50   2.00 ms"), "{text}");
-        assert!(text.contains("block queue               not seen"), "{text}");
+        assert!(text.contains("device                   p50  2.00 ms  mean  2.00 ms"), "{text}");
+        assert!(text.contains("block queue              not seen"), "{text}");
+        assert!(!text.contains("user queue"), "{text}");
         assert!(text.contains("lost: syncs 2"), "{text}");
     }
 }

@@ -72,13 +72,15 @@ inlined void attribute(struct flight *flight, struct thread *thread, struct bio 
 	flight->class = CLASS_OTHER;
 	if (thread)
 		flight->tid = thread->tid;
-	if (inode && flight->is_direct) {
+	if (flight->is_direct) {
+		u64 file = inode ? (u64)inode : untold_file(flight->disk);
+
 		/* Held back by a limit, or done by a helper of the file system. */
-		owner = thread && thread->of_kernel ? owner_of(inode, WHOLE_FILE) : 0;
+		owner = thread && thread->of_kernel ? owner_of(file, WHOLE_FILE) : 0;
 		if (owner)
 			flight->class = CLASS_PROGRAM;
 	} else if (inode && flight->op == OP_WRITE) {
-		owner = owner_of(inode, stretch_of(bio));
+		owner = owner_of((u64)inode, stretch_of(bio));
 		if (owner)
 			flight->class = CLASS_WRITE_BACK;
 	}
@@ -96,8 +98,11 @@ inlined int find_file_of(struct flight *flight, struct thread *thread, struct in
 {
 	flight->file.kind = FILE_UNTOLD;
 	flight->file.device = flight->disk;
-	if (!inode)
+	if (!inode) {
+		if (flight->is_direct && flight->class == CLASS_PROGRAM)
+			remember_owner(untold_file(flight->disk), WHOLE_FILE);
 		return find_file(&flight->file, 0);
+	}
 	flight->file.inode = FIELD(inode, i_ino);
 	if (thread && thread->inode == (u64)inode && thread->file.inode == flight->file.inode) {
 		flight->file = thread->file;
