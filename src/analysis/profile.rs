@@ -4,7 +4,7 @@
 
 pub mod against;
 pub mod arrivals;
-mod books;
+pub mod books;
 pub mod course;
 pub mod depth;
 pub mod finding;

@@ -175,6 +175,7 @@ fn syncs(syncs: &SyncFigures) -> Value {
             "calls": group.calls,
             "time_ns": group.ns,
             "time_share": group.time_share,
+            "in_flight": group.in_flight,
         })
     });
     json!({

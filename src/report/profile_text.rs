@@ -56,7 +56,7 @@ fn heading(out: &mut String, run: &ProfileRun, figures: &Figures) {
     let devices = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let kernel = run.host.kernel.as_deref().map_or("unknown".into(), clean);
     let after = match run.settle_ns {
-        ns if ns >= 100_000_000 => format!(" (and {} of write-back)", duration::span(ns)),
+        ns if ns >= 100_000_000 => format!(" (and {} watched afterwards)", duration::span(ns)),
         _ => String::new(),
     };
     let line = format!(

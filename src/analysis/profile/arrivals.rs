@@ -4,12 +4,15 @@ use serde::Serialize;
 
 use crate::record::ProfileRun;
 use crate::record::profile::{Class, Op};
+use crate::stats::Histogram;
 
 /// Coefficient of variation of the gaps below which arrivals are regular, and from which they are
 /// bursty: the classes of variability of Hopp and Spearman, *Factory Physics*, chapter 8. A Poisson
 /// process has 1.
 const REGULAR_BELOW: f64 = 0.75;
 const BURSTY_FROM: f64 = 1.33;
+/// The longest gaps, which are left out: pauses between the phases of a program.
+const PAUSES: u64 = 3;
 /// Gaps below which the spread of the gaps says too little.
 const GAPS: u64 = 30;
 
@@ -26,7 +29,7 @@ pub struct ArrivalFigures {
     pub op: Op,
     /// Gaps between neighbouring starts.
     pub gaps: u64,
-    /// Arrivals per second while they came: the inverse of the mean gap.
+    /// Arrivals per second while they came: the inverse of the mean gap, without the longest three.
     pub per_s: f64,
     /// Standard deviation of the gaps over their mean.
     pub cv: f64,
@@ -75,9 +78,7 @@ pub(super) fn arrivals(run: &ProfileRun) -> Vec<ArrivalFigures> {
     let mut figures: Vec<ArrivalFigures> = moved
         .filter_map(|traffic| {
             let gaps = traffic.gaps.count();
-            let mean = traffic.gaps.mean().filter(|mean| *mean > 0.0 && gaps >= GAPS)?;
-            let variance = (traffic.gap_square_sum / gaps as f64 - mean * mean).max(0.0);
-            let cv = variance.sqrt() / mean;
+            let (mean, cv) = mean_and_cv(&traffic.gaps).filter(|_| gaps >= GAPS)?;
             Some(ArrivalFigures {
                 device: traffic.device.clone(),
                 group: super::group_name(run, traffic.group),
@@ -94,17 +95,30 @@ pub(super) fn arrivals(run: &ProfileRun) -> Vec<ArrivalFigures> {
     figures
 }
 
+/// Mean and coefficient of variation of all gaps but the longest, within the error of the buckets.
+fn mean_and_cv(gaps: &Histogram) -> Option<(f64, f64)> {
+    let kept = gaps.count().saturating_sub(PAUSES);
+    let (mut left, mut sum, mut squares) = (kept, 0.0, 0.0);
+    for (gap, times) in gaps.midpoints() {
+        let times = times.min(left);
+        left -= times;
+        sum += gap as f64 * times as f64;
+        squares += (gap as f64).powi(2) * times as f64;
+    }
+    let mean = sum / kept.max(1) as f64;
+    let variance = (squares / kept.max(1) as f64 - mean * mean).max(0.0);
+    (mean > 0.0).then(|| (mean, variance.sqrt() / mean))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::analysis::profile::testing::{Flow, profile_of};
-    use crate::stats::Histogram;
 
     fn process(gaps_ns: &[u64]) -> Option<Process> {
         let mut run = profile_of(&[Flow::default()]);
         let mut gaps = Histogram::new();
         gaps_ns.iter().for_each(|ns| gaps.record(*ns));
-        run.traffic[0].gap_square_sum = gaps_ns.iter().map(|ns| (*ns as f64).powi(2)).sum();
         run.traffic[0].gaps = gaps;
         arrivals(&run).first().map(|each| each.process)
     }
@@ -119,6 +133,10 @@ mod tests {
         let bursts: Vec<u64> = (0..100).map(|i| if i % 10 == 0 { 1_000_000 } else { 10 }).collect();
         assert_eq!(process(&bursts), Some(Process::Bursty));
         assert_eq!(process(&[1_000; 29]), None);
+        // A pause between two phases is none.
+        let mut paused = [1_000; 100];
+        paused[50] = 1_000_000_000;
+        assert_eq!(process(&paused), Some(Process::Regular));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! record beside itself.
 //!
 //! The kernel's counters are of the same time as the trace, settling included, and of everybody, so
-//! all classes together stand against them.
+//! all classes together stand against them. Where they do not agree, or much was lost, no figure can
+//! be relied on; where Little's law or the intervals do not hold, those of depth and time cannot.
 
 use crate::analysis::books::{Books, Gravity, Identity};
 use crate::record::ProfileRun;
@@ -27,6 +28,11 @@ const COARSE: f64 = 1.0 / 32.0;
 const LOSS: f64 = 0.01;
 /// Share by which the two parts of the latency may differ from the whole.
 const PARTS: f64 = 0.01;
+
+/// Whether an identity that fails is to be told first: more than a slight loss is behind it.
+pub fn matters(entry: &Identity) -> bool {
+    entry.gravity == Gravity::Invalid || entry.residual > LOSS
+}
 
 /// Judges every identity that this profile has the terms for.
 pub(super) fn books(run: &ProfileRun) -> Books {
@@ -172,14 +178,15 @@ fn little(
         count::significant(area / 1e9)
     );
     let by_level = relative(area, area.clamp(low, high));
-    let mut entries = vec![entry(code, by_level, LITTLE + crossing, equation)];
+    let mut entries = vec![note(entry(code, by_level, LITTLE + crossing, equation))];
     if code == "depth" {
         let equation = format!(
             "{name}: request-time {} s = sum of latencies {} s",
             count::significant(area / 1e9),
             count::significant(latency_ns / 1e9)
         );
-        entries.push(entry("area", relative(area, latency_ns), LITTLE + crossing, equation));
+        let residual = relative(area, latency_ns);
+        entries.push(note(entry("area", residual, LITTLE + crossing, equation)));
     }
     entries
 }
@@ -270,7 +277,7 @@ fn intervals(run: &ProfileRun) -> Option<Identity> {
         count::thousands(requests)
     );
     let residual = share(kept.abs_diff(requests), kept.max(requests)).unwrap_or(0.0);
-    (!run.series.is_empty()).then(|| entry("intervals", residual, COUNTERS, equation))
+    (!run.series.is_empty()).then(|| note(entry("intervals", residual, COUNTERS, equation)))
 }
 
 /// Nothing was lost.
@@ -285,6 +292,11 @@ fn lost(run: &ProfileRun) -> Identity {
     let requests: u64 = run.traffic.iter().map(|traffic| traffic.requests).sum();
     let residual = share(all, all + requests).unwrap_or(0.0);
     slight(entry("lost", residual, 0.0, format!("lost {}{which} = 0", count::thousands(all))))
+}
+
+/// Spoils the figures of depth or time alone.
+fn note(entry: Identity) -> Identity {
+    Identity { gravity: Gravity::Note, ..entry }
 }
 
 /// A note where little is off.

@@ -7,7 +7,7 @@ use crate::record::profile::{SyncKind, SyncRun};
 use crate::stats::Histogram;
 
 use super::spread::Latency;
-use super::traffic::per_second;
+use super::traffic::{per_second, share};
 
 /// All calls that make data durable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -52,8 +52,11 @@ pub struct GroupSyncs {
     pub calls: u64,
     /// Time in them, ns, summed over threads.
     pub ns: u64,
-    /// That time over the time its threads had.
+    /// Time in calls that the thread waits in, over the time its threads had; `None` without any.
     pub time_share: Option<f64>,
+    /// Calls by io_uring, in which no thread waits, in flight on average per thread; `None` without
+    /// any.
+    pub in_flight: Option<f64>,
 }
 
 /// The figures of all sync calls.
@@ -84,8 +87,12 @@ fn groups(run: &ProfileRun) -> Vec<GroupSyncs> {
         .zip(&run.groups)
         .map(|(index, group)| {
             let own: Vec<&SyncRun> = run.syncs.iter().filter(|s| s.group == index).collect();
-            let sum: u128 = own.iter().map(|sync| sync.latency.sum()).sum();
-            let ns = u64::try_from(sum).unwrap_or(u64::MAX);
+            let sum = |is_async: bool| -> u64 {
+                let chosen = own.iter().filter(|s| (s.kind == SyncKind::IoUring) == is_async);
+                let sum: u128 = chosen.map(|sync| sync.latency.sum()).sum();
+                u64::try_from(sum).unwrap_or(u64::MAX)
+            };
+            let (waited_ns, flown_ns) = (sum(false), sum(true));
             let threads = group.threads.max(1);
             let had_ns = run.measured_ns.saturating_mul(u64::from(threads));
             GroupSyncs {
@@ -93,8 +100,9 @@ fn groups(run: &ProfileRun) -> Vec<GroupSyncs> {
                 name: super::group_name(run, index),
                 threads,
                 calls: own.iter().map(|sync| sync.calls).sum(),
-                ns,
-                time_share: (had_ns > 0).then(|| ns as f64 / had_ns as f64),
+                ns: waited_ns.saturating_add(flown_ns),
+                time_share: share(waited_ns, had_ns).filter(|_| waited_ns > 0),
+                in_flight: share(flown_ns, had_ns).filter(|_| flown_ns > 0),
             }
         })
         .filter(|group| group.calls > 0)
@@ -120,12 +128,13 @@ mod tests {
         let calls: Vec<u64> = syncs.kinds.iter().map(|kind| kind.calls).collect();
         assert_eq!(calls, [150, 0, 0, 0, 0, 0, 200]);
         assert_eq!(syncs.kinds[0].latency.mean_ns, Some(40_000_000.0));
-        let groups: Vec<(&str, u64, Option<f64>)> = syncs
+        let groups: Vec<_> = syncs
             .groups
             .iter()
-            .map(|group| (group.name.as_str(), group.calls, group.time_share))
+            .map(|group| (group.name.as_str(), group.calls, group.time_share, group.in_flight))
             .collect();
-        // 5 s of one thread's 10; 2 s of the 20 that two have.
-        assert_eq!(groups, [("log", 50, Some(0.5)), ("app", 300, Some(0.1))]);
+        // 5 s of one thread's 10; 1 s of the 20 that two have, and 1 s in flight.
+        let expected = [("log", 50, Some(0.5), None), ("app", 300, Some(0.05), Some(0.05))];
+        assert_eq!(groups, expected);
     }
 }

@@ -193,6 +193,7 @@ impl Tally {
     fn figures(&self, op: Op, window_ns: u64) -> OpFigures {
         let sizes: Vec<(f64, u64)> =
             self.sizes.iter().map(|(bytes, requests)| (*bytes as f64, *requests)).collect();
+        let whole = self.latency.max();
         OpFigures {
             op,
             requests: self.requests,
@@ -206,10 +207,17 @@ impl Tally {
             strided_share: share(self.strided, self.requests),
             sizes: Spread::weighted(&sizes, self.sizes.values().sum()),
             latency: Latency::of(&self.latency),
-            queued: Latency::of(&self.queued),
-            device_time: Latency::of(&self.device_time),
+            queued: part(&self.queued, whole),
+            device_time: part(&self.device_time, whole),
         }
     }
+}
+
+/// A part of a latency, whose largest value is known by its bucket alone: the whole is no shorter.
+fn part(histogram: &Histogram, whole: Option<u64>) -> Latency {
+    let latency = Latency::of(histogram);
+    let max_ns = latency.max_ns.map(|max| whole.map_or(max, |whole| max.min(whole)));
+    Latency { max_ns, ..latency }
 }
 
 #[cfg(test)]

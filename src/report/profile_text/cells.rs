@@ -64,6 +64,10 @@ pub(super) fn rate(per_s: f64) -> String {
 
 /// `  label           p25=… … max=…` of a spread.
 pub(super) fn spread_row(label: &str, spread: &Spread, told: impl Fn(f64) -> String) -> String {
+    if spread.percentiles.iter().all(|each| each.value.is_none()) {
+        let known = spread.mean.zip(spread.max);
+        return too_few(label, known.map(|(mean, max)| (told(mean), told(max))), spread.count);
+    }
     let cells = spread.percentiles.iter().map(|each| (each.q, each.value.map(&told)));
     row(label, cells, spread.max.map(&told))
 }
@@ -71,8 +75,21 @@ pub(super) fn spread_row(label: &str, spread: &Spread, told: impl Fn(f64) -> Str
 /// The same of latencies.
 pub(super) fn latency_row(label: &str, latency: &Latency) -> String {
     let told = |ns: u64| time(ns as f64);
+    if latency.quantiles.iter().all(|each| each.value_ns().is_none()) {
+        let known = latency.mean_ns.zip(latency.max_ns);
+        let known = known.map(|(mean, max)| (time(mean), told(max)));
+        return too_few(label, known, latency.count);
+    }
     let cells = latency.quantiles.iter().map(|each| (each.q, each.value_ns().map(told)));
     row(label, cells, latency.max_ns.map(told))
+}
+
+/// A row where no percentile is known.
+fn too_few(label: &str, mean_and_max: Option<(String, String)>, count: u64) -> String {
+    let words = mean_and_max.map_or("no data (none was seen)".into(), |(mean, max)| {
+        format!("mean={mean} max={max} ({count} are too few for percentiles)")
+    });
+    format!("{label:<LABEL$}{words}\n")
 }
 
 fn row(

@@ -1,7 +1,8 @@
 //! What the figures are worth: books, findings, source, what is missing, own cost.
 
-use crate::analysis::books::{Gravity, Identity};
+use crate::analysis::books::Identity;
 use crate::analysis::profile::Figures;
+use crate::analysis::profile::books::matters;
 use crate::record::ProfileRun;
 use crate::record::profile::Method;
 use crate::report::clean::clean;
@@ -12,12 +13,15 @@ use super::cells::percent;
 
 /// Said at the top where the books do not balance.
 pub(super) fn unbalanced(out: &mut String, figures: &Figures) {
-    if figures.books.valid() {
-        return;
+    if figures.books.broken().any(matters) {
+        let words = if figures.books.valid() {
+            "The books do not balance in part; what these lines name is not to be relied on:"
+        } else {
+            "THE BOOKS DO NOT BALANCE: the figures below are not to be relied on."
+        };
+        out.push_str(&format!("{words}\n"));
+        broken(out, figures.books.broken().filter(|entry| matters(entry)));
     }
-    out.push_str("THE BOOKS DO NOT BALANCE: the figures below are not to be relied on.\n");
-    let grave = figures.books.broken().filter(|entry| entry.gravity == Gravity::Invalid);
-    broken(out, grave);
 }
 
 fn broken<'a>(out: &mut String, entries: impl Iterator<Item = &'a Identity>) {
@@ -56,7 +60,7 @@ pub(super) fn source(out: &mut String, run: &ProfileRun, figures: &Figures) {
         all => format!("{off} of {all} identities do not hold"),
     };
     wrapped(out, "Books: ", &books);
-    broken(out, figures.books.broken().filter(|entry| entry.gravity == Gravity::Note));
+    broken(out, figures.books.broken().filter(|entry| !matters(entry)));
     wrapped(out, "Source: ", &method(run));
     for device in &figures.devices {
         if let Some(reason) = &device.invisible {

@@ -5,7 +5,7 @@ use crate::record::ProfileRun;
 use crate::record::profile::{Method, Op};
 use crate::units::{count, duration};
 
-use super::cells::{maybe_percent, megabytes_per_s, percent, rate};
+use super::cells::{maybe_percent, megabytes, megabytes_per_s, percent, rate};
 use super::{labelled, no_data};
 
 /// Bytes from which it is told that they did not reach a device.
@@ -64,10 +64,11 @@ fn rates(out: &mut String, run: &ProfileRun, figures: &Figures, side: &Side) {
     if let Some(all) = figures.everybody.as_ref().filter(|all| all.requests() > side.requests()) {
         let (read, write) = (all.op(Op::Read), all.op(Op::Write));
         let words = format!(
-            "{}; {} and {} requests/s",
+            "{}; {} and {} requests/s, over {}",
             throughput(all),
             rate(read.requests_per_s),
-            rate(write.requests_per_s)
+            rate(write.requests_per_s),
+            duration::latency(all.window_ns as f64)
         );
         labelled(out, "With others:", &words);
     }
@@ -216,11 +217,14 @@ fn calls(out: &mut String, figures: &Figures) {
     let Some(calls) = figures.calls else { return };
     let counts = calls.counts;
     let words = format!(
-        "{} read ({} MB) | {} write ({} MB) to files, pipes and sockets",
+        "{} read ({} MB) | {} write ({} MB) to files, pipes, sockets; {} MB fetched from storage, \
+         {} MB of pages dirtied or written directly",
         count::thousands(counts.reads),
-        super::cells::megabytes(counts.read_bytes),
+        megabytes(counts.read_bytes),
         count::thousands(counts.writes),
-        super::cells::megabytes(counts.written_bytes)
+        megabytes(counts.written_bytes),
+        megabytes(counts.storage_read_bytes),
+        megabytes(counts.storage_write_bytes.saturating_sub(counts.cancelled_bytes))
     );
     labelled(out, "Calls:", &words);
 }

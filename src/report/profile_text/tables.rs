@@ -1,8 +1,8 @@
 //! Tables: threads, classes, syncs, files, cgroups.
 
-use crate::analysis::profile::{Figures, missing};
+use crate::analysis::profile::{Figures, FileFigures, ThreadFigures, missing};
 use crate::record::ProfileRun;
-use crate::record::profile::{Class, Method};
+use crate::record::profile::{Class, FileRun, Method, ThreadRun};
 use crate::report::clean::clean;
 use crate::units::count;
 
@@ -11,6 +11,8 @@ use super::no_data;
 
 /// Rows of a table at most; the rest is in the record.
 const ROWS: usize = 20;
+/// Share of the bytes below which a thread of others, or a file, has no row.
+const SMALL: f64 = 0.001;
 
 /// `Per-Thread IO Breakdown:` and its table.
 pub(super) fn threads(out: &mut String, run: &ProfileRun, figures: &Figures) {
@@ -29,7 +31,13 @@ pub(super) fn threads(out: &mut String, run: &ProfileRun, figures: &Figures) {
         ("in fsync", false),
         ("Seq%", false),
     ]);
-    for each in figures.threads.iter().take(ROWS) {
+    let all: u64 = figures.threads.iter().map(|each| moved(&each.thread)).sum();
+    let told = figures.threads.iter().filter(|each| {
+        let thread = &each.thread;
+        thread.of_program || thread.syncs > 0 || moved(thread) as f64 >= SMALL * all as f64
+    });
+    let told: Vec<&ThreadFigures> = told.take(ROWS).collect();
+    for each in &told {
         let thread = &each.thread;
         let whose = match (thread.of_program, thread.of_kernel) {
             (true, _) => "",
@@ -43,17 +51,27 @@ pub(super) fn threads(out: &mut String, run: &ProfileRun, figures: &Figures) {
             megabytes(thread.read_bytes),
             megabytes(thread.write_bytes),
             count::thousands(thread.syncs),
-            each.sync_share.filter(|_| thread.syncs > 0).map_or("-".into(), percent),
+            each.sync_share.filter(|_| thread.syncs > 0).map_or("-".into(), in_sync),
             each.sequential_share.map_or("-".into(), percent),
         ]);
     }
     out.push_str(&table.text());
-    more(out, figures.threads.len(), "threads");
+    more(out, figures.threads.len() - told.len(), "threads");
 }
 
-fn more(out: &mut String, all: usize, what: &str) {
-    if all > ROWS {
-        out.push_str(&format!("  … and {} more {what}, in the record\n", all - ROWS));
+/// Bytes of a thread's requests.
+fn moved(thread: &ThreadRun) -> u64 {
+    thread.read_bytes + thread.write_bytes
+}
+
+/// Time in syncs; more than all of it where several are in flight at once.
+fn in_sync(share: f64) -> String {
+    if share > 1.0 { format!("{} at once", count::significant(share)) } else { percent(share) }
+}
+
+fn more(out: &mut String, left: usize, what: &str) {
+    if left > 0 {
+        out.push_str(&format!("  … and {left} more {what}, in the record\n"));
     }
 }
 
@@ -131,10 +149,13 @@ pub(super) fn syncs(out: &mut String, run: &ProfileRun, figures: &Figures) {
             threads => format!(" ({threads} threads)"),
         };
         out.push_str(&format!(
-            "  {}{threads}: {} calls, {} of its time\n",
+            "  {}{threads}: {} calls{}{}\n",
             clean(&group.name),
             count::thousands(group.calls),
-            maybe_percent(group.time_share)
+            group.time_share.map_or(String::new(), |s| format!(", {} of its time", percent(s))),
+            group.in_flight.map_or(String::new(), |count| {
+                format!(", by io_uring {} in flight per thread", count::significant(count))
+            }),
         ));
     }
     if let Some(part) = missing(run, "syncs by io_uring") {
@@ -152,9 +173,13 @@ pub(super) fn files(out: &mut String, figures: &Figures) {
         ("direct", false),
         ("Seq%", false),
     ]);
-    for each in figures.files.iter().take(ROWS) {
+    let moved = |file: &FileRun| file.read_bytes + file.write_bytes;
+    let all: u64 = figures.files.iter().map(|each| moved(&each.file)).sum();
+    let told = figures.files.iter().filter(|each| moved(&each.file) as f64 >= SMALL * all as f64);
+    let told: Vec<&FileFigures> = told.take(ROWS).collect();
+    for each in &told {
         let file = &each.file;
-        let moved = (file.read_bytes + file.write_bytes).max(1);
+        let moved = moved(file).max(1);
         table.push(vec![
             clean(&file.path),
             megabytes(file.read_bytes),
@@ -167,7 +192,7 @@ pub(super) fn files(out: &mut String, figures: &Figures) {
     if !table.is_empty() {
         out.push_str("\nFiles:\n");
         out.push_str(&table.text());
-        more(out, figures.files.len(), "files");
+        more(out, figures.files.len() - told.len(), "files");
     }
 }
 
@@ -192,5 +217,5 @@ pub(super) fn cgroups(out: &mut String, figures: &Figures) {
     }
     out.push_str("\nCgroups:\n");
     out.push_str(&table.text());
-    more(out, figures.cgroups.len(), "cgroups");
+    more(out, figures.cgroups.len().saturating_sub(ROWS), "cgroups");
 }

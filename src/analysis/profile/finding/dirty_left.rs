@@ -36,6 +36,41 @@ fn never_written(run: &ProfileRun) -> Option<Finding> {
 }
 
 fn written_late(run: &ProfileRun) -> Option<Finding> {
+/// Dirtied bytes that were not written from which they matter, and their share of all dirtied.
+const UNWRITTEN_BYTES: u64 = 16 << 20;
+const UNWRITTEN_SHARE: f64 = 0.1;
+
+/// Speaks where write-back of the program's pages ended well after it did, or had not ended when
+/// watching did.
+pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    unwritten(run, figures).or_else(|| late(run))
+}
+
+/// Pages dirtied that no request wrote while watched.
+fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    let calls = run.calls?;
+    let dirtied = calls.storage_write_bytes.saturating_sub(calls.cancelled_bytes);
+    let written = figures.program.as_ref()?.op(Op::Write).bytes;
+    let left = dirtied.saturating_sub(written);
+    // What a hidden device took was written, unseen.
+    let is_hidden = run.devices.iter().any(|device| device.invisible.is_some());
+    let little = left < UNWRITTEN_BYTES || (left as f64) < UNWRITTEN_SHARE * dirtied as f64;
+    if is_hidden || little {
+        return None;
+    }
+    let words = format!(
+        "It left {} in memory, {} of what it wrote: no request had brought it to a device when \
+         watching ended, {} after its end. A sync would have; --settle waits longer.",
+        bytes::rough(left),
+        percent(left as f64 / dirtied as f64),
+        duration::span(run.settle_ns),
+    );
+    let strength = Strength::Supported;
+    let finding = Finding::new("dirty_left", "late write-back", strength, Gravity::Caution, words);
+    Some(finding.with("dirtied_bytes", dirtied as f64).with("written_bytes", written as f64))
+}
+
+fn late(run: &ProfileRun) -> Option<Finding> {
     let back = || run.traffic.iter().filter(|traffic| traffic.class == Class::WriteBack);
     let last = back().filter_map(|traffic| traffic.active_ns).map(|(_, end)| end).max()?;
     let after_ns = last.checked_sub(run.measured_ns).filter(|ns| *ns >= FROM_NS)?;
@@ -75,6 +110,7 @@ mod tests {
     use super::*;
     use crate::analysis::profile::finding::tests::{ask, words};
     use crate::analysis::profile::testing::{Flow, SECONDS, profile_of};
+    use crate::record::profile::CallCounts;
 
     #[test]
     fn what_no_device_got_speaks_and_a_little_of_it_does_not() {
@@ -100,5 +136,20 @@ mod tests {
         let told = words(detect, &run);
         assert!(told.contains("600 MiB (60 %) of what it wrote"), "{told}");
         assert!(told.contains("within 6.0 s"), "{told}");
+    }
+
+    #[test]
+    fn pages_that_were_never_written_speak_unless_they_went_where_nothing_is_seen() {
+        let mut run = profile_of(&[Flow { op: Op::Write, requests: 1_000, ..Flow::default() }]);
+        run.calls = Some(CallCounts { storage_write_bytes: 4_096_000, ..CallCounts::default() });
+        assert_eq!(ask(detect, &run), None);
+        let dirtied = (600 << 20) + 4_096_000;
+        run.calls = Some(CallCounts { storage_write_bytes: dirtied, ..CallCounts::default() });
+        run.settle_ns = 2_000_000_000;
+        let told = words(detect, &run);
+        assert!(told.contains("It left 600 MiB in memory, 99 % of what it wrote"), "{told}");
+        assert!(told.contains("when watching ended, 2.0 s after its end"), "{told}");
+        run.devices[0].invisible = Some("no queue".into());
+        assert_eq!(ask(detect, &run), None);
     }
 }

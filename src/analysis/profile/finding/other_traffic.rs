@@ -2,7 +2,7 @@
 
 use crate::analysis::finding::{Finding, Gravity, Strength};
 use crate::record::ProfileRun;
-use crate::record::profile::{Class, Traffic};
+use crate::record::profile::{Class, ThreadRun, Traffic};
 use crate::units::bytes;
 
 use super::super::Figures;
@@ -36,7 +36,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             percent(by_bytes),
             bytes::rough(others.1),
             device.name,
-            busiest(run),
+            busiest(run, others.1),
         );
         let strength = Strength::Proven;
         let finding =
@@ -50,11 +50,16 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     worst.map(|(_, finding)| finding)
 }
 
-/// The thread of others with the most bytes, if there is one.
-fn busiest(run: &ProfileRun) -> String {
+/// The thread that moved most of the others' bytes, where one did. A thread of the kernel may have
+/// done so for the program, and is not named.
+fn busiest(run: &ProfileRun, bytes: u64) -> String {
+    let moved = |thread: &ThreadRun| thread.read_bytes + thread.write_bytes;
     let others = run.threads.iter().filter(|thread| !thread.of_program && !thread.of_kernel);
-    let most = others.max_by_key(|thread| thread.read_bytes + thread.write_bytes);
-    most.map_or(String::new(), |thread| format!(", most of them `{}`", thread.name))
+    let most = others.max_by_key(|thread| moved(thread));
+    match most.filter(|thread| moved(thread) * 2 > bytes) {
+        Some(thread) => format!(", most of them `{}`", thread.name),
+        None => String::new(),
+    }
 }
 
 #[cfg(test)]

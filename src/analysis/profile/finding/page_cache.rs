@@ -9,6 +9,9 @@ use super::percent;
 
 /// Bytes read below which it does not matter.
 const FROM_BYTES: u64 = 64 << 20;
+/// Bytes fetched from storage from which the program is known to read files: it may read a device
+/// such as /dev/zero, pipes and sockets, which these counters hold too.
+const FETCHED_BYTES: u64 = 1 << 20;
 /// Share fetched from storage up to which memory answered most.
 const FETCHED: f64 = 0.1;
 
@@ -16,7 +19,8 @@ const FETCHED: f64 = 0.1;
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let calls = run.calls?;
     let fetched = calls.storage_read_bytes as f64 / calls.read_bytes.max(1) as f64;
-    if calls.read_bytes < FROM_BYTES || fetched > FETCHED {
+    let reads_files = calls.storage_read_bytes >= FETCHED_BYTES;
+    if calls.read_bytes < FROM_BYTES || fetched > FETCHED || !reads_files {
         return None;
     }
     let words = format!(
@@ -60,6 +64,8 @@ mod tests {
             "{told}"
         );
         assert_eq!(ask(detect, &run(1 << 30)), None);
+        // All of it may be zeros from /dev/zero.
+        assert_eq!(ask(detect, &run(24 << 10)), None);
         assert_eq!(ask(detect, &ProfileRun { calls: None, ..run(0) }), None);
     }
 }

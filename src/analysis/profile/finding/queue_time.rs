@@ -17,6 +17,9 @@ const REQUESTS: u64 = 100;
 
 /// Speaks of the operation and device with the largest share.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    if figures.books.broken_code("program_depth").is_some() {
+        return None;
+    }
     let mut worst: Option<(f64, Finding)> = None;
     for (device, facts) in figures.devices.iter().zip(&run.devices) {
         let depth = device.program_depth.as_ref().and_then(|depth| depth.by_time.mean);
@@ -84,6 +87,9 @@ mod tests {
         assert!(told.contains("scheduler bfq"), "{told}");
         let slow = Flow { queued_ns: 500_000, device_ns: 1_500_000, ..Flow::default() };
         assert_eq!(ask(detect, &profile_of(&[slow])), None);
+        let mut off = run.clone();
+        off.devices[0].program_depth.area_ns *= 2;
+        assert_eq!(ask(detect, &off), None);
         // A shallow queue: two at a time.
         let shallow = Flow { requests: 5_000, ..flow };
         assert_eq!(ask(detect, &profile_of(&[shallow])), None);

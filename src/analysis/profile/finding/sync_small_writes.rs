@@ -15,7 +15,7 @@ const SMALL_BYTES: u64 = 16 << 10;
 const MOSTLY: f64 = 0.8;
 /// Writes per sync up to which a sync is said to follow the write.
 const WRITES_PER_SYNC: f64 = 4.0;
-/// Share of a thread's time in syncs from which they matter.
+/// Share of a thread's time in syncs, or syncs in flight per thread, from which they matter.
 const TIME: f64 = 0.25;
 /// Calls below which it is not a habit.
 const CALLS: u64 = 30;
@@ -28,7 +28,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
 /// What is to be said of one group.
 pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> {
     let writes = own(run, group.group, Op::Write);
-    let share = group.time_share.filter(|share| *share >= TIME)?;
+    let cost = cost(group)?;
     let small = share_up_to(&writes.sizes, SMALL_BYTES);
     let per_sync = writes.requests as f64 / group.calls.max(1) as f64;
     let fits = group.calls >= CALLS && writes.requests >= CALLS && small >= MOSTLY;
@@ -40,13 +40,12 @@ pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> 
     let kind = if in_order >= MOSTLY { "appends" } else { "writes at scattered places" };
     let word = super::sync_bound::kind(run, group.group);
     let words = format!(
-        "{} of the writes of {} are {} {kind} followed by {word} (a sync for every {} writes); the \
-         sync is {} of its time, {} calls/s.",
+        "{} of the writes of {} are {} {kind} followed by {word} (a sync for every {} writes); \
+         {cost}, {} calls/s.",
         percent(of_size),
         named(&group.name, group.threads),
         bytes::exact(size),
         count::significant(per_sync),
-        percent(share),
         count::significant_or_whole(group.calls as f64 * 1e9 / run.measured_ns.max(1) as f64),
     );
     let strength = Strength::Proven;
@@ -56,11 +55,21 @@ pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> 
         finding
             .with("group", group.name.as_str())
             .with("sync_calls", group.calls as f64)
-            .with("sync_time_share", share)
+            .with("sync_time_share", group.time_share.unwrap_or(0.0))
+            .with("syncs_in_flight", group.in_flight.unwrap_or(0.0))
             .with("small_share", small)
             .with("sequential_share", in_order)
             .with("writes_per_sync", per_sync),
     )
+}
+
+/// What the syncs cost, in words; `None` where they do not matter.
+fn cost(group: &GroupSyncs) -> Option<String> {
+    let waits = group.time_share.filter(|share| *share >= TIME);
+    let waits = waits.map(|share| format!("the sync is {} of its time", percent(share)));
+    let flies = group.in_flight.filter(|count| *count >= TIME);
+    let told = |count| format!("{} syncs are in flight per thread", count::significant(count));
+    waits.or(flies.map(told))
 }
 
 #[cfg(test)]
@@ -86,6 +95,11 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("fdatasync") && told.contains("91 % of its time"), "{told}");
+        let mut by_ring = log(4096);
+        with_syncs(&mut by_ring, "app", SyncKind::IoUring, 20_000, 4_000_000);
+        let told = words(detect, &by_ring);
+        assert!(told.contains("followed by io_uring fsync"), "{told}");
+        assert!(told.contains("8.00 syncs are in flight per thread, 2,000 calls/s"), "{told}");
         // Large writes, and one sync for a thousand small ones.
         let mut large = log(1 << 20);
         with_syncs(&mut large, "app", SyncKind::Fdatasync, 20_000, 455_000);
