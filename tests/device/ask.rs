@@ -1,7 +1,7 @@
 //! Asks the built program and holds its answer.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,6 +18,12 @@ static TURN: Mutex<()> = Mutex::new(());
 /// One test at a time: a device of known latency needs a machine without other tests.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The built program, or the build of it that `IOSONDE_PROGRAM` names.
+pub(crate) fn program() -> PathBuf {
+    let other = std::env::var_os("IOSONDE_PROGRAM").map(PathBuf::from);
+    other.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_iosonde")))
 }
 
 /// What this machine has, or the reason why the test cannot run on it.
@@ -58,12 +64,12 @@ impl Ask {
 
     /// The answer.
     pub(crate) fn answer(self) -> Answer {
-        self.answer_of(Command::new(env!("CARGO_BIN_EXE_iosonde")))
+        self.answer_of(Command::new(program()))
     }
 
     /// The answer under a limit.
     pub(crate) fn answer_within(self, limit: &IoThrottle) -> Answer {
-        let command = limit.command(env!("CARGO_BIN_EXE_iosonde"));
+        let command = limit.command(program());
         self.answer_of(command)
     }
 
@@ -73,7 +79,7 @@ impl Ask {
 
     /// Starts it, for a test that has something to do meanwhile.
     pub(crate) fn start(self) -> Asking {
-        self.start_with(Command::new(env!("CARGO_BIN_EXE_iosonde")))
+        self.start_with(Command::new(program()))
     }
 
     fn start_with(self, mut command: Command) -> Asking {

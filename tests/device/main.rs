@@ -13,6 +13,7 @@ mod latency;
 mod limit;
 mod matrix;
 mod powercut;
+mod profile;
 mod safety;
 mod sector;
 mod truth;

@@ -1,0 +1,241 @@
+//! Requests, bytes and syncs, each equal to what somebody else counted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use iosonde::record::ProfileRun;
+use iosonde::record::facts::DeviceCounters;
+use iosonde::record::profile::{Class, Op, SyncKind};
+use iosonde_rig::ScratchDir;
+use iosonde_rig::guard::ImageMount;
+use serde_json::Value;
+
+use super::{
+    bare, bytes, disk, has, name, own, profile, reads, requests, settle, syncs, traffic, writes,
+};
+use crate::ask::turn;
+
+/// Reads and writes with their sectors, discards, flushes.
+type Counters = [u64; 6];
+const WORDS: [&str; 6] =
+    ["reads", "sectors read", "writes", "sectors written", "discards", "flushes"];
+
+/// The block layer's own, as this test reads them.
+fn counters(disk: &str) -> Counters {
+    let text = fs::read_to_string(format!("/sys/block/{disk}/stat")).unwrap();
+    let fields: Vec<u64> = text.split_whitespace().map(|field| field.parse().unwrap()).collect();
+    [0, 2, 4, 6, 11, 15].map(|at| fields[at])
+}
+
+fn recorded(counters: &DeviceCounters) -> Counters {
+    let DeviceCounters { reads, read_sectors, writes, write_sectors, .. } = *counters;
+    [reads, read_sectors, writes, write_sectors, counters.discards, counters.flushes]
+}
+
+fn since(later: Counters, earlier: Counters) -> Counters {
+    std::array::from_fn(|at| later[at] - earlier[at])
+}
+
+/// What the profile says of the same.
+fn profiled(run: &ProfileRun) -> Counters {
+    let of = |op: Op| traffic(run, |kind| kind.op == op && kind.class != Class::DeviceFlush);
+    let sectors = |op: Op| bytes(&of(op)) / 512;
+    // The block layer counts a flush that somebody asks for as a write of nothing, and the flushes
+    // of the cache that it makes of these, and of journal blocks, by themselves.
+    let flushes = requests(&traffic(run, |kind| kind.class == Class::DeviceFlush));
+    let writes = requests(&of(Op::Write)) + requests(&of(Op::Flush));
+    let reads = requests(&of(Op::Read));
+    let discards = requests(&of(Op::Discard));
+    [reads, sectors(Op::Read), writes, sectors(Op::Write), discards, flushes]
+}
+
+/// Within 1 %.
+#[track_caller]
+fn agree(what: &str, found: Counters, counted: Counters) {
+    for (at, word) in WORDS.into_iter().enumerate() {
+        let (found, counted) = (found[at], counted[at]);
+        let is_close = found.abs_diff(counted) * 100 <= counted;
+        assert!(is_close, "{what}: {word}: {found} found, {counted} counted");
+    }
+}
+
+/// Calls by the kernel's names, as `strace -c` counts them.
+fn traced(place: &Path, script: &str) -> Vec<(SyncKind, u64)> {
+    let dir = ScratchDir::new().unwrap();
+    let table = dir.path().join("table");
+    let wanted = "trace=fsync,fdatasync,sync_file_range,msync,sync,syncfs";
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-c", "-e", wanted, "-o"]).arg(&table).args(["sh", "-c", script]);
+    strace.current_dir(place).stdin(Stdio::null()).stdout(Stdio::null());
+    let output = strace.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let table = fs::read_to_string(&table).unwrap();
+    let calls = |word: &str| {
+        let line = table.lines().find(|line| line.split_whitespace().last() == Some(word));
+        line.map_or(0, |line| line.split_whitespace().nth(3).unwrap().parse().unwrap())
+    };
+    let kinds = SyncKind::WORDS.into_iter().filter(|(kind, _)| *kind != SyncKind::IoUring);
+    kinds.map(|(kind, word)| (kind, calls(word))).collect()
+}
+
+/// A directory of that name on the file system.
+fn folder(mount: &ImageMount, name: &str) -> PathBuf {
+    let folder = mount.path().join(name);
+    fs::create_dir(&folder).unwrap();
+    folder
+}
+
+/// Watches the script with both witnesses.
+fn witnessed(what: &str, mount: &ImageMount, script: &str) -> Option<ProfileRun> {
+    let (first, second) = (folder(mount, "watched"), folder(mount, "traced"));
+    settle(mount);
+    let disk = name(mount.device());
+    let before = counters(disk);
+    let run = profile(mount.device(), &first, script).seen()?;
+    let counted = since(counters(disk), before);
+    let found = profiled(&run);
+    let worst = (0..6).map(|at| found[at].abs_diff(counted[at]) as f64 / counted[at].max(1) as f64);
+    let worst = 100.0 * worst.fold(0.0, f64::max);
+    eprintln!("{what}: {WORDS:?} found {found:?}, counted {counted:?}: {worst:.2} % apart");
+    agree(what, found, counted);
+    let device = run.devices.iter().find(|device| device.facts.name == disk).unwrap();
+    let (start, end) = device.counters.as_ref().unwrap();
+    agree(what, since(recorded(end), recorded(start)), counted);
+    if has("strace") {
+        let calls = traced(&second, script);
+        let found: Vec<_> = calls.iter().map(|(kind, _)| (*kind, syncs(&run, *kind))).collect();
+        assert_eq!(found, calls, "{what}");
+        eprintln!("{what}: syncs as strace counts them: {calls:?}");
+    }
+    Some(run)
+}
+
+/// The same for a script that needs nothing else.
+fn is_counted_right(what: &str, script: &str) {
+    let _turn = turn();
+    if let Some(mount) = has(what).then(disk).flatten() {
+        witnessed(what, &mount, script);
+    }
+}
+
+#[test]
+fn dd_direct() {
+    let write = "dd if=/dev/zero of=file bs=64k count=400 oflag=direct";
+    let read = "dd if=file of=/dev/null bs=16k iflag=direct";
+    is_counted_right("dd", &format!("{write} && {read}"));
+}
+
+#[test]
+fn dd_buffered_and_fsync() {
+    is_counted_right("dd", "dd if=/dev/zero of=file bs=1M count=64 conv=fsync");
+}
+
+#[test]
+fn two_hundred_transactions_of_sqlite() {
+    let insert = "begin; insert into t values(hex(randomblob(100))); commit;\n".repeat(200);
+    let script = format!("create table t(x);\n{insert}");
+    is_counted_right("sqlite3", &format!("sqlite3 base.db <<'END'\n{script}END"));
+}
+
+#[test]
+fn a_tree_is_packed_and_unpacked_by_tar() {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let pack = format!("tar -C '{}' -cf tree.tar .", tree.display());
+    is_counted_right("tar", &format!("{pack} && tar -xf tree.tar && sync -f tree.tar"));
+}
+
+#[test]
+fn a_compile() {
+    let functions: String = (0..400)
+        .map(|at| format!("int f{at}(int x) {{ return x * {at} ^ x % {}; }}\n", at + 1))
+        .collect();
+    let compile = "TMPDIR=$PWD cc -g -O1 -save-temps -c many.c && sync -f many.o";
+    is_counted_right("cc", &format!("cat > many.c <<'END'\n{functions}END\n{compile}"));
+}
+
+/// Two forked jobs of fio, whose own account of each run lands outside of the disk.
+fn two_jobs(engine: &str) {
+    let _turn = turn();
+    let Some(mount) = has("fio").then(disk).flatten() else { return };
+    let dir = ScratchDir::new().unwrap();
+    let script = format!(
+        "fio --name=load --ioengine={engine} --directory=. --size=8M --numjobs=2 --rw=randrw \
+         --bs=4k --direct=1 --iodepth=8 --fsync=16 --fallocate=none --end_fsync=1 \
+         --output-format=json --output={}/$(basename $PWD)",
+        dir.path().display()
+    );
+    let Some(run) = witnessed(&format!("fio {engine}"), &mount, &script) else { return };
+    let fio = sums(&dir.path().join("watched"));
+    eprintln!("fio {engine}: its own account: {fio:?}");
+    if engine == "io_uring" {
+        assert_eq!(syncs(&run, SyncKind::IoUring), fio.syncs);
+    } else {
+        assert!(syncs(&run, SyncKind::Fsync) >= fio.syncs, "{:?}", run.syncs);
+    }
+    let names = run.groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>();
+    assert!(names.contains(&"fio"), "{names:?}");
+    // Direct writes of the jobs, whatever was merged, and the layout's.
+    let written = bytes(&traffic(&run, |kind| own(kind) && writes(kind)));
+    assert!(written >= fio.written_bytes, "{written} of {fio:?}");
+}
+
+/// Of all jobs.
+#[derive(Debug)]
+struct Sums {
+    reads: u64,
+    writes: u64,
+    written_bytes: u64,
+    syncs: u64,
+}
+
+fn sums(account: &Path) -> Sums {
+    let text = fs::read_to_string(account).unwrap();
+    // Notes may stand before the document.
+    let account: Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
+    let jobs = account["jobs"].as_array().unwrap();
+    let sum =
+        |pointer| jobs.iter().map(|job| job.pointer(pointer).unwrap().as_u64().unwrap()).sum();
+    Sums {
+        reads: sum("/read/total_ios"),
+        writes: sum("/write/total_ios"),
+        written_bytes: sum("/write/io_bytes"),
+        syncs: sum("/sync/total_ios"),
+    }
+}
+
+#[test]
+fn two_forked_jobs_of_fio_by_psync() {
+    two_jobs("psync");
+}
+
+#[test]
+fn two_forked_jobs_of_fio_by_libaio() {
+    two_jobs("libaio");
+}
+
+#[test]
+fn two_forked_jobs_of_fio_by_io_uring() {
+    two_jobs("io_uring");
+}
+
+#[test]
+fn without_merges_a_request_is_an_operation_of_fio() {
+    let _turn = turn();
+    let Some((device, dir)) = has("fio").then(|| bare(64)).flatten() else { return };
+    let account = dir.path().join("fio.json");
+    let script = format!(
+        "fio --name=load --ioengine=psync --filename={} --size=16M --numjobs=2 --rw=randrw \
+         --bs=4k --direct=1 --output-format=json --output={}",
+        device.path().display(),
+        account.display()
+    );
+    let Some(run) = profile(&device, dir.path(), &script).seen() else { return };
+    let fio = sums(&account);
+    let found = |kinds: Vec<_>| requests(&kinds);
+    let read = found(traffic(&run, |kind| own(kind) && reads(kind)));
+    let written = found(traffic(&run, |kind| own(kind) && writes(kind)));
+    assert_eq!((read, written), (fio.reads, fio.writes), "{:?}", run.lost);
+    let moved = bytes(&traffic(&run, |kind| own(kind) && writes(kind)));
+    assert_eq!(moved, fio.written_bytes);
+}

@@ -1,0 +1,114 @@
+//! Whose requests they are: write-back is given to who dirtied the pages, and writers are told
+//! apart.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use iosonde::record::ProfileRun;
+use iosonde::record::profile::Class;
+use iosonde_rig::ScratchDir;
+use iosonde_rig::guard::ImageMount;
+
+use super::{MIB, Profile, bytes, disk, group, has, profile, settle, traffic, writes};
+use crate::ask::{program, turn};
+
+/// Ends what was started where the test gives up.
+struct Started(std::process::Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Watches writers that leave their pages dirty, which somebody else then has written back.
+fn written_back(mount: &ImageMount, profile: Profile) -> Option<ProfileRun> {
+    let mut command = profile.command(Command::new(program()));
+    let mut profiler = Started(command.stderr(Stdio::null()).spawn().unwrap());
+    let began = Instant::now();
+    while !mount.path().join("done").exists() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the writers hang");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    settle(mount);
+    assert!(profiler.0.wait().unwrap().success());
+    profile.read()
+}
+
+#[test]
+fn the_kernels_write_back_is_of_the_program() {
+    let _turn = turn();
+    let Some(mount) = disk() else { return };
+    let script = "dd if=/dev/zero of=file bs=64k count=1024; : > done; sleep 0.2";
+    let asked = profile(mount.device(), mount.path(), script).option("--settle 10");
+    let Some(run) = written_back(&mount, asked) else { return };
+    let mine = bytes(&traffic(&run, |kind| writes(kind) && kind.class.is_of_the_program()));
+    let back = bytes(&traffic(&run, |kind| writes(kind) && kind.class == Class::WriteBack));
+    let told = format!("{mine} of {} bytes, {back} by write-back", 64 * MIB);
+    assert!(mine as f64 >= 0.95 * (64 * MIB) as f64 && mine <= 65 * MIB, "{told}");
+    assert!(back as f64 >= 0.95 * mine as f64, "{told}");
+    let file = run.files.iter().find(|file| file.path.ends_with("/file")).unwrap();
+    assert!(file.write_back_bytes as f64 >= 0.95 * (64 * MIB) as f64, "{file:?}");
+}
+
+#[test]
+fn two_writers_are_told_apart() {
+    let _turn = turn();
+    let Some(mount) = has("dd").then(disk).flatten() else { return };
+    let dir = ScratchDir::new().unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let dd = std::env::split_paths(&path).map(|folder| folder.join("dd")).find(|dd| dd.exists());
+    for writer in ["alpha", "beta"] {
+        fs::copy(dd.as_ref().unwrap(), dir.path().join(writer)).unwrap();
+    }
+    let writer = |name: &str, count: u32, more: &str| {
+        let program = dir.path().join(name);
+        format!("{} if=/dev/zero of={name}.out bs=64k count={count} {more}", program.display())
+    };
+    for (how, more) in [("buffered", ""), ("direct", "oflag=direct")] {
+        let (alpha, beta) = (writer("alpha", 320, more), writer("beta", 640, more));
+        let script = format!("{alpha} & {beta} & wait; : > done; sleep 0.2");
+        let asked = profile(mount.device(), mount.path(), &script).option("--settle 10");
+        let Some(run) = written_back(&mount, asked) else { return };
+        for (name, mib) in [("alpha", 20), ("beta", 40)] {
+            let of_it = |bytes: u64| bytes as f64 / (mib * MIB) as f64;
+            let kinds = traffic(&run, |kind| {
+                writes(kind) && kind.class.is_of_the_program() && group(&run, kind) == name
+            });
+            let by_group = of_it(bytes(&kinds));
+            let is_its = |path: &str| Path::new(path).ends_with(format!("{name}.out"));
+            let file = run.files.iter().find(|file| is_its(&file.path));
+            let by_file = of_it(file.unwrap_or_else(|| panic!("{:?}", run.files)).write_bytes);
+            eprintln!("{how}: {name}: {by_group:.3} by group, {by_file:.3} by file");
+            for share in [by_group, by_file] {
+                assert!((0.95..1.02).contains(&share), "{how}: {name}: {share}: {run:?}");
+            }
+        }
+        for name in ["alpha.out", "beta.out", "done"] {
+            fs::remove_file(mount.path().join(name)).unwrap();
+        }
+        settle(&mount);
+    }
+}
+
+#[test]
+fn every_kernel_program_is_attached_here() {
+    let _turn = turn();
+    let Some(mount) = disk() else { return };
+    let Some(run) = profile(mount.device(), mount.path(), "true").seen() else { return };
+    let refused: Vec<_> =
+        run.source.programs.iter().filter(|program| program.refused.is_some()).collect();
+    let is_new = |release: &str| {
+        let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+        (numbers.next(), numbers.next()) >= (Some(6), Some(5))
+    };
+    let release = rustix::system::uname().release().to_str().unwrap().to_owned();
+    if !is_new(&release) {
+        eprintln!("skipped: kernel {release} is older than the newest tracepoint in use");
+        return;
+    }
+    assert!(refused.is_empty() && !run.source.programs.is_empty(), "{refused:?}");
+}
