@@ -1,8 +1,10 @@
 //! Latencies against bpftrace's on the same run, and on devices of known latency or limit.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use iosonde::record::LayersRun;
 use iosonde::record::layers::Layer;
@@ -11,7 +13,7 @@ use iosonde_rig::guard::{IoLimits, IoThrottle, LoopDevice, LoopOptions};
 use iosonde_rig::{FuseMount, ScratchDir};
 use serde_json::Value;
 
-use super::{MIB, bare, has, merged, name, own, profile, reads, requests, traffic};
+use super::{bare, disk, has, merged, name, own, profile, reads, requests, traffic};
 use crate::ask::{Answer, ask, here, lay_out, program, served, turn};
 
 /// A noisy machine makes a device slower than it is, never faster.
@@ -102,7 +104,7 @@ impl Linear {
     }
 }
 
-/// Within the bucket's width of the bucket.
+/// Within the bucket's width of the bucket; our own buckets are 1/32 wide.
 #[track_caller]
 fn agree(what: &str, ours: &Histogram, theirs: &Linear, width: u64) {
     let (found, counted) = (ours.count(), theirs.count());
@@ -110,7 +112,8 @@ fn agree(what: &str, ours: &Histogram, theirs: &Linear, width: u64) {
     for q in [0.5, 0.99] {
         let us = ours.quantile(q).unwrap() as f64 / 1e3;
         let (low, high) = theirs.quantile(q);
-        let is_close = us >= low.saturating_sub(width) as f64 && us <= (high + width) as f64;
+        let room = width as f64 + us / 32.0;
+        let is_close = us >= low as f64 - room && us <= high as f64 + room;
         let percent = 100.0 * q;
         eprintln!("{what}: p{percent} {us:.1} us, bpftrace {low}..{high} us");
         assert!(is_close, "{what}: p{percent} is {us:.1} us, bpftrace says {low}..{high} us");
@@ -135,12 +138,13 @@ fn both(device: &LoopDevice, place: &Path, load: &str, width: u64) {
     bpftrace.args(["-f", "json", "-e", &script(device, width)]);
     bpftrace.args(["-c", &format!("/bin/sh {}", starter.display())]).current_dir(place);
     let output = bpftrace.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
+    let (told, why) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !told.contains("attached_probes") {
-        let why = String::from_utf8_lossy(&output.stderr);
         eprintln!("skipped: bpftrace cannot attach here: {}", why.lines().next().unwrap_or(""));
         return;
     }
+    assert!(why.contains("results kept"), "{why}");
     let Some(run) = profile.read() else { return };
     let all = traffic(&run, |kind| kind.device == name(device));
     agree("device", &merged(&all, |kind| &kind.device_time), &Linear::of(&told, "device"), width);
@@ -166,7 +170,7 @@ fn bpftrace_sees_the_same_mixed_load_by_psync() {
 /// A loop device over a file of known latency.
 struct Slow {
     device: LoopDevice,
-    mount: FuseMount,
+    _mount: FuseMount,
 }
 
 impl Slow {
@@ -176,17 +180,42 @@ impl Slow {
         lay_out(&file, 16);
         let options = LoopOptions { direct_io: true, ..LoopOptions::default() };
         let device = here(LoopDevice::over(&file, options))?;
-        Some(Slow { device, mount })
+        Some(Slow { device, _mount: mount })
     }
 
-    /// What the device really took, by its own account, ns.
-    fn median(&self) -> f64 {
-        self.mount.truth().read.response.quantile_ns(0.5).unwrap() as f64
+    /// The median of what a bare loop of reads waits, ns: the witness for the way through the
+    /// kernel on this machine at this time.
+    fn witness(&self) -> f64 {
+        let flags = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+        let file = File::options().read(true).custom_flags(flags).open(self.device.path()).unwrap();
+        let mut room = vec![0; 8192];
+        let skip = room.as_ptr().align_offset(4096);
+        let mut wait = |at: u64| {
+            let start = Instant::now();
+            file.read_exact_at(&mut room[skip..skip + 4096], at * 4096).unwrap();
+            start.elapsed().as_nanos() as f64
+        };
+        let mut waits: Vec<f64> = (0..300).map(&mut wait).collect();
+        waits.sort_by(f64::total_cmp);
+        waits[waits.len() / 2]
     }
-}
 
-fn is_2_ms(ns: f64) -> bool {
-    (ns / 2e6 - 1.0).abs() <= 0.05
+    /// Looks until the median of the device's time is its 2 ms, and at most what the witness
+    /// waits where that is more; both within 5 %.
+    fn takes_2_ms(&self, what: &str, mut look: impl FnMut() -> Option<f64>) {
+        let mut told = String::new();
+        for _ in 0..LOOKS {
+            let before = self.witness();
+            let Some(found) = look() else { return };
+            let witness = before.max(self.witness());
+            told = format!("{told}{what}: device {found:.0} ns, a bare read {witness:.0} ns\n");
+            if found >= 2e6 * 0.95 && found <= witness.max(2e6) * 1.05 {
+                eprint!("{told}");
+                return;
+            }
+        }
+        panic!("{told}");
+    }
 }
 
 #[test]
@@ -203,21 +232,14 @@ fn the_median_of_a_device_of_2_ms_is_2_ms() {
     let _turn = turn();
     let Some(slow) = Slow::new() else { return };
     let dir = ScratchDir::new().unwrap();
-    let load =
-        format!("dd if={} of=/dev/null bs=4k count=400 iflag=direct", slow.device.path().display());
-    let mut told = Vec::new();
-    for _ in 0..LOOKS {
-        slow.mount.restart();
-        let Some(run) = profile(&slow.device, dir.path(), &load).seen() else { return };
+    let device = slow.device.path().display();
+    let load = format!("dd if={device} of=/dev/null bs=4k count=400 iflag=direct");
+    slow.takes_2_ms("profile", || {
+        let run = profile(&slow.device, dir.path(), &load).seen()?;
         let kinds = traffic(&run, |kind| own(kind) && reads(kind));
         assert_eq!(requests(&kinds), 400);
-        let found = merged(&kinds, |kind| &kind.device_time).quantile(0.5).unwrap() as f64;
-        if is_2_ms(found) {
-            return;
-        }
-        told.push((found, slow.median()));
-    }
-    panic!("{told:?} ns (found, true)");
+        Some(merged(&kinds, |kind| &kind.device_time).quantile(0.5).unwrap() as f64)
+    });
 }
 
 /// The layers that `run --profile` tells of its cell.
@@ -228,6 +250,11 @@ fn layers(answer: &Answer) -> Option<LayersRun> {
     }
     assert_eq!(answer.exit, Some(0), "{}", answer.gist());
     Some(serde_json::from_value(answer.at("/cells/0/layers").clone()).unwrap())
+}
+
+fn median(layers: &LayersRun, layer: Layer) -> f64 {
+    let times = layers.of(layer).unwrap_or_else(|| panic!("no {layer:?}"));
+    times.quantile(0.5).unwrap() as f64
 }
 
 fn mean(layers: &LayersRun, layer: Layer) -> f64 {
@@ -241,40 +268,34 @@ fn a_run_puts_the_2_ms_of_a_device_into_the_device() {
     for engine in ["psync", "io_uring"] {
         let line =
             format!("run --path {{}} --rw randread --ioengine {engine} --runtime 2 --profile");
-        let mut told = Vec::new();
-        for _ in 0..LOOKS {
-            slow.mount.restart();
-            let answer = ask(&line, slow.device.path()).answer();
-            let Some(layers) = layers(&answer) else { return };
-            let found = layers.of(Layer::Device).unwrap().quantile(0.5).unwrap() as f64;
-            if is_2_ms(found) {
-                // The other layers are the kernel's work alone.
-                assert!(mean(&layers, Layer::BeforeBlock) < 2e5, "{layers:?}");
-                assert!(mean(&layers, Layer::BlockQueue) < 2e5, "{layers:?}");
-                told.clear();
-                break;
+        slow.takes_2_ms(engine, || {
+            let layers = layers(&ask(&line, slow.device.path()).answer())?;
+            // The others are the kernel's work alone.
+            for other in [Layer::BeforeBlock, Layer::BlockQueue] {
+                assert!(median(&layers, other) < 2e5, "{engine}: {layers:?}");
             }
-            told.push((found, slow.median()));
-        }
-        assert!(told.is_empty(), "{engine}: {told:?} ns (found, true)");
+            Some(median(&layers, Layer::Device))
+        });
     }
 }
 
 #[test]
 fn a_limit_makes_a_run_wait_before_the_block_layer() {
     let _turn = turn();
-    let Some((device, _dir)) = bare(64) else { return };
-    let limits = IoLimits { read_iops: Some(500), ..IoLimits::default() };
-    let Some(group) = here(IoThrottle::new(device.number(), &limits)) else { return };
-    for engine in ["psync", "io_uring --iodepth 8"] {
+    let Some(mount) = disk() else { return };
+    let file = mount.path().join("file");
+    lay_out(&file, 64);
+    let limits = IoLimits { read_iops: Some(200), ..IoLimits::default() };
+    let Some(group) = here(IoThrottle::new(mount.device().number(), &limits)) else { return };
+    for engine in ["psync", "io_uring --iodepth 8", "libaio --iodepth 8"] {
         let line =
-            format!("run --path {{}} --rw randread --ioengine {engine} --runtime 3 --profile");
-        let answer = ask(&line, device.path()).answer_within(&group);
+            format!("run --path {{}} --rw randread --ioengine {engine} --runtime 4 --profile");
+        let answer = ask(&line, &file).answer_within(&group);
         let Some(layers) = layers(&answer) else { return };
         let (before, after) = (mean(&layers, Layer::BeforeBlock), mean(&layers, Layer::Device));
         eprintln!("{engine}: {before:.0} ns before the block layer, {after:.0} ns in the device");
-        // 2 ms each, for every one in flight; a device in memory takes a part of it.
-        assert!(before > 1e6 && before > 3.0 * after, "{engine}: {before} {after}");
-        assert!(layers.requests >= 1000, "{engine}: {}", layers.requests);
+        // 5 ms for each in flight; a device in memory takes microseconds, or what a busy machine
+        // makes of them.
+        assert!(before > 1e6 && before > 2.0 * after, "{engine}: {before} {after}");
     }
 }
