@@ -5,6 +5,7 @@ use clap::ValueEnum;
 use crate::cost::Extra;
 use crate::passes::PASSES;
 use crate::tool::{Kind, Load};
+use crate::watched::{Subject, Watcher};
 
 /// One measurement that all tools repeat in each round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -45,6 +46,14 @@ pub(crate) enum CaseName {
     VerifyDisk,
     /// A soak on the disk beside the same load without verifying, depth 32
     SoakDisk,
+    /// What a program on the disk loses to `iosonde profile` and to bpftrace, depth 32
+    ProfileDisk,
+    /// The same on a loop device over a file in memory
+    ProfileFast,
+    /// How much later a command starts for being profiled
+    ProfileStart,
+    /// Memory of a profile's collector after a long run and a short one
+    ProfileMemory,
 }
 
 /// Which file is read.
@@ -64,6 +73,8 @@ pub(crate) enum TargetName {
     DevNull,
     /// The socket of a vhost-user server whose device has no data.
     Served,
+    /// A loop device over a file in memory.
+    Loop,
 }
 
 /// A figure to be held against an expectation.
@@ -89,12 +100,20 @@ pub(crate) enum Goal {
     FirstIoWithin(f64),
     /// Memory besides buffers, bytes, at most.
     MemoryWithin(u64),
+    /// Share of the operations per second that a watched program loses, at most.
+    LossAtMost(f64),
+    /// That share over bpftrace's, at most.
+    LossOverBpftraceAtMost(f64),
+    /// Seconds that a command starts later for being watched, at most.
+    ReleasedWithin(f64),
+    /// Memory of the collector after ten times the length over that after once, at most.
+    MemoryGrowsAtMost(f64),
 }
 
 impl CaseName {
     /// All of them, in the order in which they are run. The one whose memory is looked at comes
     /// first: the system knows the largest of all children so far.
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::Startup,
         Self::Qd128,
         Self::Qd32,
@@ -113,6 +132,10 @@ impl CaseName {
         Self::VerifyMemory,
         Self::VerifyDisk,
         Self::SoakDisk,
+        Self::ProfileDisk,
+        Self::ProfileFast,
+        Self::ProfileStart,
+        Self::ProfileMemory,
     ];
 
     /// What the table calls it.
@@ -150,6 +173,17 @@ impl CaseName {
             Self::SoakDisk => {
                 "Verifying soak beside the same load: 4 KiB, half reads, file on the disk, depth 32"
             }
+            Self::ProfileDisk => {
+                "Being watched: fio, 4 KiB random reads, written data on the disk, depth 32"
+            }
+            Self::ProfileFast => {
+                "Being watched: fio, 4 KiB random reads, loop device over a file in memory, depth 32"
+            }
+            Self::ProfileStart => "Being watched: when the command starts",
+            Self::ProfileMemory => {
+                "Being watched: memory after ten times the length, loop device over a file in \
+                 memory, depth 32"
+            }
         }
     }
 
@@ -160,9 +194,10 @@ impl CaseName {
             Self::Qd128 | Self::Null | Self::TwoJobs | Self::DevNull => 128,
             Self::CostsNull | Self::CostsFile | Self::CostsMemory => 128,
             Self::Qd32 | Self::Disk | Self::Vhost32 | Self::SoakDisk => 32,
+            Self::ProfileDisk | Self::ProfileFast | Self::ProfileMemory => 32,
             Self::VerifyDisk => 16,
             Self::Qd8 => 8,
-            Self::Qd1 | Self::Vhost1 | Self::VerifyMemory | Self::Blocks => 1,
+            Self::Qd1 | Self::Vhost1 | Self::VerifyMemory | Self::Blocks | Self::ProfileStart => 1,
         }
     }
 
@@ -171,12 +206,15 @@ impl CaseName {
         match self {
             Self::TwoJobs | Self::CostsFile => TargetName::Pair,
             Self::DevNull => TargetName::DevNull,
-            Self::Disk | Self::VerifyDisk | Self::SoakDisk => TargetName::Written,
+            Self::Disk | Self::VerifyDisk | Self::SoakDisk | Self::ProfileDisk => {
+                TargetName::Written
+            }
+            Self::ProfileFast | Self::ProfileMemory => TargetName::Loop,
             Self::VerifyMemory => TargetName::LongMemory,
             Self::Vhost32 | Self::Vhost1 => TargetName::Served,
             Self::CostsMemory => TargetName::Memory,
             // In its own memory, not on a file.
-            Self::Blocks => TargetName::DevNull,
+            Self::Blocks | Self::ProfileStart => TargetName::DevNull,
             _ => TargetName::Unwritten,
         }
     }
@@ -198,6 +236,7 @@ impl CaseName {
     pub(crate) fn rounds(self, asked: u32) -> u32 {
         match self {
             Self::Vhost32 | Self::Vhost1 => asked * 9 / 5,
+            Self::ProfileMemory => 1,
             _ => asked,
         }
     }
@@ -208,6 +247,7 @@ impl CaseName {
         match self {
             Self::Startup | Self::Blocks => asked / 4.0,
             Self::CostsNull | Self::CostsFile | Self::CostsMemory => asked / 2.0,
+            Self::ProfileDisk | Self::ProfileFast | Self::ProfileMemory => asked * 2.0,
             _ => asked,
         }
     }
@@ -215,6 +255,14 @@ impl CaseName {
     /// Whether its rows are told as costs over the first one.
     pub(crate) fn is_cost_table(self) -> bool {
         matches!(self, Self::CostsNull | Self::CostsFile | Self::CostsMemory)
+    }
+
+    /// Whether it is about programs that are watched.
+    pub(crate) fn is_watched(self) -> bool {
+        matches!(
+            self,
+            Self::ProfileDisk | Self::ProfileFast | Self::ProfileStart | Self::ProfileMemory
+        )
     }
 
     /// Bytes of the target that are used, at most: what is verified is read back whole.
@@ -298,6 +346,20 @@ impl CaseName {
                 &[Kind::IosondeVerify, Kind::FioVerify, Kind::FioNewVerify]
             }
             Self::SoakDisk => &[Kind::IosondeSoak, Kind::IosondeMixed],
+            Self::ProfileDisk | Self::ProfileFast => &[
+                Kind::Watched(Watcher::Profile, Subject::Reads),
+                Kind::Watched(Watcher::Nobody, Subject::Reads),
+                Kind::Watched(Watcher::Bpftrace, Subject::Reads),
+            ],
+            Self::ProfileStart => &[
+                Kind::Watched(Watcher::Profile, Subject::Start),
+                Kind::Watched(Watcher::Nobody, Subject::Start),
+                Kind::Watched(Watcher::Bpftrace, Subject::Start),
+            ],
+            Self::ProfileMemory => &[
+                Kind::Watched(Watcher::Profile, Subject::Reads),
+                Kind::Watched(Watcher::Profile, Subject::LongReads),
+            ],
         }
     }
 
@@ -338,7 +400,10 @@ impl CaseName {
                 Goal::VerifiesAtLeast(Kind::FioNewVerify, 2.0),
             ],
             Self::SoakDisk => &[Goal::RateAtLeast(Kind::IosondeMixed, 0.75)],
-            Self::CostsFile | Self::CostsMemory | Self::Blocks => &[],
+            Self::ProfileDisk => &[Goal::LossAtMost(0.03), Goal::LossOverBpftraceAtMost(1.0 / 3.0)],
+            Self::ProfileStart => &[Goal::ReleasedWithin(0.3)],
+            Self::ProfileMemory => &[Goal::MemoryGrowsAtMost(1.1)],
+            Self::CostsFile | Self::CostsMemory | Self::Blocks | Self::ProfileFast => &[],
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,11 @@ pub(crate) fn facts(dir: &Path) -> Vec<(&'static str, String)> {
     .into_iter()
     .map(|(name, value)| (name, value.unwrap_or_else(|| "not known".to_owned())))
     .collect()
+}
+
+/// Whether this process may do everything.
+pub(crate) fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
 /// The last CPU that this process may use.
@@ -85,6 +91,16 @@ fn busy_ticks(stat: &str) -> u64 {
     first.split_whitespace().skip(1).take(3).filter_map(|field| field.parse::<u64>().ok()).sum()
 }
 
+/// CPU time that the machine has spent so far on anything, interrupts among it, ns.
+pub(crate) fn busy_ns() -> u64 {
+    let stat = file("/proc/stat").unwrap_or_default();
+    let first = stat.lines().next().unwrap_or("");
+    let fields: Vec<u64> = first.split_whitespace().skip(1).flat_map(str::parse).collect();
+    // user, nice, system; then idle and iowait; then interrupts, hard and soft.
+    let ticks: u64 = [0, 1, 2, 5, 6].iter().filter_map(|&field| fields.get(field)).sum();
+    (ticks as f64 / USER_HZ * 1e9) as u64
+}
+
 fn processes() -> BTreeMap<u32, (String, u64)> {
     let own = std::process::id();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -107,6 +123,16 @@ impl Others {
             busy_ticks: busy_ticks(&file("/proc/stat").unwrap_or_default()),
             ticks: processes().into_iter().map(|(pid, (_, ticks))| (pid, ticks)).collect(),
         }
+    }
+
+    /// CPUs used by the kernel's workers, which carry out what a loop device is asked for.
+    pub(crate) fn kernel_workers(&self) -> f64 {
+        let used = |(pid, (name, ticks)): (u32, (String, u64))| {
+            let before = self.ticks.get(&pid).copied().unwrap_or(0);
+            if name.starts_with("kworker") { ticks.saturating_sub(before) } else { 0 }
+        };
+        let ticks: u64 = processes().into_iter().map(used).sum();
+        ticks as f64 / USER_HZ / self.since.elapsed().as_secs_f64()
     }
 
     /// What the others used since then: all that the machine used and that was not ours.

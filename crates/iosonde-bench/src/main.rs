@@ -20,6 +20,8 @@ mod summary;
 mod target;
 mod tool;
 mod verify;
+mod watched;
+mod watched_table;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -88,6 +90,9 @@ struct Cli {
 enum Verb {
     /// Count instructions per operation on the null engine, by callgrind
     Instructions(InstructionArgs),
+    /// Run a program and tell what the machine spent meanwhile: what a watcher is given to watch
+    #[command(hide = true)]
+    Within(WithinArgs),
 }
 
 /// What to measure, and where.
@@ -141,6 +146,20 @@ pub(crate) struct RunArgs {
     /// The vhost-user server
     #[arg(long, env = "QEMU_STORAGE_DAEMON", default_value = "qemu-storage-daemon")]
     pub(crate) vhost_server: PathBuf,
+    /// bpftrace
+    #[arg(long, env = "BPFTRACE", default_value = "bpftrace")]
+    pub(crate) bpftrace: PathBuf,
+    /// What bpftrace runs
+    #[arg(long, default_value = "benches/profile.bt")]
+    pub(crate) bpftrace_script: PathBuf,
+}
+
+/// What to run.
+#[derive(Args)]
+pub(crate) struct WithinArgs {
+    /// The program and its arguments
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<String>,
 }
 
 /// How to count, and against what.
@@ -171,6 +190,7 @@ fn main() -> ExitCode {
     let mut out = std::io::stdout();
     let done = match cli.verb {
         Some(Verb::Instructions(args)) => instructions::count(&args, &mut out),
+        Some(Verb::Within(args)) => watched::within(&args, &mut out),
         None => rounds::run(&cli.run, &mut out),
     };
     match done {

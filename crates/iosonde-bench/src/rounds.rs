@@ -18,6 +18,7 @@ use crate::server::Server;
 use crate::summary::{self, Story};
 use crate::target::Targets;
 use crate::tool::{Kind, Load, STARTUP_JOBS, Work, found};
+use crate::watched::{self, Programs, Tracefs, Watched};
 use crate::{BenchError, RunArgs, doing};
 
 /// One run of one tool.
@@ -47,6 +48,33 @@ pub(crate) struct Sample {
     /// What a start took, in the case that asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) start: Option<Start>,
+    /// Operations, where the tool counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ops: Option<f64>,
+    /// What being watched came to, in the cases that ask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) watched: Option<Watched>,
+}
+
+impl Sample {
+    /// One with a rate alone.
+    pub(crate) fn bare(tool: &'static str, round: u32, iops: f64) -> Self {
+        Self {
+            case: String::new(),
+            tool,
+            round,
+            iops,
+            cpu_ns_per_op: 0.0,
+            user_ns_per_op: None,
+            mean_ns: None,
+            p50_ns: None,
+            p99_ns: None,
+            floor_ns: None,
+            start: None,
+            ops: None,
+            watched: None,
+        }
+    }
 }
 
 /// How a program got going.
@@ -85,6 +113,7 @@ struct Bench<'a> {
     cpu: usize,
     state: PathBuf,
     targets: Targets,
+    programs: Programs,
 }
 
 /// What the tools of a case work on.
@@ -106,6 +135,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), BenchError
         cpu: args.cpu.unwrap_or_else(machine::last_cpu),
         state: dir.join("state"),
         targets,
+        programs: Programs::of(args)?,
     };
     let said = |error| BenchError::File { what: "cannot write the results".to_owned(), error };
     Kind::IosondeUring.program(args).map_err(BenchError::Gate)?;
@@ -118,6 +148,10 @@ pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), BenchError
             if case.target() == TargetName::Served && !found(&args.vhost_server) {
                 let name = args.vhost_server.display();
                 writeln!(out, "\nskipped: {}: {name} is not there", case.title()).map_err(said)?;
+                continue;
+            }
+            if case.is_watched() && !machine::is_root() {
+                writeln!(out, "\nskipped: {}: needs root", case.title()).map_err(said)?;
                 continue;
             }
             let told = bench.case(case)?;
@@ -174,6 +208,7 @@ impl Bench<'_> {
             }
             _ => None,
         };
+        let _tracefs = case.is_watched().then(Tracefs::there);
         let others = Others::watch();
         let mut story = CaseStory::default();
         let mut field = Vec::new();
@@ -205,6 +240,9 @@ impl Bench<'_> {
             }
         }
         story.foreign = others.used();
+        if case.target() == TargetName::Loop {
+            story.foreign.cpus = (story.foreign.cpus - others.kernel_workers()).max(0.0);
+        }
         Ok(story)
     }
 
@@ -220,7 +258,7 @@ impl Bench<'_> {
         if let Kind::Memory(pass) = kind {
             return self.pass(case, pass, seconds);
         }
-        let work = Work { files, bytes, depth, seconds, load, half_rate };
+        let work = Work { files, bytes, depth, seconds, load, half_rate, programs: &self.programs };
         let arguments = kind.arguments(&work);
         let cpus = match load {
             Load::TwoJobs => format!("{},{}", usize::from(self.cpu == 0), self.cpu),
@@ -230,7 +268,7 @@ impl Bench<'_> {
         let _ = fs::remove_dir_all(&self.state);
         let called = SystemTime::now();
         let ran = pinned(&cpus, program, &arguments, &self.state, kind.fine_statuses())?;
-        let kept = self.record("01-verify.json");
+        let kept = self.record(kind.record());
         let reported = kind.reported(&ran, kept.as_deref()).filter(|reported| reported.iops > 0.0);
         let reported = reported.ok_or_else(|| BenchError::Output {
             program: kind.title().to_owned(),
@@ -251,11 +289,16 @@ impl Bench<'_> {
         })?;
         let floor_ns = if kind == Kind::IosondePsync { self.floor_ns()? } else { None };
         let start = if kind == Kind::IosondeStartup { self.start(called, depth) } else { None };
+        let mut watched = None;
+        if let Kind::Watched(watcher, _) = kind {
+            watched = watched::watched(watcher, &ran, called, ops, kept.as_deref());
+            if watched.is_none() {
+                let what = "account of each request".to_owned();
+                return Err(BenchError::Output { program: kind.title().to_owned(), what });
+            }
+        }
         Ok(Sample {
             case: format!("{case:?}").to_lowercase(),
-            tool: kind.title(),
-            round: 0,
-            iops: reported.iops,
             cpu_ns_per_op: cpu_ns / ops,
             user_ns_per_op: reported.cpu_ns.map(|(user, _)| user / ops),
             mean_ns: reported.mean_ns,
@@ -263,6 +306,9 @@ impl Bench<'_> {
             p99_ns: reported.p99_ns,
             floor_ns,
             start,
+            ops: reported.ops,
+            watched,
+            ..Sample::bare(kind.title(), 0, reported.iops)
         })
     }
 
@@ -279,16 +325,8 @@ impl Bench<'_> {
         })?;
         Ok(Sample {
             case: format!("{case:?}").to_lowercase(),
-            tool: pass.title,
-            round: 0,
-            iops: came.units_per_s,
             cpu_ns_per_op: came.cpu_ns_per_unit,
-            user_ns_per_op: None,
-            mean_ns: None,
-            p50_ns: None,
-            p99_ns: None,
-            floor_ns: None,
-            start: None,
+            ..Sample::bare(pass.title, 0, came.units_per_s)
         })
     }
 

@@ -14,8 +14,9 @@ use crate::measure::ask;
 use crate::numbers::{rate, ratio, spread, whole};
 use crate::rounds::{CaseStory, Control, Sample, Start};
 use crate::tool::{Kind, Work};
+use crate::watched::Programs;
 use crate::{BenchError, RunArgs, doing};
-use crate::{passes, verify};
+use crate::{passes, verify, watched_table};
 
 /// A control that deviates by more than this says nothing about the rest.
 const MAX_DEVIATION: f64 = 0.03;
@@ -60,6 +61,7 @@ impl Story {
         }
         setup.push_str("\n## Commands, with the depth of the first case of each tool\n\n");
         let mut listed = BTreeSet::new();
+        let programs = Programs::named();
         for case in CaseName::ALL {
             let work = Work {
                 files: &[],
@@ -68,6 +70,7 @@ impl Story {
                 seconds: case.seconds(args.seconds),
                 load: case.load(),
                 half_rate: 1e6,
+                programs: &programs,
             };
             for kind in case.contenders() {
                 let words = kind.arguments(&work).join(" ");
@@ -198,6 +201,7 @@ pub(crate) fn case_text(case: CaseName, told: &CaseStory, story: &Story) -> Stri
     let table = match case {
         _ if case.is_cost_table() => cost::table(case, told),
         CaseName::Blocks => passes::table(case, told),
+        _ if case.is_watched() => watched_table::table(case, told),
         CaseName::VerifyMemory | CaseName::VerifyDisk => verify::table(case, told),
         _ => tools_table(case, told),
     };
@@ -278,6 +282,26 @@ fn judged(goal: Goal, ours: Kind, told: &CaseStory, noise: f64) -> Option<(Strin
             let what = format!("memory besides buffers within {} MiB", most >> 20);
             (what, format!("{:.0} MiB", value / MIB), value <= most as f64)
         }
+        Goal::LossAtMost(most) => {
+            let value = watched_table::loss(told)?;
+            let what = format!("a loss of at most {:.0} %", most * 100.0);
+            (what, format!("{:.1} %", value * 100.0), value <= most)
+        }
+        Goal::LossOverBpftraceAtMost(most) => {
+            let value = watched_table::loss_over_bpftrace(told)?;
+            let what = format!("a loss of at most {most:.2} x bpftrace's");
+            (what, format!("{value:.2}"), value <= most)
+        }
+        Goal::ReleasedWithin(most_s) => {
+            let value = watched_table::released_later_s(told)?;
+            let what = format!("the command starts at most {:.0} ms later", most_s * 1e3);
+            (what, format!("{:.0} ms", value * 1e3), value <= most_s)
+        }
+        Goal::MemoryGrowsAtMost(most) => {
+            let value = watched_table::memory_growth(told)?;
+            let what = format!("memory after ten times the length at most {most:.1} times");
+            (what, format!("{value:.3}"), value <= most)
+        }
         Goal::FloorAtMost(most) => {
             let value = over_floor(told, ours)?;
             let what = format!("reported p50 at most {most:.2} x the floor");
@@ -324,16 +348,10 @@ mod tests {
     fn told(rates: &[(Kind, [f64; 3])]) -> CaseStory {
         let sample = |tool, round, iops| Sample {
             case: "qd128".to_owned(),
-            tool,
-            round,
-            iops,
             cpu_ns_per_op: 1e9 / iops,
-            user_ns_per_op: None,
-            mean_ns: None,
             p50_ns: Some(525.0),
-            p99_ns: None,
             floor_ns: Some(500.0),
-            start: None,
+            ..Sample::bare(tool, round, iops)
         };
         let samples = rates.iter().flat_map(|(kind, rates)| {
             let rounds = (0..).zip(rates);

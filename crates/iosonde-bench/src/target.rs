@@ -1,5 +1,6 @@
 //! The files that are read.
 
+use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{FallocateFlags, fallocate};
 
 use crate::case::TargetName;
+use crate::watched::Loop;
 use crate::{BenchError, doing, server};
 
 const UNWRITTEN_BYTES: u64 = 2 << 30;
@@ -18,19 +20,23 @@ const LONG_MEMORY_BYTES: u64 = 1 << 30;
 /// Where the file in memory stands.
 const IN_MEMORY: &str = "/dev/shm/iosonde-bench";
 
-/// All files, made when first asked for. The one in memory is gone with the value.
+/// Where the file of the loop device stands.
+const LOOP_IN_MEMORY: &str = "/dev/shm/iosonde-bench-loop";
+
+/// All files, made when first asked for. Those in memory are gone with the value.
 #[derive(Debug)]
 pub(crate) struct Targets {
     dir: PathBuf,
     /// Length of a run by a job file.
     seconds: f64,
+    loop_device: OnceCell<Loop>,
 }
 
 impl Targets {
     /// The files below `dir`, which is made, for runs of this length.
     pub(crate) fn below(dir: &Path, seconds: f64) -> Result<Self, BenchError> {
         fs::create_dir_all(dir).map_err(doing(format!("cannot make {}", dir.display())))?;
-        Ok(Self { dir: dir.to_owned(), seconds })
+        Ok(Self { dir: dir.to_owned(), seconds, loop_device: OnceCell::new() })
     }
 
     /// Paths and size of one of them.
@@ -47,6 +53,7 @@ impl Targets {
             TargetName::LongMemory => (vec![PathBuf::from(IN_MEMORY)], LONG_MEMORY_BYTES),
             TargetName::DevNull => return Ok((vec!["/dev/null".into()], UNWRITTEN_BYTES)),
             TargetName::Served => return Ok((vec![path("sock")], server::BYTES)),
+            TargetName::Loop => return Ok((vec![self.loop_device()?], MEMORY_BYTES)),
         };
         let making = format!("cannot make the {name:?} target of {bytes} bytes");
         match name {
@@ -54,16 +61,28 @@ impl Targets {
             TargetName::Pair => make_pair(&paths, bytes, self.seconds),
             TargetName::Written => write_random(&paths[0], bytes),
             TargetName::Memory | TargetName::LongMemory => preallocate(&paths[0], bytes),
-            TargetName::DevNull | TargetName::Served => Ok(()),
+            TargetName::DevNull | TargetName::Served | TargetName::Loop => Ok(()),
         }
         .map_err(doing(making))?;
         Ok((paths, bytes))
+    }
+
+    /// The node of the loop device, which is made once.
+    fn loop_device(&self) -> Result<PathBuf, BenchError> {
+        if let Some(device) = self.loop_device.get() {
+            return Ok(device.path());
+        }
+        let file = Path::new(LOOP_IN_MEMORY);
+        preallocate(file, MEMORY_BYTES).map_err(doing("cannot make the file of a loop device"))?;
+        let device = Loop::over(file)?;
+        Ok(self.loop_device.get_or_init(|| device).path())
     }
 }
 
 impl Drop for Targets {
     fn drop(&mut self) {
         let _ = fs::remove_file(IN_MEMORY);
+        let _ = fs::remove_file(LOOP_IN_MEMORY);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::measure::Ran;
 use crate::parse::{self, Reported};
 use crate::passes::Pass;
 use crate::verify;
+use crate::watched::{self, Programs, Subject, Watcher};
 
 /// One tool in one setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +46,8 @@ pub(crate) enum Kind {
     NullWith(Extra),
     /// io_uring under such a load.
     UringWith(Extra),
+    /// Watched by somebody or nobody.
+    Watched(Watcher, Subject),
 }
 
 /// What a case asks of every tool.
@@ -77,6 +80,8 @@ pub(crate) struct Work<'a> {
     pub(crate) load: Load,
     /// Operations per second that an open loop asks for.
     pub(crate) half_rate: f64,
+    /// What a watcher is given to watch.
+    pub(crate) programs: &'a Programs,
 }
 
 /// Jobs of the start-up case.
@@ -136,11 +141,13 @@ impl Kind {
             Self::IosondeMixed => "iosonde io_uring, not verified",
             Self::Memory(pass) => pass.title,
             Self::NullWith(extra) | Self::UringWith(extra) => extra.title(),
+            Self::Watched(watcher, subject) => watched::title(watcher, subject),
         }
     }
 
     /// The program, and the flag or variable that names it; `Err` with the reason to skip it.
     pub(crate) fn program(self, args: &RunArgs) -> Result<PathBuf, String> {
+        let own;
         let (path, variable) = match self {
             Self::IosondeUring
             | Self::IosondePsync
@@ -152,7 +159,13 @@ impl Kind {
             | Self::IosondeMixed
             | Self::Memory(_)
             | Self::NullWith(_)
-            | Self::UringWith(_) => (Some(&args.iosonde), "IOSONDE"),
+            | Self::UringWith(_)
+            | Self::Watched(Watcher::Profile, _) => (Some(&args.iosonde), "IOSONDE"),
+            Self::Watched(Watcher::Bpftrace, _) => (Some(&args.bpftrace), "BPFTRACE"),
+            Self::Watched(Watcher::Nobody, _) => {
+                own = std::env::current_exe().ok();
+                (own.as_ref(), "this program")
+            }
             Self::FioDefault
             | Self::FioTuned
             | Self::FioTunedNoClock
@@ -181,7 +194,7 @@ impl Kind {
 
     /// Its arguments for this work, in direct operations of 4 KiB at random places.
     pub(crate) fn arguments(self, work: &Work<'_>) -> Vec<String> {
-        let &Work { files, bytes, depth, seconds, load, half_rate } = work;
+        let &Work { files, bytes, depth, seconds, load, half_rate, programs: _ } = work;
         let whole_seconds = seconds.ceil().max(2.0);
         let batch = depth.min(BATCH);
         // `/dev/null` knows no direct I/O; iosonde sees that it is no file and asks for none.
@@ -260,6 +273,7 @@ impl Kind {
             Self::IosondeSoak => verify::soak_words(bytes, depth, seconds),
             Self::IosondeMixed => verify::plain_words(bytes, depth, seconds),
             Self::Memory(_) => String::new(),
+            Self::Watched(watcher, subject) => return watched::arguments(watcher, subject, work),
             Self::Ioping => format!("-D -B -i 0 -w {seconds} -s 4k -S {bytes} FILE"),
         };
         words(&text, files)
@@ -276,12 +290,21 @@ impl Kind {
         }
     }
 
+    /// The part of its record that is read.
+    pub(crate) fn record(self) -> &'static str {
+        match self {
+            Self::Watched(..) => "01-profile.json",
+            _ => "01-verify.json",
+        }
+    }
+
     /// What it said, or kept where its record is what counts, understood; `None` where that cannot
     /// be.
     pub(crate) fn reported(self, ran: &Ran, record: Option<&str>) -> Option<Reported> {
         match self {
             Self::IosondeVerify => verify::flushed(record?),
             Self::IosondeSoak => verify::soaked(record?),
+            Self::Watched(_, subject) => watched::reported(ran, subject),
             Self::IosondeUring
             | Self::IosondePsync
             | Self::IosondeNull

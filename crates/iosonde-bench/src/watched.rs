@@ -1,0 +1,269 @@
+//! `iosonde profile` beside nobody watching and beside bpftrace: what a watched program loses.
+//!
+//! The program that is watched is this one: it runs fio and measures what the machine spends
+//! meanwhile, so that neither the start of a watcher nor its report counts as a cost per operation.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use iosonde::record::ProfileRun;
+use iosonde::record::profile::Method;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::{Ran, ask};
+use crate::parse::{self, Reported};
+use crate::tool::Work;
+use crate::{BenchError, RunArgs, WithinArgs, doing, machine};
+
+/// Where the kernel shows its tracepoints.
+const TRACEFS: &str = "/sys/kernel/tracing";
+/// How much longer the long run is.
+const LONGER: f64 = 10.0;
+
+/// Who watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Watcher {
+    Nobody,
+    Profile,
+    Bpftrace,
+}
+
+/// What is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Subject {
+    /// fio's random reads.
+    Reads,
+    /// The same for ten times as long.
+    LongReads,
+    /// A program that ends at once.
+    Start,
+}
+
+/// What a watched run came to, beside its rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Watched {
+    /// Seconds from the call of the watcher until its command ran.
+    pub(crate) released_s: f64,
+    /// CPU time of the whole machine while the command ran, per operation: all that it took,
+    /// wherever the kernel put it.
+    pub(crate) machine_ns_per_op: f64,
+    /// Of the profile: largest resident memory of its collector, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) collector_bytes: Option<u64>,
+    /// Of the profile: what it says it lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lost: Option<u64>,
+}
+
+/// What the command within says of itself.
+#[derive(Debug, Serialize, Deserialize)]
+struct Account {
+    released_unix_ns: u64,
+    machine_ns: u64,
+    /// The output of the program that it ran.
+    said: String,
+}
+
+/// The programs that a command line names beside the one that is called.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    fio: PathBuf,
+    within: PathBuf,
+    script: PathBuf,
+}
+
+impl Programs {
+    /// The ones to run.
+    pub(crate) fn of(args: &RunArgs) -> Result<Self, BenchError> {
+        let within = std::env::current_exe().map_err(doing("cannot find this program"))?;
+        Ok(Self { fio: args.fio.clone(), within, script: args.bpftrace_script.clone() })
+    }
+
+    /// Their names, for reading.
+    pub(crate) fn named() -> Self {
+        let [fio, within, script] = ["fio", "iosonde-bench", "benches/profile.bt"].map(Into::into);
+        Self { fio, within, script }
+    }
+}
+
+/// The command within: runs a program, and writes what it said and what the machine spent on it.
+pub(crate) fn within(args: &WithinArgs, out: &mut impl Write) -> Result<(), BenchError> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let released_unix_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+    let words: Vec<&str> = args.command.iter().map(String::as_str).collect();
+    let [program, words @ ..] = &words[..] else { return Ok(()) };
+    let before = machine::busy_ns();
+    let said = ask(program, words)?;
+    let machine_ns = machine::busy_ns().saturating_sub(before);
+    let account = Account { released_unix_ns, machine_ns, said };
+    writeln!(out, "{}", serde_json::json!(account)).map_err(doing("cannot write the account"))
+}
+
+/// The account in what the watcher wrote; bpftrace writes of its own before and behind it.
+fn account(said: &str) -> Option<Account> {
+    let text = &said[said.find('{')?..];
+    serde_json::Deserializer::from_str(text).into_iter().next()?.ok()
+}
+
+/// What the tables call it.
+pub(crate) fn title(watcher: Watcher, subject: Subject) -> &'static str {
+    match (watcher, subject) {
+        (Watcher::Nobody, Subject::Start) => "nobody (the command alone)",
+        (Watcher::Nobody, _) => "nobody",
+        (Watcher::Profile, Subject::LongReads) => "iosonde profile, ten times as long",
+        (Watcher::Profile, _) => "iosonde profile",
+        (Watcher::Bpftrace, _) => "bpftrace",
+    }
+}
+
+/// Its arguments for this work.
+pub(crate) fn arguments(watcher: Watcher, subject: Subject, work: &Work<'_>) -> Vec<String> {
+    let programs = work.programs;
+    let name = |path: &Path| path.to_string_lossy().into_owned();
+    let mut command: Vec<String> = vec!["within".into(), "--".into()];
+    if subject == Subject::Start {
+        command.push("true".into());
+    } else {
+        let seconds = work.seconds * if subject == Subject::LongReads { LONGER } else { 1.0 };
+        let file = work.files.first().map_or_else(|| "FILE".into(), |file| name(file));
+        command.push(name(&programs.fio));
+        let words = format!(
+            "--name=a --size={} --rw=randread --bs=4k --direct=1 --runtime={seconds} \
+             --time_based --thread=1 --output-format=json --ioengine=io_uring --iodepth={}",
+            work.bytes, work.depth
+        );
+        command.extend(words.split_whitespace().map(str::to_owned));
+        command.push(format!("--filename={file}"));
+    }
+    let within = name(&programs.within);
+    match watcher {
+        Watcher::Nobody => command,
+        Watcher::Profile => {
+            ["profile".into(), "--".into(), within].into_iter().chain(command).collect()
+        }
+        // It takes a command in one word, and parts it at the spaces.
+        Watcher::Bpftrace => {
+            let command = format!("{within} {}", command.join(" "));
+            vec![name(&programs.script), "-c".into(), command]
+        }
+    }
+}
+
+/// The rate that the watched program reached; that of a start, where that is all there is.
+pub(crate) fn reported(ran: &Ran, subject: Subject) -> Option<Reported> {
+    let account = account(&ran.said)?;
+    match subject {
+        Subject::Start => {
+            let iops = ran.wall.as_secs_f64().recip();
+            Some(Reported { iops, ops: Some(1.0), ..Reported::default() })
+        }
+        Subject::Reads | Subject::LongReads => parse::fio(&account.said),
+    }
+}
+
+/// The rest of what it came to; `None` for a profile that did not see each request.
+pub(crate) fn watched(
+    watcher: Watcher,
+    ran: &Ran,
+    called: SystemTime,
+    ops: f64,
+    record: Option<&str>,
+) -> Option<Watched> {
+    let account = account(&ran.said)?;
+    let called_ns = called.duration_since(UNIX_EPOCH).ok()?.as_nanos() as f64;
+    let mut watched = Watched {
+        released_s: (account.released_unix_ns as f64 - called_ns) / 1e9,
+        machine_ns_per_op: account.machine_ns as f64 / ops,
+        collector_bytes: None,
+        lost: None,
+    };
+    if watcher == Watcher::Profile {
+        let run: ProfileRun = serde_json::from_str(record?).ok()?;
+        if run.source.method != Method::Tracepoints {
+            return None;
+        }
+        watched.collector_bytes = Some(run.collector.max_rss_bytes);
+        watched.lost = Some(run.lost.values().sum());
+    }
+    Some(watched)
+}
+
+/// The file system of tracepoints: mounted for bpftrace where it is not, and then unmounted with
+/// the value.
+#[derive(Debug)]
+pub(crate) struct Tracefs {
+    ours: bool,
+}
+
+impl Tracefs {
+    /// Whatever fails here, bpftrace says itself.
+    pub(crate) fn there() -> Self {
+        let ours = !Path::new(TRACEFS).join("events").is_dir()
+            && ask("mount", &["-t", "tracefs", "tracefs", TRACEFS]).is_ok();
+        Self { ours }
+    }
+}
+
+impl Drop for Tracefs {
+    fn drop(&mut self) {
+        if self.ours {
+            let _ = ask("umount", &[TRACEFS]);
+        }
+    }
+}
+
+/// A loop device on a file in memory: the fastest device with requests that every machine has.
+#[derive(Debug)]
+pub(crate) struct Loop(PathBuf);
+
+impl Loop {
+    /// The device of this file.
+    pub(crate) fn over(file: &Path) -> Result<Self, BenchError> {
+        let file = file.to_string_lossy();
+        ask("losetup", &["--find", "--show", "--direct-io=on", &file]).map(|name| Self(name.into()))
+    }
+
+    /// Its node.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.clone()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = ask("losetup", &["--detach", &self.0.to_string_lossy()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn work(programs: &Programs) -> Work<'_> {
+        let load = crate::tool::Load::Reads;
+        Work { files: &[], bytes: 4096, depth: 32, seconds: 2.0, load, half_rate: 0.0, programs }
+    }
+
+    #[test]
+    fn the_account_is_found_among_what_the_watcher_says() {
+        let said = "Attaching 7 probes...\n\
+                    {\"released_unix_ns\":5,\"machine_ns\":9,\"said\":\"{}\"}\n\n@depth: {1}\n";
+        let account = account(said).unwrap();
+        assert_eq!((account.released_unix_ns, account.machine_ns), (5, 9));
+        assert!(super::account("nothing").is_none());
+    }
+
+    #[test]
+    fn all_watchers_run_the_same_command() {
+        let programs = Programs::named();
+        let words = |watcher| arguments(watcher, Subject::LongReads, &work(&programs)).join(" ");
+        let alone = words(Watcher::Nobody);
+        assert!(alone.starts_with("within -- fio --name=a --size=4096"), "{alone}");
+        assert!(alone.contains("--runtime=20 "), "{alone}");
+        let (profile, bpftrace) = (words(Watcher::Profile), words(Watcher::Bpftrace));
+        assert_eq!(profile, format!("profile -- iosonde-bench {alone}"));
+        assert_eq!(bpftrace, format!("benches/profile.bt -c iosonde-bench {alone}"));
+    }
+}
