@@ -118,7 +118,6 @@ pub fn watch(
     run.source.missing.extend(charged.missing);
     run.source.missing.extend(result::missing(&run, root, !is_command));
     if let Some(tracer) = tracer {
-        run.left_dirty_bytes = tracer.dirty_bytes();
         let is_over = is_command && members.iter().eq(command.iter());
         result::fill_in(&mut run, root, tracer.finish(end_ns), is_over);
     }

@@ -30,10 +30,6 @@ pub struct ProfileRun {
     pub measured_ns: u64,
     /// How long the kernel was watched afterwards for pages that the program had left dirty, ns.
     pub settle_ns: u64,
-    /// Bytes of pages that the program made dirty and that were not seen to be written until then
-    /// (pages that were truncated are among them); `None` where that is not known.
-    #[serde(default)]
-    pub left_dirty_bytes: Option<u64>,
     /// The machine.
     pub host: HostFacts,
     /// Where the figures come from.

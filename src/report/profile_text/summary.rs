@@ -8,9 +8,6 @@ use crate::units::{count, duration};
 use super::cells::{maybe_percent, megabytes, megabytes_per_s, percent, rate};
 use super::{labelled, no_data};
 
-/// Bytes from which it is told that they did not reach a device.
-const LEFT_DIRTY_FROM: u64 = 1 << 20;
-
 /// `IO Summary:` and its lines.
 pub(super) fn summary(out: &mut String, run: &ProfileRun, figures: &Figures) {
     out.push_str("IO Summary:\n");
@@ -27,7 +24,6 @@ pub(super) fn summary(out: &mut String, run: &ProfileRun, figures: &Figures) {
         counters(out, figures);
     }
     calls(out, figures);
-    left_dirty(out, run);
 }
 
 fn rates(out: &mut String, run: &ProfileRun, figures: &Figures, side: &Side) {
@@ -227,16 +223,4 @@ fn calls(out: &mut String, figures: &Figures) {
         megabytes(counts.storage_write_bytes.saturating_sub(counts.cancelled_bytes))
     );
     labelled(out, "Calls:", &words);
-}
-
-/// What the program wrote into the page cache and nobody to a device.
-fn left_dirty(out: &mut String, run: &ProfileRun) {
-    let Some(left) = run.left_dirty_bytes.filter(|bytes| *bytes >= LEFT_DIRTY_FROM) else { return };
-    let words = format!(
-        "{} MB that it wrote were still in the page cache {} after its end, or deleted before they \
-         were written",
-        super::cells::megabytes(left),
-        duration::span(run.settle_ns)
-    );
-    labelled(out, "Not Written:", &words);
 }

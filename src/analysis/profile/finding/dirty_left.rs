@@ -11,31 +11,6 @@ use super::percent;
 /// Time after the end from which it matters, ns.
 const FROM_NS: u64 = 100_000_000;
 
-/// Bytes left dirty from which it matters.
-const FROM_BYTES: u64 = 16 << 20;
-
-/// Speaks where pages were left that nobody wrote while the kernel was watched, or where write-back
-/// of the program's pages ended well after it did.
-pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
-    never_written(run).or_else(|| written_late(run))
-}
-
-/// Files that were deleted before they were written leave no trace of that: hence no more than
-/// "supported".
-fn never_written(run: &ProfileRun) -> Option<Finding> {
-    let left = run.left_dirty_bytes.filter(|bytes| *bytes >= FROM_BYTES)?;
-    let words = format!(
-        "It left {} in the page cache that no device had got {} after its end (or that it deleted \
-         before): the figures do not hold that. Watch longer with --settle, or let it sync.",
-        bytes::rough(left),
-        duration::span(run.settle_ns),
-    );
-    let finding =
-        Finding::new("dirty_left", "not written yet", Strength::Supported, Gravity::Caution, words);
-    Some(finding.with("left_dirty_bytes", left as f64))
-}
-
-fn written_late(run: &ProfileRun) -> Option<Finding> {
 /// Dirtied bytes that were not written from which they matter, and their share of all dirtied.
 const UNWRITTEN_BYTES: u64 = 16 << 20;
 const UNWRITTEN_SHARE: f64 = 0.1;
@@ -111,18 +86,6 @@ mod tests {
     use crate::analysis::profile::finding::tests::{ask, words};
     use crate::analysis::profile::testing::{Flow, SECONDS, profile_of};
     use crate::record::profile::CallCounts;
-
-    #[test]
-    fn what_no_device_got_speaks_and_a_little_of_it_does_not() {
-        let left = |bytes| ProfileRun {
-            left_dirty_bytes: Some(bytes),
-            settle_ns: 2_000_000_000,
-            ..profile_of(&[Flow::default()])
-        };
-        let told = words(detect, &left(1 << 30));
-        assert!(told.contains("1.00 GiB in the page cache that no device had got 2.0 s"), "{told}");
-        assert_eq!(ask(detect, &left(1 << 20)), None);
-    }
 
     #[test]
     fn write_back_after_the_end_speaks_and_before_it_does_not() {

@@ -25,7 +25,7 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     }
     let words = format!(
         "Read calls gave {}, of which storage gave {} ({}): the rest came from the page cache, or \
-         from pipes, sockets and devices such as /dev/zero, which these counters hold too.",
+         from pipes and sockets, which these counters hold too.",
         bytes::rough(calls.read_bytes),
         bytes::rough(calls.storage_read_bytes),
         percent(fetched),
