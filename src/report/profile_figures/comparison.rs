@@ -2,7 +2,7 @@
 
 use super::distribution::{Times, body, body_and_tail, thin_note};
 use super::over_time::percentiles;
-use super::pool::{Pool, by_op, subject};
+use super::pool::{Flow, Pool, by_flow, in_file_name, subject};
 use super::sizes::Classes;
 use super::{Drawn, Picture, depth, pictures, places, word};
 use crate::chart::{
@@ -10,7 +10,7 @@ use crate::chart::{
     style,
 };
 use crate::record::ProfileRun;
-use crate::record::profile::{Op, TrafficSeries};
+use crate::record::profile::TrafficSeries;
 use crate::stats::Histogram;
 
 const RECORDED: &str = "recorded";
@@ -30,9 +30,9 @@ pub fn comparison(
     recorded: &ProfileRun,
     regenerated: &ProfileRun,
 ) -> Result<Vec<Picture>, ChartError> {
-    let (ours, theirs) = (by_op(recorded), by_op(regenerated));
-    let both: Vec<(Op, [&Pool; 2])> =
-        ours.iter().filter_map(|(op, one)| Some((*op, [one, theirs.get(op)?]))).collect();
+    let (ours, theirs) = (by_flow(recorded), by_flow(regenerated));
+    let both: Vec<(Flow, [&Pool; 2])> =
+        ours.iter().filter_map(|(flow, one)| Some((*flow, [one, theirs.get(flow)?]))).collect();
     let title = |what: &str| format!("{what}, {RECORDED} and {REGENERATED}");
     let figure = |what: &str, arrangement, panels: Vec<Panel>| Figure {
         title: title(what),
@@ -42,10 +42,10 @@ pub fn comparison(
         notes: Vec::new(),
     };
     let mut drawn: Vec<Drawn> = Vec::new();
-    for (op, pools) in &both {
+    for (flow, pools) in &both {
         let times = times(pools.map(|pool| &pool.latency));
         if times.len() == 2 {
-            let op = word(*op).0;
+            let op = flow.word().0;
             let panels = body_and_tail(&times, "latency")?;
             let thin = thin_note(&panels);
             let mut figure =
@@ -53,7 +53,7 @@ pub fn comparison(
             let amount = |run, pool: &Pool| format!("{} ({})", subject(run), pool.amount());
             figure.subtitle = told([amount(recorded, pools[0]), amount(regenerated, pools[1])]);
             figure.notes.extend(thin);
-            drawn.push((format!("compared-latency-{op}"), figure));
+            drawn.push((format!("compared-latency-{}", in_file_name(op)), figure));
         }
     }
     for (op, panels) in latency_over_time(recorded, regenerated)? {
@@ -97,21 +97,21 @@ fn times(histograms: [&Histogram; 2]) -> Vec<Times<'_>> {
 }
 
 /// Time between neighbouring requests, one panel for each operation.
-fn gaps(both: &[(Op, [&Pool; 2])]) -> Result<Vec<Panel>, ChartError> {
+fn gaps(both: &[(Flow, [&Pool; 2])]) -> Result<Vec<Panel>, ChartError> {
     let mut panels = Vec::new();
-    for (op, pools) in both {
+    for (flow, pools) in both {
         let times = times(pools.map(|pool| &pool.gaps));
         if times.len() == 2 && panels.len() < 3 {
-            panels.push(body(&times, format!("{} requests", word(*op).0), "gap")?);
+            panels.push(body(&times, format!("{} requests", flow.word().0), "gap")?);
         }
     }
     Ok(panels)
 }
 
 /// Share of requests by size, one panel for each operation.
-fn sizes(both: &[(Op, [&Pool; 2])]) -> Result<Vec<Panel>, ChartError> {
+fn sizes(both: &[(Flow, [&Pool; 2])]) -> Result<Vec<Panel>, ChartError> {
     let mut panels = Vec::new();
-    for (op, pools) in both {
+    for (flow, pools) in both {
         if pools.iter().any(|pool| !pool.sizes.keys().any(|size| *size > 0)) {
             continue;
         }
@@ -125,7 +125,7 @@ fn sizes(both: &[(Op, [&Pool; 2])]) -> Result<Vec<Panel>, ChartError> {
                 values: classes.shares(&pool.sizes, |_| 1, name),
             })
             .collect();
-        panels.push(classes.panel(format!("{} requests", word(*op).0), series)?);
+        panels.push(classes.panel(format!("{} requests", flow.word().0), series)?);
     }
     Ok(panels)
 }
@@ -156,7 +156,7 @@ fn latency_over_time(
         let panels = drawn.iter().zip(looks()).map(|((bands, curves), (name, _))| Panel {
             title: name.into(),
             x: Axis::new("time since the start", Quantity::Time, x),
-            y: Axis::new("latency (logarithmic)", Quantity::Latency, y),
+            y: Axis::new("latency (log)", Quantity::Latency, y),
             marks: Marks::Curves(bands.clone(), curves.clone()),
             height: 260.0,
         });
@@ -182,6 +182,7 @@ mod tests {
                 "compared-latency-read.svg",
                 "compared-latency-write.svg",
                 "compared-latency-flush.svg",
+                "compared-latency-device-flush.svg",
                 "compared-latency-over-time-read.svg",
                 "compared-latency-over-time-write.svg",
                 "compared-gaps.svg",

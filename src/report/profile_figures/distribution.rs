@@ -1,7 +1,7 @@
 //! Distributions of times: how many were done by then, and how slow the slowest were.
 
-use super::pool::{Pool, by_device, in_file_name, subject};
-use super::{Drawn, word};
+use super::Drawn;
+use super::pool::{Flow, Pool, by_device, in_file_name, subject};
 use crate::chart::{
     Arrangement, Axis, ChartError, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, Style, style,
 };
@@ -30,17 +30,22 @@ pub(super) struct Times<'a> {
 /// Latency by device and operation, with its parts.
 pub(super) fn latencies(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
     let mut drawn = Vec::new();
-    for ((device, op), pool) in &by_device(run) {
+    for ((device, flow), pool) in &by_device(run) {
         let (parts, short) = parts(pool);
         if parts.is_empty() {
             continue;
         }
-        let op = word(*op).0;
-        let mut notes = vec![
-            "A request starts when the block layer allocates it. Each curve is a distribution of \
-             its own: they do not add up from left to right."
-                .into(),
-        ];
+        let op = flow.word().0;
+        let mut notes: Vec<String> = vec![match flow {
+            Flow::Asked(_) => {
+                "A request starts when the block layer allocates it. Each curve is a distribution \
+                 of its own: they do not add up from left to right."
+            }
+            Flow::DeviceFlush => {
+                "As the block layer sends them: one may answer for several that programs asked for."
+            }
+        }
+        .into()];
         let missing = |part: &str| {
             format!("Not drawn: {part}, always below {}.", duration::latency(SHORTEST_NS as f64))
         };
@@ -54,7 +59,7 @@ pub(super) fn latencies(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
             panels,
             notes,
         };
-        drawn.push((format!("latency-{op}-{}", in_file_name(device)), figure));
+        drawn.push((in_file_name(&format!("latency-{op}-{device}")), figure));
     }
     Ok(drawn)
 }

@@ -45,7 +45,7 @@ pub(super) fn latency_map(run: &ProfileRun) -> Result<Option<Drawn>, ChartError>
         .map(|(series, cells)| Panel {
             title: format!("{} requests", word(series.op).0),
             x: Axis::new("", Quantity::Time, x),
-            y: Axis::new("latency (logarithmic)", Quantity::Latency, y),
+            y: Axis::new("latency (log)", Quantity::Latency, y),
             marks: Marks::Heat(HeatMap {
                 title: "requests".into(),
                 quantity: Quantity::Count,

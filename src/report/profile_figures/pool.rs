@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::word;
 use crate::record::ProfileRun;
 use crate::record::profile::{Class, Op, Subject, Traffic};
 use crate::report::clean::clean;
@@ -9,7 +10,7 @@ use crate::stats::Histogram;
 use crate::units::bytes;
 use crate::units::count::thousands;
 
-/// Requests of one operation.
+/// Requests of one flow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pool {
     /// How many.
@@ -52,28 +53,53 @@ impl Pool {
     }
 }
 
-/// The program's requests by device and operation. Flushes of the device stand with them although
-/// several waiting programs may share one.
-pub(super) fn by_device(run: &ProfileRun) -> BTreeMap<(String, Op), Pool> {
-    let mut pools: BTreeMap<(String, Op), Pool> = BTreeMap::new();
-    for traffic in run.traffic.iter().filter(|traffic| belongs(traffic)) {
-        pools.entry((traffic.device.clone(), traffic.op)).or_default().add(traffic);
+/// What is drawn as one: an operation of the program; or the flushes that the block layer sends to
+/// the device, one of which may answer for several of those that programs asked for.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Flow {
+    Asked(Op),
+    DeviceFlush,
+}
+
+impl Flow {
+    /// The flow that a kind of requests belongs to; `None` for what is not the program's.
+    fn of(traffic: &Traffic) -> Option<Flow> {
+        match traffic.class {
+            _ if traffic.requests == 0 => None,
+            Class::DeviceFlush => Some(Flow::DeviceFlush),
+            class => class.is_of_the_program().then_some(Flow::Asked(traffic.op)),
+        }
+    }
+
+    /// Its word, and the number of its style in every picture.
+    pub(super) fn word(self) -> (&'static str, usize) {
+        match self {
+            Flow::Asked(op) => word(op),
+            Flow::DeviceFlush => ("device flush", 5),
+        }
+    }
+}
+
+/// The program's requests by device and flow.
+pub(super) fn by_device(run: &ProfileRun) -> BTreeMap<(&str, Flow), Pool> {
+    let mut pools: BTreeMap<(&str, Flow), Pool> = BTreeMap::new();
+    for traffic in &run.traffic {
+        if let Some(flow) = Flow::of(traffic) {
+            pools.entry((traffic.device.as_str(), flow)).or_default().add(traffic);
+        }
     }
     pools
 }
 
-/// The program's requests by operation, all devices together.
-pub(super) fn by_op(run: &ProfileRun) -> BTreeMap<Op, Pool> {
-    let mut pools: BTreeMap<Op, Pool> = BTreeMap::new();
-    for traffic in run.traffic.iter().filter(|traffic| belongs(traffic)) {
-        pools.entry(traffic.op).or_default().add(traffic);
+/// The program's requests by flow, all devices together.
+pub(super) fn by_flow(run: &ProfileRun) -> BTreeMap<Flow, Pool> {
+    let mut pools: BTreeMap<Flow, Pool> = BTreeMap::new();
+    for traffic in &run.traffic {
+        if let Some(flow) = Flow::of(traffic) {
+            pools.entry(flow).or_default().add(traffic);
+        }
     }
     pools
-}
-
-fn belongs(traffic: &Traffic) -> bool {
-    traffic.requests > 0
-        && (traffic.class.is_of_the_program() || traffic.class == Class::DeviceFlush)
 }
 
 /// What was watched, short enough for a line under a title.
@@ -91,8 +117,8 @@ pub(super) fn subject(run: &ProfileRun) -> String {
     format!("{}…", words.chars().take(89).collect::<String>())
 }
 
-/// A kernel name as part of a file name.
-pub(super) fn in_file_name(device: &str) -> String {
+/// A name as part of a file name.
+pub(super) fn in_file_name(name: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    device.chars().map(safe).collect()
+    name.chars().map(safe).collect()
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::pool::{by_op, subject};
-use super::{Drawn, word};
+use super::Drawn;
+use super::pool::{by_flow, subject};
 use crate::chart::{
     Arrangement, Axis, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity, Scale,
     style,
@@ -17,7 +17,7 @@ const EXACT: usize = 12;
 
 /// Share of requests, and of bytes, by size.
 pub(super) fn sizes(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
-    let mut pools = by_op(run);
+    let mut pools = by_flow(run);
     pools.retain(|_, pool| pool.sizes.keys().any(|size| *size > 0));
     if pools.is_empty() {
         return Ok(None);
@@ -26,8 +26,8 @@ pub(super) fn sizes(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
     let panel = |title: &str, weight: fn(u64) -> u64| {
         let series = pools
             .iter()
-            .map(|(op, pool)| {
-                let (name, number) = word(*op);
+            .map(|(flow, pool)| {
+                let (name, number) = flow.word();
                 BarSeries {
                     name: name.into(),
                     style: style(number),
