@@ -437,6 +437,29 @@ mod tests {
     }
 
     #[test]
+    fn of_a_replay_the_jobs_count_and_not_what_it_does_beside() {
+        let replay = |run: &mut ProfileRun, beside: u64| {
+            run.subject = crate::record::profile::Subject::Command {
+                words: vec!["iosonde".into(), "run".into(), "app.toml".into()],
+                pid: 1,
+            };
+            run.groups[1].name = "job 0".into();
+            run.traffic.push(crate::record::profile::Traffic {
+                group: 2,
+                ..row(Class::Program, Op::Read, beside)
+            });
+            run.syncs.push(sync(SyncKind::Fsync, 2, 13));
+        };
+        only(&against(|run| replay(run, 50)), &[]);
+        // What is known of all threads together is not known of the jobs any more.
+        let looked = against(|run| replay(run, 5000));
+        for (code, score) in scores(&looked) {
+            let known = !matches!(code, "working_set" | "skew" | "rate");
+            assert_eq!(score, known.then_some(1.0), "{code}");
+        }
+    }
+
+    #[test]
     fn what_is_not_known_is_not_counted() {
         let bare = against(|run| {
             run.places.clear();

@@ -1,7 +1,7 @@
 //! What a record shows of a load, whichever record it is.
 
 use super::streams;
-use crate::record::profile::{Op, Places, ProfileRun, SyncKind};
+use crate::record::profile::{Op, Places, ProfileRun, Subject, SyncKind, Traffic};
 use crate::record::run::{CounterSeries, Run};
 use crate::stats::Histogram;
 
@@ -181,7 +181,29 @@ pub(super) const WAYS: [Op; 3] = [Op::Read, Op::Write, Op::Discard];
 
 impl Observed {
     /// What a profile shows: requests of the program and the write-back of its pages.
+    ///
+    /// Of a replay by `iosonde run` only its jobs count, and not what it does to look at its target,
+    /// to lay it out and to keep its result. Places and series are not told apart by threads, so
+    /// they are known only where that was next to nothing.
     pub fn of_profile(run: &ProfileRun) -> Observed {
+        match jobs_alone(run) {
+            None => Observed::of_all(run),
+            Some((jobs, beside)) => {
+                let mut observed = Observed::of_all(&jobs);
+                if beside > BESIDE {
+                    let reason = "the replay's requests cannot be told from those with which it \
+                                  looked at its target or laid it out: replay onto a block device";
+                    observed.course = Err(reason.into());
+                    for (_, moved) in &mut observed.ways {
+                        moved.touched = Err(reason.into());
+                    }
+                }
+                observed
+            }
+        }
+    }
+
+    fn of_all(run: &ProfileRun) -> Observed {
         let ways: Vec<(Op, Moved)> =
             WAYS.into_iter().filter_map(|op| Some((op, moved(run, op)?))).collect();
         let mut levels: Vec<(u64, u64)> = Vec::new();
@@ -259,6 +281,33 @@ impl Observed {
             self.course.as_ref().map(|course| course.faster(factor)).map_err(Clone::clone);
         faster
     }
+}
+
+/// Share of requests beside those of a replay's jobs from which places and series are not its own.
+const BESIDE: f64 = 0.01;
+
+/// What the jobs of a replay did, and the share of all other requests; `None` if the profile is not
+/// of one.
+fn jobs_alone(run: &ProfileRun) -> Option<(ProfileRun, f64)> {
+    let Subject::Command { words, .. } = &run.subject else { return None };
+    let is_job = |group: u32| {
+        let name = run.groups.get(group as usize).map_or("", |group| group.name.as_str());
+        name.strip_prefix("job ").is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    let replays = words.iter().any(|word| word == "run");
+    let moves = |row: &&Traffic| row.class.is_of_the_program() && WAYS.contains(&row.op);
+    let of = |jobs: bool| -> u64 {
+        let rows = run.traffic.iter().filter(moves).filter(|row| is_job(row.group) == jobs);
+        rows.map(|row| row.requests).sum()
+    };
+    let (jobs, others) = (of(true), of(false));
+    if !replays || jobs == 0 {
+        return None;
+    }
+    let mut alone = run.clone();
+    alone.traffic.retain(|row| is_job(row.group));
+    alone.syncs.retain(|sync| is_job(sync.group));
+    Some((alone, others as f64 / (jobs + others) as f64))
 }
 
 /// One direction of a profile; `None` if there was none of it.
