@@ -12,8 +12,10 @@ use iosonde::record::run::CounterSeries;
 use iosonde::report::profile_toml::emit;
 use iosonde::stats::Histogram;
 
+use serde_json::Value;
+
 use super::formats::assert_fits;
-use super::program::Place;
+use super::program::{Ended, Place};
 
 const SCHEMA: &str = include_str!("../../schema/iosonde-compare-1.schema.json");
 const SECOND: u64 = 1_000_000_000;
@@ -103,12 +105,17 @@ fn place() -> Place {
     place
 }
 
+/// The plan that a rehearsal tells.
+fn planned(ended: &Ended) -> Value {
+    serde_json::from_str::<Value>(&ended.out).unwrap()["plan"].clone()
+}
+
 #[test]
 fn the_workload_of_a_profile_is_a_plan() {
     let place = place();
     let plan = |words: &str| {
         let words = format!("run app.toml --path disk --dry-run --output-format json {words}");
-        place.iosonde(&words).end().exits(0).json()["plan"].clone()
+        planned(&place.iosonde(&words).end().exits(0))
     };
     let usual = plan("");
     assert_eq!(usual["jobs"][0]["role"], "app-read");
@@ -129,7 +136,7 @@ fn the_workload_of_a_profile_is_a_plan() {
 fn a_file_made_for_a_workload_has_the_length_that_it_needs() {
     let place = place();
     let words = "run app.toml --path . --dry-run --output-format json";
-    let plan = place.iosonde(words).end().exits(0).json()["plan"].clone();
+    let plan = planned(&place.iosonde(words).end().exits(0));
     assert_eq!(plan["targets"][0]["bytes"], 1400 * 4096);
     place.hole("small", 1 << 20);
     let refusal = place.iosonde("run app.toml --path small --dry-run").end().exits(2);
@@ -185,7 +192,7 @@ fn another_size_lowers_the_sizes_alone() {
 fn a_run_of_the_workload_is_like_the_profile_it_was_made_of() {
     let place = place();
     // In virtual time, where the rates can be kept on any machine.
-    let run = "run app.toml --ioengine sim --path servers=4,read=400us,write=400us,bytes=16m \
+    let run = "run app.toml --ioengine sim --path servers=4,read=400us,write=400us,size=16m \
                --runtime 2 --results kept";
     place.iosonde(run).end();
     let kept = fs::read_dir(place.work().join("kept")).unwrap().next().unwrap().unwrap().path();
