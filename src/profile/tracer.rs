@@ -114,10 +114,11 @@ impl Tracer {
     /// # Errors
     /// What is missing, why, and how to get it; nothing is attached then.
     pub fn attach(root: &Root, wanted: &Wanted) -> Result<Tracer, Missing> {
-        let [dio_end, disk_end, disk_end_async] = symbols(root, ENDS);
+        let [dio_end, disk_end, disk_end_async, wait_end] = symbols(root, ENDS);
         let page_bytes = rustix::param::page_size() as u32;
         let (disks, layers) = (wanted.devices.clone(), wanted.layers);
-        let options = Options { disks, dio_end, disk_end, disk_end_async, layers, page_bytes };
+        let options =
+            Options { disks, dio_end, disk_end, disk_end_async, wait_end, layers, page_bytes };
         let collector = Collector::attach(&options).map_err(|error| missing(root, &error))?;
         Ok(Tracer {
             collector,
@@ -416,7 +417,12 @@ impl Tracer {
 }
 
 /// What the kernel calls at the end of direct I/O on files and on block devices.
-const ENDS: [&str; 3] = ["iomap_dio_bio_end_io", "blkdev_bio_end_io", "blkdev_bio_end_io_async"];
+const ENDS: [&str; 4] = [
+    "iomap_dio_bio_end_io",
+    "blkdev_bio_end_io",
+    "blkdev_bio_end_io_async",
+    "submit_bio_wait_endio",
+];
 
 /// The addresses of kernel symbols; 0 where the kernel does not show them.
 fn symbols<const N: usize>(root: &Root, names: [&str; N]) -> [u64; N] {

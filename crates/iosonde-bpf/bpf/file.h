@@ -32,6 +32,29 @@ inlined struct kiocb *call_of_bio(struct bio *bio)
 	return 0;
 }
 
+/* The thread that waits for a small direct request on a block device, which belongs to no call that
+ * could be asked; NULL if none is known. */
+inlined struct thread *waiter_of(struct bio *bio)
+{
+	struct completion *done;
+	struct task_struct *task;
+	u64 first;
+	u32 tid;
+
+	if (!wait_end || (u64)bio->bi_end_io != wait_end || !HAS(struct completion, wait.task_list))
+		return 0;
+	done = bio->bi_private;
+	first = (u64)FIELD(done, wait.task_list.next);
+	/* A list without entries points to itself. */
+	if (!first || first == (u64)done + OFFSET(struct completion, wait.task_list))
+		return 0;
+	task = FIELD((struct swait_queue *)(first - OFFSET(struct swait_queue, task_list)), task);
+	if (!task)
+		return 0;
+	tid = FIELD(task, pid);
+	return map_lookup(&threads, &tid);
+}
+
 /* The inode whose data a request carries: by its direct I/O, or by the page cache. NULL if neither
  * tells; then `direct` says whether the memory is a program's own. */
 inlined struct inode *inode_of(struct bio *bio, u8 *direct, u64 *call)

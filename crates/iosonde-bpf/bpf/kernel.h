@@ -22,6 +22,25 @@ struct inode;
 
 struct cred;
 
+struct task_struct;
+
+struct list_head {
+	struct list_head *next;
+} relocated;
+
+struct swait_queue_head {
+	struct list_head task_list;
+} relocated;
+
+struct swait_queue {
+	struct task_struct *task;
+	struct list_head task_list;
+} relocated;
+
+struct completion {
+	struct swait_queue_head wait;
+} relocated;
+
 struct super_block {
 	u32 s_dev;
 } relocated;

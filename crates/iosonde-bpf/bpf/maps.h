@@ -10,6 +10,7 @@
 const volatile u64 dio_end = 0; /* address of the end of an iomap direct I/O, 0 if not told */
 const volatile u64 disk_end = 0; /* the same for direct I/O on a block device, waited for */
 const volatile u64 disk_end_async = 0; /* and not waited for */
+const volatile u64 wait_end = 0; /* and for what is handed over and waited for at once */
 const volatile u32 wants_layers = 0; /* whether I/O calls are timed, too */
 const volatile u32 begins_at = 0; /* which event begins a request: 0 io_start, 1 insert, 2 issue */
 const volatile u32 watches_all = 1; /* every disk, or only those in `disks` already */

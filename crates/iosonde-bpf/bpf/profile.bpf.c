@@ -79,6 +79,15 @@ inlined void attribute(struct flight *flight, struct thread *thread, struct bio 
 		owner = thread && thread->of_kernel ? owner_of(file, WHOLE_FILE) : 0;
 		if (owner)
 			flight->class = CLASS_PROGRAM;
+	} else if (flight->is_direct && bio && thread && thread->of_kernel) {
+		struct thread *waiter = waiter_of(bio);
+
+		if (waiter && waiter->of_program) {
+			flight->class = CLASS_PROGRAM;
+			flight->tid = waiter->tid;
+			*group = waiter->group;
+			return;
+		}
 	} else if (inode && flight->op == OP_WRITE) {
 		owner = owner_of((u64)inode, stretch_of(bio));
 		if (owner)

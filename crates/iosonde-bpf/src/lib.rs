@@ -37,6 +37,8 @@ pub struct Options {
     pub disk_end: u64,
     /// Address of `blkdev_bio_end_io_async`.
     pub disk_end_async: u64,
+    /// Address of `submit_bio_wait_endio`: direct I/O that a thread hands over and waits for.
+    pub wait_end: u64,
     /// Whether the spans of [`Layers`] are measured, too.
     pub layers: bool,
     /// Size of a memory page, bytes.
@@ -99,6 +101,7 @@ impl Collector {
             ("dio_end", Constant::Wide(options.dio_end)),
             ("disk_end", Constant::Wide(options.disk_end)),
             ("disk_end_async", Constant::Wide(options.disk_end_async)),
+            ("wait_end", Constant::Wide(options.wait_end)),
             ("wants_layers", Constant::Word(u32::from(options.layers))),
             ("begins_at", Constant::Word(begins.number)),
             ("watches_all", Constant::Word(u32::from(options.disks.is_empty()))),

@@ -17,6 +17,7 @@ fn collector(layers: bool) -> Option<Collector> {
         dio_end: symbol("iomap_dio_bio_end_io").unwrap_or(0),
         disk_end: symbol("blkdev_bio_end_io").unwrap_or(0),
         disk_end_async: symbol("blkdev_bio_end_io_async").unwrap_or(0),
+        wait_end: symbol("submit_bio_wait_endio").unwrap_or(0),
         layers,
         page_bytes: 4096,
     };
