@@ -202,10 +202,11 @@ impl Tracer {
                 continue;
             }
             self.disks.name(major_minor(key.disk));
-            if let Some(series) = &mut self.series {
-                if class(key.class).is_of_the_program() && increase.requests > 0 {
-                    series.add(now_ns, op(key.op), &increase);
-                }
+            if let Some(series) = &mut self.series
+                && class(key.class).is_of_the_program()
+                && increase.requests > 0
+            {
+                series.add(now_ns, op(key.op), &increase);
             }
         }
         Ok(())

@@ -39,7 +39,7 @@ pub fn kolmogorov_smirnov(one: &Weighted, other: &Weighted) -> Option<f64> {
 pub fn from_exponential(of: &Weighted) -> Option<f64> {
     let whole: f64 = of.iter().map(|(_, weight)| *weight as f64).sum();
     let mean = of.iter().map(|(value, weight)| *value as f64 * *weight as f64).sum::<f64>() / whole;
-    if !(mean > 0.0) {
+    if mean.is_nan() || mean <= 0.0 {
         return None;
     }
     let mut steps = of.to_vec();
