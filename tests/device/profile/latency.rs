@@ -285,12 +285,24 @@ fn a_limit_makes_a_run_wait_before_the_block_layer() {
     let Some(mount) = disk() else { return };
     let file = mount.path().join("file");
     lay_out(&file, 64);
+    waits_before_the_block_layer(mount.device(), &file);
+}
+
+#[test]
+fn a_limit_makes_a_run_on_a_bare_device_wait_there_too() {
+    let _turn = turn();
+    let Some((device, _dir)) = bare(64) else { return };
+    waits_before_the_block_layer(&device, device.path());
+}
+
+/// Runs on the target under a limit on its device.
+fn waits_before_the_block_layer(device: &LoopDevice, target: &Path) {
     let limits = IoLimits { read_iops: Some(200), ..IoLimits::default() };
-    let Some(group) = here(IoThrottle::new(mount.device().number(), &limits)) else { return };
+    let Some(group) = here(IoThrottle::new(device.number(), &limits)) else { return };
     for engine in ["psync", "io_uring --iodepth 8", "libaio --iodepth 8"] {
         let line =
             format!("run --path {{}} --rw randread --ioengine {engine} --runtime 4 --profile");
-        let answer = ask(&line, &file).answer_within(&group);
+        let answer = ask(&line, target).answer_within(&group);
         let Some(layers) = layers(&answer) else { return };
         let (before, after) = (mean(&layers, Layer::BeforeBlock), mean(&layers, Layer::Device));
         eprintln!("{engine}: {before:.0} ns before the block layer, {after:.0} ns in the device");
@@ -298,4 +310,21 @@ fn a_limit_makes_a_run_wait_before_the_block_layer() {
         // makes of them.
         assert!(before > 1e6 && before > 2.0 * after, "{engine}: {before} {after}");
     }
+}
+
+#[test]
+fn a_request_held_back_by_a_limit_stays_the_programs() {
+    let _turn = turn();
+    let Some((device, dir)) = has("dd").then(|| bare(64)).flatten() else { return };
+    let limits = IoLimits { read_iops: Some(100), ..IoLimits::default() };
+    let Some(group) = here(IoThrottle::new(device.number(), &limits)) else { return };
+    let load =
+        format!("dd if={} of=/dev/null bs=4k count=200 iflag=direct", device.path().display());
+    let profile = profile(&device, dir.path(), &load);
+    let output = profile.command(group.command(program())).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let Some(run) = profile.read() else { return };
+    let read = traffic(&run, reads);
+    let its = requests(&traffic(&run, |kind| own(kind) && reads(kind)));
+    assert_eq!((its, requests(&read)), (200, 200), "{read:?}");
 }
