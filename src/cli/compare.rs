@@ -11,8 +11,8 @@ use super::output::{Output, OutputFormat};
 use crate::analysis::fidelity::{fidelity, observed::Observed};
 use crate::record::profile::PROFILE_SCHEMA;
 use crate::record::run::SCHEMA;
-use crate::record::{ProfileRun, Run};
-use crate::report::{fidelity_json, fidelity_text};
+use crate::record::{ProfileRun, Run, export};
+use crate::report::{fidelity_json, fidelity_text, profile_figures};
 use crate::spec::Speed;
 
 /// How near does a replay come to the program it stands for? A score for each dimension of the load
@@ -38,6 +38,9 @@ pub(crate) struct CompareArgs {
     /// The speed of the replay: times of the recording are divided by it, or left out with max
     #[arg(long, value_name = "N(x)|max", default_value = "1x")]
     speed: String,
+    /// Folder for pictures of both side by side (SVG); needs a profile of the replay
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
     /// Form of the result on stdout
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
@@ -70,6 +73,9 @@ pub(super) fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
         Record::Profile(run) => Observed::of_profile(run),
         Record::Run(run) => Observed::of_run(run),
     };
+    if let Some(folder) = &args.figures {
+        draw(folder, &first, &second)?;
+    }
     let told = fidelity(&recorded, &regenerated, speed);
     let exit = if told.score.is_some() { Exit::Done } else { Exit::Inconclusive };
     let mut output = Output::new(args.output_format);
@@ -77,6 +83,28 @@ pub(super) fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
     let [one, other] = [first_path, second_path].map(|path| path.to_string_lossy().into_owned());
     output.value(&fidelity_json(&told, &one, &other, exit.code()));
     Ok(output.end(exit))
+}
+
+/// Draws both side by side.
+fn draw(folder: &Path, first: &Record, second: &Record) -> Result<(), Failure> {
+    let (Record::Profile(recorded), Record::Profile(regenerated)) = (first, second) else {
+        let message = "--figures: found the result of a run, expected a profile of the replay, \
+                       which alone holds its requests: `iosonde profile -- iosonde run …`";
+        return Err(asked(message.to_owned()));
+    };
+    let failed = |path: &Path, why: String| {
+        Failure::new(Exit::Environment, format!("--figures: `{}`: {why}", path.display()))
+    };
+    let pictures = profile_figures::comparison(recorded, regenerated)
+        .map_err(|error| failed(folder, error.to_string()))?;
+    fs::create_dir_all(folder).map_err(|error| failed(folder, error.to_string()))?;
+    for (name, picture) in pictures {
+        let path = folder.join(name);
+        export::probe(&path, &|start| start.starts_with("<svg"))
+            .and_then(|()| export::write(&path, &picture))
+            .map_err(|error| failed(&path, error.to_string()))?;
+    }
+    Ok(())
 }
 
 fn asked(message: String) -> Failure {
