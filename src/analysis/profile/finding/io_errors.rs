@@ -1,4 +1,4 @@
-//! `io_errors`: requests ended with an error.
+//! `io_errors`: requests of the program ended with an error.
 
 use crate::analysis::finding::{Finding, Gravity, Strength};
 use crate::record::ProfileRun;
@@ -10,13 +10,14 @@ use super::plural;
 
 /// Speaks of all of them, naming where most are.
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
-    let all: u64 = run.traffic.iter().map(|traffic| traffic.errors).sum();
-    let most: &Traffic = run.traffic.iter().max_by_key(|traffic| traffic.errors)?;
+    let own = || run.traffic.iter().filter(|traffic| traffic.class.is_of_the_program());
+    let all: u64 = own().map(|traffic| traffic.errors).sum();
+    let most: &Traffic = own().max_by_key(|traffic| traffic.errors)?;
     if all == 0 {
         return None;
     }
     let words = format!(
-        "{} requests ended with an error, most of them {} on {}.",
+        "{} of its requests ended with an error, most of them {} on {}.",
         count::thousands(all),
         plural(most.op),
         most.device
@@ -30,12 +31,20 @@ mod tests {
     use super::*;
     use crate::analysis::profile::finding::tests::{ask, words};
     use crate::analysis::profile::testing::{Flow, profile_of};
+    use crate::record::profile::Class;
 
     #[test]
     fn one_error_speaks_and_none_does_not() {
         let mut run = profile_of(&[Flow::default()]);
         assert_eq!(ask(detect, &run), None);
+        // Somebody else's.
+        let mut other = run.clone();
+        other.traffic[0].class = Class::Other;
+        other.traffic[0].errors = 1;
+        assert_eq!(ask(detect, &other), None);
         run.traffic[0].errors = 1;
-        assert!(words(detect, &run).contains("1 requests ended with an error, most of them reads"));
+        assert!(
+            words(detect, &run).contains("1 of its requests ended with an error, most of them r")
+        );
     }
 }

@@ -37,7 +37,11 @@ pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> 
     }
     let (size, of_size) = commonest(&writes.sizes)?;
     let in_order = writes.sequential as f64 / writes.requests as f64;
-    let kind = if in_order >= MOSTLY { "appends" } else { "writes at scattered places" };
+    let kind = match (in_order >= MOSTLY, appended(run)) {
+        (true, _) => "appends",
+        (false, true) => "appends and their metadata",
+        (false, false) => "writes at scattered places",
+    };
     let word = super::sync_bound::kind(run, group.group);
     let words = format!(
         "{} of the writes of {} are {} {kind} followed by {word} (a sync for every {} writes); \
@@ -61,6 +65,14 @@ pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> 
             .with("sequential_share", in_order)
             .with("writes_per_sync", per_sync),
     )
+}
+
+/// Whether most writes to files are in order, metadata of the file systems left out.
+fn appended(run: &ProfileRun) -> bool {
+    let files = || run.files.iter().filter(|file| file.inode != 0 && file.writes > 0);
+    let writes: u64 = files().map(|file| file.writes).sum();
+    let in_order: u64 = files().map(|file| file.sequential.min(file.writes)).sum();
+    writes > 0 && in_order as f64 >= MOSTLY * writes as f64
 }
 
 /// What the syncs cost, in words; `None` where they do not matter.
@@ -95,6 +107,13 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("fdatasync") && told.contains("91 % of its time"), "{told}");
+        // The inode is written between any two appends.
+        let mut inode = run.clone();
+        inode.traffic[0].sequential = 8_000;
+        let told = words(detect, &inode);
+        assert!(told.contains("are 4 KiB appends and their metadata followed by"), "{told}");
+        inode.files.clear();
+        assert!(words(detect, &inode).contains("writes at scattered places"));
         let mut by_ring = log(4096);
         with_syncs(&mut by_ring, "app", SyncKind::IoUring, 20_000, 4_000_000);
         let told = words(detect, &by_ring);
