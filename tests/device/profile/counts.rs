@@ -16,6 +16,8 @@ use super::{
 };
 use crate::ask::turn;
 
+const LOOKS: usize = 3;
+
 /// Reads and writes with their sectors, discards, flushes.
 type Counters = [u64; 6];
 const WORDS: [&str; 6] =
@@ -50,14 +52,12 @@ fn profiled(run: &ProfileRun) -> Counters {
     [reads, sectors(Op::Read), writes, sectors(Op::Write), discards, flushes]
 }
 
-/// Within 1 %.
-#[track_caller]
-fn agree(what: &str, found: Counters, counted: Counters) {
-    for (at, word) in WORDS.into_iter().enumerate() {
-        let (found, counted) = (found[at], counted[at]);
-        let is_close = found.abs_diff(counted) * 100 <= counted;
-        assert!(is_close, "{what}: {word}: {found} found, {counted} counted");
-    }
+/// How far apart they are, in percent, where that is most.
+fn distance(found: Counters, counted: Counters) -> f64 {
+    let each = found.into_iter().zip(counted);
+    let percent =
+        each.map(|(found, counted)| 100.0 * found.abs_diff(counted) as f64 / counted.max(1) as f64);
+    percent.fold(0.0, f64::max)
 }
 
 /// Calls by the kernel's names, as `strace -c` counts them.
@@ -86,22 +86,32 @@ fn folder(mount: &ImageMount, name: &str) -> PathBuf {
     folder
 }
 
-/// Watches the script with both witnesses.
+/// Watches the script with both witnesses. Whoever syncs the whole machine while the counters are
+/// read makes a look worse; a wrong count makes every look wrong.
 fn witnessed(what: &str, mount: &ImageMount, script: &str) -> Option<ProfileRun> {
-    let (first, second) = (folder(mount, "watched"), folder(mount, "traced"));
-    settle(mount);
-    let disk = name(mount.device());
-    let before = counters(disk);
-    let run = profile(mount.device(), &first, script).seen()?;
-    let counted = since(counters(disk), before);
-    let found = profiled(&run);
-    let worst = (0..6).map(|at| found[at].abs_diff(counted[at]) as f64 / counted[at].max(1) as f64);
-    let worst = 100.0 * worst.fold(0.0, f64::max);
-    eprintln!("{what}: {WORDS:?} found {found:?}, counted {counted:?}: {worst:.2} % apart");
-    agree(what, found, counted);
-    let device = run.devices.iter().find(|device| device.facts.name == disk).unwrap();
-    let (start, end) = device.counters.as_ref().unwrap();
-    agree(what, since(recorded(end), recorded(start)), counted);
+    let mut told = String::new();
+    let run = loop {
+        let look = told.lines().count();
+        assert!(look < LOOKS, "{what}: {WORDS:?}\n{told}");
+        let place = folder(mount, &format!("watched-{look}"));
+        settle(mount);
+        let disk = name(mount.device());
+        let before = counters(disk);
+        let run = profile(mount.device(), &place, script).seen()?;
+        let counted = since(counters(disk), before);
+        let device = run.devices.iter().find(|device| device.facts.name == disk).unwrap();
+        let (start, end) = device.counters.as_ref().unwrap();
+        let kept = since(recorded(end), recorded(start));
+        let found = profiled(&run);
+        let apart = distance(found, counted).max(distance(kept, counted));
+        let words = format!("{found:?} profiled, {kept:?} kept, {counted:?} counted");
+        told = format!("{told}{words}: {apart:.2} % apart\n");
+        if apart <= 1.0 {
+            break run;
+        }
+    };
+    eprint!("{what}: {WORDS:?}\n{told}");
+    let second = folder(mount, "traced");
     if has("strace") {
         let calls = traced(&second, script);
         let found: Vec<_> = calls.iter().map(|(kind, _)| (*kind, syncs(&run, *kind))).collect();
@@ -161,12 +171,13 @@ fn two_jobs(engine: &str) {
     let dir = ScratchDir::new().unwrap();
     let script = format!(
         "fio --name=load --ioengine={engine} --directory=. --size=8M --numjobs=2 --rw=randrw \
-         --bs=4k --direct=1 --iodepth=8 --fsync=16 --fallocate=none --end_fsync=1 \
+         --bs=4k --direct=1 --iodepth=8 --fsync=16 --fallocate=none \
          --output-format=json --output={}/$(basename $PWD)",
         dir.path().display()
     );
     let Some(run) = witnessed(&format!("fio {engine}"), &mount, &script) else { return };
-    let fio = sums(&dir.path().join("watched"));
+    let mut accounts = (0..LOOKS).rev().map(|look| dir.path().join(format!("watched-{look}")));
+    let fio = sums(&accounts.find(|path| path.exists()).unwrap());
     eprintln!("fio {engine}: its own account: {fio:?}");
     if engine == "io_uring" {
         assert_eq!(syncs(&run, SyncKind::IoUring), fio.syncs);
