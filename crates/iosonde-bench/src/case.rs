@@ -177,7 +177,8 @@ impl CaseName {
                 "Being watched: fio, 4 KiB random reads, written data on the disk, depth 32"
             }
             Self::ProfileFast => {
-                "Being watched: fio, 4 KiB random reads, loop device over a file in memory, depth 32"
+                "Being watched: fio, 4 KiB random reads, loop device over a file in memory, depth \
+                 32"
             }
             Self::ProfileStart => "Being watched: when the command starts",
             Self::ProfileMemory => {

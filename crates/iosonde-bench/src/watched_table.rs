@@ -115,7 +115,8 @@ fn cost_table(told: &CaseStory) -> String {
             .map_or_else(|| "-".to_owned(), |(_, most)| format!("{most:.0} at most"));
         let _ = writeln!(
             text,
-            "| {title} | {} | {lost} | {lost_range} | {machine} | {more} | {more_range} | {events} |",
+            "| {title} | {} | {lost} | {lost_range} | {machine} | {more} | {more_range} | \
+             {events} |",
             rate(iops)
         );
     }
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
 
     fn told(rates: &[(Watcher, [f64; 3])]) -> CaseStory {
-        let sample = |watcher, round, iops: f64| {
+        let sample = |watcher, round: u32, iops: f64| {
             let machine_ns_per_op = 1e9 / iops;
             let lost = (watcher == Watcher::Profile).then_some(round.into());
             let watched =
