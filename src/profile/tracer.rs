@@ -6,13 +6,14 @@ mod names;
 mod series;
 mod tally;
 mod threads;
+mod told;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 
-use iosonde_bpf::layout::{BLOCK_BYTES, CHUNK_BYTES, SYNC, bucket_edges};
-use iosonde_bpf::{
-    AttachError, Collector, Counts, FileKey, FileUse, Options, SlotKey, major_minor,
-};
+use iosonde_bpf::layout::{BLOCK_BYTES, CHUNK_BYTES, SYNC};
+use iosonde_bpf::{AttachError, Collector, Options, SlotKey, major_minor};
 
 use self::names::Disks;
 use self::series::Series;
@@ -25,14 +26,6 @@ use crate::record::profile::{
     OpenCounts, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic, TrafficSeries,
 };
 use crate::stats::Histogram;
-
-/// Files and threads that a record keeps one by one.
-const MOST: usize = 1000;
-/// The kernel's symbols take some megabytes.
-const SYMBOLS_LIMIT_BYTES: u64 = 64 << 20;
-
-/// Requests that were counted and whose end was not seen.
-const LATENCIES: &str = "latencies of requests whose end the kernel did not show";
 
 /// What is to be traced.
 #[derive(Clone, Debug, Default)]
@@ -191,6 +184,8 @@ impl Tracer {
         self.heed(looked);
         let harvested = self.ended.harvest(&mut self.collector);
         self.heed(harvested);
+        let forgotten = self.collector.forget_ended();
+        self.heed(forgotten);
     }
 
     fn look(&mut self, now_ns: u64) -> Result<(), String> {
@@ -235,22 +230,22 @@ impl Tracer {
         let counts = self.collector.counts();
         let counts = counts.map_err(|trouble| self.heed(Err(trouble))).ok();
         let (threads, sizes) = std::mem::take(&mut self.ended).finish(&self.collector);
-        let mut lost = counts.as_ref().map(losses).unwrap_or_default();
+        let mut lost = counts.as_ref().map(told::losses).unwrap_or_default();
         lost.append(&mut self.troubles);
         if left > 0 {
-            *lost.entry(LATENCIES.to_owned()).or_default() += left;
+            *lost.entry(told::LATENCIES.to_owned()).or_default() += left;
         }
         let exits = counts.as_ref().filter(|_| self.has("sched_process_exit")).copied();
         let calls_seen = counts.as_ref().filter(|_| self.has("sys_enter")).copied();
         Traced {
             devices: self.devices(now_ns),
             groups: self.groups(&sizes),
-            threads: bounded(threads),
-            files: self.files(),
-            cgroups: self.cgroups(),
+            threads: told::threads(threads),
+            files: told::files(self.files()),
+            cgroups: told::cgroups(self.cgroups()),
             syncs: self.syncs(),
-            opens: calls_seen.as_ref().map(opens),
-            calls: exits.as_ref().map(calls),
+            opens: calls_seen.as_ref().map(told::opens),
+            calls: exits.as_ref().map(told::calls),
             io_delay_ns: exits
                 .filter(|_| self.root.number::<u32>("/proc/sys/kernel/task_delayacct") == Some(1))
                 .map(|counts| counts.io_delay_ns),
@@ -291,7 +286,8 @@ impl Tracer {
             let Ok((all, program)) = self.collector.depths(place) else { continue };
             let number = major_minor(disk);
             let name = self.disks.name(number);
-            let (depth, program_depth) = (levels(&all, now_ns), levels(&program, now_ns));
+            let depth = told::levels(&all, now_ns);
+            let program_depth = told::levels(&program, now_ns);
             devices.push(TracedDevice { number, name, depth, program_depth });
         }
         devices.sort_by_key(|device| std::cmp::Reverse(device.program_depth.area_ns));
@@ -360,14 +356,14 @@ impl Tracer {
             if file.reads + file.writes > 0 {
                 let path = names::path(&key, &file, &mounts, &self.root);
                 let device = self.disks.name(major_minor(key.device));
-                files.push(told(&key, &file, path, device));
+                files.push(told::file(&key, &file, path, device));
             }
         }
         files.sort_by(|a: &FileRun, b: &FileRun| {
             let bytes = |file: &FileRun| file.read_bytes + file.write_bytes;
             (bytes(b), &a.path).cmp(&(bytes(a), &b.path))
         });
-        bounded(files)
+        files
     }
 
     fn cgroups(&self) -> Vec<CgroupRun> {
@@ -383,7 +379,7 @@ impl Tracer {
             })
             .collect();
         cgroups.sort_by_key(|used| std::cmp::Reverse(used.read_bytes + used.write_bytes));
-        bounded(cgroups)
+        cgroups
     }
 
     fn places(&mut self, lost_bytes: u64) -> Vec<Places> {
@@ -425,15 +421,21 @@ const ENDS: [&str; 4] = [
     "submit_bio_wait_endio",
 ];
 
-/// The addresses of kernel symbols; 0 where the kernel does not show them.
+/// The addresses of kernel symbols; 0 where the kernel does not show them. The list is long: reading
+/// ends with the last of them.
 fn symbols<const N: usize>(root: &Root, names: [&str; N]) -> [u64; N] {
-    let text = root.text_up_to("/proc/kallsyms", SYMBOLS_LIMIT_BYTES).unwrap_or_default();
     let mut addresses = [0; N];
-    for line in text.lines() {
+    let Ok(list) = File::open(root.path("/proc/kallsyms")) else { return addresses };
+    let mut left = N;
+    for line in BufReader::with_capacity(1 << 16, list).lines().map_while(Result::ok) {
         let mut words = line.split(' ');
         let (Some(address), Some(name)) = (words.next(), words.nth(1)) else { continue };
         if let Some(at) = names.iter().position(|wanted| *wanted == name) {
             addresses[at] = u64::from_str_radix(address, 16).unwrap_or(0);
+            left -= 1;
+        }
+        if left == 0 {
+            break;
         }
     }
     addresses
@@ -466,103 +468,9 @@ fn op(number: u8) -> Op {
     Op::ALL.get(usize::from(number)).copied().unwrap_or(Op::Other)
 }
 
-fn bounded<T>(mut list: Vec<T>) -> Vec<T> {
-    list.truncate(MOST);
-    list
-}
-
-fn told(key: &FileKey, file: &FileUse, path: String, device: String) -> FileRun {
-    FileRun {
-        path,
-        device,
-        inode: key.inode,
-        reads: file.reads,
-        writes: file.writes,
-        read_bytes: file.read_bytes,
-        write_bytes: file.write_bytes,
-        write_back_bytes: file.write_back_bytes,
-        direct_bytes: file.direct_bytes,
-        sequential: file.sequential,
-    }
-}
-
-/// The record's depth; the level that lasts until now counts until now.
-fn levels(depth: &iosonde_bpf::Depth, now_ns: u64) -> Depth {
-    let level = |bucket: usize| bucket_edges(bucket).0 as u32;
-    let mut time = depth.time_ns;
-    if depth.since_ns > 0 {
-        let current = (0..time.len()).rfind(|bucket| level(*bucket) as i64 <= depth.level.max(0));
-        time[current.unwrap_or(0)] += now_ns.saturating_sub(depth.since_ns);
-    }
-    let told = |counts: &[u64]| {
-        let occupied = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        occupied.map(|(bucket, count)| (level(bucket), *count)).collect()
-    };
-    Depth {
-        time_ns: told(&time),
-        arrivals: told(&depth.arrivals),
-        max: depth.max as u32,
-        area_ns: depth.area_ns,
-    }
-}
-
-fn opens(counts: &Counts) -> OpenCounts {
-    OpenCounts {
-        opens: counts.opens,
-        direct: counts.open_direct,
-        sync: counts.open_sync,
-        dsync: counts.open_dsync,
-    }
-}
-
-fn calls(counts: &Counts) -> CallCounts {
-    CallCounts {
-        reads: counts.calls_read,
-        writes: counts.calls_write,
-        read_bytes: counts.bytes_read,
-        written_bytes: counts.bytes_written,
-        storage_read_bytes: counts.storage_read,
-        storage_write_bytes: counts.storage_written,
-        cancelled_bytes: counts.cancelled,
-    }
-}
-
-fn losses(counts: &Counts) -> BTreeMap<String, u64> {
-    let each = [
-        ("requests, for too many were in flight", counts.lost_flights),
-        ("requests, for there were too many thread groups and disks", counts.lost_slots),
-        ("requests of threads, for there were too many threads", counts.lost_threads),
-        ("requests of files, for there were too many files", counts.lost_files),
-        ("requests of cgroups, for there were too many", counts.lost_cgroups),
-        ("syncs", counts.lost_syncs),
-        (LATENCIES, counts.lost_ends),
-    ];
-    let told = each.into_iter().filter(|(_, count)| *count > 0);
-    told.map(|(what, count)| (what.to_owned(), count)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_level_that_lasts_counts_until_the_end() {
-        let mut depth = iosonde_bpf::Depth {
-            level: 2,
-            since_ns: 900,
-            area_ns: 7,
-            max: 3,
-            time_ns: [0; iosonde_bpf::layout::DEPTH_BUCKETS],
-            arrivals: [0; iosonde_bpf::layout::DEPTH_BUCKETS],
-        };
-        depth.time_ns[0] = 50;
-        depth.arrivals[1] = 4;
-        let told = levels(&depth, 1000);
-        assert_eq!(told.time_ns, [(0, 50), (2, 100)]);
-        assert_eq!(told.arrivals, [(1, 4)]);
-        depth.since_ns = 0;
-        assert_eq!(levels(&depth, 1000).time_ns, [(0, 50)]);
-    }
 
     #[test]
     fn only_confidentiality_forbids() {

@@ -40,8 +40,10 @@ static __attribute__((noinline)) int sync_begins(void)
 	if (!is_followed(current_pid_tgid() >> 32))
 		return 0;
 	thread = this_thread();
-	if (thread && has_begun())
+	if (thread && has_begun()) {
 		thread->sync_since_ns = ktime_ns();
+		thread->call_ns = 0;
+	}
 	return 0;
 }
 
@@ -78,6 +80,8 @@ static __attribute__((noinline)) int sync_ends(u32 kind, s64 result)
 	now = ktime_ns();
 	since = thread->sync_since_ns;
 	thread->sync_since_ns = 0;
+	/* What it wrote is no completion of an I/O call. */
+	thread->posted_ns = 0;
 	thread->syncs += 1;
 	thread->sync_ns += now - since;
 	tally_sync(kind, thread->group, now - since, result < 0);

@@ -6,12 +6,6 @@
 enum { STRETCH_PAGES_SHIFT = 8 };
 #define WHOLE_FILE (~0ULL)
 
-/* Stands for the file of direct requests that do not tell one; no address of an inode. */
-inlined u64 untold_file(u32 disk)
-{
-	return disk;
-}
-
 static __attribute__((noinline)) int remember_owner(u64 inode, u64 stretch)
 {
 	struct owner_key key = { .inode = inode, .stretch = stretch };
@@ -22,8 +16,9 @@ static __attribute__((noinline)) int remember_owner(u64 inode, u64 stretch)
 		return 0;
 	owner.tid = thread->tid;
 	owner.group = thread->group;
+	owner.number = FIELD((struct inode *)inode, i_ino);
 	known = map_lookup(&owners, &key);
-	if (!known || known->tid != owner.tid)
+	if (!known || known->tid != owner.tid || known->number != owner.number)
 		map_update(&owners, &key, &owner, ANY);
 	return 1;
 }
@@ -31,8 +26,30 @@ static __attribute__((noinline)) int remember_owner(u64 inode, u64 stretch)
 inlined struct owner *owner_of(u64 inode, u64 stretch)
 {
 	struct owner_key key = { .inode = inode, .stretch = stretch };
+	struct owner *owner = map_lookup(&owners, &key);
 
-	return map_lookup(&owners, &key);
+	/* The kernel gives the place of a deleted file's inode to another file. */
+	return owner && owner->number == FIELD((struct inode *)inode, i_ino) ? owner : 0;
+}
+
+/* Number of a folio's first page in its file. */
+inlined u64 index_of(struct folio *folio)
+{
+	if (HAS(struct folio, index))
+		return FIELD(folio, index);
+	return FIELD((struct page___plain *)folio, index);
+}
+
+/* Bytes of a folio: large ones say how many pages they have. */
+inlined u64 size_of(struct folio *folio)
+{
+	u64 pages = 1, flags = 0;
+
+	/* The flags come first in every page. */
+	read_kernel(&flags, sizeof(flags), folio);
+	if (HAS(struct folio, _nr_pages) && flags >> ENUM_VALUE(enum pageflags, PG_head) & 1)
+		pages = FIELD(folio, _nr_pages);
+	return (pages && pages <= 1 << 18 ? pages : 1) * page_bytes;
 }
 
 inlined u64 stretch_of(struct bio *bio)
@@ -43,10 +60,12 @@ inlined u64 stretch_of(struct bio *bio)
 
 	if (!folio)
 		return 0;
-	head = FIELD((struct page *)folio, compound_head);
-	if (head & 1)
-		folio = (struct folio *)(head - 1);
-	return FIELD(folio, index) >> STRETCH_PAGES_SHIFT;
+	if (HAS(struct page, compound_head)) {
+		head = FIELD((struct page *)folio, compound_head);
+		if (head & 1)
+			folio = (struct folio *)(head - 1);
+	}
+	return index_of(folio) >> STRETCH_PAGES_SHIFT;
 }
 
 inlined int dirtied(struct folio *folio, struct address_space *mapping)
@@ -59,8 +78,8 @@ inlined int dirtied(struct folio *folio, struct address_space *mapping)
 	inode = FIELD(mapping, host);
 	if (!inode)
 		return 0;
-	COUNT(dirtied_bytes, page_bytes);
-	remember_owner((u64)inode, FIELD(folio, index) >> STRETCH_PAGES_SHIFT);
+	COUNT(dirtied_bytes, size_of(folio));
+	remember_owner((u64)inode, index_of(folio) >> STRETCH_PAGES_SHIFT);
 	return 0;
 }
 

@@ -85,8 +85,17 @@ struct dentry___plain {
 	struct hlist_node d_alias;
 } relocated;
 
+enum pageflags {
+	PG_head = 6,
+};
+
 struct folio {
-	unsigned long flags;
+	unsigned long index;
+	u32 _nr_pages;
+} relocated;
+
+/* Before folios. */
+struct page___plain {
 	unsigned long index;
 } relocated;
 

@@ -187,6 +187,7 @@ struct owner_key {
 struct owner {
 	u32 tid;
 	u32 group;
+	u64 number; /* of the inode: its address may be given away */
 };
 
 /* Where the time of one I/O call goes, outside the block layer and the device. */

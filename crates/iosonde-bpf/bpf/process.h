@@ -11,7 +11,8 @@ int process_fork(u64 *ctx)
 	u32 tgid = FIELD(child, tgid), pid = FIELD(child, pid), one = 1;
 	struct thread *former = map_lookup(&threads, &pid);
 
-	if (former && former->ended_ns) {
+	/* A number that is given anew is free: its thread has ended, seen or not. */
+	if (former) {
 		former->ended_ns = 0;
 		former->generation = ~0u;
 	}
@@ -49,6 +50,10 @@ int process_exit(u64 *ctx)
 	struct signal_struct *signal;
 	struct thread *thread;
 
+	/* User space takes it out of the table. */
+	thread = map_lookup(&threads, &tid);
+	if (thread)
+		thread->ended_ns = ktime_ns();
 	alive = map_lookup(&followed, &tgid);
 	if (!alive)
 		return 0;
@@ -68,9 +73,6 @@ int process_exit(u64 *ctx)
 		if (delays)
 			COUNT(io_delay_ns, FIELD(delays, blkio_delay));
 	}
-	thread = map_lookup(&threads, &tid);
-	if (thread)
-		thread->ended_ns = ktime_ns();
 	signal = FIELD(task, signal);
 	if (signal && FIELD(signal, live.counter) == 0)
 		*alive = 0;

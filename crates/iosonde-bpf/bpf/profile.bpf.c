@@ -49,7 +49,8 @@ inlined void tally_gap(u32 slot, u64 now)
 	if (!before || before > now)
 		return;
 	gap = now - before;
-	us = gap / 1000;
+	/* An hour's square fits; what is longer is no arrival of one load. */
+	us = gap < 3600000000000ULL ? gap / 1000 : 3600000000ULL;
 	data->gaps += 1;
 	data->gap_ns += gap;
 	data->gap_us_squared += us * us;
@@ -72,14 +73,8 @@ inlined void attribute(struct flight *flight, struct thread *thread, struct bio 
 	flight->class = CLASS_OTHER;
 	if (thread)
 		flight->tid = thread->tid;
-	if (flight->is_direct) {
-		u64 file = inode ? (u64)inode : untold_file(flight->disk);
-
+	if (flight->is_direct && bio && thread && thread->of_kernel) {
 		/* Held back by a limit, or done by a helper of the file system. */
-		owner = thread && thread->of_kernel ? owner_of(file, WHOLE_FILE) : 0;
-		if (owner)
-			flight->class = CLASS_PROGRAM;
-	} else if (flight->is_direct && bio && thread && thread->of_kernel) {
 		struct thread *waiter = waiter_of(bio);
 
 		if (waiter && waiter->of_program) {
@@ -88,6 +83,9 @@ inlined void attribute(struct flight *flight, struct thread *thread, struct bio 
 			*group = waiter->group;
 			return;
 		}
+		owner = waiter || !inode ? 0 : owner_of((u64)inode, WHOLE_FILE);
+		if (owner)
+			flight->class = CLASS_PROGRAM;
 	} else if (inode && flight->op == OP_WRITE) {
 		owner = owner_of((u64)inode, stretch_of(bio));
 		if (owner)
@@ -107,11 +105,8 @@ inlined int find_file_of(struct flight *flight, struct thread *thread, struct in
 {
 	flight->file.kind = FILE_UNTOLD;
 	flight->file.device = flight->disk;
-	if (!inode) {
-		if (flight->is_direct && flight->class == CLASS_PROGRAM)
-			remember_owner(untold_file(flight->disk), WHOLE_FILE);
+	if (!inode)
 		return find_file(&flight->file, 0);
-	}
 	flight->file.inode = FIELD(inode, i_ino);
 	if (thread && thread->inode == (u64)inode && thread->file.inode == flight->file.inode) {
 		flight->file = thread->file;

@@ -77,9 +77,10 @@ static __attribute__((noinline)) struct thread *this_thread(void)
 	if (thread->generation != now) {
 		/* Followed since, or another thread that got the number of one that has ended. */
 		thread->generation = now;
+		thread->tgid = tgid;
 		thread->of_program = is_followed(tgid);
-		if (thread->of_program && !thread->group)
-			thread->group = group_of(thread->comm);
+		current_comm(thread->comm, sizeof(thread->comm));
+		thread->group = thread->of_program ? group_of(thread->comm) : 0;
 	}
 	return thread;
 }

@@ -201,6 +201,29 @@ impl Collector {
         Ok(alive.map(|(process, _)| process).collect())
     }
 
+    /// Takes processes that have ended out of the kernel's table, so that others find a place.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn forget_ended(&mut self) -> Result<(), String> {
+        let ended: Vec<u32> = self
+            .table::<u32, u32>("followed")?
+            .iter()
+            .filter_map(Result::ok)
+            .filter(|(_, alive)| *alive == 0)
+            .map(|(process, _)| process)
+            .collect();
+        let map = self.ebpf.map_mut("followed").ok_or("no map `followed`")?;
+        let mut table = HashMap::<_, u32, u32>::try_from(map).map_err(|error| chain(&error))?;
+        for process in ended {
+            // One that was forked anew meanwhile is alive again; its next request finds it so.
+            if table.get(&process, 0).is_ok_and(|alive| alive == 0) {
+                table.remove(&process).map_err(|error| chain(&error))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Single counts.
     ///
     /// # Errors

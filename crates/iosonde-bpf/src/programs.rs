@@ -131,6 +131,7 @@ pub(crate) fn calls(layers: bool) -> [u8; 512] {
     let io = [
         libc::SYS_io_uring_enter,
         libc::SYS_io_submit,
+        libc::SYS_io_getevents,
         libc::SYS_pread64,
         libc::SYS_pwrite64,
         libc::SYS_preadv,

@@ -84,7 +84,8 @@ fn told(thread: &Thread) -> ThreadRun {
     }
 }
 
-fn add(sum: &mut ThreadRun, one: &ThreadRun) {
+/// Adds the counts of one to the other.
+pub(super) fn add(sum: &mut ThreadRun, one: &ThreadRun) {
     sum.reads += one.reads;
     sum.writes += one.writes;
     sum.others += one.others;
