@@ -2,8 +2,9 @@
 //! record beside itself.
 //!
 //! The kernel's counters are of the same time as the trace, settling included, and of everybody, so
-//! all classes together stand against them. Where they do not agree, or much was lost, no figure can
-//! be relied on; where Little's law or the intervals do not hold, those of depth and time cannot.
+//! all classes together stand against them. Where they do not agree, or much was lost, no figure
+//! can be relied on; where Little's law or the intervals do not hold, those of depth and time
+//! cannot.
 
 use crate::analysis::books::{Books, Gravity, Identity};
 use crate::record::ProfileRun;
