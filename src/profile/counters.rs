@@ -116,7 +116,7 @@ impl Tally {
 
     /// The sums since the beginning.
     pub(super) fn sums(&self) -> Charged {
-        let is_member = |pid: u32| self.members.keys().any(|(member, _)| *member == pid);
+        let is_member = |pid: u32| self.members.range((pid, 0)..=(pid, u64::MAX)).next().is_some();
         let mut sums = [0i128; 9];
         let (mut voluntary, mut involuntary, mut peak, mut ticks) = (0u64, 0u64, 0u64, 0u64);
         for member in self.members.values() {

@@ -227,7 +227,7 @@ fn histograms(run: &ProfileRun) -> Identity {
         count::thousands(requests),
         count::thousands(off)
     );
-    slight(entry("histograms", share(off, requests).unwrap_or(0.0), 0.0, equation))
+    slight(entry("histograms", share(off, requests).unwrap_or(0.0), 0.0, equation), off)
 }
 
 /// The sizes add up to the bytes.
@@ -292,7 +292,8 @@ fn lost(run: &ProfileRun) -> Identity {
     let which = if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) };
     let requests: u64 = run.traffic.iter().map(|traffic| traffic.requests).sum();
     let residual = share(all, all + requests).unwrap_or(0.0);
-    slight(entry("lost", residual, 0.0, format!("lost {}{which} = 0", count::thousands(all))))
+    let equation = format!("lost {}{which} = 0", count::thousands(all));
+    slight(entry("lost", residual, 0.0, equation), all)
 }
 
 /// Spoils the figures of depth or time alone.
@@ -301,9 +302,9 @@ fn note(entry: Identity) -> Identity {
 }
 
 /// A note where little is off.
-fn slight(entry: Identity) -> Identity {
-    let gravity = if entry.residual <= LOSS { Gravity::Note } else { Gravity::Invalid };
-    Identity { gravity, ..entry }
+fn slight(entry: Identity, off: u64) -> Identity {
+    let is_slight = entry.residual <= LOSS || off <= EDGE;
+    Identity { gravity: if is_slight { Gravity::Note } else { Gravity::Invalid }, ..entry }
 }
 
 fn entry(code: &'static str, residual: f64, tolerance: f64, equation: String) -> Identity {

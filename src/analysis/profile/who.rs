@@ -48,11 +48,15 @@ pub struct ThreadCounts {
 
 /// Every thread, in the order of the record.
 pub(super) fn threads(run: &ProfileRun) -> Vec<ThreadFigures> {
-    let figures = |thread: &ThreadRun| ThreadFigures {
-        requests_per_s: per_second(requests(thread), run.measured_ns),
-        sequential_share: share(thread.sequential, thread.reads + thread.writes),
-        sync_share: share(thread.sync_ns, run.measured_ns),
-        thread: thread.clone(),
+    let figures = |thread: &ThreadRun| {
+        // The program ended, and the others were watched until the end of settling.
+        let settle_ns = if thread.of_program { 0 } else { run.settle_ns };
+        ThreadFigures {
+            requests_per_s: per_second(requests(thread), run.measured_ns + settle_ns),
+            sequential_share: share(thread.sequential, thread.reads + thread.writes),
+            sync_share: share(thread.sync_ns, run.measured_ns),
+            thread: thread.clone(),
+        }
     };
     run.threads.iter().map(figures).collect()
 }
