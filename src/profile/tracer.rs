@@ -11,6 +11,7 @@ mod told;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 
 use iosonde_bpf::layout::{BLOCK_BYTES, CHUNK_BYTES, SYNC};
 use iosonde_bpf::{AttachError, Collector, Options, SlotKey, major_minor};
@@ -107,6 +108,7 @@ impl Tracer {
     /// # Errors
     /// What is missing, why, and how to get it; nothing is attached then.
     pub fn attach(root: &Root, wanted: &Wanted) -> Result<Tracer, Missing> {
+        of_first_namespace(root)?;
         let [dio_end, disk_end, disk_end_async, wait_end] = symbols(root, ENDS);
         let page_bytes = rustix::param::page_size() as u32;
         let (disks, layers) = (wanted.devices.clone(), wanted.layers);
@@ -439,6 +441,24 @@ fn symbols<const N: usize>(root: &Root, names: [&str; N]) -> [u64; N] {
         }
     }
     addresses
+}
+
+/// The kernel programs know processes by the numbers of the first namespace.
+fn of_first_namespace(root: &Root) -> Result<(), Missing> {
+    // The kernel has given it this inode number since 3.8.
+    let first = Path::new("pid:[4026531836]");
+    match root.link("/proc/self/ns/pid") {
+        Some(namespace) if namespace != first => Err(Missing {
+            what: "requests".to_owned(),
+            reason: "processes have other numbers here than the kernel programs see (a container \
+                     with a PID namespace of its own)"
+                .to_owned(),
+            mend: Some(
+                "run it on the host, or in a container with the host's PID namespace".into(),
+            ),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn missing(root: &Root, error: &AttachError) -> Missing {

@@ -152,10 +152,17 @@ int uring_complete(u64 *ctx)
 	struct io_kiocb *request = (struct io_kiocb *)key;
 	struct thread *thread;
 	s32 result = 0;
+	u8 opcode;
 
 	if (!since) {
 		if (wants_layers)
 			layer_of_completion(key);
+		return 0;
+	}
+	opcode = FIELD(request, opcode);
+	if (opcode != URING_FSYNC && opcode != URING_SYNC_FILE_RANGE) {
+		/* That of a sync whose completion was not shown: the place is another request's now. */
+		map_delete(&uring_syncs, &key);
 		return 0;
 	}
 	now = ktime_ns();

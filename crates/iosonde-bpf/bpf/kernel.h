@@ -20,8 +20,6 @@ struct address_space;
 struct dentry;
 struct inode;
 
-struct cred;
-
 struct task_struct;
 
 struct list_head {
@@ -106,7 +104,6 @@ struct page {
 
 struct file {
 	struct inode *f_inode;
-	u32 f_flags;
 } relocated;
 
 struct kiocb {
@@ -151,13 +148,7 @@ struct block_device {
 	u32 bd_dev;
 } relocated;
 
-struct bvec_iter {
-	u64 bi_sector;
-	u32 bi_size;
-} relocated;
-
 struct bio {
-	struct block_device *bi_bdev;
 	void *bi_end_io;
 	void *bi_private;
 	struct blkcg_gq *bi_blkg;
@@ -206,6 +197,8 @@ struct task_struct {
 	s32 pid;
 	s32 tgid;
 	u32 flags;
+	struct task_struct *group_leader;
+	char comm[16];
 	struct signal_struct *signal;
 	struct task_io_accounting ioac;
 	struct task_delay_info *delays;
@@ -254,6 +247,7 @@ enum req_flag_bits {
 
 enum {
 	PF_KTHREAD = 0x00200000,
+	PF_IO_WORKER = 0x00000010,
 	S_IFMT = 0170000,
 	S_IFBLK = 0060000,
 	MAPPING_FLAGS = 3,

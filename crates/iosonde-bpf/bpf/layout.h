@@ -15,7 +15,7 @@ enum {
 	TIME_BUCKETS = 864,
 	SIZE_BUCKETS = 576,
 	DEPTH_BUCKETS = 256,
-	SLOTS = 256,
+	SLOTS = 128,
 	DISKS = 32,
 	GROUPS = 128,
 	STREAMS = 12,
@@ -173,7 +173,7 @@ struct flight {
 	u8 is_counted;
 	u8 has_error;
 	u8 has_file;
-	u8 spare;
+	u8 kind; /* sequential, strided or neither */
 	u32 bytes;
 	u32 done_bytes;
 };
@@ -232,8 +232,6 @@ struct counts {
 	u64 lost_chunk_bytes;
 	u64 lost_cgroups;
 	u64 lost_syncs;
-	u64 merged_away;
-	u64 unknown_ends;
 	u64 lost_ends;
 };
 

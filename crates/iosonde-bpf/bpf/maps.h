@@ -47,8 +47,8 @@ TABLE(disks, MAP_HASH, 32, u32, u32);
 TABLE(disk_count, MAP_ARRAY, 1, u32, u32);
 TABLE(slots, MAP_HASH, 512, struct slot_key, u32);
 TABLE(slot_count, MAP_ARRAY, 1, u32, u32);
-TABLE(slot_data, MAP_PERCPU_ARRAY, 256, u32, struct slot);
-TABLE(arrivals, MAP_ARRAY, 256, u32, struct arrival);
+TABLE(slot_data, MAP_PERCPU_ARRAY, 128, u32, struct slot); /* 16 KiB each and CPU */
+TABLE(arrivals, MAP_ARRAY, 128, u32, struct arrival);
 TABLE(depths, MAP_ARRAY, 64, u32, struct depth);
 TABLE(flights, MAP_HASH, 16384, u64, struct flight);
 TABLE(owners, MAP_LRU_HASH, 65536, struct owner_key, struct owner);

@@ -38,7 +38,8 @@ int task_rename(u64 *ctx)
 		return 0;
 	__builtin_memset(thread->comm, 0, sizeof(thread->comm));
 	read_kernel_str(thread->comm, sizeof(thread->comm), (void *)ctx[1]);
-	thread->group = group_of(thread->comm);
+	if (!(FIELD(task, flags) & PF_IO_WORKER))
+		thread->group = group_of(thread->comm);
 	return 0;
 }
 

@@ -86,7 +86,7 @@ inlined void attribute(struct flight *flight, struct thread *thread, struct bio 
 		owner = waiter || !inode ? 0 : owner_of((u64)inode, WHOLE_FILE);
 		if (owner)
 			flight->class = CLASS_PROGRAM;
-	} else if (inode && flight->op == OP_WRITE) {
+	} else if (inode && !flight->is_direct && flight->op == OP_WRITE) {
 		owner = owner_of((u64)inode, stretch_of(bio));
 		if (owner)
 			flight->class = CLASS_WRITE_BACK;
@@ -171,6 +171,8 @@ inlined void lapse(u64 key, u64 now)
 		return;
 	slot->requests += 1;
 	slot->durable += former->is_durable;
+	slot->sequential += former->kind == SEQUENTIAL;
+	slot->strided += former->kind == STRIDED;
 	slot->bytes += former->bytes;
 	if (former->is_direct)
 		slot->direct_bytes += former->bytes;
@@ -285,8 +287,7 @@ inlined void count_in_cgroup(struct flight *flight, u32 bytes)
 static __attribute__((noinline)) int count(struct flight *flight, u64 sector, u32 bytes)
 {
 	struct thread *thread;
-	struct slot *slot;
-	u32 index, tid;
+	u32 tid;
 	int kind = APART;
 
 	if (!flight)
@@ -312,12 +313,7 @@ static __attribute__((noinline)) int count(struct flight *flight, u64 sector, u3
 		}
 		thread->sequential += kind == SEQUENTIAL;
 	}
-	index = flight->slot;
-	slot = map_lookup(&slot_data, &index);
-	if (slot) {
-		slot->sequential += kind == SEQUENTIAL;
-		slot->strided += kind == STRIDED;
-	}
+	flight->kind = kind;
 	if (flight->class <= CLASS_WRITE_BACK && flight->op <= OP_WRITE) {
 		if (flight->has_file)
 			count_in_file(flight, bytes, kind);
@@ -341,9 +337,7 @@ int io_start(u64 *ctx)
 SEC("tp_btf/block_rq_insert")
 int rq_insert(u64 *ctx)
 {
-	u64 key = ctx[0];
-
-	if (begins_at == 1 && !map_lookup(&flights, &key))
+	if (begins_at == 1)
 		begin((struct request *)ctx[0], ktime_ns());
 	return 0;
 }
@@ -379,11 +373,13 @@ int rq_issue(u64 *ctx)
 	u64 key = (u64)rq, now = ktime_ns();
 	struct flight *flight = map_lookup(&flights, &key);
 
+	/* A queue has one flush request, used again and again. */
+	if ((rq->cmd_flags & OP_MASK) == RAW_FLUSH) {
+		lapse(key, now);
+		begin_flush(rq, key, now);
+		return 0;
+	}
 	if (!flight) {
-		if ((rq->cmd_flags & OP_MASK) == RAW_FLUSH) {
-			begin_flush(rq, key, now);
-			return 0;
-		}
 		if (begins_at == 0 || !begin(rq, now))
 			return 0;
 		flight = map_lookup(&flights, &key);
@@ -411,7 +407,6 @@ int rq_merge(u64 *ctx)
 	enter_depth(flight, now, -1);
 	add_area(flight, now - flight->start_ns);
 	map_delete(&flights, &key);
-	COUNT(merged_away, 1);
 	return 0;
 }
 
@@ -426,6 +421,8 @@ inlined void tally_end(struct flight *flight, u32 bytes, u64 now)
 	slot->requests += 1;
 	slot->durable += flight->is_durable;
 	slot->errors += flight->has_error;
+	slot->sequential += flight->kind == SEQUENTIAL;
+	slot->strided += flight->kind == STRIDED;
 	slot->last_ns = now;
 	slot->total_ns += total;
 	if (!slot->total_max_ns || total < slot->total_min_ns)
@@ -453,11 +450,8 @@ int rq_complete(u64 *ctx)
 	struct slot *slot;
 	u32 bytes = (u32)ctx[2], left, index;
 
-	if (!flight) {
-		if (has_begun())
-			COUNT(unknown_ends, 1);
+	if (!flight)
 		return 0;
-	}
 	if ((u8)ctx[1])
 		flight->has_error = 1;
 	left = rq->__data_len;

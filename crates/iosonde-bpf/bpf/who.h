@@ -46,6 +46,20 @@ static __attribute__((noinline)) u32 group_of(char *comm)
 	return number;
 }
 
+/* The group of the running thread. A worker of io_uring is named after a number, and belongs to the
+ * threads of the process that it works for. */
+static __attribute__((noinline)) u32 group_of_thread(char *comm)
+{
+	struct task_struct *task = current_task(), *leader;
+
+	if (!comm)
+		return 0;
+	if (!(FIELD(task, flags) & PF_IO_WORKER))
+		return group_of(comm);
+	leader = FIELD(task, group_leader);
+	return group_of((char *)__builtin_preserve_access_index(&leader->comm));
+}
+
 /* The running thread's entry, made if it is not there; NULL if the table is full. */
 static __attribute__((noinline)) struct thread *this_thread(void)
 {
@@ -67,7 +81,7 @@ static __attribute__((noinline)) struct thread *this_thread(void)
 		fresh->of_kernel = !!(FIELD(task, flags) & PF_KTHREAD);
 		current_comm(fresh->comm, sizeof(fresh->comm));
 		if (fresh->of_program)
-			fresh->group = group_of(fresh->comm);
+			fresh->group = group_of_thread(fresh->comm);
 		map_update(&threads, &tid, fresh, NOEXIST);
 		thread = map_lookup(&threads, &tid);
 		if (!thread)
@@ -80,7 +94,7 @@ static __attribute__((noinline)) struct thread *this_thread(void)
 		thread->tgid = tgid;
 		thread->of_program = is_followed(tgid);
 		current_comm(thread->comm, sizeof(thread->comm));
-		thread->group = thread->of_program ? group_of(thread->comm) : 0;
+		thread->group = thread->of_program ? group_of_thread(thread->comm) : 0;
 	}
 	return thread;
 }

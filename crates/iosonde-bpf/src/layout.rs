@@ -12,7 +12,7 @@ pub const SIZE_BUCKETS: usize = 576;
 /// Buckets of a histogram of depths.
 pub const DEPTH_BUCKETS: usize = 256;
 /// Slots there are at most.
-pub const SLOTS: u32 = 256;
+pub const SLOTS: u32 = 128;
 /// Bytes of a block that is told apart within a chunk.
 pub const BLOCK_BYTES: u64 = 1 << 12;
 /// Bytes of a chunk.
@@ -321,8 +321,8 @@ shared! {
         has_error: u8,
         /// Internal.
         has_file: u8,
-        /// Internal.
-        spare: u8,
+        /// 1 if it was sequential, 2 if strided.
+        kind: u8,
         /// Size at issue, bytes.
         bytes: u32,
         /// Of it, done, bytes.
@@ -420,10 +420,6 @@ shared! {
         lost_cgroups: u64,
         /// Syncs that found no place.
         lost_syncs: u64,
-        /// Requests that were merged into another after their beginning.
-        merged_away: u64,
-        /// Ends of requests whose beginning was not seen.
-        unknown_ends: u64,
         /// Requests that began anew without having been seen to end.
         lost_ends: u64,
     }

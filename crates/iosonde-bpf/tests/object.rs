@@ -1,5 +1,6 @@
 //! The object that is kept is what its source gives.
 #![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
 
 use std::fs;
 use std::path::Path;
