@@ -14,6 +14,7 @@ mod outputs;
 mod place;
 mod profile;
 mod progress;
+mod recorded;
 mod run;
 mod signals;
 mod verify;

@@ -4,14 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::Value;
 
 use super::exit::{Exit, Failure};
 use super::output::{Output, OutputFormat};
+use super::recorded::{Record, record};
 use crate::analysis::fidelity::{fidelity, observed::Observed};
-use crate::record::profile::PROFILE_SCHEMA;
-use crate::record::run::SCHEMA;
-use crate::record::{ProfileRun, Run, export};
+use crate::record::export;
 use crate::report::{fidelity_json, fidelity_text, profile_figures};
 use crate::spec::Speed;
 
@@ -44,12 +42,6 @@ pub(crate) struct CompareArgs {
     /// Form of the result on stdout
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
-}
-
-/// A record, of whichever kind.
-enum Record {
-    Profile(Box<ProfileRun>),
-    Run(Box<Run>),
 }
 
 /// Runs the verb.
@@ -109,62 +101,4 @@ fn draw(folder: &Path, first: &Record, second: &Record) -> Result<(), Failure> {
 
 fn asked(message: String) -> Failure {
     Failure::new(Exit::Asked, message)
-}
-
-/// Largest record that is read, bytes.
-const MAX_BYTES: u64 = 1 << 30;
-
-/// The record that a path means, and where it is.
-fn record(what: &str, path: &Path) -> Result<(Record, PathBuf), Failure> {
-    let refuse = |path: &Path, why: String| asked(format!("{what}: `{}`: {why}", path.display()));
-    let path = if path.is_dir() {
-        within(path).map_err(|why| refuse(path, why))?
-    } else {
-        path.to_path_buf()
-    };
-    let length = fs::metadata(&path).map_err(|error| refuse(&path, error.to_string()))?.len();
-    if length > MAX_BYTES {
-        return Err(refuse(
-            &path,
-            format!("longer than {MAX_BYTES} B, which is more than is read"),
-        ));
-    }
-    let text = fs::read(&path).map_err(|error| refuse(&path, error.to_string()))?;
-    let expected =
-        "expected a record of `iosonde profile` or `iosonde run`, such as 01-profile.json";
-    let value: Value = serde_json::from_slice(&text)
-        .map_err(|error| refuse(&path, format!("not JSON ({error}), {expected}")))?;
-    let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default().to_string();
-    let malformed = |error: serde_json::Error| {
-        refuse(&path, format!("not a whole record of {schema} ({error}); make it anew"))
-    };
-    let record = match schema.as_str() {
-        PROFILE_SCHEMA => Record::Profile(serde_json::from_value(value).map_err(malformed)?),
-        SCHEMA => Record::Run(serde_json::from_value(value).map_err(malformed)?),
-        "" => return Err(refuse(&path, format!("no record of ours, {expected}"))),
-        other => return Err(refuse(&path, format!("a document of {other}, {expected}"))),
-    };
-    Ok((record, path))
-}
-
-/// The one record in a result folder.
-fn within(folder: &Path) -> Result<PathBuf, String> {
-    let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
-    let is_record = |name: &str| name.ends_with("-profile.json") || name.ends_with("-run.json");
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| is_record(name) && !name.starts_with('.'))
-        .collect();
-    names.sort();
-    match names.as_slice() {
-        [] => Err("holds no record of a profile or a run, expected a result folder of `iosonde \
-                   profile` or `iosonde run`"
-            .into()),
-        [name] => Ok(folder.join(name)),
-        several => Err(format!(
-            "holds {} records; name one of them: {}",
-            several.len(),
-            several.join(", ")
-        )),
-    }
 }
