@@ -453,6 +453,13 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_of_which_more_began_than_ended_is_sequential() {
+        let traffic = Traffic { sequential: 10_031, ..row(Class::Program, Op::Read, 10_000) };
+        let role = workload(&profile(vec![traffic])).unwrap().workload.roles.remove(0);
+        assert_eq!((role.rw, role.access), (Rw::Read, Access::Permutation));
+    }
+
+    #[test]
     fn several_sequential_threads_are_several_streams() {
         let traffic = Traffic { sequential: 9_990, ..row(Class::Program, Op::Read, 10_000) };
         let mut run = profile(vec![traffic]);

@@ -145,7 +145,7 @@ impl<'a> Direction<'a> {
         let found: f64 = chunks.iter().map(|(blocks, _)| blocks).sum::<f64>() * block_bytes;
         let touched = if found > 0.0 { found * moved / (moved - lost) } else { moved };
         let again = moved / touched.max(1.0);
-        let random: u64 = rows.iter().map(|row| row.requests - row.sequential).sum();
+        let random: u64 = rows.iter().map(|row| row.scattered()).sum();
         let is_random = random * 2 > rows.iter().map(|row| row.requests).sum::<u64>();
         let zones = if is_random { zones(&chunks) } else { None };
         let (access, growth) = match zones {

@@ -86,6 +86,12 @@ impl Row {
         self.active = (self.active.0.min(other.active.0), self.active.1.max(other.active.1));
     }
 
+    /// Requests that followed on no other. The kernel knows the one when a request begins and the
+    /// other when it ends, so that of a watched stream in full flight more may follow than end.
+    pub(super) fn scattered(&self) -> u64 {
+        self.requests.saturating_sub(self.sequential)
+    }
+
     pub(super) fn active_ns(&self) -> u64 {
         self.active.1.saturating_sub(self.active.0)
     }
