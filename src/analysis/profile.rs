@@ -24,7 +24,7 @@ use crate::analysis::finding::Finding;
 use crate::record::ProfileRun;
 use crate::record::profile::{CgroupRun, Method, Missing, OpenCounts, ProfiledDevice, Traffic};
 
-pub use against::{Against, against};
+pub use against::{Against, against, device_of};
 pub use arrivals::{ArrivalFigures, Process};
 pub use course::{CourseFigures, Heat};
 pub use depth::DepthFigures;

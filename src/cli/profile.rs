@@ -1,5 +1,6 @@
 //! `iosonde profile`: what does this program do to storage?
 
+mod against;
 mod ask;
 mod emit;
 mod folder;
@@ -9,13 +10,14 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use against::Beside;
 use clap::Args;
 use emit::Emitted;
 use folder::Folder;
 
 use super::exit::{Exit, Failure};
 use super::output::note;
-use crate::analysis::profile::figures;
+use crate::analysis::profile::{Against, figures};
 use crate::host::{self, Root};
 use crate::profile::{WatchError, rehearse, wake_writing, watch};
 use crate::record::ProfileRun;
@@ -75,6 +77,10 @@ pub(crate) struct ProfileArgs {
     /// Write what the program did as a workload file, which `iosonde run` replays
     #[arg(long, value_name = "FILE")]
     emit: Option<PathBuf>,
+    /// Tell how much of what the device did in this kept result of `iosonde run` the program uses:
+    /// its folder or a record in it
+    #[arg(long, value_name = "RESULT")]
+    against: Option<PathBuf>,
     /// Tell each step
     #[arg(short, long)]
     verbose: bool,
@@ -89,6 +95,7 @@ pub(crate) struct ProfileArgs {
 /// Runs the verb.
 pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Failure> {
     let mut asked = ask::asked(args)?;
+    let beside = args.against.as_deref().map(Beside::at).transpose()?;
     let root = Root::system();
     if args.dry_run {
         let (source, disks) = rehearse(&root, &asked)?;
@@ -109,7 +116,7 @@ pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Fail
     wake_writing();
     let run = watched?;
     let exit = end_of(&run.ended);
-    let mut is_told = tell(&run, folder, args.json, exit);
+    let mut is_told = tell(&run, beside.as_ref(), folder, args.json, exit);
     is_told &= emitted.is_none_or(|emitted| emitted.write(&run));
     // The command's own failure says more than ours.
     Ok(if is_told || exit.code() != 0 { exit } else { Exit::Unprofiled })
@@ -120,17 +127,25 @@ fn is_anothers(folder: &Path) -> bool {
     folder.metadata().is_ok_and(|facts| facts.uid() != rustix::process::geteuid().as_raw())
 }
 
-/// To stderr, and into the folder; whether all of it is where it was asked to be.
-fn tell(run: &ProfileRun, mut folder: Folder, json: bool, exit: Exit) -> bool {
+/// To stderr, and into the folder; whether all of it is told, and where it was asked to be.
+fn tell(
+    run: &ProfileRun,
+    beside: Option<&Beside>,
+    mut folder: Folder,
+    json: bool,
+    exit: Exit,
+) -> bool {
     let figures = figures(run);
-    let text = profile_text(run, &figures);
+    let against = beside.map(|beside| beside.told(run, &figures));
+    let text = profile_text(run, &figures, against.as_ref());
     // A closed stderr leaves the folder.
     let _ = io::stderr().write_all(text.as_bytes());
     let mut is_kept = folder.keep(run, &text);
-    is_kept &= folder.keep_document(json, (run, &figures), exit);
+    let told: Vec<Against> = against.iter().flatten().cloned().collect();
+    is_kept &= folder.keep_document(json, (run, &figures, &told), exit);
     let is_whole = !matches!(run.ended, Ended::Interrupted { .. });
     folder.finish(is_whole, exit.code(), &ended_words(&run.ended));
-    is_kept
+    is_kept && against.is_none_or(|against| against.is_ok())
 }
 
 /// What would be watched.

@@ -7,7 +7,7 @@ mod spreads;
 mod summary;
 mod tables;
 
-use crate::analysis::profile::Figures;
+use crate::analysis::profile::{Against, Figures};
 use crate::record::ProfileRun;
 use crate::record::profile::{Ended, Subject};
 use crate::units::duration;
@@ -17,8 +17,12 @@ use super::ladder_text::wrapped;
 
 use cells::LABEL;
 
-/// The whole report of a profile.
-pub fn profile_text(run: &ProfileRun, figures: &Figures) -> String {
+/// The whole report of a profile; `against` where it was to stand beside a run.
+pub fn profile_text(
+    run: &ProfileRun,
+    figures: &Figures,
+    against: Option<&Result<Against, String>>,
+) -> String {
     let mut out = String::new();
     heading(&mut out, run, figures);
     source::unbalanced(&mut out, figures);
@@ -37,6 +41,9 @@ pub fn profile_text(run: &ProfileRun, figures: &Figures) -> String {
     course::places(&mut out, figures);
     course::arrivals(&mut out, figures);
     course::course(&mut out, figures);
+    if let Some(against) = against {
+        beside(&mut out, against);
+    }
     source::findings(&mut out, figures);
     source::source(&mut out, run, figures);
     out
@@ -99,6 +106,15 @@ fn ended(ended: &Ended) -> Option<String> {
     }
 }
 
+/// How much of what the device did in a run the program used, or why that is not told.
+fn beside(out: &mut String, against: &Result<Against, String>) {
+    out.push_str("\nOf What the Device Can:\n");
+    match against {
+        Ok(against) => wrapped(out, "  ", &clean(&against.words)),
+        Err(reason) => wrapped(out, "  ", &clean(&no_data(Some(reason)))),
+    }
+}
+
 /// A line of the summary: label, then words, wrapped below their first.
 fn labelled(out: &mut String, label: &str, words: &str) {
     let head = format!("  {:<width$} ", clean(label), width = LABEL - 3);
@@ -113,13 +129,14 @@ fn no_data(reason: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::profile::against::KnownBy;
     use crate::analysis::profile::figures;
     use crate::analysis::profile::testing::{by_counters, database, profile_of};
     use crate::record::profile::Missing;
     use crate::report::golden::assert_golden;
 
     fn text_of(run: &ProfileRun) -> String {
-        let text = profile_text(run, &figures(run));
+        let text = profile_text(run, &figures(run), None);
         for line in text.lines() {
             assert!(line.chars().count() <= cells::COLUMNS, "{line}");
         }
@@ -129,6 +146,26 @@ mod tests {
     #[test]
     fn a_database_reads_as_users_of_tracing_scripts_expect() {
         assert_golden("profile.txt", &text_of(&database()));
+    }
+
+    #[test]
+    fn what_the_device_can_stands_before_the_findings_where_it_was_asked_for() {
+        let run = database();
+        let figures = figures(&run);
+        let heading = "\nOf What the Device Can:\n";
+        assert!(!profile_text(&run, &figures, None).contains(heading));
+        let told = Against {
+            device: "vda".into(),
+            known_by: KnownBy::Identity,
+            load: "random reads of 4 KiB, 32 in flight".into(),
+            ops: Vec::new(),
+            words: "Of what vda did, the program uses a quarter.".into(),
+        };
+        let text = profile_text(&run, &figures, Some(&Ok(told)));
+        let told = text.find(&format!("{heading}  Of what vda did, the program uses a quarter.\n"));
+        assert!(told.is_some() && told < text.find("\nFindings:\n"), "{text}");
+        let text = profile_text(&run, &figures, Some(&Err("not the same device".into())));
+        assert!(text.contains(&format!("{heading}  no data (not the same device)\n")), "{text}");
     }
 
     #[test]

@@ -224,6 +224,24 @@ fn what_was_seen_becomes_a_workload_that_runs() {
 }
 
 #[test]
+fn a_result_that_cannot_stand_beside_is_said_before_the_command_is_run() {
+    let place = Place::new();
+    place.file("other", br#"{"schema": "else/1"}"#);
+    place.file("half", br#"{"schema": "iosonde.run/1"}"#);
+    for (result, why) in [
+        ("nowhere", "No such file"),
+        (".", "holds no record"),
+        ("other", "a document of else/1"),
+        ("/dev/zero", "no regular file"),
+    ] {
+        let ended = place.iosonde(&format!("profile --against {result} -- touch ran")).end();
+        ended.exits(125).says("--against: `").says(why).silent();
+    }
+    place.iosonde("profile --against half -- touch ran").end().exits(125).says("`half`");
+    assert!(!place.work().join("ran").exists());
+}
+
+#[test]
 fn a_folder_that_takes_nothing_is_said_before_the_command_is_run() {
     let place = Place::new();
     place.file("file", b"");

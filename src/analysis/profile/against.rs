@@ -55,15 +55,29 @@ pub struct OpAgainst {
     pub peak_bandwidth_share: Option<f64>,
 }
 
+/// The device of a run, where something can be set beside it at all. This is known before there is
+/// a profile.
+///
+/// # Errors
+/// In words: the run has no device that is known, or neither read nor wrote.
+pub fn device_of(run: &Run) -> Result<&DeviceFacts, String> {
+    let device = run.target.device.as_ref().ok_or_else(|| {
+        format!("the run was on {}, which is on no block device that is known", run.target.path)
+    })?;
+    let measured = run_figures::figures(run).all;
+    if measured.read.ops + measured.write.ops == 0 {
+        return Err(format!("the run on {} neither read nor wrote", run.target.path));
+    }
+    Ok(device)
+}
+
 /// Sets a profile beside a run.
 ///
 /// # Errors
 /// In words, where the two cannot be compared: another device, a run without a device or without
 /// operations, a profile without requests on it.
 pub fn against(profile: &ProfileRun, figures: &Figures, run: &Run) -> Result<Against, String> {
-    let theirs = run.target.device.as_ref().ok_or_else(|| {
-        format!("the run was on {}, which is on no block device that is known", run.target.path)
-    })?;
+    let theirs = device_of(run)?;
     let (index, known_by) = same(profile, theirs)?;
     let device = &figures.devices[index];
     let side =
@@ -237,6 +251,16 @@ mod tests {
             "{}",
             told.words
         );
+    }
+
+    #[test]
+    fn a_run_without_a_device_or_without_requests_is_known_beforehand() {
+        let mut run = run_of(&[Load::default()]);
+        assert!(device_of(&run).unwrap_err().contains("no block device"));
+        run.target.device = on("vda", None);
+        assert_eq!(device_of(&run).map(|device| device.name.as_str()), Ok("vda"));
+        run.jobs.clear();
+        assert!(device_of(&run).unwrap_err().contains("neither read nor wrote"));
     }
 
     #[test]

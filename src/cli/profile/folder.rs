@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::analysis::profile::Figures;
+use crate::analysis::profile::{Against, Figures};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::{self, Keeper};
 use crate::cli::output::note;
@@ -75,13 +75,13 @@ impl Folder {
     pub(super) fn keep_document(
         &mut self,
         is_wanted: bool,
-        (run, figures): (&ProfileRun, &Figures),
+        (run, figures, against): (&ProfileRun, &Figures, &[Against]),
         exit: Exit,
     ) -> bool {
         if !is_wanted && !self.has_document {
             return true;
         }
-        let text = json_text(&profile_json(run, figures, &[], exit.code()));
+        let text = json_text(&profile_json(run, figures, against, exit.code()));
         self.keeper.keep_text(JSON, &text);
         self.export(JSON, &text)
     }

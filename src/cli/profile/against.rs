@@ -1,0 +1,38 @@
+//! The result of a run that the profile is to stand beside, where one is named.
+
+use std::path::Path;
+
+use crate::analysis::profile::{self, Against, Figures, device_of};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::recorded::{Record, record};
+use crate::record::{ProfileRun, Run};
+
+/// A run that can stand beside a profile of the same device.
+pub(super) struct Beside(Box<Run>);
+
+impl Beside {
+    /// Reads it, before anything is run.
+    ///
+    /// # Errors
+    /// If it cannot be read, or nothing can stand beside it.
+    pub(super) fn at(path: &Path) -> Result<Beside, Failure> {
+        let refuse = |why: String| {
+            let message = format!("--against {}: {why}", path.display());
+            Failure::new(Exit::Unprofiled, message)
+        };
+        let (found, _) = record("--against", path)
+            .map_err(|failure| Failure { exit: Exit::Unprofiled, ..failure })?;
+        let Record::Run(run) = found else {
+            return Err(refuse(
+                "is a profile, expected the result of `iosonde run` on the same device".into(),
+            ));
+        };
+        device_of(&run).map_err(refuse)?;
+        Ok(Beside(run))
+    }
+
+    /// How much of what the device did in that run the program used, or why it cannot be told.
+    pub(super) fn told(&self, run: &ProfileRun, figures: &Figures) -> Result<Against, String> {
+        profile::against(run, figures, &self.0)
+    }
+}
