@@ -152,6 +152,14 @@ inlined int slot_of_thread(struct thread *thread, struct flight *flight, u32 gro
 	return slot;
 }
 
+/* Pages of files that have reached the device: metadata was not counted when it got dirty. */
+inlined void count_written(struct flight *flight, u32 bytes)
+{
+	if (flight->class <= CLASS_WRITE_BACK && flight->op == OP_WRITE && !flight->is_direct &&
+	    flight->has_file && flight->file.kind == FILE_NAMED)
+		COUNT(written_back_bytes, bytes);
+}
+
 /* A request that begins anew has ended before, even if that was not seen: a kernel may run no
  * programs in interrupts that hit certain tasks (seen on a virtual machine: those of its first
  * process). Its size counts, its latency is not known. Without this the depth would drift. */
@@ -165,6 +173,7 @@ inlined void lapse(u64 key, u64 now)
 		return;
 	enter_depth(former, now, -1);
 	COUNT(lost_ends, 1);
+	count_written(former, former->bytes);
 	index = former->slot;
 	slot = map_lookup(&slot_data, &index);
 	if (!slot)
@@ -318,8 +327,6 @@ static __attribute__((noinline)) int count(struct flight *flight, u64 sector, u3
 		if (flight->has_file)
 			count_in_file(flight, bytes, kind);
 		mark_places(flight->disk, sector, bytes, flight->op);
-		if (flight->op == OP_WRITE && !flight->is_direct)
-			COUNT(written_back_bytes, bytes);
 	}
 	if (flight->cgroup)
 		count_in_cgroup(flight, bytes);
@@ -469,6 +476,7 @@ int rq_complete(u64 *ctx)
 	if (!flight->is_counted)
 		count(flight, rq->__sector, bytes);
 	tally_end(flight, flight->done_bytes, now);
+	count_written(flight, flight->done_bytes);
 	if (wants_layers && flight->class == CLASS_PROGRAM)
 		layer_of_end(flight, now);
 	enter_depth(flight, now, -1);

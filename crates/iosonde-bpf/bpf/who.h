@@ -46,16 +46,37 @@ static __attribute__((noinline)) u32 group_of(char *comm)
 	return number;
 }
 
-/* The group of the running thread. A worker of io_uring is named after a number, and belongs to the
- * threads of the process that it works for. */
+/* The thread that a worker of io_uring works for, by the number in its name (`iou-wrk-4711`). */
+inlined struct thread *master_of(char *comm)
+{
+	u32 tid = 0;
+	char name[16];
+
+	if (read_kernel(name, sizeof(name), comm))
+		return 0;
+#pragma unroll
+	for (int at = 8; at < 15; at++) {
+		if (name[at] < '0' || name[at] > '9')
+			break;
+		tid = tid * 10 + (name[at] - '0');
+	}
+	return map_lookup(&threads, &tid);
+}
+
+/* The group of the running thread. A worker of io_uring belongs to that of the thread that it works
+ * for, or to that of its process. */
 static __attribute__((noinline)) u32 group_of_thread(char *comm)
 {
 	struct task_struct *task = current_task(), *leader;
+	struct thread *master;
 
 	if (!comm)
 		return 0;
 	if (!(FIELD(task, flags) & PF_IO_WORKER))
 		return group_of(comm);
+	master = master_of(comm);
+	if (master)
+		return master->group;
 	leader = FIELD(task, group_leader);
 	return group_of((char *)__builtin_preserve_access_index(&leader->comm));
 }
