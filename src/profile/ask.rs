@@ -25,6 +25,9 @@ pub struct Asked {
     /// Results go into a folder of another user, so that the right to write there is still needed
     /// afterwards.
     pub may_write_later: bool,
+    /// The option that has no use where single requests are not seen; none to be content with
+    /// counters.
+    pub needs_requests: Option<&'static str>,
 }
 
 /// What runs already.
@@ -77,6 +80,17 @@ pub enum WatchError {
         command: String,
         /// What the kernel says.
         error: io::Error,
+    },
+    /// What was asked for takes single requests, and they cannot be seen.
+    #[error("{option}: single requests cannot be seen ({reason}), and it takes them{}",
+        .mend.as_ref().map_or(String::new(), |mend| format!("; {mend}")))]
+    NoRequests {
+        /// The option.
+        option: &'static str,
+        /// Why they are not seen.
+        reason: String,
+        /// What to do about it.
+        mend: Option<String>,
     },
     /// The kernel refuses something that watching needs.
     #[error("cannot {what}: {error}")]

@@ -39,6 +39,7 @@ pub fn watch(
     let interrupts = Interrupts::listen(!asked.command.is_empty())?;
     let (mut tracer, mut source) = attach(root, asked, &scope);
     say(&result::how(&source));
+    enough(asked, tracer.is_some(), &source)?;
     let held = match asked.command.is_empty() {
         true => None,
         false => Some(launch::hold(&asked.command)?),
@@ -156,6 +157,17 @@ fn attach(root: &Root, asked: &Asked, scope: &Scope) -> (Option<Tracer>, Source)
             (None, Source { missing: vec![missing], ..Source::default() })
         }
     }
+}
+
+/// Whether what is seen is enough for what was asked: known before a command is started.
+fn enough(asked: &Asked, is_traced: bool, source: &Source) -> Result<(), WatchError> {
+    let Some(option) = asked.needs_requests.filter(|_| !is_traced) else { return Ok(()) };
+    let missing = source.missing.first();
+    Err(WatchError::NoRequests {
+        option,
+        reason: missing.map_or_else(|| "no tracepoints".into(), |missing| missing.reason.clone()),
+        mend: missing.and_then(|missing| missing.mend.clone()),
+    })
 }
 
 fn follow(tracer: &mut Tracer, pids: &BTreeSet<u32>) -> Option<Missing> {
@@ -278,5 +290,27 @@ impl Watch<'_> {
             self.interrupts.sleep(monotonic_ns() + SETTLING_NS, None);
         }
         Ok(monotonic_ns() - began_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_that_takes_requests_is_refused_where_there_are_none() {
+        let missing = Missing {
+            what: "single requests".into(),
+            reason: "this user lacks CAP_BPF".into(),
+            mend: Some("run it by sudo".into()),
+        };
+        let source = Source { missing: vec![missing], ..Source::default() };
+        let asked = Asked { needs_requests: Some("--emit"), ..Asked::default() };
+        let told = enough(&asked, false, &source).map_err(|error| error.to_string());
+        let expected = "--emit: single requests cannot be seen (this user lacks CAP_BPF), and it \
+                        takes them; run it by sudo";
+        assert_eq!(told, Err(expected.to_owned()));
+        assert!(enough(&asked, true, &source).is_ok());
+        assert!(enough(&Asked::default(), false, &source).is_ok());
     }
 }

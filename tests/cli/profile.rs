@@ -204,12 +204,15 @@ fn a_named_folder_holds_every_run_and_the_latest_report() {
 fn what_was_seen_becomes_a_workload_that_runs() {
     let place = Place::new();
     let work = "dd if=/dev/zero of=x bs=64k count=200 oflag=direct";
-    let ended = script(&place, "--emit app.toml -o results", work).end();
-    if !is_traced(&record(&place.work().join("results"))) {
-        // Asked for, and not given: a failure of our own.
-        ended.exits(125).says("no workload can be made of this profile");
+    place.iosonde("profile -o seen -- true").end().exits(0);
+    if !is_traced(&record(&place.work().join("seen"))) {
+        // Asked for, and not to be had: the command is not run for nothing.
+        let ended = place.iosonde("profile --emit app.toml -- touch ran").end();
+        ended.exits(125).says("--emit: single requests cannot be seen").silent();
+        assert!(!place.work().join("ran").exists());
         return;
     }
+    let ended = script(&place, "--emit app.toml -o results", work).end();
     ended.exits(0).says("workload written to app.toml");
     place.iosonde("run app.toml --path . --size 64m --dry-run").end().exits(0).prints("dd");
     let files = listing(&place.work().join("results"));

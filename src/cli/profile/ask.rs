@@ -42,6 +42,11 @@ pub(super) fn asked(args: &ProfileArgs) -> Result<Asked, Failure> {
         settle_ns: time("--settle", &args.settle)?,
         for_ns,
         may_write_later: false,
+        needs_requests: match (&args.emit, &args.against) {
+            (Some(_), _) => Some("--emit"),
+            (None, Some(_)) => Some("--against"),
+            (None, None) => None,
+        },
     })
 }
 
