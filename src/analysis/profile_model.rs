@@ -244,7 +244,8 @@ fn shared(pace: Pace, threads: u32) -> Pace {
 
 /// Requests that the role may have in flight: the mean by Little's law over its active time,
 /// rounded up; as many as it had threads, each of which may wait for one; and what nineteen of
-/// twenty arrivals found, where it has a good part of the device's requests. Never more than were seen.
+/// twenty arrivals found, where it has a good part of the device's requests. Never more than
+/// were seen.
 fn depth(run: &ProfileRun, row: &Row, rows: &[Row]) -> u32 {
     let mean = (row.latency_sum_ns as f64 / row.active_ns().max(1) as f64).ceil() as u64;
     let device = run.devices.iter().find(|device| device.facts.name == row.device);

@@ -18,8 +18,8 @@ use crate::spec::Speed;
 ///
 /// PROFILE is the result of `iosonde profile`. REPLAY is best the profile of a replay, which was
 /// seen by the same eyes; the result of the replay's own `iosonde run` tells less. Each is a result
-/// folder or a record in it, such as 01-profile.json. What one of both does not hold is said and not
-/// counted. Comparing two runs is not supported.
+/// folder or a record in it, such as 01-profile.json. What one of both does not hold is said and
+/// not counted. Comparing two runs is not supported.
 ///
 /// Examples:
 ///   iosonde profile --emit app.toml -- ./app

@@ -423,8 +423,8 @@ const ENDS: [&str; 4] = [
     "submit_bio_wait_endio",
 ];
 
-/// The addresses of kernel symbols; 0 where the kernel does not show them. The list is long: reading
-/// ends with the last of them.
+/// The addresses of kernel symbols; 0 where the kernel does not show them. The list is long:
+/// reading ends with the last of them.
 fn symbols<const N: usize>(root: &Root, names: [&str; N]) -> [u64; N] {
     let mut addresses = [0; N];
     let Ok(list) = File::open(root.path("/proc/kallsyms")) else { return addresses };

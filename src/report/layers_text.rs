@@ -6,9 +6,9 @@ use crate::stats::Histogram;
 use crate::stats::quantile::Quantile;
 use crate::units::{count, duration};
 
-/// One line per layer: name, median, mean, 99th percentile, what lies in it. Medians do not add up to
-/// the median of the whole, which stands last; the means tell where a few long waits are. A closed
-/// loop has no queue of its own. Empty for a run that was not watched.
+/// One line per layer: name, median, mean, 99th percentile, what lies in it. Medians do not add up
+/// to the median of the whole, which stands last; the means tell where a few long waits are. A
+/// closed loop has no queue of its own. Empty for a run that was not watched.
 pub fn layers_text(run: &Run) -> String {
     let Some(layers) = &run.layers else { return String::new() };
     let mut text = format!(

@@ -182,9 +182,9 @@ pub(super) const WAYS: [Op; 3] = [Op::Read, Op::Write, Op::Discard];
 impl Observed {
     /// What a profile shows: requests of the program and the write-back of its pages.
     ///
-    /// Of a replay by `iosonde run` only its jobs count, and not what it does to look at its target,
-    /// to lay it out and to keep its result. Places and series are not told apart by threads, so
-    /// they are known only where that was next to nothing.
+    /// Of a replay by `iosonde run` only its jobs count, and not what it does to look at its
+    /// target, to lay it out and to keep its result. Places and series are not told apart by
+    /// threads, so they are known only where that was next to nothing.
     pub fn of_profile(run: &ProfileRun) -> Observed {
         match jobs_alone(run) {
             None => Observed::of_all(run),

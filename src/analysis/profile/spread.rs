@@ -1,6 +1,6 @@
-//! Distributions in figures. A latency is a sample of what the device does: a percentile stands only
-//! where the number of samples carries it. Sizes, depths and intervals are all that there was, so
-//! that every percentile of them stands.
+//! Distributions in figures. A latency is a sample of what the device does: a percentile stands
+//! only where the number of samples carries it. Sizes, depths and intervals are all that there was,
+//! so that every percentile of them stands.
 
 use serde::Serialize;
 

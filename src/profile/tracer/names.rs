@@ -70,7 +70,7 @@ pub(super) fn path(key: &FileKey, file: &FileUse, mounts: &[Mount], root: &Root)
     placed(number, &inside, mounts)
 }
 
-/// A path inside a file system, from the root of the whole: through the mount that shows most of it.
+/// A path inside a file system, from the root of the whole: through the mount that shows most.
 fn placed(device: (u32, u32), inside: &str, mounts: &[Mount]) -> String {
     let whole = Path::new("/").join(inside);
     let shown = mounts.iter().filter(|mount| mount.device == device).filter_map(|mount| {

@@ -1,5 +1,5 @@
-//! Threads: those in the kernel's table, and those that were taken out of it after their end, so that
-//! others find a place.
+//! Threads: those in the kernel's table, and those that were taken out of it after their end, so
+//! that others find a place.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

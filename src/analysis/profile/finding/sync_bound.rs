@@ -1,4 +1,4 @@
-//! `sync_bound`: a thread group, or one thread of it, that spends most of its time waiting for syncs.
+//! `sync_bound`: a thread group, or one thread of it, that waits for syncs most of its time.
 
 use crate::analysis::finding::{Finding, Gravity, Strength};
 use crate::record::ProfileRun;
@@ -13,8 +13,8 @@ const TIME: f64 = 0.5;
 /// Calls below which it is not a habit.
 const CALLS: u64 = 10;
 
-/// Speaks of the group with the most time in syncs, unless more can be said of it; of a thread if no
-/// group as a whole waits so long.
+/// Speaks of the group with the most time in syncs, unless more can be said of it; of a thread if
+/// no group as a whole waits so long.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let groups = &figures.syncs.as_ref()?.groups;
     let is_bound = |share: Option<f64>| share.is_some_and(|share| share >= TIME);
