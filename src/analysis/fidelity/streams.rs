@@ -15,7 +15,7 @@ const MOST_OPS: u64 = 400_000;
 const MOST_BLOCKS: u64 = 4_000_000;
 /// As a profile has them.
 const BLOCK_BYTES: u64 = 4096;
-const CHUNK_BYTES: u64 = 16 << 20;
+const CHUNK_BYTES: u64 = 1 << 20;
 /// Streams that are recognised at a time.
 const STREAMS: usize = 64;
 
@@ -117,5 +117,24 @@ impl Gathered {
             touched,
             latency,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn hot_and_cold_are_told_apart_as_finely_as_in_a_profile() {
+        let mut way = Gathered::default();
+        for _ in 0..3 {
+            way.touch(0, 0, 4096);
+        }
+        way.touch(0, 1 << 20, (1 << 20) + 4096);
+        let chunks = way.chunks.values().map(|(hits, blocks)| (blocks.len() as f64, *hits as f64));
+        let touched = Touched::new(BLOCK_BYTES, chunks.collect()).unwrap();
+        assert_eq!((touched.bytes, touched.share_of_hottest(0.5)), (8192.0, 0.75));
     }
 }
