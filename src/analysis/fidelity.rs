@@ -328,7 +328,7 @@ mod tests {
     use super::*;
     use crate::analysis::profile_model::testing::{chunk, gaps as distances, profile, row};
     use crate::analysis::profile_model::testing::{series, sync};
-    use crate::record::profile::{Class, Depth, Places, ProfileRun, SyncKind};
+    use crate::record::profile::{Class, Depth, Missing, Places, ProfileRun, SyncKind};
 
     fn full() -> ProfileRun {
         let mut run = profile(vec![
@@ -454,9 +454,24 @@ mod tests {
         // What is known of all threads together is not known of the jobs any more.
         let looked = against(|run| replay(run, 5000));
         for (code, score) in scores(&looked) {
-            let known = !matches!(code, "working_set" | "skew" | "rate");
+            let known = !matches!(code, "working_set" | "skew" | "rate" | "depth");
             assert_eq!(score, known.then_some(1.0), "{code}");
         }
+    }
+
+    #[test]
+    fn syncs_that_could_not_be_seen_are_not_none() {
+        let blind = against(|run| {
+            run.syncs.clear();
+            run.source.missing.push(Missing {
+                what: "syncs and opens".into(),
+                reason: "no tracepoint sys_enter".into(),
+                mend: None,
+            });
+        });
+        let found = blind.dimensions.iter().find(|dimension| dimension.code == "syncs").unwrap();
+        assert_eq!((found.score, blind.score), (None, Some(1.0)));
+        assert_eq!(found.no_data, "syncs were not seen: no tracepoint sys_enter");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What a record shows of a load, whichever record it is.
 
 use super::streams;
-use crate::record::profile::{Op, Places, ProfileRun, Subject, SyncKind, Traffic};
+use crate::analysis::profile::missing;
+use crate::record::profile::{Method, Op, Places, ProfileRun, Subject, SyncKind, Traffic};
 use crate::record::run::{CounterSeries, Run};
 use crate::stats::Histogram;
 
@@ -184,6 +185,8 @@ impl Observed {
     ///
     /// Of a replay by `iosonde run` only its jobs count, and not what it does to look at its
     /// target, to lay it out and to keep its result. Places and series are not told apart by
+    /// Of a replay by `iosonde run` only its jobs count, and not what it does to look at its target,
+    /// to lay it out and to keep its result. Places, series and depth are not told apart by
     /// threads, so they are known only where that was next to nothing.
     pub fn of_profile(run: &ProfileRun) -> Observed {
         match jobs_alone(run) {
@@ -194,6 +197,7 @@ impl Observed {
                     let reason = "the replay's requests cannot be told from those with which it \
                                   looked at its target or laid it out: replay onto a block device";
                     observed.course = Err(reason.into());
+                    observed.depth = Err(reason.into());
                     for (_, moved) in &mut observed.ways {
                         moved.touched = Err(reason.into());
                     }
@@ -216,7 +220,6 @@ impl Observed {
         } else {
             Ok(levels)
         };
-        let syncs = run.syncs.iter().filter(|sync| sync.kind != SyncKind::SyncFileRange);
         let active = run
             .traffic
             .iter()
@@ -233,7 +236,7 @@ impl Observed {
         Observed {
             ways,
             depth,
-            syncs: Ok(syncs.map(|sync| sync.calls).sum()),
+            syncs: syncs(run),
             course: Course::new(&series, active),
             notes: Vec::new(),
         }
@@ -334,6 +337,17 @@ fn moved(run: &ProfileRun, op: Op) -> Option<Moved> {
         touched: touched(&run.places, op),
         latency,
     })
+}
+
+/// Calls that make data durable. None in the record is only none where calls were seen.
+fn syncs(run: &ProfileRun) -> Known<u64> {
+    let missing = missing(run, "syncs");
+    if missing.is_some() || run.source.method != Method::Tracepoints {
+        let reason = missing.map_or("only counters", |missing| &missing.reason);
+        return Err(format!("syncs were not seen: {reason}"));
+    }
+    let durable = run.syncs.iter().filter(|sync| sync.kind != SyncKind::SyncFileRange);
+    Ok(durable.map(|sync| sync.calls).sum())
 }
 
 fn touched(places: &[Places], op: Op) -> Known<Touched> {
