@@ -67,6 +67,10 @@ pub struct Latencies {
 /// Lengths that differ by less than this share are one length.
 const SAME_LENGTH: f64 = 0.1;
 
+/// Fewer syncs per write than this beside none at all are no trait of the load: a program that syncs
+/// once when it ends, as a replay does, is not a program that syncs.
+const FEW_SYNCS: f64 = 1e-3;
+
 /// What of a dimension is known before it becomes one.
 struct Scored {
     score: f64,
@@ -267,6 +271,13 @@ fn syncs(one: &Observed, other: &Observed) -> Known<Scored> {
         return Err("one of both writes nothing".into());
     }
     let per_write = [mine as f64 / writes(one) as f64, theirs as f64 / writes(other) as f64];
+    let (least, most) = (per_write[0].min(per_write[1]), per_write[0].max(per_write[1]));
+    if least == 0.0 && most < FEW_SYNCS {
+        return Err(format!(
+            "one of both does not sync, the other once in {:.0} writes",
+            1.0 / most
+        ));
+    }
     let score = likeness(per_write[0], per_write[1]).ok_or("neither syncs")?;
     let told = per_write.map(|share| format!("{} per write", count::significant(share)));
     Ok(Scored { score, ways: Vec::new(), told })
@@ -457,6 +468,25 @@ mod tests {
             let known = !matches!(code, "working_set" | "skew" | "rate" | "depth");
             assert_eq!(score, known.then_some(1.0), "{code}");
         }
+    }
+
+    #[test]
+    fn one_sync_at_the_end_beside_none_is_no_trait_of_the_load() {
+        let with = |calls: u64| {
+            let mut run = full();
+            run.syncs[0].calls = calls;
+            Observed::of_profile(&run)
+        };
+        let syncs = |one: u64, other: u64| {
+            let all = fidelity(&with(one), &with(other), Speed::Times(1.0)).dimensions;
+            let found = all.into_iter().find(|dimension| dimension.code == "syncs").unwrap();
+            (found.score, found.no_data)
+        };
+        // Of 4,000 writes.
+        let told = (None, "one of both does not sync, the other once in 4000 writes".to_owned());
+        assert_eq!([syncs(0, 1), syncs(1, 0)], [told.clone(), told]);
+        assert_eq!(syncs(0, 4), (Some(0.0), String::new()));
+        assert_eq!(syncs(1, 2), (Some(0.5), String::new()));
     }
 
     #[test]
