@@ -94,7 +94,7 @@ pub fn watch(
         Err(signal) => Ended::Killed { signal },
     });
     say("ended");
-    run.settle_ns = watch.settle()?;
+    run.settle_ns = watch.settle();
     let end_ns = monotonic_ns();
     let after = (devices::counters(root), machine_switches(root), usage_of_process());
     run.machine_switches = before.1.zip(after.1);
@@ -274,14 +274,15 @@ impl Watch<'_> {
     }
 
     /// Waits for pages that the program left dirty, as far as the tracer knows of any; how long.
-    fn settle(&mut self) -> Result<u64, WatchError> {
+    /// Whatever signal comes ends the waiting, and only that: what was seen is told all the same.
+    fn settle(&mut self) -> u64 {
         let began_ns = monotonic_ns();
         let until_ns = began_ns.saturating_add(self.asked.settle_ns);
         let mut next_ns = began_ns + self.asked.interval_ns;
         while let Some(tracer) = &mut self.tracer
             && tracer.dirty_bytes().is_some_and(|bytes| bytes > 0)
             && monotonic_ns() < until_ns
-            && self.interrupts.take(None)?.is_none()
+            && matches!(self.interrupts.take(None), Ok(None))
         {
             if monotonic_ns() >= next_ns {
                 tracer.poll(monotonic_ns());
@@ -289,7 +290,7 @@ impl Watch<'_> {
             }
             self.interrupts.sleep(monotonic_ns() + SETTLING_NS, None);
         }
-        Ok(monotonic_ns() - began_ns)
+        monotonic_ns() - began_ns
     }
 }
 
