@@ -122,9 +122,13 @@ pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Fail
     Ok(if is_told || exit.code() != 0 { exit } else { Exit::Unprofiled })
 }
 
-/// Whether root alone may write there, by its rights.
+/// Whether the folder, or one on the way to it, is another user's: to write there may need more
+/// than this user's own rights.
 fn is_anothers(folder: &Path) -> bool {
-    folder.metadata().is_ok_and(|facts| facts.uid() != rustix::process::geteuid().as_raw())
+    let us = rustix::process::geteuid().as_raw();
+    let whole = folder.canonicalize();
+    let way = whole.as_deref().unwrap_or(folder).ancestors();
+    way.filter_map(|each| each.metadata().ok()).any(|facts| facts.uid() != us)
 }
 
 /// To stderr, and into the folder; whether all of it is told, and where it was asked to be.
@@ -207,4 +211,23 @@ pub(super) fn misused(failure: Failure, words: &[String]) -> Failure {
     let hint = "the command stands after --, as in: iosonde profile -- dd if=/dev/zero of=test";
     let hint = failure.hint.or_else(|| (!has_dashes).then(|| hint.into()));
     Failure { exit: Exit::Unprofiled, hint, ..failure }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_folder_in_the_home_of_another_user_is_his_by_whatever_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let way = dir.path().canonicalize().unwrap();
+        let owner = |folder: &Path| folder.metadata().unwrap().uid();
+        let us = rustix::process::geteuid().as_raw();
+        assert_eq!(is_anothers(dir.path()), way.ancestors().any(|each| owner(each) != us));
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/", &link).unwrap();
+        assert_eq!(is_anothers(&link), owner(Path::new("/")) != us);
+    }
 }
