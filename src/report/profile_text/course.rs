@@ -79,7 +79,7 @@ pub(super) fn course(out: &mut String, figures: &Figures) {
     out.push_str(&format!(
         "\nOver Time ({} intervals of {}, {} idle):\n",
         count::thousands(course.intervals),
-        duration::span(course.width_ns),
+        duration::latency(course.width_ns as f64),
         count::thousands(course.idle)
     ));
     out.push_str(&spread_row("  Requests/s:", &course.requests_per_s, short));
