@@ -105,7 +105,7 @@ pub fn figures(run: &ProfileRun) -> Figures {
         window_ns: run.measured_ns,
         settle_ns: run.settle_ns,
         program: seen.then(|| traffic::side(run, |each| each.class.is_of_the_program())),
-        everybody: seen.then(|| traffic::side(run, |_| true)),
+        everybody: (seen || !run.traffic.is_empty()).then(|| traffic::side(run, |_| true)),
         classes: traffic::classes(run),
         devices: run.devices.iter().map(|each| device(run, each)).collect(),
         io_threads: seen.then(|| who::counts(run)),
@@ -139,7 +139,8 @@ fn unseen(run: &ProfileRun) -> Option<String> {
         run.devices.iter().filter(|device| moved(device)).find_map(|device| {
             Some(format!("{}: {}", device.facts.name, device.invisible.as_ref()?))
         });
-    hidden.filter(|_| run.traffic.is_empty())
+    // Others' requests elsewhere say nothing of what the program did there.
+    hidden.filter(|_| !run.traffic.iter().any(|each| each.class.is_of_the_program()))
 }
 
 /// Whether a device did anything, as far as its counters tell.
