@@ -22,8 +22,12 @@ use observed::{Course, Known, Moved, Observed, Touched};
 /// The score, dimension by dimension.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fidelity {
-    /// Mean of the dimensions' scores, `0..=1`; `None` if no dimension has data.
+    /// Mean of the dimensions' scores, `0..=1`; `None` if no dimension has data, or the replay
+    /// ended with an error.
     pub score: Option<f64>,
+    /// With what error the replay ended, where the recording did not end in the same way: what it
+    /// did until then stands for nothing.
+    pub failed: Option<String>,
     /// The dimensions, in a fixed order.
     pub dimensions: Vec<Dimension>,
     /// Latencies, not scored.
@@ -115,8 +119,12 @@ pub fn fidelity(recorded: &Observed, regenerated: &Observed, speed: Speed) -> Fi
         ),
     ];
     let scores: Vec<f64> = dimensions.iter().filter_map(|dimension| dimension.score).collect();
-    let score = (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64);
-    Fidelity { score, dimensions, latencies: latencies(&one, other), notes: notes(&one, other) }
+    let failed = other.failed.clone().filter(|_| other.failed != one.failed);
+    let is_scored = failed.is_none() && !scores.is_empty();
+    let score = is_scored.then(|| scores.iter().sum::<f64>() / scores.len() as f64);
+    let mut notes = notes(&one, other);
+    notes.extend(failed.as_ref().map(|how| format!("the replay ended with an error: {how}")));
+    Fidelity { score, failed, dimensions, latencies: latencies(&one, other), notes }
 }
 
 fn dimension(
@@ -339,7 +347,7 @@ mod tests {
     use super::*;
     use crate::analysis::profile_model::testing::{chunk, gaps as distances, profile, row};
     use crate::analysis::profile_model::testing::{series, sync};
-    use crate::record::profile::{Class, Depth, Missing, Places, ProfileRun, SyncKind};
+    use crate::record::profile::{Class, Depth, Ended, Missing, Places, ProfileRun, SyncKind};
 
     fn full() -> ProfileRun {
         let mut run = profile(vec![
@@ -487,6 +495,32 @@ mod tests {
         assert_eq!([syncs(0, 1), syncs(1, 0)], [told.clone(), told]);
         assert_eq!(syncs(0, 4), (Some(0.0), String::new()));
         assert_eq!(syncs(1, 2), (Some(0.5), String::new()));
+    }
+
+    #[test]
+    fn a_replay_that_ended_with_an_error_has_no_score() {
+        let refused = against(|run| run.ended = Ended::Exited { code: 5 });
+        assert_eq!((refused.score, refused.failed.as_deref()), (None, Some("exit code 5")));
+        assert_eq!(refused.notes, ["the replay ended with an error: exit code 5"]);
+        let killed = against(|run| run.ended = Ended::Killed { signal: 9 });
+        assert_eq!(killed.failed.as_deref(), Some("killed by signal 9"));
+        // A program that always ends so is like itself.
+        let mut same = full();
+        same.ended = Ended::Exited { code: 1 };
+        let same = Observed::of_profile(&same);
+        assert_eq!(fidelity(&same, &same, Speed::Times(1.0)).score, Some(1.0));
+        // The load was done, whatever is thought of it.
+        let missed = |code: i32| {
+            against(|run| {
+                run.subject = crate::record::profile::Subject::Command {
+                    words: vec!["iosonde".into(), "run".into(), "app.toml".into()],
+                    pid: 1,
+                };
+                run.groups[1].name = "job 0".into();
+                run.ended = Ended::Exited { code };
+            })
+        };
+        assert_eq!((missed(3).score, missed(1).score), (Some(1.0), None));
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub fn fidelity_text(fidelity: &Fidelity) -> String {
     }
     let counted = fidelity.dimensions.iter().filter(|dimension| dimension.score.is_some()).count();
     out.push_str(&match fidelity.score {
+        None if fidelity.failed.is_some() => {
+            "fidelity: no score, for the replay ended with an error: make it anew\n".to_string()
+        }
         Some(score) => format!(
             "fidelity {score:.2}, the mean of {counted} of {} dimensions\n",
             fidelity.dimensions.len()
@@ -127,6 +130,14 @@ mod tests {
         other.traffic[0].sizes = vec![(4096, 1000), (8192, 1000)];
         let of = Observed::of_profile;
         fidelity(&of(&one), &of(&other), Speed::Times(1.0))
+    }
+
+    #[test]
+    fn a_failed_replay_is_said_in_the_place_of_the_score() {
+        let mut failed = compared();
+        (failed.score, failed.failed) = (None, Some("exit code 5".into()));
+        let text = fidelity_text(&failed);
+        assert!(text.ends_with("no score, for the replay ended with an error: make it anew\n"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use iosonde::record::ProfileRun;
 use iosonde::record::facts::DeviceFacts;
 use iosonde::record::profile::{
-    Chunk, Class, Depth, Group, Method, Op, PROFILE_SCHEMA, Places, ProfiledDevice, Source,
+    self, Chunk, Class, Depth, Group, Method, Op, PROFILE_SCHEMA, Places, ProfiledDevice, Source,
     Subject, SyncKind, SyncRun, Traffic, TrafficSeries,
 };
 use iosonde::record::run::CounterSeries;
@@ -186,6 +186,20 @@ fn another_size_lowers_the_sizes_alone() {
             assert_eq!(score, 1.0, "{dimension}");
         }
     }
+}
+
+#[test]
+fn a_replay_that_failed_has_no_score() {
+    let place = place();
+    let mut other = profile();
+    other.ended = profile::Ended::Exited { code: 5 };
+    place.file("other.json", &serde_json::to_vec(&other).unwrap());
+    let ended = place.iosonde("compare app.json other.json").end().exits(7);
+    ended.prints("ended with an error: exit code 5").prints("fidelity: no score");
+    let words = "compare app.json other.json --output-format json";
+    let json = place.iosonde(words).end().exits(7).json();
+    assert_fits(SCHEMA, &json);
+    assert_eq!(json["fidelity"], Value::Null);
 }
 
 #[test]

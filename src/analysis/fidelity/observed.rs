@@ -2,8 +2,8 @@
 
 use super::streams;
 use crate::analysis::profile::missing;
-use crate::record::profile::{Method, Op, Places, ProfileRun, Subject, SyncKind, Traffic};
-use crate::record::run::{CounterSeries, Run};
+use crate::record::profile::{Ended, Method, Op, Places, ProfileRun, Subject, SyncKind, Traffic};
+use crate::record::run::{CounterSeries, Outcome, Run};
 use crate::stats::Histogram;
 
 /// What is known, or why it is not.
@@ -20,6 +20,8 @@ pub struct Observed {
     pub syncs: Known<u64>,
     /// Requests over time, all directions together.
     pub course: Known<Course>,
+    /// With what error it ended; `None` if it ended as it should.
+    pub failed: Option<String>,
     /// What a reader should know.
     pub notes: Vec<String>,
 }
@@ -238,6 +240,7 @@ impl Observed {
             depth,
             syncs: syncs(run),
             course: Course::new(&series, active),
+            failed: failed(run),
             notes: Vec::new(),
         }
     }
@@ -260,6 +263,11 @@ impl Observed {
             depth: Err(mean.into()),
             syncs: Ok(syncs),
             course: Course::new(&series, (0, run.measured_ns)),
+            failed: match &run.outcome {
+                Outcome::Failed { error } => Some(error.clone()),
+                Outcome::Interrupted { signal } => Some(format!("interrupted by signal {signal}")),
+                Outcome::Complete => None,
+            },
             notes: vec![
                 "the replay is a run and no profile: its operations count as requests, before the \
                  block layer splits and merges them"
@@ -288,6 +296,10 @@ impl Observed {
 
 /// Share of requests beside those of a replay's jobs from which places and series are not its own.
 const BESIDE: f64 = 0.01;
+
+/// Exit codes of `iosonde run` after a load that was done: an expectation missed, the books not
+/// balanced, too little for a verdict.
+const VERDICTS: [i32; 3] = [3, 6, 7];
 
 /// What the jobs of a replay did, and the share of all other requests; `None` if the profile is not
 /// of one.
@@ -337,6 +349,18 @@ fn moved(run: &ProfileRun, op: Op) -> Option<Moved> {
         touched: touched(&run.places, op),
         latency,
     })
+}
+
+/// With what error the command ended, if it did. Of `iosonde run`, verdicts on what it measured are
+/// no failures: it did its load.
+fn failed(run: &ProfileRun) -> Option<String> {
+    match run.ended {
+        Ended::Exited { code: 0 } | Ended::TimeUp | Ended::Gone => None,
+        Ended::Exited { code } if VERDICTS.contains(&code) && jobs_alone(run).is_some() => None,
+        Ended::Exited { code } => Some(format!("exit code {code}")),
+        Ended::Killed { signal } => Some(format!("killed by signal {signal}")),
+        Ended::Interrupted { signal } => Some(format!("interrupted by signal {signal}")),
+    }
 }
 
 /// Calls that make data durable. None in the record is only none where calls were seen.
