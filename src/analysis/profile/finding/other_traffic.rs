@@ -51,8 +51,16 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
 }
 
 /// The thread that moved most of the others' bytes, where one did. A thread of the kernel may have
-/// done so for the program, and is not named.
+/// done so for the program, and is not named; nor is any where there are several disks, for what a
+/// thread moved is not told apart by disk.
 fn busiest(run: &ProfileRun, bytes: u64) -> String {
+    let used = run.traffic.iter().filter(|row| row.requests > 0);
+    let mut disks: Vec<&str> = used.map(|row| row.device.as_str()).collect();
+    disks.sort_unstable();
+    disks.dedup();
+    if disks.len() > 1 {
+        return String::new();
+    }
     let moved = |thread: &ThreadRun| thread.read_bytes + thread.write_bytes;
     let others = run.threads.iter().filter(|thread| !thread.of_program && !thread.of_kernel);
     let most = others.max_by_key(|thread| moved(thread));
@@ -74,6 +82,10 @@ mod tests {
         let told = words(detect, &profile_of(&[Flow::default(), other]));
         assert!(told.contains("Others made 17 % of the requests and 17 % of the bytes"), "{told}");
         assert!(told.contains("on vda, most of them `someone else`"), "{told}");
+        // A thread's bytes are those on all disks: it may have moved them on the other one.
+        let beside = Flow { device: "sdb", ..Flow::default() };
+        let told = words(detect, &profile_of(&[Flow::default(), other, beside]));
+        assert!(told.contains("on vda: the latencies"), "{told}");
         let elsewhere = Flow { device: "sdb", ..other };
         assert_eq!(ask(detect, &profile_of(&[Flow::default(), elsewhere])), None);
         let few = Flow { requests: 1_000, ..other };
