@@ -9,6 +9,13 @@ use crate::stats::Histogram;
 use super::spread::Latency;
 use super::traffic::{per_second, share};
 
+/// More threads than this need not have lived at the same time, and how long each lived is not
+/// recorded: a script's thousand short processes that do nothing but sync would have next to no
+/// share. Theirs is told only if it is the larger part of their time even so.
+const MANY: u32 = 16;
+/// The larger part.
+const MOSTLY: f64 = 0.5;
+
 /// All calls that make data durable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SyncFigures {
@@ -52,7 +59,8 @@ pub struct GroupSyncs {
     pub calls: u64,
     /// Time in them, ns, summed over threads.
     pub ns: u64,
-    /// Time in calls that the thread waits in, over the time its threads had; `None` without any.
+    /// Time in calls that the thread waits in, over the time its threads had if each lived all the
+    /// while: at least this much. `None` without any, or where that says nothing of many threads.
     pub time_share: Option<f64>,
     /// Calls by io_uring, in which no thread waits, in flight on average per thread; `None` without
     /// any.
@@ -101,7 +109,8 @@ fn groups(run: &ProfileRun) -> Vec<GroupSyncs> {
                 threads,
                 calls: own.iter().map(|sync| sync.calls).sum(),
                 ns: waited_ns.saturating_add(flown_ns),
-                time_share: share(waited_ns, had_ns).filter(|_| waited_ns > 0),
+                time_share: share(waited_ns, had_ns)
+                    .filter(|share| waited_ns > 0 && (threads <= MANY || *share >= MOSTLY)),
                 in_flight: share(flown_ns, had_ns).filter(|_| flown_ns > 0),
             }
         })
@@ -136,5 +145,19 @@ mod tests {
         // 5 s of one thread's 10; 1 s of the 20 that two have, and 1 s in flight.
         let expected = [("log", 50, Some(0.5), None), ("app", 300, Some(0.05), Some(0.05))];
         assert_eq!(groups, expected);
+    }
+
+    #[test]
+    fn of_many_threads_that_need_not_have_lived_at_once_no_small_share_is_told() {
+        let share = |threads: u32, latency_ns: u64| {
+            let mut run = profile_of(&[Flow { threads, ..Flow::default() }]);
+            with_syncs(&mut run, "app", SyncKind::Fsync, 1_000, latency_ns);
+            syncs(&run).groups[0].time_share
+        };
+        // 8 s of the ten in syncs: of one thread after the other, or of 16 at a time.
+        assert_eq!(share(1_000, 8_000_000), None);
+        assert_eq!(share(16, 8_000_000), Some(0.05));
+        // 100 s of the 200 that 20 threads have at most.
+        assert_eq!(share(20, 100_000_000), Some(0.5));
     }
 }
