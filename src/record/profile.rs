@@ -343,7 +343,8 @@ pub struct ThreadRun {
 /// A file.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct FileRun {
-    /// Path, as far as the kernel's names lead; or what stands for it (`metadata of /dev/vda1`).
+    /// Path, as far as the kernel's names lead; or what stands for it: `/dev/vda1 and its file
+    /// system's metadata` is what went through the device's own page cache.
     pub path: String,
     /// Kernel name of the whole disk.
     pub device: String,

@@ -47,7 +47,10 @@ pub(super) fn path(key: &FileKey, file: &FileUse, mounts: &[Mount], root: &Root)
     };
     if key.kind == FILE_OF_DEVICE {
         let is_mounted = mounts.iter().any(|mount| mount.device == number);
-        return if is_mounted { format!("metadata of {}", node()) } else { node() };
+        // One page cache holds both the file system's metadata and what is read and written by the
+        // device's own name.
+        let also = if is_mounted { " and its file system's metadata" } else { "" };
+        return format!("{}{also}", node());
     }
     if key.kind != FILE_NAMED {
         return format!("direct I/O on {}, the file not told", node());
