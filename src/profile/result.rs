@@ -4,7 +4,7 @@
 use super::counters::CALLS;
 use super::devices;
 use super::tracer::{Traced, TracedDevice};
-use crate::host::Root;
+use crate::host::{Root, mounts};
 use crate::record::facts::DeviceFacts;
 use crate::record::profile::{Method, Missing, ProfileRun, ProfiledDevice, Source};
 
@@ -28,6 +28,20 @@ pub(super) fn how(source: &Source) -> String {
             None => "requests cannot be seen; counters stand in".into(),
         },
     }
+}
+
+/// File systems that keep dirty pages and have no disk that could be watched.
+const WITHOUT_DISK: [&str; 9] =
+    ["nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "ubifs", "jffs2"];
+
+/// Why dirty pages may go where nobody watches, if so.
+pub(super) fn unwatched(root: &Root, disks_are_chosen: bool) -> Option<String> {
+    if disks_are_chosen {
+        return Some("only the chosen disks were watched".into());
+    }
+    let mounts = mounts(root);
+    let other = mounts.iter().find(|mount| WITHOUT_DISK.contains(&mount.filesystem.as_str()))?;
+    Some(format!("{} ({}) has no disk to be watched", other.point.display(), other.filesystem))
 }
 
 /// The tracer's figures take their places. `is_over` says that all that was watched began and ended

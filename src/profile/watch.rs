@@ -69,6 +69,7 @@ pub fn watch(
         program: env!("CARGO_PKG_VERSION").into(),
         subject: scope.subject(asked),
         started_unix_ns: realtime_ns(),
+        unwatched: result::unwatched(root, !asked.devices.is_empty()),
         host,
         source,
         ..ProfileRun::default()

@@ -34,6 +34,9 @@ pub struct ProfileRun {
     pub measured_ns: u64,
     /// How long the kernel was watched afterwards for pages that the program had left dirty, ns.
     pub settle_ns: u64,
+    /// Why pages that the program dirtied may have gone where nobody watched, if so.
+    #[serde(default)]
+    pub unwatched: Option<String>,
     /// The machine.
     pub host: HostFacts,
     /// Where the figures come from.

@@ -27,8 +27,9 @@ fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let dirtied = calls.storage_write_bytes.saturating_sub(calls.cancelled_bytes);
     let written = figures.program.as_ref()?.op(Op::Write).bytes;
     let left = dirtied.saturating_sub(written);
-    // What a hidden device took was written, unseen.
-    let is_hidden = run.devices.iter().any(|device| device.invisible.is_some());
+    // What a hidden device took was written, unseen; likewise where nobody watched.
+    let is_hidden =
+        run.unwatched.is_some() || run.devices.iter().any(|device| device.invisible.is_some());
     let little = left < UNWRITTEN_BYTES || (left as f64) < UNWRITTEN_SHARE * dirtied as f64;
     if is_hidden || little {
         return None;
@@ -112,6 +113,8 @@ mod tests {
         let told = words(detect, &run);
         assert!(told.contains("It left 600 MiB in memory, 99 % of what it wrote"), "{told}");
         assert!(told.contains("when watching ended, 2.0 s after its end"), "{told}");
+        let unwatched = Some("only some disks were chosen".into());
+        assert_eq!(ask(detect, &ProfileRun { unwatched, ..run.clone() }), None);
         run.devices[0].invisible = Some("no queue".into());
         assert_eq!(ask(detect, &run), None);
     }
