@@ -44,7 +44,8 @@ pub struct Wanted {
 pub struct Tracer {
     collector: Collector,
     root: Root,
-    names_direct_files: bool,
+    /// Of [`ENDS`], those whose address the kernel does not show.
+    unshown: Vec<&'static str>,
     zero_ns: u64,
     interval_ns: u64,
     layers: bool,
@@ -110,6 +111,8 @@ impl Tracer {
     pub fn attach(root: &Root, wanted: &Wanted) -> Result<Tracer, Missing> {
         of_first_namespace(root)?;
         let [dio_end, disk_end, disk_end_async, wait_end] = symbols(root, ENDS);
+        let ends = symbols(root, ENDS);
+        let [dio_end, disk_end, disk_end_async, wait_end] = ends;
         let page_bytes = rustix::param::page_size() as u32;
         let (disks, layers) = (wanted.devices.clone(), wanted.layers);
         let options =
@@ -118,7 +121,7 @@ impl Tracer {
         Ok(Tracer {
             collector,
             root: root.clone(),
-            names_direct_files: dio_end != 0,
+            unshown: ENDS.into_iter().zip(ends).filter(|end| end.1 == 0).map(|end| end.0).collect(),
             zero_ns: 0,
             interval_ns: if wanted.interval_ns == 0 { 1_000_000_000 } else { wanted.interval_ns },
             layers,
@@ -138,13 +141,18 @@ impl Tracer {
             Some(Missing { what: program.tells.to_owned(), reason, mend: None })
         });
         let mut missing: Vec<Missing> = refused.collect();
-        if !self.names_direct_files {
-            missing.push(Missing {
-                what: "files of direct I/O".to_owned(),
-                reason: "the kernel does not show the address of iomap_dio_bio_end_io".to_owned(),
+        missing.extend(self.unshown.iter().map(|name| {
+            let what = match *name {
+                FILES_END => "files of direct I/O",
+                WAIT_END => "callers of direct I/O on block devices that a limit holds back",
+                _ => "callers of direct I/O on block devices",
+            };
+            Missing {
+                what: what.to_owned(),
+                reason: format!("the kernel does not show the address of {name}"),
                 mend: Some("sysctl kernel.kptr_restrict=0, or CAP_SYSLOG".to_owned()),
-            });
-        }
+            }
+        }));
         Source {
             method: Method::Tracepoints,
             attribution: self.collector.begins_at().to_owned(),
@@ -416,12 +424,9 @@ impl Tracer {
 }
 
 /// What the kernel calls at the end of direct I/O on files and on block devices.
-const ENDS: [&str; 4] = [
-    "iomap_dio_bio_end_io",
-    "blkdev_bio_end_io",
-    "blkdev_bio_end_io_async",
-    "submit_bio_wait_endio",
-];
+const ENDS: [&str; 4] = [FILES_END, "blkdev_bio_end_io", "blkdev_bio_end_io_async", WAIT_END];
+const FILES_END: &str = "iomap_dio_bio_end_io";
+const WAIT_END: &str = "submit_bio_wait_endio";
 
 /// The addresses of kernel symbols; 0 where the kernel does not show them. The list is long:
 /// reading ends with the last of them.

@@ -10,6 +10,9 @@ use crate::record::profile::ThreadRun;
 
 /// Threads that ended and are kept one by one; further ones are counted by name.
 const KEPT: usize = 2000;
+/// Names of those; whoever has none of them is counted among [`NAMELESS`].
+const NAMES: usize = 1000;
+const NAMELESS: &str = "other threads";
 
 /// Threads that are no longer in the kernel's table.
 #[derive(Debug, Default)]
@@ -41,7 +44,12 @@ impl Ended {
         if self.kept.len() < KEPT {
             return self.kept.push(one);
         }
-        match self.by_name.entry((one.name.clone(), one.of_program)) {
+        let mut key = (one.name.clone(), one.of_program);
+        if self.by_name.len() >= NAMES && !self.by_name.contains_key(&key) {
+            key.0 = NAMELESS.into();
+        }
+        let one = ThreadRun { name: key.0.clone(), ..one };
+        match self.by_name.entry(key) {
             Entry::Vacant(place) => drop(place.insert(ThreadRun { tid: None, pid: 0, ..one })),
             Entry::Occupied(mut rest) => add(rest.get_mut(), &one),
         }
@@ -151,5 +159,18 @@ mod tests {
         let rest = &ended.by_name[&("two words".to_owned(), true)];
         assert_eq!((rest.tid, rest.writes, rest.write_bytes), (None, 2000, 1_024_000));
         assert_eq!(ended.groups[&1], 3000);
+    }
+
+    #[test]
+    fn many_names_stay_bounded_too() {
+        let mut ended = Ended::default();
+        for tid in 0..5000 {
+            let mut comm = [0; 16];
+            comm[..4].copy_from_slice(format!("{tid:04}").as_bytes());
+            ended.add(&Thread { comm, ..thread(tid, 1) });
+        }
+        assert_eq!((ended.kept.len(), ended.by_name.len()), (KEPT, NAMES + 1));
+        let rest = &ended.by_name[&(NAMELESS.to_owned(), true)];
+        assert_eq!((rest.name.as_str(), rest.writes), (NAMELESS, 2000));
     }
 }
