@@ -74,8 +74,6 @@ pub struct ProfileRun {
     pub machine_switches: Option<(u64, u64)>,
     /// CPU time of this collector itself over the same time.
     pub collector: ProcessUse,
-    /// Time spent in the kernel programs, ns and calls, where the kernel counts it.
-    pub kernel_programs: Option<(u64, u64)>,
     /// Events that could not be kept, by what was lost; empty if nothing was.
     pub lost: BTreeMap<String, u64>,
 }

@@ -204,9 +204,6 @@ fn cpu(run: &ProfileRun, figures: &Figures) -> Value {
             machine.program_switches_per_s.map(|(_, involuntary)| involuntary),
         "program_io_delay_ns": run.io_delay_ns,
         "collector_cpus": machine.collector_cpu,
-        "kernel_program_cpus": machine.kernel_programs,
-        "kernel_program_calls": machine.kernel_program_ns.map(|(_, calls)| calls),
-        "kernel_program_mean_ns": machine.kernel_program_ns.map(|(ns, _)| whole(ns)),
     })
 }
 

@@ -31,10 +31,6 @@ pub struct MachineFigures {
     pub program_io_delay: Option<f64>,
     /// CPU time of the collector over the time it watched; 1 is one CPU.
     pub collector_cpu: Option<f64>,
-    /// Mean time of a call of a kernel program, ns, and calls.
-    pub kernel_program_ns: Option<(f64, u64)>,
-    /// Time in kernel programs over the time measured; 1 is one CPU.
-    pub kernel_programs: Option<f64>,
 }
 
 /// What the kernel's own counters of a device say, everybody's requests.
@@ -105,11 +101,6 @@ pub(super) fn machine(run: &ProfileRun) -> MachineFigures {
         program_io_delay: run.io_delay_ns.and_then(of_time),
         collector_cpu: (collector.span_ns > 0)
             .then(|| of_span(collector.cpu_user_ns + collector.cpu_system_ns, collector.span_ns)),
-        kernel_program_ns: run
-            .kernel_programs
-            .filter(|(_, calls)| *calls > 0)
-            .map(|(ns, calls)| (ns as f64 / calls as f64, calls)),
-        kernel_programs: run.kernel_programs.and_then(|(ns, _)| of_time(ns)),
     }
 }
 
@@ -196,7 +187,6 @@ mod tests {
         assert_eq!(machine.program_switches_per_s, Some((5_000.0, 10.0)));
         assert_eq!((machine.io_pressure, machine.program_io_delay), (Some(0.25), Some(0.5)));
         assert_eq!(machine.collector_cpu, Some(0.002));
-        assert_eq!(machine.kernel_program_ns, Some((400.0, 150_000)));
     }
 
     #[test]

@@ -101,7 +101,6 @@ pub(crate) fn profile_of(flows: &[Flow]) -> ProfileRun {
             cpu_system_ns: SECOND / 100,
             ..ProcessUse::default()
         },
-        kernel_programs: Some((60_000_000, 150_000)),
         ..ProfileRun::default()
     };
     for flow in flows {
@@ -358,7 +357,6 @@ pub(crate) fn by_counters() -> ProfileRun {
     run.series.clear();
     run.groups.clear();
     run.opens = None;
-    run.kernel_programs = None;
     run.lost = BTreeMap::new();
     for device in &mut run.devices {
         device.depth = Depth::default();

@@ -7,7 +7,7 @@ use crate::record::ProfileRun;
 use crate::record::profile::Method;
 use crate::report::clean::clean;
 use crate::report::ladder_text::wrapped;
-use crate::units::{count, duration};
+use crate::units::count;
 
 use super::cells::percent;
 
@@ -116,18 +116,8 @@ fn method(run: &ProfileRun) -> String {
 }
 
 fn cost(figures: &Figures) -> String {
-    let machine = &figures.machine;
-    let mut parts = Vec::new();
-    if let Some(share) = machine.collector_cpu {
-        parts.push(format!("collector {} of one CPU", percent(share)));
+    match figures.machine.collector_cpu {
+        Some(share) => format!("collector {} of one CPU", percent(share)),
+        None => "no data (not counted)".into(),
     }
-    if let (Some((ns, calls)), Some(share)) = (machine.kernel_program_ns, machine.kernel_programs) {
-        parts.push(format!(
-            "kernel programs {} of one CPU ({} calls of {} each)",
-            percent(share),
-            count::thousands(calls),
-            duration::latency(ns)
-        ));
-    }
-    if parts.is_empty() { "no data (not counted)".into() } else { parts.join("; ") }
 }
