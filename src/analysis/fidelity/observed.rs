@@ -186,9 +186,7 @@ impl Observed {
     /// What a profile shows: requests of the program and the write-back of its pages.
     ///
     /// Of a replay by `iosonde run` only its jobs count, and not what it does to look at its
-    /// target, to lay it out and to keep its result. Places and series are not told apart by
-    /// Of a replay by `iosonde run` only its jobs count, and not what it does to look at its target,
-    /// to lay it out and to keep its result. Places, series and depth are not told apart by
+    /// target, to lay it out and to keep its result. Places, series and depth are not told apart by
     /// threads, so they are known only where that was next to nothing.
     pub fn of_profile(run: &ProfileRun) -> Observed {
         match jobs_alone(run) {
