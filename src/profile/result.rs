@@ -128,3 +128,25 @@ pub(super) fn missing(run: &ProfileRun, root: &Root, is_attached: bool) -> Vec<M
     }
     missing
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_file_system_without_a_disk_takes_pages_that_nobody_watches() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        std::fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+        let disk = "29 1 8:1 / / rw - ext4 /dev/sda1 rw\n";
+        let table = dir.path().join("proc/self/mountinfo");
+        std::fs::write(&table, disk).unwrap();
+        assert_eq!(unwatched(&root, false), None);
+        assert_eq!(unwatched(&root, true).unwrap(), "only the chosen disks were watched");
+        let far = "30 29 0:50 / /home rw - nfs4 server:/home rw\n";
+        std::fs::write(&table, format!("{disk}{far}")).unwrap();
+        assert_eq!(unwatched(&root, false).unwrap(), "/home (nfs4) has no disk to be watched");
+    }
+}
