@@ -110,7 +110,6 @@ impl Tracer {
     /// What is missing, why, and how to get it; nothing is attached then.
     pub fn attach(root: &Root, wanted: &Wanted) -> Result<Tracer, Missing> {
         of_first_namespace(root)?;
-        let [dio_end, disk_end, disk_end_async, wait_end] = symbols(root, ENDS);
         let ends = symbols(root, ENDS);
         let [dio_end, disk_end, disk_end_async, wait_end] = ends;
         let page_bytes = rustix::param::page_size() as u32;
