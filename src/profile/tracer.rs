@@ -198,6 +198,9 @@ impl Tracer {
     }
 
     fn look(&mut self, now_ns: u64) -> Result<(), String> {
+        if let Some(series) = &mut self.series {
+            series.look(now_ns);
+        }
         for (key, place) in self.collector.slots()? {
             let slots = self.collector.slot(place)?;
             let tally = self.tallies.entry(place).or_insert_with(|| Tally::new(key));
@@ -210,7 +213,7 @@ impl Tracer {
                 && class(key.class).is_of_the_program()
                 && increase.requests > 0
             {
-                series.add(now_ns, op(key.op), &increase);
+                series.add(op(key.op), &increase);
             }
         }
         Ok(())

@@ -240,16 +240,6 @@ pub struct CounterSeries {
     pub bytes: Vec<u64>,
 }
 
-impl CounterSeries {
-    /// Intervals by which the first operation was counted late, 0 or 1, where it began at this
-    /// time: a look that is made at the end of an interval may count in the next one.
-    pub fn late_by(&self, began_ns: u64) -> usize {
-        let counted = self.ops.iter().position(|ops| *ops > 0).unwrap_or(0) as u64;
-        let began = began_ns.checked_div(self.width_ns).unwrap_or(0);
-        usize::from(counted > began)
-    }
-}
-
 /// Sparse latency histograms per interval of equal width.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]

@@ -61,7 +61,7 @@ impl Speed {
     pub fn words(self) -> String {
         match self {
             Speed::Times(factor) => {
-                format!("replayed at {}x the workload's rates", count::significant(factor))
+                format!("replayed at {factor}x the workload's rates")
             }
             Speed::Max => "replayed as fast as the target answers: rates, pauses and idle phases \
                            of the workload are left out"

@@ -220,7 +220,7 @@ fn a_run_of_the_workload_is_like_the_profile_it_was_made_of() {
     for (code, least) in [
         ("sizes", 0.99),
         ("mix", 0.98),
-        ("sequential", 0.98),
+        ("sequential", 0.9),
         ("working_set", 0.95),
         ("syncs", 0.95),
         ("rate", 0.95),

@@ -107,13 +107,13 @@ impl Course {
         // `(time, requests at once, change of the rate)`.
         let mut changes: Vec<(f64, f64, f64)> = Vec::new();
         for each in series.iter().filter(|series| series.width_ns > 0) {
-            let late = each.late_by(active.0);
             let end = each.ops.iter().rposition(|ops| *ops > 0);
             for (at, ops) in each.ops.iter().enumerate().filter(|(_, ops)| **ops > 0) {
                 // Within the first and the last interval requests begin and end with the load.
                 let (width, ops) = (each.width_ns as f64, *ops as f64);
-                let from = at.saturating_sub(late) as f64 * width;
-                let to = if Some(at) == end { last.max(from) } else { from + width };
+                let from = at as f64 * width;
+                let is_end = Some(at) == end;
+                let to = if is_end { last.clamp(from, from + width) } else { from + width };
                 let from = from.max(first).min(to) - first;
                 let to = to.min(last.max(first)) - first;
                 if to > from {

@@ -98,13 +98,12 @@ fn series(run: &ProfileRun, row: &Row) -> Option<Vec<Stretch>> {
     if width_ns == 0 || last < 2 {
         return None;
     }
-    let late = series.late_by(row.active.0);
     let counted = series.ops.iter().map(|ops| Stretch { ns: width_ns, requests: *ops as f64 });
-    let mut stretches: Vec<Stretch> = counted.take(last + 1).skip(late).collect();
+    let mut stretches: Vec<Stretch> = counted.take(last + 1).collect();
     // The last interval ends with the last request.
-    let before = (last - late) as u64 * width_ns;
+    let before = last as u64 * width_ns;
     if let Some(end) = stretches.last_mut() {
-        end.ns = row.active.1.saturating_sub(before).clamp(width_ns / 10, width_ns * 2).max(1);
+        end.ns = row.active.1.saturating_sub(before).clamp(width_ns / 10, width_ns).max(1);
     }
     let seen: u64 = stretches.iter().map(|stretch| stretch.ns).sum();
     let rest = run.measured_ns.saturating_sub(seen);

@@ -31,6 +31,9 @@ impl Interval {
 pub(super) struct Series {
     width_ns: u64,
     zero_ns: u64,
+    /// When the last look was made, and the middle between it and the one before, ns.
+    looked_ns: u64,
+    middle_ns: u64,
     /// One list per operation, in the order of [`Op::ALL`].
     ops: [Vec<Interval>; 5],
 }
@@ -38,13 +41,20 @@ pub(super) struct Series {
 impl Series {
     /// Intervals of this width from `zero_ns` on.
     pub(super) fn new(zero_ns: u64, width_ns: u64) -> Series {
-        Series { width_ns, zero_ns, ops: Default::default() }
+        let ops = Default::default();
+        Series { width_ns, zero_ns, looked_ns: zero_ns, middle_ns: zero_ns, ops }
     }
 
-    /// Adds what came until now. A look that is late counts in the interval in which it is made.
-    pub(super) fn add(&mut self, now_ns: u64, op: Op, increase: &Increase) {
-        // A look at the very end of an interval is for that interval.
-        let since = now_ns.saturating_sub(self.zero_ns).saturating_sub(1);
+    /// A look is made now: what it finds came since the one before, and counts in the interval of the
+    /// middle between both. A look comes a little late, seldom early.
+    pub(super) fn look(&mut self, now_ns: u64) {
+        self.middle_ns = self.looked_ns + now_ns.saturating_sub(self.looked_ns) / 2;
+        self.looked_ns = now_ns;
+    }
+
+    /// Adds what this look finds.
+    pub(super) fn add(&mut self, op: Op, increase: &Increase) {
+        let since = self.middle_ns.saturating_sub(self.zero_ns);
         while since / self.width_ns >= MOST as u64 {
             self.double();
         }
@@ -121,9 +131,12 @@ mod tests {
     #[test]
     fn looks_fall_into_their_intervals_and_gaps_are_empty() {
         let mut series = Series::new(100, 10);
-        series.add(110, Op::Read, &one(1));
-        series.add(140, Op::Read, &one(2));
-        series.add(131, Op::Write, &one(3));
+        // Each look is a little late.
+        for (now, reads, writes) in [(111, 1, 0), (122, 0, 0), (131, 0, 0), (143, 2, 3)] {
+            series.look(now);
+            series.add(Op::Read, &one(reads));
+            series.add(Op::Write, &one(writes));
+        }
         let told = series.finish(150);
         assert_eq!(told[0].counters.ops, [1, 0, 0, 2, 0]);
         assert_eq!(told[1].counters.ops, [0, 0, 0, 3, 0]);
@@ -134,7 +147,8 @@ mod tests {
     fn a_long_run_stays_bounded_and_loses_nothing() {
         let mut series = Series::new(0, 1);
         for now in 1..=10_000 {
-            series.add(now, Op::Write, &one(1));
+            series.look(now);
+            series.add(Op::Write, &one(1));
         }
         let told = series.finish(10_000);
         let counters = &told[0].counters;
