@@ -291,8 +291,10 @@ mod tests {
         assert_eq!(wrong("read -r line; echo fine; cat"), said("fine", "ok 1"));
         assert_eq!(wrong("read -r line; echo 'ok 01'; cat"), said("ok 01", "ok 1"));
         assert_eq!(wrong("exec cat"), said("pre 0 1 5", "ok 1"));
-        // Answers that come before their lines, as one piece so that they are there in time.
-        assert_eq!(wrong("read -r a; printf 'ok 1\\nok 2\\n'; sleep 1; cat").0, "ok 2");
+        // Answers that come before their lines, as one piece so that they are there in time; on a
+        // busy machine they may not be, and the next line is wrong then.
+        let early = || wrong("read -r a; printf 'ok 1\\nok 2\\n'; sleep 0.2; cat").0;
+        assert!((0..20).any(|_| early() == "ok 2"));
         assert!(wrong("exec head -c 5000 /dev/zero").0.len() <= ANSWER_BYTES as usize);
     }
 

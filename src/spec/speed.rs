@@ -1,7 +1,6 @@
 //! How fast a load is replayed.
 
 use super::{Pace, Rate, Role, Think, Workload};
-use crate::units::count;
 
 /// How fast, against what the workload says.
 #[derive(Clone, Copy, Debug, PartialEq)]
