@@ -71,8 +71,8 @@ pub struct Latencies {
 /// Lengths that differ by less than this share are one length.
 const SAME_LENGTH: f64 = 0.1;
 
-/// Fewer syncs per write than this beside none at all are no trait of the load: a program that syncs
-/// once when it ends, as a replay does, is not a program that syncs.
+/// Fewer syncs per write than this beside none at all are no trait of the load: a program that
+/// syncs once when it ends, as a replay does, is not a program that syncs.
 const FEW_SYNCS: f64 = 1e-3;
 
 /// What of a dimension is known before it becomes one.

@@ -45,8 +45,8 @@ impl Series {
         Series { width_ns, zero_ns, looked_ns: zero_ns, middle_ns: zero_ns, ops }
     }
 
-    /// A look is made now: what it finds came since the one before, and counts in the interval of the
-    /// middle between both. A look comes a little late, seldom early.
+    /// A look is made now: what it finds came since the one before, and counts in the interval of
+    /// the middle between both. A look comes a little late, seldom early.
     pub(super) fn look(&mut self, now_ns: u64) {
         self.middle_ns = self.looked_ns + now_ns.saturating_sub(self.looked_ns) / 2;
         self.looked_ns = now_ns;
