@@ -55,37 +55,14 @@ mod tests {
     use crate::analysis::verify::judge;
     use crate::analysis::verify::testing::{check_of, damaged, device, fail_with, soak, stale};
     use crate::record::facts::DeviceCounters;
-    use crate::report::golden::assert_golden;
+    use crate::report::golden::{assert_golden, closed};
 
     const SCHEMA: &str = include_str!("../../schema/iosonde-verify-result-1.schema.json");
-
-    /// The schema with every object of which it lists the fields closed to others.
-    fn closed() -> Value {
-        fn close(schema: &mut Value) {
-            match schema {
-                Value::Object(fields) => {
-                    fields.values_mut().for_each(close);
-                    let is_object = fields.contains_key("properties")
-                        && fields.contains_key("type")
-                        && !fields.contains_key("additionalProperties");
-                    if is_object {
-                        fields.insert("additionalProperties".into(), false.into());
-                    }
-                }
-                Value::Array(items) => items.iter_mut().for_each(close),
-                _ => {}
-            }
-        }
-        let mut schema = serde_json::from_str(SCHEMA).unwrap();
-        jsonschema::meta::validate(&schema).unwrap();
-        close(&mut schema);
-        schema
-    }
 
     #[track_caller]
     fn assert_fits(run: &VerifyRun) -> Value {
         let document = verify_json(run, &judge(run, &[]), 0);
-        let validator = jsonschema::validator_for(&closed()).unwrap();
+        let validator = jsonschema::validator_for(&closed(SCHEMA)).unwrap();
         let faults: Vec<String> = validator
             .iter_errors(&document)
             .map(|error| format!("{}: {error}", error.instance_path()))
