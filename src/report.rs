@@ -28,6 +28,7 @@ pub mod pursuit_text;
 pub mod run_text;
 pub mod selftest_text;
 pub mod series;
+pub mod story;
 pub mod verdict_text;
 pub mod verify_json;
 pub mod verify_text;

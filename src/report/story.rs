@@ -1,0 +1,212 @@
+//! One story, told by many: what an experiment, a run or a foreign result has to say, in an order
+//! that a reader follows, before it is known whether a terminal, a browser or a spreadsheet shows it.
+//!
+//! Whoever analyses fills one of these in; whoever tells needs to know nothing else. All strings are
+//! as they came, from devices and files too: each teller makes them safe for its own medium.
+
+use serde::Serialize;
+
+use crate::chart::Figure;
+
+/// A whole report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Story {
+    /// What this is about (`Queue depth of /mnt/data`).
+    pub title: String,
+    /// Where the facts come from.
+    pub source: Source,
+    /// What was asked.
+    pub question: String,
+    /// The answer in sentences, the most important first; empty where there is none.
+    pub answer: Vec<String>,
+    /// What limits the trust in the answer, the gravest first.
+    pub cautions: Vec<Caution>,
+    /// The parts, in order.
+    pub sections: Vec<Section>,
+    /// How it was measured, in sentences.
+    pub method: Vec<String>,
+    /// The machine and the target: a name and a value each.
+    pub environment: Vec<(String, String)>,
+    /// Everything as tables of numbers, for other programs.
+    pub data: Vec<DataSet>,
+}
+
+/// Where the facts of a story come from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Source {
+    /// The program that measured, and its version (`iosonde 0.1.0`, `fio-3.33`).
+    pub program: String,
+    /// The command line, word by word; empty if unknown.
+    pub command: Vec<String>,
+    /// Start, ns since 1970; `None` if unknown.
+    pub started_unix_ns: Option<u64>,
+    /// Whether everything that was planned was done.
+    pub complete: bool,
+    /// Exit code that the result asks for.
+    pub exit_code: u8,
+}
+
+/// Something that limits trust.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Caution {
+    /// Code of the finding (`page_cache`), or empty.
+    pub code: String,
+    /// `proven`, `supported`, `consistent with`, or empty.
+    pub strength: String,
+    /// Whether it forbids the use of a number.
+    pub grave: bool,
+    /// In words, with the numbers that triggered it.
+    pub words: String,
+}
+
+/// A part of a story.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// Identifier, unique within the story (`queue-depth`).
+    pub name: String,
+    /// Heading.
+    pub heading: String,
+    /// What it holds, in order.
+    pub blocks: Vec<Block>,
+}
+
+/// A piece of a section.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// A paragraph.
+    Words(String),
+    /// A list of sentences.
+    List(Vec<String>),
+    /// A table.
+    Table(Table),
+    /// A picture.
+    Picture(Box<Picture>),
+}
+
+/// A picture with its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    /// Stem of its file, unique within the story (`queue-depth-trade-off`).
+    pub name: String,
+    /// What it shows, for who cannot see it.
+    pub caption: String,
+    /// The drawing.
+    pub figure: Figure,
+}
+
+/// A table for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// What it holds.
+    pub caption: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// Its rows; each has as many cells as there are columns.
+    pub rows: Vec<Vec<Entry>>,
+}
+
+/// A column of a table for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Heading, with the unit where all entries share one (`p99 µs`).
+    pub title: String,
+    /// Whether it holds numbers, which are aligned at their end.
+    pub is_number: bool,
+}
+
+/// An entry of a table for people.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Entry {
+    /// As it is shown.
+    pub text: String,
+    /// More of it, for the pointer or a footnote; empty for none.
+    pub more: String,
+    /// How far it can be trusted.
+    pub trust: Trust,
+}
+
+/// How far a number can be trusted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// As far as its interval says.
+    #[default]
+    Good,
+    /// Shown with a mark: a caution speaks against it.
+    Doubtful,
+    /// Not to be used: failed, or its books do not balance.
+    Failed,
+}
+
+/// A table of numbers for other programs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DataSet {
+    /// Stem of its file (`trials` in long form, `points` in wide form).
+    pub name: String,
+    /// Names of its columns, each with its unit at the end (`latency_p99_ns`).
+    pub columns: Vec<String>,
+    /// Its rows.
+    pub rows: Vec<Vec<Datum>>,
+}
+
+/// A cell of a table for other programs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Datum {
+    /// Not known, or not applicable.
+    Missing,
+    /// A count, bytes or ns.
+    Integer(u64),
+    /// Any other number.
+    Number(f64),
+    /// A name.
+    Text(String),
+}
+
+impl Entry {
+    /// An entry that is nothing but its text.
+    pub fn of(text: impl Into<String>) -> Entry {
+        Entry { text: text.into(), ..Entry::default() }
+    }
+}
+
+impl Column {
+    /// A column of words.
+    pub fn words(title: impl Into<String>) -> Column {
+        Column { title: title.into(), is_number: false }
+    }
+
+    /// A column of numbers.
+    pub fn numbers(title: impl Into<String>) -> Column {
+        Column { title: title.into(), is_number: true }
+    }
+}
+
+impl From<Option<f64>> for Datum {
+    fn from(value: Option<f64>) -> Datum {
+        value.filter(|value| value.is_finite()).map_or(Datum::Missing, Datum::Number)
+    }
+}
+
+impl From<Option<u64>> for Datum {
+    fn from(value: Option<u64>) -> Datum {
+        value.map_or(Datum::Missing, Datum::Integer)
+    }
+}
+
+impl From<&str> for Datum {
+    fn from(text: &str) -> Datum {
+        Datum::Text(text.into())
+    }
+}
+
+impl Story {
+    /// Every picture, in the order of the sections.
+    pub fn pictures(&self) -> impl Iterator<Item = &Picture> {
+        let blocks = self.sections.iter().flat_map(|section| &section.blocks);
+        blocks.filter_map(|block| match block {
+            Block::Picture(picture) => Some(&**picture),
+            Block::Words(_) | Block::List(_) | Block::Table(_) => None,
+        })
+    }
+}
