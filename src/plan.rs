@@ -5,6 +5,7 @@
 
 pub mod chance;
 pub mod describe;
+pub mod design;
 mod effect;
 mod goal;
 pub mod job;
@@ -12,6 +13,7 @@ pub mod ladder;
 pub mod resolve;
 mod shape;
 pub mod stream;
+pub mod trial;
 pub mod verify;
 
 use serde::{Deserialize, Serialize};

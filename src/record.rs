@@ -5,6 +5,7 @@
 //! `witness_log` alone touch files: their own.
 
 pub mod controlled;
+pub mod experiment;
 pub mod export;
 pub mod facts;
 pub mod given;

@@ -12,6 +12,7 @@ pub mod precision;
 pub mod speed;
 pub mod workload;
 
+pub use catalogue::FileError;
 pub use experiment::Experiment;
 pub use latency::{LatencyTarget, Pursuit};
 pub use load::*;

@@ -23,7 +23,8 @@ use crate::record::TargetFacts;
 use crate::record::facts::FilesystemClass;
 use crate::record::run::Outcome;
 use crate::schedule::{Bench, Event, carry_out};
-use crate::spec::{Experiment, Workload, catalogue};
+use crate::spec::experiment::Stage;
+use crate::spec::{Workload, catalogue};
 use crate::target::{Direct, Held, open};
 use crate::units::{bytes, count, duration};
 
@@ -98,7 +99,7 @@ const CONVERGES_WITHIN_NS: u64 = 60_000_000_000;
 
 /// What was asked, understood.
 struct Asked {
-    experiment: Experiment,
+    stage: Stage,
     workloads: Vec<Workload>,
     length_ns: u64,
     size_bytes: Option<u64>,
@@ -172,21 +173,25 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
 fn understand(args: &CheckArgs) -> Result<Asked, Failure> {
     let asked_wrongly =
         |error: &dyn std::fmt::Display| Failure::new(Exit::Asked, error.to_string());
-    let mut experiment = catalogue::experiment("check").map_err(|error| asked_wrongly(&error))?;
+    let experiment = catalogue::experiment("check").map_err(|error| asked_wrongly(&error))?;
+    let Some(mut stage) = experiment.stages.into_iter().next() else {
+        return Err(asked_wrongly(&"the experiment `check` has no stage"));
+    };
     if args.quick {
-        experiment.seconds = 3.0;
+        stage.seconds = 3.0;
     }
     let length_ns = match &args.seconds {
         Some(text) => duration::parse(text, 1_000_000_000)
             .map_err(|error| Failure::value("--seconds", &error))?,
-        None => (experiment.seconds * 1e9) as u64,
+        None => (stage.seconds * 1e9) as u64,
     };
     if !(100_000_000..=86_400_000_000_000).contains(&length_ns) {
         let found = duration::latency(length_ns as f64);
         return Err(asked_wrongly(&format!("--seconds: found {found}, expected 0.1 s to 24 h")));
     }
     let mut workloads = Vec::new();
-    for name in &experiment.workloads {
+    let names = stage.axes.iter().flat_map(|axis| &axis.values).filter_map(|name| name.as_str());
+    for name in names {
         workloads.push(catalogue::workload(name).map_err(|error| asked_wrongly(&error))?);
     }
     let titles: Vec<String> = workloads.iter().map(|workload| workload.title.clone()).collect();
@@ -217,7 +222,7 @@ fn understand(args: &CheckArgs) -> Result<Asked, Failure> {
     }
     let latency = args.latency.as_deref().map(latency_target).transpose()?;
     Ok(Asked {
-        experiment,
+        stage,
         workloads,
         length_ns,
         size_bytes,
@@ -225,6 +230,12 @@ fn understand(args: &CheckArgs) -> Result<Asked, Failure> {
         expectations,
         latency,
     })
+}
+
+/// Requests in flight per thread.
+fn check_depth(stage: &Stage) -> u32 {
+    let depth = stage.set.get("iodepth").and_then(toml::Value::as_integer);
+    depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(1)
 }
 
 /// The limit of p99 that a controller holds.
@@ -309,7 +320,7 @@ fn setting(
     facts: &TargetFacts,
     seed: u64,
 ) -> Setting {
-    let warmup_ns = asked.length_ns * u64::from(asked.experiment.warm_up_percent) / 100;
+    let warmup_ns = asked.length_ns * u64::from(asked.stage.warm_up_percent) / 100;
     Setting {
         engine: place::default_engine(),
         targets: vec![Target {
@@ -320,12 +331,12 @@ fn setting(
         }],
         offset_bytes: 0,
         cpus: args.threads.unwrap_or_else(|| place.cpus()),
-        iodepth: asked.experiment.iodepth,
+        iodepth: check_depth(&asked.stage),
         seed,
         warmup_ns,
         stop: Stop::AfterNs(asked.length_ns - warmup_ns),
         on_error: OnError::Stop,
-        final_sync: asked.experiment.final_sync,
+        final_sync: asked.stage.final_sync,
         buffer_limit_bytes: place.buffer_limit_bytes(),
     }
 }

@@ -89,9 +89,10 @@ mod tests {
             assert_eq!(workload(&parsed.name).unwrap(), parsed);
         }
         let check = experiment("check").unwrap();
-        assert_eq!(check.workloads.len(), 8);
-        for name in &check.workloads {
-            workload(name).unwrap();
+        let names = &check.stages[0].axes[0].values;
+        assert_eq!(names.len(), 8);
+        for name in names {
+            workload(name.as_str().unwrap()).unwrap();
         }
     }
 

@@ -1,23 +1,277 @@
-//! An experiment: a question, and the cells that answer it.
+//! An experiment: a question, and the stages of cells that answer it.
+//!
+//! A built-in experiment is a file like any user's. What a file cannot say, a named analysis in
+//! Rust does, and the file names it.
+
+pub mod claims;
+pub mod parameter;
 
 use serde::{Deserialize, Serialize};
+use toml::value::Table;
 
-/// A question to a target, as kept in a file. Its one axis is a list of workloads.
+use crate::units;
+pub use claims::{Claim, Claims};
+pub use parameter::{Parameter, Value};
+
+/// A question to a target, as kept in a file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Experiment {
-    /// Identifier (`check`).
+    /// Identifier, lower case (`queue-depth`).
     pub name: String,
+    /// Name as printed in headings.
+    #[serde(default)]
+    pub title: String,
     /// The question it answers.
     pub question: String,
-    /// Names of the workloads, one cell each, in order.
-    pub workloads: Vec<String>,
-    /// Length of a cell, warm-up included, seconds.
+    /// Why one asks, and how to read the answer.
+    #[serde(default)]
+    pub about: String,
+    /// Experiments whose stages come before its own, by name or by the path of a file; what is
+    /// included twice is carried out once.
+    #[serde(default)]
+    pub include: Vec<String>,
+    /// Size of the test file in a directory; a tenth of the free space, 256 MiB to 1 GiB, if absent.
+    #[serde(default, deserialize_with = "units::bytes::deserialize_option")]
+    pub size: Option<u64>,
+    /// Analyses over all stages, by name.
+    #[serde(default)]
+    pub conclude: Vec<String>,
+    /// Its stages, in order.
+    #[serde(default, rename = "stage")]
+    pub stages: Vec<Stage>,
+}
+
+/// A set of cells that are carried out in mixed order and analysed together.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Stage {
+    /// Identifier, unique within the experiment; what later stages refer to.
+    pub name: String,
+    /// Heading in the report.
+    #[serde(default)]
+    pub title: String,
+    /// What this stage asks.
+    #[serde(default)]
+    pub question: String,
+    /// Parameters that all cells share.
+    #[serde(default)]
+    pub set: Table,
+    /// What is varied.
+    #[serde(default, rename = "axis")]
+    pub axes: Vec<Axis>,
+    /// Whether the levels of all axes are combined.
+    #[serde(default)]
+    pub design: Design,
+    /// In which order the cells of a block are carried out.
+    #[serde(default)]
+    pub order: Order,
+    /// Runs of each cell.
+    #[serde(default = "three")]
+    pub repeats: u32,
+    /// Length of a run, warm-up included, seconds.
+    #[serde(default = "thirty")]
     pub seconds: f64,
     /// Share of that length which is warm-up, percent.
+    #[serde(default = "ten")]
     pub warm_up_percent: u8,
-    /// Requests in flight per thread.
-    pub iodepth: u32,
-    /// Whether each writing cell ends with a timed fsync.
+    /// Pause before each run, seconds.
+    #[serde(default)]
+    pub idle_seconds: f64,
+    /// When what is read is written.
+    #[serde(default)]
+    pub prefill: Prefill,
+    /// Whether each writing run ends with a timed fsync.
+    #[serde(default)]
     pub final_sync: bool,
+    /// What ends the stage, a cell or a run before its time.
+    #[serde(default)]
+    pub until: Until,
+    /// What it takes that not every target has.
+    #[serde(default)]
+    pub needs: Needs,
+    /// Analyses of this stage, by name.
+    #[serde(default)]
+    pub analysis: Vec<String>,
+    /// Pictures of this stage.
+    #[serde(default, rename = "figure")]
+    pub figures: Vec<Figure>,
+}
+
+fn three() -> u32 {
+    3
+}
+
+fn thirty() -> f64 {
+    30.0
+}
+
+fn ten() -> u8 {
+    10
+}
+
+/// Something that is varied, and its levels: of these five ways to give them exactly one.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Axis {
+    /// A parameter (`iodepth`), or any other name for an axis of cases.
+    pub name: String,
+    /// Name as printed; the parameter's own if absent.
+    pub title: String,
+    /// These levels.
+    pub values: Vec<toml::Value>,
+    /// Evenly spaced levels.
+    pub range: Option<Range>,
+    /// Powers of two from one level to another.
+    pub powers_of_two: Option<Span>,
+    /// Levels with a name, each of which sets several parameters.
+    pub cases: Vec<Table>,
+    /// A figure that an earlier stage has found (`queue-depth.knee`).
+    pub from: String,
+    /// The levels as multiples of that figure.
+    pub times: Vec<f64>,
+    /// Levels are the claims of the data sheet that `--spec` names.
+    pub claims: bool,
+}
+
+/// Evenly spaced levels, both ends included.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// The first.
+    pub from: toml::Value,
+    /// The last, at most.
+    pub to: toml::Value,
+    /// Distance.
+    pub step: toml::Value,
+}
+
+/// Two ends.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Span {
+    /// The first.
+    pub from: toml::Value,
+    /// The last, at most.
+    pub to: toml::Value,
+}
+
+/// Whether the levels of all axes are combined.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Design {
+    /// Every level of an axis with every level of every other.
+    #[default]
+    Factorial,
+    /// One axis at a time, the others at their first level.
+    OneFactor,
+}
+
+/// In which order the cells of a block are carried out.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Each block holds every cell once, in an order of its own drawn from the seed (method 2.2).
+    #[default]
+    Random,
+    /// As the axes say, for what must not be mixed.
+    Given,
+}
+
+/// When what is read is written.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prefill {
+    /// Once, when the test file is made.
+    #[default]
+    Once,
+    /// Before this stage begins.
+    Stage,
+    /// Before each run, so that no run inherits what another wrote.
+    Run,
+}
+
+/// What ends a stage, a cell or a run before its time.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Until {
+    /// A run ends as soon as a figure is known this well (`iops+-2%`).
+    pub known: String,
+    /// A cell is repeated until half the 95 % interval of its mean rate is at most this share of
+    /// it, percent.
+    pub width_percent: Option<f64>,
+    /// Runs of a cell, at most, where its width decides.
+    pub max_repeats: Option<u32>,
+    /// A rising sweep ends when its rate has been this much below its best at two levels in a row,
+    /// percent.
+    pub worse_percent: Option<f64>,
+    /// The stage takes no longer than this, minutes.
+    pub minutes: Option<f64>,
+}
+
+/// What a stage takes that not every target has.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Needs {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A disk that turns.
+    Rotation,
+    /// The claims of a data sheet.
+    Claims,
+    /// A target that may be written.
+    Writing,
+}
+
+/// A picture of a stage.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Figure {
+    /// Which kind (`trade-off`).
+    pub kind: String,
+    /// Heading; the stage's if absent.
+    pub title: String,
+    /// The axis along the bottom; the stage's first if absent.
+    pub x: String,
+    /// The axis that makes the series; the others if absent.
+    pub series: String,
+    /// What is shown, where the kind leaves it open.
+    pub metrics: Vec<String>,
+}
+
+impl Experiment {
+    /// Name as printed in headings.
+    pub fn heading(&self) -> &str {
+        if self.title.is_empty() { &self.name } else { &self.title }
+    }
+
+    /// The stage of this name.
+    pub fn stage(&self, name: &str) -> Option<&Stage> {
+        self.stages.iter().find(|stage| stage.name == name)
+    }
+}
+
+impl Stage {
+    /// Heading in the report.
+    pub fn heading(&self) -> &str {
+        if self.title.is_empty() { &self.name } else { &self.title }
+    }
+
+    /// Most runs of a cell.
+    pub fn most_repeats(&self) -> u32 {
+        let wider = self.until.width_percent.and(self.until.max_repeats).unwrap_or(0);
+        self.repeats.max(wider)
+    }
+}
+
+impl Axis {
+    /// Name as printed.
+    pub fn heading(&self) -> &str {
+        match (self.title.as_str(), Parameter::parse(&self.name)) {
+            ("", Ok(parameter)) => parameter.title(),
+            ("", Err(_)) => &self.name,
+            (title, _) => title,
+        }
+    }
 }

@@ -1,0 +1,487 @@
+//! From the axes of a stage to its cells, and from its cells to blocks in mixed order.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use toml::value::Table;
+
+use super::chance::{Chance, mix};
+use crate::spec::experiment::{
+    Axis, Claims, Design, Experiment, Order, Parameter, Stage, Value, parameter::ParameterError,
+};
+use crate::units::{count, duration};
+
+/// One level of one axis.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Level {
+    /// The axis.
+    pub axis: String,
+    /// As printed (`64 KiB`).
+    pub label: String,
+    /// The quantity, where the axis has one: bytes, operations per second, percent, ns, a count.
+    pub value: Option<f64>,
+    /// What it sets, in the order in which it was written.
+    pub set: Vec<(Parameter, Value)>,
+}
+
+/// One combination of levels.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Cell {
+    /// Its place in the stage, from 0.
+    pub index: usize,
+    /// One level of each axis, in the order of the axes.
+    pub levels: Vec<Level>,
+}
+
+/// Why a stage has no cells.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum DesignError {
+    /// A parameter or its value.
+    #[error("stage `{stage}`, axis {axis}: {source}")]
+    Parameter {
+        /// The stage.
+        stage: String,
+        /// The axis, or `set`.
+        axis: String,
+        /// What is wrong.
+        source: ParameterError,
+    },
+    /// An axis without levels, or with levels given in two ways.
+    #[error("stage `{stage}`, axis `{axis}`: {what}")]
+    Axis {
+        /// The stage.
+        stage: String,
+        /// The axis.
+        axis: String,
+        /// What is wrong, and how to mend it.
+        what: String,
+    },
+    /// More trials than anybody waits for.
+    #[error(
+        "stage `{stage}`: {cells} cells and {repeats} repeats are {trials} runs, which take {time}; \
+         at most {MAX_TRIALS} are carried out: give fewer levels"
+    )]
+    Many {
+        /// The stage.
+        stage: String,
+        /// Combinations.
+        cells: String,
+        /// Runs of each.
+        repeats: u32,
+        /// Both multiplied.
+        trials: String,
+        /// How long they take.
+        time: String,
+    },
+    /// A figure that no earlier stage finds.
+    #[error("stage `{stage}`, axis `{axis}`: {what}")]
+    Source {
+        /// The stage.
+        stage: String,
+        /// The axis.
+        axis: String,
+        /// What is missing.
+        what: String,
+    },
+}
+
+/// Most runs of one stage.
+pub const MAX_TRIALS: u64 = 20_000;
+
+/// What earlier stages have found, by `stage.figure`.
+pub type Found = BTreeMap<String, f64>;
+
+/// The cells of a stage, in the order of its axes: the last varies fastest.
+///
+/// # Errors
+/// If an axis has no levels, a level is no value of its parameter, there are too many cells, or a
+/// figure is missing that an axis stands on.
+pub fn cells(stage: &Stage, found: &Found, claims: Option<&Claims>) -> Result<Vec<Cell>, DesignError> {
+    let mut axes = Vec::new();
+    for axis in &stage.axes {
+        let levels = levels(stage, axis, found, claims)?;
+        if levels.is_empty() {
+            return Err(DesignError::Axis {
+                stage: stage.name.clone(),
+                axis: axis.name.clone(),
+                what: "it has no levels; give values, range, powers-of-two or cases".into(),
+            });
+        }
+        axes.push(levels);
+    }
+    few_enough(stage, &axes)?;
+    let combined = match stage.design {
+        Design::Factorial => product(&axes),
+        Design::OneFactor => one_at_a_time(&axes),
+    };
+    let numbered = combined.into_iter().enumerate();
+    Ok(numbered.map(|(index, levels)| Cell { index, levels }).collect())
+}
+
+/// What all cells of a stage set.
+///
+/// # Errors
+/// If a word is no parameter or a value none of its.
+pub fn shared(stage: &Stage) -> Result<Vec<(Parameter, Value)>, DesignError> {
+    settings(&stage.name, "set", &stage.set)
+}
+
+/// Whether every stage can be laid out, as far as that is known before any has run: names are
+/// unique, axes have levels, and a figure comes from an earlier stage.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn check(experiment: &Experiment, claims: Option<&Claims>) -> Result<(), DesignError> {
+    let mut earlier: Vec<&str> = Vec::new();
+    for stage in &experiment.stages {
+        let wrong = |axis: &str, what: String| DesignError::Source {
+            stage: stage.name.clone(),
+            axis: axis.into(),
+            what,
+        };
+        if earlier.contains(&stage.name.as_str()) {
+            return Err(wrong("", "a stage of this name came before; give it another".into()));
+        }
+        shared(stage)?;
+        let mut found = Found::new();
+        for axis in stage.axes.iter().filter(|axis| !axis.from.is_empty()) {
+            let Some((source, _)) = axis.from.split_once('.') else {
+                let what = format!("found from = \"{}\", expected \"stage.figure\"", axis.from);
+                return Err(wrong(&axis.name, what));
+            };
+            if source == stage.name {
+                return Err(wrong(&axis.name, "it stands on its own stage, which is a circle".into()));
+            }
+            if !earlier.contains(&source) {
+                let later = experiment.stage(source).is_some();
+                let what = if later {
+                    format!("stage `{source}` comes later; put it before, or leave out the circle")
+                } else {
+                    format!("there is no stage `{source}`; there are {}", earlier.join(", "))
+                };
+                return Err(wrong(&axis.name, what));
+            }
+            // Any value: only the number of levels counts here.
+            found.insert(axis.from.clone(), 1.0);
+        }
+        // Without a data sheet its stage is left out, not wrong.
+        if claims.is_some() || !stage.axes.iter().any(|axis| axis.claims) {
+            cells(stage, &found, claims)?;
+        }
+        earlier.push(&stage.name);
+    }
+    Ok(())
+}
+
+/// The order of the cells in block number `block`.
+pub fn block(cells: usize, block: u32, order: Order, seed: u64) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..cells).collect();
+    if order == Order::Random {
+        let mut chance = Chance::new(mix(seed ^ mix(u64::from(block) + 1)));
+        // Fisher and Yates.
+        for last in (1..cells).rev() {
+            places.swap(last, chance.below(last as u64 + 1) as usize);
+        }
+    }
+    places
+}
+
+/// Length of a stage as planned, ns, without laying out.
+pub fn length_ns(stage: &Stage, cells: usize) -> u64 {
+    let each = (stage.seconds + stage.idle_seconds) * 1e9;
+    let all = each * cells as f64 * f64::from(stage.repeats);
+    let most = stage.until.minutes.map_or(f64::INFINITY, |minutes| minutes * 60e9);
+    all.min(most) as u64
+}
+
+fn few_enough(stage: &Stage, axes: &[Vec<Level>]) -> Result<(), DesignError> {
+    let counts = axes.iter().map(|levels| levels.len() as u128);
+    let cells: u128 = match stage.design {
+        Design::Factorial => counts.fold(1, u128::saturating_mul),
+        Design::OneFactor => 1 + counts.map(|count| count - 1).sum::<u128>(),
+    };
+    let trials = cells.saturating_mul(u128::from(stage.most_repeats().max(1)));
+    if trials <= u128::from(MAX_TRIALS) {
+        return Ok(());
+    }
+    let plain = |number: u128| count::thousands(u64::try_from(number).unwrap_or(u64::MAX));
+    let seconds = (stage.seconds + stage.idle_seconds) * trials as f64;
+    Err(DesignError::Many {
+        stage: stage.name.clone(),
+        cells: plain(cells),
+        repeats: stage.most_repeats(),
+        trials: plain(trials),
+        time: duration::span((seconds * 1e9).min(u64::MAX as f64) as u64),
+    })
+}
+
+fn product(axes: &[Vec<Level>]) -> Vec<Vec<Level>> {
+    let mut all: Vec<Vec<Level>> = vec![Vec::new()];
+    for levels in axes {
+        let longer = |before: &Vec<Level>| {
+            let before = before.clone();
+            levels.iter().map(move |level| [before.as_slice(), &[level.clone()]].concat())
+        };
+        all = all.iter().flat_map(longer).collect();
+    }
+    all
+}
+
+fn one_at_a_time(axes: &[Vec<Level>]) -> Vec<Vec<Level>> {
+    let base: Vec<Level> = axes.iter().map(|levels| levels[0].clone()).collect();
+    let mut all = vec![base.clone()];
+    for (place, levels) in axes.iter().enumerate() {
+        for level in &levels[1..] {
+            let mut changed = base.clone();
+            changed[place] = level.clone();
+            all.push(changed);
+        }
+    }
+    all
+}
+
+fn levels(
+    stage: &Stage,
+    axis: &Axis,
+    found: &Found,
+    claims: Option<&Claims>,
+) -> Result<Vec<Level>, DesignError> {
+    let wrong = |what: String| DesignError::Axis {
+        stage: stage.name.clone(),
+        axis: axis.name.clone(),
+        what,
+    };
+    let ways = [
+        !axis.values.is_empty(),
+        axis.range.is_some(),
+        axis.powers_of_two.is_some(),
+        !axis.cases.is_empty(),
+        !axis.from.is_empty(),
+        axis.claims,
+    ];
+    match ways.iter().filter(|way| **way).count() {
+        0 => return Err(wrong("it has no levels; give values, range, powers-of-two or cases".into())),
+        1 => {}
+        _ => return Err(wrong("its levels are given in two ways; give one of them".into())),
+    }
+    if axis.claims {
+        let claims = claims.map_or(&[][..], |claims| &claims.claims);
+        return claims
+            .iter()
+            .map(|claim| {
+                let set = settings(&stage.name, &axis.name, &claim.set)?;
+                Ok(Level { axis: axis.name.clone(), label: claim.name.clone(), value: None, set })
+            })
+            .collect();
+    }
+    if !axis.cases.is_empty() {
+        return axis.cases.iter().map(|case| of_case(stage, axis, case)).collect();
+    }
+    let parameter = Parameter::parse(&axis.name).map_err(|source| at(stage, axis, source))?;
+    let values = match (&axis.range, &axis.powers_of_two) {
+        (Some(range), _) => {
+            let [from, to, step] = [&range.from, &range.to, &range.step]
+                .map(|given| number_of(stage, axis, parameter, given));
+            let (from, to, step) = (from?, to?, step?);
+            if step <= 0.0 || to < from {
+                return Err(wrong("a range goes upwards, by a step above 0".into()));
+            }
+            let steps = ((to - from) / step + 1e-9).floor();
+            (0..=(steps.min(MAX_TRIALS as f64) as u64))
+                .map(|index| Value::Number(from + step * index as f64))
+                .collect()
+        }
+        (None, Some(span)) => {
+            let [from, to] = [&span.from, &span.to].map(|g| number_of(stage, axis, parameter, g));
+            let (from, to) = (from?, to?);
+            if from < 1.0 || to < from {
+                return Err(wrong("powers of two go upwards, from 1 at least".into()));
+            }
+            let mut values = Vec::new();
+            let mut value = from;
+            while value <= to && values.len() < 64 {
+                values.push(Value::Number(value));
+                value *= 2.0;
+            }
+            values
+        }
+        (None, None) if !axis.from.is_empty() => {
+            return of_figure(stage, axis, parameter, found);
+        }
+        (None, None) => axis
+            .values
+            .iter()
+            .map(|given| parameter.value(given).map_err(|source| at(stage, axis, source)))
+            .collect::<Result<Vec<Value>, DesignError>>()?,
+    };
+    Ok(values.into_iter().map(|value| level(axis, parameter, value)).collect())
+}
+
+fn level(axis: &Axis, parameter: Parameter, value: Value) -> Level {
+    Level {
+        axis: axis.name.clone(),
+        label: parameter.told(&value),
+        value: value.number(),
+        set: vec![(parameter, value)],
+    }
+}
+
+/// A case: its name, and whatever else it sets.
+fn of_case(stage: &Stage, axis: &Axis, case: &Table) -> Result<Level, DesignError> {
+    let mut rest = case.clone();
+    let name = rest.remove("name");
+    let Some(name) = name.as_ref().and_then(toml::Value::as_str) else {
+        return Err(DesignError::Axis {
+            stage: stage.name.clone(),
+            axis: axis.name.clone(),
+            what: "a case has no name; give name = \"…\"".into(),
+        });
+    };
+    let set = settings(&stage.name, &axis.name, &rest)?;
+    let value = match set.as_slice() {
+        [(parameter, value)] if parameter.word() == axis.name => value.number(),
+        _ => None,
+    };
+    Ok(Level { axis: axis.name.clone(), label: name.into(), value, set })
+}
+
+/// Multiples of what an earlier stage has found; counts are whole, at least 1, and each once.
+fn of_figure(
+    stage: &Stage,
+    axis: &Axis,
+    parameter: Parameter,
+    found: &Found,
+) -> Result<Vec<Level>, DesignError> {
+    let Some(figure) = found.get(&axis.from) else {
+        return Err(DesignError::Source {
+            stage: stage.name.clone(),
+            axis: axis.name.clone(),
+            what: format!("`{}` was not found by its stage", axis.from),
+        });
+    };
+    let is_count = parameter.quantity() == crate::spec::experiment::parameter::Quantity::Count;
+    let mut values: Vec<f64> = Vec::new();
+    for times in &axis.times {
+        let value = if is_count { (figure * times).round().max(1.0) } else { figure * times };
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    Ok(values.into_iter().map(|value| level(axis, parameter, Value::Number(value))).collect())
+}
+
+fn number_of(
+    stage: &Stage,
+    axis: &Axis,
+    parameter: Parameter,
+    given: &toml::Value,
+) -> Result<f64, DesignError> {
+    let value = parameter.value(given).map_err(|source| at(stage, axis, source))?;
+    value.number().ok_or_else(|| DesignError::Axis {
+        stage: stage.name.clone(),
+        axis: axis.name.clone(),
+        what: format!("`{}` takes words, which have no range; give values", parameter.word()),
+    })
+}
+
+fn at(stage: &Stage, axis: &Axis, source: ParameterError) -> DesignError {
+    DesignError::Parameter { stage: stage.name.clone(), axis: format!("`{}`", axis.name), source }
+}
+
+fn settings(stage: &str, axis: &str, table: &Table) -> Result<Vec<(Parameter, Value)>, DesignError> {
+    let wrong = |source| DesignError::Parameter { stage: stage.into(), axis: axis.into(), source };
+    table
+        .iter()
+        .map(|(word, given)| {
+            let parameter = Parameter::parse(word).map_err(wrong)?;
+            Ok((parameter, parameter.value(given).map_err(wrong)?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn experiment(text: &str) -> Experiment {
+        toml::from_str(&format!("name = \"x\"\nquestion = \"?\"\n{text}")).unwrap()
+    }
+
+    fn of(text: &str) -> Result<Vec<Cell>, DesignError> {
+        let experiment = experiment(&format!("[[stage]]\nname = \"s\"\n{text}"));
+        cells(&experiment.stages[0], &Found::new(), None)
+    }
+
+    fn labels(cells: &[Cell]) -> Vec<String> {
+        let label = |cell: &Cell| {
+            cell.levels.iter().map(|level| level.label.clone()).collect::<Vec<_>>().join("/")
+        };
+        cells.iter().map(label).collect()
+    }
+
+    const TWO: &str = "[[stage.axis]]\nname = \"iodepth\"\npowers-of-two = { from = 1, to = 8 }\n\
+                       [[stage.axis]]\nname = \"rw\"\nvalues = [\"read\", \"randread\"]\n";
+
+    #[test]
+    fn levels_are_combined_or_varied_one_at_a_time() {
+        let all = of(TWO).unwrap();
+        assert_eq!(all.len(), 8);
+        assert_eq!(labels(&all)[..3], ["1/read", "1/randread", "2/read"]);
+        assert_eq!(all[5].index, 5);
+        let one = of(&format!("design = \"one-factor\"\n{TWO}")).unwrap();
+        assert_eq!(labels(&one), ["1/read", "2/read", "4/read", "8/read", "1/randread"]);
+        assert_eq!(one[1].levels[0].set, [(Parameter::Iodepth, Value::Number(2.0))]);
+        let range = "[[stage.axis]]\nname = \"read-percent\"\n\
+                     range = { from = 0, to = 100, step = 25 }\n";
+        let expected = ["0 %", "25 %", "50 %", "75 %", "100 %"];
+        assert_eq!(labels(&of(range).unwrap()), expected);
+    }
+
+    #[test]
+    fn a_figure_gives_whole_levels_each_once() {
+        let text = "[[stage]]\nname = \"a\"\n[[stage]]\nname = \"b\"\n[[stage.axis]]\n\
+                    name = \"iodepth\"\nfrom = \"a.knee\"\ntimes = [0.1, 0.5, 1, 2]\n";
+        let experiment = experiment(text);
+        check(&experiment, None).unwrap();
+        let found = Found::from([("a.knee".to_owned(), 3.0)]);
+        let cells = cells(&experiment.stages[1], &found, None).unwrap();
+        assert_eq!(labels(&cells), ["1", "2", "3", "6"]);
+    }
+
+    #[test]
+    fn what_cannot_be_laid_out_is_refused_with_its_reason() {
+        let axis = |rest: &str| of(&format!("[[stage.axis]]\nname = \"iodepth\"\n{rest}\n"));
+        let said = |result: Result<Vec<Cell>, DesignError>| result.unwrap_err().to_string();
+        assert!(said(axis("values = []")).contains("it has no levels"));
+        assert!(said(axis("values = [1]\npowers-of-two = {from = 1, to = 2}")).contains("two ways"));
+        assert!(said(axis("values = [\"x\"]")).contains("expected a count"));
+        assert!(said(axis("range = {from = 4, to = 1, step = 1}")).contains("upwards"));
+        let million = "[[stage.axis]]\nname = \"iodepth\"\nrange = {from = 1, to = 1000, step = 1}\n\
+                       [[stage.axis]]\nname = \"span\"\nrange = {from = 1, to = 1000, step = 1}\n";
+        let error = said(of(million));
+        assert!(error.contains("1,000,000 cells") && error.contains("take"), "{error}");
+        let circle = "[[stage]]\nname = \"a\"\n[[stage.axis]]\nname = \"iodepth\"\n\
+                      from = \"b.knee\"\ntimes = [1]\n[[stage]]\nname = \"b\"\n";
+        let error = check(&experiment(circle), None).unwrap_err().to_string();
+        assert!(error.contains("comes later"), "{error}");
+        let own = circle.replace("b.knee", "a.knee");
+        assert!(check(&experiment(&own), None).unwrap_err().to_string().contains("circle"));
+        let none = circle.replace("b.knee", "c.knee");
+        assert!(check(&experiment(&none), None).unwrap_err().to_string().contains("no stage `c`"));
+    }
+
+    #[test]
+    fn each_block_holds_every_cell_once_in_an_order_of_its_own() {
+        let first = block(50, 0, Order::Random, 7);
+        let mut sorted = first.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..50).collect::<Vec<_>>());
+        assert_ne!(first, sorted);
+        assert_eq!(first, block(50, 0, Order::Random, 7));
+        assert_ne!(first, block(50, 1, Order::Random, 7));
+        assert_ne!(first, block(50, 0, Order::Random, 8));
+        assert_eq!(block(3, 0, Order::Given, 7), [0, 1, 2]);
+    }
+}

@@ -1,0 +1,318 @@
+//! From a cell to the plan of one run of it.
+
+use super::design::Cell;
+use super::{EngineKind, Plan, Refusal, Setting, resolve};
+use crate::spec::experiment::{Parameter, Stage, Value};
+use crate::spec::{
+    Access, Arrivals, EachWrite, FileError, Pace, Placement, Rate, Role, Rw, Threads, Workload,
+    catalogue,
+};
+
+/// Which cache may answer.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Cache {
+    /// As the target is open: none, where it takes direct I/O.
+    #[default]
+    AsOpen,
+    /// None: direct I/O.
+    Direct,
+    /// The page cache, emptied before the run.
+    Cold,
+    /// The page cache, filled before the run by reading the region.
+    Warm,
+}
+
+/// What one run of a cell does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trial {
+    /// The plan.
+    pub plan: Plan,
+    /// Which cache may answer.
+    pub cache: Cache,
+}
+
+/// Why a cell has no plan.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum TrialError {
+    /// The target does not take it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// There is no such workload.
+    #[error(transparent)]
+    Workload(#[from] FileError),
+    /// A word that stands for nothing, or parameters that contradict each other.
+    #[error("{0}")]
+    Word(String),
+}
+
+/// Everything that is being put together.
+struct Draft {
+    workload: Workload,
+    setting: Setting,
+    cache: Cache,
+    gap: u64,
+    misalign: u64,
+    promise: Option<EachWrite>,
+    arrivals: Arrivals,
+}
+
+/// The plan of one run of a cell: what the stage sets, then what its levels set.
+///
+/// # Errors
+/// If a word stands for nothing, or the target does not take what was set.
+pub fn trial(
+    stage: &Stage,
+    shared: &[(Parameter, Value)],
+    cell: &Cell,
+    setting: &Setting,
+) -> Result<Trial, TrialError> {
+    let all: Vec<&(Parameter, Value)> =
+        shared.iter().chain(cell.levels.iter().flat_map(|level| &level.set)).collect();
+    let mut draft = Draft {
+        workload: base(&all)?,
+        setting: Setting { final_sync: stage.final_sync, ..setting.clone() },
+        cache: Cache::AsOpen,
+        gap: 0,
+        misalign: 0,
+        promise: None,
+        arrivals: Arrivals::Poisson,
+    };
+    for (parameter, value) in &all {
+        draft.set(*parameter, value)?;
+    }
+    draft.finish()?;
+    let mut plan = resolve(&draft.workload, &draft.setting)?;
+    let names: Vec<&str> = cell.levels.iter().map(|level| level.label.as_str()).collect();
+    plan.name = stage.name.clone();
+    plan.title = if names.is_empty() { stage.heading().into() } else { names.join(", ") };
+    Ok(Trial { plan, cache: draft.cache })
+}
+
+/// The workload that everything else changes: one that is named, or one role.
+fn base(all: &[&(Parameter, Value)]) -> Result<Workload, TrialError> {
+    let named = all.iter().rev().find_map(|(parameter, value)| match (parameter, value) {
+        (Parameter::Workload, Value::Word(name)) => Some(name),
+        _ => None,
+    });
+    match named {
+        Some(name) => Ok(catalogue::workload(name)?),
+        None => Ok(Workload {
+            name: "load".into(),
+            title: "Load".into(),
+            pattern: "randread".into(),
+            models: String::new(),
+            block_size: 4096,
+            read_percent: 100,
+            roles: vec![Role { iodepth: Some(1), ..Role::new("job", Rw::RandRead) }],
+        }),
+    }
+}
+
+impl Draft {
+    fn set(&mut self, parameter: Parameter, value: &Value) -> Result<(), TrialError> {
+        match value {
+            Value::Number(number) => self.number(parameter, *number),
+            Value::Word(word) => self.word(parameter, word)?,
+        }
+        Ok(())
+    }
+
+    fn roles(&mut self) -> impl Iterator<Item = &mut Role> {
+        self.workload.roles.iter_mut()
+    }
+
+    fn number(&mut self, parameter: Parameter, number: f64) {
+        let whole = number as u64;
+        let small = u32::try_from(whole).unwrap_or(u32::MAX);
+        match parameter {
+            Parameter::BlockSize => {
+                self.workload.block_size = whole;
+                self.roles().for_each(|role| role.block_size = Some(whole));
+            }
+            Parameter::Iodepth => {
+                self.setting.iodepth = small;
+                self.roles().for_each(|role| role.iodepth = Some(small));
+            }
+            Parameter::Numjobs => {
+                self.roles().for_each(|role| role.threads = Threads::Count(small));
+            }
+            Parameter::ReadPercent => {
+                let percent = number.clamp(0.0, 100.0) as u8;
+                self.workload.read_percent = percent;
+                self.roles().for_each(|role| role.read_percent = Some(percent));
+            }
+            Parameter::RandomPercent => {
+                self.roles().for_each(|role| role.random_percent = Some(number));
+            }
+            Parameter::Gap => self.gap = whole,
+            Parameter::Offset => self.setting.offset_bytes = whole,
+            Parameter::Span => self.roles().for_each(|role| role.size = Some(whole)),
+            Parameter::Misalign => self.misalign = whole,
+            Parameter::SyncEvery => self.roles().for_each(|role| role.sync.every_writes = whole),
+            Parameter::Rate => self.pace(number, |_| true),
+            Parameter::ReadRate => self.pace(number, |role| role.rw.read_percent(50) == 100),
+            Parameter::WriteRate => self.pace(number, |role| role.rw.read_percent(50) == 0),
+            Parameter::Compress => {
+                let percent = number.clamp(0.0, 100.0) as u8;
+                self.roles().for_each(|role| role.data.compress_percent = percent);
+            }
+            Parameter::Think => self.roles().for_each(|role| {
+                (role.think.ns, role.think.every_ops) = (whole, 1);
+            }),
+            Parameter::Runtime => {
+                self.setting.stop = super::Stop::AfterNs(whole.max(1));
+            }
+            // These take words, and were read as such.
+            Parameter::Workload
+            | Parameter::Rw
+            | Parameter::Access
+            | Parameter::EachWrite
+            | Parameter::Arrivals
+            | Parameter::Cache
+            | Parameter::Engine
+            | Parameter::Cpus => {}
+        }
+    }
+
+    fn word(&mut self, parameter: Parameter, word: &str) -> Result<(), TrialError> {
+        let unknown = |expected: &str| {
+            TrialError::Word(format!("`{}`: found `{word}`, expected {expected}", parameter.word()))
+        };
+        match parameter {
+            Parameter::Rw => {
+                let known = Rw::WORDS.iter().find(|(name, _)| *name == word);
+                let Some((_, rw)) = known else {
+                    return Err(unknown("read, write, randread, randwrite, rw or randrw"));
+                };
+                self.workload.pattern = word.into();
+                if !rw.is_mixed() {
+                    self.workload.read_percent = rw.read_percent(0);
+                }
+                self.roles().for_each(|role| role.rw = *rw);
+            }
+            Parameter::Access => {
+                let access = access(word).ok_or_else(|| unknown("uniform, zipf:1.2 or such"))?;
+                self.roles().for_each(|role| role.access = access.clone());
+            }
+            Parameter::EachWrite => {
+                self.promise = Some(match word {
+                    "dsync" => EachWrite::Dsync,
+                    "sync" => EachWrite::Sync,
+                    _ => EachWrite::Accepted,
+                });
+            }
+            Parameter::Arrivals => {
+                self.arrivals =
+                    if word == "constant" { Arrivals::Constant } else { Arrivals::Poisson };
+            }
+            Parameter::Cache => {
+                self.cache = match word {
+                    "cold" => Cache::Cold,
+                    "warm" => Cache::Warm,
+                    _ => Cache::Direct,
+                };
+            }
+            Parameter::Engine => {
+                self.setting.engine = super::Engine::of(match word {
+                    "psync" => EngineKind::Psync,
+                    "libaio" => EngineKind::Libaio,
+                    _ => EngineKind::IoUring,
+                });
+            }
+            Parameter::Cpus => {
+                let cpus = cpu_list(word).ok_or_else(|| unknown("`any`, or CPUs such as 0,2-3"))?;
+                self.roles().for_each(|role| {
+                    role.place = Placement { cpus: cpus.clone(), ..role.place.clone() };
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Turns the chosen roles into an open loop of so many operations per second in all; 0 leaves
+    /// them out.
+    fn pace(&mut self, per_second: f64, chosen: impl Fn(&Role) -> bool) {
+        if per_second <= 0.0 {
+            self.workload.roles.retain(|role| !chosen(role));
+            return;
+        }
+        for role in self.workload.roles.iter_mut().filter(|role| chosen(role)) {
+            // The number of threads and how they arrive are settled at the end.
+            role.pace =
+                Pace::Rate { rate: Rate::Ops(per_second), arrivals: Arrivals::Constant };
+        }
+    }
+
+    /// What needs all else to be known.
+    fn finish(&mut self) -> Result<(), TrialError> {
+        if self.workload.roles.is_empty() {
+            return Err(TrialError::Word("nothing is offered: every rate is 0".into()));
+        }
+        let (gap, misalign, promise) = (self.gap, self.misalign, self.promise);
+        let (block, arrivals) = (self.workload.block_size, self.arrivals.clone());
+        let direct = matches!(self.cache, Cache::AsOpen | Cache::Direct);
+        for target in &mut self.setting.targets {
+            match self.cache {
+                Cache::AsOpen => {}
+                Cache::Direct => target.direct = true,
+                Cache::Cold | Cache::Warm => (target.direct, target.align_bytes) = (false, 1),
+            }
+        }
+        for role in self.workload.roles.iter_mut() {
+            let own = role.block_size.unwrap_or(block);
+            if gap > 0 {
+                let stride = i64::try_from(own.saturating_add(gap)).unwrap_or(i64::MAX);
+                role.stride = Some(stride);
+            }
+            if misalign > 0 {
+                let unit = self.setting.targets.first().map_or(512, |target| target.align_bytes);
+                if direct && misalign % unit.max(1) != 0 {
+                    return Err(TrialError::Word(format!(
+                        "direct I/O takes multiples of {unit} B here, and a misalignment of \
+                         {misalign} B is none"
+                    )));
+                }
+                role.offset = Some(role.offset.unwrap_or(0) + misalign);
+                role.size = role.size.map(|size| size.saturating_sub(own));
+            }
+            if let Some(promise) = promise {
+                role.sync.each_write = promise;
+            }
+            if let Pace::Rate { rate: Rate::Ops(all), arrivals: how } = &mut role.pace {
+                let threads = match role.threads {
+                    Threads::Count(count) => count,
+                    _ => self.setting.cpus,
+                };
+                *all /= f64::from(threads.max(1));
+                *how = arrivals.clone();
+            }
+        }
+        Ok(())
+    }
+}
+
+fn access(word: &str) -> Option<Access> {
+    let number = |text: &str| text.parse::<f64>().ok().filter(|number| *number > 0.0);
+    match word.split_once(':') {
+        Some(("zipf", theta)) => number(theta).map(Access::Zipf),
+        Some(("pareto", share)) => number(share).map(Access::Pareto),
+        None if word == "uniform" => Some(Access::Uniform),
+        None if word == "permutation" => Some(Access::Permutation),
+        _ => None,
+    }
+}
+
+/// `any` is no CPU in particular.
+fn cpu_list(word: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in word.split(',').filter(|part| *part != "any") {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to): (u32, u32) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+        if from > to || to > 4095 {
+            return None;
+        }
+        cpus.extend(from..=to);
+    }
+    Some(cpus)
+}

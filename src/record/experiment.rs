@@ -1,0 +1,109 @@
+//! What an experiment did: the question as it was asked, each stage as it was laid out, and one
+//! record for each run.
+
+use serde::{Deserialize, Serialize};
+
+use super::Run;
+use crate::plan::design::{Cell, Found, Level};
+use crate::spec::Experiment;
+use crate::spec::experiment::Claims;
+
+/// Name and version of the schema of [`ExperimentRun`].
+pub const EXPERIMENT_SCHEMA: &str = "iosonde.experiment/1";
+/// Name and version of the schema of [`StageRun`].
+pub const STAGE_SCHEMA: &str = "iosonde.stage/1";
+/// Name and version of the schema of [`TrialRun`].
+pub const TRIAL_SCHEMA: &str = "iosonde.trial/1";
+
+/// An experiment as it was asked: enough to go on with it after an interruption.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ExperimentRun {
+    /// [`EXPERIMENT_SCHEMA`].
+    pub schema: String,
+    /// Version of the program that wrote it.
+    pub program: String,
+    /// The experiment with everything that it includes, as it was carried out.
+    pub experiment: Experiment,
+    /// The data sheet, where one was given.
+    pub claims: Option<Claims>,
+    /// Seed from which the order of the runs and the seed of each were drawn.
+    pub seed: u64,
+    /// What is measured, as it was given.
+    pub target: TargetAsked,
+    /// Start, ns since 1970.
+    pub started_unix_ns: u64,
+}
+
+/// A target as it was given on the command line.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct TargetAsked {
+    /// Path, or the words of a simulated device.
+    pub path: String,
+    /// Size of the test file or of the region, bytes; 0 for the whole target.
+    pub bytes: u64,
+    /// Backend by name, where one was asked for.
+    pub engine: Option<String>,
+    /// Consents that were given.
+    pub consents: Vec<String>,
+    /// Whether the page cache was asked for.
+    pub buffered: bool,
+}
+
+/// A stage as it was laid out, written before its first run.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct StageRun {
+    /// [`STAGE_SCHEMA`].
+    pub schema: String,
+    /// Which stage.
+    pub stage: String,
+    /// Its cells.
+    pub cells: Vec<Cell>,
+    /// Seed of the order of its blocks.
+    pub order_seed: u64,
+    /// What earlier stages had found by then.
+    pub found: Found,
+    /// Cells that were not carried out, by their place, and why.
+    pub left_out: Vec<(usize, String)>,
+    /// Why the whole stage was not carried out; empty if it was.
+    pub skipped: String,
+    /// Why it ended before its time; empty if it did not.
+    pub ended_early: String,
+}
+
+/// One run of one cell.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct TrialRun {
+    /// [`TRIAL_SCHEMA`].
+    pub schema: String,
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Name of the stage.
+    pub stage: String,
+    /// Place of the cell in its stage.
+    pub cell: usize,
+    /// The levels of the cell.
+    pub levels: Vec<Level>,
+    /// Which run of the cell, from 0: the number of its block.
+    pub repeat: u32,
+    /// Its place in the order in which the runs of the stage were carried out.
+    pub position: u32,
+    /// Which cache was to answer: `direct`, `cold`, `warm`, or empty for what the target gives.
+    pub cache: String,
+    /// What was observed.
+    pub run: Run,
+}
+
+impl TrialRun {
+    /// Name of its file: it sorts in the order of the runs.
+    pub fn file_name(stage: &str, position: u32, cell: usize, repeat: u32) -> String {
+        format!("{stage}-{position:05}-c{cell:04}-r{repeat:02}.json")
+    }
+}
+
+impl StageRun {
+    /// Name of its file.
+    pub fn file_name(stage: &str) -> String {
+        format!("stage-{stage}.json")
+    }
+}

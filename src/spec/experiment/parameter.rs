@@ -1,0 +1,302 @@
+//! What an experiment can set and vary: one word each, with the quantity it takes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{bytes, count, duration};
+
+/// One thing that a cell sets.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Parameter {
+    /// A workload by name; whatever else is set changes it.
+    Workload,
+    /// Direction and order of all roles.
+    Rw,
+    /// Size of one operation.
+    BlockSize,
+    /// Requests in flight per thread.
+    Iodepth,
+    /// Threads of each role.
+    Numjobs,
+    /// Share of reads in a mixed role.
+    ReadPercent,
+    /// How random offsets are drawn: `permutation`, `uniform`, `zipf:1.2`, `pareto:0.2`.
+    Access,
+    /// Share of operations whose offset is drawn.
+    RandomPercent,
+    /// Bytes left out between two sequential operations.
+    Gap,
+    /// First byte of the region.
+    Offset,
+    /// Length of the region.
+    Span,
+    /// Bytes by which every offset misses its block.
+    Misalign,
+    /// A sync after every so many writes; 0 for none.
+    SyncEvery,
+    /// What each write promises: `accepted`, `dsync`, `sync`.
+    EachWrite,
+    /// Operations per second over all threads of a role, open loop, of every role.
+    Rate,
+    /// The same, of the roles that only read; 0 leaves them out.
+    ReadRate,
+    /// The same, of the roles that only write; 0 leaves them out.
+    WriteRate,
+    /// How the due times of an open loop are spread: `constant`, `poisson`.
+    Arrivals,
+    /// Which cache may answer: `direct`, `cold`, `warm`.
+    Cache,
+    /// How I/O leaves the process: `io_uring`, `libaio`, `psync`.
+    Engine,
+    /// CPUs that the threads are pinned to, such as `0` or `0-1`; `any` for none.
+    Cpus,
+    /// Share of what is written that compresses away.
+    Compress,
+    /// Pause of a thread after each operation.
+    Think,
+    /// Length of a run in which this is decided by a cell.
+    Runtime,
+}
+
+/// What a parameter is set to.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A quantity, in the parameter's own unit: bytes, operations per second, percent, ns, a count.
+    Number(f64),
+    /// A word.
+    Word(String),
+}
+
+/// The kinds of quantities that parameters take.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Quantity {
+    /// Bytes, in words too (`64k`).
+    Bytes,
+    /// A count.
+    Count,
+    /// Percent.
+    Percent,
+    /// Operations per second.
+    PerSecond,
+    /// Time, ns, in words too (`5ms`).
+    Time,
+    /// One of these words, or of these words and what follows a colon.
+    Word(&'static [&'static str]),
+    /// Any word.
+    Name,
+}
+
+/// Why a parameter cannot be set so.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{name}`: found {found}, expected {expected}")]
+pub struct ParameterError {
+    /// The parameter.
+    pub name: String,
+    /// What stands there.
+    pub found: String,
+    /// What may stand there.
+    pub expected: String,
+}
+
+const CACHES: &[&str] = &["direct", "cold", "warm"];
+const ENGINES: &[&str] = &["io_uring", "libaio", "psync"];
+const PROMISES: &[&str] = &["accepted", "dsync", "sync"];
+const ARRIVALS: &[&str] = &["constant", "poisson"];
+const ACCESSES: &[&str] = &["permutation", "uniform", "zipf:", "pareto:"];
+
+/// Every parameter: its word, its name in headings, what it takes.
+const PARAMETERS: [(Parameter, &str, &str, Quantity); 24] = [
+    (Parameter::Workload, "workload", "workload", Quantity::Name),
+    (Parameter::Rw, "rw", "pattern", Quantity::Name),
+    (Parameter::BlockSize, "block-size", "block size", Quantity::Bytes),
+    (Parameter::Iodepth, "iodepth", "iodepth", Quantity::Count),
+    (Parameter::Numjobs, "numjobs", "jobs", Quantity::Count),
+    (Parameter::ReadPercent, "read-percent", "reads", Quantity::Percent),
+    (Parameter::Access, "access", "access", Quantity::Word(ACCESSES)),
+    (Parameter::RandomPercent, "random-percent", "random", Quantity::Percent),
+    (Parameter::Gap, "gap", "gap", Quantity::Bytes),
+    (Parameter::Offset, "offset", "offset", Quantity::Bytes),
+    (Parameter::Span, "span", "span", Quantity::Bytes),
+    (Parameter::Misalign, "misalign", "misalignment", Quantity::Bytes),
+    (Parameter::SyncEvery, "sync-every", "writes per sync", Quantity::Count),
+    (Parameter::EachWrite, "each-write", "each write", Quantity::Word(PROMISES)),
+    (Parameter::Rate, "rate", "offered load", Quantity::PerSecond),
+    (Parameter::ReadRate, "read-rate", "offered reads", Quantity::PerSecond),
+    (Parameter::WriteRate, "write-rate", "offered writes", Quantity::PerSecond),
+    (Parameter::Arrivals, "arrivals", "arrivals", Quantity::Word(ARRIVALS)),
+    (Parameter::Cache, "cache", "cache", Quantity::Word(CACHES)),
+    (Parameter::Engine, "engine", "engine", Quantity::Word(ENGINES)),
+    (Parameter::Cpus, "cpus", "CPUs", Quantity::Name),
+    (Parameter::Compress, "compress", "compressible", Quantity::Percent),
+    (Parameter::Think, "think", "pause", Quantity::Time),
+    (Parameter::Runtime, "runtime", "runtime", Quantity::Time),
+];
+
+impl Parameter {
+    /// The parameter of this word; hyphen and underscore are the same.
+    ///
+    /// # Errors
+    /// If there is none; the error lists them.
+    pub fn parse(word: &str) -> Result<Parameter, ParameterError> {
+        let plain = word.replace('_', "-");
+        let found = PARAMETERS.iter().find(|(_, name, ..)| *name == plain);
+        found.map(|(parameter, ..)| *parameter).ok_or_else(|| {
+            let words: Vec<&str> = PARAMETERS.iter().map(|(_, name, ..)| *name).collect();
+            let near = count::nearest(&plain, words.iter().copied());
+            let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            ParameterError {
+                name: word.into(),
+                found: "no parameter of this name".into(),
+                expected: format!("one of {}{meant}", words.join(", ")),
+            }
+        })
+    }
+
+    fn row(self) -> &'static (Parameter, &'static str, &'static str, Quantity) {
+        PARAMETERS.iter().find(|(parameter, ..)| *parameter == self).unwrap_or(&PARAMETERS[0])
+    }
+
+    /// As typed.
+    pub fn word(self) -> &'static str {
+        self.row().1
+    }
+
+    /// As printed in headings and on axes.
+    pub fn title(self) -> &'static str {
+        self.row().2
+    }
+
+    /// What it takes.
+    pub fn quantity(self) -> Quantity {
+        self.row().3
+    }
+
+    /// What a file sets it to.
+    ///
+    /// # Errors
+    /// If that is no quantity of its kind.
+    pub fn value(self, given: &toml::Value) -> Result<Value, ParameterError> {
+        let quantity = self.quantity();
+        let number = |value: f64| {
+            (value.is_finite() && value >= 0.0).then_some(Value::Number(value))
+        };
+        let found = match (quantity, given) {
+            (Quantity::Word(_) | Quantity::Name, toml::Value::Integer(value))
+                if self == Parameter::Cpus =>
+            {
+                Some(Value::Word(value.to_string()))
+            }
+            (Quantity::Word(words), toml::Value::String(text)) => {
+                let fits = |word: &str| match word.strip_suffix(':') {
+                    Some(_) => text.starts_with(word),
+                    None => text == word,
+                };
+                words.iter().any(|word| fits(word)).then(|| Value::Word(text.clone()))
+            }
+            (Quantity::Name, toml::Value::String(text)) => Some(Value::Word(text.clone())),
+            (Quantity::Word(_) | Quantity::Name, _) => None,
+            (_, toml::Value::Integer(value)) => number(*value as f64),
+            (_, toml::Value::Float(value)) => number(*value),
+            (Quantity::Bytes, toml::Value::String(text)) => {
+                bytes::parse(text).ok().and_then(|value| number(value as f64))
+            }
+            (Quantity::Time, toml::Value::String(text)) => {
+                duration::parse(text, 1_000_000_000).ok().and_then(|value| number(value as f64))
+            }
+            _ => None,
+        };
+        found.ok_or_else(|| ParameterError {
+            name: self.word().into(),
+            found: format!("`{}`", plain(given)),
+            expected: quantity.expected(),
+        })
+    }
+
+    /// A value as printed.
+    pub fn told(self, value: &Value) -> String {
+        match (self.quantity(), value) {
+            (_, Value::Word(word)) => word.clone(),
+            (Quantity::Bytes, Value::Number(number)) => bytes::exact(*number as u64),
+            (Quantity::Percent, Value::Number(number)) => format!("{number} %"),
+            (Quantity::PerSecond, Value::Number(number)) => {
+                format!("{}/s", count::significant_or_whole(*number))
+            }
+            (Quantity::Time, Value::Number(number)) => duration::latency(*number),
+            (_, Value::Number(number)) => format!("{number}"),
+        }
+    }
+}
+
+/// A value as it stands in a file, near enough for a message.
+fn plain(given: &toml::Value) -> String {
+    match given {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        toml::Value::Boolean(truth) => truth.to_string(),
+        other => format!("a {}", other.type_str()),
+    }
+}
+
+impl Quantity {
+    fn expected(self) -> String {
+        match self {
+            Quantity::Bytes => "a size such as 4096 or \"64k\"".into(),
+            Quantity::Count => "a count".into(),
+            Quantity::Percent => "a percentage".into(),
+            Quantity::PerSecond => "operations per second".into(),
+            Quantity::Time => "a time in ns, or in words such as \"5ms\"".into(),
+            Quantity::Name => "a word".into(),
+            Quantity::Word(words) => format!("one of {}", words.join(", ")),
+        }
+    }
+}
+
+impl Value {
+    /// The quantity, if it is one.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Value::Number(number) => Some(*number),
+            Value::Word(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn each_parameter_has_a_row_of_its_own() {
+        for (parameter, word, ..) in PARAMETERS {
+            assert_eq!(Parameter::parse(word).unwrap(), parameter);
+            assert_eq!(parameter.word(), word);
+        }
+        assert_eq!(Parameter::parse("block_size").unwrap(), Parameter::BlockSize);
+        let error = Parameter::parse("iodept").unwrap_err().to_string();
+        assert!(error.contains("did you mean `iodepth`"), "{error}");
+    }
+
+    #[test]
+    fn values_are_of_their_kind_or_refused() {
+        let text = |text: &str| toml::Value::String(text.into());
+        let set = |parameter: Parameter, given: toml::Value| parameter.value(&given);
+        assert_eq!(set(Parameter::BlockSize, text("64k")).unwrap(), Value::Number(65_536.0));
+        assert_eq!(set(Parameter::Think, text("5ms")).unwrap(), Value::Number(5e6));
+        assert_eq!(set(Parameter::Access, text("zipf:1.2")).unwrap(), Value::Word("zipf:1.2".into()));
+        let wrong = [
+            (Parameter::Cache, text("hot")),
+            (Parameter::Iodepth, text("many")),
+            (Parameter::BlockSize, toml::Value::Integer(-1)),
+            (Parameter::Rw, toml::Value::Boolean(true)),
+        ];
+        for (parameter, given) in wrong {
+            let error = set(parameter, given).unwrap_err();
+            assert_eq!(error.name, parameter.word());
+        }
+        assert_eq!(Parameter::BlockSize.told(&Value::Number(65_536.0)), bytes::exact(65_536));
+    }
+}
