@@ -7,6 +7,7 @@ pub mod arrivals;
 pub mod books;
 pub mod cross_check;
 pub mod expectation;
+pub mod experiment;
 pub mod fidelity;
 pub mod figures;
 pub mod finding;
