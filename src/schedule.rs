@@ -6,6 +6,7 @@
 
 mod confidant;
 pub mod cross_check;
+pub mod experiment;
 pub mod interleave;
 pub mod ladder;
 pub mod selftest;
@@ -39,6 +40,8 @@ pub struct Bench {
     pub medium: Medium,
     /// Orders from outside.
     pub control: Arc<Control>,
+    /// Whether what is in the page cache stays there before a run.
+    pub keeps_cache: bool,
 }
 
 /// What happens while a schedule is carried out.
@@ -166,7 +169,9 @@ fn carry_out_one(
 fn target_facts(plan: &Plan, bench: &Bench) -> TargetFacts {
     match &bench.held {
         Some(held) => {
-            if let Medium::Files(files) = &bench.medium {
+            if let Medium::Files(files) = &bench.medium
+                && !bench.keeps_cache
+            {
                 files.iter().for_each(|file| drop_cache(file));
             }
             let facts = held.describe(&bench.root);

@@ -140,6 +140,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         medium: Medium::Files(vec![Arc::clone(&held.file)]),
         held: Some(held),
         control: Arc::new(Control::new(Arc::clone(&place.signal))),
+        keeps_cache: false,
     };
     let mut keeper = Keeper::open(args.results.as_deref(), "check", words);
     keeper.keep("host.json", &place.host);

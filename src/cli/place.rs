@@ -42,6 +42,7 @@ impl Place {
             held,
             medium,
             control: Arc::new(Control::new(Arc::clone(&self.signal))),
+            keeps_cache: false,
         }
     }
 

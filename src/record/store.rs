@@ -83,13 +83,54 @@ impl RunFolder {
         self.keep_bytes(name, text.as_bytes())
     }
 
-    fn keep_bytes(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let temporary = self.partial.join(format!(".{name}.tmp"));
+    /// Keeps bytes, in the same way. The name may have one folder in front of it.
+    ///
+    /// # Errors
+    /// As [`keep`](RunFolder::keep).
+    pub fn keep_bytes(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let place = match name.split_once('/') {
+            Some((folder, _)) => self.partial.join(folder),
+            None => self.partial.clone(),
+        };
+        let own = name.split_once('/').map_or(name, |(_, own)| own);
+        if !place.is_dir() {
+            private_dirs(&place)?;
+        }
+        let temporary = place.join(format!(".{own}.tmp"));
+        // One that a killed command left behind, in a folder that is gone on with.
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let mut file = create_new(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        fs::rename(&temporary, self.partial.join(name))?;
-        sync_dir(&self.partial)
+        fs::rename(&temporary, place.join(own))?;
+        sync_dir(&place)
+    }
+
+    /// Opens a folder once more that was left unfinished, whatever it is called now, to go on with
+    /// it. It is `.partial` again from now on.
+    ///
+    /// # Errors
+    /// If it cannot be renamed or written.
+    pub fn reopen(path: &Path) -> io::Result<RunFolder> {
+        let path = fs::canonicalize(path)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let finished = match name.strip_suffix(".partial") {
+            Some(plain) => path.with_file_name(plain),
+            None => path.clone(),
+        };
+        let partial = finished.with_file_name(format!(
+            "{}.partial",
+            finished.file_name().unwrap_or_default().to_string_lossy()
+        ));
+        if path != partial {
+            fs::rename(&path, &partial)?;
+        }
+        let log = partial.join("log.jsonl");
+        let log = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
+        Ok(RunFolder { partial, finished, log })
     }
 
     /// Adds a line to the event log.
@@ -109,11 +150,7 @@ impl RunFolder {
     pub fn finish(self, manifest: &Manifest) -> io::Result<PathBuf> {
         self.log.sync_all()?;
         self.keep("manifest.json", manifest)?;
-        let mut names: Vec<String> = fs::read_dir(&self.partial)?
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .filter(|name| !name.starts_with('.'))
-            .collect();
-        names.sort();
+        let names = names_in(&self.partial)?;
         let mut sums = String::new();
         for name in names {
             let digest = Sha256::digest(fs::read(self.partial.join(&name))?);
@@ -133,6 +170,29 @@ impl RunFolder {
         // Left behind it would be empty and harmless.
         let _ = fs::remove_dir_all(&self.partial);
     }
+}
+
+/// Every file in a folder and in the folders within it, in the order of their names; but for the
+/// checksums, which cannot hold their own.
+pub fn names_in(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if name.starts_with('.') || name == "SHA256SUMS" {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            let inner = fs::read_dir(entry.path())?;
+            let inner = inner.filter_map(|each| each.ok()?.file_name().into_string().ok());
+            let inner = inner.filter(|each| !each.starts_with('.'));
+            names.extend(inner.map(|each| format!("{name}/{each}")));
+        } else {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 fn create_new(path: &Path) -> io::Result<File> {

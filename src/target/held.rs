@@ -15,6 +15,17 @@ impl Held {
         facts
     }
 
+    /// Switches direct I/O on or off, for who measures with and without the page cache; nothing may
+    /// be in flight. What the file system refuses stays as it was, and `direct` says so.
+    pub fn set_direct(&mut self, direct: bool) {
+        use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+        let Ok(mut flags) = fcntl_getfl(&self.file) else { return };
+        flags.set(OFlags::DIRECT, direct);
+        if fcntl_setfl(&self.file, flags).is_ok() {
+            self.direct = direct;
+        }
+    }
+
     /// Keeps others away who ask too: a second run of this program on the same target is refused.
     ///
     /// # Errors

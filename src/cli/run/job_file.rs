@@ -368,6 +368,7 @@ fn group(
         held: ready.held.first().cloned(),
         medium: ready.medium,
         control: Arc::new(Control::new(Arc::clone(&place.signal))),
+        keeps_cache: false,
     };
     for index in ready.fresh {
         let layout = layout(&ready.setting, index)?;

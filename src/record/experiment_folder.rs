@@ -1,0 +1,165 @@
+//! The folder of an experiment, read again: bounded, and whole or refused with its reason.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+use super::HostFacts;
+use super::experiment::{
+    EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TRIAL_SCHEMA, TrialRun,
+};
+
+/// A folder that holds an experiment.
+#[derive(Clone, Debug)]
+pub struct ExperimentFolder {
+    path: PathBuf,
+    /// As it was asked.
+    pub run: ExperimentRun,
+    /// The machine, where it was written down.
+    pub host: Option<HostFacts>,
+}
+
+/// Why a folder is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// The system says no.
+    #[error("`{path}`: {error}")]
+    System {
+        /// What was read.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// It is not what it should be.
+    #[error("`{path}`: {what}")]
+    Malformed {
+        /// What was read.
+        path: PathBuf,
+        /// What was found, and what was expected.
+        what: String,
+    },
+}
+
+/// Largest file that is read, bytes.
+const MAX_BYTES: u64 = 256 << 20;
+/// Most runs of one experiment that are read.
+const MAX_TRIALS: usize = 200_000;
+
+impl ExperimentFolder {
+    /// Whether a folder holds an experiment.
+    pub fn is_one(path: &Path) -> bool {
+        path.join("experiment.json").is_file()
+    }
+
+    /// Opens the folder of an experiment, finished or not.
+    ///
+    /// # Errors
+    /// If it is none, is damaged, or was written by a newer program.
+    pub fn open(path: &Path) -> Result<ExperimentFolder, FolderError> {
+        let run = read(&path.join("experiment.json"), EXPERIMENT_SCHEMA)?;
+        let host = path.join("host.json");
+        let host = if host.is_file() { Some(parsed(&host)?) } else { None };
+        Ok(ExperimentFolder { path: path.into(), run, host })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A stage as it was laid out; `None` if it had not begun.
+    ///
+    /// # Errors
+    /// If its file is damaged.
+    pub fn stage(&self, name: &str) -> Result<Option<StageRun>, FolderError> {
+        let path = self.path.join(StageRun::file_name(name));
+        if !path.is_file() {
+            return Ok(None);
+        }
+        read(&path, STAGE_SCHEMA).map(Some)
+    }
+
+    /// Names of the files of a stage's runs, in the order in which they were carried out.
+    ///
+    /// # Errors
+    /// If the folder cannot be listed, or holds more than anybody made.
+    pub fn trials(&self, stage: &str) -> Result<Vec<String>, FolderError> {
+        let folder = self.path.join("trials");
+        if !folder.is_dir() {
+            return Ok(Vec::new());
+        }
+        let said = |error| FolderError::System { path: folder.clone(), error };
+        let prefix = format!("{stage}-");
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(said)? {
+            let name = entry.map_err(said)?.file_name().to_string_lossy().into_owned();
+            let of_stage = name.strip_prefix(&prefix).is_some_and(is_place);
+            if of_stage {
+                names.push(name);
+            }
+            if names.len() > MAX_TRIALS {
+                let what = format!("more than {MAX_TRIALS} runs, which are not read");
+                return Err(FolderError::Malformed { path: folder, what });
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// One run.
+    ///
+    /// # Errors
+    /// If its file is damaged.
+    pub fn trial(&self, name: &str) -> Result<TrialRun, FolderError> {
+        let path = self.path.join("trials").join(name);
+        read(&path, TRIAL_SCHEMA)
+    }
+}
+
+/// Whether this is what stands behind the stage in the name of a run's file.
+fn is_place(rest: &str) -> bool {
+    let digits = rest.split('-').next().unwrap_or_default();
+    rest.ends_with(".json") && digits.len() == 5 && digits.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn read<T: DeserializeOwned>(path: &Path, schema: &str) -> Result<T, FolderError> {
+    let value: serde_json::Value = parsed(path)?;
+    let wrong = |what: String| FolderError::Malformed { path: path.into(), what };
+    let found = value.get("schema").and_then(serde_json::Value::as_str).unwrap_or_default();
+    if found != schema {
+        let newer = version(found) > version(schema) && stem(found) == stem(schema);
+        return Err(wrong(if newer {
+            format!("found {found}, expected {schema}: a newer program wrote it; use that one")
+        } else {
+            format!("found schema `{found}`, expected {schema}")
+        }));
+    }
+    serde_json::from_value(value)
+        .map_err(|error| wrong(format!("not a whole record of {schema} ({error})")))
+}
+
+fn stem(schema: &str) -> &str {
+    schema.rsplit_once('/').map_or(schema, |(stem, _)| stem)
+}
+
+fn version(schema: &str) -> u32 {
+    schema.rsplit_once('/').and_then(|(_, version)| version.parse().ok()).unwrap_or(0)
+}
+
+/// A JSON file of bounded length.
+fn parsed<T: DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
+    let said = |error| FolderError::System { path: path.into(), error };
+    let wrong = |what: String| FolderError::Malformed { path: path.into(), what };
+    if !fs::metadata(path).map_err(said)?.is_file() {
+        return Err(wrong("no regular file, expected a record".into()));
+    }
+    let mut text = Vec::new();
+    let file = File::open(path).map_err(said)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(said)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(wrong(format!("longer than {MAX_BYTES} B, which is more than is read")));
+    }
+    serde_json::from_slice(&text).map_err(|error| wrong(format!("not a record ({error})")))
+}

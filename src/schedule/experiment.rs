@@ -1,0 +1,402 @@
+//! The runs of one stage: block after block, each cell once in a block, in mixed order.
+//!
+//! Whatever is decided on the way is decided on what was measured so far, by rules that the stage
+//! names; what was carried out before an interruption is not carried out again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{Bench, Event, carry_out};
+use crate::analysis::experiment::{Measure, Spread, TrialFigures};
+use crate::engine::{EngineError, Medium, Progress};
+use crate::plan::design::{self, Cell};
+use crate::plan::trial::{Cache, Trial, TrialError, trial};
+use crate::plan::{Plan, Setting, Stop, chance, resolve};
+use crate::record::HostFacts;
+use crate::record::experiment::{StageRun, TRIAL_SCHEMA, TrialRun};
+use crate::record::run::Outcome;
+use crate::spec::experiment::{Parameter, Prefill, Stage, Value};
+use crate::spec::{Direction, Precision, Role, Rw, Threads, Workload};
+
+/// A stage that is to be carried out.
+#[derive(Debug)]
+pub struct StageJob<'a> {
+    /// Name of the experiment.
+    pub experiment: &'a str,
+    /// As it was asked.
+    pub stage: &'a Stage,
+    /// As it was laid out.
+    pub laid_out: &'a StageRun,
+    /// What all its cells set.
+    pub shared: &'a [(Parameter, Value)],
+    /// What its cells leave open.
+    pub setting: &'a Setting,
+    /// What writes the whole region, where it may be written.
+    pub layout: Option<&'a Plan>,
+    /// Seed of the experiment.
+    pub seed: u64,
+    /// The machine.
+    pub host: Option<&'a HostFacts>,
+    /// Why nothing may be written, where that is so.
+    pub reads_only: Option<&'a str>,
+    /// Bytes that the whole experiment may write from here on; `None` for no limit.
+    pub write_limit_bytes: Option<u64>,
+}
+
+/// What happens in a stage.
+#[derive(Debug)]
+pub enum StageEvent<'a> {
+    /// The region is written anew, or the page cache filled.
+    Preparing(&'static str),
+    /// A run begins: how many have ended, how many there are to be, and its plan.
+    Started(usize, usize, &'a Plan),
+    /// It moves on.
+    Moved(&'a Progress),
+    /// It has ended.
+    Finished(&'a TrialRun, &'a TrialFigures),
+    /// A cell is not carried out, and why.
+    LeftOut(&'a Cell, &'a str),
+}
+
+/// What became of a stage.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StageEnd {
+    /// Cells that were not carried out, by their place, and why.
+    pub left_out: Vec<(usize, String)>,
+    /// Why it ended before its time; empty if it did not.
+    pub ended_early: String,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// Carries out what is still to be done of a stage. `finished` are the runs of it that were carried
+/// out before; those that follow are added.
+///
+/// # Errors
+/// If nothing can be measured at all.
+pub fn carry_out_stage(
+    job: &StageJob<'_>,
+    bench: &Bench,
+    finished: &mut Vec<TrialFigures>,
+    on_event: &mut dyn FnMut(&StageEvent<'_>),
+) -> Result<StageEnd, EngineError> {
+    let mut end = StageEnd::default();
+    let mut out: BTreeSet<usize> = BTreeSet::new();
+    for cell in &job.laid_out.cells {
+        let reason = match trial(job.stage, job.shared, cell, &setting_of(job, cell, 0)) {
+            Err(error) => error.to_string(),
+            Ok(planned) => match job.reads_only {
+                Some(why) if planned.plan.writes() => format!("it writes, and {why}"),
+                _ => continue,
+            },
+        };
+        leave_out(cell, reason, &mut out, &mut end, on_event);
+    }
+    let began_ns = bench.clock.now_ns();
+    if job.stage.prefill == Prefill::Stage && finished.is_empty() {
+        end.signal = prepare(job, bench, on_event)?;
+    }
+    let mut position = finished.iter().map(|trial| trial.position + 1).max().unwrap_or(0);
+    let blocks = job.stage.most_repeats();
+    for repeat in 0..blocks {
+        let order = match rising(job.stage) && repeat == 0 {
+            true => (0..job.laid_out.cells.len()).collect(),
+            false => {
+                let cells = job.laid_out.cells.len();
+                design::block(cells, repeat, job.stage.order, job.laid_out.order_seed)
+            }
+        };
+        for place in order {
+            let cell = &job.laid_out.cells[place];
+            let is_done = |trial: &TrialFigures| trial.cell == place && trial.repeat == repeat;
+            if end.signal.is_some() || out.contains(&place) || finished.iter().any(is_done) {
+                continue;
+            }
+            if repeat >= job.stage.repeats && is_known(job.stage, place, finished) {
+                continue;
+            }
+            if let Some(reason) = over(job, bench, began_ns, finished) {
+                end.ended_early = reason;
+                return Ok(end);
+            }
+            if let Some(reason) = worse(job.stage, cell, finished, &job.laid_out.cells) {
+                leave_out(cell, reason, &mut out, &mut end, on_event);
+                continue;
+            }
+            let planned = trial(job.stage, job.shared, cell, &setting_of(job, cell, repeat));
+            let planned = planned.and_then(|planned| until_known(job.stage, planned));
+            let planned = match planned {
+                Ok(planned) => planned,
+                Err(error) => {
+                    leave_out(cell, error.to_string(), &mut out, &mut end, on_event);
+                    continue;
+                }
+            };
+            if idle(job.stage, bench) {
+                end.signal = signal(bench);
+                continue;
+            }
+            if job.stage.prefill == Prefill::Run {
+                end.signal = prepare(job, bench, on_event)?;
+                if end.signal.is_some() {
+                    continue;
+                }
+            }
+            let total = blocks_to_come(job.stage, job.laid_out.cells.len() - out.len());
+            on_event(&StageEvent::Started(finished.len(), total, &planned.plan));
+            let Some(run) = one(&planned, bench, on_event)? else { continue };
+            let record = TrialRun {
+                schema: TRIAL_SCHEMA.into(),
+                experiment: job.experiment.into(),
+                stage: job.stage.name.clone(),
+                cell: place,
+                levels: cell.levels.clone(),
+                repeat,
+                position,
+                cache: cache_word(planned.cache).into(),
+                run,
+            };
+            if let Outcome::Interrupted { signal } = record.run.outcome {
+                end.signal = Some(signal);
+                continue;
+            }
+            let file = TrialRun::file_name(&job.stage.name, position, place, repeat);
+            let figures = TrialFigures::of(&record, &file, job.host);
+            on_event(&StageEvent::Finished(&record, &figures));
+            finished.push(figures);
+            position += 1;
+        }
+    }
+    Ok(end)
+}
+
+/// Lays the region out anew, and says which signal ended that.
+///
+/// # Errors
+/// If nothing can be carried out at all.
+fn prepare(
+    job: &StageJob<'_>,
+    bench: &Bench,
+    on_event: &mut dyn FnMut(&StageEvent<'_>),
+) -> Result<Option<i32>, EngineError> {
+    let Some(layout) = job.layout else { return Ok(None) };
+    on_event(&StageEvent::Preparing("writing the region anew"));
+    let mut ended = None;
+    carry_out(std::slice::from_ref(layout), bench, &mut |event| {
+        if let Event::Finished { run, .. } = event
+            && let Outcome::Interrupted { signal } = run.outcome
+        {
+            ended = Some(signal);
+        }
+    })?;
+    Ok(ended)
+}
+
+fn leave_out(
+    cell: &Cell,
+    reason: String,
+    out: &mut BTreeSet<usize>,
+    end: &mut StageEnd,
+    on_event: &mut dyn FnMut(&StageEvent<'_>),
+) {
+    on_event(&StageEvent::LeftOut(cell, &reason));
+    out.insert(cell.index);
+    end.left_out.push((cell.index, reason));
+}
+
+/// The seed of a run depends on nothing but the experiment's seed and the run's own place.
+fn setting_of(job: &StageJob<'_>, cell: &Cell, repeat: u32) -> Setting {
+    let stage = job.stage.name.bytes().fold(0, |seed, byte| chance::mix(seed ^ u64::from(byte)));
+    let place = (cell.index as u64) << 32 | u64::from(repeat);
+    let length_ns = (job.stage.seconds * 1e9) as u64;
+    let warmup_ns = length_ns * u64::from(job.stage.warm_up_percent.min(90)) / 100;
+    Setting {
+        seed: chance::mix(job.seed ^ stage ^ chance::mix(place)),
+        warmup_ns,
+        stop: Stop::AfterNs((length_ns - warmup_ns).max(1)),
+        ..job.setting.clone()
+    }
+}
+
+/// Runs of a stage, as far as can be said beforehand.
+fn blocks_to_come(stage: &Stage, cells: usize) -> usize {
+    cells * stage.repeats as usize
+}
+
+fn until_known(stage: &Stage, planned: Trial) -> Result<Trial, TrialError> {
+    if stage.until.known.is_empty() {
+        return Ok(planned);
+    }
+    let precision = Precision::parse(&stage.until.known)
+        .map_err(|error| TrialError::Word(format!("until.known: {error}")))?;
+    Ok(Trial { plan: planned.plan.until(precision)?, ..planned })
+}
+
+fn rate(trials: &[TrialFigures], cell: usize) -> Option<Spread> {
+    let own = trials.iter().filter(|trial| trial.cell == cell && trial.is_usable());
+    Spread::of(own.filter_map(|t| Measure::Iops.of(&t.figures, Direction::Total)).collect())
+}
+
+/// Whether the rate of a cell is known as well as its stage asks.
+fn is_known(stage: &Stage, cell: usize, finished: &[TrialFigures]) -> bool {
+    let Some(wanted) = stage.until.width_percent else { return true };
+    let width = rate(finished, cell).and_then(|spread| spread.width());
+    // Law and Kelton's correction (method 2.8): the interval is of an estimate.
+    let wanted = wanted / 100.0 / (1.0 + wanted / 100.0);
+    width.is_some_and(|width| width <= wanted)
+}
+
+/// Whether the stage gives up a rising sweep, whose first block then goes upwards.
+fn rising(stage: &Stage) -> bool {
+    stage.until.worse_percent.is_some()
+}
+
+/// Why a level is not worth trying: the two levels before it, all else being equal, were both worse
+/// than the best by more than the stage allows.
+fn worse(
+    stage: &Stage,
+    cell: &Cell,
+    finished: &[TrialFigures],
+    cells: &[Cell],
+) -> Option<String> {
+    let allowed = stage.until.worse_percent?;
+    let axis = &stage.axes.first()?.name;
+    let at = |cell: &Cell| cell.levels.iter().find(|level| level.axis == *axis)?.value;
+    let others = |cell: &Cell| -> Vec<String> {
+        let others = cell.levels.iter().filter(|level| level.axis != *axis);
+        others.map(|level| level.label.clone()).collect()
+    };
+    let own = at(cell)?;
+    let mut below: Vec<(f64, f64)> = cells
+        .iter()
+        .filter(|each| others(each) == others(cell))
+        .filter_map(|each| Some((at(each)?, rate(finished, each.index)?.mean)))
+        .filter(|(level, _)| *level < own)
+        .collect();
+    below.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let best = below.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let [.., (_, first), (_, second)] = below.as_slice() else { return None };
+    let limit = best * (1.0 - allowed / 100.0);
+    (*first < limit && *second < limit).then(|| {
+        format!("the two levels before it were more than {allowed} % below the best: it got worse")
+    })
+}
+
+/// Why the stage ends now.
+fn over(
+    job: &StageJob<'_>,
+    bench: &Bench,
+    began_ns: u64,
+    finished: &[TrialFigures],
+) -> Option<String> {
+    let spent_ns = bench.clock.now_ns().saturating_sub(began_ns);
+    if let Some(minutes) = job.stage.until.minutes
+        && spent_ns as f64 >= minutes * 60e9
+    {
+        return Some(format!("its time of {minutes} min was over"));
+    }
+    let written: u64 = finished.iter().map(|trial| trial.written_bytes).sum();
+    let limit = job.write_limit_bytes.filter(|limit| written >= *limit)?;
+    let limit = crate::units::bytes::rough(limit);
+    Some(format!("the limit of {limit} to be written (--max-written) was reached"))
+}
+
+fn signal(bench: &Bench) -> Option<i32> {
+    match bench.control.signal.load(Ordering::Relaxed) {
+        0 => None,
+        signal => Some(signal as i32),
+    }
+}
+
+/// The pause before a run; `true` if a signal ended it.
+fn idle(stage: &Stage, bench: &Bench) -> bool {
+    const SLICE: Duration = Duration::from_millis(50);
+    let mut left = Duration::from_secs_f64(stage.idle_seconds.clamp(0.0, 86_400.0));
+    while !left.is_zero() && signal(bench).is_none() {
+        let pause = left.min(SLICE);
+        std::thread::sleep(pause);
+        left -= pause;
+    }
+    signal(bench).is_some()
+}
+
+/// Carries out one run through the cache that its cell asks for.
+fn one(
+    planned: &Trial,
+    bench: &Bench,
+    on_event: &mut dyn FnMut(&StageEvent<'_>),
+) -> Result<Option<crate::record::Run>, EngineError> {
+    let mut own = bench.clone();
+    if let Some(held) = &mut own.held {
+        held.set_direct(planned.plan.target().direct);
+        if let Medium::Files(files) = &mut own.medium {
+            *files = vec![Arc::clone(&held.file)];
+        }
+    }
+    if planned.cache == Cache::Warm {
+        on_event(&StageEvent::Preparing("filling the page cache"));
+        if let Some(pass) = reading_pass(&planned.plan) {
+            carry_out(&[pass], &own, &mut |_| {})?;
+        }
+        own.keeps_cache = true;
+    }
+    let mut record = None;
+    carry_out(std::slice::from_ref(&planned.plan), &own, &mut |event| match event {
+        Event::Moved { progress, .. } => on_event(&StageEvent::Moved(progress)),
+        Event::Finished { run, .. } => record = Some((*run).clone()),
+        Event::Started { .. } => {}
+    })?;
+    if let Some(held) = &mut own.held {
+        held.set_direct(bench.held.as_ref().is_some_and(|held| held.direct));
+    }
+    Ok(record)
+}
+
+/// One sequential pass over all that the jobs of a plan may touch, through the page cache.
+fn reading_pass(plan: &Plan) -> Option<Plan> {
+    let start = plan.jobs.iter().map(|job| job.region_start).min()?;
+    let end = plan.jobs.iter().map(|job| job.region_start + job.region_bytes).max()?;
+    let block = 1 << 20;
+    let role = Role {
+        offset: Some(0),
+        size: Some(end - start),
+        iodepth: Some(4),
+        block_size: Some(block.min(end - start)),
+        threads: Threads::Count(1),
+        ..Role::new("warm", Rw::Read)
+    };
+    let workload = Workload {
+        name: "warm".into(),
+        title: "filling the page cache".into(),
+        pattern: "read".into(),
+        models: String::new(),
+        block_size: block,
+        read_percent: 100,
+        roles: vec![role],
+    };
+    let setting = Setting {
+        engine: plan.engine.clone(),
+        targets: plan.targets.clone(),
+        offset_bytes: start,
+        cpus: 1,
+        iodepth: 4,
+        seed: plan.seed,
+        warmup_ns: 0,
+        stop: Stop::AfterOnePass,
+        on_error: plan.on_error,
+        final_sync: false,
+        buffer_limit_bytes: 64 << 20,
+    };
+    resolve(&workload, &setting).ok()
+}
+
+fn cache_word(cache: Cache) -> &'static str {
+    match cache {
+        Cache::AsOpen => "",
+        Cache::Direct => "direct",
+        Cache::Cold => "cold",
+        Cache::Warm => "warm",
+    }
+}
