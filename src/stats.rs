@@ -2,8 +2,11 @@
 //!
 //! Promises: pure functions of their arguments. No clock, no chance that is not passed in.
 
+pub mod bootstrap;
+pub mod chance;
 pub mod distance;
 pub mod histogram;
+pub mod normal;
 pub mod precision;
 pub mod quantile;
 pub mod ratio;
