@@ -6,6 +6,8 @@ pub mod bootstrap;
 pub mod chance;
 pub mod distance;
 pub mod histogram;
+pub mod knee;
+pub mod least_squares;
 pub mod normal;
 pub mod precision;
 pub mod quantile;
