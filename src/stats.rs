@@ -13,6 +13,7 @@ pub mod precision;
 pub mod quantile;
 pub mod ratio;
 pub mod sequential;
+pub mod size_model;
 pub mod slope;
 pub mod steady;
 pub mod step;
