@@ -3,10 +3,12 @@
 //! Promises: pure, and the same text for the same data on every machine. A value outside its scale
 //! is never moved to the edge; every text is escaped.
 //!
-//! A [`Figure`] is made of panels, a [`Panel`] of two axes and marks: curves, a heat map or bars.
+//! A [`Figure`] is made of panels, a [`Panel`] of two axes and marks: curves, a [`Plot`] of measured
+//! points, a heat map or bars.
 //! A scale is fitted to the data, so nothing needs cutting. What each shape means in words stands
 //! in a `<title>` beside it, which browsers show under the pointer.
 
+mod annotation;
 mod axis;
 mod bars;
 mod curves;
@@ -14,6 +16,7 @@ mod figure;
 mod heat;
 mod palette;
 mod panel;
+mod plot;
 mod quantity;
 #[cfg(test)]
 pub(crate) mod reading;
@@ -21,13 +24,15 @@ mod scale;
 mod svg;
 mod text;
 
+pub use annotation::{Annotation, Callout, Crossing, Marker, merge_annotations};
 pub use axis::Axis;
-pub use bars::{BarSeries, Bars};
+pub use bars::{Bar, BarSeries, Bars};
 pub use curves::{Band, Curve};
 pub use figure::{Arrangement, Figure};
-pub use heat::{Cell, HeatMap};
+pub use heat::{Cell, HeatMap, Missing};
 pub use palette::{Style, style};
 pub use panel::{Marks, Panel};
+pub use plot::{Edge, Line, Measured, Plot, Point};
 pub use quantity::Quantity;
 pub use scale::{Kind, Scale};
 
@@ -49,6 +54,12 @@ pub enum ChartError {
         /// The value.
         value: f64,
     },
+    /// All of it or more on a scale of nines.
+    #[error("found {value} on a scale of nines, expected a share from 0 to less than 1")]
+    NotBelowOne {
+        /// The value.
+        value: f64,
+    },
     /// A value that its scale does not reach.
     #[error("{axis}: found {value}, expected {from} to {to}; fit the scale to all values")]
     Outside {
@@ -61,4 +72,13 @@ pub enum ChartError {
         /// Upper end of the scale.
         to: f64,
     },
+    /// What belongs to a right axis, without one.
+    #[error("found {what} for the right axis, expected the plot to have one")]
+    NoRightAxis {
+        /// What it is.
+        what: String,
+    },
+    /// A picture that cannot become pixels.
+    #[error("found a picture that cannot be turned into PNG: {0}")]
+    Png(String),
 }

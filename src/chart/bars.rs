@@ -3,6 +3,7 @@
 use super::ChartError;
 use super::axis::Axis;
 use super::palette::Style;
+use super::plot::Measured;
 use super::svg::{Frame, Svg};
 
 /// Groups of bars, one group over each name of the x axis.
@@ -10,6 +11,8 @@ use super::svg::{Frame, Svg};
 pub struct Bars {
     /// The bars of each group, in the same order in all groups.
     pub series: Vec<BarSeries>,
+    /// Whether each bar has its value written over it, where there is room.
+    pub labelled: bool,
 }
 
 /// The bars of one name.
@@ -19,9 +22,31 @@ pub struct BarSeries {
     pub name: String,
     /// How it looks.
     pub style: Style,
-    /// A value for each name of the x axis, with words for the pointer; `None` where there is none,
-    /// which is not zero.
-    pub values: Vec<Option<(f64, String)>>,
+    /// A bar for each name of the x axis; `None` where there is none, which is not zero.
+    pub values: Vec<Option<Bar>>,
+}
+
+/// One bar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    /// How high it is; a failed one is a cross at the foot.
+    pub value: Measured,
+    /// Lower and upper end of its interval.
+    pub range: Option<(f64, f64)>,
+    /// Words for the pointer.
+    pub hover: String,
+}
+
+impl Bar {
+    /// A bar without an interval.
+    pub fn new(value: f64, hover: impl Into<String>) -> Bar {
+        Bar { value: Measured::Good(value), range: None, hover: hover.into() }
+    }
+
+    /// The same with an interval.
+    pub fn between(self, low: f64, high: f64) -> Bar {
+        Bar { range: Some((low, high)), ..self }
+    }
 }
 
 /// Share of the room of a group that its bars take together.
@@ -43,12 +68,13 @@ impl Bars {
         for (index, series) in self.series.iter().enumerate() {
             let paint = format!("{} stroke-width=\"0.6\"", svg.fill(series.style));
             for (group, value) in series.values.iter().enumerate() {
-                let Some((value, hover)) = value else { continue };
+                let Some(bar) = value else { continue };
+                let Some(value) = bar.value.number() else { continue };
                 let middle = plot.x(x.place(group as f64 + 0.5)?);
                 let left = middle + (index as f64 - count / 2.0) * width;
-                let top = plot.y(y.place(*value)?);
+                let top = plot.y(y.place(value)?);
                 let frame = Frame { left, top, width, height: plot.bottom() - top };
-                svg.rectangle("data", frame, &paint, hover);
+                svg.rectangle("data", frame, &paint, &bar.hover);
             }
         }
         Ok(())

@@ -165,7 +165,7 @@ mod tests {
 
     use super::super::reading::{assert_golden, faults, words};
     use super::super::{
-        Axis, Band, BarSeries, Bars, Cell, Curve, HeatMap, Kind, Marks, Quantity, Scale, style,
+        Axis, Band, Bar, BarSeries, Bars, Cell, Curve, HeatMap, Kind, Marks, Quantity, Scale, style,
     };
     use super::*;
 
@@ -232,14 +232,17 @@ mod tests {
                 quantity: Quantity::Count,
                 scale: scale(Kind::Log10, &[1.0, 5_000.0]),
                 cells: vec![cell(0.0, 0.0, 1.0), cell(10e9, 1.0, 5_000.0), cell(110e9, 0.0, 70.0)],
+                missing: Vec::new(),
+                numbered: false,
             }),
             height: 120.0,
         }
     }
 
     fn bars() -> Panel {
-        let values =
-            |all: &[f64]| all.iter().map(|v| (*v > 0.0).then(|| (*v, format!("{v} µs")))).collect();
+        let values = |all: &[f64]| {
+            all.iter().map(|v| (*v > 0.0).then(|| Bar::new(*v, format!("{v} µs")))).collect()
+        };
         let names = ["mean", "p95", "p99"].map(str::to_owned).to_vec();
         let series = |name: &str, number, all: &[f64]| BarSeries {
             name: name.into(),
@@ -255,6 +258,7 @@ mod tests {
                     series("recorded", 0, &[90.0, 210.0, 800.0]),
                     series("regenerated", 1, &[95.0, 0.0, 830.0]),
                 ],
+                labelled: false,
             }),
             height: 180.0,
         }

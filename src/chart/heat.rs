@@ -18,6 +18,23 @@ pub struct HeatMap {
     pub scale: Scale,
     /// The rectangles that have a value; where there is none the ground shows.
     pub cells: Vec<Cell>,
+    /// Rectangles that should have a value and have none.
+    pub missing: Vec<Missing>,
+    /// Whether the value is written into each rectangle that has room for it.
+    pub numbered: bool,
+}
+
+/// A rectangle without a value: hatched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Missing {
+    /// Left and right edge.
+    pub x: (f64, f64),
+    /// Lower and upper edge.
+    pub y: (f64, f64),
+    /// Why, in a word that is written there: `failed`, `not reached`.
+    pub word: String,
+    /// Words for the pointer.
+    pub hover: String,
 }
 
 /// One rectangle of a heat map.

@@ -5,6 +5,7 @@ use super::bars::Bars;
 use super::curves::{Band, Curve};
 use super::heat::HeatMap;
 use super::palette::{FAINT_GRID, GRID, INK, Style};
+use super::plot::Plot;
 use super::svg::{Anchor, Frame, Svg, Type, number};
 use super::{ChartError, text};
 
@@ -28,6 +29,8 @@ pub struct Panel {
 pub enum Marks {
     /// Bands, and curves over them.
     Curves(Vec<Band>, Vec<Curve>),
+    /// Measured points and what is said of them.
+    Plot(Plot),
     /// A heat map.
     Heat(HeatMap),
     /// Groups of bars over names.
@@ -75,7 +78,7 @@ impl Panel {
             Marks::Bars(bars) => {
                 bars.series.iter().map(|s| (s.name.as_str(), s.style, Key::Area)).collect()
             }
-            Marks::Heat(_) => Vec::new(),
+            Marks::Plot(_) | Marks::Heat(_) => Vec::new(),
         }
     }
 
@@ -115,6 +118,7 @@ impl Panel {
                     curve.draw(svg, plot, &self.x, &self.y)?;
                 }
             }
+            Marks::Plot(_) => {}
             Marks::Heat(map) => map.draw(svg, plot, &self.x, &self.y)?,
             Marks::Bars(bars) => bars.draw(svg, plot, &self.x, &self.y)?,
         }

@@ -15,6 +15,9 @@ pub enum Kind {
     Log2,
     /// By the decimal logarithm; ticks at powers of ten, or at 1, 2 and 5 times them.
     Log10,
+    /// Shares below one, by the decimal logarithm of what is left: as far from 90 % to 99 % as from
+    /// there to 99.9 %. Ticks at 0, 50, 90 % and at the nines.
+    Nines,
 }
 
 /// A range of values and how they are laid out.
@@ -35,6 +38,9 @@ const LONG_STEPS: [f64; 16] = [
     21_600e9, 86_400e9,
 ];
 
+/// Ticks of a scale of nines.
+const NINES: [f64; 9] = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999, 0.999_999_9];
+
 impl Scale {
     /// The smallest scale with round ends that holds every value.
     ///
@@ -49,6 +55,9 @@ impl Scale {
             if kind.is_logarithmic() && value <= 0.0 {
                 return Err(ChartError::NotPositive { value });
             }
+            if kind == Kind::Nines && !(0.0..1.0).contains(&value) {
+                return Err(ChartError::NotBelowOne { value });
+            }
             (low, high) = (low.min(value), high.max(value));
         }
         if low > high {
@@ -57,6 +66,7 @@ impl Scale {
         let (from, to) = match kind {
             Kind::Log2 => octaves(low, high),
             Kind::Log10 => decades(low, high),
+            Kind::Nines => nines_around(low, high),
             _ => evenly(kind, low, high),
         };
         Ok(Scale { kind, from, to })
@@ -86,6 +96,11 @@ impl Scale {
         }
         Some(match self.kind {
             Kind::Log2 | Kind::Log10 => (value / self.from).ln() / (self.to / self.from).ln(),
+            Kind::Nines => {
+                // The logarithm of what is left: `1 - value`.
+                let (from, to) = ((-self.from).ln_1p(), (-self.to).ln_1p());
+                ((-value).ln_1p() - from) / (to - from)
+            }
             _ => (value - self.from) / (self.to - self.from),
         })
     }
@@ -98,6 +113,13 @@ impl Scale {
                 let parts: [&[i32]; 3] = [&[1, 2, 3, 4, 5, 6, 7, 8, 9], &[1, 2, 5], &[1]];
                 let fine = parts.iter().map(|part| self.powers_of_ten(part, 1));
                 fine.chain((2..=8).map(|every| self.powers_of_ten(&[1], every))).collect()
+            }
+            Kind::Nines => {
+                let more = NINES.iter().copied().filter(|share| self.holds(*share));
+                let fewer = |leave: &[f64]| {
+                    NINES.into_iter().filter(|s| self.holds(*s) && !leave.contains(s)).collect()
+                };
+                vec![more.collect(), fewer(&[0.5]), fewer(&[0.5, 0.99, 0.9999, 0.999999])]
             }
             _ => {
                 let span = self.to - self.from;
@@ -189,6 +211,13 @@ fn decades(low: f64, high: f64) -> (f64, f64) {
     if from < to { (from, to) } else { (below(low, false), above(high, false)) }
 }
 
+/// Ticks of nines around a range; beyond the last one it ends at its highest value.
+fn nines_around(low: f64, high: f64) -> (f64, f64) {
+    let from = NINES.into_iter().filter(|tick| *tick <= low).fold(0.0, f64::max);
+    let to = NINES.into_iter().find(|tick| *tick >= high && *tick > from).unwrap_or(high);
+    if from < to { (from, to) } else { (0.0, to) }
+}
+
 /// Multiples of a round step around a range; a single value gets zero as its other end.
 fn evenly(kind: Kind, low: f64, high: f64) -> (f64, f64) {
     let (low, high) = match (low == high, low == 0.0) {
@@ -256,6 +285,21 @@ mod tests {
             (None, None, None)
         );
         assert_eq!(Scale::exactly(Kind::Linear, 3.0, 3.0), Err(Empty));
+    }
+
+    #[test]
+    fn each_nine_is_as_far_from_the_next() {
+        assert_eq!(fitted(Kind::Nines, &[0.02, 0.9995]), (0.0, 0.9999));
+        assert_eq!(fitted(Kind::Nines, &[0.0]), (0.0, 0.5));
+        assert_eq!(fitted(Kind::Nines, &[0.5, 0.99]), (0.5, 0.99));
+        let scale = Scale::fit(Kind::Nines, [0.0, 0.9999]).unwrap();
+        for (value, place) in [(0.0, 0.0), (0.9, 0.25), (0.99, 0.5), (0.999, 0.75), (0.9999, 1.0)] {
+            assert!((scale.place(value).unwrap() - place).abs() < 1e-9, "{value}");
+        }
+        assert!((scale.place(0.5).unwrap() - 2f64.log10() / 4.0).abs() < 1e-12);
+        assert_eq!(scale.tick_sets()[0], [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999]);
+        let refused = Scale::fit(Kind::Nines, [0.5, 1.0]);
+        assert_eq!(refused, Err(ChartError::NotBelowOne { value: 1.0 }));
     }
 
     #[test]

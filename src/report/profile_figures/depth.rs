@@ -4,7 +4,7 @@ use super::Drawn;
 use super::pool::{in_file_name, subject};
 use super::sizes::share_axis;
 use crate::chart::{
-    Arrangement, Axis, BarSeries, Bars, ChartError, Figure, Marks, Panel, Style, style,
+    Arrangement, Axis, Bar, BarSeries, Bars, ChartError, Figure, Marks, Panel, Style, style,
 };
 use crate::record::ProfileRun;
 use crate::record::profile::{Depth, ProfiledDevice};
@@ -67,7 +67,7 @@ pub(super) fn panel(title: &str, of: &str, all: &[Named]) -> Result<Panel, Chart
         title: title.into(),
         x: Axis::names("requests in flight", labels),
         y: share_axis(of, &series)?,
-        marks: Marks::Bars(Bars { series }),
+        marks: Marks::Bars(Bars { series, labelled: false }),
         height: 180.0,
     })
 }
@@ -107,13 +107,13 @@ fn label(from: u32, to: u32) -> String {
     if from == to { from.to_string() } else { format!("{from}–{to}") }
 }
 
-fn shares(levels: &[(u32, u64)], classes: &[(u32, u32)], name: &str) -> Vec<Option<(f64, String)>> {
+fn shares(levels: &[(u32, u64)], classes: &[(u32, u32)], name: &str) -> Vec<Option<Bar>> {
     let all: f64 = levels.iter().map(|(_, weight)| *weight as f64).sum();
     let class = |(from, to): &(u32, u32)| {
         let within = levels.iter().filter(|(level, _)| (*from..=*to).contains(level));
         let share = within.map(|(_, weight)| *weight as f64).sum::<f64>() / all;
         let hover = format!("{name}, {}: {} %", label(*from, *to), significant(share * 100.0));
-        (share > 0.0).then_some((share, hover))
+        (share > 0.0).then(|| Bar::new(share, hover))
     };
     classes.iter().map(class).collect()
 }
@@ -129,8 +129,8 @@ mod tests {
         assert_eq!(classes(16).last(), Some(&(16, 31)));
         let levels = [(0, 10), (1, 20), (5, 30), (16, 40)];
         let shares = shares(&levels, &classes(16), "x");
-        let sum: f64 = shares.iter().flatten().map(|(share, _)| share).sum();
+        let sum: f64 = shares.iter().flatten().filter_map(|bar| bar.value.number()).sum();
         assert_eq!(sum, 1.0);
-        assert_eq!(shares[3], Some((0.3, "x, 4–7: 30.0 %".into())));
+        assert_eq!(shares[3], Some(Bar::new(0.3, "x, 4–7: 30.0 %")));
     }
 }

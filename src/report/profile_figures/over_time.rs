@@ -51,6 +51,8 @@ pub(super) fn latency_map(run: &ProfileRun) -> Result<Option<Drawn>, ChartError>
                 quantity: Quantity::Count,
                 scale,
                 cells: cells.clone(),
+                missing: Vec::new(),
+                numbered: false,
             }),
             height: if cells.len() < SPARSE { 110.0 } else { 210.0 },
         })

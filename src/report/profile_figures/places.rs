@@ -233,7 +233,8 @@ fn heat(cells: Vec<Cell>, value: Value, scale: Scale) -> HeatMap {
         Value::Requests => ("requests", Quantity::Count),
         Value::Share => ("share", Quantity::Share),
     };
-    HeatMap { title: title.into(), quantity, scale, cells }
+    let title = title.into();
+    HeatMap { title, quantity, scale, cells, missing: Vec::new(), numbered: false }
 }
 
 fn panel(title: &str, x: Axis, map: HeatMap) -> Panel {

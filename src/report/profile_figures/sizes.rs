@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Drawn;
 use super::pool::{by_flow, subject};
 use crate::chart::{
-    Arrangement, Axis, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity, Scale,
-    style,
+    Arrangement, Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Panel, Quantity,
+    Scale, style,
 };
 use crate::record::ProfileRun;
 use crate::units::bytes;
@@ -77,7 +77,7 @@ impl Classes {
         sizes: &BTreeMap<u64, u64>,
         weight: fn(u64) -> u64,
         name: &str,
-    ) -> Vec<Option<(f64, String)>> {
+    ) -> Vec<Option<Bar>> {
         let weigh = |(size, requests): (&u64, &u64)| weight(*size) as f64 * *requests as f64;
         let all: f64 = sizes.iter().map(weigh).sum();
         let labels = self.labels();
@@ -92,7 +92,7 @@ impl Classes {
                 significant(share * 100.0),
                 thousands(requests)
             );
-            (requests > 0).then_some((share, hover))
+            (requests > 0).then(|| Bar::new(share, hover))
         };
         self.edges.iter().enumerate().map(class).collect()
     }
@@ -103,7 +103,7 @@ impl Classes {
             title,
             x: Axis::names(title_of_axis, self.labels()),
             y: share_axis("share", &series)?,
-            marks: Marks::Bars(Bars { series }),
+            marks: Marks::Bars(Bars { series, labelled: false }),
             height: 170.0,
         })
     }
@@ -120,7 +120,8 @@ impl Classes {
 /// An axis for shares from zero to the highest bar.
 pub(super) fn share_axis(title: &str, series: &[BarSeries]) -> Result<Axis, ChartError> {
     let values = series.iter().flat_map(|series| series.values.iter().flatten());
-    let scale = Scale::fit(Kind::Linear, values.map(|(share, _)| *share).chain([0.0]))?;
+    let heights = values.filter_map(|bar| bar.value.number());
+    let scale = Scale::fit(Kind::Linear, heights.chain([0.0]))?;
     Ok(Axis::new(title, Quantity::Share, scale))
 }
 
@@ -136,13 +137,14 @@ mod tests {
         let classes = Classes::of([&few].into_iter());
         assert_eq!(classes.labels(), ["512 B", "4 KiB"]);
         let shares = classes.shares(&few, |_| 1, "read");
-        assert_eq!(shares[1], Some((0.75, "read, 4 KiB: 75.0 %, 3 requests".into())));
+        assert_eq!(shares[1], Some(Bar::new(0.75, "read, 4 KiB: 75.0 %, 3 requests")));
         let by_bytes = classes.shares(&few, |size| size, "read");
-        assert_eq!(by_bytes[0].as_ref().unwrap().0, 512.0 / (512.0 + 3.0 * 4096.0));
+        let height = |bar: &Option<Bar>| bar.as_ref().unwrap().value.number().unwrap();
+        assert_eq!(height(&by_bytes[0]), 512.0 / (512.0 + 3.0 * 4096.0));
         let many: BTreeMap<u64, u64> = (1..=20).map(|n| (n * 4096, 1)).collect();
         let classes = Classes::of([&many].into_iter());
         assert_eq!(classes.labels(), ["4 KiB", "8 KiB", "16 KiB", "32 KiB", "64 KiB"]);
-        let shares: f64 = classes.shares(&many, |_| 1, "").iter().flatten().map(|v| v.0).sum();
+        let shares: f64 = classes.shares(&many, |_| 1, "").iter().map(height).sum();
         assert!((shares - 1.0).abs() < 1e-12);
     }
 }

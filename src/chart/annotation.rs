@@ -1,0 +1,127 @@
+//! What is said of a plot inside it: lines across with a label, and boxes that point at a place.
+
+use super::plot::Edge;
+
+/// A line across the plot, a shaded range of it, or both.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Marker {
+    /// Where it stands.
+    pub crossing: Crossing,
+    /// What is shaded around it.
+    pub range: Option<(f64, f64)>,
+    /// Words in a box on it; empty for none.
+    pub label: String,
+    /// Words for the pointer.
+    pub hover: String,
+}
+
+/// Where a marker stands. `None` is no line, only its range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Crossing {
+    /// Upright at an x.
+    X(Option<f64>),
+    /// Level at a value of this axis.
+    Y(Edge, Option<f64>),
+}
+
+impl Crossing {
+    pub(super) fn is_of_x(self) -> bool {
+        matches!(self, Crossing::X(_))
+    }
+
+    pub(super) fn is_of_y(self, edge: Edge) -> bool {
+        matches!(self, Crossing::Y(of, _) if of == edge)
+    }
+}
+
+impl Marker {
+    /// An upright line.
+    pub fn at_x(x: f64, label: impl Into<String>) -> Marker {
+        let crossing = Crossing::X(Some(x));
+        Marker { crossing, range: None, label: label.into(), hover: String::new() }
+    }
+
+    /// A shaded range from left to right.
+    pub fn over_x(from: f64, to: f64, label: impl Into<String>) -> Marker {
+        let crossing = Crossing::X(None);
+        Marker { crossing, range: Some((from, to)), label: label.into(), hover: String::new() }
+    }
+
+    /// A level line on the left axis.
+    pub fn at_y(y: f64, label: impl Into<String>) -> Marker {
+        let crossing = Crossing::Y(Edge::Left, Some(y));
+        Marker { crossing, range: None, label: label.into(), hover: String::new() }
+    }
+
+    /// The same with a shaded range around it.
+    pub fn between(self, low: f64, high: f64) -> Marker {
+        Marker { range: Some((low, high)), ..self }
+    }
+
+    /// Every value of it along its axis.
+    pub(super) fn values(&self) -> impl Iterator<Item = f64> + use<> {
+        let (Crossing::X(at) | Crossing::Y(_, at)) = self.crossing;
+        at.into_iter().chain(self.range.into_iter().flat_map(|(low, high)| [low, high]))
+    }
+}
+
+/// Words in a box with a line to a place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Callout {
+    /// The place along the x axis.
+    pub x: f64,
+    /// The place along the y axis.
+    pub y: f64,
+    /// Which y axis.
+    pub edge: Edge,
+    /// The words.
+    pub text: String,
+}
+
+/// That a setting is best at something.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Annotation {
+    /// At what: `best IOPS`.
+    pub what: String,
+    /// Which setting: `8 jobs`. Where two agree in it they are said together.
+    pub setting: String,
+    /// Where the point is along the x axis.
+    pub x: f64,
+    /// Where it is along the y axis.
+    pub y: f64,
+    /// Which y axis.
+    pub edge: Edge,
+}
+
+/// One call-out for each setting, in the order in which the settings are first named: `best IOPS
+/// and best bandwidth: 8 jobs`. It points at the first of its points.
+pub fn merge_annotations(annotations: Vec<Annotation>) -> Vec<Callout> {
+    let mut merged: Vec<(Annotation, Vec<String>)> = Vec::new();
+    for annotation in annotations {
+        let same =
+            |(first, _): &&mut (Annotation, Vec<String>)| first.setting == annotation.setting;
+        match merged.iter_mut().find(same) {
+            Some((_, said)) if said.contains(&annotation.what) => {}
+            Some((_, said)) => said.push(annotation.what),
+            None => {
+                let said = vec![annotation.what.clone()];
+                merged.push((annotation, said));
+            }
+        }
+    }
+    let callout = |(first, said): (Annotation, Vec<String>)| Callout {
+        x: first.x,
+        y: first.y,
+        edge: first.edge,
+        text: format!("{}: {}", listed(&said), first.setting),
+    };
+    merged.into_iter().map(callout).collect()
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(words: &[String]) -> String {
+    match words {
+        [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+        _ => words.concat(),
+    }
+}

@@ -1,0 +1,165 @@
+//! Measured points: joined by straight lines, with intervals, and some doubtful or failed.
+
+use super::annotation::{Callout, Marker};
+use super::axis::Axis;
+use super::curves::{Band, Curve};
+use super::palette::Style;
+
+/// Lines through measured points, over curves and bands, and what is said of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plot {
+    /// A second scale, at the right side.
+    pub right: Option<Axis>,
+    /// Areas between two curves of steps; on the left axis.
+    pub bands: Vec<Band>,
+    /// Areas whose edges are straight from point to point; on the left axis.
+    pub ribbons: Vec<Band>,
+    /// Curves of steps; on the left axis.
+    pub curves: Vec<Curve>,
+    /// Lines through measured points.
+    pub lines: Vec<Line>,
+    /// Lines and ranges across the plot.
+    pub markers: Vec<Marker>,
+    /// Words in a box that point at a place.
+    pub callouts: Vec<Callout>,
+}
+
+/// Which axis a value belongs to.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Edge {
+    /// The one of the panel.
+    #[default]
+    Left,
+    /// The second one.
+    Right,
+}
+
+/// A straight line from point to point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// Its name in the legend. Lines of one name share a line there.
+    pub name: String,
+    /// How it looks.
+    pub style: Style,
+    /// The axis of its values.
+    pub edge: Edge,
+    /// Its points in the order in which they are joined.
+    pub points: Vec<Point>,
+    /// Whether each point has a mark of its own; without, only the line is seen.
+    pub dotted: bool,
+    /// Words for the pointer on the line.
+    pub hover: String,
+}
+
+/// What a measurement gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Measured {
+    /// A value.
+    Good(f64),
+    /// A value to be looked at twice: drawn hollow.
+    Doubtful(f64),
+    /// None that may be used: a cross, which no line touches, at the value that came out or else at
+    /// the foot of the plot.
+    Failed(Option<f64>),
+}
+
+impl Measured {
+    /// The value, unless it failed.
+    pub fn number(self) -> Option<f64> {
+        match self {
+            Measured::Good(value) | Measured::Doubtful(value) => Some(value),
+            Measured::Failed(_) => None,
+        }
+    }
+}
+
+/// A measured point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Where along the x axis.
+    pub x: f64,
+    /// What was measured.
+    pub y: Measured,
+    /// Lower and upper end of the interval of `x`.
+    pub x_range: Option<(f64, f64)>,
+    /// Lower and upper end of the interval of `y`.
+    pub y_range: Option<(f64, f64)>,
+    /// Words beside the point, where there is room; empty for none.
+    pub label: String,
+    /// Words for the pointer.
+    pub hover: String,
+}
+
+impl Point {
+    /// A good point without intervals or words.
+    pub fn new(x: f64, y: f64) -> Point {
+        Point {
+            x,
+            y: Measured::Good(y),
+            x_range: None,
+            y_range: None,
+            label: String::new(),
+            hover: String::new(),
+        }
+    }
+
+    /// A failed point at the foot of the plot.
+    pub fn failed(x: f64) -> Point {
+        Point { y: Measured::Failed(None), ..Point::new(x, 0.0) }
+    }
+
+    /// The same with an interval of `y`.
+    pub fn between(self, low: f64, high: f64) -> Point {
+        Point { y_range: Some((low, high)), ..self }
+    }
+
+    /// The same with words beside it.
+    pub fn label(self, label: impl Into<String>) -> Point {
+        Point { label: label.into(), ..self }
+    }
+
+    /// The same with words for the pointer.
+    pub fn hover(self, hover: impl Into<String>) -> Point {
+        Point { hover: hover.into(), ..self }
+    }
+}
+
+impl Plot {
+    /// Every x that is drawn, to fit a scale to.
+    pub fn xs(&self) -> Vec<f64> {
+        let points = self.lines.iter().flat_map(|line| &line.points);
+        let of_points = points.flat_map(|point| pair(point.x_range).chain([point.x]));
+        let steps = self.curves.iter().flat_map(|c| c.parts.iter().flatten().map(|(x, _)| *x));
+        let areas = self.bands.iter().chain(&self.ribbons);
+        let areas = areas.flat_map(|band| band.parts.iter().flatten().map(|(x, ..)| *x));
+        let markers = self.markers.iter().filter(|marker| marker.crossing.is_of_x());
+        of_points.chain(steps).chain(areas).chain(markers.flat_map(Marker::values)).collect()
+    }
+
+    /// Every y that is drawn on an axis, to fit its scale to.
+    pub fn ys(&self, edge: Edge) -> Vec<f64> {
+        let points = self.lines.iter().filter(|l| l.edge == edge).flat_map(|line| &line.points);
+        let of_points = points.flat_map(|point| {
+            let y = match point.y {
+                Measured::Good(y) | Measured::Doubtful(y) => Some(y),
+                Measured::Failed(y) => y,
+            };
+            pair(point.y_range).chain(y)
+        });
+        let markers = self.markers.iter().filter(|marker| marker.crossing.is_of_y(edge));
+        let mut all: Vec<f64> = of_points.chain(markers.flat_map(Marker::values)).collect();
+        if edge == Edge::Left {
+            all.extend(self.curves.iter().flat_map(|c| c.parts.iter().flatten().map(|(_, y)| *y)));
+            for (_, low, high) in
+                self.bands.iter().chain(&self.ribbons).flat_map(|band| band.parts.iter().flatten())
+            {
+                all.extend([low, high]);
+            }
+        }
+        all
+    }
+}
+
+fn pair(range: Option<(f64, f64)>) -> impl Iterator<Item = f64> {
+    range.into_iter().flat_map(|(low, high)| [low, high])
+}
