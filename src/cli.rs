@@ -8,6 +8,7 @@ mod cross_check;
 mod doctor;
 mod ending;
 mod exit;
+mod experiment;
 mod keep;
 mod output;
 mod outputs;
@@ -47,6 +48,7 @@ enum Verb {
     Check(Box<check::CheckArgs>),
     Run(Box<run::RunArgs>),
     Profile(Box<profile::ProfileArgs>),
+    Experiment(experiment::ExperimentArgs),
     Compare(compare::CompareArgs),
     Doctor(doctor::DoctorArgs),
     Verify(verify::VerifyArgs),
@@ -67,6 +69,7 @@ pub fn main() -> ExitCode {
             Verb::Check(args) => check::check(&args, &words),
             Verb::Run(args) => run::run(&args, &words),
             Verb::Profile(args) => profile::profile(&args, &words),
+            Verb::Experiment(args) => experiment::experiment(&args, &words),
             Verb::Compare(args) => compare::compare(&args),
             Verb::Doctor(args) => doctor::doctor(&args),
             Verb::Verify(args) => verify::verify(&args, &words),

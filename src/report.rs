@@ -10,6 +10,8 @@ pub mod cross_check_text;
 pub mod csv;
 pub mod datasets;
 pub mod demo;
+pub mod experiment_figures;
+pub mod experiment_story;
 pub mod fidelity_text;
 pub mod fio;
 pub mod fio_job;

@@ -106,9 +106,10 @@ impl TrialFigures {
             latency,
             series: series::whole(run),
             cache: trial.cache.clone(),
-            cached_share: run.target.cached_samples.map(|(hit, of)| {
-                f64::from(hit) / f64::from(of.max(1))
-            }),
+            cached_share: run
+                .target
+                .cached_samples
+                .map(|(hit, of)| f64::from(hit) / f64::from(of.max(1))),
         }
     }
 
@@ -201,6 +202,12 @@ pub type Conclusion = fn(&Study) -> Answer;
 pub const ANALYSES: [(&str, Analysis); 0] = [];
 /// Every analysis of a whole experiment.
 pub const CONCLUSIONS: [(&str, Conclusion); 0] = [];
+
+/// The names of all analyses.
+pub fn names() -> Vec<&'static str> {
+    let stages = ANALYSES.iter().map(|(name, _)| *name);
+    stages.chain(CONCLUSIONS.iter().map(|(name, _)| *name)).collect()
+}
 
 /// The names of the analyses in a file that there are not.
 pub fn unknown(experiment: &crate::spec::Experiment) -> Vec<String> {

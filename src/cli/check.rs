@@ -222,15 +222,7 @@ fn understand(args: &CheckArgs) -> Result<Asked, Failure> {
         expectations.push(parsed);
     }
     let latency = args.latency.as_deref().map(latency_target).transpose()?;
-    Ok(Asked {
-        stage,
-        workloads,
-        length_ns,
-        size_bytes,
-        eta_interval_ns,
-        expectations,
-        latency,
-    })
+    Ok(Asked { stage, workloads, length_ns, size_bytes, eta_interval_ns, expectations, latency })
 }
 
 /// Requests in flight per thread.

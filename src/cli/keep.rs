@@ -50,11 +50,36 @@ impl Keeper {
         Ok(keeper)
     }
 
+    /// Goes on with a folder that was left unfinished.
+    ///
+    /// # Errors
+    /// In words, why it cannot be written.
+    pub(crate) fn reopen(path: &Path, verb: &str, words: &[String]) -> Result<Keeper, String> {
+        let (mut keeper, folder) = Keeper::begin_with("FOLDER", verb, words, |_, _| {
+            RunFolder::reopen(path).map_err(|error| format!("{}: {error}", path.display()))
+        });
+        keeper.folder = Some(folder?);
+        Ok(keeper)
+    }
+
     fn begin(
         option: &'static str,
         asked: Option<&Path>,
         verb: &str,
         words: &[String],
+    ) -> (Keeper, Result<RunFolder, String>) {
+        Keeper::begin_with(option, verb, words, |now_ns, salt| match directory(asked) {
+            Some(parent) => RunFolder::create(&parent, verb, now_ns, salt)
+                .map_err(|error| format!("{}: {error}", parent.display())),
+            None => Err("there is no home directory".into()),
+        })
+    }
+
+    fn begin_with(
+        option: &'static str,
+        verb: &str,
+        words: &[String],
+        open: impl FnOnce(u64, u32) -> Result<RunFolder, String>,
     ) -> (Keeper, Result<RunFolder, String>) {
         let now_ns = iosonde_sys::clock::realtime_ns();
         let manifest = Manifest {
@@ -69,11 +94,7 @@ impl Keeper {
             cells: Vec::new(),
         };
         let salt = std::process::id() ^ (now_ns as u32);
-        let folder = match directory(asked) {
-            Some(parent) => RunFolder::create(&parent, verb, now_ns, salt)
-                .map_err(|error| format!("{}: {error}", parent.display())),
-            None => Err("there is no home directory".into()),
-        };
+        let folder = open(now_ns, salt);
         (Keeper { folder: None, manifest, option }, folder)
     }
 
@@ -91,6 +112,24 @@ impl Keeper {
             let kept = folder.keep_text(name, text);
             self.check(kept);
         }
+    }
+
+    /// Keeps bytes under this name.
+    pub(crate) fn keep_bytes(&mut self, name: &str, bytes: &[u8]) {
+        if let Some(folder) = &self.folder {
+            let kept = folder.keep_bytes(name, bytes);
+            self.check(kept);
+        }
+    }
+
+    /// A cell whose record is there already.
+    pub(crate) fn count_cell(&mut self, name: &str) {
+        self.manifest.cells.push(name.into());
+    }
+
+    /// Where the files are now, if they are kept.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.folder.as_ref().map(RunFolder::path)
     }
 
     /// Keeps the record of a finished cell.

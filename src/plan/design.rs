@@ -96,7 +96,11 @@ pub type Found = BTreeMap<String, f64>;
 /// # Errors
 /// If an axis has no levels, a level is no value of its parameter, there are too many cells, or a
 /// figure is missing that an axis stands on.
-pub fn cells(stage: &Stage, found: &Found, claims: Option<&Claims>) -> Result<Vec<Cell>, DesignError> {
+pub fn cells(
+    stage: &Stage,
+    found: &Found,
+    claims: Option<&Claims>,
+) -> Result<Vec<Cell>, DesignError> {
     let mut axes = Vec::new();
     for axis in &stage.axes {
         let levels = levels(stage, axis, found, claims)?;
@@ -150,7 +154,10 @@ pub fn check(experiment: &Experiment, claims: Option<&Claims>) -> Result<(), Des
                 return Err(wrong(&axis.name, what));
             };
             if source == stage.name {
-                return Err(wrong(&axis.name, "it stands on its own stage, which is a circle".into()));
+                return Err(wrong(
+                    &axis.name,
+                    "it stands on its own stage, which is a circle".into(),
+                ));
             }
             if !earlier.contains(&source) {
                 let later = experiment.stage(source).is_some();
@@ -260,7 +267,11 @@ fn levels(
         axis.claims,
     ];
     match ways.iter().filter(|way| **way).count() {
-        0 => return Err(wrong("it has no levels; give values, range, powers-of-two or cases".into())),
+        0 => {
+            return Err(wrong(
+                "it has no levels; give values, range, powers-of-two or cases".into(),
+            ));
+        }
         1 => {}
         _ => return Err(wrong("its levels are given in two ways; give one of them".into())),
     }
@@ -388,7 +399,11 @@ fn at(stage: &Stage, axis: &Axis, source: ParameterError) -> DesignError {
     DesignError::Parameter { stage: stage.name.clone(), axis: format!("`{}`", axis.name), source }
 }
 
-fn settings(stage: &str, axis: &str, table: &Table) -> Result<Vec<(Parameter, Value)>, DesignError> {
+fn settings(
+    stage: &str,
+    axis: &str,
+    table: &Table,
+) -> Result<Vec<(Parameter, Value)>, DesignError> {
     let wrong = |source| DesignError::Parameter { stage: stage.into(), axis: axis.into(), source };
     table
         .iter()
@@ -455,7 +470,9 @@ mod tests {
         let axis = |rest: &str| of(&format!("[[stage.axis]]\nname = \"iodepth\"\n{rest}\n"));
         let said = |result: Result<Vec<Cell>, DesignError>| result.unwrap_err().to_string();
         assert!(said(axis("values = []")).contains("it has no levels"));
-        assert!(said(axis("values = [1]\npowers-of-two = {from = 1, to = 2}")).contains("two ways"));
+        assert!(
+            said(axis("values = [1]\npowers-of-two = {from = 1, to = 2}")).contains("two ways")
+        );
         assert!(said(axis("values = [\"x\"]")).contains("expected a count"));
         assert!(said(axis("range = {from = 4, to = 1, step = 1}")).contains("upwards"));
         let million = "[[stage.axis]]\nname = \"iodepth\"\nrange = {from = 1, to = 1000, step = 1}\n\

@@ -239,8 +239,7 @@ impl Draft {
         }
         for role in self.workload.roles.iter_mut().filter(|role| chosen(role)) {
             // The number of threads and how they arrive are settled at the end.
-            role.pace =
-                Pace::Rate { rate: Rate::Ops(per_second), arrivals: Arrivals::Constant };
+            role.pace = Pace::Rate { rate: Rate::Ops(per_second), arrivals: Arrivals::Constant };
         }
     }
 

@@ -255,12 +255,7 @@ fn rising(stage: &Stage) -> bool {
 
 /// Why a level is not worth trying: the two levels before it, all else being equal, were both worse
 /// than the best by more than the stage allows.
-fn worse(
-    stage: &Stage,
-    cell: &Cell,
-    finished: &[TrialFigures],
-    cells: &[Cell],
-) -> Option<String> {
+fn worse(stage: &Stage, cell: &Cell, finished: &[TrialFigures], cells: &[Cell]) -> Option<String> {
     let allowed = stage.until.worse_percent?;
     let axis = &stage.axes.first()?.name;
     let at = |cell: &Cell| cell.levels.iter().find(|level| level.axis == *axis)?.value;

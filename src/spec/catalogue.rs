@@ -16,7 +16,10 @@ pub const WORKLOADS: [&str; 9] = [
 ];
 
 /// Every built-in experiment. A new one is a file and a line here.
-pub const EXPERIMENTS: [&str; 1] = [include_str!("../../experiments/check.toml")];
+pub const EXPERIMENTS: [&str; 2] = [
+    include_str!("../../experiments/check.toml"),
+    include_str!("../../experiments/queue-depth.toml"),
+];
 
 /// Why a catalogue or user's file was not understood.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -58,6 +61,14 @@ pub fn workload(name: &str) -> Result<Workload, FileError> {
         known.push(workload.name);
     }
     Err(FileError::Unknown { what: "workload", name: name.into(), known: known.join(", ") })
+}
+
+/// Every built-in experiment.
+///
+/// # Errors
+/// If one is malformed, which a test rules out.
+pub fn experiments() -> Result<Vec<Experiment>, FileError> {
+    EXPERIMENTS.iter().map(|text| Ok(toml::from_str(text)?)).collect()
 }
 
 /// A built-in experiment by name.

@@ -178,9 +178,8 @@ impl Parameter {
     /// If that is no quantity of its kind.
     pub fn value(self, given: &toml::Value) -> Result<Value, ParameterError> {
         let quantity = self.quantity();
-        let number = |value: f64| {
-            (value.is_finite() && value >= 0.0).then_some(Value::Number(value))
-        };
+        let number =
+            |value: f64| (value.is_finite() && value >= 0.0).then_some(Value::Number(value));
         let found = match (quantity, given) {
             (Quantity::Word(_) | Quantity::Name, toml::Value::Integer(value))
                 if self == Parameter::Cpus =>
@@ -286,7 +285,10 @@ mod tests {
         let set = |parameter: Parameter, given: toml::Value| parameter.value(&given);
         assert_eq!(set(Parameter::BlockSize, text("64k")).unwrap(), Value::Number(65_536.0));
         assert_eq!(set(Parameter::Think, text("5ms")).unwrap(), Value::Number(5e6));
-        assert_eq!(set(Parameter::Access, text("zipf:1.2")).unwrap(), Value::Word("zipf:1.2".into()));
+        assert_eq!(
+            set(Parameter::Access, text("zipf:1.2")).unwrap(),
+            Value::Word("zipf:1.2".into())
+        );
         let wrong = [
             (Parameter::Cache, text("hot")),
             (Parameter::Iodepth, text("many")),

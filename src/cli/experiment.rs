@@ -1,0 +1,190 @@
+//! `iosonde experiment`: designed experiments, built in or the user's own.
+
+mod aim;
+mod carry;
+mod dry_run;
+pub(crate) mod folder;
+mod load;
+mod quick;
+mod tell;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::consent::ConsentArgs;
+use super::exit::{Exit, Failure};
+use super::output::{Output, OutputFormat};
+use crate::report::clean::clean;
+use crate::spec::catalogue;
+
+/// Where is the knee, the crossover, the tail? Designed experiments: built in, or a file of yours.
+///
+/// An experiment asks a question of a target, carries out its runs in mixed order with repeats, and
+/// answers with intervals, pictures and words. Everything is kept in one folder: each run, the
+/// order, tables, pictures and a report to be opened in a browser.
+///
+/// Examples:
+///   iosonde experiment list
+///   iosonde experiment run queue-depth .
+///   iosonde experiment run study . --quick
+///   iosonde experiment run mine.toml /dev/nvme0n1 --dry-run
+///   iosonde experiment resume RESULTS/20261121T100000Z-experiment-1.partial
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct ExperimentArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Which experiments are built in?
+    List(ListArgs),
+    /// What does an experiment do? Its file, as a starting point for one of your own
+    Show(ShowArgs),
+    Run(Box<RunArgs>),
+    Resume(ResumeArgs),
+}
+
+#[derive(Args, Debug)]
+struct ListArgs {
+    /// Form of the result on stdout
+    #[arg(long, value_enum, default_value = "normal")]
+    output_format: OutputFormat,
+}
+
+#[derive(Args, Debug)]
+struct ShowArgs {
+    /// Name of a built-in experiment, or a file
+    name: String,
+    /// Form of the result on stdout
+    #[arg(long, value_enum, default_value = "normal")]
+    output_format: OutputFormat,
+}
+
+/// Carry out an experiment.
+///
+/// TARGET is a directory (an unnamed test file is made in it, and is gone afterwards), a file or a
+/// block device. A file that holds anything but zeros or what this program wrote, and any block
+/// device, is only read, and cells that write are left out, unless a consent names it.
+#[derive(Args, Debug)]
+struct RunArgs {
+    /// Name of a built-in experiment, or a file (NAME.toml)
+    name: String,
+    /// Directory, file or block device; words of a simulated device with --ioengine sim
+    #[arg(default_value = ".")]
+    target: PathBuf,
+    /// Size of the test file, or of the part of the target that is used [default: the experiment's,
+    /// or a tenth of the free space, 256M to 1G; of a file or device the whole]
+    #[arg(long)]
+    size: Option<String>,
+    /// A first look: short runs, few repeats
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    changes: quick::ChangeArgs,
+    /// Data sheet whose claims are checked (TOML)
+    #[arg(long, value_name = "FILE")]
+    spec: Option<PathBuf>,
+    /// How I/O leaves the process [default: io_uring]
+    #[arg(long, value_name = "NAME")]
+    ioengine: Option<String>,
+    /// Go through the page cache
+    #[arg(long)]
+    buffered: bool,
+    /// Write no more than this in all
+    #[arg(long, value_name = "SIZE")]
+    max_written: Option<String>,
+    /// Rated endurance of the drive, bytes written, to tell the wear (such as 600TB)
+    #[arg(long, value_name = "SIZE")]
+    rated_endurance: Option<String>,
+    #[command(flatten)]
+    consent: ConsentArgs,
+    /// Seed of the order of the runs, of offsets and data
+    #[arg(long, visible_alias = "seed", value_name = "N")]
+    randseed: Option<u64>,
+    /// Say what would be done, how long it takes and what it writes, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// Go on with an experiment that was interrupted: what is missing is carried out, in the order that
+/// was drawn for it.
+#[derive(Args, Debug)]
+struct ResumeArgs {
+    /// Its folder, whose name ends in .partial, or in which not everything was done
+    folder: PathBuf,
+    #[command(flatten)]
+    consent: ConsentArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// What `run` and `resume` share.
+#[derive(Args, Debug)]
+struct CommonArgs {
+    /// Form of the result on stdout
+    #[arg(long, value_enum, default_value = "normal")]
+    output_format: OutputFormat,
+    /// Time between progress lines; 0 for none
+    #[arg(long, value_name = "TIME", default_value = "5")]
+    eta_interval: String,
+    /// Directory under which the results are kept [default: the user's state directory]
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+    /// Pictures as PNG too, beside the SVG
+    #[arg(long)]
+    png: bool,
+}
+
+/// Runs the verb.
+pub(super) fn experiment(args: &ExperimentArgs, words: &[String]) -> Result<Exit, Failure> {
+    match &args.what {
+        What::List(args) => list(args),
+        What::Show(args) => show(args),
+        What::Run(args) => carry::run(args, words),
+        What::Resume(args) => carry::resume(args, words),
+    }
+}
+
+fn list(args: &ListArgs) -> Result<Exit, Failure> {
+    args.output_format.can_tell("experiment list")?;
+    let mut output = Output::new(args.output_format);
+    let mut all = Vec::new();
+    for experiment in catalogue::experiments().map_err(wrong)? {
+        let whole = load::flattened(&experiment)?;
+        let cells = load::cells_known(&whole);
+        output.text(&format!("{:16} {}\n", experiment.name, experiment.question));
+        all.push(json!({
+            "name": experiment.name,
+            "question": experiment.question,
+            "about": experiment.about,
+            "stages": whole.stages.iter().map(|stage| &stage.name).collect::<Vec<_>>(),
+            "cells_known": cells,
+        }));
+    }
+    output.value(&json!({ "experiments": all }));
+    Ok(output.end(Exit::Done))
+}
+
+fn show(args: &ShowArgs) -> Result<Exit, Failure> {
+    args.output_format.can_tell("experiment show")?;
+    let mut output = Output::new(args.output_format);
+    let (experiment, text) = load::load_text(&args.name)?;
+    output.text(&clean_lines(&text));
+    output.value(&json!({ "experiment": load::flattened(&experiment)? }));
+    Ok(output.end(Exit::Done))
+}
+
+/// A file of the user's may hold anything.
+fn clean_lines(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", clean(line))).collect()
+}
+
+fn wrong(error: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Asked, error.to_string())
+}

@@ -1,0 +1,196 @@
+//! What an experiment measures: opened, or made.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::backend::sim::Model;
+use crate::cli::consent::ConsentArgs;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::note;
+use crate::cli::place::{self, Place};
+use crate::engine::Medium;
+use crate::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
+use crate::record::experiment::TargetAsked;
+use crate::record::facts::FilesystemClass;
+use crate::spec::catalogue;
+use crate::target::open::{self, Direct};
+use crate::target::{Held, TargetError};
+use crate::units::bytes;
+
+/// Something to measure.
+pub(super) struct Aim {
+    pub(super) medium: Medium,
+    pub(super) held: Option<Held>,
+    pub(super) setting: Setting,
+    /// What writes the whole region before anything is read, where that may be.
+    pub(super) layout: Option<Plan>,
+    /// Why nothing may be written, where that is so.
+    pub(super) reads_only: Option<String>,
+    /// Words about the target for people.
+    pub(super) words: String,
+}
+
+/// How it is asked for.
+pub(super) struct Ask<'a> {
+    pub(super) target: &'a TargetAsked,
+    pub(super) consent: &'a ConsentArgs,
+    pub(super) results: Option<&'a Path>,
+    /// Size of a test file, if none was asked for.
+    pub(super) usual_bytes: Option<u64>,
+    pub(super) seed: u64,
+    pub(super) dry_run: bool,
+}
+
+/// Opens or makes the target.
+pub(super) fn aim(ask: &Ask<'_>, place: &Place) -> Result<Aim, Failure> {
+    let engine = engine(ask.target.engine.as_deref())?;
+    if engine.kind == EngineKind::Sim {
+        return simulated(ask, place, engine);
+    }
+    let path = Path::new(&ask.target.path);
+    ask.consent.check_kinds()?;
+    let (held, is_ours, reads_only) =
+        if path.is_dir() { made(ask, path)? } else { existing(ask, path)? };
+    if let Some(reason) = &held.direct_refused {
+        note(&format!("caution: {reason}; I/O goes through the page cache"));
+    }
+    if !engine.chosen_because.is_empty() {
+        note(&format!("caution: {}", engine.chosen_because));
+    }
+    let facts = held.describe(&place.root);
+    let wanted = if ask.target.bytes == 0 { held.bytes } else { ask.target.bytes };
+    if wanted > held.bytes || held.bytes == u64::MAX {
+        return Err(Failure::new(
+            Exit::Asked,
+            format!(
+                "--size: found {}, but `{}` has {}",
+                bytes::exact(wanted),
+                path.display(),
+                bytes::exact(held.bytes)
+            ),
+        ));
+    }
+    let target = Target {
+        path: held.path.to_string_lossy().into_owned(),
+        bytes: wanted,
+        direct: held.direct,
+        align_bytes: held.align_bytes(&facts),
+    };
+    let setting = setting(ask, place, engine, target);
+    let layout = if reads_only.is_none() { Some(layout_plan(&setting)?) } else { None };
+    let kind = if is_ours { "test file" } else { "target" };
+    let words = format!("{} ({} {kind})", held.path.display(), bytes::exact(wanted));
+    let medium = Medium::Files(vec![Arc::clone(&held.file)]);
+    Ok(Aim { medium, held: Some(held), setting, layout, reads_only, words })
+}
+
+fn engine(name: Option<&str>) -> Result<Engine, Failure> {
+    let Some(name) = name else { return Ok(place::default_engine()) };
+    let known = [EngineKind::IoUring, EngineKind::Libaio, EngineKind::Psync, EngineKind::Sim];
+    match known.iter().find(|kind| kind.word() == name) {
+        Some(kind) => Ok(Engine::of(*kind)),
+        None => Err(Failure::new(
+            Exit::Asked,
+            format!("--ioengine: found `{name}`, expected io_uring, libaio, psync or sim"),
+        )),
+    }
+}
+
+fn simulated(ask: &Ask<'_>, place: &Place, engine: Engine) -> Result<Aim, Failure> {
+    ask.consent.none("a simulated device holds nothing")?;
+    let words = &ask.target.path;
+    let model = Model::parse(words)
+        .map_err(|error| Failure::new(Exit::Asked, format!("TARGET: {error}")))?;
+    let wanted = if ask.target.bytes == 0 { model.bytes } else { ask.target.bytes };
+    let target = Target {
+        path: format!("sim:{words}"),
+        bytes: wanted.min(model.bytes),
+        direct: false,
+        align_bytes: 1,
+    };
+    let setting = setting(ask, place, engine, target);
+    Ok(Aim {
+        medium: Medium::Sim(model),
+        held: None,
+        setting,
+        layout: None,
+        reads_only: None,
+        words: format!("simulated device {words}"),
+    })
+}
+
+/// An unnamed file in a directory.
+fn made(ask: &Ask<'_>, directory: &Path) -> Result<(Held, bool, Option<String>), Failure> {
+    ask.consent.none("the test file is made anew")?;
+    let facts = open::describe_directory(&crate::host::Root::system(), directory)?;
+    if facts.class == FilesystemClass::Virtual {
+        let message = format!("`{}` is no place for files", directory.display());
+        return Err(Failure::new(Exit::Refused, message));
+    }
+    let (free_bytes, total_bytes) = open::space(directory)?;
+    let asked = Some(ask.target.bytes).filter(|size| *size > 0).or(ask.usual_bytes);
+    let size_bytes = open::test_bytes(directory, asked, free_bytes, total_bytes)?;
+    let make = if ask.dry_run { open::rehearsed } else { open::unnamed };
+    Ok((make(directory, size_bytes, direct(ask))?, true, None))
+}
+
+fn direct(ask: &Ask<'_>) -> Direct {
+    if ask.target.buffered { Direct::Never } else { Direct::Preferred }
+}
+
+/// A file or device: written where that may be, and only read otherwise, which is said.
+fn existing(ask: &Ask<'_>, path: &Path) -> Result<(Held, bool, Option<String>), Failure> {
+    let is_device = std::fs::metadata(path).is_ok_and(|facts| !facts.is_file());
+    let agreed = !ask.consent.devices().is_empty();
+    if !is_device || agreed {
+        let intent = ask.consent.intent(true, ask.results, ask.dry_run);
+        match open::existing(path, &intent, direct(ask)) {
+            Ok(held) => {
+                if let Some(leads_to) = &held.leads_to {
+                    let (path, to) = (held.path.display(), leads_to.display());
+                    note(&format!("`{path}` leads to `{to}`"));
+                }
+                if !ask.dry_run {
+                    ask.consent.were_needed(&held)?;
+                }
+                return Ok((held, false, None));
+            }
+            Err(TargetError::Foreign { .. } | TargetError::Shared { .. }) if !agreed => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let intent = ask.consent.intent(false, ask.results, ask.dry_run);
+    let held = open::existing(path, &intent, direct(ask))?;
+    let consent = if is_device { "--destroy-data=ID" } else { "--overwrite-file=NAME" };
+    let reason = format!("the target is only read; {consent} agrees to more");
+    note(&format!("`{}` is only read: cells that write are left out", path.display()));
+    Ok((held, false, Some(reason)))
+}
+
+fn setting(ask: &Ask<'_>, place: &Place, engine: Engine, target: Target) -> Setting {
+    Setting {
+        engine,
+        targets: vec![target],
+        offset_bytes: 0,
+        cpus: place.cpus(),
+        iodepth: 1,
+        seed: ask.seed,
+        warmup_ns: 0,
+        stop: Stop::AfterNs(1),
+        on_error: OnError::Stop,
+        final_sync: false,
+        buffer_limit_bytes: place.buffer_limit_bytes(),
+    }
+}
+
+/// One pass of sequential writes over the region, then an fsync.
+fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
+    let mut workload = catalogue::workload("layout")
+        .map_err(|error| Failure::new(Exit::Asked, error.to_string()))?;
+    let length = setting.targets[0].bytes;
+    while !length.is_multiple_of(workload.block_size) && workload.block_size > 512 {
+        workload.block_size /= 2;
+    }
+    let setting = Setting { stop: Stop::AfterOnePass, final_sync: true, ..setting.clone() };
+    Ok(resolve(&workload, &setting)?)
+}

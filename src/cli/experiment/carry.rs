@@ -1,0 +1,394 @@
+//! Carrying an experiment out, from its first stage to its report, or from where it stopped.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::aim::{Aim, Ask, aim};
+use super::folder;
+use super::load;
+use super::quick::changed;
+use super::tell::Teller;
+use super::{CommonArgs, ResumeArgs, RunArgs, dry_run, wrong};
+use crate::analysis::experiment::{StageFacts, Study, TrialFigures};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::keep::Keeper;
+use crate::cli::output::{Output, OutputFormat};
+use crate::cli::place::{self, Place};
+use crate::cli::progress::Progress;
+use crate::plan::chance;
+use crate::plan::design::{self, Found};
+use crate::record::experiment::{
+    EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TargetAsked, TrialRun,
+};
+use crate::record::experiment_folder::ExperimentFolder;
+use crate::record::run::Outcome;
+use crate::schedule::experiment::{StageEvent, StageJob, carry_out_stage};
+use crate::schedule::{Bench, Event, carry_out};
+use crate::spec::experiment::{Needs, Stage};
+use crate::units::{bytes, duration};
+
+/// What an experiment is carried out with.
+struct Session<'a> {
+    place: &'a Place,
+    aim: Aim,
+    bench: Bench,
+    keeper: Keeper,
+    progress: Progress,
+    teller: Teller,
+    study: Study,
+    write_limit_bytes: Option<u64>,
+}
+
+/// `experiment run`.
+pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
+    args.common.output_format.can_tell("experiment run")?;
+    let experiment = changed(load::load(&args.name)?, args.quick, &args.changes)?;
+    let claims = args.spec.as_deref().map(load::claims).transpose()?;
+    let needs_claims = |stage: &Stage| stage.needs == Needs::Claims;
+    if claims.is_some() && !experiment.stages.iter().any(needs_claims) {
+        return Err(wrong("--spec has no effect: no stage checks the claims of a data sheet"));
+    }
+    if claims.is_none() && experiment.stages.iter().all(needs_claims) {
+        return Err(wrong(format!(
+            "`{}` checks the claims of a data sheet: give --spec FILE",
+            experiment.name
+        )));
+    }
+    design::check(&experiment, claims.as_ref()).map_err(wrong)?;
+    let size = |option: &'static str, text: &Option<String>| match text {
+        None => Ok(None),
+        Some(text) => bytes::parse(text).map(Some).map_err(|error| Failure::value(option, &error)),
+    };
+    let target = TargetAsked {
+        path: args.target.to_string_lossy().into_owned(),
+        bytes: size("--size", &args.size)?.unwrap_or(0),
+        engine: args.ioengine.clone(),
+        consents: Vec::new(),
+        buffered: args.buffered,
+    };
+    let write_limit_bytes = size("--max-written", &args.max_written)?;
+    let endurance_bytes = size("--rated-endurance", &args.rated_endurance)?;
+    let place = Place::find()?;
+    let seed = args.randseed.unwrap_or_else(place::fresh_seed);
+    let ask = Ask {
+        target: &target,
+        consent: &args.consent,
+        results: args.common.results.as_deref(),
+        usual_bytes: experiment.size,
+        seed,
+        dry_run: args.dry_run,
+    };
+    let aim = aim(&ask, &place)?;
+    let mut output = Output::new(args.common.output_format);
+    if args.dry_run {
+        let told = dry_run::Told::of(&experiment, claims.as_ref(), &aim, endurance_bytes)?;
+        output.text(&told.text());
+        output.value(&told.json());
+        return Ok(output.end(Exit::Done));
+    }
+    let mut keeper = Keeper::open(args.common.results.as_deref(), "experiment", words);
+    let run = ExperimentRun {
+        schema: EXPERIMENT_SCHEMA.into(),
+        program: env!("CARGO_PKG_VERSION").into(),
+        experiment,
+        claims,
+        seed,
+        target,
+        started_unix_ns: iosonde_sys::clock::realtime_ns(),
+    };
+    keeper.keep("experiment.json", &run);
+    keeper.keep("host.json", &place.host);
+    let study = Study {
+        run,
+        host: Some(place.host.clone()),
+        target: None,
+        stages: Vec::new(),
+        conclusions: Vec::new(),
+    };
+    let mut session = session(&place, aim, keeper, study, &args.common, write_limit_bytes)?;
+    session.teller.heading(&session.study, &session.aim.words);
+    session.carry_out(None)
+}
+
+/// `experiment resume`.
+pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failure> {
+    args.common.output_format.can_tell("experiment resume")?;
+    if args.common.results.is_some() {
+        return Err(wrong("--results has no effect: the results stay in the folder"));
+    }
+    let place = Place::find()?;
+    let old = ExperimentFolder::open(&args.folder).map_err(wrong)?;
+    let mut keeper = Keeper::reopen(&args.folder, "experiment", words)
+        .map_err(|why| Failure::new(Exit::Environment, why))?;
+    // Its name may have changed.
+    let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
+    let run = old.run.clone();
+    let ask = Ask {
+        target: &run.target,
+        consent: &args.consent,
+        results: None,
+        usual_bytes: run.experiment.size,
+        seed: run.seed,
+        dry_run: false,
+    };
+    let aim = aim(&ask, &place)?;
+    keeper.log(&json!({ "event": "resumed" }));
+    let study = Study {
+        run,
+        host: old.host.clone().or_else(|| Some(place.host.clone())),
+        target: None,
+        stages: Vec::new(),
+        conclusions: Vec::new(),
+    };
+    let mut session = session(&place, aim, keeper, study, &args.common, None)?;
+    session.teller.heading(&session.study, &session.aim.words);
+    session.carry_out(Some(&old))
+}
+
+fn session<'a>(
+    place: &'a Place,
+    aim: Aim,
+    keeper: Keeper,
+    study: Study,
+    args: &CommonArgs,
+    write_limit_bytes: Option<u64>,
+) -> Result<Session<'a>, Failure> {
+    let eta_interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
+        .map_err(|error| Failure::value("--eta-interval", &error))?;
+    let form = match args.output_format {
+        OutputFormat::Json => crate::cli::outputs::Form::None,
+        _ => crate::cli::outputs::Form::Text,
+    };
+    let bench = place.bench(aim.held.clone(), aim.medium.clone());
+    Ok(Session {
+        place,
+        aim,
+        bench,
+        keeper,
+        progress: Progress::new("experiment", eta_interval_ns, form, None),
+        teller: Teller::new(args),
+        study,
+        write_limit_bytes,
+    })
+}
+
+impl Session<'_> {
+    /// Carries out what is missing, stage after stage, and tells the whole.
+    fn carry_out(mut self, old: Option<&ExperimentFolder>) -> Result<Exit, Failure> {
+        let mut exit = Exit::Done;
+        if !self.lay_out()? {
+            exit = Exit::Signal(self.place.interrupted().unwrap_or(2));
+        }
+        let stages = self.study.run.experiment.stages.clone();
+        let mut complete = exit == Exit::Done;
+        for stage in &stages {
+            if exit != Exit::Done {
+                break;
+            }
+            let end = self.stage(stage, old)?;
+            if let Some(signal) = end {
+                exit = Exit::Signal(signal);
+                complete = false;
+            }
+        }
+        self.progress.clear();
+        self.study.conclude();
+        if self.study.stages.iter().all(|facts| facts.trials.is_empty()) && !complete {
+            return Err(Failure::new(exit, "interrupted before anything was measured"));
+        }
+        Ok(self.teller.conclude(&self.study, complete, exit, self.keeper))
+    }
+
+    /// Writes the test file; `false` if a signal ended that.
+    fn lay_out(&mut self) -> Result<bool, Failure> {
+        let Some(layout) = &self.aim.layout else { return Ok(true) };
+        let mut outcome = Outcome::Complete;
+        let title = format!("laying out {}", bytes::exact(layout.target().bytes));
+        self.progress.begin(0, 1, &title, 0);
+        let progress = &mut self.progress;
+        carry_out(std::slice::from_ref(layout), &self.bench, &mut |event| match event {
+            Event::Moved { progress: moved, .. } => progress.moved(moved),
+            Event::Finished { run, .. } => outcome = run.outcome.clone(),
+            Event::Started { .. } => {}
+        })?;
+        self.progress.clear();
+        match outcome {
+            Outcome::Complete => Ok(true),
+            Outcome::Interrupted { .. } => Ok(false),
+            Outcome::Failed { error } => Err(Failure::new(
+                Exit::Environment,
+                format!("the target could not be laid out: {error}"),
+            )),
+        }
+    }
+
+    /// Carries out what is missing of a stage; the signal that ended it, if one did.
+    fn stage(
+        &mut self,
+        stage: &Stage,
+        old: Option<&ExperimentFolder>,
+    ) -> Result<Option<i32>, Failure> {
+        let (mut laid_out, mut trials) = self.begun(stage, old)?;
+        let mut end_signal = None;
+        if laid_out.skipped.is_empty() {
+            let shared = design::shared(stage).map_err(wrong)?;
+            let job = StageJob {
+                experiment: &self.study.run.experiment.name,
+                stage,
+                laid_out: &laid_out,
+                shared: &shared,
+                setting: &self.aim.setting,
+                layout: self.aim.layout.as_ref(),
+                seed: self.study.run.seed,
+                host: self.study.host.as_ref(),
+                reads_only: self.aim.reads_only.as_deref(),
+                write_limit_bytes: self.write_limit_left(),
+            };
+            let (keeper, progress) = (&mut self.keeper, &mut self.progress);
+            let (target, teller) = (&mut self.study.target, &mut self.teller);
+            let end = carry_out_stage(&job, &self.bench, &mut trials, &mut |event| match event {
+                StageEvent::Preparing(what) => progress.tell(what),
+                StageEvent::Started(done, total, plan) => {
+                    let each = (stage.seconds + stage.idle_seconds) * 1e9;
+                    let to_come = total.saturating_sub(done + 1) as f64 * each;
+                    let title = format!("{}: {}", stage.name, plan.title);
+                    progress.begin(*done, *total, &title, to_come as u64);
+                }
+                StageEvent::Moved(moved) => progress.moved(moved),
+                StageEvent::Finished(trial, figures) => {
+                    progress.clear();
+                    let name =
+                        TrialRun::file_name(&trial.stage, trial.position, trial.cell, trial.repeat);
+                    keeper.keep_cell(&format!("trials/{name}"), trial);
+                    keeper.log(&json!({
+                        "event": "finished", "trial": name, "outcome": trial.run.outcome,
+                    }));
+                    target.get_or_insert_with(|| trial.run.target.clone());
+                    teller.trial(stage, figures);
+                }
+                StageEvent::LeftOut(cell, reason) => {
+                    progress.clear();
+                    keeper.log(&json!({
+                        "event": "left out", "stage": stage.name, "cell": cell.index,
+                        "because": reason,
+                    }));
+                }
+            })?;
+            laid_out.left_out = end.left_out;
+            laid_out.ended_early = end.ended_early;
+            end_signal = end.signal;
+        }
+        self.keeper.keep(&StageRun::file_name(&stage.name), &laid_out);
+        let facts = StageFacts::of(stage, laid_out, trials, &self.study.stages);
+        self.progress.clear();
+        self.teller.stage(&facts);
+        self.study.stages.push(facts);
+        Ok(end_signal)
+    }
+
+    /// A stage as it was laid out before an interruption, with the runs of it that were carried
+    /// out; or as it is laid out now.
+    fn begun(
+        &mut self,
+        stage: &Stage,
+        old: Option<&ExperimentFolder>,
+    ) -> Result<(StageRun, Vec<TrialFigures>), Failure> {
+        if let Some(old) = old
+            && let Some(laid_out) = old.stage(&stage.name).map_err(wrong)?
+            && laid_out.skipped.is_empty()
+        {
+            let names = old.trials(&stage.name).map_err(wrong)?;
+            let (trials, first) = folder::trials(old, &names, self.study.host.as_ref())?;
+            if self.study.target.is_none() {
+                self.study.target = first;
+            }
+            names.iter().for_each(|name| self.keeper.count_cell(&format!("trials/{name}")));
+            let reopened =
+                StageRun { left_out: Vec::new(), ended_early: String::new(), ..laid_out };
+            return Ok((reopened, trials));
+        }
+        let laid_out = self.laid_out(stage)?;
+        self.keeper.keep(&StageRun::file_name(&stage.name), &laid_out);
+        Ok((laid_out, Vec::new()))
+    }
+
+    fn laid_out(&self, stage: &Stage) -> Result<StageRun, Failure> {
+        let mut found = Found::new();
+        self.study.stages.iter().for_each(|facts| found.extend(facts.all_found()));
+        let claims = self.study.run.claims.as_ref();
+        let mut laid_out = StageRun {
+            schema: STAGE_SCHEMA.into(),
+            stage: stage.name.clone(),
+            cells: Vec::new(),
+            order_seed: chance::mix(self.study.run.seed ^ 0x0be5),
+            found,
+            left_out: Vec::new(),
+            skipped: self.lacking(stage).unwrap_or_default(),
+            ended_early: String::new(),
+        };
+        if laid_out.skipped.is_empty() {
+            match design::cells(stage, &laid_out.found, claims) {
+                Ok(cells) => laid_out.cells = cells,
+                // An earlier stage has not found what this one stands on: an answer, not an error.
+                Err(error @ design::DesignError::Source { .. }) => {
+                    laid_out.skipped = error.to_string();
+                }
+                Err(error) => return Err(wrong(error)),
+            }
+        }
+        Ok(laid_out)
+    }
+
+    /// What a stage needs and this target lacks.
+    fn lacking(&self, stage: &Stage) -> Option<String> {
+        match stage.needs {
+            Needs::Nothing => None,
+            Needs::Claims if self.study.run.claims.is_none() => {
+                Some("no data sheet was given (--spec FILE)".into())
+            }
+            Needs::Writing => self.aim.reads_only.clone(),
+            Needs::Rotation => {
+                let device = self.aim.held.as_ref().and_then(|held| held.device(&self.place.root));
+                match device {
+                    Some(device) if device.is_virtual == Some(true) => {
+                        Some("what a virtual disk says of its rotation means nothing".into())
+                    }
+                    Some(device) if device.rotational == Some(true) => None,
+                    _ => Some("the target is no disk that turns".into()),
+                }
+            }
+            Needs::Claims => None,
+        }
+    }
+
+    fn write_limit_left(&self) -> Option<u64> {
+        let trials = self.study.stages.iter().flat_map(|facts| &facts.trials);
+        let written: u64 = trials.map(|trial| trial.written_bytes).sum();
+        self.write_limit_bytes.map(|limit| limit.saturating_sub(written))
+    }
+}
+
+/// The folder of an experiment, read and analysed anew.
+pub(crate) fn study(path: &Path) -> Result<Study, Failure> {
+    let folder = ExperimentFolder::open(path).map_err(wrong)?;
+    let mut study = Study {
+        run: folder.run.clone(),
+        host: folder.host.clone(),
+        target: None,
+        stages: Vec::new(),
+        conclusions: Vec::new(),
+    };
+    for stage in &folder.run.experiment.stages {
+        let Some(laid_out) = folder.stage(&stage.name).map_err(wrong)? else { break };
+        let names = folder.trials(&stage.name).map_err(wrong)?;
+        let (trials, first) = folder::trials(&folder, &names, folder.host.as_ref())?;
+        if study.target.is_none() {
+            study.target = first;
+        }
+        let facts = StageFacts::of(stage, laid_out, trials, &study.stages);
+        study.stages.push(facts);
+    }
+    study.conclude();
+    Ok(study)
+}

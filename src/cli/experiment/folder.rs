@@ -1,0 +1,52 @@
+//! The runs of a stage, read from its folder by as many threads as there are CPUs.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::wrong;
+use crate::analysis::experiment::TrialFigures;
+use crate::cli::exit::Failure;
+use crate::record::experiment_folder::{ExperimentFolder, FolderError};
+use crate::record::{HostFacts, TargetFacts};
+
+/// Most threads that read.
+const MAX_THREADS: usize = 8;
+
+/// The figures of these runs in the order of their names, and what the target was at the first.
+/// Each record is dropped as soon as it was read, so that a thousand runs fit.
+pub(crate) fn trials(
+    folder: &ExperimentFolder,
+    names: &[String],
+    host: Option<&HostFacts>,
+) -> Result<(Vec<TrialFigures>, Option<TargetFacts>), Failure> {
+    let next = AtomicUsize::new(0);
+    let read: Mutex<Vec<(usize, Result<(TrialFigures, TargetFacts), FolderError>)>> =
+        Mutex::new(Vec::with_capacity(names.len()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(names.len()) {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(name) = names.get(place) else { return };
+                    let figures = folder
+                        .trial(name)
+                        .map(|trial| (TrialFigures::of(&trial, name, host), trial.run.target));
+                    if let Ok(mut read) = read.lock() {
+                        read.push((place, figures));
+                    }
+                }
+            });
+        }
+    });
+    let mut read = read.into_inner().unwrap_or_default();
+    read.sort_by_key(|(place, _)| *place);
+    let mut first = None;
+    let mut all = Vec::with_capacity(read.len());
+    for (_, figures) in read {
+        let (figures, target) = figures.map_err(wrong)?;
+        first.get_or_insert(target);
+        all.push(figures);
+    }
+    Ok((all, first))
+}

@@ -1,0 +1,151 @@
+//! From a name or a file to a whole experiment, with everything that it includes.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::wrong;
+use crate::analysis::experiment;
+use crate::cli::exit::{Exit, Failure};
+use crate::plan::design;
+use crate::spec::experiment::Claims;
+use crate::spec::{Experiment, catalogue};
+use crate::units::count;
+
+/// Longest file of an experiment or a data sheet that is read, bytes.
+const MAX_BYTES: u64 = 1 << 20;
+/// Deepest chain of inclusions.
+const MAX_DEPTH: usize = 8;
+
+/// An experiment by name or path, and the text of its file.
+pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
+    if is_path(name) {
+        let path = Path::new(name);
+        let text = bounded(path)?;
+        let experiment = toml::from_str(&text).map_err(|error| {
+            Failure::new(Exit::Asked, format!("`{name}` is no experiment: {error}"))
+        })?;
+        return Ok((experiment, text));
+    }
+    let known = catalogue::experiments().map_err(wrong)?;
+    let Some(place) = known.iter().position(|each| each.name == name) else {
+        let names: Vec<&str> = known.iter().map(|each| each.name.as_str()).collect();
+        let near = count::nearest(name, names.iter().copied());
+        let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let message = format!(
+            "there is no experiment `{name}`; there are {}{meant} A file of your own ends in .toml.",
+            names.join(", ")
+        );
+        return Err(Failure::new(Exit::Asked, message));
+    };
+    let text = catalogue::EXPERIMENTS[place].to_owned();
+    known.into_iter().nth(place).map(|each| (each, text)).ok_or_else(|| wrong("no experiment"))
+}
+
+/// A whole experiment, ready to be laid out.
+pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
+    let (experiment, _) = load_text(name)?;
+    let whole = whole(&experiment, Path::new(name).parent(), &mut Vec::new())?;
+    let mut unknown = experiment::unknown(&whole);
+    unknown.extend(crate::report::experiment_figures::unknown(&whole));
+    if let Some(name) = unknown.first() {
+        let message = format!(
+            "there is no analysis or kind of figure `{name}`; analyses are {}; kinds of figures \
+             are {}",
+            experiment::names().join(", "),
+            crate::report::experiment_figures::names().join(", ")
+        );
+        return Err(Failure::new(Exit::Asked, message));
+    }
+    if whole.stages.is_empty() {
+        return Err(wrong(format!("`{name}` has no stage: give [[stage]] or include")));
+    }
+    Ok(whole)
+}
+
+/// The same of one that is at hand.
+pub(super) fn flattened(experiment: &Experiment) -> Result<Experiment, Failure> {
+    whole(experiment, None, &mut Vec::new())
+}
+
+/// Cells of all stages, as far as they are known before anything was measured.
+pub(super) fn cells_known(experiment: &Experiment) -> usize {
+    let known = |stage| design::cells(stage, &design::Found::new(), None).map_or(0, |c| c.len());
+    experiment.stages.iter().map(known).sum()
+}
+
+/// A data sheet.
+pub(super) fn claims(path: &Path) -> Result<Claims, Failure> {
+    let text = bounded(path)?;
+    let claims: Claims = toml::from_str(&text).map_err(|error| {
+        Failure::new(Exit::Asked, format!("--spec: `{}`: {error}", path.display()))
+    })?;
+    if claims.claims.is_empty() {
+        return Err(wrong(format!("--spec: `{}` holds no [[claim]]", path.display())));
+    }
+    for claim in &claims.claims {
+        crate::analysis::Expectation::parse(&claim.promise, &[]).map_err(|error| {
+            let name = &claim.name;
+            wrong(format!("--spec: `{}`, claim `{name}`: {error}", path.display()))
+        })?;
+    }
+    Ok(claims)
+}
+
+/// Puts the stages of what is included before an experiment's own, each once.
+fn whole(
+    experiment: &Experiment,
+    folder: Option<&Path>,
+    chain: &mut Vec<String>,
+) -> Result<Experiment, Failure> {
+    if chain.contains(&experiment.name) {
+        chain.push(experiment.name.clone());
+        return Err(wrong(format!("experiments include each other: {}", chain.join(" -> "))));
+    }
+    chain.push(experiment.name.clone());
+    if chain.len() > MAX_DEPTH {
+        return Err(wrong(format!("experiments include each other more than {MAX_DEPTH} deep")));
+    }
+    let mut stages = Vec::new();
+    let mut size = experiment.size;
+    for name in &experiment.include {
+        let place = included(name, folder);
+        let (inner, _) = load_text(&place.to_string_lossy())?;
+        let inner = whole(&inner, place.parent(), chain)?;
+        size = size.max(inner.size);
+        for stage in inner.stages {
+            if !stages.contains(&stage) {
+                stages.push(stage);
+            }
+        }
+    }
+    stages.extend(experiment.stages.clone());
+    chain.pop();
+    Ok(Experiment { include: Vec::new(), stages, size, ..experiment.clone() })
+}
+
+/// A path is meant from the folder of the file that names it.
+fn included(name: &str, folder: Option<&Path>) -> PathBuf {
+    match folder {
+        Some(folder) if is_path(name) => folder.join(name),
+        _ => name.into(),
+    }
+}
+
+fn is_path(name: &str) -> bool {
+    name.ends_with(".toml") || name.contains('/')
+}
+
+fn bounded(path: &Path) -> Result<String, Failure> {
+    let said = |error: std::io::Error| wrong(format!("`{}`: {error}", path.display()));
+    if !fs::metadata(path).map_err(said)?.is_file() {
+        return Err(wrong(format!("`{}` is no regular file", path.display())));
+    }
+    let mut text = String::new();
+    File::open(path).map_err(said)?.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(said)?;
+    if text.len() as u64 > MAX_BYTES {
+        let message = format!("`{}` is longer than {MAX_BYTES} B", path.display());
+        return Err(wrong(message));
+    }
+    Ok(text)
+}

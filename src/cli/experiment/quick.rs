@@ -1,0 +1,129 @@
+//! Changes to an experiment from the command line.
+
+use clap::Args;
+
+use super::wrong;
+use crate::cli::exit::Failure;
+use crate::spec::Experiment;
+use crate::spec::experiment::Parameter;
+use crate::units::{count, duration};
+
+/// Changes to all stages.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Changes to the experiment")]
+pub(super) struct ChangeArgs {
+    /// Only these stages, and those that they stand on (names separated by commas)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    stages: Vec<String>,
+    /// Length of each run, warm-up included
+    #[arg(long, value_name = "TIME")]
+    seconds: Option<String>,
+    /// Runs of each cell
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: Option<u32>,
+    /// A parameter that all cells share, where no axis varies it (such as block-size=8k); may be
+    /// repeated
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    set: Vec<String>,
+}
+
+/// A quick run lasts a fifteenth of a thorough one, within these bounds, seconds.
+const QUICK_SECONDS: (f64, f64) = (0.5, 2.0);
+/// Runs of a cell in a quick experiment, at most.
+const QUICK_REPEATS: u32 = 3;
+
+/// The experiment as it is to be carried out.
+pub(super) fn changed(
+    mut experiment: Experiment,
+    quick: bool,
+    args: &ChangeArgs,
+) -> Result<Experiment, Failure> {
+    keep_stages(&mut experiment, &args.stages)?;
+    let seconds = match &args.seconds {
+        None => None,
+        Some(text) => {
+            let ns = duration::parse(text, 1_000_000_000)
+                .map_err(|error| Failure::value("--seconds", &error))?;
+            if !(50_000_000..=604_800_000_000_000).contains(&ns) {
+                return Err(wrong(format!("--seconds: found {text}, expected 50ms to 7 days")));
+            }
+            Some(ns as f64 / 1e9)
+        }
+    };
+    for stage in &mut experiment.stages {
+        if quick {
+            let (least, most) = QUICK_SECONDS;
+            let short = (stage.seconds / 15.0).clamp(least, most);
+            stage.seconds = stage.seconds.min(short);
+            stage.repeats = stage.repeats.min(QUICK_REPEATS);
+            stage.idle_seconds = stage.idle_seconds.min(0.2);
+            stage.until.max_repeats = stage.until.max_repeats.map(|most| most.min(QUICK_REPEATS));
+            // There is no time to wait until anything is known well.
+            stage.until.known.clear();
+        }
+        stage.seconds = seconds.unwrap_or(stage.seconds);
+        stage.repeats = args.repeats.unwrap_or(stage.repeats);
+        for text in &args.set {
+            let Some((name, value)) = text.split_once('=') else {
+                return Err(wrong(format!("--set: found `{text}`, expected NAME=VALUE")));
+            };
+            let parameter = Parameter::parse(name.trim()).map_err(wrong)?;
+            let value = match value.trim().parse::<i64>() {
+                Ok(number) => toml::Value::Integer(number),
+                Err(_) => toml::Value::String(value.trim().into()),
+            };
+            parameter.value(&value).map_err(|error| wrong(format!("--set: {error}")))?;
+            stage.set.insert(parameter.word().into(), value);
+        }
+    }
+    varied_nowhere_else(&experiment, &args.set)?;
+    Ok(experiment)
+}
+
+/// A parameter that every stage varies by an axis of that name would have no effect.
+fn varied_nowhere_else(experiment: &Experiment, set: &[String]) -> Result<(), Failure> {
+    for text in set {
+        let name = text.split('=').next().unwrap_or_default().trim().replace('_', "-");
+        let varies = |stage: &crate::spec::experiment::Stage| {
+            stage.axes.iter().any(|axis| {
+                axis.name == name
+                    || axis.cases.iter().all(|case| case.contains_key(&name))
+                        && !axis.cases.is_empty()
+            })
+        };
+        if experiment.stages.iter().all(varies) {
+            return Err(wrong(format!(
+                "--set {text} has no effect: every stage varies {name} by an axis; write a file of \
+                 your own (iosonde experiment show {} is a start)",
+                experiment.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn keep_stages(experiment: &mut Experiment, names: &[String]) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let known: Vec<String> = experiment.stages.iter().map(|stage| stage.name.clone()).collect();
+    let mut wanted: Vec<String> = Vec::new();
+    for name in names.iter().map(|name| name.trim().to_owned()) {
+        if !known.contains(&name) {
+            let near = count::nearest(&name, known.iter().map(String::as_str));
+            let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            let all = known.join(", ");
+            return Err(wrong(format!("--stages: no stage `{name}`; there are {all}{meant}")));
+        }
+        wanted.push(name);
+    }
+    // From the last to the first: a stage stands on earlier ones only.
+    for stage in experiment.stages.iter().rev() {
+        if wanted.contains(&stage.name) {
+            let sources = stage.axes.iter().filter_map(|axis| axis.from.split_once('.'));
+            wanted.extend(sources.map(|(source, _)| source.to_owned()));
+        }
+    }
+    experiment.stages.retain(|stage| wanted.contains(&stage.name));
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! What an experiment says while it goes on and at its end, and what it leaves in its folder.
+
+use serde_json::json;
+
+use super::CommonArgs;
+use crate::analysis::experiment::{Measure, StageFacts, Standing, Study, TrialFigures};
+use crate::cli::exit::Exit;
+use crate::cli::keep::Keeper;
+use crate::cli::output::{Output, OutputFormat, note};
+use crate::report::clean::clean;
+use crate::report::datasets::{csv, ssv};
+use crate::report::experiment_story::story;
+use crate::report::html::html;
+use crate::report::markdown::markdown;
+use crate::report::plain::plain;
+use crate::report::story::Story;
+use crate::report::story_json::story_json;
+use crate::spec::Direction;
+use crate::spec::experiment::Stage;
+
+/// Columns of a report in a file.
+const COLUMNS: usize = 100;
+
+/// Says it.
+pub(super) struct Teller {
+    output: Output,
+    format: OutputFormat,
+    png: bool,
+}
+
+impl Teller {
+    pub(super) fn new(args: &CommonArgs) -> Teller {
+        let format = args.output_format;
+        Teller { output: Output::new(format), format, png: args.png }
+    }
+
+    /// What is asked, and of what.
+    pub(super) fn heading(&mut self, study: &Study, target: &str) {
+        let experiment = &study.run.experiment;
+        self.output.text(&format!(
+            "iosonde: {}: {}\n  {}\n\n",
+            clean(experiment.heading()),
+            clean(&experiment.question),
+            clean(target)
+        ));
+    }
+
+    /// A run has ended.
+    pub(super) fn trial(&mut self, stage: &Stage, trial: &TrialFigures) {
+        if let Standing::Failed(reason) = &trial.standing {
+            let name = &stage.name;
+            note(&format!("caution: {name}, run {}: {}", trial.position, clean(reason)));
+        }
+    }
+
+    /// A stage has ended: its answers, at once.
+    pub(super) fn stage(&mut self, facts: &StageFacts) {
+        self.output.text(&format!("{}\n", clean(facts.stage.heading())));
+        if !facts.laid_out.skipped.is_empty() {
+            self.output.text(&format!("  skipped: {}\n", clean(&facts.laid_out.skipped)));
+        }
+        for point in &facts.points {
+            let told = |measure: Measure| {
+                let spread = point.spread(measure, Direction::Total);
+                spread.map_or("n/a".to_owned(), |spread| measure.told(spread.mean))
+            };
+            let mark = match &point.standing {
+                Standing::Good => String::new(),
+                Standing::Doubtful(why) => format!("  doubtful: {}", clean(why)),
+                Standing::Failed(why) => format!("  not used: {}", clean(why)),
+            };
+            self.output.text(&format!(
+                "  {:32} {:>9} IOPS  {:>10}  mean {:>9}  p99 {:>9}{mark}\n",
+                clean(&point.name()),
+                told(Measure::Iops),
+                told(Measure::Bandwidth),
+                told(Measure::Mean),
+                told(Measure::Quantile(0.99)),
+            ));
+        }
+        for (_, answer) in &facts.answers {
+            for sentence in &answer.sentences {
+                self.output.text(&format!("  - {}\n", clean(sentence)));
+            }
+        }
+        self.output.text("\n");
+    }
+
+    /// The whole report, to stdout and into the folder.
+    pub(super) fn conclude(
+        mut self,
+        study: &Study,
+        complete: bool,
+        exit: Exit,
+        mut keeper: Keeper,
+    ) -> Exit {
+        let mut exit = exit.or_graver(end_of(study));
+        let mut told = story(study, complete, exit.code());
+        if let Err(error) = keep(&told, &mut keeper, self.png) {
+            note(&format!("error: the report cannot be drawn: {error}"));
+            exit = exit.or_graver(Exit::Environment);
+            told.source.exit_code = exit.code();
+        }
+        for sentence in &told.answer {
+            self.output.text(&format!("{}\n", clean(sentence)));
+        }
+        for caution in &told.cautions {
+            let strength = match caution.strength.as_str() {
+                "" => String::new(),
+                word => format!(" [{word}]"),
+            };
+            self.output.text(&format!("caution: {}{strength}\n", clean(&caution.words)));
+        }
+        if !complete {
+            self.output.text("partial: not everything was carried out\n");
+        }
+        if self.format == OutputFormat::Json {
+            self.output.value(&json!(story_json(&told)));
+        }
+        let exit = self.output.end(exit);
+        let verdict = told.answer.first().cloned().unwrap_or_default();
+        if let Some(path) = keeper.finish(complete, exit.code(), &verdict) {
+            let path = clean(&path.display().to_string());
+            note(&format!("results kept in {path}: open report.html"));
+            if !complete {
+                note(&format!("iosonde experiment resume {path} goes on with what is missing"));
+            }
+        }
+        exit
+    }
+}
+
+/// The exit code that the runs ask for: books that do not balance, errors.
+fn end_of(study: &Study) -> Exit {
+    let trials: Vec<&TrialFigures> = study.stages.iter().flat_map(|facts| &facts.trials).collect();
+    let mut exit = Exit::Done;
+    for trial in &trials {
+        if let Standing::Failed(reason) = &trial.standing {
+            let invalid = reason.starts_with("the books");
+            exit = exit.or_graver(if invalid { Exit::Invalid } else { Exit::Environment });
+        }
+    }
+    if trials.is_empty() { exit.or_graver(Exit::Inconclusive) } else { exit }
+}
+
+/// Writes the report in every form.
+fn keep(story: &Story, keeper: &mut Keeper, png: bool) -> Result<(), crate::chart::ChartError> {
+    keeper.keep_text("report.txt", &plain(story, COLUMNS));
+    keeper.keep_text("report.md", &markdown(story));
+    keeper.keep("report.json", &story_json(story));
+    for data in &story.data {
+        keeper.keep_text(&format!("tables/{}.csv", data.name), &csv(data));
+        keeper.keep_text(&format!("tables/{}.ssv", data.name), &ssv(data));
+    }
+    for picture in story.pictures() {
+        let svg = picture.figure.svg()?;
+        keeper.keep_text(&format!("figures/{}.svg", picture.name), &svg);
+        if png {
+            return Err(crate::chart::ChartError::Empty);
+        }
+    }
+    keeper.keep_text("report.html", &html(story)?);
+    Ok(())
+}

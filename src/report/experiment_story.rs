@@ -1,0 +1,153 @@
+//! An experiment as a story: question, answer, a section for each stage, method, and every number.
+
+mod data;
+mod environment;
+mod stage;
+
+use std::collections::BTreeMap;
+
+use crate::analysis::experiment::{Answer, Study};
+use crate::analysis::finding::{Finding, Gravity};
+use crate::record::store::utc;
+use crate::report::story::{Caution, Section, Source, Story};
+use crate::spec::experiment::{Order, Prefill};
+use crate::units::count;
+
+/// Tells an experiment. Computes nothing: what it says was found by the analysis.
+pub fn story(study: &Study, complete: bool, exit_code: u8) -> Story {
+    let run = &study.run;
+    let experiment = &run.experiment;
+    let mut sections: Vec<Section> = Vec::new();
+    for (name, answer) in &study.conclusions {
+        sections.push(stage::conclusion(name, answer));
+    }
+    sections.extend(study.stages.iter().map(stage::section));
+    let target = run.target.path.clone();
+    Story {
+        title: format!("{}: {target}", experiment.heading()),
+        source: Source {
+            program: format!("iosonde {}", run.program),
+            command: Vec::new(),
+            started_unix_ns: Some(run.started_unix_ns),
+            complete,
+            exit_code,
+        },
+        question: experiment.question.clone(),
+        answer: answer(study),
+        cautions: cautions(study),
+        sections,
+        method: method(study),
+        environment: environment::environment(study),
+        data: vec![data::points(study), data::trials(study), data::metrics(study)],
+    }
+}
+
+/// What the experiment as a whole concludes; of one that does not, what its stages say first.
+fn answer(study: &Study) -> Vec<String> {
+    let whole = study.conclusions.iter().flat_map(|(_, answer)| &answer.sentences);
+    let whole: Vec<String> = whole.cloned().collect();
+    if !whole.is_empty() {
+        return whole;
+    }
+    let stages = study.stages.iter().flat_map(|facts| &facts.answers);
+    stages.flat_map(|(_, answer)| answer.sentences.iter().take(2)).cloned().collect()
+}
+
+/// The findings of all runs and analyses, each once with where it was seen, gravest first.
+fn cautions(study: &Study) -> Vec<Caution> {
+    let mut seen: BTreeMap<&str, (Finding, Vec<String>, usize)> = BTreeMap::new();
+    let mut add = |finding: &'_ Finding, place: &str| {
+        let entry = seen.entry(finding.code).or_insert_with(|| (finding.clone(), Vec::new(), 0));
+        let graver = (finding.gravity, finding.strength) > (entry.0.gravity, entry.0.strength);
+        if graver {
+            entry.0 = finding.clone();
+        }
+        entry.2 += 1;
+        if !entry.1.iter().any(|known| known == place) {
+            entry.1.push(place.to_owned());
+        }
+    };
+    let answers = |answer: &Answer| answer.cautions.clone();
+    for facts in &study.stages {
+        for trial in &facts.trials {
+            // A cache that was to answer is no caution.
+            let through_cache = matches!(trial.cache.as_str(), "cold" | "warm");
+            let asked_for = |f: &&Finding| through_cache && is_of_the_cache(f);
+            let spoken = trial.findings.iter().filter(|f| f.gravity >= Gravity::Caution);
+            spoken.filter(|f| !asked_for(f)).for_each(|f| add(f, &facts.stage.name));
+        }
+        let own = facts.answers.iter().flat_map(|(_, answer)| answers(answer));
+        own.for_each(|finding| add(&finding, &facts.stage.name));
+    }
+    for (name, conclusion) in &study.conclusions {
+        answers(conclusion).iter().for_each(|finding| add(finding, name));
+    }
+    let mut all: Vec<(Finding, Vec<String>, usize)> = seen.into_values().collect();
+    all.sort_by_key(|(finding, ..)| std::cmp::Reverse((finding.gravity, finding.strength)));
+    all.into_iter()
+        .map(|(finding, places, times)| Caution {
+            code: finding.code.into(),
+            strength: finding.strength.word().into(),
+            grave: finding.gravity >= Gravity::Doubt,
+            words: format!(
+                "{} (in {} of the runs: {})",
+                finding.words.trim_end_matches('.'),
+                count::thousands(times as u64),
+                places.join(", ")
+            ),
+        })
+        .collect()
+}
+
+fn is_of_the_cache(finding: &Finding) -> bool {
+    ["page_cache", "buffered", "physics"].contains(&finding.code)
+}
+
+/// How it was measured.
+fn method(study: &Study) -> Vec<String> {
+    let run = &study.run;
+    let mut said = vec![format!(
+        "Begun {}. The unit of replication is the run; intervals are 95 % t intervals of the mean \
+         of the runs of a cell, and ± is one sample standard deviation.",
+        utc(run.started_unix_ns)
+    )];
+    let mixed = study.stages.iter().filter(|facts| facts.stage.order == Order::Random).count();
+    if mixed > 0 {
+        said.push(format!(
+            "Runs were carried out in randomised complete blocks: each block holds every cell of \
+             its stage once, in an order drawn from seed {}, so that a drift of the device or the \
+             machine does not look like an effect.",
+            run.seed
+        ));
+    }
+    said.push(
+        "The test file or region was written whole with incompressible data before anything was \
+         read, where it may be written; every write carries data of its own."
+            .into(),
+    );
+    for facts in &study.stages {
+        let stage = &facts.stage;
+        if !facts.laid_out.skipped.is_empty() {
+            said.push(format!("{} was skipped: {}.", stage.name, facts.laid_out.skipped));
+            continue;
+        }
+        let prefill = match stage.prefill {
+            Prefill::Once => "",
+            Prefill::Stage => "; the region was written anew before the stage",
+            Prefill::Run => "; the region was written anew before each run",
+        };
+        said.push(format!(
+            "{}: {} cells, {} runs each, {} s a run with {} % warm-up{prefill}.",
+            stage.name,
+            facts.laid_out.cells.len(),
+            stage.repeats,
+            stage.seconds,
+            stage.warm_up_percent
+        ));
+        if !facts.laid_out.ended_early.is_empty() {
+            let why = &facts.laid_out.ended_early;
+            said.push(format!("{} ended before its time: {why}.", stage.name));
+        }
+    }
+    said
+}
