@@ -12,6 +12,7 @@ pub mod normal;
 pub mod precision;
 pub mod quantile;
 pub mod ratio;
+pub mod regimes;
 pub mod sequential;
 pub mod size_model;
 pub mod slope;
