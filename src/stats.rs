@@ -20,6 +20,7 @@ pub mod steady;
 pub mod step;
 pub mod summary;
 pub mod trend;
+pub mod usl;
 
 pub use histogram::Histogram;
 pub use quantile::{Estimate, Quantile};
