@@ -4,6 +4,7 @@
 
 pub mod bootstrap;
 pub mod chance;
+pub mod cheapest;
 pub mod distance;
 pub mod histogram;
 pub mod knee;
@@ -11,6 +12,7 @@ pub mod least_squares;
 pub mod normal;
 pub mod precision;
 pub mod quantile;
+pub mod queue;
 pub mod ratio;
 pub mod regimes;
 pub mod sequential;

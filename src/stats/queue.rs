@@ -1,0 +1,353 @@
+//! Which simple queue behaves like this device? Models of throughput over depth, the simplest first.
+//!
+//! - **Bounds** of any closed loop: X(N) ≤ min(N / R0, X_max), R(N) ≥ max(R0, N / X_max). A point
+//!   above them is an error of measurement, or a cache.
+//! - **Balanced dies**: D equal servers, each request to one of them at random and all of
+//!   exponential service: X(N) = X_max N / (N + D - 1) (the balanced closed network; Lazowska et
+//!   al., "Quantitative System Performance", 1984). What random reads of flash dies look like.
+//! - **M/M/c**: one queue before c servers, Erlang's C formula. It is a model of open arrivals; for
+//!   a closed loop the arrival rate is taken at which N requests are in the system on average,
+//!   λ R(λ) = N. That is an approximation: the population of a closed loop does not vary.
+//! - **USL**, where throughput really falls ([`super::usl`]).
+//!
+//! Each has one parameter of shape and one of scale (the law has two and one). The first whose
+//! residuals are all within 10 % is the answer; if there is none, no simple queue model fits, which
+//! is worth saying too. None says anything of depths above the largest that was measured.
+
+use serde::Serialize;
+
+use super::ratio::median;
+use super::usl::{self, NoUsl, Usl};
+
+/// Largest residual of a model that fits.
+pub const FITS_WITHIN: f64 = 0.10;
+/// How far above the bound a point lies that is called so.
+pub const ABOVE_BOUND_FROM: f64 = 0.05;
+/// Levels below which no model is fitted.
+pub const FEWEST_LEVELS: usize = 4;
+/// Servers looked at in M/M/c at most.
+const MOST_SERVERS: usize = 4_096;
+/// Places at which a shape is tried before the best is refined.
+const PLACES: usize = 200;
+
+/// Mean response time of M/M/1 with mean service time `service` at the utilisation `rho`; `None`
+/// from 1 on.
+pub fn mm1_response(service: f64, rho: f64) -> Option<f64> {
+    (0.0..1.0).contains(&rho).then(|| service / (1.0 - rho))
+}
+
+/// Quantile `q` of the response time of M/M/1, which is exponential.
+pub fn mm1_quantile(service: f64, rho: f64, q: f64) -> Option<f64> {
+    mm1_response(service, rho).map(|mean| -mean * (1.0 - q).ln())
+}
+
+/// Probability that a request waits in M/M/c with `load` = λ S below `servers` (Erlang C, by the
+/// recursion of Erlang B); `None` from `servers` on.
+pub fn erlang_c(servers: usize, load: f64) -> Option<f64> {
+    let rho = load / servers as f64;
+    if servers == 0 || !(0.0..1.0).contains(&rho) {
+        return None;
+    }
+    let blocked = (1..=servers).fold(1.0, |b, k| load * b / (k as f64 + load * b));
+    Some(blocked / (1.0 - rho * (1.0 - blocked)))
+}
+
+/// Mean response time of M/M/c.
+pub fn mmc_response(servers: usize, service: f64, rate: f64) -> Option<f64> {
+    let load = rate * service;
+    let waits = erlang_c(servers, load)?;
+    Some(service + waits * service / (servers as f64 - load))
+}
+
+/// Throughput of M/M/c at which `n` requests are in the system on average.
+pub fn mmc_rate(servers: usize, service: f64, n: f64) -> f64 {
+    let (mut low, mut high) = (0.0, servers as f64 / service);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        let inside = mmc_response(servers, service, middle).map(|response| middle * response);
+        if inside.is_some_and(|inside| inside < n) { low = middle } else { high = middle }
+    }
+    (low + high) / 2.0
+}
+
+/// Throughput of `dies` equal servers hit at random by `n` requests.
+pub fn dies_rate(dies: f64, most: f64, n: f64) -> f64 {
+    most * n / (n + dies - 1.0)
+}
+
+/// Throughput that no closed loop of `n` requests exceeds.
+pub fn bound(base_response: f64, most: f64, n: f64) -> f64 {
+    (n / base_response).min(most)
+}
+
+/// A model that was fitted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Model {
+    /// A straight rise, then none.
+    Bounds {
+        /// Response time below saturation.
+        base_response: f64,
+        /// Greatest throughput; `None` if the sweep does not reach it.
+        most: Option<f64>,
+    },
+    /// Equal servers hit at random.
+    BalancedDies {
+        /// How many.
+        dies: f64,
+        /// Throughput that they approach.
+        most: f64,
+    },
+    /// One queue before equal servers.
+    Mmc {
+        /// How many.
+        servers: usize,
+        /// Mean service time.
+        service: f64,
+    },
+    /// Contention and coherency.
+    Usl(Box<Usl>),
+}
+
+/// A model with how well it fits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fitted {
+    /// The model with its parameters.
+    pub model: Model,
+    /// By level, `(N, residual)`: seen over fitted throughput, less 1.
+    pub residuals: Vec<(f64, f64)>,
+    /// The largest of them, without its sign.
+    pub largest_residual: f64,
+}
+
+/// What queue models say of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Queue {
+    /// Index in `tried` of the simplest model whose residuals are all within 10 %; `None` if no
+    /// simple queue model fits.
+    pub fits: Option<usize>,
+    /// Those that were fitted, the simplest first; none is tried after one that fits.
+    pub tried: Vec<Fitted>,
+    /// Why the universal scalability law was not tried, where it came to that.
+    pub without_usl: Option<NoUsl>,
+    /// c ≈ X_max · R0, an upper estimate of the parallelism: R0 contains the time of the host.
+    pub parallelism: Option<f64>,
+    /// Levels more than 5 % above N / R0: `(N, seen over bound)`.
+    pub above_bound: Vec<(f64, f64)>,
+    /// Nothing is said of depths above this.
+    pub largest_depth: f64,
+}
+
+impl Queue {
+    /// The simplest model that fits.
+    pub fn best(&self) -> Option<&Fitted> {
+        self.tried.get(self.fits?)
+    }
+}
+
+/// Fits the models to a sweep, levels ascending, `(N, throughputs of the repeats)`. `base_response`
+/// is the mean response time at depth 1, if measured; 1 / X(1) stands for it otherwise. `None` for
+/// fewer than [`FEWEST_LEVELS`] levels, and where a throughput is no positive number.
+pub fn fit(levels: &[usl::Level], base_response: Option<f64>, seed: u64) -> Option<Queue> {
+    let positive = |rate: &f64| *rate > 0.0 && rate.is_finite();
+    if levels.len() < FEWEST_LEVELS || !levels.iter().all(|(_, rates)| rates.iter().all(positive)) {
+        return None;
+    }
+    let points: Vec<(f64, f64)> =
+        levels.iter().map(|(n, rates)| Some((*n, median(rates)?))).collect::<Option<_>>()?;
+    let at_one = points.first().filter(|(n, _)| *n == 1.0).map(|(_, rate)| rate.recip());
+    let base = base_response.filter(positive).or(at_one);
+    let most = points.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let ratio = |base: f64| points.iter().map(move |(n, rate)| (*n, rate * base / n));
+    let above = base.map(|base| ratio(base).filter(|(_, ratio)| *ratio > 1.0 + ABOVE_BOUND_FROM));
+    let mut queue = Queue {
+        fits: None,
+        tried: Vec::new(),
+        without_usl: None,
+        parallelism: base.map(|base| most * base),
+        above_bound: above.map(Iterator::collect).unwrap_or_default(),
+        largest_depth: points.last()?.0,
+    };
+    for fitted in [bounds, balanced_dies, mmc] {
+        let fitted = fitted(&points);
+        let fits = fitted.largest_residual <= FITS_WITHIN;
+        queue.tried.push(fitted);
+        if fits {
+            queue.fits = Some(queue.tried.len() - 1);
+            return Some(queue);
+        }
+    }
+    match usl::usl(levels, seed) {
+        Ok(law) => {
+            let fitted = Fitted::new(law.residuals.clone(), Model::Usl(Box::new(law)));
+            let fits = fitted.largest_residual <= FITS_WITHIN;
+            queue.tried.push(fitted);
+            queue.fits = fits.then_some(queue.tried.len() - 1);
+        }
+        Err(why) => queue.without_usl = Some(why),
+    }
+    Some(queue)
+}
+
+impl Fitted {
+    fn new(residuals: Vec<(f64, f64)>, model: Model) -> Fitted {
+        let largest = residuals.iter().map(|(_, residual)| residual.abs()).fold(0.0, f64::max);
+        Fitted { model, residuals, largest_residual: largest }
+    }
+}
+
+/// A shape times a scale: the best scale of log X is the mean of the logarithms of what is left.
+struct Scaled {
+    scale: f64,
+    residuals: Vec<(f64, f64)>,
+    error: f64,
+}
+
+fn scaled(points: &[(f64, f64)], shape: impl Fn(f64) -> f64) -> Scaled {
+    let left: Vec<(f64, f64)> =
+        points.iter().map(|(n, rate)| (*n, (rate / shape(*n)).ln())).collect();
+    let mean = left.iter().map(|(_, left)| left).sum::<f64>() / left.len() as f64;
+    let error = left.iter().map(|(_, left)| (left - mean).powi(2)).sum();
+    let residuals = left.iter().map(|(n, left)| (*n, (left - mean).exp() - 1.0)).collect();
+    Scaled { scale: mean.exp(), residuals, error }
+}
+
+/// The parameter from 1 to four times the largest depth with the least error: tried at places of
+/// equal ratio, then between the neighbours of the best by golden section.
+fn best_shape(points: &[(f64, f64)], shape: impl Fn(f64, f64) -> f64) -> f64 {
+    let error = |log: f64| scaled(points, |n| shape(log.exp(), n)).error;
+    let width = (4.0 * points.last().map_or(1.0, |(n, _)| *n)).ln() / PLACES as f64;
+    let places = (0..=PLACES).map(|place| place as f64 * width);
+    let best = places.min_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(0.0);
+    let golden = (5f64.sqrt() - 1.0) / 2.0;
+    let (mut low, mut high) = ((best - width).max(0.0), best + width);
+    for _ in 0..40 {
+        let (left, right) = (high - golden * (high - low), low + golden * (high - low));
+        if error(left) < error(right) { high = right } else { low = left }
+    }
+    ((low + high) / 2.0).exp()
+}
+
+fn bounds(points: &[(f64, f64)]) -> Fitted {
+    let shape = |servers: f64, n: f64| n.min(servers);
+    let servers = best_shape(points, shape);
+    let fit = scaled(points, |n| shape(servers, n));
+    let reached = points.last().is_some_and(|(n, _)| servers < *n);
+    let most = reached.then_some(fit.scale * servers);
+    Fitted::new(fit.residuals, Model::Bounds { base_response: fit.scale.recip(), most })
+}
+
+fn balanced_dies(points: &[(f64, f64)]) -> Fitted {
+    let shape = |dies: f64, n: f64| dies_rate(dies, 1.0, n);
+    let dies = best_shape(points, shape);
+    let fit = scaled(points, |n| shape(dies, n));
+    Fitted::new(fit.residuals, Model::BalancedDies { dies, most: fit.scale })
+}
+
+fn mmc(points: &[(f64, f64)]) -> Fitted {
+    // Whole servers; above 64 the nearest of the places of equal ratio is near enough.
+    let servers = best_shape(points, |servers, n| mmc_rate(whole(servers), 1.0, n));
+    let near = [whole(servers) - 1, whole(servers), whole(servers) + 1];
+    let fits = near.into_iter().filter(|servers| *servers > 0).map(|servers| {
+        let fit = scaled(points, |n| mmc_rate(servers, 1.0, n));
+        (servers, fit)
+    });
+    let best = fits.min_by(|(_, a), (_, b)| a.error.total_cmp(&b.error));
+    let (servers, fit) = best.unwrap_or((1, scaled(points, |n| mmc_rate(1, 1.0, n))));
+    Fitted::new(fit.residuals, Model::Mmc { servers, service: fit.scale.recip() })
+}
+
+fn whole(servers: f64) -> usize {
+    (servers.round() as usize).clamp(1, MOST_SERVERS)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    const DEPTHS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+
+    fn sweep(shape: impl Fn(f64) -> f64) -> Vec<usl::Level> {
+        DEPTHS.map(|n| (n, vec![shape(n) * 0.99, shape(n), shape(n) * 1.01])).to_vec()
+    }
+
+    #[test]
+    fn queues_of_the_textbooks() {
+        assert_eq!(mm1_response(2.0, 0.5), Some(4.0));
+        assert_eq!(mm1_response(2.0, 1.0), None);
+        assert!((mm1_quantile(2.0, 0.5, 0.99).unwrap() - 4.0 * 100f64.ln()).abs() < 1e-9);
+        // One server waits with probability rho; two with rho = 0.5: 1 / 3.
+        assert!((erlang_c(1, 0.7).unwrap() - 0.7).abs() < 1e-12);
+        assert!((erlang_c(2, 1.0).unwrap() - 1.0 / 3.0).abs() < 1e-12);
+        // Ten servers at a load of 8: the tables say 0.409.
+        assert!((erlang_c(10, 8.0).unwrap() - 0.4092).abs() < 1e-4);
+        assert_eq!(mmc_response(1, 2.0, 0.25), mm1_response(2.0, 0.5));
+        assert_eq!(erlang_c(4, 4.0), None);
+        // One server: N = rho / (1 - rho).
+        assert!((mmc_rate(1, 1.0, 3.0) - 0.75).abs() < 1e-9);
+        assert_eq!((bound(0.5, 8.0, 2.0), bound(0.5, 8.0, 32.0)), (4.0, 8.0));
+    }
+
+    #[test]
+    fn each_shape_is_known_by_its_own_model() {
+        let queue = fit(&sweep(|n| 1_000.0 * n.min(8.0)), None, 1).unwrap();
+        let Model::Bounds { base_response, most } = queue.best().unwrap().model else {
+            panic!("{queue:?}")
+        };
+        assert!((base_response / 1e-3 - 1.0).abs() < 0.01);
+        assert!((most.unwrap() / 8_000.0 - 1.0).abs() < 0.01);
+        assert!((queue.parallelism.unwrap() - 8.0).abs() < 1e-9);
+
+        let queue = fit(&sweep(|n| dies_rate(16.0, 80_000.0, n)), None, 1).unwrap();
+        let Model::BalancedDies { dies, most } = queue.best().unwrap().model else {
+            panic!("{queue:?}")
+        };
+        assert!((dies - 16.0).abs() < 0.01 && (most / 80_000.0 - 1.0).abs() < 1e-3);
+        assert!(queue.tried[0].largest_residual > FITS_WITHIN);
+
+        let fall = |n: f64| n / (1.0 + 0.07 * (n - 1.0) + 0.0008 * n * (n - 1.0));
+        let queue = fit(&sweep(fall), None, 1).unwrap();
+        let Model::Usl(law) = &queue.best().unwrap().model else { panic!("{queue:?}") };
+        assert!((law.optimum - 34.1).abs() < 0.1);
+        assert_eq!(queue.tried.len(), 4);
+    }
+
+    #[test]
+    fn servers_behind_one_queue_are_counted() {
+        for servers in [1, 3, 12] {
+            let points = DEPTHS.map(|n| (n, mmc_rate(servers, 1e-3, n)));
+            let fitted = mmc(&points);
+            let Model::Mmc { servers: found, service } = fitted.model else { panic!() };
+            assert!(found == servers && (service / 1e-3 - 1.0).abs() < 1e-6, "{found}, {service}");
+            assert!(fitted.largest_residual < 1e-6);
+        }
+    }
+
+    #[test]
+    fn a_straight_line_has_no_greatest_throughput() {
+        let queue = fit(&sweep(|n| 100.0 * n), None, 1).unwrap();
+        let Model::Bounds { most, .. } = queue.best().unwrap().model else { panic!("{queue:?}") };
+        assert_eq!(most, None);
+        assert_eq!(queue.largest_depth, 256.0);
+    }
+
+    #[test]
+    fn a_dent_in_the_middle_fits_nothing() {
+        let dent = |n: f64| n.min(32.0) * if n == 8.0 { 0.5 } else { 1.0 };
+        let queue = fit(&sweep(dent), None, 1).unwrap();
+        assert_eq!((queue.fits, queue.best()), (None, None));
+        assert!(matches!(queue.without_usl, Some(NoUsl::DoesNotFall(_))));
+    }
+
+    #[test]
+    fn what_lies_above_the_bound_is_named() {
+        let cached = |n: f64| n.min(8.0) * if n == 4.0 { 1.3 } else { 1.0 };
+        let queue = fit(&sweep(cached), Some(1.0), 1).unwrap();
+        assert_eq!(queue.above_bound.len(), 1);
+        assert!(queue.above_bound[0].0 == 4.0 && (queue.above_bound[0].1 - 1.3).abs() < 1e-9);
+        assert_eq!(fit(&sweep(cached)[..3], None, 1), None);
+        assert_eq!(fit(&sweep(|_| 0.0), None, 1), None);
+    }
+}
