@@ -6,6 +6,7 @@ pub mod bootstrap;
 pub mod chance;
 pub mod cheapest;
 pub mod distance;
+pub mod factors;
 pub mod histogram;
 pub mod knee;
 pub mod least_squares;
