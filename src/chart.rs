@@ -16,7 +16,12 @@ mod figure;
 mod heat;
 mod palette;
 mod panel;
+#[cfg(test)]
+mod pictures;
+mod placing;
 mod plot;
+#[cfg(feature = "png")]
+mod png;
 mod quantity;
 #[cfg(test)]
 pub(crate) mod reading;
@@ -33,6 +38,8 @@ pub use heat::{Cell, HeatMap, Missing};
 pub use palette::{Style, style};
 pub use panel::{Marks, Panel};
 pub use plot::{Edge, Line, Measured, Plot, Point};
+#[cfg(feature = "png")]
+pub use png::png;
 pub use quantity::Quantity;
 pub use scale::{Kind, Scale};
 

@@ -2,7 +2,7 @@
 
 use super::quantity::Quantity;
 use super::scale::Scale;
-use super::svg::Type;
+use super::svg::{Type, short};
 use super::{ChartError, text};
 
 /// One side of a plot.
@@ -67,6 +67,35 @@ impl Axis {
         };
         let axis = self.title.clone();
         place.ok_or(ChartError::Outside { axis, value, from, to })
+    }
+
+    /// A value as programs read it: a number, or the name that it lies in.
+    pub(super) fn told(&self, value: f64) -> String {
+        match &self.side {
+            Side::Scaled(..) => short(value),
+            Side::Named(names) => {
+                names.get(value.max(0.0).floor() as usize).cloned().unwrap_or_default()
+            }
+        }
+    }
+
+    /// What its scale is, for programs: `log 1 32`, `names 4`.
+    pub(super) fn described(&self) -> String {
+        match &self.side {
+            Side::Scaled(_, scale) => {
+                let (from, to) = scale.ends();
+                format!("{} {from} {to}", scale.word())
+            }
+            Side::Named(names) => format!("names {}", names.len()),
+        }
+    }
+
+    /// A value in three digits as a reader wants it, in its unit.
+    pub(super) fn written(&self, value: f64) -> String {
+        match &self.side {
+            Side::Scaled(quantity, _) => quantity.rough(value),
+            Side::Named(_) => self.told(value),
+        }
     }
 
     /// The densest ticks whose labels leave room between each other on a side of `length` pixels.

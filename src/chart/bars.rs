@@ -2,9 +2,9 @@
 
 use super::ChartError;
 use super::axis::Axis;
-use super::palette::Style;
-use super::plot::Measured;
-use super::svg::{Frame, Svg};
+use super::palette::{INK, PAPER, Style};
+use super::plot::{self, Measured};
+use super::svg::{Anchor, Frame, Svg, Type, datum};
 
 /// Groups of bars, one group over each name of the x axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,8 +53,19 @@ impl Bar {
 const FILLED: f64 = 0.78;
 /// Pixels that a single bar is wide at most.
 const WIDEST: f64 = 46.0;
+/// Pixels for the label over a bar.
+const LABEL: f64 = 15.0;
+/// Between a bar, or its interval, and its label.
+const GAP: f64 = 3.0;
+/// Pixels from the foot of the plot to the cross of a failed bar.
+const FOOT: f64 = 8.0;
 
 impl Bars {
+    /// Where the ends of the axes lie in the frame of the plot: labels want room above them.
+    pub(super) fn field(&self, plot: Frame) -> Frame {
+        plot.within(0.0, 0.0, if self.labelled { LABEL } else { 0.0 }, 0.0)
+    }
+
     pub(super) fn draw(
         &self,
         svg: &mut Svg,
@@ -65,18 +76,57 @@ impl Bars {
         let groups = x.name_count().unwrap_or(0).max(1) as f64;
         let count = self.series.len().max(1) as f64;
         let width = (plot.width / groups * FILLED / count).min(WIDEST);
+        let labelled = self.labelled && self.widest_label(y) <= width;
         for (index, series) in self.series.iter().enumerate() {
-            let paint = format!("{} stroke-width=\"0.6\"", svg.fill(series.style));
-            for (group, value) in series.values.iter().enumerate() {
-                let Some(bar) = value else { continue };
-                let Some(value) = bar.value.number() else { continue };
-                let middle = plot.x(x.place(group as f64 + 0.5)?);
-                let left = middle + (index as f64 - count / 2.0) * width;
-                let top = plot.y(y.place(value)?);
+            for (group, bar) in series.values.iter().enumerate() {
+                let Some(bar) = bar else { continue };
+                let group = group as f64 + 0.5;
+                let left = plot.x(x.place(group)?) + (index as f64 - count / 2.0) * width;
+                let middle = left + width / 2.0;
+                let datum = datum(&x.told(group), bar.value.number(), &series.name);
+                let Some(value) = bar.value.number() else {
+                    let foot = (middle, plot.bottom() - FOOT);
+                    plot::mark(svg, foot, (series.style, bar.value), &datum, &bar.hover);
+                    continue;
+                };
+                let mut top = plot.y(y.place(value)?);
                 let frame = Frame { left, top, width, height: plot.bottom() - top };
+                let paint = match bar.value {
+                    Measured::Doubtful(_) => format!(
+                        "fill=\"{PAPER}\" stroke=\"{}\" stroke-width=\"1.6\"{datum}",
+                        series.style.colour
+                    ),
+                    _ => format!("{} stroke-width=\"0.6\"{datum}", svg.fill(series.style)),
+                };
                 svg.rectangle("data", frame, &paint, &bar.hover);
+                if let Some((low, high)) = bar.range {
+                    let (low, high) = (plot.y(y.place(low)?), plot.y(y.place(high)?));
+                    let d = plot::upright_interval(middle, low, high);
+                    // A pale line under the dark one: it is seen on a dark bar too.
+                    let under = format!("fill=\"none\" stroke=\"{PAPER}\" stroke-width=\"3\"");
+                    svg.path("interval", &d, &under, "");
+                    let paint = format!("fill=\"none\" stroke=\"{INK}\" stroke-width=\"1.2\"");
+                    svg.path("interval", &d, &paint, "");
+                    top = top.min(high);
+                }
+                if labelled {
+                    svg.inside((middle, top - GAP), Anchor::Middle, Type::LABEL, &y.written(value));
+                }
             }
         }
         Ok(())
+    }
+
+    fn widest_label(&self, y: &Axis) -> f64 {
+        let all = self.series.iter().flat_map(|series| series.values.iter().flatten());
+        let labels = all.filter_map(|bar| bar.value.number()).map(|value| y.written(value));
+        labels.map(|label| Type::LABEL.width(&label)).fold(0.0, f64::max)
+    }
+
+    /// Every value that is drawn, to fit a scale to.
+    pub fn values(&self) -> Vec<f64> {
+        let all = self.series.iter().flat_map(|series| series.values.iter().flatten());
+        let ends = |bar: &Bar| bar.range.into_iter().flat_map(|(low, high)| [low, high]);
+        all.flat_map(|bar| ends(bar).chain(bar.value.number())).collect()
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::ChartError;
 use super::axis::Axis;
 use super::palette::Style;
-use super::svg::{Frame, Svg, number, rounded};
+use super::svg::{Frame, Svg, datum, escaped, number, rounded};
 
 /// A curve of steps: at each point it jumps to the point's value and stays there until the next.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ pub struct Band {
     pub hover: String,
 }
 
-type Point = (f64, f64);
+pub(super) type Pixel = (f64, f64);
 
 impl Curve {
     pub(super) fn draw(&self, svg: &mut Svg, plot: Frame, x: &Axis, y: &Axis) -> Drawn {
@@ -47,35 +47,42 @@ impl Curve {
             steps(&mut d, &thinned(&points), 'M');
         }
         let width = if self.rough { 0.8 } else { 2.0 };
-        let dash = match self.style.dash {
-            "" => String::new(),
-            dash => format!(" stroke-dasharray=\"{dash}\""),
-        };
-        let paint = format!(
-            "fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"{dash}",
-            self.style.colour
-        );
+        let paint = self.style.stroke(width);
         if !d.is_empty() {
+            let paint = format!("{paint} data-s=\"{}\"", escaped(&self.name));
             svg.path("data", &d, &paint, &self.hover);
         }
         for (at, value, words) in &self.dots {
             let place = (plot.x(x.place(*at)?), plot.y(y.place(*value)?));
-            svg.dot(place, self.style.colour, words);
+            let datum = datum(&x.told(*at), Some(*value), &self.name);
+            svg.dot(place, self.style.colour, &datum, words);
         }
         Ok(())
     }
 }
 
 impl Band {
-    pub(super) fn draw(&self, svg: &mut Svg, plot: Frame, x: &Axis, y: &Axis) -> Drawn {
+    /// Its edges as steps, or `straight` from point to point.
+    pub(super) fn draw(
+        &self,
+        svg: &mut Svg,
+        plot: Frame,
+        (x, y): (&Axis, &Axis),
+        straight: bool,
+    ) -> Drawn {
         let mut d = String::new();
         for part in &self.parts {
-            let high: Vec<Point> = part.iter().map(|(x, _, high)| (*x, *high)).collect();
-            let low: Vec<Point> = part.iter().map(|(x, low, _)| (*x, *low)).collect();
-            steps(&mut d, &placed(&high, plot, x, y)?, 'M');
-            // Back along the lower edge: the corners of its steps, last first.
-            let mut corners = Vec::new();
-            for pair in placed(&low, plot, x, y)?.windows(2) {
+            let high: Vec<Pixel> = part.iter().map(|(x, _, high)| (*x, *high)).collect();
+            let low: Vec<Pixel> = part.iter().map(|(x, low, _)| (*x, *low)).collect();
+            let (high, low) = (placed(&high, plot, x, y)?, placed(&low, plot, x, y)?);
+            if straight {
+                segments(&mut d, &high);
+            } else {
+                steps(&mut d, &high, 'M');
+            }
+            // Back along the lower edge: its points or the corners of its steps, last first.
+            let mut corners = if straight { low.clone() } else { Vec::new() };
+            for pair in low.windows(2).filter(|_| !straight) {
                 corners.extend([pair[0], (pair[1].0, pair[0].1)]);
             }
             for (x, y) in corners.iter().rev() {
@@ -92,9 +99,15 @@ impl Band {
     }
 }
 
-type Drawn = Result<(), ChartError>;
+pub(super) type Drawn = Result<(), ChartError>;
 
-fn placed(points: &[Point], plot: Frame, x: &Axis, y: &Axis) -> Result<Vec<Point>, ChartError> {
+/// Points in pixels.
+pub(super) fn placed(
+    points: &[Pixel],
+    plot: Frame,
+    x: &Axis,
+    y: &Axis,
+) -> Result<Vec<Pixel>, ChartError> {
     points
         .iter()
         .map(|(at, value)| Ok((rounded(plot.x(x.place(*at)?)), rounded(plot.y(y.place(*value)?)))))
@@ -102,9 +115,9 @@ fn placed(points: &[Point], plot: Frame, x: &Axis, y: &Axis) -> Result<Vec<Point
 }
 
 /// Of points in the same half pixel only the first, the extremes and the last can be seen.
-fn thinned(points: &[Point]) -> Vec<Point> {
-    let column = |point: &Point| (point.0 * 2.0).floor() as i64;
-    let mut kept: Vec<Point> = Vec::new();
+pub(super) fn thinned(points: &[Pixel]) -> Vec<Pixel> {
+    let column = |point: &Pixel| (point.0 * 2.0).floor() as i64;
+    let mut kept: Vec<Pixel> = Vec::new();
     for group in points.chunk_by(|a, b| column(a) == column(b)) {
         if group.len() <= 4 {
             kept.extend(group);
@@ -118,8 +131,16 @@ fn thinned(points: &[Point]) -> Vec<Point> {
     kept
 }
 
+/// A path straight from point to point, in pixels.
+pub(super) fn segments(d: &mut String, points: &[Pixel]) {
+    for (index, (x, y)) in points.iter().enumerate() {
+        let command = if index == 0 { 'M' } else { 'L' };
+        let _infallible = write!(d, "{command}{} {}", number(*x), number(*y));
+    }
+}
+
 /// A path of steps through points in pixels.
-fn steps(d: &mut String, points: &[Point], begin: char) {
+fn steps(d: &mut String, points: &[Pixel], begin: char) {
     let Some(((x, y), rest)) = points.split_first() else { return };
     let _infallible = write!(d, "{begin}{} {}", number(*x), number(*y));
     let mut last = (*x, *y);

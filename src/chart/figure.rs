@@ -3,6 +3,7 @@
 use super::ChartError;
 use super::palette::Style;
 use super::panel::{Key, Margins, Panel};
+use super::plot::{self, Measured};
 use super::svg::{Anchor, Frame, Svg, Type, number};
 use super::text::{self, wrapped};
 
@@ -129,16 +130,17 @@ impl Figure {
 fn draw_key(svg: &mut Svg, (x, y): (f64, f64), style: Style, key: Key) {
     let colour = style.colour;
     let area = Frame { left: x, top: y + 2.0, width: SAMPLE, height: 11.0 };
+    let middle = (x + SAMPLE / 2.0, y + 7.5);
     match key {
-        Key::Line => {
-            let dash = match style.dash {
-                "" => String::new(),
-                dash => format!(" stroke-dasharray=\"{dash}\""),
-            };
+        Key::Line | Key::Dotted => {
             let d = format!("M{} {}H{}", number(x), number(y + 7.5), number(x + SAMPLE));
-            let paint = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dash}");
-            svg.path("", &d, &paint, "");
+            svg.path("", &d, &style.stroke(2.0), "");
+            if key == Key::Dotted {
+                plot::mark(svg, middle, (style, Measured::Good(0.0)), "", "");
+            }
         }
+        Key::Hollow => plot::mark(svg, middle, (style, Measured::Doubtful(0.0)), "", ""),
+        Key::Cross => plot::mark(svg, middle, (style, Measured::Failed(None)), "", ""),
         Key::Area => {
             let paint = format!("{} stroke-width=\"0.6\"", svg.fill(style));
             svg.rectangle("", area, &paint, "");

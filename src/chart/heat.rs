@@ -1,10 +1,10 @@
 //! A heat map: rectangles whose darkness is a count, and the bar that says which.
 
 use super::axis::Axis;
-use super::palette::ramp;
+use super::palette::{NOTHING, PAPER, on_ramp, ramp};
 use super::quantity::Quantity;
 use super::scale::Scale;
-use super::svg::{Anchor, Frame, Svg, Type};
+use super::svg::{Anchor, Frame, Svg, Type, datum, short};
 use super::{ChartError, text};
 
 /// Rectangles in the units of both axes, each with a value.
@@ -76,8 +76,39 @@ impl HeatMap {
             let (left, right) = (plot.x(x.place(cell.x.0)?), plot.x(x.place(cell.x.1)?));
             let (bottom, top) = (plot.y(y.place(cell.y.0)?), plot.y(y.place(cell.y.1)?));
             let frame = Frame { left, top, width: right - left, height: bottom - top };
-            let paint = format!("fill=\"{}\"", ramp(bar.place(cell.value)?));
+            let share = bar.place(cell.value)?;
+            let mut paint = format!("fill=\"{}\"", ramp(share));
+            if self.numbered {
+                // Of a map of thousands of rectangles nobody reads one by one.
+                let (at, row) = (x.told(cell.x.0), y.told(cell.y.0));
+                paint += &datum(&at, None, &row);
+                paint += &format!(" data-v=\"{}\"", short(cell.value));
+            }
             svg.rectangle("data", frame, &paint, &cell.hover);
+            if self.numbered {
+                let kind = Type { colour: on_ramp(share), ..Type::LABEL };
+                write_into(svg, frame, kind, &bar.written(cell.value));
+            }
+        }
+        for hole in &self.missing {
+            let (left, right) = (plot.x(x.place(hole.x.0)?), plot.x(x.place(hole.x.1)?));
+            let (bottom, top) = (plot.y(y.place(hole.y.0)?), plot.y(y.place(hole.y.1)?));
+            let frame = Frame { left, top, width: right - left, height: bottom - top };
+            let datum = datum(&x.told(hole.x.0), None, &y.told(hole.y.0));
+            let paint = format!("{} stroke-width=\"0.6\"{datum}", svg.fill(NOTHING));
+            svg.rectangle("data", frame, &paint, &hole.hover);
+            let width = Type::LABEL.width(&hole.word) + 4.0;
+            let (centre, _) = frame.centre();
+            let ground = Frame {
+                left: centre - width / 2.0,
+                top: frame.centre().1 - 7.5,
+                width,
+                height: 15.0,
+            };
+            if width <= frame.width && ground.height <= frame.height {
+                svg.rectangle("", ground, &format!("fill=\"{PAPER}\""), "");
+                write_into(svg, frame, Type::LABEL, &hole.word);
+            }
         }
         Ok(())
     }
@@ -107,5 +138,13 @@ impl HeatMap {
 
     fn bar_axis(&self) -> Axis {
         Axis::new(self.title.clone(), self.quantity, self.scale)
+    }
+}
+
+/// Words in the middle of a rectangle, if it has room for them.
+fn write_into(svg: &mut Svg, frame: Frame, kind: Type, words: &str) {
+    if kind.width(words) + 4.0 <= frame.width && kind.size * 1.2 <= frame.height {
+        let (x, y) = frame.centre();
+        svg.inside((x, y + kind.size * 0.36), Anchor::Middle, kind, words);
     }
 }

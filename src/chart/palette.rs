@@ -19,19 +19,105 @@ pub struct Style {
     pub(super) dash: &'static str,
     /// Path of its hatch in a square of six pixels; empty for a plain area.
     pub(super) hatch: &'static str,
+    /// The mark of its points.
+    pub(super) shape: Shape,
+    /// The colour of words about it: the same, darker.
+    pub(super) ink: &'static str,
+}
+
+impl Style {
+    /// How its lines are drawn.
+    pub(super) fn stroke(self, width: f64) -> String {
+        let dash = match self.dash {
+            "" => String::new(),
+            dash => format!(" stroke-dasharray=\"{dash}\""),
+        };
+        format!("fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"{dash}", self.colour)
+    }
+}
+
+/// The mark of a point.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Shape {
+    Circle,
+    Square,
+    Triangle,
+    Diamond,
+    Inverted,
+    Pentagon,
+    Bar,
+}
+
+impl Shape {
+    /// Its corners around the middle, clockwise, for a radius of one. A circle has none.
+    pub(super) fn corners(self) -> &'static [(f64, f64)] {
+        match self {
+            Shape::Circle => &[],
+            Shape::Square => &[(-0.95, -0.95), (0.95, -0.95), (0.95, 0.95), (-0.95, 0.95)],
+            Shape::Triangle => &[(0.0, -1.25), (1.2, 0.95), (-1.2, 0.95)],
+            Shape::Diamond => &[(0.0, -1.35), (1.35, 0.0), (0.0, 1.35), (-1.35, 0.0)],
+            Shape::Inverted => &[(0.0, 1.25), (-1.2, -0.95), (1.2, -0.95)],
+            Shape::Pentagon => {
+                &[(0.0, -1.2), (1.15, -0.35), (0.7, 1.0), (-0.7, 1.0), (-1.15, -0.35)]
+            }
+            Shape::Bar => &[(-1.4, -0.5), (1.4, -0.5), (1.4, 0.5), (-1.4, 0.5)],
+        }
+    }
 }
 
 /// Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is lost on white, and
 /// with grey in place of black, which is the ink.
 const STYLES: [Style; 7] = [
-    Style { colour: "#0072b2", dash: "", hatch: "" },
-    Style { colour: "#d55e00", dash: "7 3", hatch: "M0 6L6 0" },
-    Style { colour: "#009e73", dash: "2 2.5", hatch: "M0 3H6" },
-    Style { colour: "#cc79a7", dash: "8 3 2 3", hatch: "M0 0L6 6" },
-    Style { colour: "#e69f00", dash: "12 4", hatch: "M3 0V6" },
-    Style { colour: "#56b4e9", dash: "5 2 1.5 2 1.5 2", hatch: "M0 3H6M3 0V6" },
-    Style { colour: "#555555", dash: "3 3", hatch: "M0 0L6 6M0 6L6 0" },
+    Style { colour: "#0072b2", dash: "", hatch: "", shape: Shape::Circle, ink: "#00588a" },
+    Style {
+        colour: "#d55e00",
+        dash: "7 3",
+        hatch: "M0 6L6 0",
+        shape: Shape::Square,
+        ink: "#a84a00",
+    },
+    Style {
+        colour: "#009e73",
+        dash: "2 2.5",
+        hatch: "M0 3H6",
+        shape: Shape::Triangle,
+        ink: "#00714f",
+    },
+    Style {
+        colour: "#cc79a7",
+        dash: "8 3 2 3",
+        hatch: "M0 0L6 6",
+        shape: Shape::Diamond,
+        ink: "#9b4674",
+    },
+    Style {
+        colour: "#e69f00",
+        dash: "12 4",
+        hatch: "M3 0V6",
+        shape: Shape::Inverted,
+        ink: "#855b00",
+    },
+    Style {
+        colour: "#56b4e9",
+        dash: "5 2 1.5 2 1.5 2",
+        hatch: "M0 3H6M3 0V6",
+        shape: Shape::Pentagon,
+        ink: "#1c6a96",
+    },
+    Style {
+        colour: "#555555",
+        dash: "3 3",
+        hatch: "M0 0L6 6M0 6L6 0",
+        shape: Shape::Bar,
+        ink: "#444444",
+    },
 ];
+
+/// What has no value: failed, not reached.
+pub(super) const NOTHING: Style =
+    Style { colour: "#8a8a8a", dash: "", hatch: "M0 6L6 0", shape: Shape::Circle, ink: "#444444" };
+/// Lines across a plot.
+pub(super) const ACROSS: &str = "#444444";
 
 /// The style of a series by its number; the eighth looks as the first.
 pub fn style(number: usize) -> Style {
@@ -51,6 +137,11 @@ const RAMP: [(f64, f64, f64); 9] = [
     (71.0, 44.0, 122.0),
     (68.0, 1.0, 84.0),
 ];
+
+/// The colour of words on the colour of this share.
+pub(super) fn on_ramp(share: f64) -> &'static str {
+    if share < 0.55 { INK } else { PAPER }
+}
 
 /// The colour of a share of the scale, `0..=1`.
 pub(super) fn ramp(share: f64) -> String {
@@ -88,13 +179,25 @@ mod tests {
     }
 
     #[test]
+    fn words_can_be_read_on_every_colour_of_the_ramp() {
+        for share in (0..=64).map(|i| f64::from(i) / 64.0) {
+            let (one, other) = (luminance(&ramp(share)), luminance(on_ramp(share)));
+            let contrast = (one.max(other) + 0.05) / (one.min(other) + 0.05);
+            assert!(contrast > 4.0, "{share}: {contrast}");
+        }
+    }
+
+    #[test]
     fn series_differ_without_their_colour_and_stand_out_from_the_ground() {
         for (index, one) in STYLES.iter().enumerate() {
             let contrast = 1.05 / (luminance(one.colour) + 0.05);
             assert!(contrast > 2.0, "{}: {contrast}", one.colour);
             for other in &STYLES[..index] {
                 assert!(one.dash != other.dash && one.hatch != other.hatch);
+                assert!(one.shape != other.shape);
             }
+            let contrast = 1.05 / (luminance(one.ink) + 0.05);
+            assert!(contrast > 4.5, "{}: {contrast}", one.ink);
         }
     }
 }

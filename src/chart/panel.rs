@@ -4,8 +4,8 @@ use super::axis::{Axis, Tick};
 use super::bars::Bars;
 use super::curves::{Band, Curve};
 use super::heat::HeatMap;
-use super::palette::{FAINT_GRID, GRID, INK, Style};
-use super::plot::Plot;
+use super::palette::{FAINT_GRID, GRID, INK, NOTHING, Style};
+use super::plot::{Edge, Measured, Plot};
 use super::svg::{Anchor, Frame, Svg, Type, number};
 use super::{ChartError, text};
 
@@ -41,8 +41,13 @@ pub enum Marks {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Key {
     Line,
+    /// A line with a mark on it.
+    Dotted,
     Area,
     Light,
+    /// The mark of a doubtful point, of a failed one.
+    Hollow,
+    Cross,
 }
 
 /// Pixels around a plot.
@@ -65,20 +70,36 @@ impl Margins {
 const LABEL_GAP: f64 = 7.0;
 /// From the labels to the title of the axis.
 const TITLE_GAP: f64 = 8.0;
+/// Length of the sample beside the title of an axis, and its distance.
+const SAMPLE: f64 = 24.0;
+const SAMPLE_GAP: f64 = 6.0;
+/// Name of a cross in the legend.
+const FAILED: &str = "failed or invalid: not used";
 
 impl Panel {
     /// Every name of the legend.
     pub(super) fn keys(&self) -> Vec<(&str, Style, Key)> {
         match &self.marks {
-            Marks::Curves(bands, curves) => {
-                let curves = curves.iter().map(|c| (c.name.as_str(), c.style, Key::Line));
-                let bands = bands.iter().map(|b| (b.name.as_str(), b.style, Key::Light));
-                curves.chain(bands).collect()
+            Marks::Curves(bands, curves) => keys_of_curves(bands, curves).collect(),
+            Marks::Plot(plot) => {
+                let line = |dotted| if dotted { Key::Dotted } else { Key::Line };
+                let lines = plot.lines.iter();
+                let points = lines.clone().filter(|l| l.dotted).flat_map(|line| &line.points);
+                lines
+                    .map(|l| (l.name.as_str(), l.style, line(l.dotted)))
+                    .chain(keys_of_curves(&plot.bands, &plot.curves))
+                    .chain(keys_of_curves(&plot.ribbons, &[]))
+                    .chain(keys_of_states(points.map(|point| point.y)))
+                    .collect()
             }
             Marks::Bars(bars) => {
-                bars.series.iter().map(|s| (s.name.as_str(), s.style, Key::Area)).collect()
+                let all = bars.series.iter().flat_map(|s| s.values.iter().flatten());
+                let series = bars.series.iter().map(|s| (s.name.as_str(), s.style, Key::Area));
+                series.chain(keys_of_states(all.map(|bar| bar.value))).collect()
             }
-            Marks::Plot(_) | Marks::Heat(_) => Vec::new(),
+            Marks::Heat(map) => {
+                map.missing.iter().map(|m| (m.word.as_str(), NOTHING, Key::Area)).collect()
+            }
         }
     }
 
@@ -86,6 +107,10 @@ impl Panel {
     pub(super) fn margins(&self) -> Margins {
         let bar = match &self.marks {
             Marks::Heat(map) => map.bar_room(self.height),
+            Marks::Plot(Plot { right: Some(axis), .. }) => {
+                let title = if axis.title().is_empty() { 0.0 } else { TITLE_GAP + Type::BODY.size };
+                title + widest_label(axis, self.height) + LABEL_GAP
+            }
             _ => 0.0,
         };
         let title = if self.title.is_empty() { 0.0 } else { Type::PANEL.size + 6.0 };
@@ -93,7 +118,7 @@ impl Panel {
         let x_title = if self.x.title().is_empty() { 0.0 } else { TITLE_GAP + Type::BODY.size };
         let (before, after) = self.x.overhang();
         Margins {
-            left: before.max(y_title + self.widest_label() + LABEL_GAP),
+            left: before.max(y_title + widest_label(&self.y, self.height) + LABEL_GAP),
             right: bar.max(after + 4.0),
             top: title + Type::TICK.size / 2.0,
             bottom: LABEL_GAP + Type::TICK.size + x_title + 4.0,
@@ -102,42 +127,78 @@ impl Panel {
 
     /// Draws everything; `plot` is the area between the axes.
     pub(super) fn draw(&self, svg: &mut Svg, plot: Frame) -> Result<(), ChartError> {
-        let x_ticks = self.x.ticks(plot.width, true);
-        let y_ticks = self.y.ticks(plot.height, false);
+        let field = self.field(plot);
+        let x_ticks = self.x.ticks(field.width, true);
+        let y_ticks = self.y.ticks(field.height, false);
         let is_map = matches!(self.marks, Marks::Heat(_));
-        svg.open_plot(plot, is_map);
+        svg.open_plot(plot, is_map, &self.scales(field));
         if !is_map {
-            self.draw_grid(svg, plot, &x_ticks, &y_ticks);
+            self.draw_grid(svg, (plot, field), &x_ticks, &y_ticks);
         }
         match &self.marks {
             Marks::Curves(bands, curves) => {
                 for band in bands {
-                    band.draw(svg, plot, &self.x, &self.y)?;
+                    band.draw(svg, plot, (&self.x, &self.y), false)?;
                 }
                 for curve in curves {
                     curve.draw(svg, plot, &self.x, &self.y)?;
                 }
             }
-            Marks::Plot(_) => {}
+            Marks::Plot(marks) => marks.draw(svg, plot, &self.x, &self.y)?,
             Marks::Heat(map) => map.draw(svg, plot, &self.x, &self.y)?,
-            Marks::Bars(bars) => bars.draw(svg, plot, &self.x, &self.y)?,
+            Marks::Bars(bars) => bars.draw(svg, field, &self.x, &self.y)?,
         }
         svg.close();
         if let Marks::Heat(map) = &self.marks {
             map.draw_bar(svg, plot);
         }
-        self.draw_axes(svg, plot, &x_ticks, &y_ticks);
+        self.draw_axes(svg, (plot, field), &x_ticks, &y_ticks);
+        if let Marks::Plot(Plot { right: Some(axis), .. }) = &self.marks {
+            self.draw_right_axis(svg, (plot, field), axis);
+        }
         Ok(())
     }
 
-    fn widest_label(&self) -> f64 {
-        let ticks = self.y.ticks(self.height, false);
-        ticks.iter().map(|(_, label)| Type::TICK.width(label)).fold(0.0, f64::max)
+    /// Where the ends of the axes lie in the plot.
+    fn field(&self, plot: Frame) -> Frame {
+        match &self.marks {
+            Marks::Plot(marks) => marks.field(plot),
+            Marks::Bars(bars) => bars.field(plot),
+            Marks::Curves(..) | Marks::Heat(_) => plot,
+        }
     }
 
-    fn draw_grid(&self, svg: &mut Svg, plot: Frame, x_ticks: &[Tick], y_ticks: &[Tick]) {
-        let upright = |place: f64| vertical(plot.x(place), plot.top, plot.bottom());
-        let level = |place: f64| horizontal(plot.y(place), plot.left, plot.right());
+    /// What the sides mean, for programs: where the axes end, in pixels, and their scales.
+    fn scales(&self, field: Frame) -> String {
+        let (left, top) = (number(field.left), number(field.top));
+        let (right, bottom) = (number(field.right()), number(field.bottom()));
+        let mut scales = format!(
+            " data-field=\"{left} {top} {right} {bottom}\" data-x=\"{}\" data-y=\"{}\"",
+            self.x.described(),
+            self.y.described()
+        );
+        if let Marks::Plot(Plot { right: Some(axis), .. }) = &self.marks {
+            scales += &format!(" data-right=\"{}\"", axis.described());
+        }
+        scales
+    }
+
+    fn look(&self, edge: Edge) -> Option<Style> {
+        match &self.marks {
+            Marks::Plot(plot) => plot.look(edge),
+            _ => None,
+        }
+    }
+
+    fn draw_grid(
+        &self,
+        svg: &mut Svg,
+        (plot, field): (Frame, Frame),
+        x_ticks: &[Tick],
+        y_ticks: &[Tick],
+    ) {
+        let upright = |place: f64| vertical(field.x(place), plot.top, plot.bottom());
+        let level = |place: f64| horizontal(field.y(place), plot.left, plot.right());
         let mut lines = |places: Vec<String>, colour: &str| {
             if !places.is_empty() {
                 svg.path("", &places.concat(), &format!("stroke=\"{colour}\" fill=\"none\""), "");
@@ -153,23 +214,30 @@ impl Panel {
         lines(x_lines.chain(y_lines).collect(), GRID);
     }
 
-    fn draw_axes(&self, svg: &mut Svg, plot: Frame, x_ticks: &[Tick], y_ticks: &[Tick]) {
+    fn draw_axes(
+        &self,
+        svg: &mut Svg,
+        (plot, field): (Frame, Frame),
+        x_ticks: &[Tick],
+        y_ticks: &[Tick],
+    ) {
         let mut d = vertical(plot.left, plot.top, plot.bottom());
         d += &horizontal(plot.bottom(), plot.left, plot.right());
         for (place, _) in x_ticks {
-            d += &vertical(plot.x(*place), plot.bottom(), plot.bottom() + 4.0);
+            d += &vertical(field.x(*place), plot.bottom(), plot.bottom() + 4.0);
         }
         for (place, _) in y_ticks {
-            d += &horizontal(plot.y(*place), plot.left - 4.0, plot.left);
+            d += &horizontal(field.y(*place), plot.left - 4.0, plot.left);
         }
         svg.path("", &d, &format!("stroke=\"{INK}\" fill=\"none\""), "");
         let label_y = plot.bottom() + LABEL_GAP + Type::TICK.size * text::ASCENT;
         for (place, label) in x_ticks {
-            svg.text((plot.x(*place), label_y), Anchor::Middle, Type::TICK, label);
+            svg.text((field.x(*place), label_y), Anchor::Middle, Type::TICK, label);
         }
+        let look = self.look(Edge::Left);
         for (place, label) in y_ticks {
-            let at = (plot.left - LABEL_GAP, plot.y(*place) + Type::TICK.size * 0.36);
-            svg.text(at, Anchor::End, Type::TICK, label);
+            let at = (plot.left - LABEL_GAP, field.y(*place) + Type::TICK.size * 0.36);
+            svg.text(at, Anchor::End, inked(Type::TICK, look), label);
         }
         if !self.x.title().is_empty() {
             let below = LABEL_GAP + Type::TICK.size + TITLE_GAP + Type::BODY.size * text::ASCENT;
@@ -178,9 +246,8 @@ impl Panel {
             svg.text(at, Anchor::Middle, Type::BODY, &title);
         }
         if !self.y.title().is_empty() {
-            let x = plot.left - LABEL_GAP - self.widest_label() - TITLE_GAP;
-            let title = text::shortened(self.y.title(), Type::BODY.size, plot.height);
-            svg.upright((x, plot.y(0.5)), Type::BODY, &title);
+            let x = plot.left - LABEL_GAP - widest_label(&self.y, self.height) - TITLE_GAP;
+            draw_upright_title(svg, x, plot, self.y.title(), look);
         }
         if !self.title.is_empty() {
             let size = Type::PANEL.size * 1.16;
@@ -189,6 +256,65 @@ impl Panel {
             svg.text(at, Anchor::Start, Type::PANEL, &title);
         }
     }
+
+    fn draw_right_axis(&self, svg: &mut Svg, (plot, field): (Frame, Frame), axis: &Axis) {
+        let ticks = axis.ticks(field.height, false);
+        let look = self.look(Edge::Right);
+        let mut d = vertical(plot.right(), plot.top, plot.bottom());
+        for (place, label) in &ticks {
+            d += &horizontal(field.y(*place), plot.right(), plot.right() + 4.0);
+            let at = (plot.right() + LABEL_GAP, field.y(*place) + Type::TICK.size * 0.36);
+            svg.text(at, Anchor::Start, inked(Type::TICK, look), label);
+        }
+        svg.path("", &d, &format!("stroke=\"{INK}\" fill=\"none\""), "");
+        if !axis.title().is_empty() {
+            let labels = LABEL_GAP + widest_label(axis, field.height);
+            let x = plot.right() + labels + TITLE_GAP + Type::BODY.size * text::ASCENT;
+            draw_upright_title(svg, x, plot, axis.title(), look);
+        }
+    }
+}
+
+/// The title of an axis that stands upright, with a sample of the line that belongs to it.
+fn draw_upright_title(svg: &mut Svg, x: f64, plot: Frame, title: &str, look: Option<Style>) {
+    let sample = if look.is_some() { SAMPLE + SAMPLE_GAP } else { 0.0 };
+    let title = text::shortened(title, Type::BODY.size, plot.height - sample);
+    let middle = plot.y(0.5) + sample / 2.0;
+    svg.upright((x, middle), inked(Type::BODY, look), &title);
+    let Some(style) = look else { return };
+    let from = middle - Type::BODY.width(&title) / 2.0 - SAMPLE_GAP;
+    let x = x - Type::BODY.size * 0.3;
+    svg.path("", &vertical(x, from, from - SAMPLE), &style.stroke(1.8), "");
+    let paint = format!("fill=\"{0}\" stroke=\"{0}\"", style.colour);
+    svg.mark("", (x, from - SAMPLE / 2.0), (style, 3.2), &paint, "");
+}
+
+/// A text in the colour of a series.
+fn inked(kind: Type, look: Option<Style>) -> Type {
+    Type { colour: look.map_or(kind.colour, |style| style.ink), ..kind }
+}
+
+fn widest_label(axis: &Axis, height: f64) -> f64 {
+    let ticks = axis.ticks(height, false);
+    ticks.iter().map(|(_, label)| Type::TICK.width(label)).fold(0.0, f64::max)
+}
+
+fn keys_of_curves<'a>(
+    bands: &'a [Band],
+    curves: &'a [Curve],
+) -> impl Iterator<Item = (&'a str, Style, Key)> {
+    let curves = curves.iter().map(|c| (c.name.as_str(), c.style, Key::Line));
+    curves.chain(bands.iter().map(|b| (b.name.as_str(), b.style, Key::Light)))
+}
+
+/// What a reader must know of points that are not as the others.
+fn keys_of_states<'a>(
+    all: impl Iterator<Item = Measured> + Clone,
+) -> impl Iterator<Item = (&'a str, Style, Key)> {
+    let doubtful = all.clone().any(|point| matches!(point, Measured::Doubtful(_)));
+    let failed = all.clone().any(|point| matches!(point, Measured::Failed(_)));
+    let hollow = doubtful.then_some(("doubtful", NOTHING, Key::Hollow));
+    hollow.into_iter().chain(failed.then_some((FAILED, NOTHING, Key::Cross)))
 }
 
 fn vertical(x: f64, from: f64, to: f64) -> String {

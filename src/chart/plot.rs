@@ -1,9 +1,16 @@
 //! Measured points: joined by straight lines, with intervals, and some doubtful or failed.
 
+mod lines;
+mod words;
+
+pub(super) use lines::{mark, upright_interval};
+
+use super::ChartError;
 use super::annotation::{Callout, Marker};
 use super::axis::Axis;
-use super::curves::{Band, Curve};
+use super::curves::{Band, Curve, Drawn};
 use super::palette::Style;
+use super::svg::{Frame, Svg};
 
 /// Lines through measured points, over curves and bands, and what is said of them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -124,7 +131,79 @@ impl Point {
     }
 }
 
+/// A plot with the axes that its values are placed along.
+#[derive(Clone, Copy)]
+struct Placed<'a> {
+    plot: &'a Plot,
+    x: &'a Axis,
+    y: &'a Axis,
+    /// The plot between its axes.
+    frame: Frame,
+    /// Where the ends of the axes lie, a little inside, so that no mark stands on an axis.
+    field: Frame,
+}
+
+impl Placed<'_> {
+    fn axis(&self, edge: Edge, what: &str) -> Result<&Axis, ChartError> {
+        match edge {
+            Edge::Left => Ok(self.y),
+            Edge::Right => {
+                let missing = || ChartError::NoRightAxis { what: what.into() };
+                self.plot.right.as_ref().ok_or_else(missing)
+            }
+        }
+    }
+
+    /// A place in pixels.
+    fn pixel(&self, x: f64, y: f64, edge: Edge, what: &str) -> Result<(f64, f64), ChartError> {
+        let y = self.axis(edge, what)?.place(y)?;
+        Ok((self.field.x(self.x.place(x)?), self.field.y(y)))
+    }
+
+    /// Where a point is drawn, if it is.
+    fn pixel_of(&self, line: &Line, point: &Point) -> Result<(f64, f64), ChartError> {
+        match point.y {
+            Measured::Good(y) | Measured::Doubtful(y) | Measured::Failed(Some(y)) => {
+                self.pixel(point.x, y, line.edge, &line.name)
+            }
+            Measured::Failed(None) => {
+                Ok((self.field.x(self.x.place(point.x)?), self.frame.bottom() - FOOT))
+            }
+        }
+    }
+}
+
+/// Pixels from the foot of a plot to a point that has no value.
+const FOOT: f64 = 8.0;
+/// Radius of the mark of a point, pixels.
+const RADIUS: f64 = 4.0;
+/// Pixels between the ends of the axes and the sides of a plot with marks.
+const INSET: f64 = 12.0;
+
 impl Plot {
+    /// Where the ends of the axes lie in the frame of the plot.
+    pub(super) fn field(&self, frame: Frame) -> Frame {
+        if self.lines.iter().any(|line| line.dotted) {
+            frame.within(INSET, INSET, INSET / 2.0, 0.0)
+        } else {
+            frame
+        }
+    }
+
+    pub(super) fn draw(&self, svg: &mut Svg, frame: Frame, x: &Axis, y: &Axis) -> Drawn {
+        let placed = Placed { plot: self, x, y, frame, field: self.field(frame) };
+        lines::draw(svg, placed)?;
+        words::draw(svg, placed)
+    }
+
+    /// The look of an axis: that of its lines, if there is one and another axis to be told from.
+    pub(super) fn look(&self, edge: Edge) -> Option<Style> {
+        let mut looks = self.lines.iter().filter(|line| line.edge == edge).map(|line| line.style);
+        let first = looks.next()?;
+        let steps = edge == Edge::Left && !self.curves.is_empty();
+        (self.right.is_some() && !steps && looks.all(|look| look == first)).then_some(first)
+    }
+
     /// Every x that is drawn, to fit a scale to.
     pub fn xs(&self) -> Vec<f64> {
         let points = self.lines.iter().flat_map(|line| &line.points);

@@ -18,6 +18,12 @@ pub enum Quantity {
 }
 
 impl Quantity {
+    /// A single value in three significant digits.
+    pub(super) fn rough(self, value: f64) -> String {
+        let value = format!("{value:.2e}").parse().unwrap_or(value);
+        self.labels(&[value], value).concat()
+    }
+
     /// The labels of ticks; `last` is the upper end of their axis.
     pub(super) fn labels(self, ticks: &[f64], last: f64) -> Vec<String> {
         let label = |value: &f64| match self {
@@ -108,6 +114,19 @@ mod tests {
         assert_eq!(labels(&[4096.0, mib, 1.5 * gib]), ["4 KiB", "1 MiB", "1.5 GiB"]);
         assert_eq!(labels(&[12.5 * gib, 12.5 * gib + 4.0 * mib]), ["12,800 MiB", "12,804 MiB"]);
         assert_eq!(labels(&[0.0, 512.0 * mib, gib]), ["0", "512 MiB", "1 GiB"]);
+    }
+
+    #[test]
+    fn a_single_value_has_three_digits() {
+        for (quantity, value, text) in [
+            (Quantity::Count, 26_132.0, "26.1k"),
+            (Quantity::Count, 1_234.0, "1,230"),
+            (Quantity::Latency, 325_430.0, "325 µs"),
+            (Quantity::Latency, 999_999.0, "1 ms"),
+            (Quantity::Share, 0.123456, "12.3 %"),
+        ] {
+            assert_eq!(quantity.rough(value), text);
+        }
     }
 
     #[test]

@@ -76,17 +76,54 @@ fn corners(line: &str) -> Vec<(f64, f64)> {
     points
 }
 
+/// The middle of a mark.
+fn middle(corners: &[(f64, f64)]) -> (f64, f64) {
+    let ends = |of: fn(&(f64, f64)) -> f64| {
+        let all = corners.iter().map(of);
+        (all.clone().fold(f64::MAX, f64::min) + all.fold(f64::MIN, f64::max)) / 2.0
+    };
+    (ends(|corner| corner.0), ends(|corner| corner.1))
+}
+
 /// Every fault of a figure: a text outside the canvas, two texts over each other, a text over a
-/// plot, data outside its plot.
+/// plot, data outside its plot; inside a plot a text beyond its sides, a text or a box over a mark,
+/// a box over another, a leader over a foreign box.
 pub(crate) fn faults(svg: &str) -> Vec<String> {
     let head = svg.lines().next().unwrap();
     let (width, height) = (value(head, "width"), value(head, "height"));
     let mut faults = Vec::new();
     let mut texts: Vec<Written> = Vec::new();
     let mut plots: Vec<(f64, f64, f64, f64)> = Vec::new();
+    let mut inner = Inner::default();
     for line in svg.lines() {
         if line.starts_with("<text") {
             texts.push(written(line));
+            if line.contains("class=\"in\"") {
+                inner.texts.push((texts.len() - 1, plots.len() - 1));
+            }
+        } else if line.contains("class=\"box\"") {
+            let points = corners(line);
+            inner.boxes.push((points[0].0, points[0].1, points[1].0, points[1].1));
+        } else if line.contains("class=\"leader\"") {
+            let points = corners(line);
+            inner.leaders.push((points[0], points[1]));
+        } else if line.contains("class=\"data point\"") {
+            let (left, top, right, bottom) = *plots.last().unwrap();
+            let (x, y) = middle(&corners(line));
+            inner.marks.push((x, y));
+            // Marks of a triangle are not as high on both sides of their place.
+            if x < left - 1.0 || x > right + 1.0 || y < top - 1.0 || y > bottom + 1.0 {
+                faults.push(format!("({x}, {y}) outside its plot: {line:.200}"));
+            }
+        } else if line.contains("class=\"interval\"") {
+            let (left, top, right, bottom) = *plots.last().unwrap();
+            for (index, (x, y)) in corners(line).into_iter().enumerate() {
+                // The stem is the value; its caps are as wide as they are.
+                let reach = if index < 2 { 0.11 } else { 4.0 };
+                if x < left - reach || x > right + reach || y < top - reach || y > bottom + reach {
+                    faults.push(format!("({x}, {y}) outside its plot: {line:.200}"));
+                }
+            }
         } else if line.contains("class=\"plot\"") {
             let points = corners(line);
             plots.push((points[0].0, points[0].1, points[1].0, points[1].1));
@@ -115,13 +152,75 @@ pub(crate) fn faults(svg: &str) -> Vec<String> {
                 faults.push(format!("`{words}` over `{}`", other.words));
             }
         }
-        for (plot_left, plot_top, plot_right, plot_bottom) in &plots {
-            if right > plot_left && left < plot_right && bottom > plot_top && top < plot_bottom {
+        for (number, (plot_left, plot_top, plot_right, plot_bottom)) in plots.iter().enumerate() {
+            if inner.texts.contains(&(index, number)) {
+                let fits = left >= plot_left
+                    && right <= plot_right
+                    && top >= plot_top
+                    && bottom <= plot_bottom;
+                if !fits {
+                    faults.push(format!("`{words}` beyond its plot"));
+                }
+            } else if right > plot_left
+                && left < plot_right
+                && bottom > plot_top
+                && top < plot_bottom
+            {
                 faults.push(format!("`{words}` over a plot"));
             }
         }
     }
+    for (index, _) in &inner.texts {
+        let Written { words, left, right, top, bottom } = &texts[*index];
+        for (x, y) in &inner.marks {
+            if (left..=right).contains(&x) && (top..=bottom).contains(&y) {
+                faults.push(format!("`{words}` over a mark"));
+            }
+        }
+    }
+    faults.extend(inner.faults());
     faults
+}
+
+/// What stands inside plots.
+#[derive(Default)]
+struct Inner {
+    /// Numbers of a text and of its plot.
+    texts: Vec<(usize, usize)>,
+    boxes: Vec<(f64, f64, f64, f64)>,
+    leaders: Vec<((f64, f64), (f64, f64))>,
+    marks: Vec<(f64, f64)>,
+}
+
+impl Inner {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (index, one) in self.boxes.iter().enumerate() {
+            let (left, top, right, bottom) = *one;
+            for other in &self.boxes[..index] {
+                if left < other.2 && other.0 < right && top < other.3 && other.1 < bottom {
+                    faults.push(format!("a box over another at ({left}, {top})"));
+                }
+            }
+            for (x, y) in &self.marks {
+                if (left..=right).contains(x) && (top..=bottom).contains(y) {
+                    faults.push(format!("a box over the mark at ({x}, {y})"));
+                }
+            }
+            for ((x0, y0), (x1, y1)) in &self.leaders {
+                // A leader begins at the side of its own box.
+                let inside = (1..20).any(|step| {
+                    let share = f64::from(step) / 20.0;
+                    let (x, y) = (x0 + (x1 - x0) * share, y0 + (y1 - y0) * share);
+                    x > left + 0.5 && x < right - 0.5 && y > top + 0.5 && y < bottom - 0.5
+                });
+                if inside {
+                    faults.push(format!("a leader under the box at ({left}, {top})"));
+                }
+            }
+        }
+        faults
+    }
 }
 
 /// All texts of a figure in the order of its text.
@@ -157,4 +256,20 @@ fn planted_faults_are_found_and_nothing_else() {
     assert_eq!(found(&[text(5, 3)]), 1, "beyond the top");
     assert_eq!(found(&[text(40, 70)]), 1, "over the plot");
     assert_eq!(found(&[path("M50 50H91V60")]), 2, "both points on the far side");
+    let inside = |x: u32, y: u32| text(x, y).replace("<text", "<text class=\"in\"");
+    let mark = |x: u32, y: u32| format!("<circle class=\"data point\" cx=\"{x}\" cy=\"{y}\"/>\n");
+    let frame = |x: u32, y: u32| {
+        format!("<rect class=\"box\" x=\"{x}\" y=\"{y}\" width=\"10\" height=\"9\"/>\n")
+    };
+    let interval = |d: &str| format!("<path class=\"interval\" d=\"{d}\"/>\n");
+    let leader = "<path class=\"leader\" d=\"M52 62L80 62\"/>\n".to_owned();
+    assert_eq!(found(&[inside(52, 70), mark(60, 85), frame(75, 75), frame(55, 75)]), 0);
+    assert_eq!(found(&[inside(80, 70)]), 1, "a text beyond the right side of the plot");
+    assert_eq!(found(&[inside(52, 70), mark(60, 66)]), 1, "a text over a mark");
+    assert_eq!(found(&[frame(60, 60), frame(65, 65)]), 1, "a box over another");
+    assert_eq!(found(&[frame(60, 60), mark(65, 65)]), 1, "a box over a mark");
+    assert_eq!(found(&[frame(60, 60), leader]), 1, "a leader under a box");
+    assert_eq!(found(&[mark(92, 60)]), 1, "a mark outside its plot");
+    assert_eq!(found(&[interval("M90 60V80M87 60H93M87 80H93")]), 0, "caps may reach out");
+    assert_eq!(found(&[interval("M60 45V80M57 45H63M57 80H63")]), 3, "its stem and its caps");
 }

@@ -89,6 +89,15 @@ impl Scale {
         (self.from, self.to)
     }
 
+    /// The name of its kind, for programs.
+    pub(super) fn word(&self) -> &'static str {
+        match self.kind {
+            Kind::Linear | Kind::Binary | Kind::Time => "linear",
+            Kind::Log2 | Kind::Log10 => "log",
+            Kind::Nines => "nines",
+        }
+    }
+
     /// Where a value lies between the ends, `0..=1`; `None` outside, and for what has no place.
     pub fn place(&self, value: f64) -> Option<f64> {
         if !(self.from..=self.to).contains(&value) {

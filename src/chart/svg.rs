@@ -23,6 +23,28 @@ impl Frame {
         self.top + self.height
     }
 
+    /// Without a border of these widths.
+    pub(super) fn within(&self, left: f64, right: f64, top: f64, bottom: f64) -> Frame {
+        Frame {
+            left: self.left + left,
+            top: self.top + top,
+            width: self.width - left - right,
+            height: self.height - top - bottom,
+        }
+    }
+
+    /// Whether any of it lies in the other.
+    pub(super) fn meets(&self, other: &Frame) -> bool {
+        self.left < other.right()
+            && other.left < self.right()
+            && self.top < other.bottom()
+            && other.top < self.bottom()
+    }
+
+    pub(super) fn centre(&self) -> (f64, f64) {
+        (self.left + self.width / 2.0, self.top + self.height / 2.0)
+    }
+
     /// Where a share of the width lies.
     pub(super) fn x(&self, share: f64) -> f64 {
         self.left + share * self.width
@@ -80,11 +102,19 @@ impl Svg {
         ));
     }
 
+    /// A text inside a plot, whose baseline begins, ends or has its middle here.
+    pub(super) fn inside(&mut self, (x, y): (f64, f64), anchor: Anchor, kind: Type, words: &str) {
+        let attributes = type_attributes(anchor, kind);
+        let (x, y, words) = (number(x), number(y), escaped(words));
+        self.line(&format!("<text class=\"in\" x=\"{x}\" y=\"{y}\"{attributes}>{words}</text>"));
+    }
+
     /// The area of a plot: what is drawn until [`Svg::close`] belongs to it. Where it is `sharp`,
-    /// edges lie on whole pixels, or the ground would shine through between neighbours.
-    pub(super) fn open_plot(&mut self, frame: Frame, sharp: bool) {
+    /// edges lie on whole pixels, or the ground would shine through between neighbours. `scales`
+    /// are attributes that say what its sides mean.
+    pub(super) fn open_plot(&mut self, frame: Frame, sharp: bool, scales: &str) {
         self.line(if sharp { "<g shape-rendering=\"crispEdges\">" } else { "<g>" });
-        self.rectangle("plot", frame, "fill=\"none\" stroke=\"none\"", "");
+        self.rectangle("plot", frame, &format!("fill=\"none\" stroke=\"none\"{scales}"), "");
     }
 
     /// Ends what was opened.
@@ -112,11 +142,35 @@ impl Svg {
         self.element("path", class, &format!("d=\"{d}\" {paint}"), hover);
     }
 
-    /// A dot on a curve.
-    pub(super) fn dot(&mut self, (x, y): (f64, f64), colour: &str, hover: &str) {
+    /// A dot on a curve; `datum` as [`datum`] gives it.
+    pub(super) fn dot(&mut self, (x, y): (f64, f64), colour: &str, datum: &str, hover: &str) {
         let place = format!("cx=\"{}\" cy=\"{}\" r=\"2.6\"", number(x), number(y));
-        let paint = format!("fill=\"{colour}\" stroke=\"{PAPER}\" stroke-width=\"0.8\"");
+        let paint = format!("fill=\"{colour}\" stroke=\"{PAPER}\" stroke-width=\"0.8\"{datum}");
         self.element("circle", "data", &format!("{place} {paint}"), hover);
+    }
+
+    /// A mark in the shape of a style, its middle here.
+    pub(super) fn mark(
+        &mut self,
+        class: &str,
+        (x, y): (f64, f64),
+        (style, radius): (Style, f64),
+        paint: &str,
+        hover: &str,
+    ) {
+        let (x, y) = (rounded(x), rounded(y));
+        let corners = style.shape.corners();
+        if corners.is_empty() {
+            let place = format!("cx=\"{}\" cy=\"{}\" r=\"{radius}\"", number(x), number(y));
+            return self.element("circle", class, &format!("{place} {paint}"), hover);
+        }
+        let mut d = String::new();
+        for (index, (dx, dy)) in corners.iter().enumerate() {
+            d.push(if index == 0 { 'M' } else { 'L' });
+            d += &format!("{} {}", number(x + dx * radius), number(y + dy * radius));
+        }
+        d.push('Z');
+        self.path(class, &d, paint, hover);
     }
 
     fn element(&mut self, name: &str, class: &str, attributes: &str, hover: &str) {
@@ -177,6 +231,7 @@ impl Type {
     pub(super) const PANEL: Type = Type { size: 13.0, bold: true, colour: INK };
     pub(super) const BODY: Type = Type { size: 12.0, bold: false, colour: INK };
     pub(super) const TICK: Type = Type { size: 11.0, bold: false, colour: "#333333" };
+    pub(super) const LABEL: Type = Type { size: 11.0, bold: false, colour: INK };
     pub(super) const NOTE: Type = Type { size: 11.0, bold: false, colour: "#555555" };
 
     pub(super) fn width(self, words: &str) -> f64 {
@@ -193,6 +248,18 @@ fn type_attributes(anchor: Anchor, kind: Type) -> String {
     let weight = if kind.bold { " font-weight=\"bold\"" } else { "" };
     let (size, colour) = (kind.size, kind.colour);
     format!(" text-anchor=\"{anchor}\" font-size=\"{size}\" fill=\"{colour}\"{weight}")
+}
+
+/// Attributes from which a program reads what is drawn: its place along the x axis, its value and
+/// its series. Each begins with a space.
+pub(super) fn datum(x: &str, value: Option<f64>, series: &str) -> String {
+    let value = value.map_or(String::new(), |value| format!(" data-y=\"{}\"", short(value)));
+    format!(" data-x=\"{}\"{value} data-s=\"{}\"", escaped(x), escaped(series))
+}
+
+/// A number with six significant digits, without an exponent.
+pub(super) fn short(value: f64) -> String {
+    format!("{value:.5e}").parse::<f64>().unwrap_or(value).to_string()
 }
 
 /// The same colour and hatch has the same name in every picture, so that pictures may share a page.
