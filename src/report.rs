@@ -37,6 +37,7 @@ pub mod selftest_text;
 pub mod series;
 pub mod story;
 pub mod story_json;
+mod telling;
 pub mod verdict_text;
 pub mod verify_json;
 pub mod verify_text;

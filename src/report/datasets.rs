@@ -101,7 +101,7 @@ const SETTINGS: [&str; 14] = [
 pub(crate) fn columns_without_unit(data: &DataSet) -> Vec<String> {
     let has_unit = |name: &str| {
         let stem = name.strip_suffix("_low").or(name.strip_suffix("_high")).unwrap_or(name);
-        name == "iops" || SETTINGS.contains(&name) || UNITS.iter().any(|unit| stem.ends_with(unit))
+        SETTINGS.contains(&stem) || stem == "iops" || UNITS.iter().any(|unit| stem.ends_with(unit))
     };
     let metric = data.columns.iter().position(|name| name == "metric");
     let is_long = metric.is_some_and(|at| {

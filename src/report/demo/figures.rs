@@ -52,8 +52,8 @@ pub(super) fn latency(levels: &[Level]) -> Drawn {
 
 /// Share above each latency.
 pub(super) fn tails() -> Drawn {
-    let curves = [1u32, 8, 64].into_iter().enumerate().map(|(number, depth)| {
-        let scale = 110e3 * f64::from(depth.max(4)) / 4.0;
+    let depths = [(1, 80e3), (8, 110e3), (64, 640e3)];
+    let curves = depths.into_iter().enumerate().map(|(number, (depth, scale))| {
         // Steps of a tenth of a decade, down to one in ten thousand.
         let points: Vec<(f64, f64)> = (0..=40)
             .map(|step| {

@@ -1,0 +1,277 @@
+//! A headless Chromium that is driven over a pipe by the DevTools protocol, without a port.
+//!
+//! Messages are JSON, each ended by a zero byte; the browser reads them from descriptor 3 and
+//! writes to descriptor 4. A shell puts our pipes there, for which Rust alone would need `unsafe`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// No answer takes longer, even on a slow and busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Names under which distributions have it.
+const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// A running browser; ends on drop.
+pub(crate) struct Browser {
+    child: Child,
+    to: ChildStdin,
+    from: Receiver<Value>,
+    folder: tempfile::TempDir,
+    last_id: u64,
+    events: Vec<Value>,
+}
+
+/// One page of it.
+pub(crate) struct Page {
+    session: String,
+}
+
+impl Browser {
+    /// A browser with a profile of its own, or the reason why there is none.
+    pub(crate) fn start() -> Result<Browser, String> {
+        let program = installed().ok_or("chromium is not installed")?;
+        let folder = tempfile::tempdir().unwrap();
+        let profile = folder.path().join("profile");
+        let mut child = Command::new("sh")
+            .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null", "sh"])
+            .arg(program)
+            .args([
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--no-first-run",
+                "--disable-extensions",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--hide-scrollbars",
+                "--remote-debugging-pipe",
+            ])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg("about:blank")
+            .env("HOME", folder.path())
+            .env("XDG_CONFIG_HOME", folder.path())
+            .env("XDG_CACHE_HOME", folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // So that its helpers can be ended with it.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| format!("chromium cannot be started: {error}"))?;
+        let (to, out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (tell, from) = channel();
+        std::thread::spawn(move || {
+            let mut out = BufReader::new(out);
+            let mut message = Vec::new();
+            while out.read_until(0, &mut message).is_ok_and(|read| read > 0) {
+                message.pop();
+                let Ok(value) = serde_json::from_slice(&message) else { break };
+                if tell.send(value).is_err() {
+                    break;
+                }
+                message.clear();
+            }
+        });
+        let mut browser = Browser { child, to, from, folder, last_id: 0, events: Vec::new() };
+        match browser.try_call(None, "Browser.getVersion", json!({})) {
+            Ok(_) => Ok(browser),
+            Err(error) => Err(format!("chromium is installed but does not run here: {error}")),
+        }
+    }
+
+    /// A folder for files, which goes with the browser.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// An empty page that tells what happens on it.
+    pub(crate) fn open(&mut self) -> Page {
+        let made = self.call(None, "Target.createTarget", json!({ "url": "about:blank" }));
+        let attach = json!({ "targetId": made["targetId"], "flatten": true });
+        let attached = self.call(None, "Target.attachToTarget", attach);
+        let page = Page { session: attached["sessionId"].as_str().unwrap().to_owned() };
+        for domain in ["Page", "Runtime", "Log", "Network", "Audits"] {
+            page.call(self, &format!("{domain}.enable"), json!({}));
+        }
+        page
+    }
+
+    /// Errors, warnings and refusals that pages have shown on their console.
+    pub(crate) fn complaints(&mut self) -> Vec<String> {
+        let told = self.events.iter().filter_map(|event| {
+            let of = &event["params"];
+            match event["method"].as_str()? {
+                "Runtime.exceptionThrown" => Some(of["exceptionDetails"].to_string()),
+                "Runtime.consoleAPICalled" => Some(of["args"].to_string()),
+                "Log.entryAdded" => Some(of["entry"]["text"].to_string()),
+                "Audits.issueAdded" => Some(of["issue"].to_string()),
+                _ => None,
+            }
+        });
+        told.collect()
+    }
+
+    /// Addresses of everything that was asked for.
+    pub(crate) fn requests(&mut self) -> Vec<String> {
+        let asked =
+            self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
+        asked.filter_map(|event| Some(event["params"]["request"]["url"].as_str()?.into())).collect()
+    }
+
+    fn call(&mut self, session: Option<&str>, method: &str, params: Value) -> Value {
+        self.try_call(session, method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    fn try_call(
+        &mut self,
+        session: Option<&str>,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, String> {
+        self.last_id += 1;
+        let mut message = json!({ "id": self.last_id, "method": method, "params": params });
+        if let Some(session) = session {
+            message["sessionId"] = session.into();
+        }
+        let text = format!("{message}\0");
+        self.to.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let value = self.from.recv_timeout(left).map_err(|error| error.to_string())?;
+            if value["id"] != json!(self.last_id) {
+                self.events.push(value);
+            } else if value["error"].is_null() {
+                return Ok(value["result"].clone());
+            } else {
+                return Err(value["error"].to_string());
+            }
+        }
+    }
+
+    fn has_seen(&self, session: &str, method: &str) -> bool {
+        self.events.iter().any(|event| event["method"] == method && event["sessionId"] == session)
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if let Ok(id) = i32::try_from(self.child.id())
+            && let Some(group) = rustix::process::Pid::from_raw(id)
+        {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+impl Page {
+    fn call(&self, browser: &mut Browser, method: &str, params: Value) -> Value {
+        browser.call(Some(&self.session), method, params)
+    }
+
+    /// The size of the window, as that of a telephone where it is narrow.
+    pub(crate) fn size(&self, browser: &mut Browser, width: u32, height: u32) {
+        let size = json!({
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500,
+        });
+        self.call(browser, "Emulation.setDeviceMetricsOverride", size);
+    }
+
+    /// What readers get who want dark pages.
+    pub(crate) fn dark(&self, browser: &mut Browser) {
+        let features = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);
+        self.call(browser, "Emulation.setEmulatedMedia", json!({ "features": features }));
+    }
+
+    /// Loads a page whole.
+    pub(crate) fn go(&mut self, browser: &mut Browser, url: &str) {
+        browser.events.clear();
+        self.call(browser, "Page.navigate", json!({ "url": url }));
+        let deadline = Instant::now() + PATIENCE;
+        while !browser.has_seen(&self.session, "Page.loadEventFired") {
+            assert!(Instant::now() < deadline, "{url} was not loaded");
+            self.value(browser, "1");
+        }
+    }
+
+    /// What an expression gives.
+    pub(crate) fn value(&self, browser: &mut Browser, expression: &str) -> Value {
+        let asked = json!({
+            "expression": expression, "returnByValue": true, "awaitPromise": true,
+        });
+        let answer = self.call(browser, "Runtime.evaluate", asked);
+        assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
+        answer["result"]["value"].clone()
+    }
+
+    /// The value of an expression once it is as wanted.
+    #[track_caller]
+    pub(crate) fn until(
+        &self,
+        browser: &mut Browser,
+        expression: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let value = self.value(browser, expression);
+            if wanted(&value) {
+                return value;
+            }
+            assert!(Instant::now() < deadline, "{expression}: still {value}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Moves the pointer there.
+    pub(crate) fn pointer(&self, browser: &mut Browser, x: f64, y: f64) {
+        let moved = json!({ "type": "mouseMoved", "x": x, "y": y });
+        self.call(browser, "Input.dispatchMouseEvent", moved);
+    }
+
+    /// Presses and releases a key.
+    pub(crate) fn key(&self, browser: &mut Browser, key: &str) {
+        let code = match key {
+            "Enter" => 13,
+            "Escape" => 27,
+            "ArrowRight" => 39,
+            _ => 0,
+        };
+        let mut press = json!({ "type": "keyDown", "key": key, "windowsVirtualKeyCode": code });
+        if code == 0 {
+            press["text"] = key.into();
+        }
+        self.call(browser, "Input.dispatchKeyEvent", press);
+        let release = json!({ "type": "keyUp", "key": key, "windowsVirtualKeyCode": code });
+        self.call(browser, "Input.dispatchKeyEvent", release);
+    }
+
+    /// The page on paper.
+    pub(crate) fn pdf(&self, browser: &mut Browser) -> Vec<u8> {
+        let answer = self.call(browser, "Page.printToPDF", json!({ "printBackground": true }));
+        STANDARD.decode(answer["data"].as_str().unwrap()).unwrap()
+    }
+
+    /// The whole page as PNG.
+    pub(crate) fn picture(&self, browser: &mut Browser) -> Vec<u8> {
+        let asked = json!({ "format": "png", "captureBeyondViewport": true });
+        let answer = self.call(browser, "Page.captureScreenshot", asked);
+        STANDARD.decode(answer["data"].as_str().unwrap()).unwrap()
+    }
+}
+
+fn installed() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let places: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let all = NAMES.iter().flat_map(|name| places.iter().map(move |place| place.join(name)));
+    all.into_iter().find(|program| program.is_file())
+}

@@ -1,0 +1,194 @@
+//! The page that `report::html` writes, in a real browser: no error, no network, values under the
+//! pointer, enlarging by keys, a narrow window, paper.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod browser;
+
+use std::fs;
+
+use browser::{Browser, Page};
+use iosonde::report::{demo, html};
+use serde_json::json;
+
+/// The demonstration in a browser, or the reason why there is none.
+fn opened(width: u32) -> Option<(Browser, Page)> {
+    let mut browser = match Browser::start() {
+        Ok(browser) => browser,
+        Err(reason) => {
+            println!("skipped: a page in a browser: {reason}");
+            return None;
+        }
+    };
+    let path = browser.folder().join("report.html");
+    fs::write(&path, html(&demo::story()).unwrap()).unwrap();
+    let mut page = browser.open();
+    page.size(&mut browser, width, 800);
+    page.go(&mut browser, &format!("file://{}", path.display()));
+    Some((browser, page))
+}
+
+#[test]
+fn a_page_loads_whole_without_a_complaint_or_the_network() {
+    let Some((mut browser, page)) = opened(1200) else { return };
+    let heading = page.value(&mut browser, "document.querySelector('h1').textContent");
+    assert_eq!(heading, json!(demo::story().title));
+    let figures = page.value(&mut browser, "document.querySelectorAll('figure svg').length");
+    assert_eq!(figures, json!(demo::story().pictures().count()));
+    // The script ran, and the policy let the style through.
+    let display = "getComputedStyle(document.querySelector('.plot svg')).display";
+    assert_eq!(page.value(&mut browser, display), json!("block"));
+    assert_eq!(page.value(&mut browser, "document.documentElement.className"), json!("js"));
+    // The policy holds: what is not ours does not run, and nothing is loaded.
+    let tried = "(async () => { const made = document.createElement('script'); \
+                 made.textContent = 'window.hit = 1'; document.body.append(made); \
+                 const got = await fetch('data:,x').then(() => 'loaded', () => 'refused'); \
+                 return [typeof window.hit, got]; })()";
+    let complaints = browser.complaints();
+    assert_eq!(complaints, Vec::<String>::new());
+    assert_eq!(page.value(&mut browser, tried), json!(["undefined", "refused"]));
+    let outside: Vec<String> = browser
+        .requests()
+        .into_iter()
+        .filter(|url| !["file:", "data:", "blob:"].iter().any(|kind| url.starts_with(kind)))
+        .collect();
+    assert_eq!(outside, Vec::<String>::new());
+}
+
+#[test]
+fn a_point_says_its_value_under_the_pointer_and_by_keys() {
+    let Some((mut browser, page)) = opened(1200) else { return };
+    let place = page.value(
+        &mut browser,
+        "(() => { const figure = document.getElementById('figure-queue-depth-rate'); \
+         figure.scrollIntoView({ block: 'center', behavior: 'instant' }); \
+         const dot = [...figure.querySelectorAll('title')] \
+           .find((title) => title.textContent.startsWith('depth 8:')).parentElement; \
+         const box = dot.getBoundingClientRect(); \
+         return [box.x + box.width / 2, box.y + box.height / 2]; })()",
+    );
+    let hint = "document.getElementById('hint').hidden ? '' \
+                : document.getElementById('hint').textContent";
+    assert_eq!(page.value(&mut browser, hint), json!(""));
+    let (x, y) = (place[0].as_f64().unwrap(), place[1].as_f64().unwrap());
+    // Near it is enough.
+    page.pointer(&mut browser, x + 3.0, y - 4.0);
+    let told = page.until(&mut browser, hint, |value| value != &json!(""));
+    assert!(told.as_str().unwrap().starts_with("depth 8: 58,4"), "{told}");
+    page.pointer(&mut browser, 2.0, 2.0);
+    page.until(&mut browser, hint, |value| value == &json!(""));
+
+    page.value(&mut browser, "document.querySelector('.plot').focus()");
+    page.key(&mut browser, "ArrowRight");
+    page.key(&mut browser, "ArrowRight");
+    let told = page.until(&mut browser, hint, |value| value != &json!(""));
+    assert!(told.as_str().unwrap().starts_with("depth 2:"), "{told}");
+    page.key(&mut browser, "Escape");
+    page.until(&mut browser, hint, |value| value == &json!(""));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn keys_enlarge_a_figure_and_put_it_back() {
+    let Some((mut browser, page)) = opened(1200) else { return };
+    let is_open = "document.getElementById('zoom').open";
+    let view = "document.querySelector('#zoom svg').getAttribute('viewBox')";
+    page.value(&mut browser, "document.querySelector('.plot').focus()");
+    assert_eq!(page.value(&mut browser, is_open), json!(false));
+    page.key(&mut browser, "Enter");
+    page.until(&mut browser, is_open, |value| value == &json!(true));
+    let whole = page.value(&mut browser, view);
+    page.key(&mut browser, "+");
+    let near = page.until(&mut browser, view, |value| value != &whole);
+    page.key(&mut browser, "ArrowRight");
+    page.until(&mut browser, view, |value| value != &near);
+    page.key(&mut browser, "0");
+    page.until(&mut browser, view, |value| value == &whole);
+    page.key(&mut browser, "Escape");
+    page.until(&mut browser, is_open, |value| value == &json!(false));
+    let back = "[document.querySelectorAll('.plot svg').length, \
+                document.activeElement.className, document.querySelectorAll('#zoom svg').length]";
+    let figures = demo::story().pictures().count();
+    page.until(&mut browser, back, |value| value == &json!([figures, "plot", 0]));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn a_table_is_ordered_by_its_numbers_with_their_units() {
+    let Some((mut browser, page)) = opened(1200) else { return };
+    let order = |browser: &mut Browser, title: &str| {
+        page.value(
+            browser,
+            &format!(
+                "(() => {{ const heads = [...document.querySelectorAll('thead th')]; \
+                 const at = heads.findIndex((head) => head.textContent === '{title}'); \
+                 heads[at].querySelector('button').click(); \
+                 const rows = [...document.querySelector('.table tbody').rows]; \
+                 return [heads[at].ariaSort, rows.map((row) => row.cells[0].textContent)]; }})()"
+            ),
+        )
+    };
+    let depths = ["1", "2", "4", "8", "16", "32", "64", "128", "256"];
+    // The latency goes from µs to ms; the row without a number stays last.
+    assert_eq!(order(&mut browser, "mean latency"), json!(["ascending", depths]));
+    let falling = ["128", "64", "32", "16", "8", "4", "2", "1", "256"];
+    assert_eq!(order(&mut browser, "mean latency"), json!(["descending", falling]));
+}
+
+#[test]
+fn the_data_can_be_saved() {
+    let Some((mut browser, page)) = opened(1200) else { return };
+    let saved = page.value(
+        &mut browser,
+        "(async () => { const kept = []; const texts = []; \
+         URL.createObjectURL = (blob) => { kept.push(blob); return 'blob:none'; }; \
+         HTMLAnchorElement.prototype.click = function () { texts.push(this.download); }; \
+         for (const each of document.querySelectorAll('#data button')) each.click(); \
+         return [texts, await Promise.all(kept.map((blob) => blob.text()))]; })()",
+    );
+    let names = ["trials.csv", "points.csv", "course.csv", "report.json"];
+    assert_eq!(saved[0], json!(names));
+    for (at, data) in demo::story().data.iter().enumerate() {
+        assert_eq!(saved[1][at], json!(iosonde::report::csv(data)), "as the program writes it");
+    }
+    let document: serde_json::Value = serde_json::from_str(saved[1][3].as_str().unwrap()).unwrap();
+    assert_eq!(document, iosonde::report::story_json(&demo::story()));
+}
+
+#[test]
+fn a_narrow_window_need_not_be_scrolled_sideways() {
+    let Some((mut browser, page)) = opened(375) else { return };
+    let widths = page.value(
+        &mut browser,
+        "[document.documentElement.scrollWidth, document.documentElement.clientWidth]",
+    );
+    assert_eq!(widths, json!([375, 375]));
+    let size = "parseFloat(getComputedStyle(document.querySelector('main p')).fontSize)";
+    assert!(page.value(&mut browser, size).as_f64().unwrap() >= 14.0);
+}
+
+#[test]
+fn a_page_can_be_printed() {
+    let Some((mut browser, page)) = opened(1200) else { return };
+    let pdf = page.pdf(&mut browser);
+    assert!(pdf.starts_with(b"%PDF-"), "{:?}", &pdf[..pdf.len().min(16)]);
+    assert!(pdf.len() > 20_000, "{} bytes", pdf.len());
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// For whoever wants to see it: `IOSONDE_SCREENSHOTS=FOLDER cargo test --test html`.
+#[test]
+fn pictures_of_the_page_are_made_on_request() {
+    let Some(folder) = std::env::var_os("IOSONDE_SCREENSHOTS") else { return };
+    for (name, width, dark) in
+        [("light", 1200, false), ("dark", 1200, true), ("narrow", 375, false)]
+    {
+        let Some((mut browser, page)) = opened(width) else { return };
+        if dark {
+            page.dark(&mut browser);
+        }
+        let picture = page.picture(&mut browser);
+        fs::write(std::path::Path::new(&folder).join(format!("{name}.png")), picture).unwrap();
+    }
+    let Some((mut browser, page)) = opened(1200) else { return };
+    fs::write(std::path::Path::new(&folder).join("print.pdf"), page.pdf(&mut browser)).unwrap();
+}
