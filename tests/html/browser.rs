@@ -244,6 +244,7 @@ impl Page {
             "Enter" => 13,
             "Escape" => 27,
             "ArrowRight" => 39,
+            "ArrowDown" => 40,
             _ => 0,
         };
         let mut press = json!({ "type": "keyDown", "key": key, "windowsVirtualKeyCode": code });
@@ -261,9 +262,9 @@ impl Page {
         STANDARD.decode(answer["data"].as_str().unwrap()).unwrap()
     }
 
-    /// The whole page as PNG.
-    pub(crate) fn picture(&self, browser: &mut Browser) -> Vec<u8> {
-        let asked = json!({ "format": "png", "captureBeyondViewport": true });
+    /// The whole page, or what of it is in the window, as PNG.
+    pub(crate) fn picture(&self, browser: &mut Browser, whole: bool) -> Vec<u8> {
+        let asked = json!({ "format": "png", "captureBeyondViewport": whole });
         let answer = self.call(browser, "Page.captureScreenshot", asked);
         STANDARD.decode(answer["data"].as_str().unwrap()).unwrap()
     }

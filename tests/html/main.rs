@@ -35,7 +35,7 @@ fn a_page_loads_whole_without_a_complaint_or_the_network() {
     let figures = page.value(&mut browser, "document.querySelectorAll('figure svg').length");
     assert_eq!(figures, json!(demo::story().pictures().count()));
     // The script ran, and the policy let the style through.
-    let display = "getComputedStyle(document.querySelector('.plot svg')).display";
+    let display = "getComputedStyle(document.querySelector('.picture svg')).display";
     assert_eq!(page.value(&mut browser, display), json!("block"));
     assert_eq!(page.value(&mut browser, "document.documentElement.className"), json!("js"));
     // The policy holds: what is not ours does not run, and nothing is loaded.
@@ -59,8 +59,9 @@ fn a_point_says_its_value_under_the_pointer_and_by_keys() {
     let Some((mut browser, page)) = opened(1200) else { return };
     let place = page.value(
         &mut browser,
-        "(() => { const figure = document.getElementById('figure-queue-depth-rate'); \
+        "(async () => { const figure = document.getElementById('figure-queue-depth-rate'); \
          figure.scrollIntoView({ block: 'center', behavior: 'instant' }); \
+         await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); \
          const dot = [...figure.querySelectorAll('title')] \
            .find((title) => title.textContent.startsWith('depth 8:')).parentElement; \
          const box = dot.getBoundingClientRect(); \
@@ -77,7 +78,7 @@ fn a_point_says_its_value_under_the_pointer_and_by_keys() {
     page.pointer(&mut browser, 2.0, 2.0);
     page.until(&mut browser, hint, |value| value == &json!(""));
 
-    page.value(&mut browser, "document.querySelector('.plot').focus()");
+    page.value(&mut browser, "document.querySelector('.picture').focus()");
     page.key(&mut browser, "ArrowRight");
     page.key(&mut browser, "ArrowRight");
     let told = page.until(&mut browser, hint, |value| value != &json!(""));
@@ -92,7 +93,7 @@ fn keys_enlarge_a_figure_and_put_it_back() {
     let Some((mut browser, page)) = opened(1200) else { return };
     let is_open = "document.getElementById('zoom').open";
     let view = "document.querySelector('#zoom svg').getAttribute('viewBox')";
-    page.value(&mut browser, "document.querySelector('.plot').focus()");
+    page.value(&mut browser, "document.querySelector('.picture').focus()");
     assert_eq!(page.value(&mut browser, is_open), json!(false));
     page.key(&mut browser, "Enter");
     page.until(&mut browser, is_open, |value| value == &json!(true));
@@ -105,10 +106,10 @@ fn keys_enlarge_a_figure_and_put_it_back() {
     page.until(&mut browser, view, |value| value == &whole);
     page.key(&mut browser, "Escape");
     page.until(&mut browser, is_open, |value| value == &json!(false));
-    let back = "[document.querySelectorAll('.plot svg').length, \
+    let back = "[document.querySelectorAll('.picture svg').length, \
                 document.activeElement.className, document.querySelectorAll('#zoom svg').length]";
     let figures = demo::story().pictures().count();
-    page.until(&mut browser, back, |value| value == &json!([figures, "plot", 0]));
+    page.until(&mut browser, back, |value| value == &json!([figures, "picture", 0]));
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
@@ -178,17 +179,28 @@ fn a_page_can_be_printed() {
 /// For whoever wants to see it: `IOSONDE_SCREENSHOTS=FOLDER cargo test --test html`.
 #[test]
 fn pictures_of_the_page_are_made_on_request() {
-    let Some(folder) = std::env::var_os("IOSONDE_SCREENSHOTS") else { return };
-    for (name, width, dark) in
-        [("light", 1200, false), ("dark", 1200, true), ("narrow", 375, false)]
-    {
+    let Some(folder) = std::env::var_os("IOSONDE_SCREENSHOTS").map(std::path::PathBuf::from) else {
+        return;
+    };
+    let views = [("light", 1200, false), ("dark", 1200, true), ("narrow", 375, false)];
+    for (name, width, dark) in views {
         let Some((mut browser, page)) = opened(width) else { return };
         if dark {
             page.dark(&mut browser);
         }
-        let picture = page.picture(&mut browser);
-        fs::write(std::path::Path::new(&folder).join(format!("{name}.png")), picture).unwrap();
+        fs::write(folder.join(format!("{name}.png")), page.picture(&mut browser, true)).unwrap();
+        page.value(&mut browser, "document.querySelector('.picture').focus()");
+        (0..4).for_each(|_| page.key(&mut browser, "ArrowRight"));
+        fs::write(folder.join(format!("{name}-hint.png")), page.picture(&mut browser, false))
+            .unwrap();
+        page.key(&mut browser, "Enter");
+        page.key(&mut browser, "+");
+        page.key(&mut browser, "ArrowDown");
+        fs::write(folder.join(format!("{name}-zoom.png")), page.picture(&mut browser, false))
+            .unwrap();
+        if !dark {
+            page.key(&mut browser, "Escape");
+            fs::write(folder.join(format!("{name}.pdf")), page.pdf(&mut browser)).unwrap();
+        }
     }
-    let Some((mut browser, page)) = opened(1200) else { return };
-    fs::write(std::path::Path::new(&folder).join("print.pdf"), page.pdf(&mut browser)).unwrap();
 }

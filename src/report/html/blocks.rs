@@ -41,7 +41,7 @@ fn figure(picture: &Picture, number: u32) -> Result<String, ChartError> {
     let svg = svg.replacen("<svg ", &format!("<svg aria-label=\"{caption}\" "), 1);
     Ok(format!(
         "<figure id=\"figure-{name}\" data-name=\"{name}\">\n\
-         <div class=\"plot\" role=\"group\" tabindex=\"0\" aria-label=\"Figure {number}\">\n\
+         <div class=\"picture\" role=\"group\" tabindex=\"0\" aria-label=\"Figure {number}\">\n\
          {svg}</div>\n\
          <figcaption><b>Figure {number}.</b> {caption}</figcaption>\n</figure>\n"
     ))

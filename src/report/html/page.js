@@ -210,7 +210,7 @@ const save = (name, type, text) => {
   link.remove();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 };
-for (const plot of document.querySelectorAll(".plot")) {
+for (const plot of document.querySelectorAll(".picture")) {
   plot.ariaLabel += ". Arrow keys tell its values, Enter enlarges it.";
   plot.addEventListener("pointermove", follow);
   plot.addEventListener("pointerdown", follow);
@@ -252,7 +252,7 @@ addEventListener("keydown", (event) => { if (event.key === "Escape") quiet(); })
 // Order by a column: numbers with their units, then what is none, each as it stood.
 const UNITS = { ns: 1e-9, "µs": 1e-6, us: 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600 };
 const number = (text) => {
-  const found = /^[^\d+\-−]*([+\-−]?[\d,]*\.?\d+(?:e[+-]?\d+)?)\s*([^\s\d]*)/i.exec(text);
+  const found = /^[\s~≈<>≤≥±]*([+\-−]?[\d,]*\.?\d+(?:e[+-]?\d+)?)\s*([^\s\d]*)/i.exec(text);
   if (!found) return NaN;
   const value = Number(found[1].replaceAll(",", "").replace("−", "-"));
   const [unit, prefix] = [found[2], /^([kKMGTP])(i?)/.exec(found[2])];
