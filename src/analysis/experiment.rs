@@ -3,6 +3,8 @@
 //! An analysis is a function from a stage to an [`Answer`]: sentences for the reader, figures that
 //! later stages and pictures use, and cautions. A new one is a file and a line in [`ANALYSES`].
 
+#[cfg(test)]
+mod builtin;
 pub mod measure;
 pub mod point;
 

@@ -3,7 +3,7 @@
 use super::{Experiment, Workload};
 
 /// Every built-in workload. A new one is a file and a line here.
-pub const WORKLOADS: [&str; 9] = [
+pub const WORKLOADS: [&str; 10] = [
     include_str!("../../workloads/backup.toml"),
     include_str!("../../workloads/recovery.toml"),
     include_str!("../../workloads/database.toml"),
@@ -13,12 +13,34 @@ pub const WORKLOADS: [&str; 9] = [
     include_str!("../../workloads/training.toml"),
     include_str!("../../workloads/lakehouse.toml"),
     include_str!("../../workloads/layout.toml"),
+    include_str!("../../workloads/mixed-load.toml"),
 ];
 
 /// Every built-in experiment. A new one is a file and a line here.
-pub const EXPERIMENTS: [&str; 2] = [
+pub const EXPERIMENTS: [&str; 23] = [
     include_str!("../../experiments/check.toml"),
+    include_str!("../../experiments/zero-queue.toml"),
+    include_str!("../../experiments/block-size.toml"),
+    include_str!("../../experiments/read-write-mix.toml"),
     include_str!("../../experiments/queue-depth.toml"),
+    include_str!("../../experiments/jobs.toml"),
+    include_str!("../../experiments/tail-latency.toml"),
+    include_str!("../../experiments/vendor.toml"),
+    include_str!("../../experiments/study.toml"),
+    include_str!("../../experiments/io-size.toml"),
+    include_str!("../../experiments/stride.toml"),
+    include_str!("../../experiments/random.toml"),
+    include_str!("../../experiments/seek-curve.toml"),
+    include_str!("../../experiments/zones.toml"),
+    include_str!("../../experiments/rotation.toml"),
+    include_str!("../../experiments/micro.toml"),
+    include_str!("../../experiments/latency-matrix.toml"),
+    include_str!("../../experiments/rate-staircase.toml"),
+    include_str!("../../experiments/cache-size.toml"),
+    include_str!("../../experiments/token-bucket.toml"),
+    include_str!("../../experiments/durability.toml"),
+    include_str!("../../experiments/surface.toml"),
+    include_str!("../../experiments/cpu-cost.toml"),
 ];
 
 /// Why a catalogue or user's file was not understood.
@@ -104,6 +126,26 @@ mod tests {
         assert_eq!(names.len(), 8);
         for name in names {
             workload(name.as_str().unwrap()).unwrap();
+        }
+    }
+
+    #[test]
+    fn every_experiment_and_all_that_it_includes_exists_once() {
+        let names: Vec<String> = EXPERIMENTS
+            .iter()
+            .map(|text| toml::from_str::<Experiment>(text).unwrap().name)
+            .collect();
+        let different: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(different.len(), names.len());
+        for name in &names {
+            let found = experiment(name).unwrap();
+            assert!(found.question.ends_with('?'), "{name}");
+            for included in &found.include {
+                experiment(included).unwrap();
+            }
+            for stage in &found.stages {
+                assert!(stage.until.known.is_empty() || crate::spec::Precision::parse(&stage.until.known).is_ok(), "{name}");
+            }
         }
     }
 
