@@ -1,0 +1,94 @@
+//! What stands around a picture: of what it is, how its error bars are made, what is left out.
+
+use super::view::{ErrorBars, View, is_carried_out};
+use crate::analysis::experiment::{Point, Standing};
+use crate::units::count;
+
+/// Settings that a note lists before it only counts.
+const LISTED: usize = 3;
+
+/// Heading of the picture.
+pub(super) fn title(view: &View, what: &str) -> String {
+    match view.asked.title.as_str() {
+        "" => format!("{}: {what}", capital(view.facts.stage.heading())),
+        title => title.into(),
+    }
+}
+
+/// How often and how long each point was measured.
+pub(super) fn subtitle(view: &View) -> String {
+    let runs = view.points().map(|point| point.runs.len()).filter(|runs| *runs > 0);
+    let (least, most) = runs.fold((usize::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
+    let runs = match (least, most) {
+        (_, 0) => "no run".into(),
+        (1, 1) => "n = 1 run".into(),
+        (least, most) if least == most => format!("n = {most} runs"),
+        (least, most) => format!("n = {least} to {most} runs"),
+    };
+    let seconds = count::significant(view.facts.stage.seconds);
+    format!("{runs} of {seconds} s for each setting")
+}
+
+/// How the error bars are made.
+pub(super) fn of_bars(view: &View) -> String {
+    match view.bars {
+        ErrorBars::Interval => {
+            "Points are means over the runs; error bars: 95 % t interval of the \
+                                mean."
+                .into()
+        }
+        ErrorBars::Deviation => {
+            "Points are means over the runs; error bars: ± one sample standard \
+                                 deviation (too few runs for an interval that says much)."
+                .into()
+        }
+        ErrorBars::None => "One run for each setting: how much it varies is not known, so there \
+                            are no error bars."
+            .into(),
+    }
+}
+
+/// Settings that are doubtful, failed, or were not carried out.
+pub(super) fn of_standing(view: &View) -> Vec<String> {
+    let mut notes = Vec::new();
+    let doubtful = view.points().filter(|p| p.is_usable()).filter_map(|p| match &p.standing {
+        Standing::Doubtful(why) => Some((p, why.as_str())),
+        _ => None,
+    });
+    notes.extend(listed(view, "Hollow: doubtful", doubtful.collect()));
+    let failed = view.points().filter(|p| !p.is_usable() && is_carried_out(p));
+    let failed = failed.filter_map(|p| match &p.standing {
+        Standing::Failed(why) => Some((p, why.as_str())),
+        _ => None,
+    });
+    notes.extend(listed(view, "Crossed: not used and joined by no line", failed.collect()));
+    let why = |point: &Point| {
+        let left_out = &view.facts.laid_out.left_out;
+        let why = left_out.iter().find(|(cell, _)| *cell == point.cell);
+        why.map_or(view.facts.laid_out.ended_early.as_str(), |(_, why)| why.as_str())
+    };
+    let missing = view.points().filter(|point| !is_carried_out(point));
+    let missing = missing.map(|point| (point, why(point)));
+    notes.extend(listed(view, "Not carried out and not drawn", missing.collect()));
+    notes
+}
+
+fn listed(view: &View, what: &str, points: Vec<(&Point, &str)>) -> Option<String> {
+    let (first, rest) = points.split_at(points.len().min(LISTED));
+    let told = |(point, why): &(&Point, &str)| {
+        let setting = view.setting(point);
+        if why.is_empty() { setting } else { format!("{setting} ({why})") }
+    };
+    let told: Vec<String> = first.iter().map(told).collect();
+    let more = if rest.is_empty() { String::new() } else { format!("; and {} more", rest.len()) };
+    (!told.is_empty()).then(|| format!("{what}: {}{more}.", told.join("; ")))
+}
+
+/// With a capital letter.
+pub(super) fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    match characters.next() {
+        Some(first) => first.to_uppercase().chain(characters).collect(),
+        None => String::new(),
+    }
+}

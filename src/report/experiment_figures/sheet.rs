@@ -1,0 +1,134 @@
+//! A picture in the making: panels with the scales that their values need, and the notes that
+//! belong to what was drawn.
+
+use super::notes;
+use super::view::{View, unit};
+use crate::analysis::experiment::Measure;
+use crate::chart::{
+    Arrangement, Axis, ChartError, Edge, Figure, Kind, Line, Marks, Measured, Panel, Plot,
+    Quantity, Scale,
+};
+
+/// Values that span more than this factor are drawn on a logarithmic scale.
+const WIDE: f64 = 40.0;
+
+/// Panels and notes of a picture.
+pub(super) struct Sheet<'a> {
+    view: &'a View<'a>,
+    panels: Vec<Panel>,
+    notes: Vec<String>,
+    /// Whether an interval was cut at the foot of a logarithmic scale.
+    is_cut: bool,
+}
+
+impl<'a> Sheet<'a> {
+    pub(super) fn new(view: &'a View<'a>) -> Sheet<'a> {
+        Sheet { view, panels: Vec::new(), notes: Vec::new(), is_cut: false }
+    }
+
+    /// A further note; each is said once.
+    pub(super) fn note(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// A panel along the axis of the view. One without a value is left out.
+    pub(super) fn plot(&mut self, title: &str, y: (&str, Quantity), mut plot: Plot) -> Drawn {
+        if !has_value(&plot.lines, Edge::Left) {
+            return Ok(());
+        }
+        let axis = self.y_axis(y, &mut plot, Edge::Left)?;
+        let x = self.view.x_axis()?;
+        self.push(title, x, axis, Marks::Plot(plot), 230.0);
+        Ok(())
+    }
+
+    /// The scale of a side of a plot: from zero, or logarithmic where the values are far apart.
+    pub(super) fn y_axis(
+        &mut self,
+        (title, quantity): (&str, Quantity),
+        plot: &mut Plot,
+        edge: Edge,
+    ) -> Result<Axis, ChartError> {
+        let means = plot.lines.iter().filter(|line| line.edge == edge);
+        let means = means.flat_map(|line| &line.points).filter_map(|point| point.y.number());
+        let (low, high) = ends(means);
+        if low <= 0.0 || high / low < WIDE {
+            let scale = Scale::fit(Kind::Linear, plot.ys(edge).into_iter().chain([0.0]))?;
+            return Ok(Axis::new(title, quantity, scale));
+        }
+        let own = plot.lines.iter_mut().filter(|line| line.edge == edge);
+        for point in own.flat_map(|line| &mut line.points) {
+            let Some((from, _)) = &mut point.y_range else { continue };
+            // Half the lowest mean is well below every point, and above zero.
+            if *from < low / 2.0 {
+                *from = low / 2.0;
+                self.is_cut = true;
+            }
+        }
+        let scale = Scale::fit(Kind::Log10, plot.ys(edge))?;
+        Ok(Axis::new(format!("{title} (logarithmic)"), quantity, scale))
+    }
+
+    /// Any panel.
+    pub(super) fn push(&mut self, title: &str, x: Axis, y: Axis, marks: Marks, height: f64) {
+        self.panels.push(Panel { title: title.into(), x, y, marks, height });
+    }
+
+    /// Notes a measure that some of the settings do not know.
+    pub(super) fn note_unknown(&mut self, measure: Measure) {
+        let points = || self.view.points().filter(|point| point.is_usable());
+        let unknown = points().filter(|point| point.mean(measure).is_none()).count();
+        if unknown > 0 {
+            let (all, name) = (points().count(), measure.title());
+            self.note(format!(
+                "The {name} of {unknown} of {all} settings is not known in each of their runs (too \
+                 few operations, or none that can be trusted) and not drawn."
+            ));
+        }
+        if matches!(measure, Measure::Quantile(_)) && self.view.points().any(|p| p.runs.len() > 1) {
+            self.note("A percentile is that of each run; its point is the mean over the runs.");
+        }
+    }
+
+    /// The picture, if it has a panel; `what` it shows, for its title.
+    pub(super) fn finish(self, what: &str) -> Option<Figure> {
+        let view = self.view;
+        let mut notes = vec![notes::of_bars(view)];
+        if self.is_cut {
+            notes.push("An error bar that reaches towards zero is cut at the foot.".into());
+        }
+        notes.extend(self.notes);
+        notes.extend(notes::of_standing(view));
+        (!self.panels.is_empty()).then(|| Figure {
+            title: notes::title(view, what),
+            subtitle: notes::subtitle(view),
+            arrangement: Arrangement::Stacked,
+            panels: self.panels,
+            notes,
+        })
+    }
+}
+
+/// Whether it could be drawn.
+pub(super) type Drawn = Result<(), ChartError>;
+
+/// The axis of a measure, of its title and how it is written.
+pub(super) fn titled(measure: Measure) -> (String, Quantity) {
+    let (_, quantity, title) = unit(measure);
+    (title, quantity)
+}
+
+fn has_value(lines: &[Line], edge: Edge) -> bool {
+    let points = lines.iter().filter(|line| line.edge == edge).flat_map(|line| &line.points);
+    points.into_iter().any(|point| !matches!(point.y, Measured::Failed(None)))
+}
+
+/// The lowest and the highest; the wrong way round without any.
+pub(super) fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    })
+}

@@ -1,0 +1,2 @@
+//! For tests: stages with known figures.
+#![allow(clippy::unwrap_used, reason = "tests")]
