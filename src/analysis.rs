@@ -5,6 +5,7 @@
 
 pub mod arrivals;
 pub mod books;
+pub mod comparison;
 pub mod cross_check;
 pub mod expectation;
 pub mod experiment;
