@@ -1,5 +1,5 @@
 # One command for each purpose; CI calls `make test` and nothing else.
-.PHONY: test check bench instructions docs install
+.PHONY: test check bench instructions docs install dist
 
 # Everything: format, lints, the release binary, every test of every crate. Ends with a summary.
 test:
@@ -28,3 +28,7 @@ docs:
 
 install:
 	cargo install --path . --locked
+
+# What is handed out: a static binary, manual pages, completions, a .deb, a .tar.gz and their sums.
+dist:
+	@packaging/dist

@@ -93,9 +93,13 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The whole command line with its help, for what is made from it: manual pages and completions.
+pub fn command() -> clap::Command {
+    Cli::command().mut_subcommand("verify", verify::hide_what_has_no_effect)
+}
+
 fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
-    let command = Cli::command().mut_subcommands(|verb| verb.arg_required_else_help(false));
-    let command = command.mut_subcommand("verify", verify::hide_what_has_no_effect);
+    let command = command().mut_subcommands(|verb| verb.arg_required_else_help(false));
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 
