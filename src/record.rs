@@ -10,6 +10,7 @@ pub mod experiment_folder;
 pub mod export;
 pub mod facts;
 pub mod given;
+pub mod import;
 pub mod ladder;
 pub mod layers;
 pub mod ledger_file;
