@@ -12,6 +12,7 @@ pub mod experiment;
 pub mod fidelity;
 pub mod figures;
 pub mod finding;
+pub mod foreign;
 pub mod intervals;
 pub mod ladder;
 pub mod precision;
