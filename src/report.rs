@@ -15,6 +15,7 @@ pub mod experiment_story;
 pub mod fidelity_text;
 pub mod fio;
 pub mod fio_job;
+pub mod fio_story;
 #[cfg(test)]
 pub(crate) mod golden;
 pub mod hlog;

@@ -5,7 +5,7 @@
 
 mod comparison;
 mod depth;
-mod distribution;
+pub(in crate::report) mod distribution;
 mod over_time;
 mod places;
 mod pool;

@@ -21,7 +21,7 @@ const TAIL_DOTS: [(f64, &str); 4] =
     [(0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
 
 /// A distribution with the name and the look of its curve.
-pub(super) struct Times<'a> {
+pub(in crate::report) struct Times<'a> {
     pub name: String,
     pub style: Style,
     pub histogram: &'a Histogram,
@@ -120,7 +120,7 @@ fn parts(pool: &Pool) -> (Vec<Times<'_>>, Vec<&'static str>) {
 }
 
 /// What thin curves mean, if there are any.
-pub(super) fn thin_note(panels: &[Panel]) -> Option<String> {
+pub(in crate::report) fn thin_note(panels: &[Panel]) -> Option<String> {
     let thin = |panel: &Panel| match &panel.marks {
         Marks::Curves(_, curves) => curves.iter().any(|curve| curve.rough),
         _ => false,
@@ -131,7 +131,10 @@ pub(super) fn thin_note(panels: &[Panel]) -> Option<String> {
 }
 
 /// The distribution twice: evenly, and with a logarithmic tail. At least one must hold values.
-pub(super) fn body_and_tail(times: &[Times], what: &str) -> Result<Vec<Panel>, ChartError> {
+pub(in crate::report) fn body_and_tail(
+    times: &[Times],
+    what: &str,
+) -> Result<Vec<Panel>, ChartError> {
     let scale = time_scale(times)?;
     let all = times.iter().map(|t| t.histogram.count()).max().unwrap_or(1).max(10);
     let tail_scale = Scale::fit(Kind::Log10, [1.0 / all as f64, 1.0])?;
