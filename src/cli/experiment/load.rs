@@ -8,6 +8,7 @@ use super::wrong;
 use crate::analysis::experiment;
 use crate::cli::exit::{Exit, Failure};
 use crate::plan::design;
+use crate::report::experiment_figures;
 use crate::spec::experiment::Claims;
 use crate::spec::{Experiment, catalogue};
 use crate::units::count;
@@ -46,16 +47,15 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
 pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
     let (experiment, _) = load_text(name)?;
     let whole = whole(&experiment, Path::new(name).parent(), &mut Vec::new())?;
-    let mut unknown = experiment::unknown(&whole);
-    unknown.extend(crate::report::experiment_figures::unknown(&whole));
-    if let Some(name) = unknown.first() {
-        let message = format!(
-            "there is no analysis or kind of figure `{name}`; analyses are {}; kinds of figures \
-             are {}",
-            experiment::names().join(", "),
-            crate::report::experiment_figures::names().join(", ")
-        );
-        return Err(Failure::new(Exit::Asked, message));
+    if let Some(name) = experiment::unknown(&whole).first() {
+        let known = experiment::names();
+        let near = count::nearest(name, known.iter().copied());
+        let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let known = known.join(", ");
+        return Err(wrong(format!("there is no analysis `{name}`; there are {known}{meant}")));
+    }
+    if let Some(fault) = experiment_figures::misasked(&whole).first() {
+        return Err(wrong(fault));
     }
     if whole.stages.is_empty() {
         return Err(wrong(format!("`{name}` has no stage: give [[stage]] or include")));

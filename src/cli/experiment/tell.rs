@@ -156,7 +156,8 @@ fn keep(story: &Story, keeper: &mut Keeper, png: bool) -> Result<(), crate::char
         let svg = picture.figure.svg()?;
         keeper.keep_text(&format!("figures/{}.svg", picture.name), &svg);
         if png {
-            return Err(crate::chart::ChartError::Empty);
+            let image = crate::chart::png(&svg, 2.0)?;
+            keeper.keep_bytes(&format!("figures/{}.png", picture.name), &image);
         }
     }
     keeper.keep_text("report.html", &html(story)?);
