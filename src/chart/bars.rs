@@ -86,7 +86,8 @@ impl Bars {
                 let datum = datum(&x.told(group), bar.value.number(), &series.name);
                 let Some(value) = bar.value.number() else {
                     let foot = (middle, plot.bottom() - FOOT);
-                    plot::mark(svg, foot, (series.style, bar.value), &datum, &bar.hover);
+                    let look = (series.style, bar.value);
+                    plot::mark(svg, "data point", foot, look, &datum, &bar.hover);
                     continue;
                 };
                 let mut top = plot.y(y.place(value)?);

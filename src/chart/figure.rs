@@ -136,11 +136,11 @@ fn draw_key(svg: &mut Svg, (x, y): (f64, f64), style: Style, key: Key) {
             let d = format!("M{} {}H{}", number(x), number(y + 7.5), number(x + SAMPLE));
             svg.path("", &d, &style.stroke(2.0), "");
             if key == Key::Dotted {
-                plot::mark(svg, middle, (style, Measured::Good(0.0)), "", "");
+                plot::mark(svg, "", middle, (style, Measured::Good(0.0)), "", "");
             }
         }
-        Key::Hollow => plot::mark(svg, middle, (style, Measured::Doubtful(0.0)), "", ""),
-        Key::Cross => plot::mark(svg, middle, (style, Measured::Failed(None)), "", ""),
+        Key::Hollow => plot::mark(svg, "", middle, (style, Measured::Doubtful(0.0)), "", ""),
+        Key::Cross => plot::mark(svg, "", middle, (style, Measured::Failed(None)), "", ""),
         Key::Area => {
             let paint = format!("{} stroke-width=\"0.6\"", svg.fill(style));
             svg.rectangle("", area, &paint, "");

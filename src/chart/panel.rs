@@ -250,8 +250,7 @@ impl Panel {
             draw_upright_title(svg, x, plot, self.y.title(), look);
         }
         if !self.title.is_empty() {
-            let size = Type::PANEL.size * 1.16;
-            let title = text::shortened(&self.title, size, plot.width);
+            let title = text::shortened_in(&self.title, Type::PANEL.size, true, plot.width);
             let at = (plot.left, plot.top - Type::TICK.size / 2.0 - 3.0);
             svg.text(at, Anchor::Start, Type::PANEL, &title);
         }

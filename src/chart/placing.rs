@@ -20,9 +20,11 @@ pub(super) type Piece = ((f64, f64), (f64, f64));
 const WORDS: f64 = 1000.0;
 const MARK: f64 = 200.0;
 /// Cost of each pixel of a line that is hidden.
-const LINE: f64 = 0.4;
+const LINE: f64 = 2.0;
 /// Cost of each line that the leader of a call-out crosses.
 const CROSSED: f64 = 6.0;
+/// Cost of each point that the leader touches, besides its own.
+const TOUCHED: f64 = 40.0;
 /// Pixels between places that are tried for a call-out.
 const STEP: f64 = 8.0;
 /// Pixels from a box to the point that it is about, at least.
@@ -89,7 +91,12 @@ impl Placing {
                     let crossed = self.lines.iter().filter(|l| cross(**l, (end, target))).count();
                     let leader = (end, target);
                     let under = self.words.iter().filter(|w| length_in(leader, w) > 0.0).count();
-                    let cost = distance * 0.25 + crossed as f64 * CROSSED + under as f64 * WORDS;
+                    let foreign = self.marks.iter().filter(|mark| mark.centre() != target);
+                    let touched = foreign.filter(|mark| length_in(leader, mark) > 0.0).count();
+                    let cost = distance * 0.4
+                        + crossed as f64 * CROSSED
+                        + touched as f64 * TOUCHED
+                        + under as f64 * WORDS;
                     places.push((frame, cost));
                 }
             }

@@ -264,7 +264,7 @@ fn planted_faults_are_found_and_nothing_else() {
     let interval = |d: &str| format!("<path class=\"interval\" d=\"{d}\"/>\n");
     let leader = "<path class=\"leader\" d=\"M52 62L80 62\"/>\n".to_owned();
     assert_eq!(found(&[inside(52, 70), mark(60, 85), frame(75, 75), frame(55, 75)]), 0);
-    assert_eq!(found(&[inside(80, 70)]), 1, "a text beyond the right side of the plot");
+    assert_eq!(found(&[inside(70, 70)]), 1, "a text beyond the right side of the plot");
     assert_eq!(found(&[inside(52, 70), mark(60, 66)]), 1, "a text over a mark");
     assert_eq!(found(&[frame(60, 60), frame(65, 65)]), 1, "a box over another");
     assert_eq!(found(&[frame(60, 60), mark(65, 65)]), 1, "a box over a mark");

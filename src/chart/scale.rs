@@ -145,8 +145,11 @@ impl Scale {
         sets.into_iter().filter(|set| set.len() >= 2).collect()
     }
 
-    /// Places for faint lines between the ticks of a logarithmic scale.
+    /// Places for faint lines between the ticks of a logarithmic scale or one of nines.
     pub(super) fn minor_ticks(&self) -> Vec<f64> {
+        if self.kind == Kind::Nines {
+            return NINES.into_iter().filter(|share| self.holds(*share)).collect();
+        }
         if self.kind == Kind::Log10 && (self.to / self.from).log10() <= 6.0 {
             return self.powers_of_ten(&[1, 2, 3, 4, 5, 6, 7, 8, 9], 1);
         }

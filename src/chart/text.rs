@@ -14,24 +14,45 @@ const WIDTHS: [u16; 95] = [
 ];
 /// Any other character: as wide as the widest of those that figures use (`…`, `×`, `→`, `≥`).
 const OTHER_WIDTH: u16 = 1000;
-/// How much wider bold is, at most.
-const BOLD: f64 = 1.16;
+/// The same of the bold fonts.
+#[rustfmt::skip]
+const BOLD_WIDTHS: [u16; 95] = [
+    349, 457, 521, 838, 696, 1002, 873, 307, 458, 458, 523, 838, 380, 416, 380, 366,
+    696, 696, 696, 696, 696, 696, 696, 696, 696, 696, 400, 400, 838, 838, 838, 611,
+    1000, 774, 763, 734, 831, 684, 684, 821, 837, 373, 557, 775, 638, 996, 837, 851,
+    733, 851, 771, 721, 683, 813, 774, 1104, 771, 725, 726, 458, 366, 458, 838, 557,
+    500, 675, 716, 593, 716, 679, 436, 716, 712, 343, 343, 666, 343, 1042, 712, 688,
+    716, 716, 494, 596, 479, 712, 652, 924, 646, 652, 583, 712, 366, 712, 838,
+];
 
 /// Height above the baseline, in font sizes: capitals, digits and most else.
 pub(super) const ASCENT: f64 = 0.78;
 
 /// Width of a text, in the unit of `size`; an upper bound.
 pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
-    let thousandths: u32 = text.chars().map(|c| u32::from(advance(c))).sum();
-    f64::from(thousandths) / 1000.0 * size * if bold { BOLD } else { 1.0 }
+    let thousandths: u32 = text.chars().map(|c| u32::from(advance(c, bold))).sum();
+    f64::from(thousandths) / 1000.0 * size
 }
 
-fn advance(character: char) -> u16 {
+fn advance(character: char, bold: bool) -> u16 {
     let index = (character as usize).checked_sub(32);
-    let listed = index.and_then(|index| WIDTHS.get(index)).copied();
+    let widths = if bold { &BOLD_WIDTHS } else { &WIDTHS };
+    let listed = index.and_then(|index| widths.get(index)).copied();
     match character {
-        'µ' => 636,
-        '·' => 318,
+        'µ' => {
+            if bold {
+                736
+            } else {
+                636
+            }
+        }
+        '·' => {
+            if bold {
+                380
+            } else {
+                318
+            }
+        }
         '–' => 556,
         _ => listed.unwrap_or(OTHER_WIDTH),
     }
@@ -39,13 +60,18 @@ fn advance(character: char) -> u16 {
 
 /// The text, or as much of its beginning as fits with an ellipsis.
 pub(super) fn shortened(text: &str, size: f64, room: f64) -> String {
-    if width(text, size, false) <= room {
+    shortened_in(text, size, false, room)
+}
+
+/// The same, in bold or not.
+pub(super) fn shortened_in(text: &str, size: f64, bold: bool, room: f64) -> String {
+    if width(text, size, bold) <= room {
         return text.into();
     }
     let mut kept = String::new();
     for character in text.chars() {
         kept.push(character);
-        if width(&kept, size, false) + width("…", size, false) > room {
+        if width(&kept, size, bold) + width("…", size, bold) > room {
             kept.pop();
             break;
         }
@@ -60,7 +86,7 @@ pub(super) fn wrapped(text: &str, size: f64, bold: bool, room: f64) -> Vec<Strin
         let joined = lines.last().map(|line| format!("{line} {word}"));
         match (joined, lines.last_mut()) {
             (Some(joined), Some(line)) if width(&joined, size, bold) <= room => *line = joined,
-            _ => lines.push(shortened(word, if bold { size * BOLD } else { size }, room)),
+            _ => lines.push(shortened_in(word, size, bold, room)),
         }
     }
     lines

@@ -127,13 +127,14 @@ fn draw_mark(svg: &mut Svg, this: Placed, line: &Line, point: &Point) -> Drawn {
     let place = this.pixel_of(line, point)?;
     let words = if point.hover.is_empty() { &line.hover } else { &point.hover };
     let datum = datum(&this.x.told(point.x), point.y.number(), &line.name);
-    mark(svg, place, (line.style, point.y), &datum, words);
+    mark(svg, "data point", place, (line.style, point.y), &datum, words);
     Ok(())
 }
 
 /// The mark of a point in its state: filled, hollow or a cross.
 pub(in super::super) fn mark(
     svg: &mut Svg,
+    class: &str,
     (x, y): (f64, f64),
     (style, state): (Style, Measured),
     datum: &str,
@@ -143,21 +144,19 @@ pub(in super::super) fn mark(
     match state {
         Measured::Good(_) => {
             let paint = format!("fill=\"{colour}\" stroke=\"{PAPER}\" stroke-width=\"0.8\"{datum}");
-            svg.mark("data point", (x, y), (style, RADIUS), &paint, hover);
+            svg.mark(class, (x, y), (style, RADIUS), &paint, hover);
         }
         Measured::Doubtful(_) => {
             let paint = format!("fill=\"{PAPER}\" stroke=\"{colour}\" stroke-width=\"1.8\"{datum}");
-            svg.mark("data point", (x, y), (style, RADIUS), &paint, hover);
+            svg.mark(class, (x, y), (style, RADIUS), &paint, hover);
         }
         Measured::Failed(_) => {
             let (left, right) = (number(x - RADIUS), number(x + RADIUS));
             let (top, bottom) = (number(y - RADIUS), number(y + RADIUS));
             let d = format!("M{left} {top}L{right} {bottom}M{left} {bottom}L{right} {top}");
-            let paint = format!(
-                "fill=\"none\" stroke=\"{}\" stroke-width=\"2.4\"{datum} data-failed=\"1\"",
-                style.ink
-            );
-            svg.path("data point", &d, &paint, hover);
+            let paint =
+                format!("fill=\"none\" stroke=\"{}\" stroke-width=\"2.4\"{datum}", style.ink);
+            svg.path(class, &d, &paint, hover);
         }
     }
 }

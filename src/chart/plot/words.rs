@@ -15,9 +15,9 @@ const LINE: f64 = 14.0;
 /// Between words and the sides of their box.
 const PADDING: f64 = 4.0;
 /// Pixels that a line of a box takes at most.
-const WIDEST: f64 = 210.0;
+const WIDEST: f64 = 260.0;
 /// Between a point and its label.
-const GAP: f64 = 2.0;
+const GAP: f64 = 2.5;
 /// From the sides of the plot to any words in it.
 const BORDER: f64 = 2.0;
 
@@ -32,8 +32,9 @@ pub(super) fn draw(svg: &mut Svg, this: Placed) -> Drawn {
     for marker in this.plot.markers.iter().filter(|marker| !marker.label.is_empty()) {
         draw_marker_label(svg, &mut placing, this, marker)?;
     }
-    draw_point_labels(svg, &mut placing, this)?;
-    draw_callouts(svg, &mut placing, this)
+    // What must be said first; labels of points may give way.
+    draw_callouts(svg, &mut placing, this)?;
+    draw_point_labels(svg, &mut placing, this)
 }
 
 /// Tells the placing pass of everything that is drawn.
@@ -43,12 +44,17 @@ fn keep_ink(placing: &mut Placing, this: Placed) -> Drawn {
         for point in &line.points {
             let place = this.pixel_of(line, point)?;
             if line.dotted {
-                placing.keep_mark(place, RADIUS + 1.0);
+                placing.keep_mark(place, RADIUS);
             }
             if let Some((low, high)) = point.y_range.filter(|_| line.dotted) {
                 let low = this.pixel(point.x, low, line.edge, &line.name)?;
                 let high = this.pixel(point.x, high, line.edge, &line.name)?;
                 placing.keep_line(&[low, high]);
+            }
+            if let Some((low, high)) = point.x_range.filter(|_| line.dotted) {
+                let (low, high) = (this.x.place(low)?, this.x.place(high)?);
+                let at = |x: f64| (this.field.x(x), place.1);
+                placing.keep_line(&[at(low), at(high)]);
             }
             if point.y.number().is_some() {
                 joined.push(place);
