@@ -26,9 +26,9 @@ const CROSSED: f64 = 6.0;
 /// Cost of each point that the leader touches, besides its own.
 const TOUCHED: f64 = 40.0;
 /// Pixels between places that are tried for a call-out.
-const STEP: f64 = 8.0;
+const STEP: f64 = 4.0;
 /// Pixels from a box to the point that it is about, at least.
-const NEAREST: f64 = 16.0;
+const NEAREST: f64 = 10.0;
 /// Pixels that words keep from each other and from points.
 const SPACE: f64 = 2.0;
 

@@ -212,7 +212,7 @@ fn draw_callouts(svg: &mut Svg, placing: &mut Placing, this: Placed) -> Drawn {
 
 /// Words in lines, and the size of a box around them.
 fn boxed(words: &str, room: f64) -> (Vec<String>, (f64, f64)) {
-    let widest = WIDEST.min(room - 2.0 * (PADDING + BORDER));
+    let widest = WIDEST.min(room * 0.45);
     let lines = wrapped(words, Type::LABEL.size, false, widest);
     let width = lines.iter().map(|line| Type::LABEL.width(line)).fold(0.0, f64::max);
     let height = lines.len() as f64 * LINE;
