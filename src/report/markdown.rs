@@ -162,7 +162,9 @@ fn inline(text: &str) -> String {
             '!' if after == Some('[') => out.push('\\'),
             '#' | '+' | '-' | '=' if begins => out.push('\\'),
             // `1.` would begin a list.
-            '.' | ')' if !begins && is_count(&out) => out.push('\\'),
+            '.' | ')' if !begins && is_count(&out) && after.is_none_or(|c| c == ' ') => {
+                out.push('\\');
+            }
             '@' => {
                 // No one shall be called because a device has a name.
                 out.push_str("@\u{2060}");
@@ -211,6 +213,7 @@ mod tests {
             ("&lt;", r"\&lt;"),
             ("a & b", "a & b"),
             ("p99_ns 1.5", "p99_ns 1.5"),
+            ("1.71 ms", "1.71 ms"),
             ("two\nlines\u{1b}[31m", "twolines"),
             ("@all", "@\u{2060}all"),
         ] {

@@ -1,7 +1,7 @@
 //! A story for a terminal.
 
 use super::clean::clean;
-use super::story::{Block, Caution, Column, Story, Table, Trust};
+use super::story::{Block, Caution, Column, Entry, Story, Table, Trust};
 use super::telling;
 
 /// Between the columns of a table.
@@ -128,8 +128,7 @@ impl Page {
         self.words("  ", &table.caption);
         let footnotes = telling::footnotes(table);
         let titles: Vec<String> = table.columns.iter().map(|column| clean(&column.title)).collect();
-        let rows: Vec<Vec<String>> =
-            table.rows.iter().map(|row| entries(row, &footnotes)).collect();
+        let rows = cells(table, &footnotes);
         let fit = |at: usize| {
             let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell));
             cells.chain([width(&titles[at])]).max().unwrap_or(0)
@@ -172,19 +171,29 @@ impl Page {
     }
 }
 
-/// The cells of a row with their signs and the numbers of their footnotes.
-fn entries(row: &[super::story::Entry], footnotes: &[&str]) -> Vec<String> {
-    let cell = |entry: &super::story::Entry| {
-        let mut cell = clean(&entry.text);
-        if entry.trust != Trust::Good {
-            cell.push_str(&format!(" {}", telling::mark(entry.trust)));
-        }
+/// The cells of all rows, with their signs and the numbers of their footnotes behind them in a
+/// column of their own, so that numbers stand below each other.
+fn cells(table: &Table, footnotes: &[&str]) -> Vec<Vec<String>> {
+    let sign = |entry: &Entry| {
+        let mut sign = match entry.trust {
+            Trust::Good => String::new(),
+            trust => format!(" {}", telling::mark(trust)),
+        };
         if let Some(at) = footnotes.iter().position(|note| *note == entry.more) {
-            cell.push_str(&format!(" ({})", at + 1));
+            sign.push_str(&format!(" ({})", at + 1));
         }
-        cell
+        sign
     };
-    row.iter().map(cell).collect()
+    let room = |at: usize| {
+        let signs =
+            table.rows.iter().filter_map(|row| row.get(at)).map(|entry| width(&sign(entry)));
+        signs.max().unwrap_or(0)
+    };
+    let rooms: Vec<usize> = (0..table.columns.len()).map(room).collect();
+    let cell = |(entry, room): (&Entry, &usize)| {
+        format!("{}{}", clean(&entry.text), padded(&sign(entry), *room, false))
+    };
+    table.rows.iter().map(|row| row.iter().zip(&rooms).map(cell).collect()).collect()
 }
 
 fn padded(text: &str, to: usize, at_end: bool) -> String {
@@ -213,7 +222,6 @@ mod tests {
     use super::*;
     use crate::report::demo;
     use crate::report::golden::assert_golden;
-    use crate::report::story::Entry;
 
     #[test]
     fn the_demonstration_is_told_as_kept() {

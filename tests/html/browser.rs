@@ -192,6 +192,11 @@ impl Page {
         self.call(browser, "Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
+    /// As it will be on paper.
+    pub(crate) fn paper(&self, browser: &mut Browser) {
+        self.call(browser, "Emulation.setEmulatedMedia", json!({ "media": "print" }));
+    }
+
     /// Loads a page whole.
     pub(crate) fn go(&mut self, browser: &mut Browser, url: &str) {
         browser.events.clear();

@@ -198,9 +198,9 @@ fn pictures_of_the_page_are_made_on_request() {
         page.key(&mut browser, "ArrowDown");
         fs::write(folder.join(format!("{name}-zoom.png")), page.picture(&mut browser, false))
             .unwrap();
-        if !dark {
-            page.key(&mut browser, "Escape");
-            fs::write(folder.join(format!("{name}.pdf")), page.pdf(&mut browser)).unwrap();
-        }
+        page.key(&mut browser, "Escape");
+        page.paper(&mut browser);
+        fs::write(folder.join(format!("{name}-paper.png")), page.picture(&mut browser, true))
+            .unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! The pieces of a section: paragraphs, lists, tables and figures.
 
-use super::escape::{identifier, text};
+use super::escape::{identifier, straight, text};
 use crate::chart::ChartError;
 use crate::report::story::{Block, Column, Entry, Picture, Table, Trust};
 use crate::report::telling::{legend, mark};
@@ -35,7 +35,7 @@ pub(super) fn list(items: &[String]) -> String {
 }
 
 fn figure(picture: &Picture, number: u32) -> Result<String, ChartError> {
-    let svg = picture.figure.svg()?;
+    let svg = straight(&picture.figure.svg()?);
     let (name, caption) = (identifier(&picture.name), text(&picture.caption));
     // The caption says what the picture shows, to those who cannot see it too.
     let svg = svg.replacen("<svg ", &format!("<svg aria-label=\"{caption}\" "), 1);

@@ -27,23 +27,30 @@ pub(super) fn identifier(words: &str) -> String {
     words.chars().map(harmless).collect()
 }
 
+/// Markup that is ours, with words in it that turned the direction of the text around.
+pub(super) fn straight(markup: &str) -> String {
+    markup.chars().filter(|character| !is_invisible(*character)).collect()
+}
+
 /// A value as JSON in a `<script>` of data: nothing in it can end the element, begin another or
 /// turn the direction of the text around.
 pub(super) fn json(value: &Value) -> String {
     let mut out = String::new();
     for character in value.to_string().chars() {
-        let code = u32::from(character);
-        let risky = matches!(character, '<' | '>' | '&')
-            || matches!(
-                code,
-                0x7f..=0x9f | 0x61c | 0x200b..=0x200f | 0x2028..=0x202e | 0x2066..=0x2069 | 0xfeff
-            );
-        match risky {
-            true => out.push_str(&format!("\\u{code:04x}")),
+        match matches!(character, '<' | '>' | '&') || is_invisible(character) {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(character))),
             false => out.push(character),
         }
     }
     out
+}
+
+/// What changes a text and cannot be seen in it.
+fn is_invisible(character: char) -> bool {
+    matches!(
+        u32::from(character),
+        0x7f..=0x9f | 0x61c | 0x200b..=0x200f | 0x2028..=0x202e | 0x2066..=0x2069 | 0xfeff
+    )
 }
 
 #[cfg(test)]
@@ -55,6 +62,7 @@ mod tests {
     fn no_string_leaves_its_place() {
         let hostile = "\"'><script>&\u{1b}[31m\u{202e}</script><!--";
         assert_eq!(text(hostile), "&quot;&#39;&gt;&lt;script&gt;&amp;&lt;/script&gt;&lt;!--");
+        assert_eq!(straight("<svg>\u{202e}é</svg>"), "<svg>é</svg>");
         assert_eq!(identifier("a b\"<é"), "a_b___");
         let value = json!({ "k\u{2028}": "</script><!--<script>\u{2029}&" });
         let told = super::json(&value);

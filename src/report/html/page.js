@@ -16,8 +16,10 @@ document.documentElement.classList.add("js");
 const hint = make("div", document.body, { id: "hint", hidden: true });
 hint.setAttribute("role", "status");
 let lit = null;
+let again = null;
 const quiet = () => {
   hint.hidden = true;
+  again = null;
   if (lit) lit.classList.remove("lit");
   lit = null;
 };
@@ -105,8 +107,13 @@ const step = (plot, by) => {
   const now = Number(plot.dataset.at ?? -1);
   const next = by === "first" ? 0 : by === "last" ? last : Math.max(0, Math.min(last, now + by));
   plot.dataset.at = next;
-  const box = points[next].shape.getBoundingClientRect();
-  tell(points[next], svg, box.x + box.width / 2, box.y);
+  const show = () => {
+    const box = points[next].shape.getBoundingClientRect();
+    tell(points[next], svg, box.x + box.width / 2, box.y);
+    again = show;
+  };
+  show();
+  points[next].shape.scrollIntoView({ block: "nearest", inline: "nearest" });
 };
 const STEPS = { ArrowRight: 1, ArrowLeft: -1, Home: "first", End: "last" };
 
@@ -242,11 +249,13 @@ for (const more of document.querySelectorAll(".more")) {
     quiet();
     document.body.append(hint);
     say(told, box.x, box.y);
+    if (document.activeElement === more) again = show;
   };
   for (const name of ["pointerenter", "focus"]) more.addEventListener(name, show);
   for (const name of ["pointerleave", "blur"]) more.addEventListener(name, quiet);
 }
-addEventListener("scroll", quiet, { passive: true, capture: true });
+// What keys have chosen goes along with the page; what the pointer met is somewhere else now.
+addEventListener("scroll", () => (again || quiet)(), { passive: true, capture: true });
 addEventListener("keydown", (event) => { if (event.key === "Escape") quiet(); });
 
 // Order by a column: numbers with their units, then what is none, each as it stood.
