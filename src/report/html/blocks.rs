@@ -3,7 +3,7 @@
 use super::escape::{identifier, straight, text};
 use crate::chart::ChartError;
 use crate::report::story::{Block, Column, Entry, Picture, Table, Trust};
-use crate::report::telling::{legend, mark};
+use crate::report::telling::{footnotes, legend, mark};
 
 /// Numbers that figures and tables get through the page.
 #[derive(Debug, Default)]
@@ -48,19 +48,23 @@ fn figure(picture: &Picture, number: u32) -> Result<String, ChartError> {
 }
 
 fn table(table: &Table, number: u32) -> String {
+    let notes = footnotes(table);
     let heads: String = table.columns.iter().map(head).collect();
     let rows: String = table
         .rows
         .iter()
         .map(|row| {
             let cells = row.iter().zip(&table.columns).enumerate();
-            let cells: String = cells.map(|(at, (entry, of))| cell(entry, of, at == 0)).collect();
+            let cells: String =
+                cells.map(|(at, (entry, of))| cell(entry, of, at == 0, &notes)).collect();
             format!("<tr>{cells}</tr>\n")
         })
         .collect();
-    let signs = match legend(table) {
-        signs if signs.is_empty() => String::new(),
-        signs => format!("<p class=\"legend\">{}</p>\n", text(&signs.join("; "))),
+    let notes = notes.iter().enumerate().map(|(at, note)| format!("({}) {note}", at + 1));
+    let signs: Vec<String> = legend(table).into_iter().chain(notes).collect();
+    let signs = match signs.is_empty() {
+        true => String::new(),
+        false => format!("<p class=\"legend\">{}</p>\n", text(&signs.join("; "))),
     };
     let caption = text(&table.caption);
     format!(
@@ -75,7 +79,7 @@ fn head(column: &Column) -> String {
     format!("<th scope=\"col\"{class}>{}</th>", text(&column.title))
 }
 
-fn cell(entry: &Entry, column: &Column, is_first: bool) -> String {
+fn cell(entry: &Entry, column: &Column, is_first: bool, notes: &[&str]) -> String {
     let mut classes = Vec::new();
     if column.is_number {
         classes.push("number");
@@ -93,8 +97,12 @@ fn cell(entry: &Entry, column: &Column, is_first: bool) -> String {
     if entry.trust != Trust::Good {
         words.push_str(&format!(" <i>{}</i>", mark(entry.trust)));
     }
-    if !entry.more.is_empty() {
-        let more = text(&entry.more);
+    let more = text(&entry.more);
+    if let Some(at) = notes.iter().position(|note| *note == entry.more) {
+        let number = format!("<sup>({})</sup>", at + 1);
+        words =
+            format!("<span class=\"more\" tabindex=\"0\" title=\"{more}\">{words}{number}</span>");
+    } else if !more.is_empty() {
         words = format!(
             "<span class=\"more\" tabindex=\"0\" title=\"{more}\">{words}\
              <span class=\"away\"> ({more})</span></span>"

@@ -46,12 +46,15 @@ const shapes = (svg) => {
   if (known.has(svg)) return known.get(svg);
   const all = [];
   for (const shape of svg.querySelectorAll("*")) {
-    if (!shape.getBBox || !(shape.dataset.x || shape.querySelector(":scope > title"))) continue;
+    // The ground of a plot has only the scales of its axes.
+    if (!shape.getBBox || shape.dataset.field) continue;
+    const told = words(shape);
+    if (!told || shape === svg) continue;
     const box = shape.getBBox();
-    const found = { shape, words: words(shape), box, line: [], last: 0 };
-    const small = Math.max(box.width, box.height) < SMALL;
-    found.point = small || shape.localName === "rect";
-    if (!found.point && shape.getTotalLength) {
+    const exact = "x" in shape.dataset || Math.max(box.width, box.height) < SMALL;
+    const point = exact || shape.localName === "rect";
+    const found = { shape, words: told, box, exact, point, area: false, line: [] };
+    if (!point && shape.getTotalLength) {
       const length = shape.getTotalLength();
       const steps = Math.min(400, Math.ceil(length / 5));
       for (let i = 0; i <= steps; i++) found.line.push(shape.getPointAtLength(length * i / steps));
@@ -66,8 +69,8 @@ const outside = (value, from, size) => Math.max(from - value, 0, value - from - 
 const distance = (found, at) => {
   const b = found.box;
   const toBox = Math.hypot(outside(at.x, b.x, b.width), outside(at.y, b.y, b.height));
-  if (found.point) return toBox;
-  // A curve comes after its points, and an area after the curves that lie in it.
+  // A curve comes after its points, and an area after what lies in it.
+  if (found.point) return toBox + (found.exact ? 0 : 20);
   if (found.area && found.shape.isPointInFill(at)) return 24;
   if (!found.line.length) return toBox + 24;
   const least = Math.min(...found.line.map((p) => Math.hypot(p.x - at.x, p.y - at.y)));
