@@ -109,7 +109,9 @@ impl Browser {
         let told = self.events.iter().filter_map(|event| {
             let of = &event["params"];
             match event["method"].as_str()? {
-                "Runtime.exceptionThrown" => Some(of["exceptionDetails"].to_string()),
+                "Runtime.exceptionThrown" => {
+                    Some(of["exceptionDetails"]["exception"]["description"].to_string())
+                }
                 "Runtime.consoleAPICalled" => Some(of["args"].to_string()),
                 "Log.entryAdded" => Some(of["entry"]["text"].to_string()),
                 "Audits.issueAdded" => Some(of["issue"].to_string()),

@@ -7,11 +7,17 @@ mod browser;
 use std::fs;
 
 use browser::{Browser, Page};
+use iosonde::report::story::{Block, Story};
 use iosonde::report::{demo, html};
 use serde_json::json;
 
-/// The demonstration in a browser, or the reason why there is none.
+/// The demonstration in a browser, unless there is none.
 fn opened(width: u32) -> Option<(Browser, Page)> {
+    shown(&demo::story(), width)
+}
+
+/// A story in a browser, unless there is none.
+fn shown(story: &Story, width: u32) -> Option<(Browser, Page)> {
     let mut browser = match Browser::start() {
         Ok(browser) => browser,
         Err(reason) => {
@@ -20,7 +26,7 @@ fn opened(width: u32) -> Option<(Browser, Page)> {
         }
     };
     let path = browser.folder().join("report.html");
-    fs::write(&path, html(&demo::story()).unwrap()).unwrap();
+    fs::write(&path, html(story).unwrap()).unwrap();
     let mut page = browser.open();
     page.size(&mut browser, width, 800);
     page.go(&mut browser, &format!("file://{}", path.display()));
@@ -52,6 +58,45 @@ fn a_page_loads_whole_without_a_complaint_or_the_network() {
         .filter(|url| !["file:", "data:", "blob:"].iter().any(|kind| url.starts_with(kind)))
         .collect();
     assert_eq!(outside, Vec::<String>::new());
+}
+
+#[test]
+fn a_hostile_name_does_nothing_but_stand_there() {
+    let name = "\"'><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>\
+                <style>body { display: none }</style><!--";
+    let mut story = demo::story();
+    story.title = name.into();
+    story.environment = vec![(name.into(), name.into())];
+    story.data[0].name = name.into();
+    story.data[0].rows[0][0] = name.into();
+    for block in story.sections.iter_mut().flat_map(|section| &mut section.blocks) {
+        match block {
+            Block::Words(words) => *words = name.into(),
+            Block::List(items) => items.push(name.into()),
+            Block::Table(table) => {
+                table.columns[1].title = name.into();
+                table.rows[0][0].text = name.into();
+                table.rows[0][0].more = name.into();
+            }
+            Block::Picture(picture) => {
+                picture.name.push_str(name);
+                picture.caption = name.into();
+                picture.figure.title = name.into();
+            }
+        }
+    }
+    let Some((mut browser, page)) = shown(&story, 1200) else { return };
+    // What carries a name is shown, ordered and saved by the script too.
+    let acted = "(() => { for (const each of document.querySelectorAll('button')) each.click(); \
+                 document.getElementById('zoom').close(); })()";
+    let seen = "[document.title, document.querySelector('h1').textContent, typeof window.hit, \
+                document.querySelectorAll('script').length, document.images.length, \
+                document.querySelectorAll('style').length]";
+    let expected = json!([name, name, "undefined", 2, 0, 1]);
+    assert_eq!(page.value(&mut browser, seen), expected);
+    page.value(&mut browser, acted);
+    assert_eq!(page.value(&mut browser, seen), expected);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
 #[test]

@@ -235,11 +235,12 @@ for (const plot of document.querySelectorAll(".picture")) {
     event.preventDefault();
   });
   const figure = plot.closest("figure");
+  const svg = plot.querySelector("svg");
   const caption = figure.querySelector("figcaption");
   button(caption, "Enlarge", () => open(plot));
   button(caption, "Save as SVG", () => {
     quiet();
-    save(figure.dataset.name + ".svg", "image/svg+xml", plot.querySelector("svg").outerHTML);
+    save(figure.dataset.name + ".svg", "image/svg+xml", svg.outerHTML);
   });
 }
 
