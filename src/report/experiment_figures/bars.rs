@@ -1,10 +1,10 @@
 //! Grouped bars: a few measures side by side for each setting.
 
 use super::notes::capital;
-use super::sheet::{Sheet, titled};
-use super::view::{Facet, View, unit};
+use super::sheet::{Sheet, common, titled};
+use super::view::{Facet, Layout, View, unit};
 use crate::analysis::experiment::measure::Quantity;
-use crate::analysis::experiment::{Measure, StageFacts};
+use crate::analysis::experiment::{Measure, Point, StageFacts};
 use crate::chart::{Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Scale, style};
 use crate::spec::Direction;
 use crate::spec::experiment;
@@ -19,14 +19,14 @@ pub(super) fn draw(
     facts: &StageFacts,
     asked: &experiment::Figure,
 ) -> Result<Option<Figure>, ChartError> {
-    let view = View::of(facts, asked, true);
+    let view = View::of(facts, asked, Layout::Named);
     let measures = view.measures(&USUAL);
     let mut sheet = Sheet::new(&view);
     for quantity in quantities(&measures) {
         let own: Vec<Measure> =
             measures.iter().copied().filter(|measure| measure.quantity() == quantity).collect();
         for facet in &view.facets {
-            for (heading, points) in groups(&view, facet) {
+            for (heading, points) in groups(facet) {
                 panel(&view, &mut sheet, (&own, &heading), &points)?;
             }
         }
@@ -36,10 +36,10 @@ pub(super) fn draw(
     Ok(sheet.finish(&what.join(", ")))
 }
 
-type Group<'a> = (String, Vec<&'a crate::analysis::experiment::Point>);
+type Group<'a> = (String, Vec<&'a Point>);
 
 /// The panels of a facet: one for each series.
-fn groups<'a>(_view: &View<'a>, facet: &Facet<'a>) -> Vec<Group<'a>> {
+fn groups<'a>(facet: &Facet<'a>) -> Vec<Group<'a>> {
     let name = |name: &str| {
         let parts = [facet.heading.as_str(), name].into_iter().filter(|part| !part.is_empty());
         parts.collect::<Vec<&str>>().join(", ")
@@ -51,10 +51,10 @@ fn panel(
     view: &View,
     sheet: &mut Sheet,
     (measures, heading): (&[Measure], &str),
-    points: &[&crate::analysis::experiment::Point],
+    points: &[&Point],
 ) -> super::sheet::Drawn {
     let bar = |measure: Measure| {
-        move |point: &&crate::analysis::experiment::Point| {
+        move |point: &&Point| {
             let datum = view.datum(point, measure, Direction::Total)?;
             Some(Bar { value: datum.value, range: datum.range, hover: datum.hover })
         }
@@ -65,7 +65,7 @@ fn panel(
         values: points.iter().map(bar(*measure)).collect(),
     });
     let bars = Bars { series: series.collect(), labelled: false };
-    let values: Vec<f64> = ends_of(&bars);
+    let values = bars.values();
     if values.is_empty() {
         return Ok(());
     }
@@ -83,25 +83,6 @@ fn panel(
     let y = Axis::new(title, quantity, scale);
     sheet.push(&capital(heading), x, y, Marks::Bars(bars), 240.0);
     Ok(())
-}
-
-/// What measures of one quantity are together.
-fn common(measure: Measure) -> &'static str {
-    match measure.quantity() {
-        Quantity::Time => "latency",
-        Quantity::BytesPerSecond => "MB/s",
-        Quantity::PerSecond => "per second",
-        Quantity::Plain => "",
-    }
-}
-
-fn ends_of(bars: &Bars) -> Vec<f64> {
-    let all = bars.series.iter().flat_map(|series| series.values.iter().flatten());
-    all.flat_map(|bar| {
-        let range = bar.range.into_iter().flat_map(|(low, high)| [low, high]);
-        range.chain(bar.value.number())
-    })
-    .collect()
 }
 
 fn quantities(measures: &[Measure]) -> Vec<Quantity> {

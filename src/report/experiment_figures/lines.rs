@@ -1,12 +1,13 @@
-//! Lines: a measure against the levels of an axis, each measure in a panel of its own.
+//! Lines: a measure against the levels of an axis. Each measure has a panel of its own, unless one
+//! series is all there is and the measures are of one kind.
 
 use super::best;
 use super::found;
-use super::sheet::{Sheet, titled};
-use super::view::{Facet, View, heading};
+use super::notes::capital;
+use super::sheet::{Sheet, common, titled};
+use super::view::{Facet, Layout, Series, View, heading};
 use crate::analysis::experiment::{Measure, StageFacts};
 use crate::chart::{ChartError, Edge, Figure, Line, Plot, style};
-use crate::report::experiment_figures::notes::capital;
 use crate::spec::Direction;
 use crate::spec::experiment;
 
@@ -18,20 +19,33 @@ pub(super) fn draw(
     facts: &StageFacts,
     asked: &experiment::Figure,
 ) -> Result<Option<Figure>, ChartError> {
-    let view = View::of(facts, asked, false);
+    let view = View::of(facts, asked, Layout::Scaled);
     let measures = view.measures(&USUAL);
     let mut sheet = Sheet::new(&view);
     for facet in &view.facets {
-        for measure in &measures {
-            let mut plot = Plot {
-                lines: lines(&view, facet, *measure),
-                callouts: best::in_panel(&view, facet, *measure, &measures),
-                ..Plot::default()
-            };
-            plot.markers.extend(found::marker(&view, "knee"));
-            let (axis, quantity) = titled(*measure);
-            let title = titled_in(facet, *measure);
-            sheet.plot(&title, (&axis, quantity), plot)?;
+        match (measures.as_slice(), facet.series.as_slice()) {
+            ([first, _, ..], [only]) if together(&measures) => {
+                let named = |(number, measure): (usize, &Measure)| {
+                    line(&view, only, (*measure, number), measure.title())
+                };
+                let lines = measures.iter().enumerate().filter_map(named).collect();
+                let callouts = best::in_panel(&view, facet, *first, &measures);
+                let (_, quantity) = titled(*first);
+                let plot = Plot { lines, callouts, ..Plot::default() };
+                add(&view, &mut sheet, &facet.heading, (common(*first), quantity), plot)?;
+            }
+            _ => {
+                for measure in &measures {
+                    let plot = Plot {
+                        lines: lines(&view, facet, *measure),
+                        callouts: best::in_panel(&view, facet, *measure, &measures),
+                        ..Plot::default()
+                    };
+                    let (axis, quantity) = titled(*measure);
+                    let title = titled_in(&facet.heading, *measure);
+                    add(&view, &mut sheet, &title, (&axis, quantity), plot)?;
+                }
+            }
         }
     }
     measures.iter().for_each(|measure| sheet.note_unknown(*measure));
@@ -40,25 +54,49 @@ pub(super) fn draw(
     Ok(sheet.finish(&format!("{}{against}", what.join(", "))))
 }
 
+fn add(
+    view: &View,
+    sheet: &mut Sheet,
+    title: &str,
+    y: (&str, crate::chart::Quantity),
+    plot: Plot,
+) -> super::sheet::Drawn {
+    let markers = found::marker(view, "knee").into_iter().collect();
+    sheet.plot(title, y, Plot { markers, ..plot })
+}
+
+fn together(measures: &[Measure]) -> bool {
+    measures.windows(2).all(|pair| pair[0].quantity() == pair[1].quantity())
+}
+
 /// A measure of every series of a facet.
 pub(super) fn lines(view: &View, facet: &Facet, measure: Measure) -> Vec<Line> {
-    let series = facet.series.iter().enumerate().map(|(number, series)| {
-        let all = series.points.iter();
-        let points = all.filter_map(|point| view.point(point, measure, Direction::Total));
-        Line {
-            name: series.name.clone(),
-            style: style(number),
-            edge: Edge::Left,
-            points: points.collect(),
-            dotted: true,
-            hover: heading(measure, Direction::Total),
-        }
-    });
-    series.filter(|line| !line.points.is_empty()).collect()
+    let all = facet.series.iter().enumerate();
+    all.filter_map(|(number, series)| line(view, series, (measure, number), &series.name)).collect()
+}
+
+/// A measure of a series, in the style of a number; `None` where no point knows it.
+pub(super) fn line(
+    view: &View,
+    series: &Series,
+    (measure, number): (Measure, usize),
+    name: &str,
+) -> Option<Line> {
+    let all = series.points.iter();
+    let points = all.filter_map(|point| view.point(point, measure, Direction::Total)).collect();
+    let line = Line {
+        name: name.into(),
+        style: style(number),
+        edge: Edge::Left,
+        points,
+        dotted: true,
+        hover: heading(measure, Direction::Total),
+    };
+    (!line.points.is_empty()).then_some(line)
 }
 
 /// Title of a panel: the measure, and what its facet has in common.
-pub(super) fn titled_in(facet: &Facet, measure: Measure) -> String {
+pub(super) fn titled_in(heading: &str, measure: Measure) -> String {
     let measure = capital(measure.title());
-    if facet.heading.is_empty() { measure } else { format!("{}: {measure}", facet.heading) }
+    if heading.is_empty() { measure } else { format!("{heading}: {measure}") }
 }

@@ -48,8 +48,8 @@ pub(super) fn of_bars(view: &View) -> String {
     }
 }
 
-/// Settings that are doubtful, failed, or were not carried out.
-pub(super) fn of_standing(view: &View) -> Vec<String> {
+/// Settings that are doubtful, failed, or were not carried out; and whether a failed one is drawn.
+pub(super) fn of_standing(view: &View, is_failed_drawn: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let doubtful = view.points().filter(|p| p.is_usable()).filter_map(|p| match &p.standing {
         Standing::Doubtful(why) => Some((p, why.as_str())),
@@ -61,7 +61,11 @@ pub(super) fn of_standing(view: &View) -> Vec<String> {
         Standing::Failed(why) => Some((p, why.as_str())),
         _ => None,
     });
-    notes.extend(listed(view, "Crossed: not used and joined by no line", failed.collect()));
+    let crossed = match is_failed_drawn {
+        true => "Crossed: not used and joined by no line",
+        false => "Failed or invalid and not drawn",
+    };
+    notes.extend(listed(view, crossed, failed.collect()));
     let why = |point: &Point| {
         let left_out = &view.facts.laid_out.left_out;
         let why = left_out.iter().find(|(cell, _)| *cell == point.cell);

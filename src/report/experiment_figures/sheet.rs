@@ -4,6 +4,7 @@
 use super::notes;
 use super::view::{View, unit};
 use crate::analysis::experiment::Measure;
+use crate::analysis::experiment::measure::Quantity as Kinds;
 use crate::chart::{
     Arrangement, Axis, ChartError, Edge, Figure, Kind, Line, Marks, Measured, Panel, Plot,
     Quantity, Scale,
@@ -19,11 +20,25 @@ pub(super) struct Sheet<'a> {
     notes: Vec<String>,
     /// Whether an interval was cut at the foot of a logarithmic scale.
     is_cut: bool,
+    /// Whether a failed setting has a place in it.
+    is_failed_drawn: bool,
+    /// Whether it shows means over runs.
+    has_bars: bool,
 }
 
 impl<'a> Sheet<'a> {
     pub(super) fn new(view: &'a View<'a>) -> Sheet<'a> {
-        Sheet { view, panels: Vec::new(), notes: Vec::new(), is_cut: false }
+        Sheet { view, panels: Vec::new(), notes: Vec::new(), is_cut: false, is_failed_drawn: true, has_bars: true }
+    }
+
+    /// The same where a failed setting has no place.
+    pub(super) fn without_failed(self) -> Sheet<'a> {
+        Sheet { is_failed_drawn: false, ..self }
+    }
+
+    /// The same where no mean over runs is shown.
+    pub(super) fn of_runs(self) -> Sheet<'a> {
+        Sheet { is_failed_drawn: false, has_bars: false, ..self }
     }
 
     /// A further note; each is said once.
@@ -96,12 +111,13 @@ impl<'a> Sheet<'a> {
     /// The picture, if it has a panel; `what` it shows, for its title.
     pub(super) fn finish(self, what: &str) -> Option<Figure> {
         let view = self.view;
-        let mut notes = vec![notes::of_bars(view)];
+        let mut notes: Vec<String> = Vec::new();
+        notes.extend(self.has_bars.then(|| notes::of_bars(view)));
         if self.is_cut {
             notes.push("An error bar that reaches towards zero is cut at the foot.".into());
         }
         notes.extend(self.notes);
-        notes.extend(notes::of_standing(view));
+        notes.extend(notes::of_standing(view, self.is_failed_drawn));
         (!self.panels.is_empty()).then(|| Figure {
             title: notes::title(view, what),
             subtitle: notes::subtitle(view),
@@ -119,6 +135,16 @@ pub(super) type Drawn = Result<(), ChartError>;
 pub(super) fn titled(measure: Measure) -> (String, Quantity) {
     let (_, quantity, title) = unit(measure);
     (title, quantity)
+}
+
+/// What measures of one quantity are together.
+pub(super) fn common(measure: Measure) -> &'static str {
+    match measure.quantity() {
+        Kinds::Time => "latency",
+        Kinds::BytesPerSecond => "MB/s",
+        Kinds::PerSecond => "per second",
+        Kinds::Plain => "",
+    }
 }
 
 fn has_value(lines: &[Line], edge: Edge) -> bool {

@@ -11,6 +11,8 @@ use crate::spec::experiment::{Axis as SpecAxis, Design, Figure, Parameter};
 
 /// More lines than this in one panel cannot be told apart.
 pub(super) const MOST_SERIES: usize = 7;
+/// Levels that span this factor stand on a logarithmic scale.
+const WIDE: f64 = 16.0;
 /// From this many runs of a cell on a t interval says more than a standard deviation.
 const RUNS_FOR_INTERVAL: usize = 5;
 
@@ -52,8 +54,20 @@ pub(super) enum ErrorBars {
 }
 
 enum Places {
-    Names(Vec<String>),
+    /// Labels of levels, and what is written for each.
+    Names(Vec<(String, String)>),
     Numbers(Kind, Vec<f64>),
+}
+
+/// How levels stand along the bottom.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Layout {
+    /// On a scale where they are numbers that one can hold.
+    Scaled,
+    /// Side by side, whatever they are.
+    Named,
+    /// Side by side from writes alone to reads alone.
+    Mixed,
 }
 
 /// What a point shows of a measure.
@@ -64,12 +78,12 @@ pub(super) struct Datum {
 }
 
 impl<'a> View<'a> {
-    /// The view of a picture. Where names are wanted, levels stand side by side whatever they are.
-    pub(super) fn of(facts: &'a StageFacts, asked: &'a Figure, by_name: bool) -> View<'a> {
+    /// The view of a picture.
+    pub(super) fn of(facts: &'a StageFacts, asked: &'a Figure, layout: Layout) -> View<'a> {
         let axis = |name: &str| facts.stage.axes.iter().find(|axis| axis.name == name);
         let x = axis(&asked.x).or(facts.stage.axes.first());
         let points: Vec<&Point> = facts.points.iter().filter(|p| at_base(facts, p, x)).collect();
-        let places = Places::of(&points, x, by_name);
+        let places = Places::of(&points, x, layout);
         let mut view = View { facts, asked, x, facets: Vec::new(), bars: bars(facts), places };
         view.facets = view.grouped(points, axis(&asked.series));
         view
@@ -83,9 +97,15 @@ impl<'a> View<'a> {
         let others: Vec<&str> = others.into_iter().filter(|name| *name != x).collect();
         let all = |point: &&Point| named(point, &others);
         let count = distinct(points.iter().map(all));
-        // One axis makes the lines where it is asked for, and where all would be too many.
+        // One axis makes the lines where it is asked for, and where all would be too many: then
+        // that with the most levels that can be told apart.
         let own = series.map(|axis| axis.name.as_str()).filter(|name| *name != x);
-        let own = own.or_else(|| if count > MOST_SERIES { others.last().copied() } else { None });
+        let levels = |axis: &str| distinct(points.iter().map(|point| named(point, &[axis])));
+        let most = || {
+            let fitting = others.iter().copied().filter(|axis| levels(axis) <= MOST_SERIES);
+            fitting.max_by_key(|axis| levels(axis)).or(others.last().copied())
+        };
+        let own = own.or_else(|| if count > MOST_SERIES { most() } else { None });
         let in_line: Vec<&str> = own.map_or(others.clone(), |own| vec![own]);
         let apart: Vec<&str> = others.into_iter().filter(|name| !in_line.contains(name)).collect();
         let mut facets: Vec<Facet<'a>> = Vec::new();
@@ -115,7 +135,7 @@ impl<'a> View<'a> {
             Places::Numbers(..) => point.at(&self.x?.name),
             Places::Names(names) => {
                 let name = self.level(point).map_or("", |level| level.label.as_str());
-                names.iter().position(|known| known == name).map(|place| place as f64 + 0.5)
+                names.iter().position(|(known, _)| known == name).map(|place| place as f64 + 0.5)
             }
         }
     }
@@ -141,7 +161,9 @@ impl<'a> View<'a> {
     pub(super) fn x_axis(&self) -> Result<Axis, ChartError> {
         let title = self.x.map_or("", |axis| axis.heading());
         match &self.places {
-            Places::Names(names) => Ok(Axis::names(title, names.clone())),
+            Places::Names(names) => {
+                Ok(Axis::names(title, names.iter().map(|(_, shown)| shown.clone()).collect()))
+            }
             Places::Numbers(kind, values) => {
                 let (quantity, unit) = self.x.map_or((Quantity::Count, ""), written);
                 let kind = match (kind, quantity) {
@@ -229,28 +251,60 @@ impl<'a> View<'a> {
 }
 
 impl Places {
-    fn of(points: &[&Point], x: Option<&SpecAxis>, by_name: bool) -> Places {
-        let Some(axis) = x else { return Places::Names(vec![String::new()]) };
+    fn of(points: &[&Point], x: Option<&SpecAxis>, layout: Layout) -> Places {
+        let Some(axis) = x else { return Places::Names(vec![Default::default()]) };
         let levels = || points.iter().filter_map(|point| point.level(&axis.name));
-        let values: Option<Vec<f64>> = levels().map(|level| level.value).collect();
-        let mut values = values.unwrap_or_default();
-        values.sort_by(f64::total_cmp);
-        values.dedup();
-        if values.len() > 1 && !by_name {
-            let (first, last) = (values[0], values[values.len() - 1]);
-            let is_power = |value: &f64| *value > 0.0 && value.log2().fract() == 0.0;
-            let is_wide = first > 0.0 && last / first >= 16.0;
-            let log = values.iter().all(is_power) || is_wide;
-            let kind = if log { Kind::Log2 } else { Kind::Linear };
-            return Places::Numbers(kind, values);
-        }
-        let mut names: Vec<String> = Vec::new();
-        for level in levels() {
-            if !names.contains(&level.label) {
-                names.push(level.label.clone());
+        if layout == Layout::Scaled {
+            let values: Option<Vec<f64>> = levels().map(|level| level.value).collect();
+            let mut values = values.unwrap_or_default();
+            values.sort_by(f64::total_cmp);
+            values.dedup();
+            if let Some(kind) = scale_for(&values) {
+                return Places::Numbers(kind, values);
             }
         }
-        Places::Names(names)
+        let mut names: Vec<&Level> = Vec::new();
+        for level in levels() {
+            if !names.iter().any(|known| known.label == level.label) {
+                names.push(level);
+            }
+        }
+        if layout == Layout::Mixed {
+            let reads = |level: &Level| level.value.unwrap_or(0.0);
+            names.sort_by(|a, b| reads(a).total_cmp(&reads(b)));
+        }
+        let shown = |level: &Level| match (layout, level.value) {
+            (Layout::Mixed, Some(reads)) => mixture(reads),
+            _ => level.label.clone(),
+        };
+        Places::Names(names.into_iter().map(|l| (l.label.clone(), shown(l))).collect())
+    }
+}
+
+/// A scale on which these levels, in ascending order, can be told apart; `None` if there is none.
+fn scale_for(values: &[f64]) -> Option<Kind> {
+    let [first, second, .., last] = *values else {
+        let [_first, last] = *values else { return None };
+        let are_powers = values.iter().all(|value| *value > 0.0 && value.log2().fract() == 0.0);
+        return Some(if are_powers && last > 0.0 { Kind::Log2 } else { Kind::Linear });
+    };
+    let step = second - first;
+    let is_even = values.windows(2).all(|pair| (pair[1] - pair[0] - step).abs() < 1e-6 * step);
+    let is_power = |value: &f64| *value > 0.0 && value.log2().fract() == 0.0;
+    if values.iter().all(is_power) || first > 0.0 && last / first >= WIDE && !is_even {
+        return Some(Kind::Log2);
+    }
+    // Zero beside powers has no place on a logarithmic scale, and squeezes a linear one.
+    let least = if first > 0.0 { first } else { second };
+    (is_even || last / least < WIDE).then_some(Kind::Linear)
+}
+
+/// Shares of writes and reads: `100W`, `30W/70R`, `100R`.
+fn mixture(reads: f64) -> String {
+    match (reads, 100.0 - reads) {
+        (0.0, _) => "100W".into(),
+        (_, 0.0) => "100R".into(),
+        (reads, writes) => format!("{writes}W/{reads}R"),
     }
 }
 
