@@ -6,12 +6,18 @@
 
 mod bars;
 mod best;
+mod distribution;
+mod dual_axis;
 mod found;
+mod heat;
 mod lines;
+mod mix;
 mod notes;
+mod over_time;
 mod sheet;
 #[cfg(test)]
 mod testing;
+mod trade_off;
 mod view;
 
 use crate::analysis::experiment::{Measure, StageFacts, Study};
@@ -25,13 +31,30 @@ use crate::units::count;
 pub type Draw = fn(&StageFacts, &Figure) -> Result<Option<chart::Figure>, ChartError>;
 
 /// Every kind of picture, by the name that a file gives.
-pub const FIGURES: [(&str, Draw); 2] = [("bars", bars::draw), ("line", lines::draw)];
+pub const FIGURES: [(&str, Draw); 9] = [
+    ("bars", bars::draw),
+    ("line", lines::draw),
+    ("dual-axis", dual_axis::draw),
+    ("mix", mix::draw),
+    ("trade-off", trade_off::draw),
+    ("cdf", distribution::within),
+    ("ccdf", distribution::above),
+    ("time-series", over_time::draw),
+    ("heat", heat::draw),
+];
 
 /// What each kind shows, for who cannot see it.
 fn described(kind: &str) -> &'static str {
     match kind {
         "bars" => "grouped bars",
         "line" => "lines through the measured points",
+        "dual-axis" => "IOPS at the left axis, MB/s at the right one, and the latency below",
+        "mix" => "lines from writes alone to reads alone",
+        "trade-off" => "throughput upwards, latency to the right, each point a level",
+        "cdf" => "share of requests within each latency",
+        "ccdf" => "share of requests above each latency",
+        "time-series" => "one curve for each run over its time",
+        "heat" => "a heat map of two axes",
         _ => "a picture",
     }
 }

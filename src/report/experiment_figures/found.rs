@@ -13,14 +13,43 @@ pub(super) struct Found {
 
 /// What was found under a name.
 pub(super) fn found(view: &View, name: &str) -> Option<Found> {
-    let at = view.facts.found(name).filter(|at| at.is_finite())?;
-    let end = |which: &str| view.facts.found(&format!("{name}_{which}")).filter(|v| v.is_finite());
-    Some(Found { at, range: end("low").zip(end("high")) })
+    found_of(view, name, "")
+}
+
+/// The same for one series: under a name of its own (`crossover-random-read`), or where there is
+/// only one.
+pub(super) fn found_of(view: &View, name: &str, series: &str) -> Option<Found> {
+    let look = |name: &str| {
+        let at = view.facts.found(name).filter(|at| at.is_finite())?;
+        let end =
+            |which: &str| view.facts.found(&format!("{name}_{which}")).filter(|v| v.is_finite());
+        Some(Found { at, range: end("low").zip(end("high")) })
+    };
+    let many = view.facets.iter().map(|facet| facet.series.len()).sum::<usize>() > 1;
+    match series {
+        "" => look(name),
+        series if many => look(&format!("{name}-{}", slug(series))),
+        series => look(&format!("{name}-{}", slug(series))).or_else(|| look(name)),
+    }
+}
+
+/// A name as figures have it: small letters and digits, a hyphen for all else.
+fn slug(name: &str) -> String {
+    let hyphened = |character: char| {
+        if character.is_alphanumeric() { character.to_ascii_lowercase() } else { '-' }
+    };
+    let slug: String = name.chars().map(hyphened).collect();
+    slug.split('-').filter(|part| !part.is_empty()).collect::<Vec<&str>>().join("-")
 }
 
 /// A line across the plot where a level was found; `None` beyond the levels that were measured.
 pub(super) fn marker(view: &View, name: &str) -> Option<Marker> {
-    let found = found(view, name)?;
+    marker_of(view, name, "")
+}
+
+/// The same for one series.
+pub(super) fn marker_of(view: &View, name: &str, series: &str) -> Option<Marker> {
+    let found = found_of(view, name, series)?;
     let (first, last) = view.span().filter(|_| is_of_x(view))?;
     if !(first..=last).contains(&found.at) {
         return None;
@@ -32,6 +61,15 @@ pub(super) fn marker(view: &View, name: &str) -> Option<Marker> {
     };
     let hover = format!("{name}: {at}, 95 % interval {} to {}", told(view, low), told(view, high));
     Some(Marker { hover, ..marker.between(low.clamp(first, last), high.clamp(first, last)) })
+}
+
+/// Lines where the rate of a setting changed, at the times (seconds) that an analysis has found:
+/// `change-1`, `change-2`, or with the setting behind it (`change-1-reads`).
+pub(super) fn regimes(view: &View, setting: &str, end_ns: f64) -> Vec<Marker> {
+    let own = |number: usize| found_of(view, &format!("change-{number}"), setting);
+    let own = (1..).map_while(own).map(|found| found.at * 1e9);
+    let within = own.filter(|at| (0.0..=end_ns).contains(at));
+    within.map(|at| Marker::at_x(at, format!("change at {}", duration::span(at as u64)))).collect()
 }
 
 /// Whether the levels along the bottom are those that analyses speak of: the first axis.

@@ -28,7 +28,14 @@ pub(super) struct Sheet<'a> {
 
 impl<'a> Sheet<'a> {
     pub(super) fn new(view: &'a View<'a>) -> Sheet<'a> {
-        Sheet { view, panels: Vec::new(), notes: Vec::new(), is_cut: false, is_failed_drawn: true, has_bars: true }
+        Sheet {
+            view,
+            panels: Vec::new(),
+            notes: Vec::new(),
+            is_cut: false,
+            is_failed_drawn: true,
+            has_bars: true,
+        }
     }
 
     /// The same where a failed setting has no place.
