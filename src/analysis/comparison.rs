@@ -219,7 +219,9 @@ fn cautions(a: &Side, b: &Side, asked: &Asked) -> Vec<String> {
         x.started_unix_ns == y.started_unix_ns && x.values == y.values && x.cell == y.cell
     };
     if a.runs.iter().any(|x| b.runs.iter().any(|y| is_same(x, y))) {
-        all.push("a run is on both sides: what a run has in common with itself shows nothing".into());
+        all.push(
+            "a run is on both sides: what a run has in common with itself shows nothing".into(),
+        );
     }
     all
 }
@@ -316,9 +318,8 @@ fn differing_facts(a: &Runs<'_>, b: &Runs<'_>) -> Vec<Difference> {
     let mut all: Vec<Difference> = Vec::new();
     for other in b.iter().chain(rest) {
         for difference in first.identity.differences(&other.identity) {
-            let is_known = |each: &Difference| {
-                each.kind == difference.kind && each.field == difference.field
-            };
+            let is_known =
+                |each: &Difference| each.kind == difference.kind && each.field == difference.field;
             if !all.iter().any(is_known) {
                 all.push(difference);
             }
@@ -358,15 +359,15 @@ fn cell(name: String, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Cell {
 fn is_repetition(metric: &str, a: &Runs<'_>, b: &Runs<'_>) -> bool {
     let Some(front) = metric.strip_suffix("bw") else { return false };
     let rate = format!("{front}iops");
-    let mut sizes = a.iter().chain(b).filter_map(|run| Some(run.value(metric)? / run.value(&rate)?));
+    let mut sizes =
+        a.iter().chain(b).filter_map(|run| Some(run.value(metric)? / run.value(&rate)?));
     let Some(first) = sizes.next() else { return false };
     sizes.all(|size| (size / first - 1.0).abs() < 1e-6)
 }
 
 fn row(metric: &str, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Result<Row, String> {
-    let values = |runs: &Runs<'_>| -> Vec<f64> {
-        runs.iter().filter_map(|run| run.value(metric)).collect()
-    };
+    let values =
+        |runs: &Runs<'_>| -> Vec<f64> { runs.iter().filter_map(|run| run.value(metric)).collect() };
     let (of_a, of_b) = (values(a), values(b));
     let (have, all) = (of_a.len() + of_b.len(), a.len() + b.len());
     if have < all {

@@ -315,3 +315,115 @@ fn cpu_list(word: &str) -> Option<Vec<u32>> {
     }
     Some(cpus)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::plan::design::{Found, cells, shared};
+    use crate::plan::{OnError, Stop, Target};
+    use crate::spec::Experiment;
+
+    fn setting(align_bytes: u64) -> Setting {
+        Setting {
+            engine: super::super::Engine::of(EngineKind::IoUring),
+            targets: vec![Target { path: "x".into(), bytes: 1 << 30, direct: true, align_bytes }],
+            offset_bytes: 0,
+            cpus: 2,
+            iodepth: 1,
+            seed: 1,
+            warmup_ns: 0,
+            stop: Stop::AfterNs(1_000_000_000),
+            on_error: OnError::Stop,
+            final_sync: false,
+            buffer_limit_bytes: 1 << 28,
+        }
+    }
+
+    /// The trials of all cells of a stage.
+    fn trials(set: &str, axis: &str) -> Vec<Result<Trial, TrialError>> {
+        let text = format!(
+            "name = \"x\"\nquestion = \"?\"\n[[stage]]\nname = \"s\"\nset = {{ {set} }}\n\
+             [[stage.axis]]\n{axis}\n"
+        );
+        let experiment: Experiment = toml::from_str(&text).unwrap();
+        let stage = &experiment.stages[0];
+        let shared = shared(stage).unwrap();
+        let cells = cells(stage, &Found::new(), None).unwrap();
+        cells.iter().map(|cell| trial(stage, &shared, cell, &setting(512))).collect()
+    }
+
+    fn plans(set: &str, axis: &str) -> Vec<Plan> {
+        trials(set, axis).into_iter().map(|trial| trial.unwrap().plan).collect()
+    }
+
+    #[test]
+    fn each_level_changes_the_plan_and_nothing_else_does() {
+        let plans =
+            plans("rw = \"randwrite\", numjobs = 3", "name = \"iodepth\"\nvalues = [1, 16]");
+        let seen: Vec<(usize, u64)> = plans.iter().map(|p| (p.jobs.len(), p.depth())).collect();
+        assert_eq!(seen, [(3, 3), (3, 48)]);
+        assert!(plans.iter().all(Plan::writes));
+        assert_eq!((plans[1].name.as_str(), plans[1].title.as_str()), ("s", "16"));
+    }
+
+    #[test]
+    fn a_gap_is_added_to_the_size_of_its_cell() {
+        let axis = "name = \"block-size\"\nvalues = [\"4k\", \"64k\"]";
+        for (plan, stride) in plans("rw = \"read\", gap = \"8k\"", axis).iter().zip([12, 72]) {
+            assert_eq!(plan.jobs[0].stride_bytes, stride * 1024);
+        }
+    }
+
+    #[test]
+    fn a_rate_is_shared_by_the_threads_and_zero_leaves_a_role_out() {
+        let set = "workload = \"mixed-load\", numjobs = 2, write-rate = 500";
+        let all = trials(set, "name = \"read-rate\"\nvalues = [0, 1000]");
+        let paces = |trial: &Trial| -> Vec<(bool, f64)> {
+            trial
+                .plan
+                .jobs
+                .iter()
+                .map(|job| match job.pace {
+                    Pace::Rate { rate: Rate::Ops(ops), .. } => (job.reads(), ops),
+                    _ => panic!("{:?}", job.pace),
+                })
+                .collect()
+        };
+        assert_eq!(paces(all[0].as_ref().unwrap()), [(false, 250.0); 2]);
+        let both = paces(all[1].as_ref().unwrap());
+        assert_eq!(both, [(true, 500.0), (true, 500.0), (false, 250.0), (false, 250.0)]);
+        let none = trials(
+            "workload = \"mixed-load\", write-rate = 0",
+            "name = \"read-rate\"\nvalues = [0]",
+        );
+        assert!(none[0].as_ref().unwrap_err().to_string().contains("every rate is 0"));
+    }
+
+    #[test]
+    fn caches_and_misalignment_are_as_the_target_allows() {
+        let axis = "name = \"cache\"\nvalues = [\"direct\", \"cold\", \"warm\"]";
+        let all = trials("rw = \"read\", misalign = 512", axis);
+        let of = |place: usize| all[place].as_ref().unwrap();
+        assert_eq!(of(0).cache, Cache::Direct);
+        assert!(of(0).plan.target().direct && !of(1).plan.target().direct);
+        assert_eq!(of(2).cache, Cache::Warm);
+        assert_eq!(of(0).plan.jobs[0].region_start, 512);
+        let odd = trials("rw = \"read\", misalign = 100", axis);
+        assert!(odd[0].as_ref().unwrap_err().to_string().contains("multiples of 512 B"));
+        assert_eq!(odd[1].as_ref().unwrap().plan.jobs[0].region_start, 100);
+    }
+
+    #[test]
+    fn words_that_stand_for_nothing_are_refused() {
+        let error = |set: &str| {
+            let all = trials(set, "name = \"iodepth\"\nvalues = [1]");
+            all[0].as_ref().unwrap_err().to_string()
+        };
+        assert!(error("rw = \"sideways\"").contains("expected read, write"));
+        assert!(error("workload = \"databse\"").contains("database"));
+        assert!(error("cpus = \"4-2\"").contains("CPUs such as"));
+        assert!(error("access = \"zipf:none\"").contains("zipf:1.2"));
+    }
+}

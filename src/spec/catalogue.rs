@@ -144,7 +144,11 @@ mod tests {
                 experiment(included).unwrap();
             }
             for stage in &found.stages {
-                assert!(stage.until.known.is_empty() || crate::spec::Precision::parse(&stage.until.known).is_ok(), "{name}");
+                assert!(
+                    stage.until.known.is_empty()
+                        || crate::spec::Precision::parse(&stage.until.known).is_ok(),
+                    "{name}"
+                );
             }
         }
     }

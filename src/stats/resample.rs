@@ -78,20 +78,14 @@ impl Resampled {
         Some(Resampled::of(figures, figure, [without_one, Vec::new()], sorted.len()))
     }
 
-    fn of(
-        mut figures: Vec<f64>,
-        figure: f64,
-        jackknifed: [Vec<f64>; 2],
-        runs: usize,
-    ) -> Resampled {
+    fn of(mut figures: Vec<f64>, figure: f64, jackknifed: [Vec<f64>; 2], runs: usize) -> Resampled {
         figures.sort_by(f64::total_cmp);
         let below = figures.partition_point(|each| *each < figure);
         let at_most = figures.partition_point(|each| *each <= figure);
         // Medians coincide often: what equals the figure counts half on each side.
         let share = (below + at_most) as f64 / (2 * figures.len()) as f64;
         let is_corrected = runs >= CORRECTED_FROM && share > 0.0 && share < 1.0;
-        let correction =
-            is_corrected.then(|| (normal_quantile(share), acceleration(&jackknifed)));
+        let correction = is_corrected.then(|| (normal_quantile(share), acceleration(&jackknifed)));
         Resampled { figures, correction }
     }
 

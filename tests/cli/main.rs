@@ -8,6 +8,7 @@ mod asked;
 mod blkbench;
 mod cross_check;
 mod environment;
+mod experiment;
 mod faults;
 mod formats;
 mod fsync;

@@ -174,7 +174,13 @@ impl Contrast {
     ///
     /// A tolerance of 5 % is a ratio of 1.05 or of 1 / 1.05, so that exchanging the sides changes
     /// no verdict but its direction.
-    pub fn verdict(&self, better: Better, corrected_p: f64, tolerance: f64, family: usize) -> Verdict {
+    pub fn verdict(
+        &self,
+        better: Better,
+        corrected_p: f64,
+        tolerance: f64,
+        family: usize,
+    ) -> Verdict {
         let (Some(interval), Some(interval_90)) = (self.interval, self.interval_90) else {
             return Verdict::TooFew;
         };
@@ -187,9 +193,8 @@ impl Contrast {
             return Verdict::BelowTolerance { tolerance: raised };
         }
         // Noise makes differences harder to claim; it must not make sameness easier.
-        let all_within = |(low, high): (f64, f64)| {
-            is_within(low, tolerance) && is_within(high, tolerance)
-        };
+        let all_within =
+            |(low, high): (f64, f64)| is_within(low, tolerance) && is_within(high, tolerance);
         if all_within(interval_90) && self.strict.is_some_and(all_within) {
             return Verdict::Same { tolerance };
         }

@@ -34,7 +34,9 @@ pub enum GateError {
     #[error(transparent)]
     Metric(#[from] UnknownMetric),
     /// Largest values are not compared.
-    #[error("found max: the largest of a run grows with its length and is not compared; take p99.9")]
+    #[error(
+        "found max: the largest of a run grows with its length and is not compared; take p99.9"
+    )]
     Maximum,
     /// The share is out of range.
     #[error("found the change `{0}`, expected above -100 % and at most 10000 %")]
@@ -176,9 +178,8 @@ mod tests {
             (0..10).map(|i| level * (1.0 + 0.001 * f64::from(i % 5))).collect()
         };
         let gate = Gate::parse("iops>-5%").unwrap();
-        let judge = |level: f64| {
-            gate.judge(&Contrast::of_sides(&side(100.0), &side(level), 1).unwrap())
-        };
+        let judge =
+            |level: f64| gate.judge(&Contrast::of_sides(&side(100.0), &side(level), 1).unwrap());
         assert!(matches!(judge(100.0), Outcome::Passed { .. }));
         assert!(matches!(judge(97.0), Outcome::Passed { .. }));
         assert!(matches!(judge(95.0), Outcome::Unknown { .. }));

@@ -29,9 +29,7 @@ const VALUE_LENGTH: usize = 200;
 pub type Facts = BTreeMap<String, String>;
 
 /// What kinds of facts there are.
-#[derive(
-    Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize,
-)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// How I/O leaves the process.
@@ -48,8 +46,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, as they are told.
-    pub const ALL: [Kind; 5] =
-        [Kind::Engine, Kind::Version, Kind::Target, Kind::Plan, Kind::Host];
+    pub const ALL: [Kind; 5] = [Kind::Engine, Kind::Version, Kind::Target, Kind::Plan, Kind::Host];
 
     /// As typed and printed.
     pub fn word(self) -> &'static str {
@@ -163,8 +160,7 @@ fn flatten(front: &str, value: &Value, without: &[&str], into: &mut Facts) {
         Value::Object(fields) => {
             for (name, value) in fields.iter().filter(|(name, _)| !without.contains(&name.as_str()))
             {
-                let field =
-                    if front.is_empty() { name.clone() } else { format!("{front}.{name}") };
+                let field = if front.is_empty() { name.clone() } else { format!("{front}.{name}") };
                 flatten(&field, value, without, into);
             }
         }

@@ -42,7 +42,8 @@ fn their_analyses_and_the_axes_of_their_pictures_exist() {
             let known = |axis: &str| axis.is_empty() || stage.axes.iter().any(|a| a.name == axis);
             for figure in &stage.figures {
                 assert!(known(&figure.x) && known(&figure.series), "{}: {figure:?}", stage.name);
-                let measures = figure.metrics.iter().all(|word| super::Measure::parse(word).is_some());
+                let measures =
+                    figure.metrics.iter().all(|word| super::Measure::parse(word).is_some());
                 assert!(measures, "{}: {figure:?}", stage.name);
             }
         }

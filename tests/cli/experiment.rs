@@ -1,0 +1,394 @@
+//! `experiment`: files and names, refusals before anything is touched, interruption and going on,
+//! and what is left in the folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::program::{Place, listing};
+
+/// Eight servers of 1 ms: the knee is at a depth of 8.
+const SIM: &str = "servers=8,read=1ms,write=2ms";
+
+const SMALL: &str = r#"
+name = "small"
+question = "Does it work?"
+[[stage]]
+name = "depth"
+seconds = 0.5
+repeats = 2
+set = { rw = "randread", block-size = "4k" }
+[[stage.axis]]
+name = "iodepth"
+values = [1, 4, 16]
+"#;
+
+fn json_of(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn only(place: &Place) -> PathBuf {
+    let kept = place.kept();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    kept[0].clone()
+}
+
+fn trials(folder: &Path) -> Vec<String> {
+    let names = listing(&folder.join("trials")).into_iter();
+    names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn what_is_built_in_is_listed_and_shown() {
+    let place = Place::new();
+    let listed = place.iosonde("experiment list").end().exits(0);
+    let all = [
+        "zero-queue",
+        "block-size",
+        "read-write-mix",
+        "queue-depth",
+        "jobs",
+        "tail-latency",
+        "vendor",
+        "study",
+        "io-size",
+        "stride",
+        "random",
+        "micro",
+        "latency-matrix",
+        "rate-staircase",
+        "cache-size",
+        "token-bucket",
+        "durability",
+        "surface",
+        "cpu-cost",
+    ];
+    for name in all {
+        assert!(listed.out.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}");
+    }
+    let shown = place.iosonde("experiment show queue-depth").end().exits(0);
+    // What is shown is a file that can be given back.
+    place.file("mine.toml", shown.out.as_bytes());
+    place.iosonde("experiment run mine.toml --dry-run").end().exits(0).prints("queue-depth");
+    let json = place.iosonde("experiment list --output-format json").end().exits(0);
+    let value: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(value["experiments"].as_array().unwrap().len(), listed.out.lines().count());
+}
+
+#[test]
+fn every_built_in_experiment_can_be_rehearsed() {
+    let place = Place::new();
+    let listed = place.iosonde("experiment list").end().exits(0);
+    for name in listed.out.lines().filter_map(|line| line.split_whitespace().next()) {
+        let words = match name {
+            "vendor" => {
+                place.file("sheet.toml", SHEET.as_bytes());
+                "experiment run vendor . --dry-run --spec sheet.toml".to_owned()
+            }
+            name => format!("experiment run {name} . --dry-run"),
+        };
+        place.iosonde(&words).end().exits(0).prints("time").prints("written").prints("wear");
+    }
+    assert!(place.kept().is_empty());
+}
+
+const SHEET: &str = r#"
+device = "An invented disk"
+[[claim]]
+name = "random reads"
+promise = "iops>=1000"
+set = { rw = "randread", block-size = "4k", iodepth = 8 }
+[[claim]]
+name = "latency"
+promise = "mean<=10us"
+set = { rw = "randread", block-size = "4k", iodepth = 1 }
+"#;
+
+#[test]
+fn a_file_of_ones_own_has_all_that_a_built_in_one_has() {
+    let place = Place::new();
+    place.file("small.toml", SMALL.as_bytes());
+    let words = format!("experiment run small.toml {SIM} --ioengine sim --seed 7");
+    let ended = place.iosonde(&words).end().exits(0).says("results kept in");
+    // 8 servers of 1 ms: a depth of 4 gives 4,000, a depth of 16 what the servers do.
+    ended.prints("Does it work?").prints("4,000 IOPS").prints("8,000 IOPS");
+    let folder = only(&place);
+    for name in [
+        "experiment.json",
+        "stage-depth.json",
+        "host.json",
+        "manifest.json",
+        "SHA256SUMS",
+        "report.html",
+        "report.md",
+        "report.txt",
+        "report.json",
+        "tables/points.csv",
+        "tables/trials.csv",
+        "tables/metrics.csv",
+        "tables/points.ssv",
+    ] {
+        assert!(folder.join(name).is_file(), "{name}");
+    }
+    assert_eq!(trials(&folder).len(), 6);
+    let sums = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+    assert!(sums.contains("trials/depth-00000-") && sums.contains("tables/points.csv"));
+    let manifest = json_of(&folder.join("manifest.json"));
+    assert_eq!(manifest["cells"].as_array().unwrap().len(), 6);
+    assert_eq!(manifest["complete"], true);
+}
+
+/// T8: what the engine did is what the cell says.
+#[test]
+fn no_parameter_is_frozen() {
+    let place = Place::new();
+    let text = r#"
+name = "sizes"
+question = "Do sizes reach the engine?"
+[[stage]]
+name = "sizes"
+seconds = 0.2
+repeats = 1
+[[stage.axis]]
+name = "block-size"
+powers-of-two = { from = "4k", to = "64k" }
+[[stage.axis]]
+name = "gap"
+values = [0, "64k"]
+[[stage.axis]]
+name = "rw"
+values = ["read", "write"]
+"#;
+    place.file("sizes.toml", text.as_bytes());
+    let words = format!("experiment run sizes.toml {SIM} --ioengine sim");
+    place.iosonde(&words).end().exits(0);
+    let folder = only(&place);
+    let mut seen = 0;
+    for name in trials(&folder) {
+        let trial = json_of(&folder.join("trials").join(name));
+        let level = |axis: &str| {
+            let levels = trial["levels"].as_array().unwrap();
+            levels.iter().find(|level| level["axis"] == axis).unwrap().clone()
+        };
+        let size = level("block-size")["value"].as_f64().unwrap();
+        let way = level("rw")["label"].as_str().unwrap().to_owned();
+        let job = &trial["run"]["jobs"][0];
+        let moved = &job[way.as_str()];
+        assert_eq!(moved["bytes"].as_f64().unwrap() / moved["ops"].as_f64().unwrap(), size);
+        let other = if way == "read" { "write" } else { "read" };
+        assert_eq!(job[other]["ops"], 0);
+        // Each operation begins a size and a gap after the one before it.
+        let stride = size + level("gap")["value"].as_f64().unwrap();
+        let touched = job["touched"][1].as_f64().unwrap() - job["touched"][0].as_f64().unwrap();
+        assert_eq!((touched - size) % stride, 0.0, "{size} {stride} {touched}");
+        assert!(touched > 10.0 * stride);
+        seen += 1;
+    }
+    assert_eq!(seen, 20);
+}
+
+#[test]
+fn blocks_are_mixed_and_the_same_seed_gives_the_same_order() {
+    let order = |seed: u32| {
+        let place = Place::new();
+        place.file("small.toml", SMALL.replace("[1, 4, 16]", "[1, 2, 3, 4, 5, 6]").as_bytes());
+        let words =
+            format!("experiment run small.toml {SIM} --ioengine sim --seconds 100ms --seed {seed}");
+        place.iosonde(&words).end().exits(0);
+        trials(&only(&place))
+    };
+    let first = order(1);
+    assert_eq!(first, order(1));
+    assert_ne!(first, order(2));
+    let cell = |name: &String| name.split("-c").nth(1).unwrap()[..4].parse::<usize>().unwrap();
+    for block in first.chunks(6) {
+        let mut cells: Vec<usize> = block.iter().map(cell).collect();
+        cells.sort_unstable();
+        assert_eq!(cells, [0, 1, 2, 3, 4, 5]);
+    }
+}
+
+#[test]
+fn a_file_that_makes_no_sense_is_refused_before_anything_is_touched() {
+    let cases = [
+        (SMALL.replace("repeats", "repeat"), "unknown field `repeat`"),
+        (SMALL.replace("[1, 4, 16]", "[]"), "it has no levels"),
+        (SMALL.replace("iodepth\"", "iodept\""), "did you mean `iodepth`"),
+        (SMALL.replace("\"4k\"", "\"4q\""), "expected a size"),
+        (
+            SMALL.replace("values = [1, 4, 16]", "range = { from = 1, to = 1000000, step = 1 }"),
+            "cells and 2 repeats",
+        ),
+        (SMALL.replace("seconds = 0.5", "seconds = 0.5\nanalysis = [\"knees\"]"), "no analysis"),
+        (format!("{SMALL}[[stage.figure]]\nkind = \"pie\"\n"), "kind is `pie`"),
+        (format!("include = [\"small.toml\"]\n{SMALL}"), "include each other"),
+        (SMALL.replace("values = [1, 4, 16]", "from = \"depth.knee\"\ntimes = [1]"), "circle"),
+        (SMALL.replace("values = [1, 4, 16]", "from = \"no.knee\"\ntimes = [1]"), "no stage `no`"),
+        (String::new(), "missing field"),
+    ];
+    let place = Place::new();
+    for (text, says) in cases {
+        place.file("small.toml", text.as_bytes());
+        let words = format!("experiment run small.toml {SIM} --ioengine sim");
+        let ended = place.iosonde(&words).end().exits(2).says(says);
+        assert!(ended.out.is_empty());
+    }
+    assert!(place.kept().is_empty());
+    place.iosonde("experiment run queue-dept").end().exits(2).says("did you mean `queue-depth`");
+    place.iosonde("experiment run nowhere.toml").end().exits(2).says("nowhere.toml");
+    place.iosonde("experiment run /dev/zero").end().exits(2).says("no regular file");
+    place.iosonde("experiment run vendor").end().exits(2).says("--spec");
+    place.iosonde("experiment run jobs --spec x").end().exits(2);
+    place.iosonde("experiment run jobs --stages knee").end().exits(2).says("there are jobs");
+    place.iosonde("experiment run jobs --set numjobs=3").end().exits(2).says("has no effect");
+    place.iosonde("experiment run jobs --set colour=3").end().exits(2).says("no parameter");
+    place.iosonde("experiment run jobs --destroy-data x").end().exits(2).says("no effect");
+}
+
+#[test]
+fn what_was_interrupted_goes_on_with_what_is_missing() {
+    let place = Place::new();
+    let text = SMALL.replace("seconds = 0.5", "seconds = 0.4").replace("4, 16", "2, 3, 4");
+    place.file("small.toml", text.as_bytes());
+    let words = "experiment run small.toml . --size 256M --eta-interval 100ms";
+    let running = place.iosonde(words).start().until_stderr("depth:");
+    let pause = Duration::from_millis(1300);
+    let ended = running.pause(pause).signal(Signal::INT).end().exits(130);
+    ended.says("goes on with what is missing").prints("partial");
+    let folder = only(&place);
+    let before = trials(&folder);
+    assert!((1..8).contains(&before.len()), "{before:?}");
+    assert_eq!(json_of(&folder.join("manifest.json"))["complete"], false);
+    let kept: Vec<Vec<u8>> =
+        before.iter().map(|name| fs::read(folder.join("trials").join(name)).unwrap()).collect();
+
+    let resume = format!("experiment resume {} --eta-interval 0", folder.display());
+    place.iosonde(&resume).end().exits(0).lacks("partial");
+    let folder = only(&place);
+    let after = trials(&folder);
+    assert_eq!(after.len(), 8);
+    for (name, bytes) in before.iter().zip(kept) {
+        assert_eq!(fs::read(folder.join("trials").join(name)).unwrap(), bytes, "{name}");
+    }
+    let manifest = json_of(&folder.join("manifest.json"));
+    assert_eq!(
+        (&manifest["complete"], manifest["cells"].as_array().unwrap().len()),
+        (&true.into(), 8)
+    );
+    assert!(listing(&place.work()).iter().all(|path| path.ends_with("small.toml")));
+}
+
+#[test]
+fn what_was_killed_goes_on_too() {
+    let place = Place::new();
+    let text = SMALL.replace("seconds = 0.5", "seconds = 0.3").replace("4, 16", "2, 3, 4");
+    place.file("small.toml", text.as_bytes());
+    let words = "experiment run small.toml . --size 256M --eta-interval 100ms";
+    let running = place.iosonde(words).start().until_stderr("depth:");
+    let pause = Duration::from_millis(900);
+    running.pause(pause).signal(Signal::KILL).end();
+    let folder = only(&place);
+    assert!(folder.to_string_lossy().ends_with(".partial"));
+    let before = trials(&folder).len();
+    let resume = format!("experiment resume {} --eta-interval 0", folder.display());
+    place.iosonde(&resume).end().exits(0);
+    let folder = only(&place);
+    assert!(!folder.to_string_lossy().ends_with(".partial"));
+    assert!(before < 8 && trials(&folder).len() == 8, "{before}");
+}
+
+#[test]
+fn what_is_no_experiment_is_not_gone_on_with() {
+    let place = Place::new();
+    place.iosonde("experiment resume .").end().exits(2).says("experiment.json");
+    place.file("small.toml", SMALL.as_bytes());
+    let words = format!("experiment run small.toml {SIM} --ioengine sim --seconds 100ms");
+    place.iosonde(&words).end().exits(0);
+    let folder = only(&place);
+    let path = folder.join("experiment.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let resume = format!("experiment resume {}", folder.display());
+    fs::write(&path, text.replace("iosonde.experiment/1", "iosonde.experiment/9")).unwrap();
+    place.iosonde(&resume).end().exits(2).says("a newer program wrote it");
+    fs::write(&path, &text[..text.len() / 2]).unwrap();
+    place.iosonde(&resume).end().exits(2).says("not a record");
+    assert!(folder.is_dir(), "what is refused stays as it is");
+}
+
+#[test]
+fn a_file_with_foreign_content_is_only_read() {
+    let place = Place::new();
+    let mut content = vec![7_u8; 8 << 20];
+    content[5] = 1;
+    let path = place.file("photos.img", &content);
+    let text = SMALL.replace(
+        "name = \"iodepth\"\nvalues = [1, 4, 16]",
+        "name = \"rw\"\nvalues = [\"randread\", \"randwrite\"]",
+    );
+    place.file("small.toml", text.as_bytes());
+    let words = "experiment run small.toml photos.img --seconds 200ms --eta-interval 0";
+    let ended = place.iosonde(words).end().exits(0).says("is only read");
+    ended.prints("randread");
+    assert_eq!(fs::read(&path).unwrap(), content);
+    let folder = only(&place);
+    let stage = json_of(&folder.join("stage-depth.json"));
+    assert!(stage["left_out"][0][1].as_str().unwrap().contains("it writes"), "{stage}");
+    let words = format!("{words} --overwrite-file photos.img");
+    place.iosonde(&words).end().exits(0);
+    assert_ne!(fs::read(&path).unwrap(), content);
+}
+
+#[test]
+fn a_stage_that_stands_on_another_takes_its_levels_from_it() {
+    let place = Place::new();
+    let words = format!(
+        "experiment run tail-latency {SIM} --ioengine sim --seconds 1 --repeats 2 --eta-interval 0"
+    );
+    place.iosonde(&words).end().exits(0);
+    let folder = only(&place);
+    let tail = json_of(&folder.join("stage-tail-latency.json"));
+    let knee = tail["found"]["queue-depth.knee"].as_f64().unwrap();
+    assert!((7.0..9.5).contains(&knee), "{knee}");
+    let levels: Vec<f64> = tail["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| cell["levels"][0]["value"].as_f64().unwrap())
+        .collect();
+    assert_eq!(levels.len(), 3);
+    assert_eq!(levels[1], knee.round());
+}
+
+#[test]
+fn a_data_sheet_is_held_against_what_was_measured() {
+    let place = Place::new();
+    place.file("sheet.toml", SHEET.as_bytes());
+    let words = format!(
+        "experiment run vendor {SIM} --ioengine sim --spec sheet.toml --seconds 1 --repeats 2 \
+         --eta-interval 0"
+    );
+    let ended = place.iosonde(&words).end();
+    // 8,000 of 1,000 claimed, and 1 ms of 10 us claimed.
+    ended.prints("random reads").prints("latency");
+    for text in ["device = \"x\"\n", "claim = 3\n", &SHEET.replace("iops>=1000", "speed>=3")] {
+        place.file("sheet.toml", text.as_bytes());
+        place.iosonde(&words).end().exits(2).says("--spec");
+    }
+}
+
+#[test]
+fn json_is_one_document() {
+    let place = Place::new();
+    place.file("small.toml", SMALL.as_bytes());
+    let words = format!(
+        "experiment run small.toml {SIM} --ioengine sim --seconds 100ms --output-format json"
+    );
+    let ended = place.iosonde(&words).end().exits(0);
+    let value: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(value["question"], "Does it work?");
+    let ended = place.iosonde("experiment run nothing --output-format json").end().exits(2);
+    serde_json::from_str::<Value>(&ended.out).unwrap();
+}
