@@ -50,6 +50,7 @@ enum Verb {
     Profile(Box<profile::ProfileArgs>),
     Experiment(experiment::ExperimentArgs),
     Compare(compare::CompareArgs),
+    Compare(Box<compare::CompareArgs>),
     Doctor(doctor::DoctorArgs),
     Verify(verify::VerifyArgs),
 }
@@ -71,6 +72,7 @@ pub fn main() -> ExitCode {
             Verb::Profile(args) => profile::profile(&args, &words),
             Verb::Experiment(args) => experiment::experiment(&args, &words),
             Verb::Compare(args) => compare::compare(&args),
+            Verb::Compare(args) => compare::compare(&args, &words),
             Verb::Doctor(args) => doctor::doctor(&args),
             Verb::Verify(args) => verify::verify(&args, &words),
         },

@@ -6,6 +6,8 @@
 
 pub mod check_table;
 pub mod clean;
+pub mod comparison_json;
+pub mod comparison_text;
 pub mod cross_check_text;
 pub mod csv;
 pub mod datasets;
@@ -45,6 +47,8 @@ pub mod verify_text;
 pub mod workload_toml;
 
 pub use check_table::{check_footer, check_header, check_row};
+pub use comparison_json::comparison_json;
+pub use comparison_text::comparison_text;
 pub use cross_check_text::cross_check_text;
 pub use datasets::{csv, ssv};
 pub use fidelity_text::{fidelity_json, fidelity_text};

@@ -129,10 +129,19 @@ pub struct Cell {
     pub cell: String,
     /// Its metrics.
     pub rows: Vec<Row>,
-    /// Metrics that are not compared, each with the reason.
-    pub missing: Vec<(String, String)>,
+    /// Metrics that are not compared.
+    pub missing: Vec<Missing>,
     /// Of one run on a side: 95 % intervals within it, which decide nothing.
     pub within: [BTreeMap<String, (f64, f64)>; 2],
+}
+
+/// A metric that is not compared.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Missing {
+    /// The metric.
+    pub metric: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// One metric of one cell.
@@ -252,7 +261,7 @@ fn kept<'a>(
         let before = runs.len();
         if !asked.in_rounds {
             let mut seen = BTreeSet::new();
-            runs.retain(|run| seen.insert((run.started_unix_ns, run.cell.clone())));
+            runs.retain(|run| seen.insert((run.started_unix_ns, &run.cell, bits(run))));
         }
         if runs.len() < before {
             let twice = before - runs.len();
@@ -273,6 +282,11 @@ fn kept<'a>(
         }
     }
     Ok(kept)
+}
+
+/// Everything that a run gave, to the last bit.
+fn bits(run: &Observation) -> Vec<u64> {
+    run.values.values().map(|value| value.to_bits()).collect()
 }
 
 type Runs<'a> = Vec<&'a Observation>;
@@ -345,7 +359,7 @@ fn cell(name: String, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Cell {
     for metric in metrics {
         match row(&metric, a, b, asked) {
             Ok(row) => rows.push(row),
-            Err(reason) => missing.push((metric, reason)),
+            Err(reason) => missing.push(Missing { metric, reason }),
         }
     }
     let within = [a, b].map(|side| match side.as_slice() {
@@ -414,10 +428,10 @@ fn gated(cells: &[Cell], asked: &Asked) -> Vec<Gated> {
         let before = all.len();
         for cell in cells.iter().filter(|cell| is_about(gate, &cell.cell)) {
             let row = cell.rows.iter().find(|row| row.metric == gate.metric);
-            let missing = cell.missing.iter().find(|(metric, _)| *metric == gate.metric);
+            let missing = cell.missing.iter().find(|each| each.metric == gate.metric);
             let outcome = match (row, missing) {
                 (Some(row), _) => gate.judge(&row.contrast),
-                (None, Some((_, reason))) => Outcome::Unknown { reason: reason.clone() },
+                (None, Some(missing)) => Outcome::Unknown { reason: missing.reason.clone() },
                 (None, None) => Outcome::Unknown { reason: "it was not compared".into() },
             };
             all.push(Gated { gate: gate.clone(), cell: cell.cell.clone(), outcome });

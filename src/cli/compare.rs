@@ -1,41 +1,91 @@
-//! `iosonde compare`: how near does a replay come to what was recorded?
+//! `iosonde compare`: do two sets of runs differ, and how near does a replay come?
 
-use std::fs;
-use std::path::{Path, PathBuf};
+mod fidelity;
+mod sides;
+mod turns;
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
 
 use super::exit::{Exit, Failure};
-use super::output::{Output, OutputFormat};
-use super::recorded::{Record, record};
-use crate::analysis::fidelity::{fidelity, observed::Observed};
-use crate::record::export;
-use crate::report::{fidelity_json, fidelity_text, profile_figures};
-use crate::spec::Speed;
+use super::output::{Output, OutputFormat, note};
+use super::place;
+use super::recorded::runs::{Meaning, meaning};
+use crate::analysis::comparison::contrast::TOLERANCE;
+use crate::analysis::comparison::gate::metric;
+use crate::analysis::comparison::{
+    Asked, Comparison, Gate, Incomparable, Kind, Outcome, Side, compare as compare_sides,
+};
+use crate::report::{comparison_json, comparison_text};
 
-/// How near does a replay come to the program it stands for? A score for each dimension of the load
-/// and their mean: 1 is alike.
+/// Do two sets of runs differ, and are we sure? Or: how near does a replay come to the program it
+/// stands for?
 ///
-/// PROFILE is the result of `iosonde profile`. REPLAY is best the profile of a replay, which was
-/// seen by the same eyes; the result of the replay's own `iosonde run` tells less. Each is a result
-/// folder or a record in it, such as 01-profile.json. What one of both does not hold is said and
-/// not counted. Comparing two runs is not supported.
+/// A and B are result folders, records in them, baselines, or directories that hold several of
+/// these (given to --results while measuring). Each run is one value per metric; five of each side
+/// are the fewest that are compared, ten are better. The verdict is faster or slower, different but
+/// below the tolerance, the same within it, or inconclusive with the number of runs that is missing.
+/// Runs of different engines, versions, targets or plans are refused unless --allow names what is
+/// meant to differ. --run measures now: both command lines by turns, in fresh processes.
+///
+/// If A is the result of `iosonde profile`, B is a replay (best the profile of one), and each
+/// dimension of the load gets a score: 1 is alike. --speed and --figures are for this.
+///
+/// Exit codes: 0 compared, and every gate passed; 3 a gate failed; 7 a gate is unknown.
 ///
 /// Examples:
-///   iosonde profile --emit app.toml -- ./app
-///   iosonde profile -- iosonde run app.toml --path disk.img --runtime 60
+///   iosonde compare before/ after/
+///   iosonde compare before/ after/ --gate 'iops>-5%' --gate 'p99<+10%'
+///   iosonde compare --run 'iosonde run --path a.img --rw randread --iodepth 1'
+///                   --run 'iosonde run --path a.img --rw randread --iodepth 2'
+///   iosonde compare --save-baseline good.json before/
+///   iosonde compare good.json after/ --gate 'iops>-5%'
 ///   iosonde compare RESULTS/20261121T100000Z-profile-1 RESULTS/20261121T100500Z-profile-2
-///   iosonde compare first/01-profile.json fast/01-profile.json --speed 2x
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CompareArgs {
-    /// What was recorded: a folder or record of `iosonde profile`
-    profile: PathBuf,
-    /// What was regenerated: a folder or record of `iosonde profile` or `iosonde run`
-    replay: PathBuf,
+    /// A and B, or PROFILE and REPLAY; with --save-baseline the runs to keep
+    #[arg(value_name = "A B", conflicts_with_all = ["a", "b", "run"])]
+    paths: Vec<PathBuf>,
+    /// Runs of side A, where they are in several places
+    #[arg(long, value_name = "PATH", num_args = 1.., requires = "b")]
+    a: Vec<PathBuf>,
+    /// Runs of side B
+    #[arg(long, value_name = "PATH", num_args = 1.., requires = "a")]
+    b: Vec<PathBuf>,
+    /// A command line to measure now; given twice, for A and for B
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["a", "b"])]
+    run: Vec<String>,
+    /// How often both of --run are measured [default: 10]
+    #[arg(long, value_name = "N", requires = "run",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Directory under which the runs of --run are kept [default: the user's state directory]
+    #[arg(long, value_name = "DIR", requires = "run")]
+    results: Option<PathBuf>,
+    /// Differences of less than this do not matter [default: 5%]
+    #[arg(long, value_name = "SHARE%")]
+    tolerance: Option<String>,
+    /// Metrics to compare, such as iops,read.p99,cpu: fewer questions need fewer runs
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    metrics: Vec<String>,
+    /// A limit on the change from A to B, such as 'iops>-5%' or 'p99<+10%'; may be repeated
+    #[arg(long, value_name = "RULE", allow_hyphen_values = true)]
+    gate: Vec<String>,
+    /// What is meant to differ
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    allow: Vec<Allowed>,
+    /// Keep the given runs as a baseline in this file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["a", "b", "run"])]
+    save_baseline: Option<PathBuf>,
+    /// Seed of the order of --run and of everything that is drawn
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// The speed of the replay: times of the recording are divided by it, or left out with max
-    #[arg(long, value_name = "N(x)|max", default_value = "1x")]
-    speed: String,
+    /// [default: 1x]
+    #[arg(long, value_name = "N(x)|max")]
+    speed: Option<String>,
     /// Folder for pictures of both side by side (SVG); needs a profile of the replay
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
@@ -44,59 +94,156 @@ pub(crate) struct CompareArgs {
     output_format: OutputFormat,
 }
 
-/// Runs the verb.
-pub(super) fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
-    args.output_format.can_tell("compare")?;
-    let speed = Speed::parse(&args.speed).map_err(|error| asked(format!("--speed: {error}")))?;
-    let (first, first_path) = record("PROFILE", &args.profile)?;
-    let (second, second_path) = record("REPLAY", &args.replay)?;
-    let recorded = match &first {
-        Record::Profile(run) => Observed::of_profile(run),
-        Record::Run(_) => {
-            return Err(asked(format!(
-                "PROFILE: `{}` is a run, expected a profile: a replay is compared with the profile \
-                 of the program, and comparing two runs is not supported; profile the program with \
-                 `iosonde profile -- COMMAND`",
-                args.profile.display()
-            )));
-        }
-    };
-    let regenerated = match &second {
-        Record::Profile(run) => Observed::of_profile(run),
-        Record::Run(run) => Observed::of_run(run),
-    };
-    if let Some(folder) = &args.figures {
-        draw(folder, &first, &second)?;
-    }
-    let told = fidelity(&recorded, &regenerated, speed);
-    let exit = if told.score.is_some() { Exit::Done } else { Exit::Inconclusive };
-    let mut output = Output::new(args.output_format);
-    output.text(&fidelity_text(&told));
-    let [one, other] = [first_path, second_path].map(|path| path.to_string_lossy().into_owned());
-    output.value(&fidelity_json(&told, &one, &other, exit.code()));
-    Ok(output.end(exit))
+/// What may be meant to differ.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Allowed {
+    /// How I/O leaves the process
+    Engine,
+    /// The version of this program
+    Version,
+    /// Kind, model, serial number, size of the target; whether direct
+    Target,
+    /// Block size, depth, mix, length and everything else that is done
+    Plan,
+    /// The machine
+    Host,
 }
 
-/// Draws both side by side.
-fn draw(folder: &Path, first: &Record, second: &Record) -> Result<(), Failure> {
-    let (Record::Profile(recorded), Record::Profile(regenerated)) = (first, second) else {
-        let message = "--figures: found the result of a run, expected a profile of the replay, \
-                       which alone holds its requests: `iosonde profile -- iosonde run …`";
-        return Err(asked(message.to_owned()));
-    };
-    let failed = |path: &Path, why: String| {
-        Failure::new(Exit::Environment, format!("--figures: `{}`: {why}", path.display()))
-    };
-    let pictures = profile_figures::comparison(recorded, regenerated)
-        .map_err(|error| failed(folder, error.to_string()))?;
-    fs::create_dir_all(folder).map_err(|error| failed(folder, error.to_string()))?;
-    for (name, picture) in pictures {
-        let path = folder.join(name);
-        export::probe(&path, &|start| start.starts_with("<svg"))
-            .and_then(|()| export::write(&path, &picture))
-            .map_err(|error| failed(&path, error.to_string()))?;
+impl Allowed {
+    fn kind(self) -> Kind {
+        match self {
+            Allowed::Engine => Kind::Engine,
+            Allowed::Version => Kind::Version,
+            Allowed::Target => Kind::Target,
+            Allowed::Plan => Kind::Plan,
+            Allowed::Host => Kind::Host,
+        }
     }
-    Ok(())
+}
+
+/// Seed of what is drawn over records: the same records give the same figures.
+const USUAL_SEED: u64 = 1;
+
+/// Runs the verb.
+pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Failure> {
+    args.output_format.can_tell("compare")?;
+    if let Some(file) = &args.save_baseline {
+        return sides::save_baseline(args, file);
+    }
+    if !args.run.is_empty() {
+        no_replay(args)?;
+        return turns::compare(args, words);
+    }
+    let (a, b) = match (args.paths.as_slice(), args.a.as_slice()) {
+        ([], [_, ..]) => (args.a.as_slice(), args.b.as_slice()),
+        ([a, b], _) => {
+            if meaning(a) == Meaning::Profile {
+                no_runs(args)?;
+                return fidelity::compare(args, a, b);
+            }
+            (std::slice::from_ref(a), std::slice::from_ref(b))
+        }
+        (paths, _) => {
+            let message = format!(
+                "found {} paths, expected two: A and B, or PROFILE and REPLAY; several of a side \
+                 are given as --a PATH… --b PATH…, and --run COMMAND --run COMMAND measures now",
+                paths.len()
+            );
+            return Err(asked(message));
+        }
+    };
+    no_replay(args)?;
+    let asked = what_is_asked(args, USUAL_SEED)?;
+    let [a, b] = [sides::read("A", a)?, sides::read("B", b)?];
+    let told = contrasted(&a, &b, &asked)?;
+    Ok(tell(args, &told, Exit::Done))
+}
+
+/// Compares, or says why not.
+fn contrasted(a: &Side, b: &Side, asked: &Asked) -> Result<Comparison, Failure> {
+    compare_sides(a, b, asked).map_err(|error| {
+        let exit = match &error {
+            Incomparable::NothingLeft { why, .. } if why.contains("INVALID") => Exit::Invalid,
+            Incomparable::NothingLeft { .. } => Exit::Inconclusive,
+            Incomparable::Different(_) | Incomparable::NoCommonCell { .. } => Exit::Asked,
+        };
+        Failure::new(exit, error.to_string())
+    })
+}
+
+/// Puts the result on stdout; `exit` is how the measuring ended.
+fn tell(args: &CompareArgs, told: &Comparison, exit: Exit) -> Exit {
+    let exit = told.gates.iter().fold(exit, |exit, gated| {
+        exit.or_graver(match gated.outcome {
+            Outcome::Passed { .. } => Exit::Done,
+            Outcome::Failed { .. } => Exit::Missed,
+            Outcome::Unknown { .. } => Exit::Inconclusive,
+        })
+    });
+    let mut output = Output::new(args.output_format);
+    output.text(&comparison_text(told));
+    output.value(&comparison_json(told, exit.code()));
+    output.end(exit)
+}
+
+fn what_is_asked(args: &CompareArgs, seed: u64) -> Result<Asked, Failure> {
+    let gates = args.gate.iter().map(|text| Gate::parse(text));
+    let gates =
+        gates.collect::<Result<_, _>>().map_err(|error| asked(format!("--gate: {error}")))?;
+    let mut metrics = Vec::new();
+    for word in &args.metrics {
+        let (front, name) =
+            metric(word.trim()).map_err(|error| asked(format!("--metrics: {error}")))?;
+        if let Some(front) = front {
+            let message = format!("--metrics: found `{front}` before the metric, expected read.");
+            return Err(asked(format!("{message}, write. or nothing")));
+        }
+        if !metrics.contains(&name) {
+            metrics.push(name);
+        }
+    }
+    Ok(Asked {
+        tolerance: args.tolerance.as_deref().map_or(Ok(TOLERANCE), tolerance)?,
+        seed: args.seed.unwrap_or(seed),
+        allow: args.allow.iter().map(|each| each.kind()).collect(),
+        metrics,
+        gates,
+        in_rounds: false,
+        now_unix_ns: iosonde_sys::clock::realtime_ns(),
+    })
+}
+
+fn tolerance(text: &str) -> Result<f64, Failure> {
+    let share = text.trim().strip_suffix('%').and_then(|share| share.trim().parse::<f64>().ok());
+    let share = share.filter(|share| (0.1..=100.0).contains(share));
+    share.map(|share| share / 100.0).ok_or_else(|| {
+        asked(format!("--tolerance: found `{text}`, expected 0.1% to 100%, such as 5%"))
+    })
+}
+
+/// Options of a replay have no effect on runs.
+fn no_replay(args: &CompareArgs) -> Result<(), Failure> {
+    let given = [("--speed", args.speed.is_some()), ("--figures", args.figures.is_some())];
+    no_effect(&given, "the comparison of runs: it is for a profile and its replay")
+}
+
+/// Options of runs have no effect on a replay.
+fn no_runs(args: &CompareArgs) -> Result<(), Failure> {
+    let given = [
+        ("--gate", !args.gate.is_empty()),
+        ("--metrics", !args.metrics.is_empty()),
+        ("--allow", !args.allow.is_empty()),
+        ("--tolerance", args.tolerance.is_some()),
+        ("--seed", args.seed.is_some()),
+    ];
+    no_effect(&given, "a profile and its replay: it is for the comparison of runs")
+}
+
+fn no_effect(given: &[(&str, bool)], why: &str) -> Result<(), Failure> {
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(asked(format!("{option} has no effect on {why}"))),
+        None => Ok(()),
+    }
 }
 
 fn asked(message: String) -> Failure {

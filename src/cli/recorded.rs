@@ -1,5 +1,7 @@
 //! A record of ours that an option or argument names: the file itself, or the folder that holds it.
 
+pub(super) mod runs;
+
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};

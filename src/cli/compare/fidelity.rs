@@ -1,0 +1,68 @@
+//! How near does a replay come to what was recorded?
+
+use std::fs;
+use std::path::Path;
+
+use super::CompareArgs;
+use crate::analysis::fidelity::{fidelity, observed::Observed};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::Output;
+use crate::cli::recorded::{Record, record};
+use crate::record::export;
+use crate::report::{fidelity_json, fidelity_text, profile_figures};
+use crate::spec::Speed;
+
+/// Compares a profile with what was regenerated from it.
+pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Result<Exit, Failure> {
+    let speed = args.speed.as_deref().unwrap_or("1x");
+    let speed = Speed::parse(speed).map_err(|error| asked(format!("--speed: {error}")))?;
+    let (first, first_path) = record("PROFILE", profile)?;
+    let (second, second_path) = record("REPLAY", replay)?;
+    let recorded = match &first {
+        Record::Profile(run) => Observed::of_profile(run),
+        Record::Run(_) => {
+            let path = profile.display();
+            return Err(asked(format!("PROFILE: `{path}` is a run, expected a profile")));
+        }
+    };
+    let regenerated = match &second {
+        Record::Profile(run) => Observed::of_profile(run),
+        Record::Run(run) => Observed::of_run(run),
+    };
+    if let Some(folder) = &args.figures {
+        draw(folder, &first, &second)?;
+    }
+    let told = fidelity(&recorded, &regenerated, speed);
+    let exit = if told.score.is_some() { Exit::Done } else { Exit::Inconclusive };
+    let mut output = Output::new(args.output_format);
+    output.text(&fidelity_text(&told));
+    let [one, other] = [first_path, second_path].map(|path| path.to_string_lossy().into_owned());
+    output.value(&fidelity_json(&told, &one, &other, exit.code()));
+    Ok(output.end(exit))
+}
+
+/// Draws both side by side.
+fn draw(folder: &Path, first: &Record, second: &Record) -> Result<(), Failure> {
+    let (Record::Profile(recorded), Record::Profile(regenerated)) = (first, second) else {
+        let message = "--figures: found the result of a run, expected a profile of the replay, \
+                       which alone holds its requests: `iosonde profile -- iosonde run …`";
+        return Err(asked(message.to_owned()));
+    };
+    let failed = |path: &Path, why: String| {
+        Failure::new(Exit::Environment, format!("--figures: `{}`: {why}", path.display()))
+    };
+    let pictures = profile_figures::comparison(recorded, regenerated)
+        .map_err(|error| failed(folder, error.to_string()))?;
+    fs::create_dir_all(folder).map_err(|error| failed(folder, error.to_string()))?;
+    for (name, picture) in pictures {
+        let path = folder.join(name);
+        export::probe(&path, &|start| start.starts_with("<svg"))
+            .and_then(|()| export::write(&path, &picture))
+            .map_err(|error| failed(&path, error.to_string()))?;
+    }
+    Ok(())
+}
+
+fn asked(message: String) -> Failure {
+    Failure::new(Exit::Asked, message)
+}

@@ -1,0 +1,65 @@
+//! The two sides of a comparison, from records and baselines; and how a baseline is kept.
+
+use std::path::{Path, PathBuf};
+
+use super::{CompareArgs, asked, no_effect, no_replay, note};
+use crate::analysis::comparison::{BASELINE_SCHEMA, Baseline, Side};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::recorded::runs::observations;
+use crate::record::export;
+
+/// One side, from everything that was given for it.
+pub(super) fn read(what: &str, paths: &[PathBuf]) -> Result<Side, Failure> {
+    let mut runs = Vec::new();
+    for path in paths {
+        runs.extend(observations(what, path)?);
+    }
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    Ok(Side { name: names.join(", "), runs })
+}
+
+/// Keeps runs as a baseline.
+pub(super) fn save_baseline(args: &CompareArgs, file: &Path) -> Result<Exit, Failure> {
+    no_replay(args)?;
+    let given = [
+        ("--gate", !args.gate.is_empty()),
+        ("--metrics", !args.metrics.is_empty()),
+        ("--allow", !args.allow.is_empty()),
+        ("--tolerance", args.tolerance.is_some()),
+        ("--seed", args.seed.is_some()),
+    ];
+    no_effect(&given, "--save-baseline, which compares nothing")?;
+    if args.paths.is_empty() {
+        return Err(asked("--save-baseline: no runs are given; name their folders".into()));
+    }
+    let mut runs = read("RUNS", &args.paths)?.runs;
+    let all = runs.len();
+    runs.retain(|run| run.left_out.is_none());
+    if runs.len() < all {
+        note(&format!("caution: {} of {all} runs do not count and are left out", all - runs.len()));
+    }
+    if runs.is_empty() {
+        return Err(Failure::new(
+            Exit::Inconclusive,
+            "--save-baseline: no run that counts is left",
+        ));
+    }
+    let count = runs.len();
+    let baseline = Baseline {
+        schema: BASELINE_SCHEMA.into(),
+        program: env!("CARGO_PKG_VERSION").into(),
+        written_unix_ns: iosonde_sys::clock::realtime_ns(),
+        runs,
+    };
+    let failed = |why: String| {
+        let message = format!("--save-baseline: `{}`: {why}", file.display());
+        Failure::new(Exit::Environment, message)
+    };
+    let mut text = serde_json::to_string(&baseline).map_err(|error| failed(error.to_string()))?;
+    text.push('\n');
+    export::probe(file, &|start| start.contains("\"iosonde.baseline/"))
+        .and_then(|()| export::write(file, &text))
+        .map_err(|error| failed(error.to_string()))?;
+    note(&format!("{count} runs kept as a baseline in {}", file.display()));
+    Ok(Exit::Done)
+}

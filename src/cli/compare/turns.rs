@@ -1,0 +1,261 @@
+//! Both sides measured now, by turns: a fresh process per run, pairs in an order drawn by a seed.
+
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{CompareArgs, asked, contrasted, note, place, tell, what_is_asked};
+use crate::analysis::comparison::{Asked, Kind, Observation, Side};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::keep::Keeper;
+use crate::cli::recorded::{Record, record};
+use crate::record::Run;
+use crate::report::comparison_json;
+use crate::schedule::interleave;
+use crate::units::count;
+
+/// Rounds unless told otherwise.
+const ROUNDS: u32 = 10;
+/// Options that would take the result elsewhere than to us.
+const OURS: [&str; 3] = ["--results", "--output-format", "--dry-run"];
+/// How often it is looked whether a run has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Measures both command lines in rounds, and compares within rounds.
+pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Failure> {
+    let [a, b] = args.run.as_slice() else {
+        return Err(asked(format!("--run: found {}, expected two: A and B", args.run.len())));
+    };
+    let commands = [command(a)?, command(b)?];
+    let asked = what_is_asked(args, place::fresh_seed())?;
+    // Two command lines are how one says what is meant to differ.
+    let asked = Asked { in_rounds: true, allow: Kind::ALL.to_vec(), ..asked };
+    let place = place::Place::find()?;
+    let scratch = Scratch::new(asked.seed)?;
+    let open = |verb| {
+        let mut keeper = Keeper::open(args.results.as_deref(), verb, words);
+        keeper.keep("host.json", &place.host);
+        keeper
+    };
+    let mut keepers = [open("compare-a"), open("compare-b")];
+    let mut sides = args.run.iter().map(|text| Side { name: text.clone(), runs: Vec::new() });
+    let mut sides: [Side; 2] = std::array::from_fn(|_| sides.next().unwrap_or_default());
+    let rounds = args.rounds.unwrap_or(ROUNDS);
+    for (round, second_begins) in (1..).zip(interleave::by_chance(rounds, asked.seed)) {
+        let mut both = [None, None];
+        for index in if second_begins { [1, 0] } else { [0, 1] } {
+            let run = scratch.measure(&commands[index], &args.run[index], &place.signal)?;
+            let Some(run) = run else { break };
+            keepers[index].keep_cell(&format!("{round:04}-run.json"), &run);
+            both[index] = Some(Observation::of(&run, "", Some(&place.host)));
+        }
+        let [Some(a), Some(b)] = both else { break };
+        let told =
+            |run: &Observation| run.value("iops").map_or("n/a".into(), count::significant_or_whole);
+        note(&format!("round {round} of {rounds}: A {} IOPS, B {} IOPS", told(&a), told(&b)));
+        sides[0].runs.push(a);
+        sides[1].runs.push(b);
+    }
+    let exit = place.interrupted().map_or(Exit::Done, Exit::Signal);
+    let [a, b] = &sides;
+    let told = contrasted(a, b, &asked);
+    let ended = match &told {
+        Ok(told) => {
+            let exit = tell(args, told, exit);
+            keepers[1].keep("comparison.json", &comparison_json(told, exit.code()));
+            Ok(exit)
+        }
+        Err(_) if exit != Exit::Done => Err(Failure::new(exit, "interrupted in the first round")),
+        Err(failure) => Err(failure.clone()),
+    };
+    let code = ended.as_ref().map_or_else(|failure| failure.exit.code(), |exit| exit.code());
+    let complete = a.runs.len() == rounds as usize;
+    for (letter, keeper) in ["A", "B"].into_iter().zip(keepers) {
+        if let Some(path) = keeper.finish(complete, code, "compared by turns") {
+            note(&format!("runs of {letter} kept in {}", path.display()));
+        }
+    }
+    ended
+}
+
+/// The words of a command line of `iosonde run`, without the name of the program.
+fn command(text: &str) -> Result<Vec<String>, Failure> {
+    let refuse = |why: &str| asked(format!("--run: `{text}`: {why}"));
+    let mut words = split(text).map_err(refuse)?;
+    if words.first().is_some_and(|word| Path::new(word).file_name() == Some("iosonde".as_ref())) {
+        words.remove(0);
+    }
+    if words.first().is_none_or(|word| word != "run") {
+        return Err(refuse("expected a command line such as 'iosonde run --path a.img --rw read'"));
+    }
+    let normal = |word: &String| word.split('=').next().unwrap_or_default().replace('_', "-");
+    if let Some(word) = words.iter().find(|word| OURS.contains(&normal(word).as_str())) {
+        return Err(refuse(&format!("leave {word} out: the result is read by `compare`")));
+    }
+    if !words.iter().any(|word| normal(word) == "--progress") {
+        words.extend(["--progress", "none"].map(String::from));
+    }
+    Ok(words)
+}
+
+/// Words as a shell would split them: at blanks outside of quotes. No variables, no patterns.
+fn split(text: &str) -> Result<Vec<String>, &'static str> {
+    let (mut words, mut word): (Vec<String>, Option<String>) = (Vec::new(), None);
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (Some(end), found) if found == end => quote = None,
+            (Some('"') | None, '\\') => {
+                let next = characters.next().ok_or("ends in a backslash")?;
+                word.get_or_insert_default().push(next);
+            }
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, blank) if blank.is_whitespace() => words.extend(word.take()),
+            (_, other) => word.get_or_insert_default().push(other),
+        }
+    }
+    if quote.is_some() {
+        return Err("a quote is not closed");
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+/// Where runs put their results until they are ours. It goes away again.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn new(seed: u64) -> Result<Scratch, Failure> {
+        let name = format!("iosonde-compare-{:x}-{seed:x}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| {
+            let message =
+                format!("`{}` cannot be made: {error}; TMPDIR names another place", path.display());
+            Failure::new(Exit::Environment, message)
+        })?;
+        Ok(Scratch { path })
+    }
+
+    /// Carries out one command line; `None` if a signal ended it.
+    fn measure(
+        &self,
+        words: &[String],
+        text: &str,
+        signal: &AtomicUsize,
+    ) -> Result<Option<Run>, Failure> {
+        let failed =
+            |why: String| Failure::new(Exit::Environment, format!("--run: `{text}`: {why}"));
+        let said = |error: std::io::Error| failed(error.to_string());
+        let (results, errors) = (self.path.join("results"), self.path.join("stderr"));
+        let program = std::env::current_exe().map_err(said)?;
+        let child = Command::new(program)
+            .args(words)
+            .arg("--results")
+            .arg(&results)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&errors).map_err(said)?)
+            .spawn()
+            .map_err(said)?;
+        let code = wait(child, signal).map_err(said)?;
+        if signal.load(Ordering::Relaxed) != 0 {
+            return Ok(None);
+        }
+        let told = fs::read_to_string(&errors).unwrap_or_default();
+        // A run that was carried out stands, whatever it says of itself.
+        let is_measured = [Exit::Done, Exit::Missed, Exit::Invalid, Exit::Inconclusive];
+        let Some(code) = code.filter(|code| is_measured.iter().any(|exit| exit.code() == *code))
+        else {
+            let exit = match code {
+                Some(2) => Exit::Asked,
+                Some(5) => Exit::Refused,
+                _ => Exit::Environment,
+            };
+            let message = format!("--run: `{text}` could not be measured:\n{}", last(&told));
+            return Err(Failure::new(exit, message));
+        };
+        let mut folders = fs::read_dir(&results).map_err(said)?.filter_map(Result::ok);
+        let folder = folders.next().map(|entry| entry.path());
+        let folder = folder.ok_or_else(|| failed(format!("ended with {code} and kept nothing")))?;
+        let read = record("--run", &folder);
+        let removed = fs::remove_dir_all(&results);
+        removed.map_err(said)?;
+        match read?.0 {
+            Record::Run(run) => Ok(Some(*run)),
+            Record::Profile(_) => Err(failed("kept no record of a run".into())),
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Left behind it would be a few records in the place for such.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Waits for the end, and passes on the first signal that we get; gives the exit code.
+fn wait(mut child: Child, signal: &AtomicUsize) -> std::io::Result<Option<u8>> {
+    let mut is_passed_on = false;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.code().and_then(|code| u8::try_from(code).ok()));
+        }
+        if !is_passed_on && signal.load(Ordering::Relaxed) != 0 {
+            is_passed_on = true;
+            // A terminal tells both at once; a second signal would make it leave its target.
+            let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// The last lines of what a run said.
+fn last(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(6)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn words_are_split_as_by_a_shell() {
+        assert_eq!(split(" run  --path 'a b' ").unwrap(), ["run", "--path", "a b"]);
+        assert_eq!(split(r#"a\ b "c'd" e'f g'h ''"#).unwrap(), ["a b", "c'd", "ef gh", ""]);
+        assert_eq!(split("'open"), Err("a quote is not closed"));
+        assert_eq!(split("x\\"), Err("ends in a backslash"));
+    }
+
+    #[test]
+    fn a_command_line_is_one_of_run_and_keeps_its_result() {
+        let words = command("/usr/bin/iosonde run --rw read").unwrap();
+        assert_eq!(words, ["run", "--rw", "read", "--progress", "none"]);
+        assert_eq!(command("run --progress text").unwrap().len(), 3);
+        for (text, words) in [
+            ("iosonde check .", "expected a command line"),
+            ("", "expected a command line"),
+            ("run --results x", "leave --results out"),
+            ("run --output_format=json", "leave --output_format=json out"),
+            ("run 'x", "not closed"),
+        ] {
+            let message = command(text).unwrap_err().message;
+            assert!(message.contains(words), "{message}");
+        }
+    }
+}

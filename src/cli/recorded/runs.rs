@@ -1,0 +1,248 @@
+//! Runs that an argument names: a record, a result folder with many, a directory of such folders, or
+//! a baseline. Each is read, judged and let go again, so that memory holds one record at a time.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{MAX_BYTES, bounded};
+use crate::analysis::comparison::{BASELINE_SCHEMA, Baseline, Observation};
+use crate::cli::exit::{Exit, Failure};
+use crate::record::HostFacts;
+use crate::record::profile::PROFILE_SCHEMA;
+use crate::record::run::{Run, SCHEMA};
+use crate::record::store::{MANIFEST_SCHEMA, Manifest};
+
+/// Name and version of the schema of one run of an experiment.
+const TRIAL_SCHEMA: &str = "iosonde.trial/1";
+/// Most records that are read for one argument.
+const MAX_RUNS: usize = 20_000;
+/// Most bytes of all of them together.
+const MAX_TOTAL: u64 = 8 << 30;
+/// Largest manifest and largest facts about a machine, bytes.
+const MAX_FACTS: u64 = 16 << 20;
+/// How deep folders may lie in each other.
+const MAX_DEPTH: usize = 4;
+
+/// What an argument may mean.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::cli) enum Meaning {
+    /// The result of `iosonde profile`, or nothing that can be told.
+    Profile,
+    /// Runs, in whatever form.
+    Runs,
+}
+
+/// What a path means, by what is there. What cannot be read is left to who reads it.
+pub(in crate::cli) fn meaning(path: &Path) -> Meaning {
+    if path.is_dir() {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let is_profile = names.any(|name| name.ends_with("-profile.json"));
+        return if is_profile { Meaning::Profile } else { Meaning::Runs };
+    }
+    let value: Option<Value> =
+        bounded(path, MAX_BYTES).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    let schema = value.as_ref().and_then(|value| value["schema"].as_str()).unwrap_or_default();
+    let of_runs = ["iosonde.run/", "iosonde.trial/", "iosonde.baseline/"];
+    if of_runs.iter().any(|front| schema.starts_with(front)) {
+        Meaning::Runs
+    } else {
+        Meaning::Profile
+    }
+}
+
+/// Every run that a path means.
+///
+/// # Errors
+/// If something cannot be read or is no record of ours, or there is none; begins with what the path
+/// was given for.
+pub(in crate::cli) fn observations(what: &str, path: &Path) -> Result<Vec<Observation>, Failure> {
+    let mut reader = Reader { what, found: Vec::new(), bytes: 0 };
+    if path.is_dir() {
+        reader.folder(path, 0)?;
+    } else {
+        let host = path.parent().and_then(host_of);
+        reader.file(path, host.as_ref())?;
+    }
+    if reader.found.is_empty() {
+        let why = "holds no record of a run, expected a result folder of `iosonde run`, or a \
+                   directory of such folders";
+        return Err(reader.refuse(path, why));
+    }
+    Ok(reader.found)
+}
+
+struct Reader<'a> {
+    what: &'a str,
+    found: Vec<Observation>,
+    bytes: u64,
+}
+
+impl Reader<'_> {
+    fn refuse(&self, path: &Path, why: impl std::fmt::Display) -> Failure {
+        Failure::new(Exit::Asked, format!("{}: `{}`: {why}", self.what, path.display()))
+    }
+
+    /// A result folder, or a directory of such.
+    fn folder(&mut self, folder: &Path, depth: usize) -> Result<(), Failure> {
+        let host = host_of(folder);
+        if folder.join("manifest.json").exists() {
+            let cells = self.cells(folder)?;
+            for cell in cells {
+                self.file(&folder.join(cell), host.as_ref())?;
+            }
+            return Ok(());
+        }
+        let entries = fs::read_dir(folder).map_err(|error| self.refuse(folder, error))?;
+        let mut paths: Vec<PathBuf> = entries
+            .filter_map(|entry| entry.ok())
+            .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
+            .map(|entry| entry.path())
+            .take(MAX_RUNS)
+            .collect();
+        paths.sort();
+        for path in paths {
+            // What was not finished has no checksums and perhaps no end.
+            let is_partial = path.extension().is_some_and(|extension| extension == "partial");
+            if path.is_dir() && !is_partial && depth < MAX_DEPTH {
+                self.folder(&path, depth + 1)?;
+            } else if path.to_string_lossy().ends_with("-run.json") {
+                self.file(&path, host.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Files with one run each, as the manifest lists them.
+    fn cells(&self, folder: &Path) -> Result<Vec<String>, Failure> {
+        let path = folder.join("manifest.json");
+        let text = bounded(&path, MAX_FACTS).map_err(|why| self.refuse(&path, why))?;
+        let value: Value = serde_json::from_slice(&text)
+            .map_err(|error| self.refuse(&path, format!("not JSON ({error})")))?;
+        self.is_known(&path, &value, &[MANIFEST_SCHEMA])?;
+        let manifest: Manifest = serde_json::from_value(value)
+            .map_err(|error| self.refuse(&path, format!("not a whole manifest ({error})")))?;
+        let is_inside = |name: &String| {
+            let mut parts = Path::new(name).components();
+            !name.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
+        };
+        match manifest.cells.iter().find(|name| !is_inside(name)) {
+            Some(name) => {
+                Err(self.refuse(&path, format!("lists `{name}`, which is not in the folder")))
+            }
+            None => Ok(manifest.cells),
+        }
+    }
+
+    /// A record or a baseline.
+    fn file(&mut self, path: &Path, host: Option<&HostFacts>) -> Result<(), Failure> {
+        let text = bounded(path, MAX_BYTES).map_err(|why| self.refuse(path, why))?;
+        self.bytes += text.len() as u64;
+        if self.found.len() >= MAX_RUNS || self.bytes > MAX_TOTAL {
+            let why = format!(
+                "more than {MAX_RUNS} records or {MAX_TOTAL} B, which is more than is compared"
+            );
+            return Err(self.refuse(path, why));
+        }
+        let expected = "expected a record of `iosonde run`, such as 01-run.json, or a baseline";
+        let mut value: Value = serde_json::from_slice(&text)
+            .map_err(|error| self.refuse(path, format!("not JSON ({error}), {expected}")))?;
+        drop(text);
+        let schema = value["schema"].as_str().unwrap_or_default().to_owned();
+        let malformed = |error: serde_json::Error| {
+            self.refuse(path, format!("not a whole record of {schema} ({error}); make it anew"))
+        };
+        match schema.as_str() {
+            SCHEMA => {
+                let run: Run = serde_json::from_value(value).map_err(malformed)?;
+                self.found.push(Observation::of(&run, "", host));
+            }
+            TRIAL_SCHEMA => {
+                let levels = levels(&value["levels"]);
+                let run: Run = serde_json::from_value(value["run"].take()).map_err(malformed)?;
+                self.found.push(Observation::of(&run, &levels, host));
+            }
+            BASELINE_SCHEMA => {
+                let baseline: Baseline = serde_json::from_value(value).map_err(malformed)?;
+                self.found.extend(baseline.runs);
+            }
+            PROFILE_SCHEMA => {
+                let why = "a profile, and runs are compared with runs; PROFILE comes first where \
+                           its replay is judged";
+                return Err(self.refuse(path, why));
+            }
+            _ => {
+                self.is_known(path, &value, &[SCHEMA, TRIAL_SCHEMA, BASELINE_SCHEMA])?;
+                return Err(self.refuse(path, format!("no record of ours, {expected}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses documents of other kinds, and of versions that are still to come.
+    fn is_known(&self, path: &Path, value: &Value, known: &[&str]) -> Result<(), Failure> {
+        let schema = value["schema"].as_str().unwrap_or_default();
+        let kind = |schema: &str| schema.rsplit_once('/').map(|(kind, _)| kind.to_owned());
+        if known.contains(&schema) {
+            return Ok(());
+        }
+        if let Some(ours) = known.iter().find(|ours| kind(ours) == kind(schema)) {
+            let why = format!(
+                "a document of {schema}, and this is iosonde {}, which reads {ours}: take the \
+                 version that wrote it, or a newer one",
+                env!("CARGO_PKG_VERSION")
+            );
+            return Err(self.refuse(path, why));
+        }
+        let named = if schema.is_empty() { "no record of ours" } else { schema };
+        Err(self.refuse(path, format!("found {named}, expected one of {}", known.join(", "))))
+    }
+}
+
+/// The machine, where the folder tells of it.
+fn host_of(folder: &Path) -> Option<HostFacts> {
+    let text = bounded(&folder.join("host.json"), MAX_FACTS).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Levels of a trial in words: `bs=4096, depth=8`.
+fn levels(levels: &Value) -> String {
+    let told = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match levels {
+        Value::Null => String::new(),
+        Value::Object(fields) => {
+            let each: Vec<String> =
+                fields.iter().map(|(axis, level)| format!("{axis}={}", told(level))).collect();
+            each.join(", ")
+        }
+        Value::Array(items) => {
+            let each: Vec<String> = items
+                .iter()
+                .map(|item| match item.as_array().map(Vec::as_slice) {
+                    Some([axis, level]) => format!("{}={}", told(axis), told(level)),
+                    _ => told(item),
+                })
+                .collect();
+            each.join(", ")
+        }
+        other => told(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_in_whatever_form() {
+        let read = |text: &str| levels(&serde_json::from_str(text).unwrap_or_default());
+        assert_eq!(read(r#"{"bs": "4k", "depth": 8}"#), "bs=4k, depth=8");
+        assert_eq!(read(r#"[["bs", "4k"], ["depth", 8]]"#), "bs=4k, depth=8");
+        assert_eq!(read("null"), "");
+    }
+}
