@@ -6,6 +6,7 @@
 
 mod asked;
 mod blkbench;
+mod compare;
 mod cross_check;
 mod environment;
 mod experiment;
