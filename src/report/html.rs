@@ -204,7 +204,7 @@ mod tests {
         story.source.command = vec![name.clone()];
         story.answer = vec![name.clone(), name.clone()];
         story.method = vec![name.clone()];
-        story.environment = vec![(name.clone(), name.clone())];
+        story.environment.fill((name.clone(), name.clone()));
         for caution in &mut story.cautions {
             caution.code = name.clone();
             caution.strength = name.clone();
