@@ -16,6 +16,7 @@ mod place;
 mod profile;
 mod progress;
 mod recorded;
+mod report;
 mod run;
 mod signals;
 mod verify;
@@ -51,6 +52,7 @@ enum Verb {
     Experiment(experiment::ExperimentArgs),
     Compare(compare::CompareArgs),
     Compare(Box<compare::CompareArgs>),
+    Report(report::ReportArgs),
     Doctor(doctor::DoctorArgs),
     Verify(verify::VerifyArgs),
 }
@@ -73,6 +75,7 @@ pub fn main() -> ExitCode {
             Verb::Experiment(args) => experiment::experiment(&args, &words),
             Verb::Compare(args) => compare::compare(&args),
             Verb::Compare(args) => compare::compare(&args, &words),
+            Verb::Report(args) => report::report(&args),
             Verb::Doctor(args) => doctor::doctor(&args),
             Verb::Verify(args) => verify::verify(&args, &words),
         },

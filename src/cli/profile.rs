@@ -175,7 +175,7 @@ fn rehearsal(source: &Source, disks: &[String]) -> String {
 }
 
 /// The exit code is that of the command.
-fn end_of(ended: &Ended) -> Exit {
+pub(super) fn end_of(ended: &Ended) -> Exit {
     match ended {
         Ended::Exited { code } => Exit::AsCommand(u8::try_from(code & 0xff).unwrap_or(0)),
         Ended::Killed { signal } | Ended::Interrupted { signal } => Exit::Signal(*signal),
@@ -183,7 +183,7 @@ fn end_of(ended: &Ended) -> Exit {
     }
 }
 
-fn ended_words(ended: &Ended) -> String {
+pub(super) fn ended_words(ended: &Ended) -> String {
     match ended {
         Ended::Exited { code } => format!("the command exited with {code}"),
         Ended::Killed { signal } => format!("the command was killed by signal {signal}"),

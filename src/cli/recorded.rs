@@ -22,7 +22,7 @@ pub(super) enum Record {
 }
 
 /// Largest record that is read, bytes.
-const MAX_BYTES: u64 = 1 << 30;
+pub(super) const MAX_BYTES: u64 = 1 << 30;
 
 /// The record that a path means, and where it is.
 ///
@@ -57,7 +57,7 @@ pub(super) fn record(what: &str, path: &Path) -> Result<(Record, PathBuf), Failu
 
 /// What is in a file of at most so many bytes. A pipe or a device may have no end, and a file may
 /// grow while it is read.
-fn bounded(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+pub(super) fn bounded(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let said = |error: std::io::Error| error.to_string();
     // Before it is opened: that of a pipe waits for its other end.
     if !fs::metadata(path).map_err(said)?.is_file() {

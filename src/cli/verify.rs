@@ -2,12 +2,12 @@
 
 mod aim;
 mod check;
-mod fsync;
+pub(in crate::cli) mod fsync;
 mod options;
 mod phases;
 mod prove;
 mod selftest;
-mod tell;
+pub(in crate::cli) mod tell;
 mod witness;
 
 use std::ffi::OsString;

@@ -76,7 +76,15 @@ fn kind(file_type: fs::FileType) -> &'static str {
 /// # Errors
 /// If it cannot be written; what was there before is then still there.
 pub fn write(path: &Path, text: &str) -> Result<(), ExportError> {
-    put(path, text, true)
+    put(path, text.as_bytes(), true)
+}
+
+/// The same for what is no text.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), ExportError> {
+    put(path, bytes, true)
 }
 
 /// The same without waiting for storage: while something is measured, a sync would disturb it.
@@ -84,13 +92,13 @@ pub fn write(path: &Path, text: &str) -> Result<(), ExportError> {
 /// # Errors
 /// As [`write`].
 pub fn publish(path: &Path, text: &str) -> Result<(), ExportError> {
-    put(path, text, false)
+    put(path, text.as_bytes(), false)
 }
 
-fn put(path: &Path, text: &str, lasting: bool) -> Result<(), ExportError> {
+fn put(path: &Path, bytes: &[u8], lasting: bool) -> Result<(), ExportError> {
     let temporary = temporary(path)?;
     let written = create_new(&temporary).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
+        file.write_all(bytes)?;
         if lasting { file.sync_all() } else { Ok(()) }
     });
     let renamed = written.and_then(|()| fs::rename(&temporary, path));

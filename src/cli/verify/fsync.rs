@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
+use crate::analysis::Ladder;
 use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::{self, Keeper};
@@ -117,12 +118,7 @@ pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, 
 /// Tells and keeps the result; gives the exit code that follows.
 fn conclude(run: &LadderRun, mut output: Output, mut keeper: Keeper) -> Exit {
     let told = crate::analysis::ladder(run);
-    let exit = match &run.outcome {
-        Outcome::Failed { .. } => Exit::Environment,
-        Outcome::Interrupted { signal } => Exit::Signal(*signal),
-        Outcome::Complete if told.states() => Exit::Done,
-        Outcome::Complete => Exit::Inconclusive,
-    };
+    let exit = end_of(run, &told);
     output.text(&ladder_text(run, &told));
     output.value(&ladder_json(run, &told, exit.code()));
     let exit = output.end(exit);
@@ -132,6 +128,16 @@ fn conclude(run: &LadderRun, mut output: Output, mut keeper: Keeper) -> Exit {
         note(&format!("results kept in {}", path.display()));
     }
     exit
+}
+
+/// The exit code that a ladder asks for.
+pub(in crate::cli) fn end_of(run: &LadderRun, told: &Ladder) -> Exit {
+    match &run.outcome {
+        Outcome::Failed { .. } => Exit::Environment,
+        Outcome::Interrupted { signal } => Exit::Signal(*signal),
+        Outcome::Complete if told.states() => Exit::Done,
+        Outcome::Complete => Exit::Inconclusive,
+    }
 }
 
 fn wrong(message: impl Into<String>) -> Failure {

@@ -41,7 +41,7 @@ impl Telling<'_> {
 }
 
 /// The exit code that a run asks for.
-fn end_of(run: &VerifyRun, told: &VerifyJudgement) -> Exit {
+pub(in crate::cli) fn end_of(run: &VerifyRun, told: &VerifyJudgement) -> Exit {
     let outcome = match &run.outcome {
         Outcome::Failed { .. } => Exit::Environment,
         Outcome::Interrupted { signal } => Exit::Signal(*signal),

@@ -1,0 +1,235 @@
+//! A result of ours as it lies in its folder: the manifest, the machine, and the records.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::asked;
+use crate::cli::exit::Failure;
+use crate::cli::recorded::{MAX_BYTES, bounded};
+use crate::record::ladder::LADDER_SCHEMA;
+use crate::record::profile::PROFILE_SCHEMA;
+use crate::record::run::SCHEMA;
+use crate::record::store::{MANIFEST_SCHEMA, utc};
+use crate::record::verify::VERIFY_SCHEMA;
+use crate::record::{HostFacts, LadderRun, Manifest, ProfileRun, Run, VerifyRun};
+
+/// Most records of one folder.
+const MAX_RECORDS: usize = 10_000;
+/// Clocks of two machines may differ by this, ns.
+const CLOCK_SLACK_NS: u64 = 300_000_000_000;
+
+/// A result of ours.
+pub(super) struct Kept {
+    /// The folder, or the one record.
+    pub path: PathBuf,
+    /// What the command said of itself; absent for a single record and for a folder that was not
+    /// finished.
+    pub manifest: Option<Manifest>,
+    /// The machine.
+    pub host: Option<HostFacts>,
+    /// What was measured.
+    pub records: Records,
+}
+
+/// Records, all of one kind.
+pub(super) enum Records {
+    /// Of `run` and `check`, each with the name of its file.
+    Runs(Vec<(String, Run)>),
+    /// Of `verify`.
+    Verify(Box<VerifyRun>),
+    /// Of `verify fsync`.
+    Ladder(Box<LadderRun>),
+    /// Of `profile`.
+    Profile(Box<ProfileRun>),
+}
+
+impl Kept {
+    /// What the folder itself gives reason to say.
+    pub(super) fn cautions(&self) -> Vec<String> {
+        let mut cautions = Vec::new();
+        match &self.manifest {
+            None if self.path.is_dir() => cautions.push(
+                "the folder has no manifest: the command was killed, or is still running; what is \
+                 there is told"
+                    .into(),
+            ),
+            Some(manifest) if !manifest.complete => cautions.push(
+                "partial: not everything that was planned was done when the command ended".into(),
+            ),
+            _ => {}
+        }
+        let now = iosonde_sys::clock::realtime_ns();
+        if let Some(started) = self.started_unix_ns().filter(|ns| *ns > now + CLOCK_SLACK_NS) {
+            cautions.push(format!(
+                "the result says that it was started at {}, which is in the future: a clock is wrong",
+                utc(started)
+            ));
+        }
+        cautions
+    }
+
+    /// When it was measured, ns since 1970.
+    pub(super) fn started_unix_ns(&self) -> Option<u64> {
+        let of_manifest = self.manifest.as_ref().map(|manifest| manifest.started_unix_ns);
+        of_manifest.or(match &self.records {
+            Records::Runs(runs) => runs.first().map(|(_, run)| run.started_unix_ns),
+            _ => None,
+        })
+    }
+
+    /// The command line, word by word.
+    pub(super) fn command(&self) -> &[String] {
+        self.manifest.as_ref().map_or(&[], |manifest| &manifest.command)
+    }
+}
+
+/// Whether a folder is one of ours, finished or not.
+pub(super) fn is_folder(path: &Path) -> bool {
+    path.join("manifest.json").exists() || path.join("log.jsonl").exists()
+}
+
+/// Reads a result folder or one record.
+pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
+    let refuse = |why: String| asked(format!("`{}`: {why}", path.display()));
+    if !path.is_dir() {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let records = records(vec![(name, path.to_path_buf())])?;
+        return Ok(Kept { path: path.to_path_buf(), manifest: None, host: None, records });
+    }
+    if !is_folder(path) {
+        let why = "found neither manifest.json nor results of fio, expected a result folder of ours \
+                   or JSON and logs of fio";
+        return Err(refuse(why.into()));
+    }
+    let manifest = read_manifest(path)?;
+    let names = match &manifest {
+        Some(manifest) => manifest.cells.clone(),
+        None => unfinished(path).map_err(refuse)?,
+    };
+    if let Some(manifest) = &manifest {
+        match manifest.verb.as_str() {
+            "run" | "check" | "verify" | "verify-fsync" | "profile" => {}
+            verb => {
+                return Err(refuse(format!(
+                    "a result of `{verb}`, which this program does not tell again; it tells run, \
+                     check, verify and profile"
+                )));
+            }
+        }
+    }
+    if names.is_empty() || names.len() > MAX_RECORDS {
+        let found = names.len();
+        return Err(refuse(format!("found {found} records, expected 1 to {MAX_RECORDS}")));
+    }
+    // A manifest is a text like any other: it must not lead out of its folder.
+    if let Some(name) = names.iter().find(|name| !is_plain(name)) {
+        return Err(refuse(format!(
+            "manifest.json: found the record `{name}`, expected the name of a file in the folder"
+        )));
+    }
+    let files = names.into_iter().map(|name| (name.clone(), path.join(name))).collect();
+    let host = match path.join("host.json") {
+        host if host.exists() => Some(document(&host, "a description of the machine")?),
+        _ => None,
+    };
+    Ok(Kept { path: path.to_path_buf(), manifest, host, records: records(files)? })
+}
+
+/// A name that stays in its folder.
+pub(super) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0'])
+}
+
+fn read_manifest(folder: &Path) -> Result<Option<Manifest>, Failure> {
+    let path = folder.join("manifest.json");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let value: Value = document(&path, "a manifest")?;
+    let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default();
+    known_version(&path, schema, &[MANIFEST_SCHEMA], &value)?;
+    serde_json::from_value(value)
+        .map(Some)
+        .map_err(|error| asked(format!("`{}`: not a whole manifest ({error})", path.display())))
+}
+
+/// Records of a folder that has no list of them.
+fn unfinished(folder: &Path) -> Result<Vec<String>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
+    let is_record = |name: &str| {
+        name.ends_with(".json")
+            && !name.ends_with(".fio.json")
+            && name.split_once('-').is_some_and(|(number, _)| {
+                !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+            })
+    };
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| is_record(name))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+fn document<T: serde::de::DeserializeOwned>(path: &Path, what: &str) -> Result<T, Failure> {
+    let refuse = |why: String| asked(format!("`{}`: {why}", path.display()));
+    let text = bounded(path, MAX_BYTES).map_err(refuse)?;
+    serde_json::from_slice(&text).map_err(|error| refuse(format!("not {what} ({error})")))
+}
+
+/// A document of a schema that this program knows; one of a newer version is named as such.
+fn known_version(path: &Path, schema: &str, known: &[&str], value: &Value) -> Result<(), Failure> {
+    if known.contains(&schema) {
+        return Ok(());
+    }
+    let refuse = |why: String| Err(asked(format!("`{}`: {why}", path.display())));
+    let split = |schema: &str| -> Option<(String, u64)> {
+        let (name, version) = schema.rsplit_once('/')?;
+        Some((name.to_owned(), version.parse().ok()?))
+    };
+    let near = split(schema).and_then(|(name, version)| {
+        let (of, ours) = known.iter().filter_map(|each| split(each)).find(|(of, _)| *of == name)?;
+        (version > ours).then(|| format!("{of}/{ours}"))
+    });
+    let program = value.get("program").and_then(Value::as_str).unwrap_or("unknown");
+    match (near, schema) {
+        (Some(ours), _) => refuse(format!(
+            "found a document of {schema}, written by version {program}; this program, {}, knows \
+             {ours}: tell it with that version or a newer one",
+            env!("CARGO_PKG_VERSION")
+        )),
+        (None, "") => refuse("no record of ours: it names no schema".into()),
+        (None, _) => refuse(format!("found a document of {schema}, expected {}", known.join(", "))),
+    }
+}
+
+fn records(files: Vec<(String, PathBuf)>) -> Result<Records, Failure> {
+    let known = [SCHEMA, VERIFY_SCHEMA, LADDER_SCHEMA, PROFILE_SCHEMA];
+    let mut runs: Vec<(String, Run)> = Vec::new();
+    let several = files.len() > 1;
+    for (name, path) in files {
+        let value: Value = document(&path, "a record of ours")?;
+        let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default().to_string();
+        known_version(&path, &schema, &known, &value)?;
+        let malformed = |error: serde_json::Error| {
+            asked(format!("`{}`: not a whole record of {schema} ({error})", path.display()))
+        };
+        let alone = match schema.as_str() {
+            SCHEMA => {
+                runs.push((name, serde_json::from_value(value).map_err(malformed)?));
+                continue;
+            }
+            VERIFY_SCHEMA => Records::Verify(serde_json::from_value(value).map_err(malformed)?),
+            LADDER_SCHEMA => Records::Ladder(serde_json::from_value(value).map_err(malformed)?),
+            _ => Records::Profile(serde_json::from_value(value).map_err(malformed)?),
+        };
+        if several {
+            let why = format!("found a record of {schema} among others, expected it alone");
+            return Err(asked(format!("`{}`: {why}", path.display())));
+        }
+        return Ok(alone);
+    }
+    Ok(Records::Runs(runs))
+}

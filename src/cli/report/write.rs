@@ -1,0 +1,164 @@
+//! Where a report goes: stdout, a file, or a folder with tables; and pictures beside it.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::{Form, Pictures, ReportArgs, asked, pictures};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::note;
+use crate::record::export::{self, ExportError};
+use crate::report::datasets::{csv, ssv};
+use crate::report::html::html;
+use crate::report::json::json_text;
+use crate::report::markdown::markdown;
+use crate::report::plain::plain;
+use crate::report::story::{DataSet, Story};
+use crate::report::story_json::story_json;
+
+/// Columns of a terminal whose width is not known, and of a file.
+const COLUMNS: usize = 100;
+
+/// What a report came to.
+pub(super) enum Told {
+    /// One text.
+    Text(String),
+    /// Tables, each under its name.
+    Tables(Vec<(String, String)>),
+}
+
+/// Tells a story in the form that was asked for; `instead` is its text where there is an older one.
+pub(super) fn tell(
+    args: &ReportArgs,
+    story: &Story,
+    instead: Option<String>,
+) -> Result<Exit, Failure> {
+    let told = match args.output_format {
+        Form::Normal => Told::Text(instead.unwrap_or_else(|| plain(story, COLUMNS))),
+        Form::Json => Told::Text(json_text(&story_json(story))),
+        Form::Html => Told::Text(html(story).map_err(|error| {
+            Failure::new(Exit::Environment, format!("a picture cannot be drawn: {error}"))
+        })?),
+        Form::Markdown => Told::Text(markdown(story)),
+        Form::Csv => tables(&story.data, "csv", csv),
+        Form::Ssv => tables(&story.data, "ssv", ssv),
+    };
+    let drawn = if args.figures.is_some() { pictures(story)? } else { Pictures::new() };
+    deliver(args, &told, &drawn)
+}
+
+fn tables(data: &[DataSet], end: &str, teller: fn(&DataSet) -> String) -> Told {
+    Told::Tables(data.iter().map(|set| (format!("{}.{end}", set.name), teller(set))).collect())
+}
+
+/// Puts everything where it was asked for. All places are tried before the first is written.
+pub(super) fn deliver(args: &ReportArgs, told: &Told, drawn: &Pictures) -> Result<Exit, Failure> {
+    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    let mut to_stdout = None;
+    match (told, &args.output) {
+        (Told::Text(text), None) => to_stdout = Some(text),
+        (Told::Text(text), Some(path)) => files.push((path.clone(), text.clone().into_bytes())),
+        (Told::Tables(tables), None) => match tables.as_slice() {
+            [(_, table)] => to_stdout = Some(table),
+            several => return Err(asked(too_many(several))),
+        },
+        (Told::Tables(tables), Some(path)) => match tables.as_slice() {
+            [(name, table)] if path.extension() == Path::new(name).extension() => {
+                files.push((path.clone(), table.clone().into_bytes()));
+            }
+            all => {
+                make_folder("--output", path)?;
+                files.extend(
+                    all.iter().map(|(name, table)| (path.join(name), table.clone().into_bytes())),
+                );
+            }
+        },
+    }
+    if let Some(folder) = &args.figures {
+        make_folder("--figures", folder)?;
+        for (name, svg) in drawn {
+            files.push((folder.join(format!("{name}.svg")), svg.clone().into_bytes()));
+            if args.png {
+                files.push((folder.join(format!("{name}.png")), png(name, svg)?));
+            }
+        }
+        if drawn.is_empty() {
+            note("caution: --figures: this result has no picture");
+        }
+    }
+    let failed = |path: &Path, error: &ExportError| {
+        let exit = match error {
+            ExportError::System(_) => Exit::Environment,
+            _ => Exit::Asked,
+        };
+        Failure::new(exit, format!("`{}`: {error}", path.display()))
+    };
+    for (path, _) in &files {
+        export::probe(path, &is_ours).map_err(|error| failed(path, &error))?;
+    }
+    for (path, bytes) in &files {
+        export::write_bytes(path, bytes).map_err(|error| failed(path, &error))?;
+    }
+    if let Some(text) = to_stdout {
+        return print(text);
+    }
+    Ok(Exit::Done)
+}
+
+fn print(text: &str) -> Result<Exit, Failure> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    match written {
+        // Nobody reads on: no fault of ours.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(Exit::Environment, format!("stdout cannot be written: {error}")))
+        }
+        _ => Ok(Exit::Done),
+    }
+}
+
+fn too_many(tables: &[(String, String)]) -> String {
+    let names: Vec<&str> = tables.iter().map(|(name, _)| name.as_str()).collect();
+    match names.as_slice() {
+        [] => "this result has no table; use --output-format json".into(),
+        _ => format!(
+            "found {} tables ({}), expected a folder for them: --output DIR",
+            names.len(),
+            names.join(", ")
+        ),
+    }
+}
+
+fn make_folder(option: &str, folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(|error| {
+        let message = format!("{option}: `{}`: {error}", folder.display());
+        Failure::new(Exit::Environment, message)
+    })
+}
+
+/// Whether a file that is there is a report or a picture of an earlier time.
+fn is_ours(start: &str) -> bool {
+    let first = start.lines().next().unwrap_or_default();
+    let is_page =
+        first.to_ascii_lowercase().starts_with("<!doctype html") && start.contains("iosonde");
+    let is_table = first.split([',', ' ']).filter(|word| word.len() > 3).count() > 2
+        && (first.contains("_ns") || first.contains("iops"));
+    is_page
+        || is_table
+        || first.starts_with("# ")
+        || first.starts_with("<svg")
+        || first.starts_with("\u{fffd}PNG")
+        || (start.starts_with('{') && start.contains("\"answer\""))
+        || (start.starts_with('{') && start.contains("iosonde"))
+}
+
+#[cfg(feature = "png")]
+fn png(name: &str, svg: &str) -> Result<Vec<u8>, Failure> {
+    crate::chart::png(svg, 2.0)
+        .map_err(|error| Failure::new(Exit::Environment, format!("picture {name}: {error}")))
+}
+
+#[cfg(not(feature = "png"))]
+fn png(_: &str, _: &str) -> Result<Vec<u8>, Failure> {
+    Err(asked("--png: this program was built without PNG; --figures alone gives SVG".into()))
+}
