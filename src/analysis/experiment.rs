@@ -3,10 +3,18 @@
 //! An analysis is a function from a stage to an [`Answer`]: sentences for the reader, figures that
 //! later stages and pictures use, and cautions. A new one is a file and a line in [`ANALYSES`].
 
+mod baseline;
 #[cfg(test)]
 mod builtin;
+mod knee;
 pub mod measure;
+mod mix;
 pub mod point;
+mod size_model;
+mod tail;
+#[cfg(test)]
+mod testing;
+mod words;
 
 use std::collections::BTreeMap;
 
@@ -201,7 +209,13 @@ pub type Analysis = fn(&StageFacts, &[StageFacts]) -> Answer;
 pub type Conclusion = fn(&Study) -> Answer;
 
 /// Every analysis of a stage, by the name that a file gives. A new one is a file and a line here.
-pub const ANALYSES: [(&str, Analysis); 0] = [];
+pub const ANALYSES: [(&str, Analysis); 5] = [
+    ("baseline", baseline::analyse),
+    ("knee", knee::analyse),
+    ("mix", mix::analyse),
+    ("size-model", size_model::analyse),
+    ("tail", tail::analyse),
+];
 /// Every analysis of a whole experiment.
 pub const CONCLUSIONS: [(&str, Conclusion); 0] = [];
 
