@@ -44,8 +44,8 @@ impl Figure {
     /// For programs each bar and point has `data-x`, `data-y` and `data-s` (its series), without
     /// `data-y` if it failed; a numbered rectangle `data-v` in place of `data-y`; a curve `data-s`
     /// alone. The `rect` of class `plot` has the ends of its axes in pixels in `data-field` (left,
-    /// top, right, bottom) and what they are in `data-x`, `data-y` and `data-right`: `linear`, `log`
-    /// or `nines` with both ends, or `names` with their number. So a place gives a value.
+    /// top, right, bottom) and what they are in `data-x`, `data-y` and `data-right`: `linear`,
+    /// `log` or `nines` with both ends, or `names` with their number. So a place gives a value.
     ///
     /// # Errors
     /// If a value lies outside its scale, or there is no panel.

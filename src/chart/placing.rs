@@ -20,7 +20,7 @@ pub(super) type Piece = ((f64, f64), (f64, f64));
 const WORDS: f64 = 1000.0;
 const MARK: f64 = 200.0;
 /// Cost of each pixel of a line that is hidden.
-const LINE: f64 = 2.0;
+const LINE: f64 = 4.0;
 /// Cost of each line that the leader of a call-out crosses.
 const CROSSED: f64 = 6.0;
 /// Cost of each point that the leader touches, besides its own.

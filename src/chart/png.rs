@@ -57,7 +57,8 @@ mod tests {
         let weight = if bold { " font-weight=\"bold\"" } else { "" };
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"4000\" height=\"200\"><text x=\"9\" \
-             y=\"100\" font-size=\"100\" font-family=\"Arial, 'DejaVu Sans'\"{weight}>{}</text></svg>",
+             y=\"100\" font-size=\"100\" \
+             font-family=\"Arial, 'DejaVu Sans'\"{weight}>{}</text></svg>",
             super::super::svg::escaped(words)
         )
     }
