@@ -1,12 +1,13 @@
 //! How is it drawn? Points, scales and labels to SVG, by itself: no font, no library, no network.
+//! PNG is made of the SVG, with a font of our own (feature `png`).
 //!
 //! Promises: pure, and the same text for the same data on every machine. A value outside its scale
 //! is never moved to the edge; every text is escaped.
 //!
-//! A [`Figure`] is made of panels, a [`Panel`] of two axes and marks: curves, a [`Plot`] of measured
-//! points, a heat map or bars.
-//! A scale is fitted to the data, so nothing needs cutting. What each shape means in words stands
-//! in a `<title>` beside it, which browsers show under the pointer.
+//! A [`Figure`] is made of panels, a [`Panel`] of two axes and marks: curves, a [`Plot`] of
+//! measured points, a heat map or bars. A scale is fitted to the data, so nothing needs cutting.
+//! What each shape means in words stands in a `<title>` beside it, which browsers show under the
+//! pointer.
 
 mod annotation;
 mod axis;

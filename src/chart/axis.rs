@@ -10,6 +10,8 @@ use super::{ChartError, text};
 pub struct Axis {
     title: String,
     side: Side,
+    /// Where ticks stand, if not where the scale has them.
+    ticks: Vec<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -32,13 +34,19 @@ const NAME_ROOM: f64 = 150.0;
 impl Axis {
     /// A scale. The title names the unit unless every tick does.
     pub fn new(title: impl Into<String>, quantity: Quantity, scale: Scale) -> Axis {
-        Axis { title: title.into(), side: Side::Scaled(quantity, scale) }
+        Axis { title: title.into(), side: Side::Scaled(quantity, scale), ticks: Vec::new() }
+    }
+
+    /// The same with ticks at these values, in ascending order: those that were measured. Where they
+    /// stand too close, only every second or third is kept.
+    pub fn ticks_at(self, values: Vec<f64>) -> Axis {
+        Axis { ticks: values, ..self }
     }
 
     /// Names side by side, the first at the left or at the bottom. The name with index n spans the
     /// values from n to n + 1.
     pub fn names(title: impl Into<String>, names: Vec<String>) -> Axis {
-        Axis { title: title.into(), side: Side::Named(names) }
+        Axis { title: title.into(), side: Side::Named(names), ticks: Vec::new() }
     }
 
     pub(super) fn title(&self) -> &str {
@@ -153,7 +161,11 @@ impl Axis {
         match &self.side {
             Side::Scaled(quantity, scale) => {
                 let (from, to) = scale.ends();
-                let mut sets = scale.tick_sets();
+                let every = |n| self.ticks.iter().copied().step_by(n).collect();
+                let mut sets: Vec<Vec<f64>> = match self.ticks.len() {
+                    0 => scale.tick_sets(),
+                    count => (1..=count).map(every).collect(),
+                };
                 if sets.is_empty() {
                     sets.push(vec![from, to]);
                 }
@@ -194,6 +206,17 @@ mod tests {
         assert_eq!(labels(800.0), all);
         assert_eq!(labels(300.0), ["1", "4", "16", "64", "256", "1,024"]);
         assert!((axis.ticks(300.0, true)[1].0 - 0.2).abs() < 1e-12);
+    }
+
+    #[test]
+    fn ticks_stand_at_the_values_that_were_measured() {
+        let scale = Scale::fit(Kind::Log10, [1.0, 100.0]).unwrap();
+        let axis = Axis::new("jobs", Quantity::Count, scale).ticks_at(vec![1.0, 3.0, 10.0, 48.0]);
+        let labels = |length| -> Vec<String> {
+            axis.ticks(length, true).into_iter().map(|(_, label)| label).collect()
+        };
+        assert_eq!(labels(800.0), ["1", "3", "10", "48"]);
+        assert_eq!(labels(100.0), ["1", "10"]);
     }
 
     #[test]
