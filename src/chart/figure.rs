@@ -146,6 +146,10 @@ fn draw_key(svg: &mut Svg, (x, y): (f64, f64), style: Style, key: Key) {
             }
         }
         Key::Hollow => plot::mark(svg, "", middle, (style, Measured::Doubtful(0.0)), "", ""),
+        Key::HollowArea => {
+            let paint = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"");
+            svg.rectangle("", area, &paint, "");
+        }
         Key::Cross => plot::mark(svg, "", middle, (style, Measured::Failed(None)), "", ""),
         Key::Area => {
             let paint = format!("{} stroke-width=\"0.6\"", svg.fill(style));

@@ -45,8 +45,9 @@ pub(super) enum Key {
     Dotted,
     Area,
     Light,
-    /// The mark of a doubtful point, of a failed one.
+    /// The mark of a doubtful point, of a doubtful bar, of a failed one.
     Hollow,
+    HollowArea,
     Cross,
 }
 
@@ -89,13 +90,14 @@ impl Panel {
                     .map(|l| (l.name.as_str(), l.style, line(l.dotted)))
                     .chain(keys_of_curves(&plot.bands, &plot.curves))
                     .chain(keys_of_curves(&plot.ribbons, &[]))
-                    .chain(keys_of_states(points.map(|point| point.y)))
+                    .chain(keys_of_states(points.map(|point| point.y), Key::Hollow))
                     .collect()
             }
             Marks::Bars(bars) => {
                 let all = bars.series.iter().flat_map(|s| s.values.iter().flatten());
                 let series = bars.series.iter().map(|s| (s.name.as_str(), s.style, Key::Area));
-                series.chain(keys_of_states(all.map(|bar| bar.value))).collect()
+                let states = keys_of_states(all.map(|bar| bar.value), Key::HollowArea);
+                series.chain(states).collect()
             }
             Marks::Heat(map) => {
                 map.missing.iter().map(|m| (m.word.as_str(), NOTHING, Key::Area)).collect()
@@ -309,10 +311,11 @@ fn keys_of_curves<'a>(
 /// What a reader must know of points that are not as the others.
 fn keys_of_states<'a>(
     all: impl Iterator<Item = Measured> + Clone,
+    hollow: Key,
 ) -> impl Iterator<Item = (&'a str, Style, Key)> {
     let doubtful = all.clone().any(|point| matches!(point, Measured::Doubtful(_)));
     let failed = all.clone().any(|point| matches!(point, Measured::Failed(_)));
-    let hollow = doubtful.then_some(("doubtful", NOTHING, Key::Hollow));
+    let hollow = doubtful.then_some(("doubtful", NOTHING, hollow));
     hollow.into_iter().chain(failed.then_some((FAILED, NOTHING, Key::Cross)))
 }
 
