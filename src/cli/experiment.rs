@@ -16,6 +16,9 @@ use serde_json::json;
 use super::consent::ConsentArgs;
 use super::exit::{Exit, Failure};
 use super::output::{Output, OutputFormat};
+pub(crate) use carry::study;
+pub(crate) use tell::end_of;
+
 use crate::report::clean::clean;
 use crate::spec::catalogue;
 

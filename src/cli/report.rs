@@ -3,6 +3,7 @@
 mod kept;
 mod recheck;
 mod retell;
+mod study;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use serde_json::json;
 use super::exit::{Exit, Failure};
 use super::output::{Output, OutputFormat, note};
 use super::recorded::bounded;
+use crate::record::experiment_folder::ExperimentFolder;
 use crate::record::import::fio_json::{fio_json, is_fio_json};
 use crate::record::import::fio_log::{fio_log, kind_of};
 use crate::record::import::{ForeignLog, MAX_BYTES};
@@ -97,6 +99,11 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     }
     if args.demo {
         return tell(args, &demo::story(), None);
+    }
+    if let [path] = args.path.as_slice()
+        && ExperimentFolder::is_one(path)
+    {
+        return study::report(args, path);
     }
     match given(&args.path)? {
         Given::Ours(kept) if args.recheck => recheck::recheck(&kept),

@@ -22,7 +22,7 @@ const LONG_TAIL_FROM: f64 = 3.0;
 const ONE_IN_FLIGHT: f64 = 1.05;
 
 /// Tells each load with its tail, and what size and direction change.
-pub fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let points: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
     if points.is_empty() {
         return nothing("No run can be used, so there is no baseline.");

@@ -20,7 +20,7 @@ const LITTLE_WITHIN: f64 = 0.05;
 const REACHED_FROM: f64 = 0.95;
 
 /// Finds the knee of each line of the sweep.
-pub fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let Some(axis) = facts.stage.axes.first().map(|axis| axis.name.clone()) else {
         return nothing("Nothing is varied, so there is no knee.");
     };
@@ -171,9 +171,10 @@ impl Line<'_> {
         if let Some(cross) = knee.asymptotes_cross {
             answer.find_between(&self.key("n_star"), cross, knee.asymptotes_interval);
         }
-        let best = self.points.iter().filter_map(|point| {
-            Some((point.mean(Measure::Iops)?, point.at(self.axis)?, *point))
-        });
+        let best = self
+            .points
+            .iter()
+            .filter_map(|point| Some((point.mean(Measure::Iops)?, point.at(self.axis)?, *point)));
         let Some((iops, at, point)) = best.max_by(|a, b| a.0.total_cmp(&b.0)) else { return };
         answer.find(&self.key("best_iops"), iops);
         answer.find(&self.key("best_at"), at);
@@ -185,7 +186,8 @@ impl Line<'_> {
             point.told(Measure::Bandwidth),
             point.told(Measure::Mean),
         );
-        let basis = point.spread(Measure::Iops, Direction::Total).map_or(String::new(), |s| s.basis());
+        let basis =
+            point.spread(Measure::Iops, Direction::Total).map_or(String::new(), |s| s.basis());
         let tail = match knee.saturation {
             Some(Saturation::At(depth)) => {
                 answer.find(&self.key("saturation"), depth);
@@ -193,7 +195,10 @@ impl Line<'_> {
             }
             Some(Saturation::Beyond(depth)) => {
                 let beyond = "; it is not saturated yet at";
-                format!("{beyond} {}, where the last doubling gained 5 % or more", count::significant(depth))
+                format!(
+                    "{beyond} {}, where the last doubling gained 5 % or more",
+                    count::significant(depth)
+                )
             }
             None => String::new(),
         };
@@ -410,7 +415,9 @@ mod tests {
         let facts = sweep(|depth| 2_000.0 * depth.min(8.0));
         let knee = facts.found("knee").unwrap();
         assert!((knee / 8.0 - 1.0).abs() < 0.1, "{knee}");
-        assert!(facts.found("knee_low").unwrap() <= 8.1 && facts.found("knee_high").unwrap() >= 7.9);
+        assert!(
+            facts.found("knee_low").unwrap() <= 8.1 && facts.found("knee_high").unwrap() >= 7.9
+        );
         assert_eq!(facts.found("advised"), Some(8.0));
         assert!((facts.found("n_star").unwrap() / 8.0 - 1.0).abs() < 0.1);
         assert_eq!(facts.found("saturation"), Some(8.0));
@@ -427,7 +434,11 @@ mod tests {
         assert_eq!(rising.found("knee_outside"), Some(1.0));
         assert_eq!(rising.found("advised"), None);
         let flat = sweep(|_| 4_000.0);
-        assert!(said(&flat).contains("outside the sweep, at or below iodepth 1"), "{}", said(&flat));
+        assert!(
+            said(&flat).contains("outside the sweep, at or below iodepth 1"),
+            "{}",
+            said(&flat)
+        );
         assert_eq!(flat.found("enough"), Some(1.0));
     }
 

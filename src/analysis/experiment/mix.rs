@@ -14,7 +14,7 @@ const AXIS: &str = "read-percent";
 const MIXING_COSTS_FROM: f64 = 0.10;
 
 /// Reads and writes alone, between, and what each does to the other.
-pub fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let mut points: Vec<(f64, &Point)> = facts
         .points
         .iter()

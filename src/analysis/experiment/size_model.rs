@@ -14,7 +14,7 @@ const AXIS: &str = "block-size";
 const CONVERGED_WITHIN: f64 = 0.05;
 
 /// Fits fixed part and transfer to each line over the block size.
-pub fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, AXIS);
     if lines.is_empty() {
         return nothing("No run can be used, so there is no curve over the block size.");
@@ -52,13 +52,7 @@ fn reason_of(reason: NoLine) -> &'static str {
     }
 }
 
-fn fitted(
-    answer: &mut Answer,
-    line: &str,
-    points: &[&Point],
-    model: &SizeModel,
-    of_lines: usize,
-) {
+fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel, of_lines: usize) {
     let key = |name: &str| of_line(name, line, of_lines);
     let crossover = model.crossover_bytes;
     let most_iops = model.fixed_s.recip();
@@ -66,7 +60,8 @@ fn fitted(
     answer.find(&key("iops-max"), most_iops);
     answer.find(&key("bytes-per-s-max"), model.bandwidth);
     answer.find(&key("largest-residual"), model.largest_residual);
-    let sizes: Vec<u64> = points.iter().filter_map(|point| point.at(AXIS)).map(|v| v as u64).collect();
+    let sizes: Vec<u64> =
+        points.iter().filter_map(|point| point.at(AXIS)).map(|v| v as u64).collect();
     let last_small = sizes.iter().copied().filter(|size| *size as f64 <= crossover).max();
     let first_large = sizes.iter().copied().filter(|size| *size as f64 > crossover).min();
     let shift = match (last_small, first_large) {
@@ -121,7 +116,11 @@ fn bent(answer: &mut Answer, line: &str, model: &SizeModel) {
             let worst = model.residuals.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
             let at = worst.map_or(String::new(), |(size, residual)| {
                 let side = if *residual > 0.0 { "slower" } else { "faster" };
-                format!(", most at {} ({} {side})", bytes::exact(*size), words::percent(residual.abs()))
+                format!(
+                    ", most at {} ({} {side})",
+                    bytes::exact(*size),
+                    words::percent(residual.abs())
+                )
             });
             format!(
                 "{line}: no line of a fixed part and a transfer fits{at}, so take the crossover as \

@@ -19,7 +19,7 @@ struct Level<'a> {
 }
 
 /// Mean and percentiles by level, and how they grow.
-pub fn analyse(facts: &StageFacts, before: &[StageFacts]) -> Answer {
+pub(super) fn analyse(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     let Some(axis) = facts.stage.axes.first() else {
         return nothing("Nothing is varied, so there is no growth of the tail to tell.");
     };

@@ -73,8 +73,7 @@ impl Spread {
 impl Point {
     /// A measure of all that moves data in words; `n/a` where it is not known.
     pub(super) fn told(&self, measure: Measure) -> String {
-        self.spread(measure, Direction::Total)
-            .map_or("n/a".into(), |spread| spread.told(measure))
+        self.spread(measure, Direction::Total).map_or("n/a".into(), |spread| spread.told(measure))
     }
 }
 

@@ -131,7 +131,7 @@ impl Teller {
 }
 
 /// The exit code that the runs ask for: books that do not balance, errors.
-fn end_of(study: &Study) -> Exit {
+pub(crate) fn end_of(study: &Study) -> Exit {
     let trials: Vec<&TrialFigures> = study.stages.iter().flat_map(|facts| &facts.trials).collect();
     let mut exit = Exit::Done;
     for trial in &trials {

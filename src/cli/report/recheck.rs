@@ -14,6 +14,8 @@ use crate::analysis::{judge, ladder};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputFormat};
 use crate::cli::{profile, verify};
+use crate::record::Manifest;
+use crate::record::store::names_in;
 use crate::report::clean::clean;
 
 const SUMS: &str = "SHA256SUMS";
@@ -35,8 +37,18 @@ pub(super) fn recheck(kept: &Kept) -> Result<Exit, Failure> {
             kept.path.display()
         )));
     };
-    let mut lines = sums(&kept.path)?;
     let (words, exit) = anew(kept);
+    compared(&kept.path, manifest, &words, exit)
+}
+
+/// Checks a folder against what its records come to.
+pub(super) fn compared(
+    folder: &Path,
+    manifest: &Manifest,
+    words: &str,
+    exit: Exit,
+) -> Result<Exit, Failure> {
+    let mut lines = sums(folder)?;
     let same = words == manifest.verdict;
     lines.push(Line {
         agrees: same,
@@ -113,7 +125,7 @@ fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
     let mut lines = Vec::new();
     let mut listed = BTreeSet::new();
     for (number, line) in (1..).zip(text.lines()) {
-        let Some((sum, name)) = line.split_once("  ").filter(|(_, name)| is_plain(name)) else {
+        let Some((sum, name)) = line.split_once("  ").filter(|(_, name)| is_inside(name)) else {
             lines.push(differs(format!("{SUMS}: line {number} is no checksum of a file here")));
             continue;
         };
@@ -124,15 +136,18 @@ fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
             Err(error) => lines.push(differs(format!("{name}: {error}"))),
         }
     }
-    let inside = fs::read_dir(folder).map_err(|error| asked(format!("--recheck: {error}")))?;
-    let inside = inside.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let more =
-        inside.filter(|name| name != SUMS && !name.starts_with('.') && !listed.contains(name));
+    let inside = names_in(folder).map_err(|error| asked(format!("--recheck: {error}")))?;
+    let more = inside.into_iter().filter(|name| !listed.contains(name));
     lines.extend(more.map(|name| differs(format!("{name}: not among the checksums"))));
     if lines.is_empty() {
         lines.push(Line { agrees: true, words: format!("checksums of {} files", listed.len()) });
     }
     Ok(lines)
+}
+
+/// A file of the folder, or of a folder in it.
+fn is_inside(name: &str) -> bool {
+    name.split('/').count() <= 2 && name.split('/').all(is_plain)
 }
 
 fn digest(path: &Path) -> io::Result<String> {

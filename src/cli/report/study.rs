@@ -1,0 +1,47 @@
+//! The report of an experiment, from its folder.
+
+use std::path::Path;
+
+use super::write::tell;
+use super::{ReportArgs, asked, recheck};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::experiment::{end_of, study};
+use crate::cli::output::note;
+use crate::cli::report::kept::read_manifest;
+use crate::record::store::utc;
+use crate::report::experiment_story::story;
+
+/// Clocks of two machines may differ by this, ns.
+const CLOCK_SLACK_NS: u64 = 300_000_000_000;
+
+/// Tells an experiment again, or checks its folder against its records.
+pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
+    let manifest = read_manifest(path)?;
+    let study = study(path)?;
+    let complete = manifest.as_ref().is_some_and(|manifest| manifest.complete);
+    let exit = end_of(&study);
+    let told = story(&study, complete, exit.code());
+    if args.recheck {
+        let Some(manifest) = &manifest else {
+            return Err(asked(format!(
+                "--recheck: `{}` has no manifest, expected a finished result folder; `iosonde \
+                 experiment resume` finishes it",
+                path.display()
+            )));
+        };
+        let words = told.answer.first().map_or("", String::as_str);
+        return recheck::compared(path, manifest, words, exit);
+    }
+    if !complete {
+        note("caution: partial: not everything that was planned was carried out");
+    }
+    let now_ns = iosonde_sys::clock::realtime_ns();
+    if study.run.started_unix_ns > now_ns + CLOCK_SLACK_NS {
+        let started = utc(study.run.started_unix_ns);
+        note(&format!(
+            "caution: the result says that it was started at {started}, which is in the future: a \
+             clock is wrong"
+        ));
+    }
+    tell(args, &told, None)
+}
