@@ -132,6 +132,8 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     }
     if !args.run.is_empty() {
         no_replay(args)?;
+        let why = "--run: two command lines may differ in everything";
+        no_effect(&[("--allow", !args.allow.is_empty())], why)?;
         return turns::compare(args, words);
     }
     let (a, b) = match (args.paths.as_slice(), args.a.as_slice()) {

@@ -9,6 +9,9 @@ use crate::analysis::comparison::{Cell, Comparison, Gated, Row, Verdict};
 use crate::stats::effect::magnitude;
 use crate::units::{bytes, count, duration};
 
+/// So many more runs are no advice.
+const TOO_MANY: u64 = 1_000;
+
 /// The tables, what they rest on, and what came of the gates.
 pub fn comparison_text(told: &Comparison) -> String {
     let mut out = String::from("B against A: one value per run, medians over runs");
@@ -116,7 +119,8 @@ pub fn words(row: &Row) -> String {
         Verdict::Same { tolerance } => format!("same within ±{} %", share(tolerance)),
         Verdict::Inconclusive { more_runs: 1 } => "inconclusive: need about 1 more run".into(),
         Verdict::Inconclusive { more_runs } => {
-            format!("inconclusive: need about {} more runs", count::thousands(more_runs))
+            let noisy = if more_runs >= TOO_MANY { "too noisy, " } else { "" };
+            format!("inconclusive: {noisy}need about {} more runs", count::thousands(more_runs))
         }
         Verdict::TooFew => format!("too few runs to compare ({change})"),
     }

@@ -108,7 +108,8 @@ fn few_runs_get_numbers_and_no_verdict_and_too_many_questions_more_runs() {
     let verdict = contrast.verdict(Better::Higher, corrected, 0.05, 7);
     assert_eq!(verdict, Verdict::Inconclusive { more_runs: 1 });
     // 5 % at 5 % noise: 15.7 runs.
-    let noisy = Contrast { spread: Some(0.05), ..contrast };
+    let mut noisy = contrast;
+    noisy.spread = Some(0.05);
     assert_eq!(
         noisy.verdict(Better::Higher, 0.5, 0.05, 1),
         Verdict::Inconclusive { more_runs: 11 }
