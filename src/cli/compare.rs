@@ -136,6 +136,9 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
         no_effect(&[("--allow", !args.allow.is_empty())], why)?;
         return turns::compare(args, words);
     }
+    // By hand: a requirement that conflicts with A and B is no requirement to the parser.
+    let given = [("--rounds", args.rounds.is_some()), ("--results", args.results.is_some())];
+    no_effect(&given, "runs that were made before: it is for --run")?;
     let (a, b) = match (args.paths.as_slice(), args.a.as_slice()) {
         ([], [_, ..]) => (args.a.as_slice(), args.b.as_slice()),
         ([a, b], _) => {
