@@ -212,7 +212,7 @@ fn cautions(a: &Side, b: &Side, asked: &Asked) -> Vec<String> {
         let from_the_future = side.runs.iter().filter(|run| run.started_unix_ns > late).count();
         if from_the_future > 0 {
             all.push(format!(
-                "{name}: {from_the_future} of {} runs began later than now: a clock was or is wrong",
+                "{name}: {from_the_future} of {} runs began later than now: a clock is or was off",
                 side.runs.len()
             ));
         }

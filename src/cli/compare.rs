@@ -25,7 +25,7 @@ use crate::report::{comparison_json, comparison_text};
 /// A and B are result folders, records in them, baselines, or directories that hold several of
 /// these (given to --results while measuring). Each run is one value per metric; five of each side
 /// are the fewest that are compared, ten are better. The verdict is faster or slower, different but
-/// below the tolerance, the same within it, or inconclusive with the number of runs that is missing.
+/// below the tolerance, the same within it, or inconclusive with the number of runs that lack.
 /// Runs of different engines, versions, targets or plans are refused unless --allow names what is
 /// meant to differ. --run measures now: both command lines by turns, in fresh processes.
 ///

@@ -52,8 +52,8 @@ pub fn paired_shift(differences: &[f64]) -> Option<f64> {
     median(&means)
 }
 
-/// Spread from run to run that two sides share, as a share of their level: the standard deviation of
-/// the logarithms, pooled. `None` below three values in all, or where one is not positive.
+/// Spread from run to run that two sides share, as a share of their level: the standard deviation
+/// of the logarithms, pooled. `None` below three values in all, or where one is not positive.
 pub fn pooled_spread(a: &[f64], b: &[f64]) -> Option<f64> {
     let [(squares_a, n), (squares_b, m)] = [log_squares(a)?, log_squares(b)?];
     let freedom = (n + m).checked_sub(2).filter(|freedom| *freedom > 0)?;

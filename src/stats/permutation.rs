@@ -184,8 +184,8 @@ pub fn rounds(differences: &[f64], seed: u64) -> Permuted {
     Permuted { p: f64::from(1 + reached as u32) / f64::from(RANDOM + 1), exact: false }
 }
 
-/// The Mann-Whitney test, two-sided: exact without ties up to 25 runs a side, else by the normal law
-/// with the correction for ties. A second opinion that looks at ranks alone.
+/// The Mann-Whitney test, two-sided: exact without ties up to 25 runs a side, else by the normal
+/// law with the correction for ties. A second opinion that looks at ranks alone.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let (n, m) = (a.len(), b.len());
     let pairs = || a.iter().flat_map(|x| b.iter().map(move |y| (x, y)));

@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn draws_of_a_median_follow_the_binomial_law() {
-        // Of three values the median of a draw is the smallest with 3 (1/3)^2 (2/3) + (1/3)^3 = 7/27.
+        // Of three values a draw has the smallest as median with 3 (1/3)^2 (2/3) + (1/3)^3 = 7/27.
         let resampled = Resampled::median(&[1.0, 2.0, 3.0], 11).unwrap();
         let smallest = resampled.figures.iter().filter(|each| **each == 1.0).count();
         let share = smallest as f64 / RESAMPLES as f64;

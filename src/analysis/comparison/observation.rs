@@ -151,8 +151,8 @@ fn quantile_word(q: f64) -> String {
     format!("p{}", (q * 1e6).round() / 1e4)
 }
 
-/// The interval of the rate within a run, as if its seconds were repetitions: they are not, and what
-/// is wrong with them for longer than their own memory goes unseen.
+/// The interval of the rate within a run, as if its seconds were repetitions: they are not, and
+/// what is wrong with them for longer than their own memory goes unseen.
 fn rate_within(run: &Run, figures: &Figures) -> Option<(f64, f64)> {
     let rates = series::whole(run).iops();
     let summary = Summary::of(&rates)?;

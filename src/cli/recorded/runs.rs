@@ -1,5 +1,5 @@
-//! Runs that an argument names: a record, a result folder with many, a directory of such folders, or
-//! a baseline. Each is read, judged and let go again, so that memory holds one record at a time.
+//! Runs that an argument names: a record, a result folder with many, a directory of such folders,
+//! or a baseline. Each is read, judged and let go again, so that memory holds one record at a time.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
