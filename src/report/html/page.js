@@ -37,8 +37,9 @@ const say = (words, x, y) => {
 const known = new WeakMap();
 const words = (shape) => {
   const title = shape.querySelector(":scope > title");
-  if (title) return title.textContent;
   const d = shape.dataset;
+  // The name of a series says nothing of a point.
+  if (title && (title.textContent !== d.s || !d.x)) return title.textContent;
   return [d.s, [d.x, d.y].filter(Boolean).join(", ")].filter(Boolean).join(": ");
 };
 const SMALL = 30;
@@ -77,12 +78,12 @@ const distance = (found, at) => {
   return least + (found.area ? 24 : 12);
 };
 const REACH = 40;
-const tell = (found, svg, x, y) => {
+const tell = (found, svg, x, y, words = found.words) => {
   if (lit !== found.shape) quiet();
   lit = found.shape;
   if (found.point) lit.classList.add("lit");
   (svg.closest("dialog") || document.body).append(hint);
-  say(found.words, x, y);
+  say(words, x, y);
 };
 const follow = (event) => {
   const svg = event.currentTarget.querySelector("svg");
@@ -92,14 +93,15 @@ const follow = (event) => {
   at.x = event.clientX;
   at.y = event.clientY;
   const place = at.matrixTransform(matrix.inverse());
-  let best = null;
-  let least = REACH / Math.min(1, matrix.a);
-  for (const found of shapes(svg)) {
-    const far = distance(found, place);
-    if (far < least) [best, least] = [found, far];
-  }
-  if (best) tell(best, svg, event.clientX, event.clientY);
-  else quiet();
+  const near = shapes(svg).map((found) => ({ found, far: distance(found, place) }));
+  near.sort((a, b) => a.far - b.far);
+  const [best] = near;
+  if (!best || best.far > REACH / Math.min(1, matrix.a)) return quiet();
+  // Points that lie upon each other are all told.
+  const exact = best.found.exact ? near.filter((each) => each.found.exact) : [];
+  const same = exact.filter((each) => each.far < best.far + 1);
+  const all = [best, ...same].map((each) => each.found.words);
+  tell(best.found, svg, event.clientX, event.clientY, [...new Set(all)].join("\n"));
 };
 // The same by keys: from one value to the next.
 const step = (plot, by) => {
