@@ -140,10 +140,10 @@ fn rows(results: &FioResults) -> (Vec<Row<'_>>, Vec<Caution>) {
             cautions.push(caution("log", "", false, format!("log {}: {note}.", log.name)));
         }
     }
-    if rows.iter().filter(|row| !row.job.is_sum).count() > 1 && tables::merged(&rows).is_empty() {
-        let words = "Percentiles of several jobs cannot be merged from percentiles: where the table \
-                     says so, a range is a bound, not a percentile. fio writes what is needed with \
-                     --output-format=json+.";
+    if tables::has_bounds(&rows) {
+        let words = "Percentiles of several jobs cannot be merged from percentiles: ≤ stands before \
+                     the greatest of the jobs, which is a bound, not a percentile. fio writes what \
+                     is needed with --output-format=json+.";
         cautions.push(caution("bound", "", false, words.into()));
     }
     cautions.sort_by_key(|caution| !caution.grave);

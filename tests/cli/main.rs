@@ -20,6 +20,7 @@ mod profile;
 mod program;
 mod refused;
 mod replay;
+mod report;
 mod signals;
 mod told;
 mod verify;

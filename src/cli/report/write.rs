@@ -16,8 +16,8 @@ use crate::report::plain::plain;
 use crate::report::story::{DataSet, Story};
 use crate::report::story_json::story_json;
 
-/// Columns of a terminal whose width is not known, and of a file.
-const COLUMNS: usize = 100;
+/// Columns of a text: as many as the table of `check` has.
+const COLUMNS: usize = 120;
 
 /// What a report came to.
 pub(super) enum Told {

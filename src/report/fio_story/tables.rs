@@ -121,6 +121,11 @@ pub(super) fn merged(rows: &[Row<'_>]) -> Vec<(Way, Histogram)> {
     all
 }
 
+/// Whether a row of all jobs has bounds in place of percentiles.
+pub(super) fn has_bounds(rows: &[Row<'_>]) -> bool {
+    together(rows).iter().flatten().any(|entry| entry.text.starts_with('≤'))
+}
+
 /// All jobs of one document together: sums of rates, and percentiles of the merged bins or bounds.
 fn together(rows: &[Row<'_>]) -> Vec<Vec<Entry>> {
     let one_document = rows.iter().all(|row| std::ptr::eq(row.foreign, rows[0].foreign));
@@ -175,8 +180,8 @@ fn bound(directions: &[&ForeignDirection], per_cent: f64) -> Entry {
     let told: Option<Vec<u64>> = told.collect();
     let ends = told.and_then(|all| Some((*all.iter().min()?, *all.iter().max()?)));
     ends.map_or(Entry::of("n/a"), |(low, high)| Entry {
-        text: format!("{} to {}", duration::latency(low as f64), duration::latency(high as f64)),
-        more: "a bound, not a percentile".into(),
+        text: format!("≤ {}", duration::latency(high as f64)),
+        more: format!("a bound, not a percentile: from {} on", duration::latency(low as f64)),
         trust: Trust::Doubtful,
     })
 }

@@ -1,0 +1,172 @@
+//! `report`: results told again, ours and those of fio, and what is no result refused.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use iosonde_rig::guard::TmpfsMount;
+
+use crate::program::{Place, listing};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/fio-results").join(name)
+}
+
+fn report(place: &Place, names: &[&str], words: &str) -> crate::program::Ended {
+    let call = place.iosonde(&format!("report {words}"));
+    names.iter().fold(call, |call, name| call.arg(fixture(name))).end()
+}
+
+/// A short run on the null engine, and its folder.
+fn run(place: &Place) -> (String, PathBuf) {
+    let words = "run --ioengine null --rw randread --bs 4k --size 1M --iodepth 4 --runtime 1 \
+                 --ramp-time 0 --results r";
+    let told = place.iosonde(words).end();
+    let folder = listing(&place.work().join("r")).remove(0);
+    (told.out, folder)
+}
+
+#[test]
+fn results_of_both_versions_of_fio_are_told_in_each_form() {
+    let place = Place::new();
+    for name in ["two-3.33.json", "two-3.42.json", "client-3.33.json", "group-3.33.json"] {
+        report(&place, &[name], "").exits(0).prints("reader").prints("short_run");
+        report(&place, &[name], "--output-format markdown").exits(0).prints("# Results of fio-3.");
+        let page = report(&place, &[name], "--output-format html").exits(0);
+        assert!(page.out.starts_with("<!doctype html>"), "{name}");
+        let table = report(&place, &[name], "--output-format csv").exits(0);
+        assert!(table.out.starts_with("job,host,direction,iodepth,numjobs,iops,"), "{name}");
+        report(&place, &[name], "--output-format ssv").exits(0).prints("# job host direction");
+        let json = report(&place, &[name], "--output-format json").exits(0);
+        let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+        assert_eq!(json["schema"], "iosonde.report/1");
+    }
+    // Without bins there is a bound, with them a percentile.
+    report(&place, &["two-3.33.json"], "").prints("≤").prints("a bound, not a percentile");
+    report(&place, &["two-3.42.json"], "").lacks("≤");
+}
+
+#[test]
+fn several_files_that_differ_in_one_option_are_a_sweep_and_logs_a_course() {
+    let place = Place::new();
+    let names = ["qd1.json", "qd4.json", "qd16.json"];
+    report(&place, &names, "--figures pictures").exits(0).prints("Over iodepth");
+    assert!(place.work().join("pictures/iodepth-read.svg").exists());
+    let names = ["logged.json", "logged_bw.1.log", "logged_clat_hist.1.log", "logged_lat.1.log"];
+    report(&place, &names, "--figures pictures").exits(0);
+    for name in ["time-bandwidth.svg", "time-clat-p99.svg", "time-lat.svg"] {
+        let svg = fs::read_to_string(place.work().join("pictures").join(name)).unwrap();
+        assert!(svg.starts_with("<svg"), "{name}");
+    }
+    // Two tables are for a folder.
+    report(&place, &names, "--output-format csv").exits(2).says("--output DIR").silent();
+    report(&place, &names, "--output-format csv --output tables").exits(0);
+    assert_eq!(listing(&place.work().join("tables")).len(), 2);
+}
+
+#[test]
+fn a_run_is_told_as_it_told_itself_and_rechecked() {
+    let place = Place::new();
+    let (told, folder) = run(&place);
+    let again = place.iosonde("report").arg(&folder).end().exits(0);
+    assert_eq!(again.out, told);
+    let again = place.iosonde("report").arg(folder.join("01-run.json")).end().exits(0);
+    assert_eq!(again.out, told);
+    let page = place.iosonde("report --output-format html --output page.html").arg(&folder);
+    page.end().exits(0).silent();
+    let page = fs::read_to_string(place.work().join("page.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>"));
+    place.iosonde("report --recheck").arg(&folder).end().exits(0).prints("says what its records");
+    // One figure changed by hand is found, and so is a verdict.
+    let record = folder.join("manifest.json");
+    let text = fs::read_to_string(&record).unwrap();
+    fs::write(&record, text.replace("\"exit_code\":0", "\"exit_code\":3")).unwrap();
+    let differs = place.iosonde("report --recheck").arg(&folder).end().exits(6);
+    differs.prints("manifest.json: not as it was kept").prints("exit code: kept 3, computed 0");
+}
+
+#[test]
+fn what_is_no_result_is_refused_with_what_was_found() {
+    let place = Place::new();
+    let (_, folder) = run(&place);
+    let refused = |words: &str, said: &str| {
+        place.iosonde(&format!("report {words}")).end().exits(2).says(said).silent();
+    };
+    place.file("empty.json", b"");
+    place.file("other.json", b"{\"a\": 1}");
+    let half = fs::read_to_string(fixture("two-3.33.json")).unwrap();
+    place.file("half.json", &half.as_bytes()[..3000]);
+    place.file("negative.json", half.replace("40282.858571", "-1.0").as_bytes());
+    place.file("bad_iops.1.log", b"1, nan, 0, 0\n");
+    fs::create_dir(place.work().join("nothing")).unwrap();
+    refused("missing.json", "No such file");
+    refused("empty.json", "found nothing, expected fio's JSON");
+    refused("other.json", "no field `fio version`");
+    refused("half.json", "a document that was cut off");
+    refused("negative.json", "jobs[0].read.iops: found -1.0, expected a number of at least 0");
+    refused("bad_iops.1.log", "line 1: found `nan`");
+    refused("nothing", "neither manifest.json nor results of fio");
+    refused("--explain iosp", "did you mean `iops`?");
+    refused("", "required");
+    refused("--demo --recheck", "cannot be used with");
+    // From the future, and from elsewhere.
+    let manifest = fs::read_to_string(folder.join("manifest.json")).unwrap();
+    let changed = |from: &str, to: &str, said: &str| {
+        assert!(manifest.contains(from), "{manifest}");
+        fs::write(folder.join("manifest.json"), manifest.replace(from, to)).unwrap();
+        place.iosonde("report").arg(&folder).end().exits(2).says(said).silent();
+    };
+    changed("iosonde.manifest/1", "iosonde.manifest/2", "knows iosonde.manifest/1");
+    changed("iosonde.manifest/1", "other/1", "found a document of other/1");
+    changed("01-run.json", "../secret.json", "expected the name of a file in the folder");
+    changed("\"verb\":\"run\"", "\"verb\":\"dance\"", "does not tell again");
+    let later = manifest.replace("\"started_unix_ns\":1", "\"started_unix_ns\":9");
+    fs::write(folder.join("manifest.json"), later).unwrap();
+    place.iosonde("report").arg(&folder).end().exits(0).says("in the future");
+    let record = fs::read_to_string(folder.join("01-run.json")).unwrap();
+    place.file("new.json", record.replace("iosonde.run/1", "iosonde.run/9").as_bytes());
+    refused("new.json", "knows iosonde.run/1");
+}
+
+#[test]
+fn nothing_of_others_is_written_over_and_a_full_disk_is_told() {
+    let place = Place::new();
+    place.file("precious", b"not a report");
+    let words = "--output-format html --output precious";
+    report(&place, &["two-3.33.json"], words).exits(2).says("holds something else").silent();
+    assert_eq!(fs::read(place.work().join("precious")).unwrap(), b"not a report");
+    let small = match TmpfsMount::new(16 << 10) {
+        Ok(small) => small,
+        Err(reason) => return eprintln!("skipped: a full disk: {reason}"),
+    };
+    let page = small.path().join("page.html");
+    let call = place.iosonde("report --output-format html --output").arg(&page);
+    call.arg(fixture("two-3.33.json")).end().exits(1).says("No space left").silent();
+    assert!(!page.exists());
+}
+
+#[test]
+fn a_name_cannot_run_anything() {
+    let place = Place::new();
+    let text = fs::read_to_string(fixture("two-3.42.json")).unwrap();
+    let name = "=cmd()<script>alert(1)</script>\\u001b[31m\\\"&amp;";
+    place.file("evil.json", text.replace("\"reader\"", &format!("\"{name}\"")).as_bytes());
+    place.iosonde("report evil.json").end().exits(0).lacks("\u{1b}");
+    let page = place.iosonde("report --output-format html evil.json").end().exits(0);
+    page.lacks("<script>alert").lacks("\u{1b}");
+    let table = place.iosonde("report --output-format csv evil.json").end().exits(0);
+    assert!(!table.out.contains("\n=cmd"), "{table}");
+    place.iosonde("report evil.json --figures p").end().exits(0);
+    for picture in listing(&place.work().join("p")) {
+        let svg = fs::read_to_string(picture).unwrap();
+        assert!(!svg.contains("<script>") && !svg.contains('\u{1b}'));
+    }
+}
+
+#[test]
+fn metrics_are_explained_and_the_demonstration_is_told() {
+    let place = Place::new();
+    place.iosonde("report --explain p999").end().exits(0).prints("p99.9").prints("unit:");
+    place.iosonde("report --explain list").end().exits(0).prints("hiccups");
+    place.iosonde("report --demo").end().exits(0).prints("invented");
+    place.iosonde("report --demo --output-format html").end().exits(0).prints("<!doctype html>");
+}
