@@ -259,8 +259,9 @@ impl Told<'_> {
             self.tell("depth_not_applied", Strength::Supported, grave, words);
         } else if seen > asked as f64 * (2.0 - DEPTH_FROM) + 0.05 {
             let words = format!(
-                "At most {asked} requests were to be in flight, and IOPS x mean latency is {shown}. \
-                 Jobs of several kinds reported as one do this, and so does a clock that jumps."
+                "At most {asked} requests were to be in flight, and IOPS x mean latency is \
+                 {shown}. Jobs of several kinds reported as one do this, and so does a clock that \
+                 jumps."
             );
             self.tell("little", Strength::ConsistentWith, false, words);
         }

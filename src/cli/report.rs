@@ -43,7 +43,8 @@ use write::tell;
 #[command(verbatim_doc_comment)]
 pub(crate) struct ReportArgs {
     /// A result folder, a record in it, or JSON and logs of fio
-    #[arg(required_unless_present_any = ["explain", "demo"], conflicts_with_all = ["explain", "demo"])]
+    #[arg(required_unless_present_any = ["explain", "demo"])]
+    #[arg(conflicts_with_all = ["explain", "demo"])]
     path: Vec<PathBuf>,
     /// Form of the report
     #[arg(long, value_enum, default_value = "normal", conflicts_with = "recheck")]
@@ -152,8 +153,8 @@ fn given(paths: &[PathBuf]) -> Result<Given, Failure> {
             return Ok(Given::Ours(Box::new(kept(path)?)));
         }
         return Err(asked(format!(
-            "`{}` is no result of fio: several paths are told together only if all are; a result of \
-             ours is told alone, and two are compared by `iosonde compare`",
+            "`{}` is no result of fio: several paths are told together only if all are; a result \
+             of ours is told alone, and two are compared by `iosonde compare`",
             path.display()
         )));
     }

@@ -56,8 +56,8 @@ const METRICS: &[Meaning] = &metrics! {
         "How many reads, writes and trims were completed per second.",
         "completions in the measured window / length of the window",
         "counters of each job, summed; the window begins after the warm-up",
-        "Syncs are counted apart. Where the rate is not steady, the warm-up is lengthened (MSER-5) or \
-         the run is called `no steady part`: one mean then does not describe it.";
+        "Syncs are counted apart. Where the rate is not steady, the warm-up is lengthened \
+         (MSER-5) or the run is called `no steady part`: one mean then does not describe it.";
     "bw" ["bandwidth", "mb/s"]: "MB/s of 10^6 bytes per second",
         "How many bytes were moved per second.",
         "bytes completed in the window / length of the window",
@@ -67,8 +67,8 @@ const METRICS: &[Meaning] = &metrics! {
         "The arithmetic mean of the latency.",
         "sum of latencies / number of them, both exact",
         "from before submission to after reaping; in an open loop from the due time",
-        "A few slow requests move it: half of all may be far below it. It is what Little's law needs, \
-         and not what a user feels.";
+        "A few slow requests move it: half of all may be far below it. It is what Little's law \
+         needs, and not what a user feels.";
     "p50" ["median"]: "ns, shown in the unit that fits",
         "Half of the requests took this long or less.",
         "nearest rank in the histogram of all requests",
@@ -83,14 +83,14 @@ const METRICS: &[Meaning] = &metrics! {
         "99 % of the requests took this long or less: one in a hundred was slower.",
         "nearest rank in the histogram of all requests",
         "histogram with 128 buckets per octave: at most 0.4 % off",
-        "`n/a` with fewer than 370 samples: at least 3.7 must be expected beyond it. A program that \
-         makes 100 requests for a page meets it on most pages.";
+        "`n/a` with fewer than 370 samples: at least 3.7 must be expected beyond it. A program \
+         that makes 100 requests for a page meets it on most pages.";
     "p99.9" ["p999"]: "ns, shown in the unit that fits",
         "One request in a thousand was slower.",
         "nearest rank in the histogram of all requests",
         "histogram with 128 buckets per octave: at most 0.4 % off",
-        "`n/a` with fewer than 3,700 samples. In a closed loop a stall holds back the requests that \
-         would have met it: use a rate (open loop) to see what users would.";
+        "`n/a` with fewer than 3,700 samples. In a closed loop a stall holds back the requests \
+         that would have met it: use a rate (open loop) to see what users would.";
     "p99.99" ["p9999"]: "ns, shown in the unit that fits",
         "One request in ten thousand was slower.",
         "nearest rank in the histogram of all requests",
@@ -110,8 +110,8 @@ const METRICS: &[Meaning] = &metrics! {
         "How many requests were in flight on time average.",
         "time integral of the requests in flight / length of the window",
         "each job adds depth times time at every submission and completion",
-        "Compared with what was asked: below 95 % it was not applied. Where requests complete inside \
-         submission, depth is only a label.";
+        "Compared with what was asked: below 95 % it was not applied. Where requests complete \
+         inside submission, depth is only a label.";
     "little" ["littles_law"]: "requests",
         "Little's law: what is in flight is what arrives per second times how long it stays.",
         "in flight = IOPS x mean latency",
@@ -158,8 +158,8 @@ const METRICS: &[Meaning] = &metrics! {
         "Where the true value lies in 95 of 100 such measurements.",
         "means: t or bootstrap over repeats; percentiles: ranks of the binomial distribution",
         "repeats, or the histogram of one run",
-        "Within one run neighbouring requests are alike, so intervals over repeats are wider and more \
-         honest.";
+        "Within one run neighbouring requests are alike, so intervals over repeats are wider and \
+         more honest.";
     "durable": "MB/s of 10^6 bytes per second",
         "How fast data became safe, not only acknowledged.",
         "bytes written / time from the first write to the return of the final fsync",

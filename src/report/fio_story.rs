@@ -1,5 +1,5 @@
-//! Results of fio as a story: what each job did, side by side. Percentiles of several jobs are never
-//! averaged: they are merged where the bins are there, and else there is a bound.
+//! Results of fio as a story: what each job did, side by side. Percentiles of several jobs are
+//! never averaged: they are merged where the bins are there, and else there is a bound.
 
 mod figures;
 mod tables;
@@ -141,9 +141,9 @@ fn rows(results: &FioResults) -> (Vec<Row<'_>>, Vec<Caution>) {
         }
     }
     if tables::has_bounds(&rows) {
-        let words = "Percentiles of several jobs cannot be merged from percentiles: ≤ stands before \
-                     the greatest of the jobs, which is a bound, not a percentile. fio writes what \
-                     is needed with --output-format=json+.";
+        let words = "Percentiles of several jobs cannot be merged from percentiles: ≤ stands \
+                     before the greatest of the jobs, which is a bound, not a percentile. fio \
+                     writes what is needed with --output-format=json+.";
         cautions.push(caution("bound", "", false, words.into()));
     }
     cautions.sort_by_key(|caution| !caution.grave);
@@ -216,9 +216,9 @@ fn method() -> Vec<String> {
          times, bytes against operations and block size, samples against operations, and the \
          requests in flight by Little's law (operations per second times mean latency) against \
          iodepth and numjobs.",
-        "fio's percentiles come from bins of at most 1.6 % of their value, and are of `clat` unless \
-         lat_percentiles is set: from the return of the submission to completion. The mean is that \
-         of `lat`, which also holds the submission.",
+        "fio's percentiles come from bins of at most 1.6 % of their value, and are of `clat` \
+         unless lat_percentiles is set: from the return of the submission to completion. The mean \
+         is that of `lat`, which also holds the submission.",
         "A percentile beyond which fewer than 3.7 samples are expected is not shown.",
     ]
     .map(str::to_owned)

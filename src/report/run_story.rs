@@ -238,8 +238,8 @@ fn method(plan: &Plan) -> Vec<String> {
          reaping, for whole lives only; it is kept in histograms of at most 0.4 % error, which are \
          merged and never averaged."
             .into(),
-        "The books are balanced for each run: Little's law, bytes, counts, clocks, and the counters \
-         of the device. A run whose books do not balance has no headline."
+        "The books are balanced for each run: Little's law, bytes, counts, clocks, and the \
+         counters of the device. A run whose books do not balance has no headline."
             .into(),
     ]
 }

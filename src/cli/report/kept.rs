@@ -63,7 +63,8 @@ impl Kept {
         let now = iosonde_sys::clock::realtime_ns();
         if let Some(started) = self.started_unix_ns().filter(|ns| *ns > now + CLOCK_SLACK_NS) {
             cautions.push(format!(
-                "the result says that it was started at {}, which is in the future: a clock is wrong",
+                "the result says that it was started at {}, which is in the future: a clock is \
+                 wrong",
                 utc(started)
             ));
         }
@@ -99,8 +100,8 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
         return Ok(Kept { path: path.to_path_buf(), manifest: None, host: None, records });
     }
     if !is_folder(path) {
-        let why = "found neither manifest.json nor results of fio, expected a result folder of ours \
-                   or JSON and logs of fio";
+        let why = "found neither manifest.json nor results of fio, expected a result folder of \
+                   ours or JSON and logs of fio";
         return Err(refuse(why.into()));
     }
     let manifest = read_manifest(path)?;

@@ -32,8 +32,8 @@ struct Line {
 pub(super) fn recheck(kept: &Kept) -> Result<Exit, Failure> {
     let Some(manifest) = &kept.manifest else {
         return Err(asked(format!(
-            "--recheck: `{}` has no manifest, expected a finished result folder: there is nothing to \
-             compare with",
+            "--recheck: `{}` has no manifest, expected a finished result folder: there is nothing \
+             to compare with",
             kept.path.display()
         )));
     };
