@@ -46,7 +46,7 @@ fn rates(view: &View, sheet: &mut Sheet, facet: &Facet, series: &Series) -> Draw
     let mut plot = Plot {
         lines: vec![left, right],
         callouts: callouts(view, series),
-        markers: found::marker_of(view, "crossover", &series.name).into_iter().collect(),
+        markers: found::marker(view, "crossover", series).into_iter().collect(),
         ..Plot::default()
     };
     if plot.lines.iter().all(|line| line.points.iter().all(|point| point.y.number().is_none())) {
@@ -66,7 +66,7 @@ fn rates(view: &View, sheet: &mut Sheet, facet: &Facet, series: &Series) -> Draw
 
 /// Which unit to read where, in short and as a note.
 fn reading(view: &View, series: &Series) -> (String, String) {
-    let Some(crossover) = found::found_of(view, "crossover", &series.name) else {
+    let Some(crossover) = found::found(view, "crossover", series) else {
         return (
             "IOPS at the left, MB/s at the right".into(),
             "No crossover was found within these sizes: small requests are told in IOPS, large \
@@ -90,10 +90,7 @@ fn reading(view: &View, series: &Series) -> (String, String) {
 }
 
 fn callouts(view: &View, series: &Series) -> Vec<crate::chart::Callout> {
-    let alone = Facet {
-        heading: String::new(),
-        series: vec![Series { points: series.points.clone(), name: String::new() }],
-    };
+    let alone = series.alone(String::new());
     let annotation = |(what, measure, point): (&str, Measure, &Point)| {
         let edge = if measure == Measure::Iops { Edge::Left } else { Edge::Right };
         let y = point.mean(measure)? * unit(measure).0;

@@ -1,6 +1,7 @@
 //! What the analyses of a stage have found, where a picture can show it.
 
-use super::view::View;
+use super::view::{Series, View};
+use crate::analysis::experiment::StageFacts;
 use crate::chart::{Marker, Quantity};
 use crate::units::{bytes, count, duration};
 
@@ -11,47 +12,42 @@ pub(super) struct Found {
     pub(super) range: Option<(f64, f64)>,
 }
 
-/// What was found under a name.
-pub(super) fn found(view: &View, name: &str) -> Option<Found> {
-    found_of(view, name, "")
+/// What was found for a series, under a name of its own (`crossover-random-read`) where there are
+/// several.
+pub(super) fn found(view: &View, name: &str, series: &Series) -> Option<Found> {
+    let key = key(view, name, &series.line);
+    let look = |key: String| view.facts.found(&key).filter(|value| value.is_finite());
+    let range = look(format!("{key}_low")).zip(look(format!("{key}_high")));
+    look(key.clone()).map(|at| Found { at, range })
 }
 
-/// The same for one series: under a name of its own (`crossover-random-read`), or where there is
-/// only one.
-pub(super) fn found_of(view: &View, name: &str, series: &str) -> Option<Found> {
-    let look = |name: &str| {
-        let at = view.facts.found(name).filter(|at| at.is_finite())?;
-        let end =
-            |which: &str| view.facts.found(&format!("{name}_{which}")).filter(|v| v.is_finite());
-        Some(Found { at, range: end("low").zip(end("high")) })
-    };
-    let many = view.facets.iter().map(|facet| facet.series.len()).sum::<usize>() > 1;
-    match series {
-        "" => look(name),
-        series if many => look(&format!("{name}-{}", slug(series))),
-        series => look(&format!("{name}-{}", slug(series))).or_else(|| look(name)),
-    }
+/// Whether something is so of a series (`knee_outside`).
+pub(super) fn is_so(view: &View, name: &str, series: &Series) -> bool {
+    view.facts.found(&key(view, name, &series.line)).is_some()
+}
+
+fn key(view: &View, name: &str, line: &str) -> String {
+    let lines = view.facets.iter().flat_map(|facet| &facet.series);
+    let lines = lines.filter(|series| series.points.iter().any(|point| point.is_usable()));
+    if lines.count() < 2 { name.into() } else { format!("{name}-{}", slug(line)) }
 }
 
 /// A name as figures have it: small letters and digits, a hyphen for all else.
 fn slug(name: &str) -> String {
     let hyphened = |character: char| {
-        if character.is_alphanumeric() { character.to_ascii_lowercase() } else { '-' }
+        if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' }
     };
     let slug: String = name.chars().map(hyphened).collect();
     slug.split('-').filter(|part| !part.is_empty()).collect::<Vec<&str>>().join("-")
 }
 
-/// A line across the plot where a level was found; `None` beyond the levels that were measured.
-pub(super) fn marker(view: &View, name: &str) -> Option<Marker> {
-    marker_of(view, name, "")
-}
-
-/// The same for one series.
-pub(super) fn marker_of(view: &View, name: &str, series: &str) -> Option<Marker> {
-    let found = found_of(view, name, series)?;
+/// A line across the plot where a level was found for a series; `None` beyond the levels that were
+/// measured.
+pub(super) fn marker(view: &View, name: &str, series: &Series) -> Option<Marker> {
+    let found = found(view, name, series)?;
     let (first, last) = view.span().filter(|_| is_of_x(view))?;
-    if !(first..=last).contains(&found.at) {
+    let is_outside = is_so(view, &format!("{name}_outside"), series);
+    if is_outside || !(first..=last).contains(&found.at) {
         return None;
     }
     let at = told(view, found.at);
@@ -64,11 +60,15 @@ pub(super) fn marker_of(view: &View, name: &str, series: &str) -> Option<Marker>
 }
 
 /// Lines where the rate of a setting changed, at the times (seconds) that an analysis has found:
-/// `change-1`, `change-2`, or with the setting behind it (`change-1-reads`).
-pub(super) fn regimes(view: &View, setting: &str, end_ns: f64) -> Vec<Marker> {
-    let own = |number: usize| found_of(view, &format!("change-{number}"), setting);
-    let own = (1..).map_while(own).map(|found| found.at * 1e9);
-    let within = own.filter(|at| (0.0..=end_ns).contains(at));
+/// `change-1`, `change-2`, with the setting behind it (`change-1-reads`) where there are several.
+pub(super) fn regimes(facts: &StageFacts, setting: &str, end_ns: f64) -> Vec<Marker> {
+    let is_one = facts.points.len() < 2;
+    let key = |number: usize| match is_one {
+        true => format!("change-{number}"),
+        false => format!("change-{number}-{}", slug(setting)),
+    };
+    let all = (1..).map_while(|number| facts.found(&key(number))).map(|at| at * 1e9);
+    let within = all.filter(|at| (0.0..=end_ns).contains(at));
     within.map(|at| Marker::at_x(at, format!("change at {}", duration::span(at as u64)))).collect()
 }
 

@@ -32,7 +32,11 @@ pub(super) fn draw(
                 let callouts = best::in_panel(&view, facet, *first, &measures);
                 let (_, quantity) = titled(*first);
                 let plot = Plot { lines, callouts, ..Plot::default() };
-                add(&view, &mut sheet, &facet.heading, (common(*first), quantity), plot)?;
+                sheet.plot(
+                    &facet.heading,
+                    (common(*first), quantity),
+                    knees(&view, facet, plot),
+                )?;
             }
             _ => {
                 for measure in &measures {
@@ -43,7 +47,7 @@ pub(super) fn draw(
                     };
                     let (axis, quantity) = titled(*measure);
                     let title = titled_in(&facet.heading, *measure);
-                    add(&view, &mut sheet, &title, (&axis, quantity), plot)?;
+                    sheet.plot(&title, (&axis, quantity), knees(&view, facet, plot))?;
                 }
             }
         }
@@ -54,15 +58,10 @@ pub(super) fn draw(
     Ok(sheet.finish(&format!("{}{against}", what.join(", "))))
 }
 
-fn add(
-    view: &View,
-    sheet: &mut Sheet,
-    title: &str,
-    y: (&str, crate::chart::Quantity),
-    plot: Plot,
-) -> super::sheet::Drawn {
-    let markers = found::marker(view, "knee").into_iter().collect();
-    sheet.plot(title, y, Plot { markers, ..plot })
+/// The same with the knee, where it is of the only series: several would not be told apart.
+fn knees(view: &View, facet: &Facet, plot: Plot) -> Plot {
+    let [only] = facet.series.as_slice() else { return plot };
+    Plot { markers: found::marker(view, "knee", only).into_iter().collect(), ..plot }
 }
 
 fn together(measures: &[Measure]) -> bool {

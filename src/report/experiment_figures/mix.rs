@@ -3,8 +3,8 @@
 use super::best;
 use super::lines;
 use super::sheet::{Sheet, titled};
-use super::view::{Facet, Layout, Series, View, heading};
-use crate::analysis::experiment::{Measure, StageFacts};
+use super::view::{Layout, Series, View, heading};
+use crate::analysis::experiment::{Measure, Point, StageFacts};
 use crate::chart::{ChartError, Edge, Figure, Line, Plot, style};
 use crate::spec::Direction;
 use crate::spec::experiment;
@@ -27,10 +27,7 @@ pub(super) fn draw(
         for series in &facet.series {
             let parts = [facet.heading.as_str(), series.name.as_str()].into_iter();
             let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
-            let alone = Facet {
-                heading: parts.join(", "),
-                series: vec![Series { name: String::new(), points: series.points.clone() }],
-            };
+            let alone = series.alone(parts.join(", "));
             for measure in &measures {
                 let direction =
                     |which: &(Direction, &str, usize)| line(&view, series, *measure, *which);
@@ -64,19 +61,14 @@ fn line(
         series.points.iter().any(|point| !point.values(Measure::Iops, which).is_empty())
     };
     let is_mixed = knows(Direction::Read) && knows(Direction::Write);
-    if direction != Direction::Total && !is_mixed {
-        return None;
-    }
-    let points =
-        series.points.iter().filter(|point| direction == Direction::Total || point.is_usable());
-    let points: Vec<_> = points.filter_map(|point| view.point(point, measure, direction)).collect();
-    let is_new = direction == Direction::Total || {
-        let total = |point: &&crate::analysis::experiment::Point| {
-            point.values(measure, Direction::Total) != point.values(measure, direction)
-        };
-        series.points.iter().any(|point| total(&point))
-    };
-    (is_new && !points.is_empty()).then(|| Line {
+    // A measure of the whole, as the depth is, has no directions; a failed point has none either.
+    let has_directions =
+        |point: &Point| point.values(measure, Direction::Total) != point.values(measure, direction);
+    let is_told = direction == Direction::Total
+        || is_mixed && series.points.iter().any(|point| has_directions(point));
+    let drawn = series.points.iter().filter(|p| direction == Direction::Total || p.is_usable());
+    let points: Vec<_> = drawn.filter_map(|point| view.point(point, measure, direction)).collect();
+    (is_told && !points.is_empty()).then(|| Line {
         name: name.into(),
         style: style(number),
         edge: Edge::Left,

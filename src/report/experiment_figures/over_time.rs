@@ -41,7 +41,7 @@ pub(super) fn draw(
             ));
         }
         let curves = shown.iter().map(|trial| curve(trial, measure)).collect();
-        drawn.push((view.setting(point), curves));
+        drawn.push((point.name(), curves));
     }
     let points = || drawn.iter().flat_map(|(_, c)| c).flat_map(|c| c.parts.iter().flatten());
     let xs: Vec<f64> = points().map(|(x, _)| *x).chain([0.0]).collect();
@@ -53,7 +53,7 @@ pub(super) fn draw(
     let (_, quantity, title) = unit(measure);
     let height = if drawn.len() > 2 { 130.0 } else { 220.0 };
     for (setting, curves) in drawn {
-        let markers = found::regimes(&view, &setting, x.ends().1);
+        let markers = found::regimes(facts, &setting, x.ends().1);
         let marks = Marks::Plot(Plot { curves, markers, ..Plot::default() });
         let x = Axis::new("time since the start of the run", Quantity::Time, x);
         sheet.push(&capital(&setting), x, Axis::new(title.clone(), quantity, y), marks, height);

@@ -41,22 +41,30 @@ pub(super) fn draw(
     if let Some(axis) = view.x {
         sheet.note(format!("The number at each point is its {}.", axis.heading()));
     }
-    if let Some(knee) = found::found(&view, "knee") {
-        sheet.note(knee_note(&view, knee));
+    for series in view.facets.iter().flat_map(|facet| &facet.series) {
+        if let Some(knee) = found::found(&view, "knee", series) {
+            sheet.note(knee_note(&view, series, knee));
+        }
     }
     Ok(sheet.finish("throughput against latency"))
 }
 
-fn knee_note(view: &View, knee: found::Found) -> String {
+fn knee_note(view: &View, series: &Series, knee: found::Found) -> String {
+    let of = match series.name.as_str() {
+        "" => String::new(),
+        name => format!(" of {name}"),
+    };
+    if found::is_so(view, "knee_outside", series) {
+        return format!("The knee{of} is outside the sweep.");
+    }
     let axis = view.x.map_or("", |axis| axis.heading());
     let interval = knee.range.map_or(String::new(), |(low, high)| {
         let (low, high) = (found::told(view, low), found::told(view, high));
         format!(", 95 % interval {low} to {high}")
     });
-    format!(
-        "Knee: {axis} {}{interval}: the most throughput for its latency.",
-        found::told(view, knee.at)
-    )
+    let blunt = if found::is_so(view, "no_sharp_knee", series) { "; it is not sharp" } else { "" };
+    let at = found::told(view, knee.at);
+    format!("Knee{of}: {axis} {at}{interval}: the most throughput for its latency{blunt}.")
 }
 
 fn panel(view: &View, sheet: &mut Sheet, facet: &Facet, rate: Measure) -> Result<(), ChartError> {
@@ -141,19 +149,19 @@ fn callouts(view: &View, facet: &Facet, rate: Measure) -> Vec<Callout> {
         Some(Annotation { what: what.into(), setting, x, y, edge: Edge::Left })
     };
     let best = best::best(facet, &BEST).into_iter().map(|(what, _, point)| (what, point));
-    let knee = knee(view, facet).map(|point| ("knee", point));
-    merge_annotations(knee.into_iter().chain(best).filter_map(annotation).collect())
+    let knees = facet.series.iter().filter_map(|series| knee(view, series));
+    let knee = knees.map(|point| ("knee", point));
+    merge_annotations(knee.chain(best).filter_map(annotation).collect())
 }
 
-/// The measured point nearest to the knee, where one series alone can have it.
-fn knee<'a>(view: &View, facet: &Facet<'a>) -> Option<&'a Point> {
-    let knee = found::found(view, "knee").filter(|knee| knee.at > 0.0)?;
-    let [series] = facet.series.as_slice() else { return None };
+/// The measured point of a series nearest to its knee, where that is within the sweep.
+fn knee<'a>(view: &View, series: &Series<'a>) -> Option<&'a Point> {
+    let knee = found::found(view, "knee", series).filter(|knee| knee.at > 0.0)?;
     let far = |point: &Point| {
-        view.place(point)
-            .filter(|at| *at > 0.0)
-            .map_or(f64::INFINITY, |at| (at / knee.at).ln().abs())
+        let at = view.place(point).filter(|at| *at > 0.0);
+        at.map_or(f64::INFINITY, |at| (at / knee.at).ln().abs())
     };
     let usable = series.points.iter().copied().filter(|point| point.is_usable());
-    usable.min_by(|a, b| far(a).total_cmp(&far(b)))
+    let is_outside = found::is_so(view, "knee_outside", series);
+    usable.min_by(|a, b| far(a).total_cmp(&far(b))).filter(|_| !is_outside)
 }

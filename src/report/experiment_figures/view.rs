@@ -39,6 +39,8 @@ pub(super) struct Facet<'a> {
 pub(super) struct Series<'a> {
     /// Empty if there is one only.
     pub(super) name: String,
+    /// What analyses call it: all levels but that along the bottom.
+    pub(super) line: String,
     pub(super) points: Vec<&'a Point>,
 }
 
@@ -107,10 +109,12 @@ impl<'a> View<'a> {
         };
         let own = own.or_else(|| if count > MOST_SERIES { most() } else { None });
         let in_line: Vec<&str> = own.map_or(others.clone(), |own| vec![own]);
-        let apart: Vec<&str> = others.into_iter().filter(|name| !in_line.contains(name)).collect();
+        let apart: Vec<&str> =
+            others.iter().copied().filter(|name| !in_line.contains(name)).collect();
         let mut facets: Vec<Facet<'a>> = Vec::new();
         for point in points {
             let (heading, name) = (named(point, &apart), named(point, &in_line));
+            let line = named(point, &others);
             let place = facets.iter().position(|facet| facet.heading == heading);
             let place = place.unwrap_or_else(|| {
                 facets.push(Facet { heading, series: Vec::new() });
@@ -119,7 +123,7 @@ impl<'a> View<'a> {
             let lines = &mut facets[place].series;
             match lines.iter_mut().find(|line| line.name == name) {
                 Some(line) => line.points.push(point),
-                None => lines.push(Series { name, points: vec![point] }),
+                None => lines.push(Series { name, line, points: vec![point] }),
             }
         }
         for line in facets.iter_mut().flat_map(|facet| &mut facet.series) {
@@ -247,6 +251,14 @@ impl<'a> View<'a> {
         let asked = self.asked.metrics.iter().filter_map(|word| Measure::parse(word));
         let asked: Vec<Measure> = asked.collect();
         if asked.is_empty() { usual.to_vec() } else { asked }
+    }
+}
+
+impl<'a> Series<'a> {
+    /// A facet of this series alone.
+    pub(super) fn alone(&self, heading: String) -> Facet<'a> {
+        let (line, points) = (self.line.clone(), self.points.clone());
+        Facet { heading, series: vec![Series { name: String::new(), line, points }] }
     }
 }
 
