@@ -94,7 +94,7 @@ pub struct Contrast {
     pub delta: f64,
     /// Limits of the ratio of means outside of which it is with 0.01 % on each side only.
     #[serde(skip)]
-    strict: Option<(f64, f64)>,
+    pub(super) strict: Option<(f64, f64)>,
 }
 
 impl Contrast {

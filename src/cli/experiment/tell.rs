@@ -19,7 +19,7 @@ use crate::spec::Direction;
 use crate::spec::experiment::Stage;
 
 /// Columns of a report in a file.
-const COLUMNS: usize = 100;
+const COLUMNS: usize = 150;
 
 /// Says it.
 pub(super) struct Teller {
