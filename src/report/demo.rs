@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn its_words_are_true_of_its_numbers() {
         let levels = levels(&trials());
-        let at = |depth| levels.iter().find(|level| level.depth == depth).map(|level| *level);
+        let at = |depth| levels.iter().find(|level| level.depth == depth).copied();
         let (eight, many) = (at(8).map(|l| l.iops.round()), at(64));
         let words = story().answer.join(" ");
         let rate = eight.map(|iops| thousands((iops / 100.0).round() as u64 * 100));

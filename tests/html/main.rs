@@ -1,6 +1,7 @@
 //! The page that `report::html` writes, in a real browser: no error, no network, values under the
 //! pointer, enlarging by keys, a narrow window, paper.
 #![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
 mod browser;
 
