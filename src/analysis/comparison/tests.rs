@@ -19,7 +19,7 @@ fn runs(draws: &mut Draws, count: usize, level: f64, spread: f64) -> Vec<f64> {
 
 /// Verdicts over simulated pairs of `count` runs a side, B at `level` of A, and the raw p values.
 fn simulated(pairs: u64, count: usize, level: f64, spread: f64) -> (Vec<Verdict>, Vec<f64>) {
-    let mut draws = Draws::new(count as u64 + 1_000 * level.to_bits());
+    let mut draws = Draws::new(count as u64 ^ level.to_bits());
     let told = (0..pairs).map(|seed| {
         let a = runs(&mut draws, count, 100.0, spread);
         let b = runs(&mut draws, count, 100.0 * level, spread);
