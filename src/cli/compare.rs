@@ -17,6 +17,7 @@ use crate::analysis::comparison::gate::metric;
 use crate::analysis::comparison::{
     Asked, Comparison, Gate, Incomparable, Kind, Outcome, Side, compare as compare_sides,
 };
+use crate::report::clean::clean;
 use crate::report::{comparison_json, comparison_text};
 
 /// Do two sets of runs differ, and are we sure? Or: how near does a replay come to the program it
@@ -172,7 +173,9 @@ fn contrasted(a: &Side, b: &Side, asked: &Asked) -> Result<Comparison, Failure> 
             Incomparable::NothingLeft { .. } => Exit::Inconclusive,
             Incomparable::Different(_) | Incomparable::NoCommonCell { .. } => Exit::Asked,
         };
-        Failure::new(exit, error.to_string())
+        // Names of devices and cells stand in it.
+        let message = error.to_string();
+        Failure::new(exit, message.lines().map(clean).collect::<Vec<_>>().join("\n"))
     })
 }
 

@@ -80,6 +80,7 @@ impl Observation {
         values.extend(durable.map(|rate| ("durable".to_owned(), rate)));
         within.extend(rate_within(run, figures).map(|interval| ("iops".to_owned(), interval)));
         values.retain(|_, value| value.is_finite() && *value > 0.0);
+        values.values_mut().for_each(|value| *value = rounded(*value));
         let left_out = if !row.books.valid() {
             Some("INVALID, its books do not balance".to_owned())
         } else if !row.complete {
@@ -122,6 +123,11 @@ impl Observation {
         all.push("cpu".into());
         all
     }
+}
+
+/// To twelve digits, which come back from a file as they went in.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.11e}").parse().unwrap_or(value)
 }
 
 fn named(title: &str, levels: &str) -> String {
@@ -187,6 +193,9 @@ mod tests {
         assert_eq!(seen.value("write.iops"), None);
         assert!(seen.value("p99.9").is_some() && seen.value("cpu").is_some());
         assert_eq!(seen.metrics(), METRICS);
+        let text = serde_json::to_string(&seen).unwrap_or_default();
+        let back: Result<Observation, _> = serde_json::from_str(&text);
+        assert_eq!(back.map(|back| back.values).ok().as_ref(), Some(&seen.values));
         let (low, high) = seen.within["iops"];
         assert!(low < 5_000.0 && 5_000.0 < high && high - low < 200.0, "{low} {high}");
     }
