@@ -145,6 +145,8 @@ fn tell_meaning(word: &str, form: Form) -> Result<Exit, Failure> {
 fn given(paths: &[PathBuf]) -> Result<Given, Failure> {
     let mut results = FioResults::default();
     for path in paths {
+        let missing = |error: std::io::Error| asked(format!("`{}`: {error}", path.display()));
+        path.metadata().map_err(missing)?;
         let of_fio = fio_in(path, &mut results)?;
         if of_fio {
             continue;

@@ -93,7 +93,8 @@ pub(super) fn deliver(args: &ReportArgs, told: &Told, drawn: &Pictures) -> Resul
         };
         Failure::new(exit, format!("`{}`: {error}", path.display()))
     };
-    for (path, _) in &files {
+    for (path, bytes) in &files {
+        let is_ours = |start: &str| is_ours(start, bytes);
         export::probe(path, &is_ours).map_err(|error| failed(path, &error))?;
     }
     for (path, bytes) in &files {
@@ -136,20 +137,17 @@ fn make_folder(option: &str, folder: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Whether a file that is there is a report or a picture of an earlier time.
-fn is_ours(start: &str) -> bool {
+/// Whether a file that is there is a report or a picture of an earlier time: by its form, or by its
+/// first line, which is that of what is to be written.
+fn is_ours(start: &str, now: &[u8]) -> bool {
     let first = start.lines().next().unwrap_or_default();
-    let is_page =
-        first.to_ascii_lowercase().starts_with("<!doctype html") && start.contains("iosonde");
-    let is_table = first.split([',', ' ']).filter(|word| word.len() > 3).count() > 2
-        && (first.contains("_ns") || first.contains("iops"));
-    is_page
-        || is_table
-        || first.starts_with("# ")
-        || first.starts_with("<svg")
-        || first.starts_with("\u{fffd}PNG")
-        || (start.starts_with('{') && start.contains("\"answer\""))
-        || (start.starts_with('{') && start.contains("iosonde"))
+    let is_page = first.eq_ignore_ascii_case("<!doctype html>") && start.contains("iosonde");
+    let has_units = first.contains("_ns") || first.contains("iops");
+    let is_table = first.split([',', ' ']).count() > 3 && has_units;
+    let is_document = start.starts_with("{\n  \"answer\"") || start.starts_with("{\n  \"cells\"");
+    let is_picture = first.starts_with("<svg") || first.starts_with("\u{fffd}PNG");
+    let same_title = first.len() > 3 && now.starts_with(first.as_bytes());
+    is_page || is_table || is_document || is_picture || same_title
 }
 
 #[cfg(feature = "png")]
@@ -161,4 +159,23 @@ fn png(name: &str, svg: &str) -> Result<Vec<u8>, Failure> {
 #[cfg(not(feature = "png"))]
 fn png(_: &str, _: &str) -> Result<Vec<u8>, Failure> {
     Err(asked("--png: this program was built without PNG; --figures alone gives SVG".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_a_report_is_replaced() {
+        let page = "<!doctype html>\n<html><!-- iosonde -->";
+        for ours in [page, "run,iops,a_ns,b\n", "# a b c_ns d\n", "{\n  \"cells\": []}", "<svg x>"]
+        {
+            assert!(is_ours(ours, b""), "{ours}");
+        }
+        for other in ["# My notes\n", "{\"a\": 1}", "int main()\n", "<!doctype html>\n<p>", "{\n}"]
+        {
+            assert!(!is_ours(other, b"{\n  \"cells\": []"), "{other}");
+        }
+        assert!(is_ours("# Results of fio\n", b"# Results of fio\nnow"));
+    }
 }
