@@ -14,6 +14,7 @@ mod measure;
 mod numbers;
 mod parse;
 mod passes;
+mod retold;
 mod rounds;
 mod server;
 mod summary;
@@ -90,6 +91,8 @@ struct Cli {
 enum Verb {
     /// Count instructions per operation on the null engine, by callgrind
     Instructions(InstructionArgs),
+    /// How long telling an experiment of 200 and of 1,000 runs takes
+    Retold(retold::RetoldArgs),
     /// Run a program and tell what the machine spent meanwhile: what a watcher is given to watch
     #[command(hide = true)]
     Within(WithinArgs),
@@ -190,6 +193,7 @@ fn main() -> ExitCode {
     let mut out = std::io::stdout();
     let done = match cli.verb {
         Some(Verb::Instructions(args)) => instructions::count(&args, &mut out),
+        Some(Verb::Retold(args)) => retold::retold(&args, &mut out),
         Some(Verb::Within(args)) => watched::within(&args, &mut out),
         None => rounds::run(&cli.run, &mut out),
     };
