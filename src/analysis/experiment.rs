@@ -6,11 +6,21 @@
 mod baseline;
 #[cfg(test)]
 mod builtin;
+mod claims;
+mod cliff;
+mod disk;
+mod durability;
+mod factors;
 mod knee;
+mod load;
 pub mod measure;
 mod mix;
 pub mod point;
 mod size_model;
+mod sizes;
+mod study;
+mod surface;
+mod sweep;
 mod tail;
 #[cfg(test)]
 mod testing;
@@ -209,15 +219,30 @@ pub type Analysis = fn(&StageFacts, &[StageFacts]) -> Answer;
 pub type Conclusion = fn(&Study) -> Answer;
 
 /// Every analysis of a stage, by the name that a file gives. A new one is a file and a line here.
-pub const ANALYSES: [(&str, Analysis); 5] = [
+pub const ANALYSES: [(&str, Analysis); 19] = [
     ("baseline", baseline::analyse),
+    ("capacity", load::capacity),
+    ("cliff", cliff::analyse),
+    ("cpu-cost", surface::cpu_cost),
+    ("durability", durability::analyse),
+    ("factors", factors::analyse),
     ("knee", knee::analyse),
+    ("matrix", load::matrix),
     ("mix", mix::analyse),
+    ("random", sizes::random),
+    ("rotation", disk::rotation),
+    ("seek", disk::seek),
     ("size-model", size_model::analyse),
+    ("sizes", sizes::analyse),
+    ("staircase", load::staircase),
+    ("stride", sizes::stride),
+    ("surface", surface::analyse),
     ("tail", tail::analyse),
+    ("zones", disk::zones),
 ];
 /// Every analysis of a whole experiment.
-pub const CONCLUSIONS: [(&str, Conclusion); 0] = [];
+pub const CONCLUSIONS: [(&str, Conclusion); 3] =
+    [("claims", claims::conclude), ("micro", study::micro), ("study", study::study)];
 
 /// The names of all analyses.
 pub fn names() -> Vec<&'static str> {

@@ -1,0 +1,237 @@
+//! Does the storage do what its data sheet says, and if not, what is in the way?
+//!
+//! Each claim gets a verdict and the list of ceilings that apply to it, smallest first: never is the
+//! device called slow while a smaller ceiling explains what was measured (method 4.5).
+
+use super::words::{self, nothing};
+use super::{Answer, Measure, Point, StageFacts, Study};
+use crate::analysis::expectation::{Comparison, Expectation, Metric};
+use crate::record::facts::IoLimitKind;
+use crate::spec::Direction;
+use crate::spec::experiment::{Claim, Parameter};
+use crate::units::{bytes, count};
+
+/// Share of a ceiling from which it is what limits.
+const AT_CEILING_FROM: f64 = 0.90;
+/// Share of the link's raw rate that is left for data.
+const PAYLOAD: f64 = 0.90;
+
+/// A limit of operations per second that has nothing to do with the device's own speed.
+struct Ceiling {
+    name: String,
+    iops: f64,
+}
+
+/// A verdict and its ceilings for each claim.
+pub(super) fn conclude(study: &Study) -> Answer {
+    let Some(claims) = &study.run.claims else {
+        return Answer::default();
+    };
+    let stage = study.stages.iter().find(|facts| facts.stage.axes.iter().any(|axis| axis.claims));
+    let Some(facts) = stage.filter(|facts| !facts.points.is_empty()) else {
+        return nothing("The claims of the data sheet were not measured.");
+    };
+    let mut answer = Answer::default();
+    let mut rows = Vec::new();
+    let mut counts = [0.0; 3];
+    for (claim, point) in claims.claims.iter().zip(&facts.points) {
+        let verdict = one(&mut answer, study, facts, claim, point);
+        counts[verdict as usize] += 1.0;
+        rows.push(vec![claim.name.clone(), claim.promise.clone(), verdict.word().into()]);
+    }
+    for (name, count) in ["met", "missed", "not-comparable"].iter().zip(counts) {
+        answer.find(name, count);
+    }
+    answer.sentences.insert(
+        0,
+        format!(
+            "{}: of {} claims {} met, {} missed, {} not comparable.",
+            claims.device,
+            rows.len(),
+            counts[0],
+            counts[1],
+            counts[2]
+        ),
+    );
+    answer.table("Claims of the data sheet", &["claim", "promised", "verdict"], rows);
+    answer
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Verdict {
+    Met = 0,
+    Missed = 1,
+    NotComparable = 2,
+}
+
+impl Verdict {
+    fn word(self) -> &'static str {
+        match self {
+            Verdict::Met => "met",
+            Verdict::Missed => "missed",
+            Verdict::NotComparable => "not comparable",
+        }
+    }
+}
+
+fn one(
+    answer: &mut Answer,
+    study: &Study,
+    facts: &StageFacts,
+    claim: &Claim,
+    point: &Point,
+) -> Verdict {
+    let name = &claim.name;
+    let expectation = match Expectation::parse(&claim.promise, &[]) {
+        Ok(expectation) => expectation,
+        Err(error) => {
+            answer.say(format!("{name}: not comparable: {error}."));
+            return Verdict::NotComparable;
+        }
+    };
+    let Some(measured) = measure(expectation.metric)
+        .and_then(|measure| point.spread(measure, expectation.direction))
+    else {
+        answer.say(format!("{name}: not comparable: the figure could not be measured."));
+        return Verdict::NotComparable;
+    };
+    let more = matches!(expectation.comparison, Comparison::AtLeast | Comparison::Above);
+    let met =
+        if more { measured.mean >= expectation.limit } else { measured.mean <= expectation.limit };
+    let told = format!(
+        "{} measured against {} promised (n = {})",
+        expectation.told(measured.mean),
+        claim.promise,
+        measured.values.len()
+    );
+    if met {
+        let conditions = conditions(claim, ", though the sheet says it for ");
+        answer.say(format!("{name}: met, {told}{conditions}."));
+        return Verdict::Met;
+    }
+    let ceilings = ceilings(study, facts, point);
+    let list: Vec<String> = ceilings
+        .iter()
+        .map(|each| format!("{} {} IOPS", each.name, count::significant_or_whole(each.iops)))
+        .collect();
+    let list =
+        if list.is_empty() { String::new() } else { format!(" Ceilings: {}.", list.join("; ")) };
+    let block = point.runs.first().and_then(|run| run.all.block_bytes).unwrap_or(1) as f64;
+    let wanted = match expectation.metric {
+        Metric::Iops => Some(expectation.limit),
+        Metric::Bandwidth => Some(expectation.limit / block),
+        _ => None,
+    };
+    // A ceiling below the promise explains a miss before the device does.
+    let in_the_way = wanted.and_then(|wanted| ceilings.iter().find(|each| each.iops < wanted));
+    if let Some(ceiling) = in_the_way {
+        answer.say(format!(
+            "{name}: not comparable: {told}, but {} allows {} IOPS at most here, whatever the device \
+             does.{list}",
+            ceiling.name,
+            count::significant_or_whole(ceiling.iops)
+        ));
+        return Verdict::NotComparable;
+    }
+    if !claim.conditions.is_empty() {
+        let conditions = conditions(claim, "it is promised for ");
+        answer.say(format!("{name}: not comparable: {told}; {conditions}.{list}"));
+        return Verdict::NotComparable;
+    }
+    let gap = (measured.mean / expectation.limit - 1.0).abs();
+    answer.say(format!(
+        "{name}: missed by {}: {told}, and no smaller ceiling that is known explains it.{list}",
+        words::percent(gap)
+    ));
+    Verdict::Missed
+}
+
+fn conditions(claim: &Claim, before: &str) -> String {
+    if claim.conditions.is_empty() {
+        return String::new();
+    }
+    format!("{before}{}", claim.conditions.join(", "))
+}
+
+fn measure(metric: Metric) -> Option<Measure> {
+    Some(match metric {
+        Metric::Iops => Measure::Iops,
+        Metric::Bandwidth => Measure::Bandwidth,
+        Metric::Durable => Measure::Durable,
+        Metric::Mean => Measure::Mean,
+        Metric::Max => Measure::Max,
+        Metric::Quantile(q) => Measure::all().find(|each| *each == Measure::Quantile(q))?,
+    })
+}
+
+/// What no device could pass here, smallest first.
+fn ceilings(study: &Study, facts: &StageFacts, point: &Point) -> Vec<Ceiling> {
+    let mut all = Vec::new();
+    let Some(figures) = point.runs.first() else { return all };
+    let block = figures.all.block_bytes.unwrap_or(1).max(1) as f64;
+    let reads = figures.all.read.ops > 0;
+    let mut add = |name: String, iops: f64| {
+        if iops.is_finite() && iops > 0.0 {
+            all.push(Ceiling { name, iops });
+        }
+    };
+    let depth = facts.laid_out.cells.get(point.cell).map(|cell| {
+        let of = |what| facts.parameter(cell, what).and_then(|value| value.number()).unwrap_or(1.0);
+        of(Parameter::Iodepth) * of(Parameter::Numjobs)
+    });
+    if let (Some(depth), Some(base)) = (depth, base_latency(study, block, reads)) {
+        add(format!("depth {depth} at the latency of one request"), depth / (base / 1e9));
+    }
+    if let Some(cpu) = point.mean(Measure::CpuPerOp)
+        && let Some(cpus) = study.host.as_ref().and_then(|host| host.cpus_allowed)
+    {
+        add(format!("{cpus} CPUs of this machine"), f64::from(cpus) * 1e9 / cpu);
+    }
+    let target = study.target.as_ref();
+    let link = target.and_then(|target| target.device.as_ref()).and_then(|d| d.link_bytes_per_s);
+    if let Some(link) = link {
+        let name = format!("the link, {}", bytes::per_second(link as f64));
+        add(name, link as f64 * PAYLOAD / block);
+    }
+    for limit in target.map_or(&[][..], |target| &target.io_limits) {
+        let per_second = limit.per_second as f64;
+        let (of_reads, iops) = match limit.kind {
+            IoLimitKind::ReadIops => (true, per_second),
+            IoLimitKind::WriteIops => (false, per_second),
+            IoLimitKind::ReadBytes => (true, per_second / block),
+            IoLimitKind::WriteBytes => (false, per_second / block),
+        };
+        if of_reads == reads {
+            add(format!("the limit of the cgroup ({})", limit.source), iops);
+        }
+    }
+    all.sort_by(|a, b| a.iops.total_cmp(&b.iops));
+    all
+}
+
+/// Mean latency of one request of this size and direction, where some stage measured it, ns.
+fn base_latency(study: &Study, block: f64, reads: bool) -> Option<f64> {
+    let points = study.stages.iter().flat_map(|facts| &facts.points);
+    let fits = |point: &&Point| {
+        point.runs.first().is_some_and(|run| {
+            run.all.depth_asked == 1
+                && run.all.block_bytes == Some(block as u64)
+                && (run.all.read.ops > 0) == reads
+                && (run.all.write.ops > 0) != reads
+        })
+    };
+    points.filter(fits).find_map(|point| point.mean(Measure::Mean))
+}
+
+/// Whether a rate is at one of the ceilings, for what is concluded of a whole study.
+pub(super) fn at_ceiling(
+    study: &Study,
+    facts: &StageFacts,
+    point: &Point,
+) -> Option<(String, f64)> {
+    let iops = point.spread(Measure::Iops, Direction::Total)?.mean;
+    let found =
+        ceilings(study, facts, point).into_iter().find(|each| !each.name.starts_with("depth"))?;
+    let share = iops / found.iops;
+    (share >= AT_CEILING_FROM).then_some((found.name, share))
+}
