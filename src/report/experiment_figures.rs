@@ -17,6 +17,8 @@ mod over_time;
 mod sheet;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod trade_off;
 mod view;
 
@@ -153,58 +155,4 @@ fn caption(figure: &chart::Figure, kind: &str) -> String {
     let best = figure.panels.iter().flat_map(best::told);
     let best: Vec<String> = best.collect();
     if best.is_empty() { format!("{said}.") } else { format!("{said}. {}.", best.join("; ")) }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::testing::{cliff, depths, mixture, sizes, surface, zero_queue};
-    use super::*;
-    use crate::chart::reading::faults;
-    use crate::report::golden::assert_golden;
-
-    /// A figure as a file asks for it.
-    fn asked(kind: &str, more: &str) -> String {
-        format!("[[stage.figure]]\nkind = \"{kind}\"\n{more}\n")
-    }
-
-    /// A picture of each kind.
-    fn all() -> Vec<Picture> {
-        let facts = [
-            zero_queue(&asked("bars", "")),
-            depths(
-                &[
-                    asked("line", ""),
-                    asked("line", "metrics = [\"mean\", \"p95\", \"p99\"]"),
-                    asked("trade-off", ""),
-                    asked("cdf", ""),
-                    asked("ccdf", ""),
-                ]
-                .concat(),
-            ),
-            sizes(&[asked("dual-axis", ""), asked("line", "metrics = [\"bw\"]")].concat()),
-            mixture(&asked("mix", "")),
-            surface(&asked("heat", "series = \"block-size\"\nmetrics = [\"bw\", \"mean\"]")),
-            cliff(&asked("time-series", "metrics = [\"bw\"]")),
-        ];
-        facts
-            .iter()
-            .flat_map(|facts| pictures_of(facts, "invented · /data/file").unwrap())
-            .collect()
-    }
-
-    #[test]
-    fn every_kind_is_as_it_was_and_can_be_read() {
-        let pictures = all();
-        let kinds = FIGURES.iter().map(|(kind, _)| *kind);
-        for kind in kinds {
-            assert!(pictures.iter().any(|picture| picture.name.ends_with(kind)), "{kind}");
-        }
-        for picture in pictures {
-            let svg = picture.figure.svg().unwrap();
-            assert_golden(&format!("figures/{}.svg", picture.name), &svg);
-            assert_eq!(faults(&svg), Vec::<String>::new(), "{}", picture.name);
-        }
-    }
 }
