@@ -19,7 +19,7 @@ use crate::report::run_story::{self, run_story};
 use crate::report::{
     check_footer, check_header, check_row, expectations_text, ladder_header, ladder_json,
     ladder_text, layers_text, precision_text, profile_figures, profile_json, profile_text,
-    pursuit_note, pursuit_text, run_text, verdict_text, verify_heading, verify_json, verify_text,
+    pursuit_note, pursuit_text, run_text, verdict_text, verify_json, verify_text,
 };
 use crate::units::count;
 
@@ -66,8 +66,12 @@ pub(super) fn retell(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> {
         Records::Verify(run) => {
             let told = judge(run, kept.command().get(1..).unwrap_or_default());
             let exit = verify::tell::end_of(run, &told);
-            let text = format!("{}{}", verify_heading(&run.plan), verify_text(run, &told));
-            plainly(args, text, verify_json(run, &told, exit.code()), Pictures::new())
+            plainly(
+                args,
+                verify_text(run, &told),
+                verify_json(run, &told, exit.code()),
+                Pictures::new(),
+            )
         }
         Records::Ladder(run) => {
             let told = ladder(run);

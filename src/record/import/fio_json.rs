@@ -510,7 +510,7 @@ mod tests {
         let error = changed("\"iops\" : 40282.858571", "\"iops\" : -1.5");
         assert_eq!(error, "jobs[0].read.iops: found -1.5, expected a number of at least 0");
         let error = changed("\"iops\" : 40282.858571", "\"iops\" : nan");
-        assert!(error.starts_with("line 31: found `\"iops\" : nan,`"), "{error}");
+        assert!(error.starts_with("line 30: found `\"iops\" : nan,`"), "{error}");
         let error = changed("\"99.000000\" : 501760", "\"99.000000\" : 5017600");
         let place = "jobs[0].read.clat_ns.percentile: found p99 = 5017600 and p99.5 = 2211840";
         assert!(error.starts_with(place), "{error}");
