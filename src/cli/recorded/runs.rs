@@ -9,13 +9,13 @@ use serde_json::Value;
 use super::{MAX_BYTES, bounded};
 use crate::analysis::comparison::{BASELINE_SCHEMA, Baseline, Observation};
 use crate::cli::exit::{Exit, Failure};
+use crate::plan::design::Level;
 use crate::record::HostFacts;
+use crate::record::experiment::{TRIAL_SCHEMA, TrialRun};
 use crate::record::profile::PROFILE_SCHEMA;
 use crate::record::run::{Run, SCHEMA};
 use crate::record::store::{MANIFEST_SCHEMA, Manifest};
 
-/// Name and version of the schema of one run of an experiment.
-const TRIAL_SCHEMA: &str = "iosonde.trial/1";
 /// Most records that are read for one argument.
 const MAX_RUNS: usize = 20_000;
 /// Most bytes of all of them together.
@@ -147,7 +147,7 @@ impl Reader<'_> {
             return Err(self.refuse(path, why));
         }
         let expected = "expected a record of `iosonde run`, such as 01-run.json, or a baseline";
-        let mut value: Value = serde_json::from_slice(&text)
+        let value: Value = serde_json::from_slice(&text)
             .map_err(|error| self.refuse(path, format!("not JSON ({error}), {expected}")))?;
         drop(text);
         let schema = value["schema"].as_str().unwrap_or_default().to_owned();
@@ -160,9 +160,10 @@ impl Reader<'_> {
                 self.found.push(Observation::of(&run, "", host));
             }
             TRIAL_SCHEMA => {
-                let levels = levels(&value["levels"]);
-                let run: Run = serde_json::from_value(value["run"].take()).map_err(malformed)?;
-                self.found.push(Observation::of(&run, &levels, host));
+                let trial: TrialRun = serde_json::from_value(value).map_err(malformed)?;
+                let level = |level: &Level| format!("{}={}", level.axis, level.label);
+                let levels: Vec<String> = trial.levels.iter().map(level).collect();
+                self.found.push(Observation::of(&trial.run, &levels.join(", "), host));
             }
             BASELINE_SCHEMA => {
                 let baseline: Baseline = serde_json::from_value(value).map_err(malformed)?;
@@ -205,44 +206,4 @@ impl Reader<'_> {
 fn host_of(folder: &Path) -> Option<HostFacts> {
     let text = bounded(&folder.join("host.json"), MAX_FACTS).ok()?;
     serde_json::from_slice(&text).ok()
-}
-
-/// Levels of a trial in words: `bs=4096, depth=8`.
-fn levels(levels: &Value) -> String {
-    let told = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    match levels {
-        Value::Null => String::new(),
-        Value::Object(fields) => {
-            let each: Vec<String> =
-                fields.iter().map(|(axis, level)| format!("{axis}={}", told(level))).collect();
-            each.join(", ")
-        }
-        Value::Array(items) => {
-            let each: Vec<String> = items
-                .iter()
-                .map(|item| match item.as_array().map(Vec::as_slice) {
-                    Some([axis, level]) => format!("{}={}", told(axis), told(level)),
-                    _ => told(item),
-                })
-                .collect();
-            each.join(", ")
-        }
-        other => told(other),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn levels_in_whatever_form() {
-        let read = |text: &str| levels(&serde_json::from_str(text).unwrap_or_default());
-        assert_eq!(read(r#"{"bs": "4k", "depth": 8}"#), "bs=4k, depth=8");
-        assert_eq!(read(r#"[["bs", "4k"], ["depth", 8]]"#), "bs=4k, depth=8");
-        assert_eq!(read("null"), "");
-    }
 }
