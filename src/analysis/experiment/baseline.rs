@@ -59,8 +59,8 @@ fn one(answer: &mut Answer, point: &Point) {
             answer.find(&format!("{key}_{word}_ns"), value);
             if measure == Measure::Quantile(0.99) && value > LONG_TAIL_FROM * mean.mean {
                 answer.say(format!(
-                    "{name}: one request in a hundred takes {} times the mean or longer; a few slow \
-                     requests, not all of them, make its tail.",
+                    "{name}: one request in a hundred takes {} times the mean or longer; a few \
+                     slow requests, not all of them, make its tail.",
                     crate::units::count::significant(value / mean.mean)
                 ));
             }
@@ -153,8 +153,8 @@ fn growth(answer: &mut Answer, small: (&Point, u64), large: (&Point, u64), reads
         "no fixed part is left".into()
     };
     answer.say(format!(
-        "{what} of {} take {} times as long as those of {}: the difference is {}, and {fixed} (from \
-         two sizes; block-size fits more).",
+        "{what} of {} take {} times as long as those of {}: the difference is {}, and {fixed} \
+         (from two sizes; block-size fits more).",
         sizes[1],
         crate::units::count::significant(long / short),
         sizes[0],

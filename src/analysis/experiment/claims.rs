@@ -1,7 +1,7 @@
 //! Does the storage do what its data sheet says, and if not, what is in the way?
 //!
-//! Each claim gets a verdict and the list of ceilings that apply to it, smallest first: never is the
-//! device called slow while a smaller ceiling explains what was measured (method 4.5).
+//! Each claim gets a verdict and the list of ceilings that apply to it, smallest first: never is
+//! the device called slow while a smaller ceiling explains what was measured (method 4.5).
 
 use super::words::{self, nothing};
 use super::{Answer, Measure, Point, StageFacts, Study};
@@ -126,8 +126,8 @@ fn one(
     let in_the_way = wanted.and_then(|wanted| ceilings.iter().find(|each| each.iops < wanted));
     if let Some(ceiling) = in_the_way {
         answer.say(format!(
-            "{name}: not comparable: {told}, but {} allows {} IOPS at most here, whatever the device \
-             does.{list}",
+            "{name}: not comparable: {told}, but {} allows {} IOPS at most here, whatever the \
+             device does.{list}",
             ceiling.name,
             count::significant_or_whole(ceiling.iops)
         ));
@@ -234,4 +234,55 @@ pub(super) fn at_ceiling(
         ceilings(study, facts, point).into_iter().find(|each| !each.name.starts_with("depth"))?;
     let share = iops / found.iops;
     (share >= AT_CEILING_FROM).then_some((found.name, share))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{facts, stage_of, study};
+    use super::*;
+    use crate::analysis::testing::Load;
+    use crate::record::TargetFacts;
+    use crate::record::facts::IoLimit;
+    use crate::spec::experiment::Claims;
+
+    fn concluded(promise: &str, conditions: &[&str], limit: Option<u64>) -> Answer {
+        let axis = "[[stage.axis]]\nname = \"claim\"\ncases = [{ name = \"random read\" }]\n";
+        let mut measured = facts(&stage_of(axis), |_, _| Load { iops: 5_000.0, ..Load::default() });
+        measured.stage.axes[0].claims = true;
+        let claim = Claim {
+            name: "random read".into(),
+            promise: promise.into(),
+            set: toml::value::Table::new(),
+            conditions: conditions.iter().map(|each| (*each).into()).collect(),
+        };
+        let sheet = Claims { device: "disk".into(), source: String::new(), claims: vec![claim] };
+        let mut study = study(vec![measured], Some(sheet));
+        let limits = limit.map(|per_second| IoLimit {
+            source: "io.max".into(),
+            kind: IoLimitKind::ReadIops,
+            per_second,
+        });
+        let io_limits = limits.into_iter().collect();
+        study.target = Some(TargetFacts { io_limits, ..TargetFacts::default() });
+        conclude(&study)
+    }
+
+    #[test]
+    fn a_claim_is_met_missed_or_not_comparable() {
+        assert_eq!(concluded("iops>=4900", &[], None).found["met"], 1.0);
+        assert_eq!(concluded("iops>=9000", &[], None).found["missed"], 1.0);
+        let conditions = concluded("iops>=9000", &["after preconditioning"], None);
+        assert_eq!(conditions.found["not-comparable"], 1.0);
+    }
+
+    #[test]
+    fn a_smaller_ceiling_is_named_before_the_device() {
+        let limited = concluded("iops>=9000", &[], Some(5_000));
+        assert_eq!(limited.found["not-comparable"], 1.0);
+        assert!(limited.sentences[1].contains("io.max"), "{:?}", limited.sentences);
+        let wide = concluded("iops>=9000", &[], Some(100_000));
+        assert_eq!(wide.found["missed"], 1.0);
+    }
 }

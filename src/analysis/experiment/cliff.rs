@@ -120,8 +120,8 @@ fn tell(answer: &mut Answer, fall: &Fall<'_>) {
         answer.find(&key(word), value);
     }
     answer.say(format!(
-        "{name}: {} for {} ({}), then {} ({} IOPS, {} less). Whatever is shorter measures the first \
-         alone.",
+        "{name}: {} for {} ({}), then {} ({} IOPS, {} less). Whatever is shorter measures the \
+         first alone.",
         bytes::per_second(fast),
         duration::latency(fall.after_s * 1e9),
         words::size(fall.after_bytes),

@@ -123,8 +123,8 @@ fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
             Gravity::Doubt,
             format!(
                 "Every sync returns within {} however much is to be made durable: either what is \
-                 acknowledged survives a loss of power, or syncs are ignored. From here the two cannot \
-                 be told apart.",
+                 acknowledged survives a loss of power, or syncs are ignored. From here the two \
+                 cannot be told apart.",
                 duration::latency(TOO_FAST_NS)
             ),
         );

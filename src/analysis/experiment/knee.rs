@@ -111,8 +111,8 @@ impl Line<'_> {
                 answer.find(&self.key("knee"), first);
                 answer.find(&self.key("knee_outside"), 1.0);
                 answer.say(format!(
-                    "{}: the knee is outside the sweep, at or below {}: what is in the way takes one \
-                     request at a time, and more in flight only wait.",
+                    "{}: the knee is outside the sweep, at or below {}: what is in the way takes \
+                     one request at a time, and more in flight only wait.",
                     self.name,
                     self.setting(first)
                 ));
@@ -139,8 +139,8 @@ impl Line<'_> {
             answer.find(&self.key("no_sharp_knee"), 1.0);
             let cross = knee.asymptotes_cross.map_or("n/a".into(), count::significant);
             answer.say(format!(
-                "{}: there is no sharp knee: throughput over latency is largest at {}{runs}, but the \
-                 asymptotes cross at {cross}. Throughput bends slowly, so read the curve.",
+                "{}: there is no sharp knee: throughput over latency is largest at {}{runs}, but \
+                 the asymptotes cross at {cross}. Throughput bends slowly, so read the curve.",
                 self.name,
                 self.setting(at),
             ));
@@ -160,7 +160,8 @@ impl Line<'_> {
         let open = knee.interval.is_some_and(|interval| interval.high >= last);
         let open = if open { " The interval reaches the end of the sweep." } else { "" };
         answer.say(format!(
-            "{}: the knee is at {}{runs}{told}. Set {}: more adds latency rather than throughput.{open}",
+            "{}: the knee is at {}{runs}{told}. Set {}: more adds latency rather than \
+             throughput.{open}",
             self.name,
             self.setting(at),
             self.setting(advice),
@@ -247,7 +248,8 @@ impl Line<'_> {
                 words::percent(queue::FITS_WITHIN)
             ),
             Some((model, residual)) => format!(
-                "{}: it behaves like {} (largest residual {}, nothing is said beyond depth {limit}).",
+                "{}: it behaves like {} (largest residual {}, nothing is said beyond depth \
+                 {limit}).",
                 self.name,
                 model_words(model),
                 words::percent(residual)
@@ -265,8 +267,8 @@ impl Line<'_> {
         answer.find_between(&self.key("fall_share"), fall.share, Some(fall.interval));
         let law = match usl::usl(rates, seed) {
             Ok(law) => format!(
-                "; by the universal scalability law {} is done one at a time, each pair costs {}, and \
-                 the most is at depth {}",
+                "; by the universal scalability law {} is done one at a time, each pair costs {}, \
+                 and the most is at depth {}",
                 words::percent(law.alpha),
                 count::significant(law.beta),
                 count::significant(law.optimum)
@@ -274,7 +276,8 @@ impl Line<'_> {
             Err(_) => String::new(),
         };
         answer.say(format!(
-            "{}: throughput falls by {} from its peak at depth {} to the last level (95 % {} to {}){law}.",
+            "{}: throughput falls by {} from its peak at depth {} to the last level (95 % {} to \
+             {}){law}.",
             self.name,
             words::percent(fall.share),
             count::significant(fall.peak),
@@ -294,8 +297,8 @@ impl Line<'_> {
             Gravity::Caution,
             format!(
                 "{}: at depth {} throughput is {} times what so many requests of the latency at \
-                 depth 1 could do: a cache answers at depth, requests are merged, or the device wakes \
-                 slowly at depth 1.",
+                 depth 1 could do: a cache answers at depth, requests are merged, or the device \
+                 wakes slowly at depth 1.",
                 self.name,
                 count::significant(*n),
                 count::significant(*over),
@@ -336,8 +339,8 @@ impl Line<'_> {
                 Strength::Proven,
                 Gravity::Doubt,
                 format!(
-                    "{}: depth seen and throughput times latency differ by up to {}: latencies or the \
-                     depth of these runs are not what they seem.",
+                    "{}: depth seen and throughput times latency differ by up to {}: latencies or \
+                     the depth of these runs are not what they seem.",
                     self.name,
                     words::percent(worst)
                 ),
@@ -374,8 +377,8 @@ fn model_words(model: &Model) -> String {
         ),
         Model::Bounds { most: None, .. } => "a straight rise, not saturated in this sweep".into(),
         Model::BalancedDies { dies, most } => format!(
-            "about {} equal units hit at random, which approach {} IOPS: what random reads of flash \
-             dies look like",
+            "about {} equal units hit at random, which approach {} IOPS: what random reads of \
+             flash dies look like",
             count::significant(*dies),
             count::significant_or_whole(*most)
         ),

@@ -82,9 +82,10 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     match (sustained.last(), first_missed) {
         (Some((rate, point)), missed) => {
             answer.find("sustained", *rate);
-            let next = missed.map_or("; no step above was refused, so it is at least that".into(), |m| {
-                answer.find("sustained_high", m.0);
-                format!("; at {}/s the backlog grows", per_s(m.0))
+            let unrefused = "; no step above was refused, so it is at least that";
+            let next = missed.map_or(unrefused.into(), |missed| {
+                answer.find("sustained_high", missed.0);
+                format!("; at {}/s the backlog grows", per_s(missed.0))
             });
             answer.find("sustained_low", *rate);
             answer.say(format!(
@@ -97,8 +98,8 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
             if let Some(peak) = peak {
                 answer.find("sustained-share", rate / peak);
                 answer.say(format!(
-                    "That is {} of what comes back when a fixed number is always in flight: the rest \
-                     cannot be had by users who do not wait for each other.",
+                    "That is {} of what comes back when a fixed number is always in flight: the \
+                     rest cannot be had by users who do not wait for each other.",
                     words::percent(rate / peak)
                 ));
             }
@@ -108,8 +109,8 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
             per_s(*rate)
         )),
         (None, None) => answer.say(
-            "No step can be judged: requests left late though slots were free, so the generator was \
-             the limit.",
+            "No step can be judged: requests left late though slots were free, so the generator \
+             was the limit.",
         ),
     }
     rise(&mut answer, &sustained);
@@ -183,8 +184,8 @@ pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
                 "reads and writes share one budget"
             };
             answer.say(format!(
-                "Combinations are carried up to r / {} + w / {} = {} ({} of {} lie on the wrong side \
-                 of that line): {trade}.",
+                "Combinations are carried up to r / {} + w / {} = {} ({} of {} lie on the wrong \
+                 side of that line): {trade}.",
                 count::significant_or_whole(reads),
                 count::significant_or_whole(writes),
                 count::significant(k),
@@ -194,7 +195,8 @@ pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
         }
         None if carried == 0 => answer.say("No combination is carried, not even the lightest."),
         None => answer.say(
-            "Every combination is carried: the boundary lies beyond what was offered, so offer more.",
+            "Every combination is carried: the boundary lies beyond what was offered, so offer \
+             more.",
         ),
     }
     price_of_writes(&mut answer, facts, writes);

@@ -65,8 +65,9 @@ fn asymmetry(answer: &mut Answer, reads: &Point, writes: &Point) {
             means.told()
         ),
         _ => format!(
-            "Writes are the faster side: {told}. They are acknowledged before they are durable, and \
-             a cache in front of the medium takes them; durability tells what is left with a sync."
+            "Writes are the faster side: {told}. They are acknowledged before they are durable, \
+             and a cache in front of the medium takes them; durability tells what is \
+             left with a sync."
         ),
     });
 }
@@ -91,8 +92,8 @@ fn sum_of_parts(answer: &mut Answer, points: &[(f64, &Point)], reads: &Point, wr
         )
     } else if gap > MIXING_COSTS_FROM {
         format!(
-            "Reads and writes go on side by side: at {share} % reads the rate is {} above what they \
-             would give in turn.",
+            "Reads and writes go on side by side: at {share} % reads the rate is {} above what \
+             they would give in turn.",
             words::percent(gap)
         )
     } else {
@@ -115,16 +116,16 @@ fn reads_among_writes(answer: &mut Answer, points: &[(f64, &Point)], alone_ns: f
     answer.find("read_slowdown", times);
     answer.say(if times > 1.0 + MIXING_COSTS_FROM {
         format!(
-            "Writes slow reads down: at {share} % reads a read takes {} on average, {} times as long \
-             as among reads alone ({}).",
+            "Writes slow reads down: at {share} % reads a read takes {} on average, {} times as \
+             long as among reads alone ({}).",
             duration::latency(mean),
             count::significant(times),
             duration::latency(alone_ns)
         )
     } else {
         format!(
-            "Writes do not slow reads down by more than a tenth: at most {} ({share} % reads) against \
-             {} alone.",
+            "Writes do not slow reads down by more than a tenth: at most {} ({share} % reads) \
+             against {} alone.",
             duration::latency(mean),
             duration::latency(alone_ns)
         )

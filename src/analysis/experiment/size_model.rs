@@ -86,8 +86,8 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
         words::interval(model.crossover_interval, runs(points), words::size),
     ));
     answer.say(format!(
-        "{line}: a request takes {} and its transfer at {}, so at most {} IOPS however small, and at \
-         most {} however large (largest residual {}).",
+        "{line}: a request takes {} and its transfer at {}, so at most {} IOPS however small, and \
+         at most {} however large (largest residual {}).",
         duration::latency(model.fixed_s * 1e9),
         bytes::per_second(model.bandwidth),
         count::significant_or_whole(most_iops),
@@ -103,9 +103,9 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
 fn bent(answer: &mut Answer, line: &str, model: &SizeModel) {
     let words = match &model.step {
         Some(step) => format!(
-            "{line}: it is not one line: between {} and {} a request takes {} {} than the line says, \
-             as where requests are split (max_sectors_kb, the drive's own limit) or a stripe ends; \
-             with that step residuals are within {}.",
+            "{line}: it is not one line: between {} and {} a request takes {} {} than the line \
+             says, as where requests are split (max_sectors_kb, the drive's own limit) or a stripe \
+             ends; with that step residuals are within {}.",
             bytes::exact(step.after_bytes),
             bytes::exact(step.from_bytes),
             duration::latency(step.rise_s.abs() * 1e9),

@@ -151,8 +151,8 @@ fn against_order(answer: &mut Answer, facts: &StageFacts, ordered: &StageFacts) 
         if let (Some(first), Some(last)) = (ratios.first(), ratios.last()) {
             answer.find(&format!("random-over-ordered-{direction}"), first.1);
             answer.say(format!(
-                "Random {direction}s do {} times the throughput of those in order at {}, {} times at \
-                 {}.",
+                "Random {direction}s do {} times the throughput of those in order at {}, {} times \
+                 at {}.",
                 count::significant(first.1),
                 words::size(first.0),
                 count::significant(last.1),

@@ -120,9 +120,9 @@ fn stages_agree(answer: &mut Answer, study: &Study) {
             )
         } else {
             format!(
-                "The baseline ({a}) and the first level of {} ({b}) differ by {} although their load \
-                 is the same: something changed between the stages, such as temperature, cache, or \
-                 other users of the machine.",
+                "The baseline ({a}) and the first level of {} ({b}) differ by {} although their \
+                 load is the same: something changed between the stages, such as temperature, \
+                 cache, or other users of the machine.",
                 facts.stage.heading(),
                 words::percent(gap.abs())
             )
@@ -198,9 +198,9 @@ fn limits(answer: &mut Answer, study: &Study) {
     let few = study.stages.iter().flat_map(|facts| &facts.points).map(|p| p.runs.len()).min();
     if let (Some(short), Some(few)) = (short, few) {
         answer.say(format!(
-            "Limits: windows of {} and {few} runs of a level at the least; what takes longer to show, \
-             such as a full write cache, heat or garbage collection, was not seen, and three runs \
-             cannot prove a small difference.",
+            "Limits: windows of {} and {few} runs of a level at the least; what takes longer to \
+             show, such as a full write cache, heat or garbage collection, was not seen, and three \
+             runs cannot prove a small difference.",
             duration::latency(short as f64)
         ));
     }
@@ -211,7 +211,62 @@ fn limits(answer: &mut Answer, study: &Study) {
     let virtualised = study.host.as_ref().is_some_and(|host| !host.virtualization.is_empty());
     if virtualised {
         answer.say(
-            "The machine is virtual: its storage is shared with others that cannot be seen from here.",
+            "The machine is virtual: its storage is shared with others that cannot be seen from \
+             here.",
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{at, facts, stage, study as study_of};
+    use super::*;
+    use crate::analysis::testing::Load;
+    use crate::record::TargetFacts;
+    use crate::record::facts::DeviceFacts;
+
+    fn stages(first_level: f64) -> Vec<StageFacts> {
+        let base = facts(&stage("zero-queue", "zero-queue"), |cell, _| Load {
+            depth: 1,
+            block_bytes: if cell.index < 2 { 4096 } else { 131_072 },
+            read_percent: if cell.index % 2 == 0 { 100 } else { 0 },
+            iops: 5_000.0,
+            ..Load::default()
+        });
+        let sweep = facts(&stage("queue-depth", "queue-depth"), |cell, _| {
+            let depth = at(cell, "iodepth");
+            Load { depth: depth as u32, iops: first_level * depth.min(8.0), ..Load::default() }
+        });
+        vec![base, sweep]
+    }
+
+    #[test]
+    fn stages_of_the_same_load_are_held_against_each_other() {
+        let same = study(&study_of(stages(5_000.0), None)).sentences.join("\n");
+        assert!(same.contains("agree within"), "{same}");
+        let other = study(&study_of(stages(3_000.0), None)).sentences.join("\n");
+        assert!(other.contains("something changed between the stages"), "{other}");
+    }
+
+    #[test]
+    fn the_best_pattern_is_named_and_memory_is_not_taken_for_storage() {
+        let sizes = |rate: f64| {
+            facts(&stage("random", "random"), move |cell, _| {
+                let size = at(cell, "block-size");
+                let iops = (50e-6 + size / rate).recip();
+                let read_percent = if cell.levels[1].label == "read" { 100 } else { 0 };
+                Load { depth: 1, block_bytes: size as u64, iops, read_percent, ..Load::default() }
+            })
+        };
+        let answer = micro(&study_of(vec![sizes(2e9)], None));
+        assert!(answer.sentences[0].contains("4 MiB"), "{:?}", answer.sentences);
+        assert_eq!(answer.cautions, Vec::new());
+        let mut linked = study_of(vec![sizes(2e9)], None);
+        let device = DeviceFacts { link_bytes_per_s: Some(985_000_000), ..DeviceFacts::default() };
+        linked.target = Some(TargetFacts { device: Some(device), ..TargetFacts::default() });
+        let codes = micro(&linked).cautions.iter().map(|finding| finding.code).collect::<Vec<_>>();
+        assert!(codes.contains(&"beyond_physics"), "{codes:?}");
     }
 }

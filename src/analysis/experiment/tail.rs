@@ -113,8 +113,8 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>) {
     let word = Measure::Quantile(q).word();
     answer.say(if times > 1.25 * mean {
         format!(
-            "The tail grows faster than the mean: whoever promises {word} has to stay below the depth \
-             that the mean allows."
+            "The tail grows faster than the mean: whoever promises {word} has to stay below the \
+             depth that the mean allows."
         )
     } else if times < 0.8 * mean {
         format!(

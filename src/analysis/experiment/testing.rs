@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::{StageFacts, TrialFigures};
+use super::{StageFacts, Study, TrialFigures};
 use crate::analysis::testing::{Load, run_of};
 use crate::plan::design::{Cell, Found, cells};
 use crate::record::Run;
-use crate::record::experiment::{STAGE_SCHEMA, StageRun, TRIAL_SCHEMA, TrialRun};
+use crate::record::experiment::{
+    EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TRIAL_SCHEMA, TargetAsked, TrialRun,
+};
 use crate::spec::Experiment;
-use crate::spec::experiment::Stage;
+use crate::spec::experiment::{Claims, Stage};
 use crate::stats::chance::Chance;
 
 /// A stage of a built-in experiment.
@@ -77,4 +79,23 @@ pub(super) fn at(cell: &Cell, axis: &str) -> f64 {
 pub(super) fn noise(seed: u64, relative: f64) -> impl FnMut() -> f64 {
     let mut chance = Chance::new(seed);
     move || 1.0 + relative * chance.normal()
+}
+
+/// A study of these stages.
+pub(super) fn study(stages: Vec<StageFacts>, claims: Option<Claims>) -> Study {
+    Study {
+        run: ExperimentRun {
+            schema: EXPERIMENT_SCHEMA.into(),
+            program: "test".into(),
+            experiment: crate::spec::catalogue::experiment("study").unwrap(),
+            claims,
+            seed: 1,
+            target: TargetAsked::default(),
+            started_unix_ns: 0,
+        },
+        host: None,
+        target: None,
+        stages,
+        conclusions: Vec::new(),
+    }
 }
