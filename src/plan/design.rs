@@ -227,7 +227,9 @@ fn product(axes: &[Vec<Level>]) -> Vec<Vec<Level>> {
     for levels in axes {
         let longer = |before: &Vec<Level>| {
             let before = before.clone();
-            levels.iter().map(move |level| [before.as_slice(), &[level.clone()]].concat())
+            levels
+                .iter()
+                .map(move |level| [before.as_slice(), std::slice::from_ref(level)].concat())
         };
         all = all.iter().flat_map(longer).collect();
     }

@@ -18,7 +18,8 @@ pub fn story(study: &Study, complete: bool, exit_code: u8) -> Story {
     let run = &study.run;
     let experiment = &run.experiment;
     let mut sections: Vec<Section> = Vec::new();
-    for (name, answer) in &study.conclusions {
+    let spoken = study.conclusions.iter().filter(|(_, answer)| !answer.sentences.is_empty());
+    for (name, answer) in spoken {
         sections.push(stage::conclusion(name, answer));
     }
     sections.extend(study.stages.iter().map(stage::section));
@@ -79,24 +80,28 @@ fn cautions(study: &Study) -> Vec<Caution> {
         let own = facts.answers.iter().flat_map(|(_, answer)| answers(answer));
         own.for_each(|finding| add(&finding, &facts.stage.name));
     }
-    for (name, conclusion) in &study.conclusions {
-        answers(conclusion).iter().for_each(|finding| add(finding, name));
-    }
     let mut all: Vec<(Finding, Vec<String>, usize)> = seen.into_values().collect();
     all.sort_by_key(|(finding, ..)| std::cmp::Reverse((finding.gravity, finding.strength)));
-    all.into_iter()
-        .map(|(finding, places, times)| Caution {
-            code: finding.code.into(),
-            strength: finding.strength.word().into(),
-            grave: finding.gravity >= Gravity::Doubt,
-            words: format!(
-                "{} (in {} of the runs: {})",
-                finding.words.trim_end_matches('.'),
-                count::thousands(times as u64),
-                places.join(", ")
-            ),
-        })
-        .collect()
+    let caution = |finding: &Finding, words: String| Caution {
+        code: finding.code.into(),
+        strength: finding.strength.word().into(),
+        grave: finding.gravity >= Gravity::Doubt,
+        words,
+    };
+    let mut told: Vec<Caution> = Vec::new();
+    for (finding, places, times) in &all {
+        let (words, places) = (finding.words.trim_end_matches('.'), places.join(", "));
+        let times = count::thousands(*times as u64);
+        told.push(caution(finding, format!("{words} (seen {times} times, in {places})")));
+    }
+    // What the whole concludes about single runs was told above.
+    let concluded = study.conclusions.iter().flat_map(|(_, answer)| &answer.cautions);
+    for finding in concluded {
+        if !told.iter().any(|known| known.code == finding.code) {
+            told.push(caution(finding, finding.words.clone()));
+        }
+    }
+    told
 }
 
 fn is_of_the_cache(finding: &Finding) -> bool {

@@ -13,7 +13,7 @@ use crate::analysis::experiment::{Measure, Spread, TrialFigures};
 use crate::engine::{EngineError, Medium, Progress};
 use crate::plan::design::{self, Cell};
 use crate::plan::trial::{Cache, Trial, TrialError, trial};
-use crate::plan::{Plan, Setting, Stop, chance, resolve};
+use crate::plan::{EngineKind, Plan, Refusal, Setting, Stop, chance, resolve};
 use crate::record::HostFacts;
 use crate::record::experiment::{StageRun, TRIAL_SCHEMA, TrialRun};
 use crate::record::run::Outcome;
@@ -127,7 +127,12 @@ pub fn carry_out_stage(
             }
             let planned = trial(job.stage, job.shared, cell, &setting_of(job, cell, repeat));
             let planned = planned.and_then(|planned| until_known(job.stage, planned));
-            let planned = match planned {
+            let planned = planned.and_then(|planned| {
+                let is_warm = planned.cache == Cache::Warm;
+                let filling = is_warm.then(|| reading_pass(&planned.plan)).transpose()?;
+                Ok((planned, filling))
+            });
+            let (planned, filling) = match planned {
                 Ok(planned) => planned,
                 Err(error) => {
                     leave_out(cell, error.to_string(), &mut out, &mut end, on_event);
@@ -146,7 +151,7 @@ pub fn carry_out_stage(
             }
             let total = blocks_to_come(job.stage, job.laid_out.cells.len() - out.len());
             on_event(&StageEvent::Started(finished.len(), total, &planned.plan));
-            let Some(run) = one(&planned, bench, on_event)? else { continue };
+            let Some(run) = one(&planned, filling, bench, on_event)? else { continue };
             let record = TrialRun {
                 schema: TRIAL_SCHEMA.into(),
                 experiment: job.experiment.into(),
@@ -317,9 +322,10 @@ fn idle(stage: &Stage, bench: &Bench) -> bool {
     signal(bench).is_some()
 }
 
-/// Carries out one run through the cache that its cell asks for.
+/// Carries out one run through the cache that its cell asks for, which `filling` fills first.
 fn one(
     planned: &Trial,
+    filling: Option<Plan>,
     bench: &Bench,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<Option<crate::record::Run>, EngineError> {
@@ -330,11 +336,9 @@ fn one(
             *files = vec![Arc::clone(&held.file)];
         }
     }
-    if planned.cache == Cache::Warm {
+    if let Some(filling) = filling {
         on_event(&StageEvent::Preparing("filling the page cache"));
-        if let Some(pass) = reading_pass(&planned.plan) {
-            carry_out(&[pass], &own, &mut |_| {})?;
-        }
+        carry_out(&[filling], &own, &mut |_| {})?;
         own.keeps_cache = true;
     }
     let mut record = None;
@@ -350,14 +354,16 @@ fn one(
 }
 
 /// One sequential pass over all that the jobs of a plan may touch, through the page cache.
-fn reading_pass(plan: &Plan) -> Option<Plan> {
-    let start = plan.jobs.iter().map(|job| job.region_start).min()?;
-    let end = plan.jobs.iter().map(|job| job.region_start + job.region_bytes).max()?;
+fn reading_pass(plan: &Plan) -> Result<Plan, Refusal> {
+    let start = plan.jobs.iter().map(|job| job.region_start).min().unwrap_or(0);
+    let ends = plan.jobs.iter().map(|job| job.region_start + job.region_bytes);
+    let end = ends.max().unwrap_or(start);
     let block = 1 << 20;
+    let depth = if plan.engine.kind == EngineKind::Psync { 1 } else { 4 };
     let role = Role {
         offset: Some(0),
         size: Some(end - start),
-        iodepth: Some(4),
+        iodepth: Some(depth),
         block_size: Some(block.min(end - start)),
         threads: Threads::Count(1),
         ..Role::new("warm", Rw::Read)
@@ -376,7 +382,7 @@ fn reading_pass(plan: &Plan) -> Option<Plan> {
         targets: plan.targets.clone(),
         offset_bytes: start,
         cpus: 1,
-        iodepth: 4,
+        iodepth: depth,
         seed: plan.seed,
         warmup_ns: 0,
         stop: Stop::AfterOnePass,
@@ -384,7 +390,7 @@ fn reading_pass(plan: &Plan) -> Option<Plan> {
         final_sync: false,
         buffer_limit_bytes: 64 << 20,
     };
-    resolve(&workload, &setting).ok()
+    resolve(&workload, &setting)
 }
 
 fn cache_word(cache: Cache) -> &'static str {

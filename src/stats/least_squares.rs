@@ -32,8 +32,9 @@ fn eliminate<const K: usize>(mut matrix: [[f64; K]; K], mut right: [f64; K]) -> 
         right.swap(column, pivot);
         for row in column + 1..K {
             let factor = matrix[row][column] / matrix[column][column];
-            for at in column..K {
-                matrix[row][at] -= factor * matrix[column][at];
+            let above = matrix[column];
+            for (own, above) in matrix[row].iter_mut().zip(above).skip(column) {
+                *own -= factor * above;
             }
             right[row] -= factor * right[column];
         }

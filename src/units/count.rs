@@ -42,6 +42,12 @@ pub fn significant_or_whole(value: f64) -> String {
     }
 }
 
+/// A setting: a whole number as it is, any other with three significant digits.
+pub fn setting(value: f64) -> String {
+    let is_whole = value.fract() == 0.0 && value.abs() < 1e15;
+    if is_whole && value >= 0.0 { thousands(value as u64) } else { significant(value) }
+}
+
 /// The word of `candidates` nearest to `word` by edit distance, if it is near enough to be meant.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).max(2);
@@ -73,6 +79,14 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_are_whole_where_they_are() {
+        assert_eq!(setting(8.0), "8");
+        assert_eq!(setting(1024.0), "1,024");
+        assert_eq!(setting(4.756), "4.76");
+        assert_eq!(setting(0.5), "0.500");
+    }
 
     #[test]
     fn separators_and_digits() {

@@ -167,7 +167,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::super::testing::{facts, noise, stage};
-    use super::*;
     use crate::analysis::testing::Load;
 
     #[test]

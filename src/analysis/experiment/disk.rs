@@ -129,7 +129,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::super::testing::{at, facts, stage};
-    use super::*;
     use crate::analysis::testing::Load;
 
     #[test]

@@ -103,7 +103,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::super::testing::{facts, noise, stage_of};
-    use super::*;
     use crate::analysis::testing::Load;
 
     const TWO: &str = "repeats = 4\nanalysis = [\"factors\"]\n[[stage.axis]]\nname = \"iodepth\"\n\

@@ -80,7 +80,7 @@ impl Line<'_> {
     }
 
     fn setting(&self, value: f64) -> String {
-        format!("{} {}", self.axis, count::significant(value))
+        format!("{} {}", self.axis, count::setting(value))
     }
 
     /// The level nearest to a depth by ratio.
@@ -198,7 +198,7 @@ impl Line<'_> {
                 let beyond = "; it is not saturated yet at";
                 format!(
                     "{beyond} {}, where the last doubling gained 5 % or more",
-                    count::significant(depth)
+                    count::setting(depth)
                 )
             }
             None => String::new(),
@@ -239,7 +239,7 @@ impl Line<'_> {
         let Some(fitted) = queue::fit(&rates, base, seed) else { return };
         self.falls(answer, &rates, seed);
         self.above(answer, &fitted);
-        let limit = count::significant(fitted.largest_depth);
+        let limit = count::setting(fitted.largest_depth);
         let words = match fitted.best().map(|best| (&best.model, best.largest_residual)) {
             None => format!(
                 "{}: no simple queue model fits within {}, which says that something changes along \

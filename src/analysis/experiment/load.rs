@@ -258,7 +258,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::super::testing::{at, facts, of_runs, stage};
-    use super::*;
     use crate::analysis::testing::{Load, open_run_of};
     use crate::plan::design::Found;
 

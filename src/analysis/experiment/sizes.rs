@@ -167,7 +167,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::super::testing::{at, facts, noise, stage};
-    use super::*;
     use crate::analysis::testing::Load;
 
     fn load(bytes: f64, seconds: f64, reads: bool) -> Load {

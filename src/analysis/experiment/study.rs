@@ -21,7 +21,9 @@ pub(super) fn study(study: &Study) -> Answer {
     for facts in study.stages.iter().filter(|facts| !facts.points.is_empty()) {
         let first = facts.answers.iter().find_map(|(_, answer)| answer.sentences.first());
         if let Some(first) = first {
-            answer.say(format!("{}: {first}", facts.stage.heading()));
+            let heading = format!("{}: ", facts.stage.heading());
+            let named = first.starts_with(&heading);
+            answer.say(if named { first.clone() } else { format!("{heading}{first}") });
         }
     }
     stages_agree(&mut answer, study);

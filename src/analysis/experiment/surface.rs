@@ -122,7 +122,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::super::testing::{at, facts, noise, stage};
-    use super::*;
     use crate::analysis::testing::Load;
 
     #[test]

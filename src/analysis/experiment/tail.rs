@@ -102,7 +102,7 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>) {
         parts.push(format!("{word} {}", count::significant(times)));
         far = Some((q, times));
     }
-    let depth = count::significant(last.at / first.at);
+    let depth = count::setting(last.at / first.at);
     answer.say(format!(
         "From {} to {} ({depth} times the depth) latencies grow by these factors: {}.",
         first.label,
