@@ -60,6 +60,7 @@ fn judged(load: &Load, device: &str) -> (Run, Assessment) {
         held: None,
         medium: Medium::Sim(Model::parse(device).unwrap()),
         control: Arc::new(Control::default()),
+        keeps_cache: false,
     };
     let plan = resolve(&workload, &setting).unwrap();
     let mut record = None;

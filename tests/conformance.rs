@@ -437,6 +437,7 @@ impl Load {
             held: None,
             medium,
             control: Arc::new(Control::default()),
+            keeps_cache: false,
         };
         let mut record = None;
         carry_out(&[self.plan(kind)], &bench, &mut |event| {
@@ -553,6 +554,7 @@ fn the_depth_seen_is_the_depth_asked_where_requests_wait() {
             held: None,
             medium: Medium::Files(vec![Arc::new(file.try_clone().unwrap().into())]),
             control: Arc::new(Control::default()),
+            keeps_cache: false,
         };
         let mut record = None;
         carry_out(&[load.plan(kind)], &bench, &mut |event| {

@@ -309,8 +309,11 @@ mod tests {
         (at(0.05), at(0.5), at(0.95))
     }
 
+    /// Throughput over depth, and the depth of its knee.
+    type Shape = (fn(f64) -> f64, f64);
+
     /// Each shape with its true knee: of dies D - 1, of the law where the derivative of X² / N is 0.
-    fn shapes() -> [(fn(f64) -> f64, f64); 3] {
+    fn shapes() -> [Shape; 3] {
         let (alpha, beta) = (0.07, 0.0008f64);
         let root = ((alpha - beta).powi(2) + 12.0 * beta * (1.0 - alpha)).sqrt();
         [(sharp, 8.0), (soft, 15.0), (retrograde, (root - (alpha - beta)) / (6.0 * beta))]

@@ -55,7 +55,7 @@ impl Line<'_> {
         self.cheapest(answer, seed);
         self.queue(answer, &levels, seed);
         self.books(answer, facts);
-        let details = serde_json::to_value(&knee).unwrap_or_default();
+        let details = serde_json::to_value(knee).unwrap_or_default();
         answer.details = serde_json::json!({ "knee": details });
     }
 

@@ -9,6 +9,9 @@ use crate::cli::exit::Failure;
 use crate::record::experiment_folder::{ExperimentFolder, FolderError};
 use crate::record::{HostFacts, TargetFacts};
 
+/// What came of one record.
+type ReadTrial = Result<(TrialFigures, TargetFacts), FolderError>;
+
 /// Most threads that read.
 const MAX_THREADS: usize = 8;
 
@@ -20,8 +23,7 @@ pub(crate) fn trials(
     host: Option<&HostFacts>,
 ) -> Result<(Vec<TrialFigures>, Option<TargetFacts>), Failure> {
     let next = AtomicUsize::new(0);
-    let read: Mutex<Vec<(usize, Result<(TrialFigures, TargetFacts), FolderError>)>> =
-        Mutex::new(Vec::with_capacity(names.len()));
+    let read: Mutex<Vec<(usize, ReadTrial)>> = Mutex::new(Vec::with_capacity(names.len()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     std::thread::scope(|scope| {
         for _ in 0..threads.min(names.len()) {
