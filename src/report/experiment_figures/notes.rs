@@ -2,7 +2,6 @@
 
 use super::view::{ErrorBars, View, is_carried_out};
 use crate::analysis::experiment::{Point, Standing};
-use crate::units::count;
 
 /// Settings that a note lists before it only counts.
 const LISTED: usize = 3;
@@ -25,7 +24,7 @@ pub(super) fn subtitle(view: &View) -> String {
         (least, most) if least == most => format!("n = {most} runs"),
         (least, most) => format!("n = {least} to {most} runs"),
     };
-    let seconds = count::significant(view.facts.stage.seconds);
+    let seconds = view.facts.stage.seconds;
     format!("{runs} of {seconds} s for each setting")
 }
 
@@ -48,22 +47,34 @@ pub(super) fn of_bars(view: &View) -> String {
     }
 }
 
-/// Settings that are doubtful, failed, or were not carried out; and whether a failed one is drawn.
-pub(super) fn of_standing(view: &View, is_failed_drawn: bool) -> Vec<String> {
+/// How settings that are not good look in a picture.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Looks {
+    /// Hollow if doubtful, a cross if failed.
+    Marked,
+    /// Hollow if doubtful; one that failed has no place.
+    Hollow,
+    /// As the others, if they are drawn at all.
+    Alike,
+}
+
+/// Settings that are doubtful, failed, or were not carried out.
+pub(super) fn of_standing(view: &View, looks: Looks) -> Vec<String> {
     let mut notes = Vec::new();
     let doubtful = view.points().filter(|p| p.is_usable()).filter_map(|p| match &p.standing {
         Standing::Doubtful(why) => Some((p, why.as_str())),
         _ => None,
     });
-    notes.extend(listed(view, "Hollow: doubtful", doubtful.collect()));
+    let hollow = if looks == Looks::Alike { "Doubtful" } else { "Hollow: doubtful" };
+    notes.extend(listed(view, hollow, doubtful.collect()));
     let failed = view.points().filter(|p| !p.is_usable() && is_carried_out(p));
     let failed = failed.filter_map(|p| match &p.standing {
         Standing::Failed(why) => Some((p, why.as_str())),
         _ => None,
     });
-    let crossed = match is_failed_drawn {
-        true => "Crossed: not used and joined by no line",
-        false => "Failed or invalid and not drawn",
+    let crossed = match looks {
+        Looks::Marked => "Crossed: not used and joined by no line",
+        Looks::Hollow | Looks::Alike => "Failed or invalid and not drawn",
     };
     notes.extend(listed(view, crossed, failed.collect()));
     let why = |point: &Point| {
@@ -92,7 +103,11 @@ fn listed(view: &View, what: &str, points: Vec<(&Point, &str)>) -> Option<String
 pub(super) fn capital(text: &str) -> String {
     let mut characters = text.chars();
     match characters.next() {
-        Some(first) => first.to_uppercase().chain(characters).collect(),
+        // `p99` is a name, not a word.
+        Some(first) if !characters.as_str().starts_with(|c: char| c.is_ascii_digit()) => {
+            first.to_uppercase().chain(characters).collect()
+        }
+        Some(_) => text.into(),
         None => String::new(),
     }
 }

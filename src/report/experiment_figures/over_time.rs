@@ -43,20 +43,26 @@ pub(super) fn draw(
         let curves = shown.iter().map(|trial| curve(trial, measure)).collect();
         drawn.push((point.name(), curves));
     }
-    let points = || drawn.iter().flat_map(|(_, c)| c).flat_map(|c| c.parts.iter().flatten());
-    let xs: Vec<f64> = points().map(|(x, _)| *x).chain([0.0]).collect();
-    let ys: Vec<f64> = points().map(|(_, y)| *y).chain([0.0]).collect();
     if drawn.is_empty() {
         return Ok(None);
     }
-    let (x, y) = (Scale::fit(Kind::Time, xs)?, Scale::fit(Kind::Linear, ys)?);
+    let points = |curves: &[Curve]| -> Vec<(f64, f64)> {
+        curves.iter().flat_map(|curve| curve.parts.iter().flatten().copied()).collect()
+    };
+    let xs = drawn.iter().flat_map(|(_, curves)| points(curves)).map(|(x, _)| x);
+    let x = Scale::fit(Kind::Time, xs.chain([0.0]))?;
     let (_, quantity, title) = unit(measure);
     let height = if drawn.len() > 2 { 130.0 } else { 220.0 };
     for (setting, curves) in drawn {
+        // Each has a scale of its own: settings differ by far more than time changes them.
+        let y = Scale::fit(Kind::Linear, points(&curves).into_iter().map(|p| p.1).chain([0.0]))?;
         let markers = found::regimes(facts, &setting, x.ends().1);
         let marks = Marks::Plot(Plot { curves, markers, ..Plot::default() });
         let x = Axis::new("time since the start of the run", Quantity::Time, x);
         sheet.push(&capital(&setting), x, Axis::new(title.clone(), quantity, y), marks, height);
+    }
+    if chosen.len() > 1 {
+        sheet.note("The scale of each panel is its own.");
     }
     if chosen.len() < all.len() {
         let left_out = all.len() - chosen.len();

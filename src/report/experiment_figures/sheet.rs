@@ -1,7 +1,7 @@
 //! A picture in the making: panels with the scales that their values need, and the notes that
 //! belong to what was drawn.
 
-use super::notes;
+use super::notes::{self, Looks};
 use super::view::{View, unit};
 use crate::analysis::experiment::Measure;
 use crate::analysis::experiment::measure::Quantity as Kinds;
@@ -10,8 +10,10 @@ use crate::chart::{
     Quantity, Scale,
 };
 
-/// Values that span more than this factor are drawn on a logarithmic scale.
+/// Values that span more than this factor are drawn on a logarithmic scale: rates, and latencies,
+/// which a knee lets grow without end.
 const WIDE: f64 = 40.0;
+const WIDE_LATENCY: f64 = 10.0;
 
 /// Panels and notes of a picture.
 pub(super) struct Sheet<'a> {
@@ -20,8 +22,8 @@ pub(super) struct Sheet<'a> {
     notes: Vec<String>,
     /// Whether an interval was cut at the foot of a logarithmic scale.
     is_cut: bool,
-    /// Whether a failed setting has a place in it.
-    is_failed_drawn: bool,
+    /// How settings that are not good look.
+    looks: Looks,
     /// Whether it shows means over runs.
     has_bars: bool,
 }
@@ -33,19 +35,19 @@ impl<'a> Sheet<'a> {
             panels: Vec::new(),
             notes: Vec::new(),
             is_cut: false,
-            is_failed_drawn: true,
+            looks: Looks::Marked,
             has_bars: true,
         }
     }
 
     /// The same where a failed setting has no place.
     pub(super) fn without_failed(self) -> Sheet<'a> {
-        Sheet { is_failed_drawn: false, ..self }
+        Sheet { looks: Looks::Hollow, ..self }
     }
 
     /// The same where no mean over runs is shown.
     pub(super) fn of_runs(self) -> Sheet<'a> {
-        Sheet { is_failed_drawn: false, has_bars: false, ..self }
+        Sheet { looks: Looks::Alike, has_bars: false, ..self }
     }
 
     /// A further note; each is said once.
@@ -77,7 +79,8 @@ impl<'a> Sheet<'a> {
         let means = plot.lines.iter().filter(|line| line.edge == edge);
         let means = means.flat_map(|line| &line.points).filter_map(|point| point.y.number());
         let (low, high) = ends(means);
-        if low <= 0.0 || high / low < WIDE {
+        let wide = if quantity == Quantity::Latency { WIDE_LATENCY } else { WIDE };
+        if low <= 0.0 || high / low < wide {
             let scale = Scale::fit(Kind::Linear, plot.ys(edge).into_iter().chain([0.0]))?;
             return Ok(Axis::new(title, quantity, scale));
         }
@@ -124,7 +127,7 @@ impl<'a> Sheet<'a> {
             notes.push("An error bar that reaches towards zero is cut at the foot.".into());
         }
         notes.extend(self.notes);
-        notes.extend(notes::of_standing(view, self.is_failed_drawn));
+        notes.extend(notes::of_standing(view, self.looks));
         (!self.panels.is_empty()).then(|| Figure {
             title: notes::title(view, what),
             subtitle: notes::subtitle(view),

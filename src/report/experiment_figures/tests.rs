@@ -218,6 +218,7 @@ fn a_mixture_goes_from_writes_alone_to_reads_alone() {
     let shown = words.iter().filter(|word| names.contains(&word.as_str()));
     assert_eq!(shown.take(5).collect::<Vec<_>>(), names);
     let plot = &plots(&facts)[0];
+    assert_eq!(said(plot), ["best IOPS and best bandwidth: 100R"]);
     let lines: Vec<(&str, usize)> =
         plot.lines.iter().map(|line| (line.name.as_str(), line.points.len())).collect();
     assert_eq!(lines, [("all", 5), ("reads", 4), ("writes", 4)]);

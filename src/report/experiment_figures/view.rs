@@ -190,6 +190,12 @@ impl<'a> View<'a> {
 
     /// A bare number with the name of its axis.
     pub(super) fn told(&self, level: &Level) -> String {
+        if let (Places::Names(names), Some(x)) = (&self.places, self.x)
+            && x.name == level.axis
+            && let Some((_, shown)) = names.iter().find(|(l, s)| *l == level.label && l != s)
+        {
+            return shown.clone();
+        }
         let is_bare = level.label.parse::<f64>().is_ok();
         let axis = self.facts.stage.axes.iter().find(|axis| axis.name == level.axis);
         match axis {
