@@ -11,7 +11,7 @@ use clap_complete::Shell;
 ///
 /// # Errors
 /// If a file cannot be written.
-pub fn generate(folder: &Path) -> io::Result<()> {
+pub(crate) fn generate(folder: &Path) -> io::Result<()> {
     let pages = folder.join("man");
     fs::create_dir_all(&pages)?;
     clap_mangen::generate_to(iosonde::cli::command(), &pages)?;
@@ -24,7 +24,7 @@ pub fn generate(folder: &Path) -> io::Result<()> {
 }
 
 /// The door of the example.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let words: Vec<_> = env::args_os().skip(1).collect();
     let ended = match words.as_slice() {
         [folder] => generate(Path::new(folder)),

@@ -1,7 +1,8 @@
 //! What happened? Runs, histograms, series and facts: raw, versioned, self-describing.
 //!
 //! Promises: nothing here is derived. Every verdict can be computed again from these types; a
-//! record from another machine renders the same here. `store`, `export`, `experiment_folder`, `ledger_file` and
+//! record from another machine renders the same here. `store`, `export`, `experiment_folder`,
+//! `ledger_file` and
 //! `witness_log` alone touch files: their own.
 
 pub mod controlled;

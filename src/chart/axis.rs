@@ -37,8 +37,8 @@ impl Axis {
         Axis { title: title.into(), side: Side::Scaled(quantity, scale), ticks: Vec::new() }
     }
 
-    /// The same with ticks at these values, in ascending order: those that were measured. Where they
-    /// stand too close, only every second or third is kept.
+    /// The same with ticks at these values, in ascending order: those that were measured. Where
+    /// they stand too close, only every second or third is kept.
     pub fn ticks_at(self, values: Vec<f64>) -> Axis {
         Axis { ticks: values, ..self }
     }

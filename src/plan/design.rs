@@ -56,10 +56,18 @@ pub enum DesignError {
         /// What is wrong, and how to mend it.
         what: String,
     },
+    /// What a stage says of itself.
+    #[error("stage `{stage}`: {what}")]
+    Stage {
+        /// The stage.
+        stage: String,
+        /// What is wrong, and how to mend it.
+        what: String,
+    },
     /// More trials than anybody waits for.
     #[error(
-        "stage `{stage}`: {cells} cells and {repeats} repeats are {trials} runs, which take {time}; \
-         at most {MAX_TRIALS} are carried out: give fewer levels"
+        "stage `{stage}`: {cells} cells and {repeats} repeats are {trials} runs, which take \
+         {time}; at most {MAX_TRIALS} are carried out: give fewer levels"
     )]
     Many {
         /// The stage.
@@ -144,8 +152,9 @@ pub fn check(experiment: &Experiment, claims: Option<&Claims>) -> Result<(), Des
             what,
         };
         if earlier.contains(&stage.name.as_str()) {
-            return Err(wrong("", "a stage of this name came before; give it another".into()));
+            return Err(of_stage(stage, "a stage of this name came before; give it another"));
         }
+        in_order(stage)?;
         shared(stage)?;
         let mut found = Found::new();
         for axis in stage.axes.iter().filter(|axis| !axis.from.is_empty()) {
@@ -164,7 +173,7 @@ pub fn check(experiment: &Experiment, claims: Option<&Claims>) -> Result<(), Des
                 let what = if later {
                     format!("stage `{source}` comes later; put it before, or leave out the circle")
                 } else {
-                    format!("there is no stage `{source}`; there are {}", earlier.join(", "))
+                    format!("there is no stage `{source}` before it")
                 };
                 return Err(wrong(&axis.name, what));
             }
@@ -201,6 +210,80 @@ pub fn length_ns(stage: &Stage, cells: usize) -> u64 {
     all.min(most) as u64
 }
 
+fn of_stage(stage: &Stage, what: impl Into<String>) -> DesignError {
+    DesignError::Stage { stage: stage.name.clone(), what: what.into() }
+}
+
+/// Longest name of a stage, which becomes part of names of files.
+const LONGEST_NAME: usize = 60;
+/// Longest run, seconds.
+const LONGEST_SECONDS: f64 = 604_800.0;
+/// Most runs of a cell.
+const MOST_REPEATS: u32 = 1_000;
+
+/// Whether what a stage says of itself makes sense, and all of it has an effect.
+fn in_order(stage: &Stage) -> Result<(), DesignError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let name = &stage.name;
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_plain) {
+        let what = "its name is part of file names: give 1 to 60 letters, digits, - and _";
+        return Err(of_stage(stage, what));
+    }
+    let between = |key: &str, found: f64, least: f64, most: f64| {
+        let what = format!("{key}: found {found}, expected {least} to {most}");
+        if (least..=most).contains(&found) { Ok(()) } else { Err(of_stage(stage, what)) }
+    };
+    between("seconds", stage.seconds, 0.05, LONGEST_SECONDS)?;
+    between("idle-seconds", stage.idle_seconds, 0.0, LONGEST_SECONDS)?;
+    between("repeats", f64::from(stage.repeats), 1.0, f64::from(MOST_REPEATS))?;
+    between("warm-up-percent", f64::from(stage.warm_up_percent), 0.0, 90.0)?;
+    let until = &stage.until;
+    let positive = |key: &str, value: Option<f64>| {
+        value.map_or(Ok(()), |value| between(key, value, 0.1, 100_000.0))
+    };
+    positive("until.width-percent", until.width_percent)?;
+    positive("until.worse-percent", until.worse_percent)?;
+    positive("until.minutes", until.minutes.map(|minutes| minutes.max(0.0)))?;
+    if let Some(most) = until.max_repeats {
+        between("until.max-repeats", f64::from(most), 1.0, f64::from(MOST_REPEATS))?;
+    }
+    match (until.width_percent, until.max_repeats) {
+        (Some(_), None) => {
+            return Err(of_stage(
+                stage,
+                "until.width-percent: give max-repeats too, or it may \
+                                        never end",
+            ));
+        }
+        (None, Some(_)) => {
+            let what = "until.max-repeats has no effect without until.width-percent";
+            return Err(of_stage(stage, what));
+        }
+        (Some(_), Some(most)) if most <= stage.repeats => {
+            let what = "until.max-repeats has no effect unless it is above repeats";
+            return Err(of_stage(stage, what));
+        }
+        _ => {}
+    }
+    for axis in &stage.axes {
+        let wrong = |what: &str| DesignError::Axis {
+            stage: stage.name.clone(),
+            axis: axis.name.clone(),
+            what: what.into(),
+        };
+        if axis.from.is_empty() != axis.times.is_empty() {
+            return Err(wrong("from and times have no effect without each other"));
+        }
+        if axis.times.iter().any(|times| !(0.0..=1e6).contains(times)) {
+            return Err(wrong("times: expected multiples from 0 to 1000000"));
+        }
+        if stage.set.contains_key(&axis.name) {
+            return Err(wrong("set gives it a value too, which would have no effect"));
+        }
+    }
+    Ok(())
+}
+
 fn few_enough(stage: &Stage, axes: &[Vec<Level>]) -> Result<(), DesignError> {
     let counts = axes.iter().map(|levels| levels.len() as u128);
     let cells: u128 = match stage.design {
@@ -211,15 +294,19 @@ fn few_enough(stage: &Stage, axes: &[Vec<Level>]) -> Result<(), DesignError> {
     if trials <= u128::from(MAX_TRIALS) {
         return Ok(());
     }
-    let plain = |number: u128| count::thousands(u64::try_from(number).unwrap_or(u64::MAX));
-    let seconds = (stage.seconds + stage.idle_seconds) * trials as f64;
-    Err(DesignError::Many {
+    Err(many(stage, count::thousands(u64::try_from(cells).unwrap_or(u64::MAX)), cells as f64))
+}
+
+fn many(stage: &Stage, cells: String, count: f64) -> DesignError {
+    let trials = count * f64::from(stage.most_repeats().max(1));
+    let seconds = (stage.seconds + stage.idle_seconds) * trials;
+    DesignError::Many {
         stage: stage.name.clone(),
-        cells: plain(cells),
+        cells,
         repeats: stage.most_repeats(),
-        trials: plain(trials),
+        trials: count::thousands(trials.min(1e18) as u64),
         time: duration::span((seconds * 1e9).min(u64::MAX as f64) as u64),
-    })
+    }
 }
 
 fn product(axes: &[Vec<Level>]) -> Vec<Vec<Level>> {
@@ -300,9 +387,11 @@ fn levels(
                 return Err(wrong("a range goes upwards, by a step above 0".into()));
             }
             let steps = ((to - from) / step + 1e-9).floor();
-            (0..=(steps.min(MAX_TRIALS as f64) as u64))
-                .map(|index| Value::Number(from + step * index as f64))
-                .collect()
+            if steps >= MAX_TRIALS as f64 {
+                let levels = count::thousands((steps + 1.0).min(1e18) as u64);
+                return Err(many(stage, levels, (steps + 1.0).min(1e18)));
+            }
+            (0..=(steps as u64)).map(|index| Value::Number(from + step * index as f64)).collect()
         }
         (None, Some(span)) => {
             let [from, to] = [&span.from, &span.to].map(|g| number_of(stage, axis, parameter, g));
@@ -327,6 +416,11 @@ fn levels(
             .map(|given| parameter.value(given).map_err(|source| at(stage, axis, source)))
             .collect::<Result<Vec<Value>, DesignError>>()?,
     };
+    let twice = |place: usize| values[..place].contains(&values[place]);
+    if let Some(place) = (0..values.len()).find(|place| twice(*place)) {
+        let value = parameter.told(&values[place]);
+        return Err(wrong(format!("{value} stands there twice; repeats say how often it is run")));
+    }
     Ok(values.into_iter().map(|value| level(axis, parameter, value)).collect())
 }
 
@@ -477,10 +571,38 @@ mod tests {
         );
         assert!(said(axis("values = [\"x\"]")).contains("expected a count"));
         assert!(said(axis("range = {from = 4, to = 1, step = 1}")).contains("upwards"));
-        let million = "[[stage.axis]]\nname = \"iodepth\"\nrange = {from = 1, to = 1000, step = 1}\n\
+        let million = "[[stage.axis]]\nname = \"iodepth\"\n\
+                       range = {from = 1, to = 1000, step = 1}\n\
                        [[stage.axis]]\nname = \"span\"\nrange = {from = 1, to = 1000, step = 1}\n";
         let error = said(of(million));
         assert!(error.contains("1,000,000 cells") && error.contains("take"), "{error}");
+        let long = said(axis("range = {from = 1, to = 1000000, step = 1}"));
+        assert!(long.contains("1,000,000 cells") && long.contains("3,000,000 runs"), "{long}");
+        assert!(said(axis("values = [1.5]")).contains("expected a whole number"));
+        assert!(said(axis("values = [1, 2, 1]")).contains("stands there twice"));
+        for (stage, says) in [
+            ("name = \"a/b\"", "file names"),
+            ("name = \"..\"", "file names"),
+            ("name = \"\"", "file names"),
+            ("name = \"s\"\nseconds = nan", "seconds: found NaN"),
+            ("name = \"s\"\nseconds = 0", "seconds: found 0"),
+            ("name = \"s\"\nidle-seconds = -1", "idle-seconds"),
+            ("name = \"s\"\nrepeats = 0", "repeats"),
+            ("name = \"s\"\nwarm-up-percent = 95", "warm-up-percent"),
+            ("name = \"s\"\nuntil = {width-percent = 5}", "max-repeats too"),
+            ("name = \"s\"\nuntil = {max-repeats = 5}", "no effect"),
+            (
+                "name = \"s\"\nset = {iodepth = 2}\n[[stage.axis]]\nname = \"iodepth\"\nvalues = [1]",
+                "no effect",
+            ),
+            (
+                "name = \"s\"\n[[stage.axis]]\nname = \"iodepth\"\nvalues = [1]\ntimes = [2]",
+                "no effect",
+            ),
+        ] {
+            let error = check(&experiment(&format!("[[stage]]\n{stage}\n")), None).unwrap_err();
+            assert!(error.to_string().contains(says), "{error}");
+        }
         let circle = "[[stage]]\nname = \"a\"\n[[stage.axis]]\nname = \"iodepth\"\n\
                       from = \"b.knee\"\ntimes = [1]\n[[stage]]\nname = \"b\"\n";
         let error = check(&experiment(circle), None).unwrap_err().to_string();
@@ -488,7 +610,8 @@ mod tests {
         let own = circle.replace("b.knee", "a.knee");
         assert!(check(&experiment(&own), None).unwrap_err().to_string().contains("circle"));
         let none = circle.replace("b.knee", "c.knee");
-        assert!(check(&experiment(&none), None).unwrap_err().to_string().contains("no stage `c`"));
+        let error = check(&experiment(&none), None).unwrap_err().to_string();
+        assert!(error.contains("no stage `c` before it"), "{error}");
     }
 
     #[test]

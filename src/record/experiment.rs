@@ -30,6 +30,9 @@ pub struct ExperimentRun {
     pub seed: u64,
     /// What is measured, as it was given.
     pub target: TargetAsked,
+    /// Bytes that it may write in all; `None` for no limit.
+    #[serde(default)]
+    pub max_written_bytes: Option<u64>,
     /// Start, ns since 1970.
     pub started_unix_ns: u64,
 }
@@ -44,8 +47,12 @@ pub struct TargetAsked {
     pub bytes: u64,
     /// Backend by name, where one was asked for.
     pub engine: Option<String>,
-    /// Consents that were given.
-    pub consents: Vec<String>,
+    /// Where that path led: absolute, without links.
+    pub place: String,
+    /// Bytes of it that are used.
+    pub used_bytes: u64,
+    /// The block device underneath, by name and size, where there is one.
+    pub device: String,
     /// Whether the page cache was asked for.
     pub buffered: bool,
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Bench, Event, carry_out};
@@ -41,8 +41,10 @@ pub struct StageJob<'a> {
     pub host: Option<&'a HostFacts>,
     /// Why nothing may be written, where that is so.
     pub reads_only: Option<&'a str>,
-    /// Bytes that the whole experiment may write from here on; `None` for no limit.
+    /// Bytes that the whole experiment may write; `None` for no limit.
     pub write_limit_bytes: Option<u64>,
+    /// Bytes that it has written so far, laying out included.
+    pub written_bytes: &'a AtomicU64,
 }
 
 /// What happens in a stage.
@@ -96,7 +98,14 @@ pub fn carry_out_stage(
     }
     let began_ns = bench.clock.now_ns();
     if job.stage.prefill == Prefill::Stage && finished.is_empty() {
-        end.signal = prepare(job, bench, on_event)?;
+        match prepare(job, bench, on_event)? {
+            Outcome::Complete => {}
+            Outcome::Interrupted { signal } => end.signal = Some(signal),
+            Outcome::Failed { error } => {
+                end.ended_early = format!("the region could not be written anew: {error}");
+                return Ok(end);
+            }
+        }
     }
     let mut position = finished.iter().map(|trial| trial.position + 1).max().unwrap_or(0);
     let blocks = job.stage.most_repeats();
@@ -117,7 +126,7 @@ pub fn carry_out_stage(
             if repeat >= job.stage.repeats && is_known(job.stage, place, finished) {
                 continue;
             }
-            if let Some(reason) = over(job, bench, began_ns, finished) {
+            if let Some(reason) = over(job, bench, began_ns) {
                 end.ended_early = reason;
                 return Ok(end);
             }
@@ -144,14 +153,30 @@ pub fn carry_out_stage(
                 continue;
             }
             if job.stage.prefill == Prefill::Run {
-                end.signal = prepare(job, bench, on_event)?;
-                if end.signal.is_some() {
+                match prepare(job, bench, on_event)? {
+                    Outcome::Complete => {}
+                    Outcome::Interrupted { signal } => {
+                        end.signal = Some(signal);
+                        continue;
+                    }
+                    Outcome::Failed { error } => {
+                        let reason = format!("the region could not be written anew: {error}");
+                        leave_out(cell, reason, &mut out, &mut end, on_event);
+                        continue;
+                    }
+                }
+            }
+            if let Some(filling) = &filling {
+                on_event(&StageEvent::Preparing("filling the page cache"));
+                if let Outcome::Failed { error } = through(filling, bench)? {
+                    let reason = format!("the page cache could not be filled: {error}");
+                    leave_out(cell, reason, &mut out, &mut end, on_event);
                     continue;
                 }
             }
             let total = blocks_to_come(job.stage, job.laid_out.cells.len() - out.len());
             on_event(&StageEvent::Started(finished.len(), total, &planned.plan));
-            let Some(run) = one(&planned, filling, bench, on_event)? else { continue };
+            let Some(run) = one(&planned, bench, on_event)? else { continue };
             let record = TrialRun {
                 schema: TRIAL_SCHEMA.into(),
                 experiment: job.experiment.into(),
@@ -169,6 +194,7 @@ pub fn carry_out_stage(
             }
             let file = TrialRun::file_name(&job.stage.name, position, place, repeat);
             let figures = TrialFigures::of(&record, &file, job.host);
+            job.written_bytes.fetch_add(figures.written_bytes, Ordering::Relaxed);
             on_event(&StageEvent::Finished(&record, &figures));
             finished.push(figures);
             position += 1;
@@ -177,7 +203,7 @@ pub fn carry_out_stage(
     Ok(end)
 }
 
-/// Lays the region out anew, and says which signal ended that.
+/// Lays the region out anew, and says how that ended.
 ///
 /// # Errors
 /// If nothing can be carried out at all.
@@ -185,18 +211,31 @@ fn prepare(
     job: &StageJob<'_>,
     bench: &Bench,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
-) -> Result<Option<i32>, EngineError> {
-    let Some(layout) = job.layout else { return Ok(None) };
+) -> Result<Outcome, EngineError> {
+    let Some(layout) = job.layout else { return Ok(Outcome::Complete) };
     on_event(&StageEvent::Preparing("writing the region anew"));
-    let mut ended = None;
-    carry_out(std::slice::from_ref(layout), bench, &mut |event| {
-        if let Event::Finished { run, .. } = event
-            && let Outcome::Interrupted { signal } = run.outcome
-        {
-            ended = Some(signal);
+    job.written_bytes.fetch_add(layout.target().bytes, Ordering::Relaxed);
+    outcome_of(layout, bench)
+}
+
+/// Carries out a plan whose figures nobody wants.
+fn outcome_of(plan: &Plan, bench: &Bench) -> Result<Outcome, EngineError> {
+    let mut ended = Outcome::Complete;
+    carry_out(std::slice::from_ref(plan), bench, &mut |event| {
+        if let Event::Finished { run, .. } = event {
+            ended = run.outcome.clone();
         }
     })?;
     Ok(ended)
+}
+
+/// The same with direct I/O switched as the plan says.
+fn through(plan: &Plan, bench: &Bench) -> Result<Outcome, EngineError> {
+    let mut own = bench.clone();
+    if let Some(held) = &mut own.held {
+        held.set_direct(plan.target().direct);
+    }
+    outcome_of(plan, &own)
 }
 
 fn leave_out(
@@ -285,19 +324,14 @@ fn worse(stage: &Stage, cell: &Cell, finished: &[TrialFigures], cells: &[Cell]) 
 }
 
 /// Why the stage ends now.
-fn over(
-    job: &StageJob<'_>,
-    bench: &Bench,
-    began_ns: u64,
-    finished: &[TrialFigures],
-) -> Option<String> {
+fn over(job: &StageJob<'_>, bench: &Bench, began_ns: u64) -> Option<String> {
     let spent_ns = bench.clock.now_ns().saturating_sub(began_ns);
     if let Some(minutes) = job.stage.until.minutes
         && spent_ns as f64 >= minutes * 60e9
     {
         return Some(format!("its time of {minutes} min was over"));
     }
-    let written: u64 = finished.iter().map(|trial| trial.written_bytes).sum();
+    let written = job.written_bytes.load(Ordering::Relaxed);
     let limit = job.write_limit_bytes.filter(|limit| written >= *limit)?;
     let limit = crate::units::bytes::rough(limit);
     Some(format!("the limit of {limit} to be written (--max-written) was reached"))
@@ -322,10 +356,9 @@ fn idle(stage: &Stage, bench: &Bench) -> bool {
     signal(bench).is_some()
 }
 
-/// Carries out one run through the cache that its cell asks for, which `filling` fills first.
+/// Carries out one run through the cache that its cell asks for.
 fn one(
     planned: &Trial,
-    filling: Option<Plan>,
     bench: &Bench,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<Option<crate::record::Run>, EngineError> {
@@ -336,11 +369,7 @@ fn one(
             *files = vec![Arc::clone(&held.file)];
         }
     }
-    if let Some(filling) = filling {
-        on_event(&StageEvent::Preparing("filling the page cache"));
-        carry_out(&[filling], &own, &mut |_| {})?;
-        own.keeps_cache = true;
-    }
+    own.keeps_cache = planned.cache == Cache::Warm;
     let mut record = None;
     carry_out(std::slice::from_ref(&planned.plan), &own, &mut |event| match event {
         Event::Moved { progress, .. } => on_event(&StageEvent::Moved(progress)),

@@ -31,7 +31,8 @@ pub struct Experiment {
     /// included twice is carried out once.
     #[serde(default)]
     pub include: Vec<String>,
-    /// Size of the test file in a directory; a tenth of the free space, 256 MiB to 1 GiB, if absent.
+    /// Size of the test file in a directory; a tenth of the free space, 256 MiB to 1 GiB, if
+    /// absent.
     #[serde(default, deserialize_with = "units::bytes::deserialize_option")]
     pub size: Option<u64>,
     /// Analyses over all stages, by name.

@@ -3,10 +3,10 @@
 //! For a balanced full factorial design with repeats, on log y, because effects of storage factors
 //! multiply: sums of squares of each factor and each pair of factors as shares of the total, with
 //! the bias-corrected ω² = (SS - df MSE) / (SST + MSE) (R. Jain, "The Art of Computer Systems
-//! Performance Analysis", 1991, chapters 17 to 23). p is that of permuting the residuals of the model
-//! without the term (Freedman and Lane 1983), for the ratio F of its mean square to that of the
-//! error. In a balanced design the terms are orthogonal, so that what the rest of the model explains
-//! need not be added back.
+//! Performance Analysis", 1991, chapters 17 to 23). p is that of permuting the residuals of the
+//! model without the term (Freedman and Lane 1983), for the ratio F of its mean square to that of
+//! the error. In a balanced design the terms are orthogonal, so that what the rest of the model
+//! explains need not be added back.
 //!
 //! Where a pair of factors explains more than 10 %, main effects mislead: the effect of one depends
 //! on the other, and the table of both is the answer. Where cells are missing or have unequal
@@ -254,7 +254,8 @@ impl Design<'_> {
         effect
     }
 
-    /// Permutes what is left without the term; `ratio` is its sum of squares over that of the error.
+    /// Permutes what is left without the term; `ratio` is its sum of squares over that of the
+    /// error.
     fn p(&self, mut left: Vec<f64>, factors: &[usize], ratio: f64, mut chance: Chance) -> f64 {
         let cells = self.groups(&(0..self.levels.len()).collect::<Vec<_>>());
         let by: Vec<Vec<usize>> = match factors {

@@ -312,7 +312,8 @@ mod tests {
     /// Throughput over depth, and the depth of its knee.
     type Shape = (fn(f64) -> f64, f64);
 
-    /// Each shape with its true knee: of dies D - 1, of the law where the derivative of X² / N is 0.
+    /// Each shape with its true knee: of dies D - 1, of the law where the derivative of X² / N is
+    /// 0.
     fn shapes() -> [Shape; 3] {
         let (alpha, beta) = (0.07, 0.0008f64);
         let root = ((alpha - beta).powi(2) + 12.0 * beta * (1.0 - alpha)).sqrt();

@@ -1,4 +1,5 @@
-//! Which simple queue behaves like this device? Models of throughput over depth, the simplest first.
+//! Which simple queue behaves like this device? Models of throughput over depth, the simplest
+//! first.
 //!
 //! - **Bounds** of any closed loop: X(N) ≤ min(N / R0, X_max), R(N) ≥ max(R0, N / X_max). A point
 //!   above them is an error of measurement, or a cache.

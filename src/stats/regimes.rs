@@ -10,12 +10,13 @@
 //!
 //! Last, neighbours whose medians differ by less than 5 % are joined again.
 //!
-//! On series of 300 values with AR(1) noise of 20 % around one level, 500 each, more than one regime
-//! was seen in 0.8 % (coefficient 0), 2.0 % (0.5), 3.0 % (0.8) and 4.4 % (0.9). Of a drop by 20 % with
-//! noise of 5 %, in 300 series each, the change was seen alone and within 2 values of the truth in
-//! 99.7, 97.7, 88.7 and 75.3 %. A drop that recovers is the weak point: both its changes are seen so
-//! in 98.7 % where neighbours are independent, in 38 % at a coefficient of 0.5, and hardly ever above
-//! (a few long blocks fall into such an order by chance); one regime is then told, not a false one.
+//! On series of 300 values with AR(1) noise of 20 % around one level, 500 each, more than one
+//! regime was seen in 0.8 % (coefficient 0), 2.0 % (0.5), 3.0 % (0.8) and 4.4 % (0.9). Of a drop by
+//! 20 % with noise of 5 %, in 300 series each, the change was seen alone and within 2 values of the
+//! truth in 99.7, 97.7, 88.7 and 75.3 %. A drop that recovers is the weak point: both its changes
+//! are seen so in 98.7 % where neighbours are independent, in 38 % at a coefficient of 0.5, and
+//! hardly ever above (a few long blocks fall into such an order by chance); one regime is then
+//! told, not a false one.
 
 use serde::Serialize;
 
@@ -233,8 +234,8 @@ impl Energy {
 /// Levels that are still to be found look like autocorrelation, so it is told from differences,
 /// of which a step touches few: of AR(1) noise those over two places are 1 + coefficient times as
 /// large in their squares as those over one (Chakar, Lebarbier, Lévy-Leduc and Robin, "A robust
-/// approach for estimating change-points in the mean of an AR(1) process", Bernoulli 2017; they take
-/// medians where the largest tenth is left out here).
+/// approach for estimating change-points in the mean of an AR(1) process", Bernoulli 2017; they
+/// take medians where the largest tenth is left out here).
 fn block(values: &[f64]) -> usize {
     let size = |lag: usize| {
         let pairs = values.iter().zip(&values[lag..]);

@@ -1,13 +1,13 @@
 //! From which size on does bandwidth count rather than the number of requests? The size model.
 //!
 //! One request at a time takes t(s) = t0 + s / bw: a fixed part, and the transfer. At depth, the
-//! time per request 1 / X(s) = 1 / X_max + s / B_max is the same line. It is fitted by least squares
-//! with weights 1 / t², so that relative residuals count. The crossover s* = t0 · bw is the size
-//! whose transfer takes as long as its fixed part.
+//! time per request 1 / X(s) = 1 / X_max + s / B_max is the same line. It is fitted by least
+//! squares with weights 1 / t², so that relative residuals count. The crossover s* = t0 · bw is the
+//! size whose transfer takes as long as its fixed part.
 //!
-//! Where a residual exceeds 15 %, it is not one line. The place of the step is then that between two
-//! neighbouring sizes where a line with a step leaves the smallest residuals: a split of requests
-//! above a limit (`max_sectors_kb`, the drive's transfer limit), or a stripe.
+//! Where a residual exceeds 15 %, it is not one line. The place of the step is then that between
+//! two neighbouring sizes where a line with a step leaves the smallest residuals: a split of
+//! requests above a limit (`max_sectors_kb`, the drive's transfer limit), or a stripe.
 
 use serde::Serialize;
 

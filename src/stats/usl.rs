@@ -1,10 +1,10 @@
 //! How much do requests disturb each other? The universal scalability law, where it may be asked.
 //!
-//! X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)) (N. Gunther, "Guerrilla Capacity Planning",
-//! 2007): alpha is the share that is done one at a time, beta what each pair costs; throughput is
-//! largest at N = sqrt((1 - alpha) / beta). A good fit says nothing about that optimum: on curves
-//! that only saturate, R² was 0.99 where the optimum moved with the end of the sweep or did not
-//! exist. So the law is fitted only where throughput really falls after its peak.
+//! X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)) (N. Gunther, "Guerrilla Capacity
+//! Planning", 2007): alpha is the share that is done one at a time, beta what each pair costs;
+//! throughput is largest at N = sqrt((1 - alpha) / beta). A good fit says nothing about that
+//! optimum: on curves that only saturate, R² was 0.99 where the optimum moved with the end of the
+//! sweep or did not exist. So the law is fitted only where throughput really falls after its peak.
 //!
 //! Whether it falls: the repeats are drawn anew around the rising curve nearest to what was seen
 //! (isotonic regression), and the fall from the best level to the last must be one that such curves

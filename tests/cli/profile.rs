@@ -326,7 +326,8 @@ fn a_key_on_the_terminal_reaches_the_command_once() {
     }
     place.file("patient.sh", PATIENT.as_bytes());
     let program = env!("CARGO_BIN_EXE_iosonde");
-    // Without `exec` it depends on the user's shell whether one stays in between and dies of the key.
+    // Without `exec` it depends on the user's shell whether one stays in between and dies of the
+    // key.
     let line = format!("exec {program} profile -o results -- sh patient.sh > said 2> told");
     let mut command = Command::new("script");
     command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);

@@ -92,8 +92,8 @@ pub(crate) fn retold(args: &RetoldArgs, out: &mut impl Write) -> Result<(), Benc
         let runs = repeats * 40;
         let said = |good: bool| if good { "as asked" } else { "NOT as asked" };
         let line = format!(
-            "{runs:>5} runs told in {median:.2} s (asked: {most_s} s, {}), page of {:.2} MB (asked: \
-             3 MB, {})",
+            "{runs:>5} runs told in {median:.2} s (asked: {most_s} s, {}), page of {:.2} MB \
+             (asked: 3 MB, {})",
             said(median <= most_s),
             bytes as f64 / 1e6,
             said(bytes <= PAGE_BYTES),

@@ -30,6 +30,27 @@ pub(super) struct Aim {
     pub(super) words: String,
 }
 
+impl Aim {
+    /// What was asked for with what it turned out to be, so that it can be found again.
+    pub(super) fn found(&self, asked: &TargetAsked, place: &Place) -> TargetAsked {
+        let canonical = std::fs::canonicalize(&asked.path);
+        let canonical = canonical.map(|path| path.to_string_lossy().into_owned());
+        let device = self.held.as_ref().and_then(|held| held.device(&place.root));
+        TargetAsked {
+            place: match self.held {
+                Some(_) => canonical.unwrap_or_else(|_| asked.path.clone()),
+                None => asked.path.clone(),
+            },
+            used_bytes: self.setting.targets[0].bytes,
+            device: device.map_or("no block device".into(), |device| {
+                let size = device.bytes.map_or(String::new(), |bytes| format!(" of {bytes} B"));
+                format!("{}{size}", device.name)
+            }),
+            ..asked.clone()
+        }
+    }
+}
+
 /// How it is asked for.
 pub(super) struct Ask<'a> {
     pub(super) target: &'a TargetAsked,

@@ -1,6 +1,7 @@
 //! Carrying an experiment out, from its first stage to its report, or from where it stopped.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 
@@ -37,7 +38,8 @@ struct Session<'a> {
     progress: Progress,
     teller: Teller,
     study: Study,
-    write_limit_bytes: Option<u64>,
+    /// Bytes written so far, laying out included.
+    written_bytes: AtomicU64,
 }
 
 /// `experiment run`.
@@ -64,10 +66,10 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         path: args.target.to_string_lossy().into_owned(),
         bytes: size("--size", &args.size)?.unwrap_or(0),
         engine: args.ioengine.clone(),
-        consents: Vec::new(),
         buffered: args.buffered,
+        ..TargetAsked::default()
     };
-    let write_limit_bytes = size("--max-written", &args.max_written)?;
+    let max_written_bytes = size("--max-written", &args.max_written)?;
     let endurance_bytes = size("--rated-endurance", &args.rated_endurance)?;
     let place = Place::find()?;
     let seed = args.randseed.unwrap_or_else(place::fresh_seed);
@@ -94,7 +96,8 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         experiment,
         claims,
         seed,
-        target,
+        target: aim.found(&target, &place),
+        max_written_bytes,
         started_unix_ns: iosonde_sys::clock::realtime_ns(),
     };
     keeper.keep("experiment.json", &run);
@@ -106,7 +109,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         stages: Vec::new(),
         conclusions: Vec::new(),
     };
-    let mut session = session(&place, aim, keeper, study, &args.common, write_limit_bytes)?;
+    let mut session = session(&place, aim, keeper, study, &args.common)?;
     session.teller.heading(&session.study, &session.aim.words);
     session.carry_out(None)
 }
@@ -124,8 +127,15 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     // Its name may have changed.
     let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
     let run = old.run.clone();
+    // The same place and size, whatever directory this is and however full the disk is now.
+    let known = !run.target.place.is_empty();
+    let target = TargetAsked {
+        path: if known { run.target.place.clone() } else { run.target.path.clone() },
+        bytes: run.target.used_bytes,
+        ..run.target.clone()
+    };
     let ask = Ask {
-        target: &run.target,
+        target: &target,
         consent: &args.consent,
         results: None,
         usual_bytes: run.experiment.size,
@@ -133,6 +143,18 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         dry_run: false,
     };
     let aim = aim(&ask, &place)?;
+    let found = aim.found(&target, &place);
+    if (&found.device, found.used_bytes) != (&run.target.device, run.target.used_bytes) {
+        return Err(wrong(format!(
+            "the experiment was begun on {}, {}, and `{}` is on {}, {} now: runs of both would \
+             stand in one cell; begin it anew",
+            run.target.device,
+            bytes::exact(run.target.used_bytes),
+            target.path,
+            found.device,
+            bytes::exact(found.used_bytes),
+        )));
+    }
     keeper.log(&json!({ "event": "resumed" }));
     let study = Study {
         run,
@@ -141,7 +163,7 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         stages: Vec::new(),
         conclusions: Vec::new(),
     };
-    let mut session = session(&place, aim, keeper, study, &args.common, None)?;
+    let mut session = session(&place, aim, keeper, study, &args.common)?;
     session.teller.heading(&session.study, &session.aim.words);
     session.carry_out(Some(&old))
 }
@@ -152,7 +174,6 @@ fn session<'a>(
     keeper: Keeper,
     study: Study,
     args: &CommonArgs,
-    write_limit_bytes: Option<u64>,
 ) -> Result<Session<'a>, Failure> {
     let eta_interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
         .map_err(|error| Failure::value("--eta-interval", &error))?;
@@ -169,7 +190,7 @@ fn session<'a>(
         progress: Progress::new("experiment", eta_interval_ns, form, None),
         teller: Teller::new(args),
         study,
-        write_limit_bytes,
+        written_bytes: AtomicU64::new(0),
     })
 }
 
@@ -204,6 +225,7 @@ impl Session<'_> {
     fn lay_out(&mut self) -> Result<bool, Failure> {
         let Some(layout) = &self.aim.layout else { return Ok(true) };
         let mut outcome = Outcome::Complete;
+        self.written_bytes.fetch_add(layout.target().bytes, Ordering::Relaxed);
         let title = format!("laying out {}", bytes::exact(layout.target().bytes));
         self.progress.begin(0, 1, &title, 0);
         let progress = &mut self.progress;
@@ -243,7 +265,8 @@ impl Session<'_> {
                 seed: self.study.run.seed,
                 host: self.study.host.as_ref(),
                 reads_only: self.aim.reads_only.as_deref(),
-                write_limit_bytes: self.write_limit_left(),
+                write_limit_bytes: self.study.run.max_written_bytes,
+                written_bytes: &self.written_bytes,
             };
             let (keeper, progress) = (&mut self.keeper, &mut self.progress);
             let (target, teller) = (&mut self.study.target, &mut self.teller);
@@ -303,6 +326,8 @@ impl Session<'_> {
             if self.study.target.is_none() {
                 self.study.target = first;
             }
+            let written = trials.iter().map(|trial| trial.written_bytes).sum();
+            self.written_bytes.fetch_add(written, Ordering::Relaxed);
             names.iter().for_each(|name| self.keeper.count_cell(&format!("trials/{name}")));
             let reopened =
                 StageRun { left_out: Vec::new(), ended_early: String::new(), ..laid_out };
@@ -360,12 +385,6 @@ impl Session<'_> {
             }
             Needs::Claims => None,
         }
-    }
-
-    fn write_limit_left(&self) -> Option<u64> {
-        let trials = self.study.stages.iter().flat_map(|facts| &facts.trials);
-        let written: u64 = trials.map(|trial| trial.written_bytes).sum();
-        self.write_limit_bytes.map(|limit| limit.saturating_sub(written))
     }
 }
 

@@ -34,7 +34,8 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
         let near = count::nearest(name, names.iter().copied());
         let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         let message = format!(
-            "there is no experiment `{name}`; there are {}{meant} A file of your own ends in .toml.",
+            "there is no experiment `{name}`; there are {}{meant} (a file of your own ends in \
+             .toml)",
             names.join(", ")
         );
         return Err(Failure::new(Exit::Asked, message));

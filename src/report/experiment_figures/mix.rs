@@ -1,4 +1,5 @@
-//! A mixture of reads and writes, from writes alone to reads alone: throughput above, latency below.
+//! A mixture of reads and writes, from writes alone to reads alone: throughput above, latency
+//! below.
 
 use super::best;
 use super::lines;

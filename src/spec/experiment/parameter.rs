@@ -178,8 +178,7 @@ impl Parameter {
     /// If that is no quantity of its kind.
     pub fn value(self, given: &toml::Value) -> Result<Value, ParameterError> {
         let quantity = self.quantity();
-        let number =
-            |value: f64| (value.is_finite() && value >= 0.0).then_some(Value::Number(value));
+        let number = |value: f64| quantity.holds(value).then_some(Value::Number(value));
         let found = match (quantity, given) {
             (Quantity::Word(_) | Quantity::Name, toml::Value::Integer(value))
                 if self == Parameter::Cpus =>
@@ -238,12 +237,28 @@ fn plain(given: &toml::Value) -> String {
     }
 }
 
+/// Largest count of anything here.
+const MOST: f64 = 1e6;
+
 impl Quantity {
+    /// Whether this is a value of its kind; what would be rounded or cut is none.
+    fn holds(self, value: f64) -> bool {
+        let is_whole = value.fract() == 0.0;
+        value.is_finite()
+            && value >= 0.0
+            && match self {
+                Quantity::Count => is_whole && value <= MOST,
+                Quantity::Percent => is_whole && value <= 100.0,
+                Quantity::Bytes => is_whole && value <= (1u64 << 53) as f64,
+                _ => value <= 1e18,
+            }
+    }
+
     fn expected(self) -> String {
         match self {
             Quantity::Bytes => "a size such as 4096 or \"64k\"".into(),
-            Quantity::Count => "a count".into(),
-            Quantity::Percent => "a percentage".into(),
+            Quantity::Count => "a whole number of at most 1000000".into(),
+            Quantity::Percent => "a whole percentage, 0 to 100".into(),
             Quantity::PerSecond => "operations per second".into(),
             Quantity::Time => "a time in ns, or in words such as \"5ms\"".into(),
             Quantity::Name => "a word".into(),
