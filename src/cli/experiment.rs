@@ -177,9 +177,9 @@ fn list(args: &ListArgs) -> Result<Exit, Failure> {
 fn show(args: &ShowArgs) -> Result<Exit, Failure> {
     args.output_format.can_tell("experiment show")?;
     let mut output = Output::new(args.output_format);
-    let (experiment, text) = load::load_text(&args.name)?;
+    let (text, whole) = load::load_whole(&args.name)?;
     output.text(&clean_lines(&text));
-    output.value(&json!({ "experiment": load::flattened(&experiment)? }));
+    output.value(&json!({ "experiment": whole }));
     Ok(output.end(Exit::Done))
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct Keeper {
     manifest: Manifest,
     /// The option that gives another place.
     option: &'static str,
+    /// Whether a folder was there and could no longer be written.
+    lost: bool,
 }
 
 impl Keeper {
@@ -55,10 +57,17 @@ impl Keeper {
     /// # Errors
     /// In words, why it cannot be written.
     pub(crate) fn reopen(path: &Path, verb: &str, words: &[String]) -> Result<Keeper, String> {
+        let first = std::fs::read(path.join("manifest.json")).ok();
+        let first = first.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
         let (mut keeper, folder) = Keeper::begin_with("FOLDER", verb, words, |_, _| {
             RunFolder::reopen(path).map_err(|error| format!("{}: {error}", path.display()))
         });
-        keeper.folder = Some(folder?);
+        let folder = folder?;
+        // What the first command was and when it began stays so; this one is in the log.
+        if let Some(first) = first {
+            keeper.manifest = Manifest { cells: Vec::new(), ..first };
+        }
+        keeper.folder = Some(folder);
         Ok(keeper)
     }
 
@@ -95,7 +104,7 @@ impl Keeper {
         };
         let salt = std::process::id() ^ (now_ns as u32);
         let folder = open(now_ns, salt);
-        (Keeper { folder: None, manifest, option }, folder)
+        (Keeper { folder: None, manifest, option, lost: false }, folder)
     }
 
     /// Keeps one value under this name.
@@ -127,6 +136,11 @@ impl Keeper {
         self.manifest.cells.push(name.into());
     }
 
+    /// Whether what was opened to keep results could no longer be written.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost
+    }
+
     /// Where the files are now, if they are kept.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.folder.as_ref().map(RunFolder::path)
@@ -150,6 +164,7 @@ impl Keeper {
         if let Err(error) = result {
             not_kept(self.option, &error.to_string());
             self.folder = None;
+            self.lost = true;
         }
     }
 

@@ -23,6 +23,7 @@ use crate::report::explain::{explain, explain_text};
 use crate::report::fio_story::{FioResults, fio_story};
 use crate::report::story::Story;
 
+pub(super) use kept::read_manifest;
 use kept::{Kept, kept};
 use write::tell;
 

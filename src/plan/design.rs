@@ -177,6 +177,10 @@ pub fn check(experiment: &Experiment, claims: Option<&Claims>) -> Result<(), Des
                 };
                 return Err(wrong(&axis.name, what));
             }
+            if experiment.stage(source).is_some_and(|stage| stage.analysis.is_empty()) {
+                let what = format!("stage `{source}` has no analysis, so that it finds nothing");
+                return Err(wrong(&axis.name, what));
+            }
             // Any value: only the number of levels counts here.
             found.insert(axis.from.clone(), 1.0);
         }
@@ -552,7 +556,7 @@ mod tests {
 
     #[test]
     fn a_figure_gives_whole_levels_each_once() {
-        let text = "[[stage]]\nname = \"a\"\n[[stage]]\nname = \"b\"\n[[stage.axis]]\n\
+        let text = "[[stage]]\nname = \"a\"\nanalysis = [\"knee\"]\n[[stage]]\nname = \"b\"\n[[stage.axis]]\n\
                     name = \"iodepth\"\nfrom = \"a.knee\"\ntimes = [0.1, 0.5, 1, 2]\n";
         let experiment = experiment(text);
         check(&experiment, None).unwrap();
@@ -612,6 +616,36 @@ mod tests {
         let none = circle.replace("b.knee", "c.knee");
         let error = check(&experiment(&none), None).unwrap_err().to_string();
         assert!(error.contains("no stage `c` before it"), "{error}");
+    }
+
+    /// T16: what drifts while the runs go on does not look like an effect.
+    #[test]
+    fn a_drift_does_not_look_like_an_effect() {
+        let (blocks, ratio) = (20, 1.10);
+        let measured = |cell: usize, position: f64| {
+            // 40 % slower at the end than at the beginning.
+            let drift = 1.0 - 0.4 * position / (2.0 * f64::from(blocks));
+            if cell == 0 { drift } else { ratio * drift }
+        };
+        let ratio_of = |order: &[usize]| {
+            let mut sums = [0.0; 2];
+            for (position, cell) in order.iter().enumerate() {
+                sums[*cell] += measured(*cell, position as f64);
+            }
+            sums[1] / sums[0]
+        };
+        let found: Vec<f64> = (0..50)
+            .map(|seed| {
+                let blocks = (0..blocks).flat_map(|each| block(2, each, Order::Random, seed));
+                ratio_of(&blocks.collect::<Vec<usize>>())
+            })
+            .collect();
+        let mean = found.iter().sum::<f64>() / found.len() as f64;
+        assert!((mean - ratio).abs() < 0.002, "{mean}");
+        assert!(found.iter().all(|found| (found - ratio).abs() < 0.02), "{found:?}");
+        // One after the other the drift hides the effect and more.
+        let in_turn: Vec<usize> = [vec![0; 20], vec![1; 20]].concat();
+        assert!(ratio_of(&in_turn) < 0.9);
     }
 
     #[test]

@@ -54,6 +54,8 @@ struct Draft {
     misalign: u64,
     promise: Option<EachWrite>,
     arrivals: Arrivals,
+    /// Names of the roles whose rate was set.
+    paced: Vec<String>,
 }
 
 /// The plan of one run of a cell: what the stage sets, then what its levels set.
@@ -76,6 +78,7 @@ pub fn trial(
         misalign: 0,
         promise: None,
         arrivals: Arrivals::Poisson,
+        paced: Vec::new(),
     };
     for (parameter, value) in &all {
         draft.set(*parameter, value)?;
@@ -240,6 +243,7 @@ impl Draft {
         for role in self.workload.roles.iter_mut().filter(|role| chosen(role)) {
             // The number of threads and how they arrive are settled at the end.
             role.pace = Pace::Rate { rate: Rate::Ops(per_second), arrivals: Arrivals::Constant };
+            self.paced.push(role.name.clone());
         }
     }
 
@@ -253,8 +257,13 @@ impl Draft {
         let direct = matches!(self.cache, Cache::AsOpen | Cache::Direct);
         for target in &mut self.setting.targets {
             match self.cache {
-                Cache::AsOpen => {}
-                Cache::Direct => target.direct = true,
+                Cache::Direct if !target.direct && self.setting.engine.kind != EngineKind::Sim => {
+                    return Err(TrialError::Word(
+                        "it goes past the page cache, and the target is open without direct I/O"
+                            .into(),
+                    ));
+                }
+                Cache::AsOpen | Cache::Direct => {}
                 Cache::Cold | Cache::Warm => (target.direct, target.align_bytes) = (false, 1),
             }
         }
@@ -278,7 +287,9 @@ impl Draft {
             if let Some(promise) = promise {
                 role.sync.each_write = promise;
             }
-            if let Pace::Rate { rate: Rate::Ops(all), arrivals: how } = &mut role.pace {
+            if let Pace::Rate { rate: Rate::Ops(all), arrivals: how } = &mut role.pace
+                && self.paced.contains(&role.name)
+            {
                 let threads = match role.threads {
                     Threads::Count(count) => count,
                     _ => self.setting.cpus,

@@ -5,7 +5,7 @@
 //! written and the folder gets its final name. A command that was killed leaves a `.partial` folder
 //! with everything that was finished.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -58,6 +58,7 @@ impl RunFolder {
         let partial = parent.join(format!("{name}.partial"));
         fs::DirBuilder::new().mode(0o700).create(&partial)?;
         let log = create_new(&partial.join("log.jsonl"))?;
+        lock(&log)?;
         Ok(RunFolder { finished: parent.join(name), partial, log })
     }
 
@@ -125,11 +126,12 @@ impl RunFolder {
             "{}.partial",
             finished.file_name().unwrap_or_default().to_string_lossy()
         ));
+        let log = path.join("log.jsonl");
+        let log = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
+        lock(&log)?;
         if path != partial {
             fs::rename(&path, &partial)?;
         }
-        let log = partial.join("log.jsonl");
-        let log = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
         Ok(RunFolder { partial, finished, log })
     }
 
@@ -170,6 +172,14 @@ impl RunFolder {
         // Left behind it would be empty and harmless.
         let _ = fs::remove_dir_all(&self.partial);
     }
+}
+
+/// Keeps a second command away from a folder; the kernel lets go when the first one ends.
+fn lock(log: &File) -> io::Result<()> {
+    log.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => io::Error::other("another command is writing to it"),
+        TryLockError::Error(error) => error,
+    })
 }
 
 /// Every file in a folder and in the folders within it, in the order of their names; but for the

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use crate::analysis::experiment::{Answer, Study};
 use crate::analysis::finding::{Finding, Gravity};
 use crate::record::store::utc;
+use crate::report::experiment_figures;
 use crate::report::story::{Caution, Section, Source, Story};
 use crate::spec::experiment::{Order, Prefill};
 use crate::units::count;
@@ -22,7 +23,8 @@ pub fn story(study: &Study, complete: bool, exit_code: u8) -> Story {
     for (name, answer) in spoken {
         sections.push(stage::conclusion(name, answer));
     }
-    sections.extend(study.stages.iter().map(stage::section));
+    let subject = experiment_figures::subject(study);
+    sections.extend(study.stages.iter().map(|facts| stage::section(facts, &subject)));
     let target = run.target.path.clone();
     Story {
         title: format!("{}: {target}", experiment.heading()),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Bench, Event, carry_out};
@@ -45,6 +45,8 @@ pub struct StageJob<'a> {
     pub write_limit_bytes: Option<u64>,
     /// Bytes that it has written so far, laying out included.
     pub written_bytes: &'a AtomicU64,
+    /// Whether what is measured can no longer be kept.
+    pub is_lost: &'a AtomicBool,
 }
 
 /// What happens in a stage.
@@ -325,6 +327,9 @@ fn worse(stage: &Stage, cell: &Cell, finished: &[TrialFigures], cells: &[Cell]) 
 
 /// Why the stage ends now.
 fn over(job: &StageJob<'_>, bench: &Bench, began_ns: u64) -> Option<String> {
+    if job.is_lost.load(Ordering::Relaxed) {
+        return Some("its results could no longer be kept".into());
+    }
     let spent_ns = bench.clock.now_ns().saturating_sub(began_ns);
     if let Some(minutes) = job.stage.until.minutes
         && spent_ns as f64 >= minutes * 60e9

@@ -1,7 +1,7 @@
 //! Carrying an experiment out, from its first stage to its report, or from where it stopped.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::json;
 
@@ -17,6 +17,7 @@ use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, OutputFormat};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
+use crate::cli::report::read_manifest;
 use crate::plan::chance;
 use crate::plan::design::{self, Found};
 use crate::record::experiment::{
@@ -40,6 +41,8 @@ struct Session<'a> {
     study: Study,
     /// Bytes written so far, laying out included.
     written_bytes: AtomicU64,
+    /// Whether what is measured can no longer be kept.
+    is_lost: AtomicBool,
 }
 
 /// `experiment run`.
@@ -89,7 +92,12 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         output.value(&told.json());
         return Ok(output.end(Exit::Done));
     }
-    let mut keeper = Keeper::open(args.common.results.as_deref(), "experiment", words);
+    let mut keeper = match args.common.results.as_deref() {
+        // Who names a place wants hours of measuring to be kept there.
+        Some(place) => Keeper::insist("--results DIR", place, "experiment", words)
+            .map_err(|why| Failure::new(Exit::Environment, format!("--results: {why}")))?,
+        None => Keeper::open(None, "experiment", words),
+    };
     let run = ExperimentRun {
         schema: EXPERIMENT_SCHEMA.into(),
         program: env!("CARGO_PKG_VERSION").into(),
@@ -122,11 +130,14 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     }
     let place = Place::find()?;
     let old = ExperimentFolder::open(&args.folder).map_err(wrong)?;
-    let mut keeper = Keeper::reopen(&args.folder, "experiment", words)
-        .map_err(|why| Failure::new(Exit::Environment, why))?;
-    // Its name may have changed.
-    let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
     let run = old.run.clone();
+    if nothing_missing(&old)? {
+        return Err(wrong(format!(
+            "`{}` holds everything that was asked: there is nothing to go on with; `iosonde report` \
+             tells it again",
+            args.folder.display()
+        )));
+    }
     // The same place and size, whatever directory this is and however full the disk is now.
     let known = !run.target.place.is_empty();
     let target = TargetAsked {
@@ -137,7 +148,7 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     let ask = Ask {
         target: &target,
         consent: &args.consent,
-        results: None,
+        results: args.folder.parent(),
         usual_bytes: run.experiment.size,
         seed: run.seed,
         dry_run: false,
@@ -155,7 +166,11 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
             bytes::exact(found.used_bytes),
         )));
     }
-    keeper.log(&json!({ "event": "resumed" }));
+    let mut keeper = Keeper::reopen(&args.folder, "experiment", words)
+        .map_err(|why| Failure::new(Exit::Environment, why))?;
+    // Its name may have changed.
+    let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
+    keeper.log(&json!({ "event": "resumed", "command": words }));
     let study = Study {
         run,
         host: old.host.clone().or_else(|| Some(place.host.clone())),
@@ -166,6 +181,12 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     let mut session = session(&place, aim, keeper, study, &args.common)?;
     session.teller.heading(&session.study, &session.aim.words);
     session.carry_out(Some(&old))
+}
+
+/// Whether a folder is finished and its last command had nothing left to do.
+fn nothing_missing(old: &ExperimentFolder) -> Result<bool, Failure> {
+    let manifest = read_manifest(old.path())?;
+    Ok(manifest.is_some_and(|manifest| manifest.complete))
 }
 
 fn session<'a>(
@@ -191,6 +212,7 @@ fn session<'a>(
         teller: Teller::new(args),
         study,
         written_bytes: AtomicU64::new(0),
+        is_lost: AtomicBool::new(false),
     })
 }
 
@@ -210,6 +232,10 @@ impl Session<'_> {
             let end = self.stage(stage, old)?;
             if let Some(signal) = end {
                 exit = Exit::Signal(signal);
+                complete = false;
+            }
+            if self.keeper.is_lost() {
+                exit = exit.or_graver(Exit::Environment);
                 complete = false;
             }
         }
@@ -267,7 +293,9 @@ impl Session<'_> {
                 reads_only: self.aim.reads_only.as_deref(),
                 write_limit_bytes: self.study.run.max_written_bytes,
                 written_bytes: &self.written_bytes,
+                is_lost: &self.is_lost,
             };
+            let is_lost = &self.is_lost;
             let (keeper, progress) = (&mut self.keeper, &mut self.progress);
             let (target, teller) = (&mut self.study.target, &mut self.teller);
             let end = carry_out_stage(&job, &self.bench, &mut trials, &mut |event| match event {
@@ -284,6 +312,7 @@ impl Session<'_> {
                     let name =
                         TrialRun::file_name(&trial.stage, trial.position, trial.cell, trial.repeat);
                     keeper.keep_cell(&format!("trials/{name}"), trial);
+                    is_lost.store(keeper.is_lost(), Ordering::Relaxed);
                     keeper.log(&json!({
                         "event": "finished", "trial": name, "outcome": trial.run.outcome,
                     }));

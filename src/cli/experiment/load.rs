@@ -44,10 +44,17 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
     known.into_iter().nth(place).map(|each| (each, text)).ok_or_else(|| wrong("no experiment"))
 }
 
+/// The text of an experiment's file, and the experiment with everything that it includes.
+pub(super) fn load_whole(name: &str) -> Result<(String, Experiment), Failure> {
+    let (experiment, text) = load_text(name)?;
+    let mut chain = vec![name.to_owned()];
+    let whole = whole(&experiment, Path::new(name).parent(), &mut chain)?;
+    Ok((text, whole))
+}
+
 /// A whole experiment, ready to be laid out.
 pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
-    let (experiment, _) = load_text(name)?;
-    let whole = whole(&experiment, Path::new(name).parent(), &mut Vec::new())?;
+    let (_, whole) = load_whole(name)?;
     if let Some(name) = experiment::unknown(&whole).first() {
         let known = experiment::names();
         let near = count::nearest(name, known.iter().copied());
@@ -66,7 +73,7 @@ pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
 
 /// The same of one that is at hand.
 pub(super) fn flattened(experiment: &Experiment) -> Result<Experiment, Failure> {
-    whole(experiment, None, &mut Vec::new())
+    whole(experiment, None, &mut vec![experiment.name.clone()])
 }
 
 /// Cells of all stages, as far as they are known before anything was measured.
@@ -99,21 +106,29 @@ fn whole(
     folder: Option<&Path>,
     chain: &mut Vec<String>,
 ) -> Result<Experiment, Failure> {
-    if chain.contains(&experiment.name) {
-        chain.push(experiment.name.clone());
-        return Err(wrong(format!("experiments include each other: {}", chain.join(" -> "))));
-    }
-    chain.push(experiment.name.clone());
     if chain.len() > MAX_DEPTH {
         return Err(wrong(format!("experiments include each other more than {MAX_DEPTH} deep")));
     }
     let mut stages = Vec::new();
     let mut size = experiment.size;
+    let mut conclude = experiment.conclude.clone();
     for name in &experiment.include {
         let place = included(name, folder);
-        let (inner, _) = load_text(&place.to_string_lossy())?;
+        let path = place.to_string_lossy().into_owned();
+        chain.push(path.clone());
+        if chain[..chain.len() - 1].contains(&path) {
+            let chain = chain.join(" -> ");
+            return Err(wrong(format!("experiments include each other: {chain}")));
+        }
+        let (inner, _) = load_text(&path)?;
         let inner = whole(&inner, place.parent(), chain)?;
+        chain.pop();
         size = size.max(inner.size);
+        for name in inner.conclude {
+            if !conclude.contains(&name) {
+                conclude.push(name);
+            }
+        }
         for stage in inner.stages {
             if !stages.contains(&stage) {
                 stages.push(stage);
@@ -121,8 +136,7 @@ fn whole(
         }
     }
     stages.extend(experiment.stages.clone());
-    chain.pop();
-    Ok(Experiment { include: Vec::new(), stages, size, ..experiment.clone() })
+    Ok(Experiment { include: Vec::new(), stages, size, conclude, ..experiment.clone() })
 }
 
 /// A path is meant from the folder of the file that names it.

@@ -143,7 +143,7 @@ pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0'])
 }
 
-pub(super) fn read_manifest(folder: &Path) -> Result<Option<Manifest>, Failure> {
+pub(in crate::cli) fn read_manifest(folder: &Path) -> Result<Option<Manifest>, Failure> {
     let path = folder.join("manifest.json");
     if !path.exists() {
         return Ok(None);

@@ -19,8 +19,8 @@ const SHOWN: [Measure; 8] = [
     Measure::Depth,
 ];
 
-/// A stage.
-pub(super) fn section(facts: &StageFacts) -> Section {
+/// A stage; `subject` says of what its pictures are.
+pub(super) fn section(facts: &StageFacts, subject: &str) -> Section {
     let stage = &facts.stage;
     let mut blocks = Vec::new();
     if !stage.question.is_empty() {
@@ -35,7 +35,7 @@ pub(super) fn section(facts: &StageFacts) -> Section {
             blocks.push(Block::List(answer.sentences.clone()));
         }
     }
-    match experiment_figures::pictures(facts) {
+    match experiment_figures::pictures_of(facts, subject) {
         Ok(pictures) => {
             blocks.extend(pictures.into_iter().map(|picture| Block::Picture(Box::new(picture))));
         }
@@ -94,7 +94,10 @@ fn table(facts: &StageFacts) -> Table {
         row
     });
     Table {
-        caption: format!("{}: mean ± standard deviation of the runs", facts.stage.heading()),
+        caption: format!(
+            "{}: mean ± standard deviation over the runs, a percentile being that of each run",
+            facts.stage.heading()
+        ),
         columns,
         rows: rows.collect(),
     }
