@@ -140,6 +140,7 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     // By hand: a requirement that conflicts with A and B is no requirement to the parser.
     let given = [("--rounds", args.rounds.is_some()), ("--results", args.results.is_some())];
     no_effect(&given, "runs that were made before: it is for --run")?;
+    let asked_for = what_is_asked(args, USUAL_SEED)?;
     let (a, b) = match (args.paths.as_slice(), args.a.as_slice()) {
         ([], [_, ..]) => (args.a.as_slice(), args.b.as_slice()),
         ([a, b], _) => {
@@ -159,9 +160,8 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
         }
     };
     no_replay(args)?;
-    let asked = what_is_asked(args, USUAL_SEED)?;
     let [a, b] = [sides::read("A", a)?, sides::read("B", b)?];
-    let told = contrasted(&a, &b, &asked)?;
+    let told = contrasted(&a, &b, &asked_for)?;
     Ok(tell(args, &told, Exit::Done))
 }
 

@@ -111,6 +111,9 @@ struct RunArgs {
     /// Say what would be done, how long it takes and what it writes, and do nothing
     #[arg(long)]
     dry_run: bool,
+    /// Directory under which the results are kept [default: the user's state directory]
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
     #[command(flatten)]
     common: CommonArgs,
 }
@@ -136,9 +139,6 @@ struct CommonArgs {
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "5")]
     eta_interval: String,
-    /// Directory under which the results are kept [default: the user's state directory]
-    #[arg(long, value_name = "DIR")]
-    results: Option<PathBuf>,
     /// Pictures as PNG too, beside the SVG
     #[arg(long)]
     png: bool,

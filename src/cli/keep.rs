@@ -17,6 +17,8 @@ pub(crate) struct Keeper {
     option: &'static str,
     /// Whether a folder was there and could no longer be written.
     lost: bool,
+    /// Whether it was there before this command, with what others had kept in it.
+    resumed: bool,
 }
 
 impl Keeper {
@@ -68,6 +70,7 @@ impl Keeper {
             keeper.manifest = Manifest { cells: Vec::new(), ..first };
         }
         keeper.folder = Some(folder);
+        keeper.resumed = true;
         Ok(keeper)
     }
 
@@ -104,7 +107,7 @@ impl Keeper {
         };
         let salt = std::process::id() ^ (now_ns as u32);
         let folder = open(now_ns, salt);
-        (Keeper { folder: None, manifest, option, lost: false }, folder)
+        (Keeper { folder: None, manifest, option, lost: false, resumed: false }, folder)
     }
 
     /// Keeps one value under this name.
@@ -176,7 +179,7 @@ impl Keeper {
         verdict: &str,
     ) -> Option<PathBuf> {
         let folder = self.folder.take()?;
-        if self.manifest.cells.is_empty() {
+        if self.manifest.cells.is_empty() && !self.resumed {
             folder.discard();
             return None;
         }
@@ -191,7 +194,8 @@ impl Keeper {
 impl Drop for Keeper {
     /// A command that fails before its first cell leaves no folder behind.
     fn drop(&mut self) {
-        if let Some(folder) = self.folder.take_if(|_| self.manifest.cells.is_empty()) {
+        let is_empty = self.manifest.cells.is_empty() && !self.resumed;
+        if let Some(folder) = self.folder.take_if(|_| is_empty) {
             folder.discard();
         }
     }

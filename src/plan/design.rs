@@ -281,7 +281,8 @@ fn in_order(stage: &Stage) -> Result<(), DesignError> {
         if axis.times.iter().any(|times| !(0.0..=1e6).contains(times)) {
             return Err(wrong("times: expected multiples from 0 to 1000000"));
         }
-        if stage.set.contains_key(&axis.name) {
+        let same = |word: &String| word.replace('_', "-") == axis.name.replace('_', "-");
+        if stage.set.keys().any(same) {
             return Err(wrong("set gives it a value too, which would have no effect"));
         }
     }

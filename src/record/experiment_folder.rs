@@ -108,13 +108,28 @@ impl ExperimentFolder {
         Ok(names)
     }
 
+    /// Sets a damaged run aside, under a name that is not read as one.
+    ///
+    /// # Errors
+    /// If it cannot be renamed.
+    pub fn set_aside(&self, name: &str) -> io::Result<()> {
+        let path = self.path.join("trials").join(name);
+        fs::rename(&path, path.with_extension("json.damaged"))
+    }
+
     /// One run.
     ///
     /// # Errors
     /// If its file is damaged.
     pub fn trial(&self, name: &str) -> Result<TrialRun, FolderError> {
         let path = self.path.join("trials").join(name);
-        read(&path, TRIAL_SCHEMA)
+        let trial: TrialRun = read(&path, TRIAL_SCHEMA)?;
+        let own = TrialRun::file_name(&trial.stage, trial.position, trial.cell, trial.repeat);
+        if own != name {
+            let what = format!("it holds what belongs into {own}: it was copied or renamed");
+            return Err(FolderError::Malformed { path, what });
+        }
+        Ok(trial)
     }
 }
 

@@ -237,7 +237,11 @@ fn through(plan: &Plan, bench: &Bench) -> Result<Outcome, EngineError> {
     if let Some(held) = &mut own.held {
         held.set_direct(plan.target().direct);
     }
-    outcome_of(plan, &own)
+    let ended = outcome_of(plan, &own);
+    if let Some(held) = &mut own.held {
+        held.set_direct(bench.held.as_ref().is_some_and(|held| held.direct));
+    }
+    ended
 }
 
 fn leave_out(

@@ -77,24 +77,32 @@ pub fn per_second(bytes_per_s: f64) -> String {
 /// # Errors
 /// If the value is neither, or [`parse`] refuses it.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either {
-        Number(u64),
-        Text(String),
-    }
-    match Either::deserialize(from)? {
-        Either::Number(bytes) => Ok(bytes),
-        Either::Text(text) => parse(&text).map_err(de::Error::custom),
+    Either::deserialize(from)?.bytes()
+}
+
+/// A size as a number or in words.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Either {
+    Number(u64),
+    Text(String),
+}
+
+impl Either {
+    fn bytes<E: de::Error>(self) -> Result<u64, E> {
+        match self {
+            Either::Number(bytes) => Ok(bytes),
+            Either::Text(text) => parse(&text).map_err(E::custom),
+        }
     }
 }
 
-/// Like [`deserialize`], for a field that may be absent.
+/// Like [`deserialize`], for a field that may be absent, or null as JSON has it.
 ///
 /// # Errors
 /// As [`deserialize`].
 pub fn deserialize_option<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    deserialize(from).map(Some)
+    Option::<Either>::deserialize(from)?.map(Either::bytes).transpose()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::{CommonArgs, ResumeArgs, RunArgs, dry_run, wrong};
 use crate::analysis::experiment::{StageFacts, Study, TrialFigures};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
-use crate::cli::output::{Output, OutputFormat};
+use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
 use crate::cli::report::read_manifest;
@@ -79,12 +79,20 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let ask = Ask {
         target: &target,
         consent: &args.consent,
-        results: args.common.results.as_deref(),
+        results: args.results.as_deref(),
         usual_bytes: experiment.size,
         seed,
         dry_run: args.dry_run,
     };
     let aim = aim(&ask, &place)?;
+    let layout_bytes = aim.layout.as_ref().map_or(0, |layout| layout.target().bytes);
+    if let Some(most) = max_written_bytes.filter(|most| *most < layout_bytes) {
+        return Err(wrong(format!(
+            "--max-written: found {}, but laying out writes {}; give a smaller --size",
+            bytes::exact(most),
+            bytes::exact(layout_bytes)
+        )));
+    }
     let mut output = Output::new(args.common.output_format);
     if args.dry_run {
         let told = dry_run::Told::of(&experiment, claims.as_ref(), &aim, endurance_bytes)?;
@@ -92,7 +100,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         output.value(&told.json());
         return Ok(output.end(Exit::Done));
     }
-    let mut keeper = match args.common.results.as_deref() {
+    let mut keeper = match args.results.as_deref() {
         // Who names a place wants hours of measuring to be kept there.
         Some(place) => Keeper::insist("--results DIR", place, "experiment", words)
             .map_err(|why| Failure::new(Exit::Environment, format!("--results: {why}")))?,
@@ -125,9 +133,6 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
 /// `experiment resume`.
 pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failure> {
     args.common.output_format.can_tell("experiment resume")?;
-    if args.common.results.is_some() {
-        return Err(wrong("--results has no effect: the results stay in the folder"));
-    }
     let place = Place::find()?;
     let old = ExperimentFolder::open(&args.folder).map_err(wrong)?;
     let run = old.run.clone();
@@ -351,13 +356,19 @@ impl Session<'_> {
             && laid_out.skipped.is_empty()
         {
             let names = old.trials(&stage.name).map_err(wrong)?;
-            let (trials, first) = folder::trials(old, &names, self.study.host.as_ref())?;
+            let host = self.study.host.as_ref();
+            let (trials, first) = folder::trials(old, &names, host, &mut |name, error| {
+                note(&format!("caution: {error}; it is set aside, and carried out anew"));
+                old.set_aside(name)
+                    .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))
+            })?;
             if self.study.target.is_none() {
                 self.study.target = first;
             }
             let written = trials.iter().map(|trial| trial.written_bytes).sum();
             self.written_bytes.fetch_add(written, Ordering::Relaxed);
-            names.iter().for_each(|name| self.keeper.count_cell(&format!("trials/{name}")));
+            let files = trials.iter().map(|trial| format!("trials/{}", trial.file));
+            files.for_each(|name| self.keeper.count_cell(&name));
             let reopened =
                 StageRun { left_out: Vec::new(), ended_early: String::new(), ..laid_out };
             return Ok((reopened, trials));
@@ -430,7 +441,8 @@ pub(crate) fn study(path: &Path) -> Result<Study, Failure> {
     for stage in &folder.run.experiment.stages {
         let Some(laid_out) = folder.stage(&stage.name).map_err(wrong)? else { break };
         let names = folder.trials(&stage.name).map_err(wrong)?;
-        let (trials, first) = folder::trials(&folder, &names, folder.host.as_ref())?;
+        let (trials, first) =
+            folder::trials(&folder, &names, folder.host.as_ref(), &mut |_, e| Err(wrong(e)))?;
         if study.target.is_none() {
             study.target = first;
         }

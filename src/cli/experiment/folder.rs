@@ -3,7 +3,6 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::wrong;
 use crate::analysis::experiment::TrialFigures;
 use crate::cli::exit::Failure;
 use crate::record::experiment_folder::{ExperimentFolder, FolderError};
@@ -16,11 +15,13 @@ type ReadTrial = Result<(TrialFigures, TargetFacts), FolderError>;
 const MAX_THREADS: usize = 8;
 
 /// The figures of these runs in the order of their names, and what the target was at the first.
+/// What cannot be read goes to `damaged`, which says whether to go on without it.
 /// Each record is dropped as soon as it was read, so that a thousand runs fit.
 pub(crate) fn trials(
     folder: &ExperimentFolder,
     names: &[String],
     host: Option<&HostFacts>,
+    damaged: &mut dyn FnMut(&str, FolderError) -> Result<(), Failure>,
 ) -> Result<(Vec<TrialFigures>, Option<TargetFacts>), Failure> {
     let next = AtomicUsize::new(0);
     let read: Mutex<Vec<(usize, ReadTrial)>> = Mutex::new(Vec::with_capacity(names.len()));
@@ -45,10 +46,14 @@ pub(crate) fn trials(
     read.sort_by_key(|(place, _)| *place);
     let mut first = None;
     let mut all = Vec::with_capacity(read.len());
-    for (_, figures) in read {
-        let (figures, target) = figures.map_err(wrong)?;
-        first.get_or_insert(target);
-        all.push(figures);
+    for (place, figures) in read {
+        match figures {
+            Ok((figures, target)) => {
+                first.get_or_insert(target);
+                all.push(figures);
+            }
+            Err(error) => damaged(&names[place], error)?,
+        }
     }
     Ok((all, first))
 }

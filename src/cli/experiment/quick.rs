@@ -57,12 +57,16 @@ pub(super) fn changed(
             stage.seconds = stage.seconds.min(short);
             stage.repeats = stage.repeats.min(QUICK_REPEATS);
             stage.idle_seconds = stage.idle_seconds.min(0.2);
-            stage.until.max_repeats = stage.until.max_repeats.map(|most| most.min(QUICK_REPEATS));
             // There is no time to wait until anything is known well.
             stage.until.known.clear();
         }
         stage.seconds = seconds.unwrap_or(stage.seconds);
         stage.repeats = args.repeats.unwrap_or(stage.repeats);
+        // So many repeats were asked for: no width decides then.
+        let until = &mut stage.until;
+        if quick || until.max_repeats.is_some_and(|most| most <= stage.repeats) {
+            (until.width_percent, until.max_repeats) = (None, None);
+        }
         for text in &args.set {
             let Some((name, value)) = text.split_once('=') else {
                 return Err(wrong(format!("--set: found `{text}`, expected NAME=VALUE")));
@@ -73,7 +77,9 @@ pub(super) fn changed(
                 Err(_) => toml::Value::String(value.trim().into()),
             };
             parameter.value(&value).map_err(|error| wrong(format!("--set: {error}")))?;
-            stage.set.insert(parameter.word().into(), value);
+            if !stage.axes.iter().any(|axis| axis.name.replace('_', "-") == parameter.word()) {
+                stage.set.insert(parameter.word().into(), value);
+            }
         }
     }
     varied_nowhere_else(&experiment, &args.set)?;
