@@ -1,6 +1,6 @@
 //! Which setting is enough? The cheapest within a share of the best, and when it gets worse.
 //!
-//! Settings ascend in cost: jobs, depth, memory. A setting is enough if the lower end of the 95 %
+//! What a setting costs are jobs, depth, memory. A setting is enough if the lower end of the 95 %
 //! interval of its ratio to the best is within the tolerance: not "as good as far as we can tell",
 //! but shown to be that near. With ten repeats and more of both the interval is that of the
 //! bootstrap for the ratio of medians, with fewer Welch's t on logarithms, which keeps its coverage
@@ -51,7 +51,7 @@ pub struct Cheapest {
     pub best_cost: f64,
     /// Share of the best that may be missing.
     pub tolerance: f64,
-    /// All settings, in the order given.
+    /// All settings, the cheapest first.
     pub settings: Vec<Compared>,
 }
 
@@ -72,14 +72,15 @@ pub enum Worse {
     },
 }
 
-/// The cheapest of settings that ascend in cost, within `tolerance` (0.05 is 5 %) of the best.
-/// `None` without a setting, or where one has no figure or one that is not positive.
+/// The cheapest of settings within `tolerance` (0.05 is 5 %) of the best. `None` without a setting, or where one has no figure or one that is not positive.
 pub fn cheapest(settings: &[Setting], tolerance: f64, seed: u64) -> Option<Cheapest> {
-    let medians = medians(settings)?;
+    let mut settings: Vec<&Setting> = settings.iter().collect();
+    settings.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+    let medians = medians(settings.iter().copied())?;
     let best = best(&medians)?;
-    let compare = |(at, setting): (usize, &Setting)| {
+    let compare = |(at, setting): (usize, &&Setting)| {
         let interval =
-            if at == best { None } else { ratio(setting, &settings[best], seed ^ at as u64) };
+            if at == best { None } else { ratio(setting, settings[best], seed ^ at as u64) };
         let near = interval.is_some_and(|interval| interval.low >= 1.0 - tolerance);
         let ratio = medians[at] / medians[best];
         Compared { cost: setting.cost, ratio, interval, is_enough: at == best || near }
@@ -92,7 +93,8 @@ pub fn cheapest(settings: &[Setting], tolerance: f64, seed: u64) -> Option<Cheap
 
 /// Whether throughput has begun to fall: asked after each setting of an ascending sweep.
 pub fn gets_worse(settings: &[Setting], tolerance: f64, seed: u64) -> Worse {
-    let Some((best, medians)) = medians(settings).and_then(|all| Some((best(&all)?, all))) else {
+    let Some((best, medians)) = medians(settings.iter()).and_then(|all| Some((best(&all)?, all)))
+    else {
         return Worse::No;
     };
     if settings.len() < best + 1 + WORSE_IN_A_ROW {
@@ -111,12 +113,12 @@ pub fn gets_worse(settings: &[Setting], tolerance: f64, seed: u64) -> Worse {
     worse(last).map_or(Worse::No, stop)
 }
 
-fn medians(settings: &[Setting]) -> Option<Vec<f64>> {
+fn medians<'a>(settings: impl Iterator<Item = &'a Setting>) -> Option<Vec<f64>> {
     let positive = |value: &f64| *value > 0.0 && value.is_finite();
     let of = |setting: &Setting| {
         setting.values.iter().all(positive).then(|| median(&setting.values)).flatten()
     };
-    settings.iter().map(of).collect()
+    settings.map(of).collect()
 }
 
 /// Index of the greatest, the cheapest of equals.

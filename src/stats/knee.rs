@@ -111,9 +111,10 @@ pub struct Knee {
     pub kneedle_sweep_dependent: Option<f64>,
 }
 
-/// Looks for the knee of a sweep; levels ascend. Levels without a positive throughput are left out.
+/// Looks for the knee of a sweep. Levels without a positive throughput are left out.
 pub fn knee(levels: &[Level], seed: u64) -> Knee {
-    let levels: Vec<&Level> = levels.iter().filter(|level| level.is_sound()).collect();
+    let mut levels: Vec<&Level> = levels.iter().filter(|level| level.is_sound()).collect();
+    levels.sort_by(|a, b| a.n.total_cmp(&b.n));
     let points: Vec<Point> = levels.iter().filter_map(|level| level.point()).collect();
     let cross = asymptotes_cross(&points);
     let (state, place) = place(&points, cross);
@@ -130,6 +131,32 @@ pub fn knee(levels: &[Level], seed: u64) -> Knee {
         asymptotes_interval: cross.and_then(|_| over_repeats(&asymptotes_cross)),
         saturation: saturation(&points),
         kneedle_sweep_dependent: kneedle(&points),
+    }
+}
+
+impl Knee {
+    /// The same in a unit of so many requests in flight each: threads with a depth of their own.
+    pub fn per(self, requests: f64) -> Knee {
+        let place = |at: Option<f64>| at.map(|at| at / requests);
+        let ends = |interval: Option<Interval>| {
+            interval.map(|interval| Interval {
+                low: interval.low / requests,
+                high: interval.high / requests,
+                ..interval
+            })
+        };
+        Knee {
+            state: self.state,
+            knee: place(self.knee),
+            interval: ends(self.interval),
+            asymptotes_cross: place(self.asymptotes_cross),
+            asymptotes_interval: ends(self.asymptotes_interval),
+            saturation: self.saturation.map(|saturation| match saturation {
+                Saturation::At(at) => Saturation::At(at / requests),
+                Saturation::Beyond(at) => Saturation::Beyond(at / requests),
+            }),
+            kneedle_sweep_dependent: place(self.kneedle_sweep_dependent),
+        }
     }
 }
 

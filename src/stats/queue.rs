@@ -146,7 +146,7 @@ impl Queue {
     }
 }
 
-/// Fits the models to a sweep, levels ascending, `(N, throughputs of the repeats)`. `base_response`
+/// Fits the models to a sweep, `(N, throughputs of the repeats)`. `base_response`
 /// is the mean response time at depth 1, if measured; 1 / X(1) stands for it otherwise. `None` for
 /// fewer than [`FEWEST_LEVELS`] levels, and where a throughput is no positive number.
 pub fn fit(levels: &[usl::Level], base_response: Option<f64>, seed: u64) -> Option<Queue> {
@@ -154,8 +154,9 @@ pub fn fit(levels: &[usl::Level], base_response: Option<f64>, seed: u64) -> Opti
     if levels.len() < FEWEST_LEVELS || !levels.iter().all(|(_, rates)| rates.iter().all(positive)) {
         return None;
     }
-    let points: Vec<(f64, f64)> =
+    let mut points: Vec<(f64, f64)> =
         levels.iter().map(|(n, rates)| Some((*n, median(rates)?))).collect::<Option<_>>()?;
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let at_one = points.first().filter(|(n, _)| *n == 1.0).map(|(_, rate)| rate.recip());
     let base = base_response.filter(positive).or(at_one);
     let most = points.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);

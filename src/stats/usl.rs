@@ -85,7 +85,7 @@ pub enum NoUsl {
     NoOptimum,
 }
 
-/// How far throughput falls after its peak; levels ascend. `None` where a level has fewer than two
+/// How far throughput falls after its peak. `None` where a level has fewer than two
 /// repeats, or one is no positive number.
 pub fn fall(levels: &[Level], seed: u64) -> Option<Fall> {
     let positive = |rate: &f64| *rate > 0.0 && rate.is_finite();
@@ -93,6 +93,7 @@ pub fn fall(levels: &[Level], seed: u64) -> Option<Fall> {
     if levels.len() < 2 || !levels.iter().all(sound) {
         return None;
     }
+    let levels = ascending(levels);
     let seen = medians(levels.iter().map(|(_, rates)| rates.as_slice()))?;
     let peak = peak(&seen)?;
     let last = levels.len() - 1;
@@ -121,7 +122,13 @@ pub fn fall(levels: &[Level], seed: u64) -> Option<Fall> {
     Some(Fall { peak: levels[peak].0, share, interval, p })
 }
 
-/// Fits the law where throughput really falls; levels ascend.
+fn ascending(levels: &[Level]) -> Vec<Level> {
+    let mut levels = levels.to_vec();
+    levels.sort_by(|a, b| a.0.total_cmp(&b.0));
+    levels
+}
+
+/// Fits the law where throughput really falls.
 pub fn usl(levels: &[Level], seed: u64) -> Result<Usl, NoUsl> {
     if levels.len() < FEWEST_LEVELS {
         return Err(NoUsl::TooFew);
@@ -130,6 +137,7 @@ pub fn usl(levels: &[Level], seed: u64) -> Result<Usl, NoUsl> {
     if !fall.is_real() {
         return Err(NoUsl::DoesNotFall(fall));
     }
+    let levels = ascending(levels);
     let depths: Vec<f64> = levels.iter().map(|(n, _)| *n).collect();
     let seen = medians(levels.iter().map(|(_, rates)| rates.as_slice())).ok_or(NoUsl::TooFew)?;
     let law = Law::fit(&depths, &seen).ok_or(NoUsl::NoOptimum)?;

@@ -4,6 +4,7 @@ use super::words::{self, lines, nothing, of_line, runs};
 use super::{Answer, Measure, Point, StageFacts};
 use crate::analysis::finding::{Gravity, Strength};
 use crate::plan::chance::mix;
+use crate::plan::design;
 use crate::spec::Direction;
 use crate::spec::experiment::Parameter;
 use crate::stats::cheapest::{Setting, cheapest};
@@ -21,8 +22,8 @@ const REACHED_FROM: f64 = 0.95;
 
 /// Finds the knee of each line of the sweep.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
-    let Some(axis) = facts.stage.axes.first().map(|axis| axis.name.clone()) else {
-        return nothing("Nothing is varied, so there is no knee.");
+    let Some(axis) = axis_of(facts) else {
+        return nothing("No axis has numbers for its levels, so there is no knee.");
     };
     let lines = lines(facts, &axis);
     if lines.is_empty() {
@@ -30,11 +31,32 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     }
     let mut answer = Answer::default();
     for (name, points) in &lines {
-        let line = Line { name, axis: &axis, points, lines: lines.len() };
+        let line = Line { name, axis, points, lines: lines.len(), per_level: None };
+        let line = Line { per_level: line.per_level(facts), ..line };
         line.tell(&mut answer, facts);
     }
     answer
 }
+
+/// The axis of the sweep: the first that sets how much is in flight, else the first of numbers.
+fn axis_of(facts: &StageFacts) -> Option<&str> {
+    let levels = |axis: &str| -> Vec<&design::Level> {
+        facts.points.iter().filter_map(|point| point.level(axis)).collect()
+    };
+    let names = || facts.stage.axes.iter().map(|axis| axis.name.as_str());
+    let is_depth = |what: &Parameter| [Parameter::Iodepth, Parameter::Numjobs].contains(what);
+    let numbers = |axis: &&str| {
+        let levels = levels(axis);
+        !levels.is_empty() && levels.iter().all(|level| level.value.is_some())
+    };
+    let depths = |axis: &&str| {
+        levels(axis).iter().all(|level| level.set.iter().any(|(what, _)| is_depth(what)))
+    };
+    names().filter(numbers).find(depths).or_else(|| names().find(numbers))
+}
+
+/// Requests in flight in words, as a level of the axis.
+type Told<'a> = &'a dyn Fn(f64) -> String;
 
 /// A sweep along one axis.
 struct Line<'a> {
@@ -42,21 +64,42 @@ struct Line<'a> {
     axis: &'a str,
     points: &'a [&'a Point],
     lines: usize,
+    /// Requests in flight for each 1 of the axis: the jobs of a sweep of depths. `None` where that
+    /// is not the same at all levels, so that the axis is no number of requests.
+    per_level: Option<f64>,
 }
 
 impl Line<'_> {
     fn tell(&self, answer: &mut Answer, facts: &StageFacts) {
         let seed = mix(facts.laid_out.order_seed);
-        let levels: Vec<Level> =
-            self.points.iter().filter_map(|point| self.level(point, facts)).collect();
-        let knee = knee::knee(&levels, seed);
-        self.place(answer, &knee, &levels);
+        let levels: Vec<Level> = self.points.iter().filter_map(|point| self.level(point)).collect();
+        let knee = self.in_levels(knee::knee(&levels, seed));
+        self.place(answer, &knee);
         self.companions(answer, &knee, &levels);
         self.cheapest(answer, seed);
-        self.queue(answer, &levels, seed);
+        if let Some(per_level) = self.per_level {
+            self.queue(answer, &levels, per_level, seed);
+        }
         self.books(answer, facts);
-        let details = serde_json::to_value(knee).unwrap_or_default();
-        answer.details = serde_json::json!({ "knee": details });
+        answer.details[self.key("knee")] = serde_json::to_value(knee).unwrap_or_default();
+    }
+
+    /// What was found in requests in flight, in levels of the axis: those are what one can set.
+    fn in_levels(&self, knee: Knee) -> Knee {
+        if let Some(per_level) = self.per_level {
+            return knee.per(per_level);
+        }
+        // Without requests in flight there is no N*, nor is it held against the knee.
+        let is_blunt = knee.state == State::NoSharpKnee;
+        let state = if is_blunt { State::Found } else { knee.state };
+        Knee { state, asymptotes_cross: None, asymptotes_interval: None, ..knee }
+    }
+
+    fn per_level(&self, facts: &StageFacts) -> Option<f64> {
+        let of = |point: &&Point| Some(self.asked(point, facts)? / point.at(self.axis)?);
+        let all: Vec<f64> = self.points.iter().map(of).collect::<Option<_>>()?;
+        let first = all.first().copied().filter(|per| per.is_finite() && *per > 0.0)?;
+        all.iter().all(|per| (per / first - 1.0).abs() < 1e-9).then_some(first)
     }
 
     /// Requests in flight as asked: all threads together.
@@ -67,12 +110,13 @@ impl Line<'_> {
         Some(depth.max(1.0))
     }
 
-    fn level(&self, point: &Point, facts: &StageFacts) -> Option<Level> {
+    fn level(&self, point: &Point) -> Option<Level> {
         let rates = point.values(Measure::Iops, Direction::Total);
         let latencies = point.values(Measure::Mean, Direction::Total);
         let seconds: Vec<f64> = latencies.iter().map(|ns| ns / 1e9).collect();
         (!rates.is_empty()).then_some(())?;
-        Some(Level { n: self.asked(point, facts)?, rates, latencies: seconds })
+        let n = point.at(self.axis)? * self.per_level.unwrap_or(1.0);
+        Some(Level { n, rates, latencies: seconds })
     }
 
     fn key(&self, name: &str) -> String {
@@ -91,9 +135,10 @@ impl Line<'_> {
         self.points.iter().min_by(|a, b| far(a).total_cmp(&far(b))).copied()
     }
 
-    fn place(&self, answer: &mut Answer, knee: &Knee, levels: &[Level]) {
-        let (first, last) = match levels {
-            [first, .., last] => (first.n, last.n),
+    fn place(&self, answer: &mut Answer, knee: &Knee) {
+        let levels: Vec<f64> = self.points.iter().filter_map(|point| point.at(self.axis)).collect();
+        let (first, last) = match levels.as_slice() {
+            [first, .., last] => (*first, *last),
             _ => {
                 answer.say(format!("{}: one level is no sweep.", self.name));
                 return;
@@ -127,17 +172,17 @@ impl Line<'_> {
                     self.setting(last)
                 ));
             }
-            State::Found | State::NoSharpKnee => self.inside(answer, knee, levels),
+            State::Found | State::NoSharpKnee => self.inside(answer, knee, last),
         }
     }
 
-    fn inside(&self, answer: &mut Answer, knee: &Knee, levels: &[Level]) {
+    fn inside(&self, answer: &mut Answer, knee: &Knee, last: f64) {
         let Some(at) = knee.knee else { return };
         answer.find_between(&self.key("knee"), at, knee.interval);
         let runs = words::interval(knee.interval, runs(self.points), count::significant);
         if knee.state == State::NoSharpKnee {
             answer.find(&self.key("no_sharp_knee"), 1.0);
-            let cross = knee.asymptotes_cross.map_or("n/a".into(), count::significant);
+            let cross = knee.asymptotes_cross.map_or("n/a".into(), |at| self.setting(at));
             answer.say(format!(
                 "{}: there is no sharp knee: throughput over latency is largest at {}{runs}, but \
                  the asymptotes cross at {cross}. Throughput bends slowly, so read the curve.",
@@ -156,7 +201,6 @@ impl Line<'_> {
         });
         let advice = self.nearest(at).and_then(|point| point.at(self.axis)).unwrap_or(at);
         answer.find(&self.key("advised"), advice);
-        let last = levels.last().map_or(at, |level| level.n);
         let open = knee.interval.is_some_and(|interval| interval.high >= last);
         let open = if open { " The interval reaches the end of the sweep." } else { "" };
         answer.say(format!(
@@ -204,7 +248,8 @@ impl Line<'_> {
             None => String::new(),
         };
         answer.say(format!("{words} ({basis}){tail}."));
-        if let Some(first) = levels.first().filter(|level| level.n == 1.0)
+        if self.per_level.is_some()
+            && let Some(first) = levels.first().filter(|level| level.n == 1.0)
             && let Some(latency) = crate::stats::ratio::median(&first.latencies)
         {
             answer.find(&self.key("latency_at_1_ns"), latency * 1e9);
@@ -231,15 +276,17 @@ impl Line<'_> {
         }
     }
 
-    fn queue(&self, answer: &mut Answer, levels: &[Level], seed: u64) {
+    /// What queue models say, of requests in flight; depths are told as levels of the axis.
+    fn queue(&self, answer: &mut Answer, levels: &[Level], per_level: f64, seed: u64) {
         let rates: Vec<usl::Level> =
             levels.iter().map(|level| (level.n, level.rates.clone())).collect();
         let first = levels.first().filter(|level| level.n == 1.0);
         let base = first.and_then(|level| crate::stats::ratio::median(&level.latencies));
         let Some(fitted) = queue::fit(&rates, base, seed) else { return };
-        self.falls(answer, &rates, seed);
-        self.above(answer, &fitted);
-        let limit = count::setting(fitted.largest_depth);
+        let told = |depth: f64| self.setting(depth / per_level);
+        self.falls(answer, &rates, &told, seed);
+        self.above(answer, &fitted, &told);
+        let limit = told(fitted.largest_depth);
         let words = match fitted.best().map(|best| (&best.model, best.largest_residual)) {
             None => format!(
                 "{}: no simple queue model fits within {}, which says that something changes along \
@@ -248,10 +295,10 @@ impl Line<'_> {
                 words::percent(queue::FITS_WITHIN)
             ),
             Some((model, residual)) => format!(
-                "{}: it behaves like {} (largest residual {}, nothing is said beyond depth \
+                "{}: it behaves like {} (largest residual {}, nothing is said beyond \
                  {limit}).",
                 self.name,
-                model_words(model),
+                model_words(model, &told),
                 words::percent(residual)
             ),
         };
@@ -262,32 +309,31 @@ impl Line<'_> {
     }
 
     /// A fall of throughput beyond its peak, and the law where it may be asked.
-    fn falls(&self, answer: &mut Answer, rates: &[usl::Level], seed: u64) {
+    fn falls(&self, answer: &mut Answer, rates: &[usl::Level], told: Told<'_>, seed: u64) {
         let Some(fall) = usl::fall(rates, seed).filter(|fall| fall.is_real()) else { return };
         answer.find_between(&self.key("fall_share"), fall.share, Some(fall.interval));
         let law = match usl::usl(rates, seed) {
             Ok(law) => format!(
                 "; by the universal scalability law {} is done one at a time, each pair costs {}, \
-                 and the most is at depth {}",
+                 and the most is at {}",
                 words::percent(law.alpha),
                 count::significant(law.beta),
-                count::significant(law.optimum)
+                told(law.optimum)
             ),
             Err(_) => String::new(),
         };
         answer.say(format!(
-            "{}: throughput falls by {} from its peak at depth {} to the last level (95 % {} to \
-             {}){law}.",
+            "{}: throughput falls by {} from its peak at {} to the last level (95 % {} to {}){law}.",
             self.name,
             words::percent(fall.share),
-            count::significant(fall.peak),
+            told(fall.peak),
             words::percent(fall.interval.low),
             words::percent(fall.interval.high),
         ));
     }
 
     /// Points above N / R(1) are no faster device: something else answered.
-    fn above(&self, answer: &mut Answer, fitted: &Queue) {
+    fn above(&self, answer: &mut Answer, fitted: &Queue, told: Told<'_>) {
         let worst = fitted.above_bound.iter().max_by(|a, b| a.1.total_cmp(&b.1));
         let Some((n, over)) = worst else { return };
         answer.mind(
@@ -296,11 +342,11 @@ impl Line<'_> {
             Strength::ConsistentWith,
             Gravity::Caution,
             format!(
-                "{}: at depth {} throughput is {} times what so many requests of the latency at \
-                 depth 1 could do: a cache answers at depth, requests are merged, or the device \
-                 wakes slowly at depth 1.",
+                "{}: at {} throughput is {} times what so many requests of the latency at depth 1 \
+                 could do: a cache answers at depth, requests are merged, or the device wakes \
+                 slowly at depth 1.",
                 self.name,
-                count::significant(*n),
+                told(*n),
                 count::significant(*over),
             ),
         );
@@ -369,7 +415,7 @@ impl Line<'_> {
     }
 }
 
-fn model_words(model: &Model) -> String {
+fn model_words(model: &Model, told: Told<'_>) -> String {
     match model {
         Model::Bounds { most: Some(most), .. } => format!(
             "a straight rise to {} IOPS and none beyond: no queueing before it is full",
@@ -386,10 +432,9 @@ fn model_words(model: &Model) -> String {
             "one queue before {servers} equal servers of {} each (M/M/{servers})",
             crate::units::duration::latency(service * 1e9)
         ),
-        Model::Usl(law) => format!(
-            "the universal scalability law, with its most at depth {}",
-            count::significant(law.optimum)
-        ),
+        Model::Usl(law) => {
+            format!("the universal scalability law, with its most at {}", told(law.optimum))
+        }
     }
 }
 
@@ -397,7 +442,7 @@ fn model_words(model: &Model) -> String {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use super::super::testing::{at, facts, noise, stage};
+    use super::super::testing::{at, facts, noise, stage, stage_of};
     use super::*;
     use crate::analysis::testing::Load;
 
@@ -428,6 +473,38 @@ mod tests {
         assert!(said(&facts).contains("Set iodepth 8"), "{}", said(&facts));
         assert!(said(&facts).contains("Little's law holds"), "{}", said(&facts));
         assert_eq!(facts.answers[0].1.cautions, Vec::new());
+    }
+
+    #[test]
+    fn what_is_told_is_a_level_of_the_axis_whatever_the_jobs_and_the_order_of_the_file() {
+        let stage = stage_of(
+            "repeats = 3\nset = { numjobs = 4 }\nanalysis = [\"knee\"]\n[[stage.axis]]\nname = \
+             \"rw\"\nvalues = [\"randread\"]\n[[stage.axis]]\nname = \"iodepth\"\nvalues = [32, 1, \
+             8, 2, 64, 16, 4]\n",
+        );
+        let mut noise = noise(5, 0.01);
+        let facts = facts(&stage, |cell, _| {
+            let depth = 4.0 * at(cell, "iodepth");
+            Load { depth: depth as u32, iops: 500.0 * depth.min(32.0) * noise(), ..Load::default() }
+        });
+        let near = |name: &str| (facts.found(name).unwrap() / 8.0 - 1.0).abs() < 0.1;
+        assert!(near("knee"), "{}", said(&facts));
+        assert_eq!(facts.found("advised"), Some(8.0));
+        assert_eq!(facts.found("saturation"), Some(8.0));
+        assert_eq!(facts.found("enough"), Some(8.0));
+        assert!(facts.found("knee_high").unwrap() < 12.0);
+        assert!(facts.found("n_star").is_none(), "R(1) was not measured");
+        assert!(said(&facts).contains("Set iodepth 8"), "{}", said(&facts));
+    }
+
+    #[test]
+    fn depths_that_do_not_follow_the_axis_give_a_knee_over_the_axis() {
+        let facts = sweep(|depth| 2_000.0 * depth.min(8.0));
+        let points: Vec<&Point> = facts.points.iter().collect();
+        let line = Line { name: "", axis: "iodepth", points: &points, lines: 1, per_level: None };
+        let levels: Vec<Level> = points.iter().filter_map(|point| line.level(point)).collect();
+        let knee = line.in_levels(knee::knee(&levels, 1));
+        assert_eq!((knee.state, knee.asymptotes_cross), (State::Found, None));
     }
 
     #[test]

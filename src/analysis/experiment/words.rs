@@ -149,11 +149,15 @@ pub(super) fn slug(text: &str) -> String {
     parts.collect::<Vec<_>>().join("-")
 }
 
-/// The usable points along an axis by line, where there are any: what a line is called, or the
-/// stage's heading where there is but one.
+/// The usable points along an axis by line, where there are any, ascending: what a line is called,
+/// or the stage's heading where there is but one.
 pub(super) fn lines<'a>(facts: &'a StageFacts, axis: &str) -> Vec<(String, Vec<&'a Point>)> {
     let lines = facts.lines(axis).into_iter().map(|(name, points)| {
-        let usable: Vec<&Point> = points.into_iter().filter(|point| point.is_usable()).collect();
+        let mut usable: Vec<&Point> =
+            points.into_iter().filter(|point| point.is_usable()).collect();
+        // Levels without a number stay in the order of the file.
+        let at = |point: &Point| point.at(axis).unwrap_or(f64::INFINITY);
+        usable.sort_by(|a, b| at(a).total_cmp(&at(b)));
         (if name.is_empty() { facts.stage.heading().into() } else { name }, usable)
     });
     lines.filter(|(_, points)| !points.is_empty()).collect()
