@@ -91,6 +91,7 @@ pub(super) fn study(stages: Vec<StageFacts>, claims: Option<Claims>) -> Study {
             claims,
             seed: 1,
             target: TargetAsked::default(),
+            max_written_bytes: None,
             started_unix_ns: 0,
         },
         host: None,
