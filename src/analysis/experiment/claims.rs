@@ -4,7 +4,7 @@
 //! the device called slow while a smaller ceiling explains what was measured (method 4.5).
 
 use super::words::{self, nothing};
-use super::{Answer, Measure, Point, StageFacts, Study};
+use super::{Answer, Measure, Point, Spread, StageFacts, Standing, Study};
 use crate::analysis::expectation::{Comparison, Expectation, Metric};
 use crate::record::facts::IoLimitKind;
 use crate::spec::Direction;
@@ -27,30 +27,38 @@ pub(super) fn conclude(study: &Study) -> Answer {
     let Some(claims) = &study.run.claims else {
         return Answer::default();
     };
-    let stage = study.stages.iter().find(|facts| facts.stage.axes.iter().any(|axis| axis.claims));
-    let Some(facts) = stage.filter(|facts| !facts.points.is_empty()) else {
+    let stages = study.stages.iter().filter(|facts| !facts.points.is_empty());
+    let of_claims = |facts: &'_ StageFacts| facts.stage.axes.iter().position(|axis| axis.claims);
+    let Some((facts, axis)) = stages.into_iter().find_map(|f| Some((f, of_claims(f)?))) else {
         return nothing("The claims of the data sheet were not measured.");
     };
     let mut answer = Answer::default();
     let mut rows = Vec::new();
-    let mut counts = [0.0; 3];
-    for (claim, point) in claims.claims.iter().zip(&facts.points) {
-        let verdict = one(&mut answer, study, facts, claim, point);
+    let mut counts = [0.0; 4];
+    for point in &facts.points {
+        let Some(level) = point.levels.get(axis) else { continue };
+        let Some(claim) = claims.claims.iter().find(|claim| claim.name == level.label) else {
+            continue;
+        };
+        // With a second axis a claim has several points.
+        let asked = Asked { name: point.name(), claim, point };
+        let verdict = asked.verdict(&mut answer, study, facts);
         counts[verdict as usize] += 1.0;
-        rows.push(vec![claim.name.clone(), claim.promise.clone(), verdict.word().into()]);
+        rows.push(vec![asked.name, claim.promise.clone(), verdict.word().into()]);
     }
-    for (name, count) in ["met", "missed", "not-comparable"].iter().zip(counts) {
+    for (name, count) in ["met", "missed", "inconclusive", "not-comparable"].iter().zip(counts) {
         answer.find(name, count);
     }
     answer.sentences.insert(
         0,
         format!(
-            "{}: of {} claims {} met, {} missed, {} not comparable.",
+            "{}: of {} claims {} met, {} missed, {} inconclusive, {} not comparable.",
             claims.device,
             rows.len(),
             counts[0],
             counts[1],
-            counts[2]
+            counts[2],
+            counts[3]
         ),
     );
     answer.table("Claims of the data sheet", &["claim", "promised", "verdict"], rows);
@@ -61,7 +69,8 @@ pub(super) fn conclude(study: &Study) -> Answer {
 enum Verdict {
     Met = 0,
     Missed = 1,
-    NotComparable = 2,
+    Inconclusive = 2,
+    NotComparable = 3,
 }
 
 impl Verdict {
@@ -69,81 +78,113 @@ impl Verdict {
         match self {
             Verdict::Met => "met",
             Verdict::Missed => "missed",
+            Verdict::Inconclusive => "inconclusive",
             Verdict::NotComparable => "not comparable",
         }
     }
 }
 
-fn one(
-    answer: &mut Answer,
-    study: &Study,
-    facts: &StageFacts,
-    claim: &Claim,
-    point: &Point,
-) -> Verdict {
-    let name = &claim.name;
-    let expectation = match Expectation::parse(&claim.promise, &[]) {
-        Ok(expectation) => expectation,
-        Err(error) => {
-            answer.say(format!("{name}: not comparable: {error}."));
-            return Verdict::NotComparable;
+/// A claim where it was measured.
+struct Asked<'a> {
+    name: String,
+    claim: &'a Claim,
+    point: &'a Point,
+}
+
+impl Asked<'_> {
+    fn verdict(&self, answer: &mut Answer, study: &Study, facts: &StageFacts) -> Verdict {
+        let (name, claim, point) = (&self.name, self.claim, self.point);
+        let ceilings = ceilings(study, facts, point);
+        let list = told(&ceilings);
+        let mut without = |why: String| {
+            answer.say(format!("{name}: not comparable: {why}.{list}"));
+            Verdict::NotComparable
+        };
+        let expectation = match Expectation::parse(&claim.promise, &[]) {
+            Ok(expectation) => expectation,
+            Err(error) => return without(error.to_string()),
+        };
+        let Some(measured) = measure(expectation.metric)
+            .and_then(|measure| point.spread(measure, expectation.direction))
+        else {
+            return without("the figure could not be measured".into());
+        };
+        let told = format!(
+            "{} measured against {} promised ({})",
+            expectation.told(measured.mean),
+            claim.promise,
+            interval(&expectation, &measured)
+        );
+        if let Standing::Doubtful(doubt) = &point.standing {
+            return without(format!("{told}, but its runs are doubtful: {doubt}"));
         }
-    };
-    let Some(measured) = measure(expectation.metric)
-        .and_then(|measure| point.spread(measure, expectation.direction))
-    else {
-        answer.say(format!("{name}: not comparable: the figure could not be measured."));
-        return Verdict::NotComparable;
-    };
-    let more = matches!(expectation.comparison, Comparison::AtLeast | Comparison::Above);
-    let met =
-        if more { measured.mean >= expectation.limit } else { measured.mean <= expectation.limit };
-    let told = format!(
-        "{} measured against {} promised (n = {})",
-        expectation.told(measured.mean),
-        claim.promise,
-        measured.values.len()
-    );
-    if met {
-        let conditions = conditions(claim, ", though the sheet says it for ");
-        answer.say(format!("{name}: met, {told}{conditions}."));
-        return Verdict::Met;
-    }
-    let ceilings = ceilings(study, facts, point);
-    let list: Vec<String> = ceilings
-        .iter()
-        .map(|each| format!("{} {} IOPS", each.name, count::significant_or_whole(each.iops)))
-        .collect();
-    let list =
-        if list.is_empty() { String::new() } else { format!(" Ceilings: {}.", list.join("; ")) };
-    let block = point.runs.first().and_then(|run| run.all.block_bytes).unwrap_or(1) as f64;
-    let wanted = match expectation.metric {
-        Metric::Iops => Some(expectation.limit),
-        Metric::Bandwidth => Some(expectation.limit / block),
-        _ => None,
-    };
-    // A ceiling below the promise explains a miss before the device does.
-    let in_the_way = wanted.and_then(|wanted| ceilings.iter().find(|each| each.iops < wanted));
-    if let Some(ceiling) = in_the_way {
+        let side = side(&expectation, &measured);
+        if side == Some(true) {
+            let conditions = conditions(claim, ", though the sheet says it for ");
+            answer.say(format!("{name}: met, {told}{conditions}.{list}"));
+            return Verdict::Met;
+        }
+        let block = point.runs.first().and_then(|run| run.all.block_bytes).unwrap_or(1) as f64;
+        let wanted = match expectation.metric {
+            Metric::Iops => Some(expectation.limit),
+            Metric::Bandwidth => Some(expectation.limit / block),
+            _ => None,
+        };
+        // A ceiling below the promise explains a miss before the device does.
+        let in_the_way = wanted.and_then(|wanted| ceilings.iter().find(|each| each.iops < wanted));
+        if let Some(ceiling) = in_the_way {
+            return without(format!(
+                "{told}, but {} allows {} IOPS at most here, whatever the device does",
+                ceiling.name,
+                count::significant_or_whole(ceiling.iops)
+            ));
+        }
+        if !claim.conditions.is_empty() {
+            return without(format!("{told}; {}", conditions(claim, "it is promised for ")));
+        }
+        if side.is_none() {
+            let why = match measured.interval {
+                Some(_) => "the interval holds the limit",
+                None => "one run has no interval",
+            };
+            answer.say(format!("{name}: inconclusive: {told}: {why}, so repeat it.{list}"));
+            return Verdict::Inconclusive;
+        }
+        let gap = (measured.mean / expectation.limit - 1.0).abs();
         answer.say(format!(
-            "{name}: not comparable: {told}, but {} allows {} IOPS at most here, whatever the \
-             device does.{list}",
-            ceiling.name,
-            count::significant_or_whole(ceiling.iops)
+            "{name}: missed by {}: {told}, and no smaller ceiling that is known explains it.{list}",
+            words::percent(gap)
         ));
-        return Verdict::NotComparable;
+        Verdict::Missed
     }
-    if !claim.conditions.is_empty() {
-        let conditions = conditions(claim, "it is promised for ");
-        answer.say(format!("{name}: not comparable: {told}; {conditions}.{list}"));
-        return Verdict::NotComparable;
-    }
-    let gap = (measured.mean / expectation.limit - 1.0).abs();
-    answer.say(format!(
-        "{name}: missed by {}: {told}, and no smaller ceiling that is known explains it.{list}",
-        words::percent(gap)
-    ));
-    Verdict::Missed
+}
+
+/// Whether all of the interval keeps the promise, or none of it; `None` for neither, and of one
+/// run.
+fn side(expectation: &Expectation, measured: &Spread) -> Option<bool> {
+    let keeps = |value: f64| match expectation.comparison {
+        Comparison::AtLeast | Comparison::Above => value >= expectation.limit,
+        _ => value <= expectation.limit,
+    };
+    let (low, high) = measured.interval?;
+    (keeps(low) == keeps(high)).then(|| keeps(low))
+}
+
+/// `95 % 4,900 to 5,100, n = 3`.
+fn interval(expectation: &Expectation, measured: &Spread) -> String {
+    let ends = measured.interval.map_or(String::new(), |(low, high)| {
+        format!("95 % {} to {}, ", expectation.told(low.max(0.0)), expectation.told(high))
+    });
+    format!("{ends}n = {}", measured.values.len())
+}
+
+/// ` Ceilings: …`, the smallest first.
+fn told(ceilings: &[Ceiling]) -> String {
+    let each = |ceiling: &Ceiling| {
+        format!("{} {} IOPS", ceiling.name, count::significant_or_whole(ceiling.iops))
+    };
+    let list: Vec<String> = ceilings.iter().map(each).collect();
+    if list.is_empty() { String::new() } else { format!(" Ceilings: {}.", list.join("; ")) }
 }
 
 fn conditions(claim: &Claim, before: &str) -> String {
@@ -248,9 +289,25 @@ mod tests {
     use crate::spec::experiment::Claims;
 
     fn concluded(promise: &str, conditions: &[&str], limit: Option<u64>) -> Answer {
+        of_runs(promise, conditions, limit, "", 0.0, &Standing::Good)
+    }
+
+    /// Runs of 5,000 IOPS, the later ones by `step` more each.
+    fn of_runs(
+        promise: &str,
+        conditions: &[&str],
+        limit: Option<u64>,
+        more_axes: &str,
+        step: f64,
+        standing: &Standing,
+    ) -> Answer {
         let axis = "[[stage.axis]]\nname = \"claim\"\ncases = [{ name = \"random read\" }]\n";
-        let mut measured = facts(&stage_of(axis), |_, _| Load { iops: 5_000.0, ..Load::default() });
+        let mut measured = facts(&stage_of(&format!("{axis}{more_axes}")), |_, repeat| Load {
+            iops: 5_000.0 + step * f64::from(repeat),
+            ..Load::default()
+        });
         measured.stage.axes[0].claims = true;
+        measured.points.iter_mut().for_each(|point| point.standing = standing.clone());
         let claim = Claim {
             name: "random read".into(),
             promise: promise.into(),
@@ -275,6 +332,29 @@ mod tests {
         assert_eq!(concluded("iops>=9000", &[], None).found["missed"], 1.0);
         let conditions = concluded("iops>=9000", &["after preconditioning"], None);
         assert_eq!(conditions.found["not-comparable"], 1.0);
+    }
+
+    #[test]
+    fn what_is_doubtful_or_across_the_limit_is_neither_met_nor_missed() {
+        let of = |promise: &str, step: f64, standing: &Standing| {
+            of_runs(promise, &[], None, "", step, standing)
+        };
+        let across = of("iops>=5090", 50.0, &Standing::Good);
+        assert_eq!(across.found["inconclusive"], 1.0, "{:?}", across.sentences);
+        assert_eq!(of("iops>=4000", 50.0, &Standing::Good).found["met"], 1.0);
+        assert_eq!(of("iops>=9000", 50.0, &Standing::Good).found["missed"], 1.0);
+        let doubtful = of("iops>=4000", 0.0, &Standing::Doubtful("page cache".into()));
+        assert_eq!(doubtful.found["not-comparable"], 1.0);
+        assert!(doubtful.sentences[1].contains("page cache"), "{:?}", doubtful.sentences);
+    }
+
+    #[test]
+    fn with_a_second_axis_each_point_is_held_against_its_own_claim() {
+        let axis = "[[stage.axis]]\nname = \"iodepth\"\nvalues = [1, 2]\n";
+        let answer = of_runs("iops>=4900", &[], Some(100_000), axis, 0.0, &Standing::Good);
+        assert_eq!(answer.found["met"], 2.0);
+        assert!(answer.sentences[1].starts_with("random read, 1: met"), "{:?}", answer.sentences);
+        assert!(answer.sentences[1].contains("Ceilings: "), "{:?}", answer.sentences);
     }
 
     #[test]

@@ -85,8 +85,11 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
         words::size(crossover),
         words::interval(model.crossover_interval, runs(points), words::size),
     ));
+    // What the time between completions is: that of a request only where one is in flight.
+    let is_one = points.iter().flat_map(|point| &point.runs).all(|run| run.all.depth_asked == 1);
+    let takes = if is_one { "a request takes" } else { "one request comes back every" };
     answer.say(format!(
-        "{line}: a request takes {} and its transfer at {}, so at most {} IOPS however small, and \
+        "{line}: {takes} {} and its transfer at {}, so at most {} IOPS however small, and \
          at most {} however large (largest residual {}).",
         duration::latency(model.fixed_s * 1e9),
         bytes::per_second(model.bandwidth),
@@ -95,21 +98,27 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
         words::percent(model.largest_residual),
     ));
     if !model.is_one_line {
-        bent(answer, line, model);
+        bent(answer, line, is_one, model);
     }
 }
 
 /// What the residuals say where they are no noise.
-fn bent(answer: &mut Answer, line: &str, model: &SizeModel) {
+fn bent(answer: &mut Answer, line: &str, is_one: bool, model: &SizeModel) {
     let words = match &model.step {
         Some(step) => format!(
-            "{line}: it is not one line: between {} and {} a request takes {} {} than the line \
-             says, as where requests are split (max_sectors_kb, the drive's own limit) or a stripe \
-             ends; with that step residuals are within {}.",
+            "{line}: it is not one line: between {} and {} {} {} {} than the line says, as where \
+             requests are split (max_sectors_kb, the drive's own limit) or a stripe ends; with that \
+             step residuals are within {}.",
             bytes::exact(step.after_bytes),
             bytes::exact(step.from_bytes),
+            if is_one { "a request takes" } else { "one request comes back" },
             duration::latency(step.rise_s.abs() * 1e9),
-            if step.rise_s > 0.0 { "longer" } else { "less" },
+            match (is_one, step.rise_s > 0.0) {
+                (true, true) => "longer",
+                (true, false) => "less",
+                (false, true) => "later",
+                (false, false) => "sooner",
+            },
             words::percent(step.largest_residual),
         ),
         None => {
@@ -198,6 +207,7 @@ mod tests {
         let said = facts.answers[0].1.sentences.join("\n");
         assert!(said.contains("report IOPS up to 64 KiB, MB/s from 128 KiB"), "{said}");
         assert!(said.contains("at every size they are within 5 %"), "{said}");
+        assert!(said.contains("one request comes back every"), "eight are in flight: {said}");
     }
 
     #[test]

@@ -1,52 +1,55 @@
 //! How long do the slowest requests take, and which percentiles have the right to exist?
 
-use super::words::nothing;
-use super::{Answer, Measure, Point, StageFacts};
+use super::words::{self, Times, lines, nothing, of_line};
+use super::{Answer, Measure, Point, Spread, StageFacts};
 use crate::analysis::figures::reason;
 use crate::spec::Direction;
-use crate::stats::{Histogram, Quantile};
-use crate::units::{count, duration};
+use crate::stats::bootstrap::{Interval, log_t};
+use crate::units::count;
 
 /// What is told of each level.
 const TAIL: [f64; 5] = [0.5, 0.95, 0.99, 0.999, 0.9999];
 
-/// A level with the latencies of all its runs in one histogram.
+/// A level: one value for each run, for the run is what was repeated. Requests of a run are no
+/// repeats: an interval over all of them is far too narrow (method 2.1, 2.6).
 struct Level<'a> {
     point: &'a Point,
     label: String,
     at: f64,
-    merged: Histogram,
 }
 
 /// Mean and percentiles by level, and how they grow.
 pub(super) fn analyse(facts: &StageFacts, before: &[StageFacts]) -> Answer {
-    let Some(axis) = facts.stage.axes.first() else {
-        return nothing("Nothing is varied, so there is no growth of the tail to tell.");
+    let is_numeric = |name: &str| facts.points.iter().any(|point| point.at(name).is_some());
+    let Some(axis) = facts.stage.axes.iter().find(|axis| is_numeric(&axis.name)) else {
+        return nothing("Nothing is varied in numbers, so there is no growth of the tail to tell.");
     };
-    let mut levels: Vec<Level> = facts
-        .points
-        .iter()
-        .filter(|point| point.is_usable())
-        .filter_map(|point| {
-            let mut merged = Histogram::new();
-            facts.of_cell(point.cell).iter().for_each(|trial| merged.merge(&trial.latency));
-            let (at, label) = (point.at(&axis.name)?, point.level(&axis.name)?.label.clone());
-            Some(Level { point, label: format!("{} {label}", axis.name), at, merged })
-        })
-        .collect();
-    levels.sort_by(|a, b| a.at.total_cmp(&b.at));
-    if levels.is_empty() {
+    let lines = lines(facts, &axis.name);
+    if lines.is_empty() {
         return nothing("No run can be used, so there is no tail to tell.");
     }
     let mut answer = Answer::default();
-    for level in &levels {
-        one(&mut answer, level);
-    }
-    if let [first, .., last] = levels.as_slice() {
-        growth(&mut answer, first, last);
+    let mut rows = Vec::new();
+    for (name, points) in &lines {
+        let ahead = if lines.len() == 1 { String::new() } else { format!("{name}, ") };
+        let level = |point: &&Point| -> Option<Level> {
+            let (at, label) = (point.at(&axis.name)?, &point.level(&axis.name)?.label);
+            let point = facts.points.iter().find(|each| each.cell == point.cell)?;
+            Some(Level { point, label: format!("{ahead}{} {label}", axis.name), at })
+        };
+        let levels: Vec<Level> = points.iter().filter_map(level).collect();
+        for level in &levels {
+            one(&mut answer, level);
+            rows.push(row(level));
+        }
+        if let [first, .., last] = levels.as_slice() {
+            growth(&mut answer, first, last, &|key| of_line(key, name, lines.len()));
+        }
     }
     outside(&mut answer, &axis.from, before);
-    table(&mut answer, &levels);
+    let columns = ["level", "runs", "I/Os", "mean", "p50", "p95", "p99", "p99.9", "p99.99"];
+    let caption = "Latencies: mean ± sd over the runs, and the 95 % interval on logarithms";
+    answer.table(caption, &columns, rows);
     answer
 }
 
@@ -61,44 +64,39 @@ fn one(answer: &mut Answer, level: &Level<'_>) {
         level.point.told(Measure::Mean),
         tail.join(", ")
     ));
-    let key = super::words::slug(&level.label);
+    let key = words::slug(&level.label);
     if let Some(mean) = mean {
-        answer.find(&format!("{key}_mean_ns"), mean.mean);
+        answer.find_between(&format!("{key}_mean_ns"), mean.mean, log_t(&mean.values));
     }
     for q in TAIL {
-        let quantile = Quantile::of(&level.merged, q);
         let word = Measure::Quantile(q).word();
-        match (quantile.value_ns(), reason(&quantile)) {
-            (Some(ns), _) => {
-                answer.find(&format!("{key}_{word}_ns"), ns as f64);
-                if let Some((low, _, high)) = quantile.bounds() {
-                    answer.find(&format!("{key}_{word}_ns_low"), low as f64);
-                    answer.find(&format!("{key}_{word}_ns_high"), high as f64);
-                }
-            }
-            (None, Some(reason)) => answer.say(format!(
-                "{}: {word} has no right to be told: it {reason} in all its runs together.",
-                level.label
-            )),
-            (None, None) => {}
+        if let Some(spread) = level.point.spread(Measure::Quantile(q), Direction::Total) {
+            let interval = log_t(&spread.values);
+            answer.find_between(&format!("{key}_{word}_ns"), spread.mean, interval);
+            continue;
+        }
+        // The run with the fewest requests is the one without it.
+        let runs = level.point.runs.iter();
+        let fewest = runs.min_by_key(|run| run.all.total.ops);
+        let quantile = fewest.and_then(|run| run.all.total.latency.quantile(q));
+        if let Some(reason) = quantile.and_then(|quantile| reason(&quantile)) {
+            answer.say(format!("{}: {word} has no right to be told: a run {reason}.", level.label));
         }
     }
 }
 
 /// Which figure grows most from the lowest level to the highest.
-fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>) {
-    let of = |level: &Level<'_>, q: f64| Quantile::of(&level.merged, q).value_ns();
-    let means = (first.merged.mean(), last.merged.mean());
-    let (Some(low), Some(high)) = means else { return };
-    let mean = high / low;
-    answer.find("mean_growth", mean);
+fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn(&str) -> String) {
+    let grows = |measure: Measure| Times::of(last.point, first.point, measure);
+    let Some(means) = grows(Measure::Mean) else { return };
+    let mean = means.times;
+    answer.find_between(&key("mean_growth"), mean, means.interval);
     let mut parts = vec![format!("the mean {}", count::significant(mean))];
     let mut far: Option<(f64, f64)> = None;
     for q in TAIL {
-        let (Some(low), Some(high)) = (of(first, q), of(last, q)) else { continue };
-        let times = high as f64 / low.max(1) as f64;
+        let Some(Times { times, interval }) = grows(Measure::Quantile(q)) else { continue };
         let word = Measure::Quantile(q).word();
-        answer.find(&format!("{word}_growth"), times);
+        answer.find_between(&key(&format!("{word}_growth")), times, interval);
         parts.push(format!("{word} {}", count::significant(times)));
         far = Some((q, times));
     }
@@ -126,31 +124,45 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>) {
     });
 }
 
-/// Says so where the depths stand on no knee.
+/// Says so where the depths stand on no knee, or on a blunt one.
 fn outside(answer: &mut Answer, from: &str, before: &[StageFacts]) {
     let Some((stage, figure)) = from.split_once('.') else { return };
-    let source = before.iter().find(|facts| facts.stage.name == stage);
-    if source.and_then(|facts| facts.found(&format!("{figure}_outside"))).is_some() {
+    let Some(source) = before.iter().find(|facts| facts.stage.name == stage) else { return };
+    // Of a line of several the name of the line ends the name of the figure.
+    let (word, line) = figure.split_once('-').map_or((figure, None), |(w, line)| (w, Some(line)));
+    let of_line = |word: &str| line.map_or(word.to_owned(), |line| format!("{word}-{line}"));
+    if source.found(&of_line(&format!("{word}_outside"))).is_some() {
         answer.say(format!(
             "The depths stand on the end of the sweep of {stage}, for its knee lies outside it."
         ));
     }
+    if word == "knee" && source.found(&of_line("no_sharp_knee")).is_some() {
+        answer.say(format!(
+            "The depths stand on a knee of {stage} that is not sharp: read them as places on its \
+             curve."
+        ));
+    }
 }
 
-fn table(answer: &mut Answer, levels: &[Level<'_>]) {
-    let rows = levels.iter().map(|level| {
-        let told = TAIL.iter().map(|q| {
-            let quantile = Quantile::of(&level.merged, *q);
-            let value = quantile.value_ns().map(|ns| duration::latency(ns as f64));
-            value.or_else(|| reason(&quantile)).unwrap_or("n/a".into())
-        });
-        let count = count::thousands(level.merged.count());
-        let mean = level.merged.mean().map_or("n/a".into(), duration::latency);
-        let ahead = [level.label.clone(), count, mean];
-        ahead.into_iter().chain(told).collect()
-    });
-    let columns = ["level", "I/Os", "mean", "p50", "p95", "p99", "p99.9", "p99.99"];
-    answer.table("Latencies of all runs of a level together", &columns, rows.collect());
+fn row(level: &Level<'_>) -> Vec<String> {
+    let told = |measure: Measure| {
+        let spread = level.point.spread(measure, Direction::Total);
+        spread.map_or("n/a".into(), |spread: Spread| match log_t(&spread.values) {
+            Some(Interval { low, high, .. }) => {
+                format!(
+                    "{} ({} to {})",
+                    spread.told(measure),
+                    measure.told(low),
+                    measure.told(high)
+                )
+            }
+            None => spread.told(measure),
+        })
+    };
+    let ops = level.point.runs.iter().map(|run| run.all.total.ops).sum();
+    let ahead = [level.label.clone(), level.point.runs.len().to_string(), count::thousands(ops)];
+    let tail = TAIL.map(|q| told(Measure::Quantile(q)));
+    ahead.into_iter().chain([told(Measure::Mean)]).chain(tail).collect()
 }
 
 #[cfg(test)]
@@ -177,6 +189,32 @@ mod tests {
         assert!(facts.found("iodepth-16_p99.99_ns").is_some(), "600,000 I/Os have a p99.99");
         let said = facts.answers[0].1.sentences.join("\n");
         assert!(said.contains("From iodepth 4 to iodepth 16"), "{said}");
+    }
+
+    #[test]
+    fn the_interval_of_a_percentile_is_that_over_runs_and_not_over_requests() {
+        let found = Found::from([("queue-depth.knee".to_owned(), 8.0)]);
+        let facts = of_runs(&stage("tail-latency", "tail-latency"), &found, &[], |cell, repeat| {
+            let depth = at(cell, "iodepth") as u32;
+            let iops = 20_000.0 * (1.0 + 0.1 * f64::from(repeat));
+            run_of(&[Load { depth, iops, seed: u64::from(repeat) + 1, ..Load::default() }])
+        });
+        let of = |name: &str| facts.found(&format!("iodepth-16_p99_ns{name}")).unwrap();
+        assert!(of("_low") < of("") && of("") < of("_high"));
+        assert!(of("_high") / of("_low") > 1.3, "runs differ by 20 %, 400,000 I/Os do not count");
+    }
+
+    #[test]
+    fn depths_on_the_end_of_one_line_of_several_are_told() {
+        let mut source = levels(40.0);
+        source.stage.name = "sweep".into();
+        source.answers[0].1.find("knee_outside-random-read", 1.0);
+        let mut answer = Answer::default();
+        outside(&mut answer, "sweep.knee-random-read", std::slice::from_ref(&source));
+        assert!(answer.sentences[0].contains("end of the sweep"), "{:?}", answer.sentences);
+        let mut other = Answer::default();
+        outside(&mut other, "sweep.knee-random-write", &[source]);
+        assert!(other.sentences.is_empty());
     }
 
     #[test]
