@@ -126,6 +126,12 @@ impl Keeper {
         }
     }
 
+    /// Says what the command is, before it is known how it ends: a command that is killed cannot.
+    pub(crate) fn announce(&mut self) {
+        let manifest = Manifest { complete: false, ..self.manifest.clone() };
+        self.keep("manifest.json", &manifest);
+    }
+
     /// Keeps bytes under this name.
     pub(crate) fn keep_bytes(&mut self, name: &str, bytes: &[u8]) {
         if let Some(folder) = &self.folder {

@@ -56,6 +56,8 @@ impl Spread {
     pub(super) fn told(&self, measure: Measure) -> String {
         let mean = measure.told(self.mean);
         match self.std_dev {
+            // Below a millionth it is rounding.
+            Some(deviation) if deviation <= self.mean.abs() * 1e-6 => format!("{mean} ± 0"),
             Some(deviation) => format!("{mean} ± {}", measure.told(deviation)),
             None => mean,
         }

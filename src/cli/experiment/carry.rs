@@ -116,6 +116,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         max_written_bytes,
         started_unix_ns: iosonde_sys::clock::realtime_ns(),
     };
+    keeper.announce();
     keeper.keep("experiment.json", &run);
     keeper.keep("host.json", &place.host);
     let study = Study {
@@ -245,8 +246,11 @@ impl Session<'_> {
             }
         }
         self.progress.clear();
+        let early = self.study.stages.iter().any(|facts| !facts.laid_out.ended_early.is_empty());
+        complete &= !early;
         self.study.conclude();
-        if self.study.stages.iter().all(|facts| facts.trials.is_empty()) && !complete {
+        let nothing = self.study.stages.iter().all(|facts| facts.trials.is_empty());
+        if nothing && matches!(exit, Exit::Signal(_)) {
             return Err(Failure::new(exit, "interrupted before anything was measured"));
         }
         Ok(self.teller.conclude(&self.study, complete, exit, self.keeper))

@@ -83,7 +83,10 @@ fn draw(
     thin.extend(curves);
     let x = Scale::fit(Kind::Log10, times.iter().map(|ns| (*ns).max(SHORTEST) as f64))?;
     let x = Axis::new("latency (logarithmic)", Quantity::Latency, x);
-    let shares = thin.iter().flat_map(|curve| curve.parts.iter().flatten()).map(|(_, y)| *y);
+    let points = thin.iter().flat_map(|curve| curve.parts.iter().flatten()).map(|(_, y)| *y);
+    // A dot may stand on a step that no point of its curve is on.
+    let dots = thin.iter().flat_map(|curve| &curve.dots).map(|(_, y, _)| *y);
+    let shares = points.chain(dots);
     let y = match side {
         Side::Within => {
             let scale = Scale::fit(Kind::Nines, shares)?;

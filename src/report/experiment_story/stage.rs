@@ -4,7 +4,7 @@ use crate::analysis::experiment::{
     Answer, AnswerTable, Measure, Point, Spread, StageFacts, Standing,
 };
 use crate::report::experiment_figures;
-use crate::report::story::{Block, Column, Entry, Section, Table, Trust};
+use crate::report::story::{Block, Column, Entry, Picture, Section, Table, Trust};
 use crate::spec::Direction;
 
 /// Columns of the table of a stage, beside its levels.
@@ -36,9 +36,7 @@ pub(super) fn section(facts: &StageFacts, subject: &str) -> Section {
         }
     }
     match experiment_figures::pictures_of(facts, subject) {
-        Ok(pictures) => {
-            blocks.extend(pictures.into_iter().map(|picture| Block::Picture(Box::new(picture))));
-        }
+        Ok(pictures) => blocks.extend(pictures.into_iter().map(drawable)),
         Err(error) => blocks.push(Block::Words(format!("A picture cannot be drawn: {error}."))),
     }
     for (_, answer) in &facts.answers {
@@ -53,6 +51,16 @@ pub(super) fn section(facts: &StageFacts, subject: &str) -> Section {
         blocks.push(Block::List(left_out.collect()));
     }
     Section { name: stage.name.clone(), heading: stage.heading().into(), blocks }
+}
+
+/// A picture, or why there is none: one that cannot be drawn must not take the report with it.
+fn drawable(picture: Picture) -> Block {
+    match picture.figure.svg() {
+        Ok(_) => Block::Picture(Box::new(picture)),
+        Err(error) => {
+            Block::Words(format!("The picture {} cannot be drawn: {error}.", picture.name))
+        }
+    }
 }
 
 /// What the experiment as a whole concludes.
