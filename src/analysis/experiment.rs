@@ -23,7 +23,7 @@ mod surface;
 mod sweep;
 mod tail;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod words;
 
 use std::collections::BTreeMap;

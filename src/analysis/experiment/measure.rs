@@ -113,6 +113,12 @@ impl Measure {
         }
     }
 
+    /// Whether it is of the run as a whole: reads and writes have no value of their own.
+    pub fn is_of_the_whole(self) -> bool {
+        use Measure::{CpuPerOp, Depth, Durable, SyncMean, Syncs};
+        matches!(self, CpuPerOp | Depth | Durable | SyncMean | Syncs)
+    }
+
     /// Its value in a run; `None` where it is not known or has no right to exist.
     pub fn of(self, figures: &Figures, direction: Direction) -> Option<f64> {
         let all = &figures.all;

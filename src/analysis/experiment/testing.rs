@@ -20,13 +20,13 @@ pub(super) fn stage(experiment: &str, name: &str) -> Stage {
 }
 
 /// A stage that a text describes.
-pub(super) fn stage_of(text: &str) -> Stage {
+pub(crate) fn stage_of(text: &str) -> Stage {
     let text = format!("name = \"x\"\nquestion = \"?\"\n[[stage]]\nname = \"s\"\n{text}");
     toml::from_str::<Experiment>(&text).unwrap().stages.remove(0)
 }
 
 /// A stage carried out: one load for each cell and repeat.
-pub(super) fn facts(stage: &Stage, load: impl FnMut(&Cell, u32) -> Load) -> StageFacts {
+pub(crate) fn facts(stage: &Stage, load: impl FnMut(&Cell, u32) -> Load) -> StageFacts {
     let mut load = load;
     of_runs(stage, &Found::new(), &[], |cell, repeat| run_of(&[load(cell, repeat)]))
 }
@@ -76,13 +76,13 @@ pub(super) fn at(cell: &Cell, axis: &str) -> f64 {
 }
 
 /// Factors near 1 with this relative noise.
-pub(super) fn noise(seed: u64, relative: f64) -> impl FnMut() -> f64 {
+pub(crate) fn noise(seed: u64, relative: f64) -> impl FnMut() -> f64 {
     let mut chance = Chance::new(seed);
     move || 1.0 + relative * chance.normal()
 }
 
 /// A study of these stages.
-pub(super) fn study(stages: Vec<StageFacts>, claims: Option<Claims>) -> Study {
+pub(crate) fn study(stages: Vec<StageFacts>, claims: Option<Claims>) -> Study {
     Study {
         run: ExperimentRun {
             schema: EXPERIMENT_SCHEMA.into(),
