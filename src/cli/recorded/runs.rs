@@ -161,9 +161,7 @@ impl Reader<'_> {
             }
             TRIAL_SCHEMA => {
                 let trial: TrialRun = serde_json::from_value(value).map_err(malformed)?;
-                let level = |level: &Level| format!("{}={}", level.axis, level.label);
-                let levels: Vec<String> = trial.levels.iter().map(level).collect();
-                self.found.push(Observation::of(&trial.run, &levels.join(", "), host));
+                self.found.push(Observation::of(&trial.run, &cell_of(&trial), host));
             }
             BASELINE_SCHEMA => {
                 let baseline: Baseline = serde_json::from_value(value).map_err(malformed)?;
@@ -200,6 +198,13 @@ impl Reader<'_> {
         let named = if schema.is_empty() { "no record of ours" } else { schema };
         Err(self.refuse(path, format!("found {named}, expected one of {}", known.join(", "))))
     }
+}
+
+/// What tells the cell of a trial from all others: stages may have equal axes.
+fn cell_of(trial: &TrialRun) -> String {
+    let level = |level: &Level| format!("{}={}", level.axis, level.label);
+    let parts = std::iter::once(trial.stage.clone()).chain(trial.levels.iter().map(level));
+    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// The machine, where the folder tells of it.
