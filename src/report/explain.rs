@@ -122,17 +122,17 @@ const METRICS: &[Meaning] = &metrics! {
         "the largest power, throughput / latency (Kleinrock), with its interval over repeats",
         "points of a sweep over depth or jobs",
         "A best point at the end of the sweep is no knee: it is said to lie outside.";
-    "n_star" ["n*", "saturation_depth"]: "requests",
+    "n_star" ["n*"]: "requests",
         "The depth at which the device would be just busy if nothing waited.",
         "N* = highest throughput x latency at depth 1",
         "points of a sweep",
         "An upper estimate: the latency at depth 1 holds the host's own time too.";
-    "saturation": "share, 0 to 1",
-        "How near the load is to the highest throughput that was seen.",
-        "throughput / highest throughput of the sweep",
+    "saturation" ["saturation_depth"]: "requests",
+        "The least depth that brings 95 % of the best throughput: more of it buys latency.",
+        "smallest depth of the sweep with throughput >= 0.95 x the highest",
         "points of a sweep",
-        "Not the `%util` of iostat, which is the share of time with any request in flight and says \
-         nothing of a device that does many at once.";
+        "Where the last doubling still gained 5 % or more, the device is not saturated yet. Not \
+         the `%util` of iostat, which says nothing of a device that does many at once.";
     "crossover": "bytes",
         "The size below which operations limit, and above which bandwidth does.",
         "s* = t0 x bandwidth of the fitted line t(s) = t0 + s / bandwidth",
@@ -257,6 +257,10 @@ mod tests {
         assert_eq!(explain("QD").unwrap()[0].metric, "depth");
         assert_eq!(explain("queue-depth").unwrap()[0].metric, "depth");
         assert_eq!(explain("p999").unwrap()[0].metric, "p99.9");
+        // As the analysis of a sweep names them.
+        assert_eq!(explain("saturation_depth").unwrap()[0].metric, "saturation");
+        assert_eq!(explain("saturation").unwrap()[0].unit, "requests");
+        assert_eq!(explain("N*").unwrap()[0].metric, "n_star");
         let error = explain("iosp").unwrap_err().to_string();
         assert!(error.starts_with("found `iosp`, expected one of iops, bw"), "{error}");
         assert!(error.ends_with("did you mean `iops`?"), "{error}");
