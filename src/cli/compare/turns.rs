@@ -15,6 +15,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
 use crate::cli::recorded::{Record, record};
 use crate::record::Run;
+use crate::report::clean::clean;
 use crate::report::comparison_json;
 use crate::schedule::interleave;
 use crate::units::count;
@@ -46,11 +47,18 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     let mut sides = args.run.iter().map(|text| Side { name: text.clone(), runs: Vec::new() });
     let mut sides: [Side; 2] = std::array::from_fn(|_| sides.next().unwrap_or_default());
     let rounds = args.rounds.unwrap_or(ROUNDS);
+    let mut failed = None;
     for (round, second_begins) in (1..).zip(interleave::by_chance(rounds, asked.seed)) {
         let mut both = [None, None];
         for index in if second_begins { [1, 0] } else { [0, 1] } {
-            let run = scratch.measure(&commands[index], &args.run[index], &place.signal)?;
-            let Some(run) = run else { break };
+            let run = match scratch.measure(&commands[index], &args.run[index], &place.signal) {
+                Ok(Some(run)) => run,
+                Ok(None) => break,
+                Err(failure) => {
+                    failed = Some(failure);
+                    break;
+                }
+            };
             keepers[index].keep_cell(&format!("{round:04}-run.json"), &run);
             both[index] = Some(Observation::of(&run, "", Some(&place.host)));
         }
@@ -61,17 +69,34 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
         sides[0].runs.push(a);
         sides[1].runs.push(b);
     }
-    let exit = place.interrupted().map_or(Exit::Done, Exit::Signal);
     let [a, b] = &sides;
+    let exit = match (place.interrupted(), &failed) {
+        (Some(signal), _) => Exit::Signal(signal),
+        (None, Some(failure)) => failure.exit,
+        (None, None) => Exit::Done,
+    };
+    // The rounds before a failure were measured, and say what they say.
+    if let Some(failure) = failed.as_ref().filter(|_| !a.runs.is_empty()) {
+        let message: Vec<String> = failure.message.lines().map(clean).collect();
+        note(&format!("error: {}", message.join("\n")));
+        note(&format!(
+            "caution: compared is what was measured before: rounds 1 to {}",
+            a.runs.len()
+        ));
+    }
     let told = contrasted(a, b, &asked);
-    let ended = match &told {
-        Ok(told) => {
+    let ended = match (&told, failed) {
+        (_, Some(failure)) if a.runs.is_empty() => Err(failure),
+        (Ok(told), _) => {
             let exit = tell(args, told, exit);
             keepers[1].keep("comparison.json", &comparison_json(told, exit.code()));
             Ok(exit)
         }
-        Err(_) if exit != Exit::Done => Err(Failure::new(exit, "interrupted in the first round")),
-        Err(failure) => Err(failure.clone()),
+        (Err(_), Some(failure)) => Err(failure),
+        (Err(_), None) if exit != Exit::Done => {
+            Err(Failure::new(exit, "interrupted in the first round"))
+        }
+        (Err(failure), None) => Err(failure.clone()),
     };
     let code = ended.as_ref().map_or_else(|failure| failure.exit.code(), |exit| exit.code());
     let complete = a.runs.len() == rounds as usize;
