@@ -17,7 +17,7 @@ use super::consent::ConsentArgs;
 use super::exit::{Exit, Failure};
 use super::output::{Output, OutputFormat};
 pub(crate) use carry::study;
-pub(crate) use tell::end_of;
+pub(crate) use tell::{documents, end_of};
 
 use crate::report::clean::clean;
 use crate::spec::catalogue;

@@ -110,6 +110,11 @@ impl Keeper {
         (Keeper { folder: None, manifest, option, lost: false, resumed: false }, folder)
     }
 
+    /// The command line that the manifest holds.
+    pub(crate) fn command(&self) -> &[String] {
+        &self.manifest.command
+    }
+
     /// Keeps one value under this name.
     pub(crate) fn keep<T: Serialize>(&mut self, name: &str, value: &T) {
         if let Some(folder) = &self.folder {

@@ -55,6 +55,8 @@ pub struct TargetAsked {
     pub device: String,
     /// Whether the page cache was asked for.
     pub buffered: bool,
+    /// Whether all of what is used was written before the first run.
+    pub is_laid_out: bool,
 }
 
 /// A stage as it was laid out, written before its first run.

@@ -2,6 +2,7 @@
 
 mod data;
 mod environment;
+mod method;
 mod stage;
 
 use std::collections::BTreeMap;
@@ -11,11 +12,11 @@ use crate::analysis::finding::{Finding, Gravity};
 use crate::record::store::utc;
 use crate::report::experiment_figures;
 use crate::report::story::{Caution, Section, Source, Story};
-use crate::spec::experiment::{Order, Prefill};
 use crate::units::count;
 
-/// Tells an experiment. Computes nothing: what it says was found by the analysis.
-pub fn story(study: &Study, complete: bool, exit_code: u8) -> Story {
+/// Tells an experiment; `command` is the command line, empty where it is unknown. Computes nothing:
+/// what it says was found by the analysis.
+pub fn story(study: &Study, command: &[String], complete: bool, exit_code: u8) -> Story {
     let run = &study.run;
     let experiment = &run.experiment;
     let mut sections: Vec<Section> = Vec::new();
@@ -30,7 +31,7 @@ pub fn story(study: &Study, complete: bool, exit_code: u8) -> Story {
         title: format!("{}: {target}", experiment.heading()),
         source: Source {
             program: format!("iosonde {}", run.program),
-            command: Vec::new(),
+            command: command.to_vec(),
             started_unix_ns: Some(run.started_unix_ns),
             complete,
             exit_code,
@@ -39,7 +40,7 @@ pub fn story(study: &Study, complete: bool, exit_code: u8) -> Story {
         answer: answer(study),
         cautions: cautions(study),
         sections,
-        method: method(study),
+        method: method::method(study),
         environment: environment::environment(study),
         data: vec![data::points(study), data::trials(study), data::metrics(study)],
     }
@@ -108,53 +109,4 @@ fn cautions(study: &Study) -> Vec<Caution> {
 
 fn is_of_the_cache(finding: &Finding) -> bool {
     ["page_cache", "buffered", "physics"].contains(&finding.code)
-}
-
-/// How it was measured.
-fn method(study: &Study) -> Vec<String> {
-    let run = &study.run;
-    let mut said = vec![format!(
-        "Begun {}. The unit of replication is the run; intervals are 95 % t intervals of the mean \
-         of the runs of a cell, and ± is one sample standard deviation.",
-        utc(run.started_unix_ns)
-    )];
-    let mixed = study.stages.iter().filter(|facts| facts.stage.order == Order::Random).count();
-    if mixed > 0 {
-        said.push(format!(
-            "Runs were carried out in randomised complete blocks: each block holds every cell of \
-             its stage once, in an order drawn from seed {}, so that a drift of the device or the \
-             machine does not look like an effect.",
-            run.seed
-        ));
-    }
-    said.push(
-        "The test file or region was written whole with incompressible data before anything was \
-         read, where it may be written; every write carries data of its own."
-            .into(),
-    );
-    for facts in &study.stages {
-        let stage = &facts.stage;
-        if !facts.laid_out.skipped.is_empty() {
-            said.push(format!("{} was skipped: {}.", stage.name, facts.laid_out.skipped));
-            continue;
-        }
-        let prefill = match stage.prefill {
-            Prefill::Once => "",
-            Prefill::Stage => "; the region was written anew before the stage",
-            Prefill::Run => "; the region was written anew before each run",
-        };
-        said.push(format!(
-            "{}: {} cells, {} runs each, {} s a run with {} % warm-up{prefill}.",
-            stage.name,
-            facts.laid_out.cells.len(),
-            stage.repeats,
-            stage.seconds,
-            stage.warm_up_percent
-        ));
-        if !facts.laid_out.ended_early.is_empty() {
-            let why = &facts.laid_out.ended_early;
-            said.push(format!("{} ended before its time: {why}.", stage.name));
-        }
-    }
-    said
 }

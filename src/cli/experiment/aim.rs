@@ -46,6 +46,7 @@ impl Aim {
                 let size = device.bytes.map_or(String::new(), |bytes| format!(" of {bytes} B"));
                 format!("{}{size}", device.name)
             }),
+            is_laid_out: self.layout.is_some(),
             ..asked.clone()
         }
     }

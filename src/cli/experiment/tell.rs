@@ -95,7 +95,7 @@ impl Teller {
         mut keeper: Keeper,
     ) -> Exit {
         let mut exit = exit.or_graver(end_of(study));
-        let mut told = story(study, complete, exit.code());
+        let mut told = story(study, keeper.command(), complete, exit.code());
         if let Err(error) = keep(&told, &mut keeper, self.png) {
             note(&format!("error: the report cannot be drawn: {error}"));
             exit = exit.or_graver(Exit::Environment);
@@ -143,14 +143,24 @@ pub(crate) fn end_of(study: &Study) -> Exit {
     if trials.is_empty() { exit.or_graver(Exit::Inconclusive) } else { exit }
 }
 
+/// What the report is in words and numbers: files by name, as they are kept.
+pub(crate) fn documents(story: &Story) -> Vec<(String, String)> {
+    let mut all = vec![
+        ("report.txt".to_owned(), plain(story, COLUMNS)),
+        ("report.md".to_owned(), markdown(story)),
+        ("report.json".to_owned(), story_json(story).to_string()),
+    ];
+    for data in &story.data {
+        all.push((format!("tables/{}.csv", data.name), csv(data)));
+        all.push((format!("tables/{}.ssv", data.name), ssv(data)));
+    }
+    all
+}
+
 /// Writes the report in every form.
 fn keep(story: &Story, keeper: &mut Keeper, png: bool) -> Result<(), crate::chart::ChartError> {
-    keeper.keep_text("report.txt", &plain(story, COLUMNS));
-    keeper.keep_text("report.md", &markdown(story));
-    keeper.keep("report.json", &story_json(story));
-    for data in &story.data {
-        keeper.keep_text(&format!("tables/{}.csv", data.name), &csv(data));
-        keeper.keep_text(&format!("tables/{}.ssv", data.name), &ssv(data));
+    for (name, text) in documents(story) {
+        keeper.keep_text(&name, &text);
     }
     for picture in story.pictures() {
         let svg = picture.figure.svg()?;

@@ -1,7 +1,8 @@
-//! Does a folder still say what its records say? Checksums, verdict and exit code, computed anew.
+//! Does a folder still say what its records say? Checksums, verdict, exit code, and of an experiment
+//! the report with its tables, computed anew.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -13,12 +14,17 @@ use super::retell::judgement;
 use crate::analysis::{judge, ladder};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputFormat};
+use crate::cli::recorded::bounded;
 use crate::cli::{profile, verify};
 use crate::record::Manifest;
 use crate::record::store::names_in;
 use crate::report::clean::clean;
 
 const SUMS: &str = "SHA256SUMS";
+/// Most bytes of it: no folder has so many files.
+const MAX_SUMS: u64 = 64 << 20;
+/// How far two numbers may lie apart that a record was written and read between.
+const ROUNDING: f64 = 1e-12;
 /// Exit codes from here on are those of signals, which no record of a check holds.
 const SIGNALS_FROM: u8 = 128;
 
@@ -38,17 +44,20 @@ pub(super) fn recheck(kept: &Kept) -> Result<Exit, Failure> {
         )));
     };
     let (words, exit) = anew(kept);
-    compared(&kept.path, manifest, &words, exit)
+    compared(&kept.path, manifest, &words, exit, &[])
 }
 
-/// Checks a folder against what its records come to.
+/// Checks a folder against what its records come to; `documents` are files by name, as they should
+/// be.
 pub(super) fn compared(
     folder: &Path,
     manifest: &Manifest,
     words: &str,
     exit: Exit,
+    documents: &[(String, String)],
 ) -> Result<Exit, Failure> {
     let mut lines = sums(folder)?;
+    lines.extend(told_alike(folder, documents)?);
     let same = words == manifest.verdict;
     lines.push(Line {
         agrees: same,
@@ -118,9 +127,10 @@ fn anew(kept: &Kept) -> (String, Exit) {
 fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
     let path = folder.join(SUMS);
     let differs = |words: String| Line { agrees: false, words };
-    let text = match fs::read_to_string(&path) {
+    let read = bounded(&path, MAX_SUMS);
+    let text = match read.and_then(|b| String::from_utf8(b).map_err(|error| error.to_string())) {
         Ok(text) => text,
-        Err(error) => return Ok(vec![differs(format!("{SUMS}: {error}"))]),
+        Err(why) => return Ok(vec![differs(format!("{SUMS}: {why}"))]),
     };
     let mut lines = Vec::new();
     let mut listed = BTreeSet::new();
@@ -145,6 +155,58 @@ fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
     Ok(lines)
 }
 
+/// Every document against what it should be, and every table against the documents.
+fn told_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<Line>, Failure> {
+    let differs = |words: String| Line { agrees: false, words };
+    if documents.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut lines = Vec::new();
+    for (name, expected) in documents {
+        // Numbers may be written longer, but not by much.
+        let most = expected.len() as u64 * 2 + 1024;
+        let read = bounded(&folder.join(name), most).map(|found| alike(&found, expected));
+        match read {
+            Ok(true) => {}
+            Ok(false) => lines.push(differs(format!("{name}: not what the records come to"))),
+            Err(why) => lines.push(differs(format!("{name}: {why}"))),
+        }
+    }
+    let inside = names_in(folder).map_err(|error| asked(format!("--recheck: {error}")))?;
+    let tables = inside.into_iter().filter(|name| name.starts_with("tables/"));
+    let more = tables.filter(|name| !documents.iter().any(|(known, _)| known == name));
+    lines.extend(more.map(|name| differs(format!("{name}: no table of the records"))));
+    if lines.is_empty() {
+        let words = format!("report and tables, {} files computed anew", documents.len());
+        lines.push(Line { agrees: true, words });
+    }
+    Ok(lines)
+}
+
+/// Whether two texts are the same, but for the last digit of a number: one that was written and read
+/// again may be its neighbour.
+fn alike(found: &[u8], expected: &str) -> bool {
+    if found == expected.as_bytes() {
+        return true;
+    }
+    let Ok(found) = str::from_utf8(found) else { return false };
+    let apart = |c: char| !(c.is_alphanumeric() || matches!(c, '.' | '+' | '-' | '_'));
+    let (mut one, mut other) = (found.split(apart), expected.split(apart));
+    let between = |text: &str| text.chars().filter(|c| apart(*c)).collect::<String>();
+    let near = |a: &str, b: &str| match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(a), Ok(b)) => (a - b).abs() <= ROUNDING * a.abs().max(b.abs()),
+        _ => a == b,
+    };
+    let words_alike = loop {
+        match (one.next(), other.next()) {
+            (None, None) => break true,
+            (Some(a), Some(b)) if a == b || near(a, b) => {}
+            _ => break false,
+        }
+    };
+    words_alike && between(found) == between(expected)
+}
+
 /// A file of the folder, or of a folder in it.
 fn is_inside(name: &str) -> bool {
     name.split('/').count() <= 2 && name.split('/').all(is_plain)
@@ -158,4 +220,26 @@ fn digest(path: &Path) -> io::Result<String> {
     let mut hasher = Sha256::new();
     io::copy(&mut File::open(path)?, &mut hasher)?;
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_alike_but_for_the_last_digit_of_a_number() {
+        let expected = "a,1.5,x\n{\"p\":0.30000000000000004}";
+        assert!(alike(expected.as_bytes(), expected));
+        assert!(alike(b"a,1.5,x\n{\"p\":0.3}", expected));
+        for other in [
+            "a,1.6,x\n{\"p\":0.3}",
+            "a,1.5,y\n{\"p\":0.3}",
+            "a,1.5 x\n{\"p\":0.3}",
+            "a,1.5,x\n{\"p\":0.3},",
+            "a,1.5,x\n{\"p\":0.3001}",
+            "a,,x\n{\"p\":0.3}",
+        ] {
+            assert!(!alike(other.as_bytes(), expected), "{other}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::write::tell;
 use super::{ReportArgs, asked, recheck};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::experiment::{end_of, study};
+use crate::cli::experiment::{documents, end_of, study};
 use crate::cli::output::note;
 use crate::cli::report::kept::read_manifest;
 use crate::record::store::utc;
@@ -20,7 +20,11 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
     let study = study(path)?;
     let complete = manifest.as_ref().is_some_and(|manifest| manifest.complete);
     let exit = end_of(&study);
-    let told = story(&study, complete, exit.code());
+    let command = manifest.as_ref().map_or(&[][..], |manifest| &manifest.command);
+    // What is compared is told as it was told then; the code has a line of its own.
+    let kept = manifest.as_ref().filter(|_| args.recheck).map(|manifest| manifest.exit_code);
+    let code = kept.unwrap_or(exit.code());
+    let told = story(&study, command, complete, code);
     if args.recheck {
         let Some(manifest) = &manifest else {
             return Err(asked(format!(
@@ -30,7 +34,7 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
             )));
         };
         let words = told.answer.first().map_or("", String::as_str);
-        return recheck::compared(path, manifest, words, exit);
+        return recheck::compared(path, manifest, words, exit, &documents(&told));
     }
     if !complete {
         note("caution: partial: not everything that was planned was carried out");
