@@ -574,7 +574,7 @@ mod tests {
         assert!(
             said(axis("values = [1]\npowers-of-two = {from = 1, to = 2}")).contains("two ways")
         );
-        assert!(said(axis("values = [\"x\"]")).contains("expected a count"));
+        assert!(said(axis("values = [\"x\"]")).contains("expected a whole number"));
         assert!(said(axis("range = {from = 4, to = 1, step = 1}")).contains("upwards"));
         let million = "[[stage.axis]]\nname = \"iodepth\"\n\
                        range = {from = 1, to = 1000, step = 1}\n\

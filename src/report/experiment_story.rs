@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 
 use crate::analysis::experiment::{Answer, Study};
 use crate::analysis::finding::{Finding, Gravity};
-use crate::record::store::utc;
 use crate::report::experiment_figures;
 use crate::report::story::{Caution, Section, Source, Story};
 use crate::units::count;
