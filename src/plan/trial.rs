@@ -215,6 +215,9 @@ impl Draft {
                     _ => Cache::Direct,
                 };
             }
+            Parameter::Engine if self.setting.engine.kind == EngineKind::Sim => {
+                return Err(TrialError::Word("a simulated device has no other engine".into()));
+            }
             Parameter::Engine => {
                 self.setting.engine = super::Engine::of(match word {
                     "psync" => EngineKind::Psync,

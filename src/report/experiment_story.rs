@@ -19,7 +19,8 @@ pub fn story(study: &Study, command: &[String], complete: bool, exit_code: u8) -
     let run = &study.run;
     let experiment = &run.experiment;
     let mut sections: Vec<Section> = Vec::new();
-    let spoken = study.conclusions.iter().filter(|(_, answer)| !answer.sentences.is_empty());
+    // What it says is the answer of the story.
+    let spoken = study.conclusions.iter().filter(|(_, answer)| !answer.tables.is_empty());
     for (name, answer) in spoken {
         sections.push(stage::conclusion(name, answer));
     }

@@ -7,6 +7,7 @@ use super::words::{self, nothing};
 use super::{Answer, Point, StageFacts, TrialFigures};
 use crate::analysis::finding::{Gravity, Strength};
 use crate::plan::chance::mix;
+use crate::stats::ratio::median;
 use crate::stats::regimes::{Regimes, Segment, regimes};
 use crate::stats::summary::Summary;
 use crate::units::{bytes, count, duration};
@@ -59,7 +60,37 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
+/// How many times the usual rate the first interval has where a burst ended within it.
+const BURST_FROM: f64 = 3.0;
+
+/// A burst that is over before the second interval: no regime is that short.
+fn early_burst(answer: &mut Answer, point: &Point, trial: &TrialFigures) -> bool {
+    let rates = trial.series.iops();
+    let Some((first, rest)) = rates.split_first() else { return false };
+    let Some(usual) = median(rest).filter(|usual| *usual > 0.0 && *first > BURST_FROM * usual)
+    else {
+        return false;
+    };
+    let width_s = trial.series.width_ns as f64 / 1e9;
+    let burst = (first - usual) * width_s;
+    answer.find("burst-ops", burst);
+    answer.find("sustained-iops", usual);
+    answer.say(format!(
+        "{}, run {}: a burst of about {} operations was over within the first {}; from then on it \
+         does {} IOPS. The mean over the run holds both, and describes neither.",
+        point.name(),
+        trial.repeat + 1,
+        count::significant_or_whole(burst),
+        duration::latency(trial.series.width_ns as f64),
+        count::significant_or_whole(usual),
+    ));
+    true
+}
+
 fn even(answer: &mut Answer, point: &Point, trial: &TrialFigures, found: &Regimes) {
+    if early_burst(answer, point, trial) {
+        return;
+    }
     let seconds = trial.series.bytes.len() as f64 * trial.series.width_ns as f64 / 1e9;
     let moved: u64 = trial.series.bytes.iter().sum();
     let also = if found.segments.len() > 1 { ", though it changed on the way" } else { "" };
@@ -214,6 +245,26 @@ mod tests {
         assert!((burst / 12_000.0 - 1.0).abs() < 0.06, "{burst}");
         let caution = &facts.answers[0].1.cautions[0];
         assert_eq!((caution.code, caution.strength), ("token_bucket", Strength::Supported));
+    }
+
+    #[test]
+    fn a_burst_within_the_first_interval_is_seen_and_an_even_run_has_none() {
+        let burst = |shape: fn(f64) -> f64| {
+            facts(&stage("token-bucket", "token-bucket"), |cell, repeat| Load {
+                block_bytes: at(cell, "block-size") as u64,
+                iops: 3_000.0,
+                shape,
+                noise: 0.005,
+                seed: u64::from(repeat) + 1,
+                ..Load::default()
+            })
+        };
+        // One interval of a hundred at 60 times the rate.
+        let seen = burst(|time| if time < 0.005 { 60.0 } else { 1.0 });
+        let sustained = seen.found("sustained-iops").unwrap();
+        assert!((sustained / 3_000.0 - 1.0).abs() < 0.02, "{sustained}");
+        assert!(seen.found("burst-ops").is_some_and(|ops| ops > 10_000.0));
+        assert_eq!(burst(|_| 1.0).found("burst-ops"), None);
     }
 
     #[test]

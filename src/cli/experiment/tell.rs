@@ -140,6 +140,10 @@ pub(crate) fn end_of(study: &Study) -> Exit {
             exit = exit.or_graver(if invalid { Exit::Invalid } else { Exit::Environment });
         }
     }
+    let missed = |name: &str| study.conclusions.iter().any(|(_, a)| a.found.get(name) > Some(&0.0));
+    if missed("missed") {
+        exit = exit.or_graver(Exit::Missed);
+    }
     if trials.is_empty() { exit.or_graver(Exit::Inconclusive) } else { exit }
 }
 

@@ -65,9 +65,9 @@ fn drawable(picture: Picture) -> Block {
 
 /// What the experiment as a whole concludes.
 pub(super) fn conclusion(name: &str, answer: &Answer) -> Section {
-    let mut blocks = vec![Block::List(answer.sentences.clone())];
-    blocks.extend(answer.tables.iter().map(|table| Block::Table(small(table))));
-    Section { name: format!("conclusion-{name}"), heading: "Conclusion".into(), blocks }
+    let tables = answer.tables.iter().map(|table| Block::Table(small(table)));
+    let name = format!("conclusion-{name}");
+    Section { name, heading: "Conclusion".into(), blocks: tables.collect() }
 }
 
 fn small(table: &AnswerTable) -> Table {
