@@ -34,7 +34,7 @@ use serde::Serialize;
 use super::chance::Chance;
 use super::normal;
 use super::ratio::median;
-use super::summary::{Summary, t_975};
+use super::summary::{Summary, t_975, t_p};
 
 /// Resamples by default.
 pub const RESAMPLES: usize = 4_000;
@@ -236,18 +236,44 @@ pub fn log_t(sample: &[f64]) -> Option<Interval> {
 /// Welch's t on logarithms (B. L. Welch 1947), degrees of freedom rounded down. `None` below two
 /// values in either, and where one is not positive.
 pub fn log_t_ratio(one: &[f64], other: &[f64]) -> Option<Interval> {
-    let (one, other) = (Summary::of(&logarithms(one)?)?, Summary::of(&logarithms(other)?)?);
-    if one.n < 2 || other.n < 2 {
-        return None;
-    }
-    let share = |of: &Summary| of.std_dev.powi(2) / of.n as f64;
-    let variance = share(&one) + share(&other);
-    let part = |of: &Summary| share(of).powi(2) / (of.n - 1) as f64;
-    let freedom = if variance > 0.0 { variance.powi(2) / (part(&one) + part(&other)) } else { 1.0 };
-    let reach = t_975((freedom.floor() as usize).max(1))? * variance.sqrt();
-    let middle = one.mean - other.mean;
-    let (low, high) = ((middle - reach).exp(), (middle + reach).exp());
+    let welch = Welch::of(one, other)?;
+    let reach = t_975(welch.freedom)? * welch.error;
+    let (low, high) = ((welch.middle - reach).exp(), (welch.middle + reach).exp());
     Some(Interval { low, high, level: 0.95, method: Method::LogT })
+}
+
+/// How probable so large a ratio is if both give the same, by the same test. 1 where it cannot be
+/// tested.
+pub fn log_t_p(one: &[f64], other: &[f64]) -> f64 {
+    Welch::of(one, other).map_or(1.0, |welch| match welch.error > 0.0 {
+        true => t_p(welch.middle / welch.error, welch.freedom),
+        false => f64::from(u8::from(welch.middle == 0.0)),
+    })
+}
+
+/// Welch's test on logarithms.
+struct Welch {
+    /// Difference of the means.
+    middle: f64,
+    /// Its standard error.
+    error: f64,
+    freedom: usize,
+}
+
+impl Welch {
+    fn of(one: &[f64], other: &[f64]) -> Option<Welch> {
+        let (one, other) = (Summary::of(&logarithms(one)?)?, Summary::of(&logarithms(other)?)?);
+        if one.n < 2 || other.n < 2 {
+            return None;
+        }
+        let share = |of: &Summary| of.std_dev.powi(2) / of.n as f64;
+        let variance = share(&one) + share(&other);
+        let part = |of: &Summary| share(of).powi(2) / (of.n - 1) as f64;
+        let freedom =
+            if variance > 0.0 { variance.powi(2) / (part(&one) + part(&other)) } else { 1.0 };
+        let freedom = (freedom.floor() as usize).max(1);
+        Some(Welch { middle: one.mean - other.mean, error: variance.sqrt(), freedom })
+    }
 }
 
 fn logarithms(sample: &[f64]) -> Option<Vec<f64>> {

@@ -39,6 +39,29 @@ impl Summary {
     }
 }
 
+/// Probability that Student's t with these degrees of freedom is at least as far from 0 as `t`
+/// (Abramowitz and Stegun 26.7.3 and 26.7.4, exact); 1 for no degrees of freedom.
+pub fn t_p(t: f64, degrees_of_freedom: usize) -> f64 {
+    if degrees_of_freedom == 0 || t.is_nan() {
+        return 1.0;
+    }
+    let angle = (t.abs() / (degrees_of_freedom as f64).sqrt()).atan();
+    let (sine, cosine) = angle.sin_cos();
+    let is_odd = degrees_of_freedom % 2 == 1;
+    // The powers of the cosine go up to two less than the degrees of freedom.
+    let mut power = if is_odd { 1 } else { 0 };
+    let mut term = if is_odd { cosine } else { 1.0 };
+    let mut sum = 0.0;
+    while power + 2 <= degrees_of_freedom {
+        sum += term;
+        term *= cosine * cosine * (power + 1) as f64 / (power + 2) as f64;
+        power += 2;
+    }
+    let inside = sine * sum;
+    let inside = if is_odd { (angle + inside) * std::f64::consts::FRAC_2_PI } else { inside };
+    (1.0 - inside).clamp(0.0, 1.0)
+}
+
 /// Quantile 0.975 of Student's t distribution; `None` for no degrees of freedom.
 ///
 /// A table to 4 degrees of freedom, above it the Cornish-Fisher expansion (Abramowitz and Stegun
@@ -95,6 +118,16 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+
+    #[test]
+    fn the_tail_of_students_t_is_that_of_the_tables() {
+        for (freedom, t) in [(1, 12.706_205), (2, 4.302_653), (3, 3.182_446), (10, 2.228_139)] {
+            assert!((t_p(t, freedom) - 0.05).abs() < 1e-6, "{freedom}: {}", t_p(t, freedom));
+            assert!((t_p(-t, freedom) - 0.05).abs() < 1e-6);
+        }
+        assert!((t_p(4.604_095, 4) - 0.01).abs() < 1e-6);
+        assert_eq!((t_p(0.0, 5), t_p(3.0, 0)), (1.0, 1.0));
+    }
 
     #[test]
     fn mean_and_spread_of_a_known_sample() {

@@ -5,10 +5,11 @@ use super::{Answer, Measure, StageFacts};
 use crate::plan::chance::mix;
 use crate::spec::Direction;
 use crate::spec::experiment::Axis;
-use crate::stats::factors::{NoShares, Term, Trial, factors};
+use crate::stats::factors::{Dependent, NoShares, Term, Trial, factors};
+use crate::stats::holm::holm;
 use crate::units::count;
 
-/// Largest p at which an effect is told as one.
+/// Largest p, corrected for all axes and pairs, at which an effect is told as one.
 const SHOWN: f64 = 0.05;
 
 /// Divides the variation of the bandwidth, or where that follows the size itself, of the CPU cost.
@@ -40,16 +41,26 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     };
     let mut answer = Answer::default();
     let axes = &facts.stage.axes;
-    for term in shares.terms.iter().filter(|term| term.p <= SHOWN && term.share >= 0.01) {
+    let corrected = holm(&shares.terms.iter().map(|term| term.p).collect::<Vec<f64>>());
+    for (term, p) in shares.terms.iter().zip(corrected) {
+        if p > SHOWN || term.share < 0.01 {
+            continue;
+        }
         let name = name(axes, &term.factors);
         answer.find(&format!("share-{}", slug(&name)), term.share);
-        answer.say(told(&name, term, measure));
+        answer.find(&format!("omega-squared-{}", slug(&name)), term.omega_squared);
+        // Alone, a factor misleads where its effect depends on another.
+        let depends = |pair: &Dependent| term.factors.iter().all(|at| pair.factors.contains(at));
+        if term.factors.len() > 1 || !shares.dependent.iter().any(depends) {
+            answer.say(told(&name, &Term { p, ..term.clone() }, measure));
+        }
     }
-    if let Some(pair) = shares.dependent.first() {
+    for pair in &shares.dependent {
         let [one, two] = pair.factors.map(|at| heading(axes, at));
         answer.say(format!(
             "The effect of {one} depends on {two}: read them together, not one by one."
         ));
+        together(&mut answer, [one, two], pair, &labels, measure);
     }
     answer.find("share-of-error", shares.error);
     answer.say(format!(
@@ -59,6 +70,25 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     ));
     answer.details = serde_json::to_value(shares).unwrap_or_default();
     answer
+}
+
+/// The means of two axes that matter only together.
+fn together(
+    answer: &mut Answer,
+    [one, two]: [&str; 2],
+    pair: &Dependent,
+    labels: &[Vec<&str>],
+    measure: Measure,
+) {
+    let [Some(first), Some(second)] = pair.factors.map(|at| labels.get(at)) else { return };
+    let columns: Vec<&str> = std::iter::once(one).chain(second.iter().copied()).collect();
+    let row = |(label, means): (&&str, &Vec<f64>)| {
+        let means = means.iter().map(|mean| measure.told(*mean));
+        std::iter::once((*label).to_owned()).chain(means).collect()
+    };
+    let rows = first.iter().zip(&pair.means).map(row).collect();
+    let caption = format!("{} (geometric means) of {one} by {two}", measure.title());
+    answer.table(&caption, &columns, rows);
 }
 
 fn heading(axes: &[Axis], at: usize) -> &str {
@@ -79,8 +109,8 @@ fn told(name: &str, term: &Term, measure: Measure) -> String {
         )
     });
     format!(
-        "{name} explains {} of the variation of the {} (p = {}){range}.",
-        words::percent(term.share),
+        "{name} explains {} of the variation of the {} (omega squared; p = {}, by Holm){range}.",
+        words::percent(term.omega_squared.max(0.0)),
         measure.title(),
         count::significant(term.p)
     )
@@ -118,5 +148,20 @@ mod tests {
         });
         assert!(facts.found("share-iodepth").unwrap() > 0.95);
         assert_eq!(facts.found("share-jobs"), None);
+        assert!(facts.answers[0].1.sentences[0].contains("omega squared"));
+    }
+
+    #[test]
+    fn where_axes_matter_only_together_neither_is_told_alone() {
+        let mut noise = noise(8, 0.01);
+        let facts = facts(&stage_of(TWO), |cell, _| Load {
+            iops: noise() * if matches!(cell.index, 0 | 3) { 4_000.0 } else { 1_000.0 },
+            ..Load::default()
+        });
+        let answer = &facts.answers[0].1;
+        let said = answer.sentences.join("\n");
+        assert!(said.contains("The effect of iodepth depends on numjobs"), "{said}");
+        assert!(!said.contains("iodepth explains"), "{said}");
+        assert_eq!(answer.tables[0].rows.len(), 2);
     }
 }

@@ -7,10 +7,14 @@ use crate::analysis::finding::{Gravity, Strength};
 use crate::plan::chance::mix;
 use crate::spec::Direction;
 use crate::spec::experiment::Parameter;
+use crate::stats::bootstrap::log_t_p;
 use crate::stats::cheapest::{Setting, cheapest};
+use crate::stats::holm::holm;
 
 /// Share of the best that may be missing where less is enough.
 const ENOUGH_WITHIN: f64 = 0.05;
+/// Largest p, of all pairs together, at which a difference is shown.
+const SHOWN: f64 = 0.05;
 /// Share of throughput that a neighbour loses where one speaks of a cliff.
 const CLIFF_FROM: f64 = 0.25;
 
@@ -103,31 +107,41 @@ fn cliff(answer: &mut Answer, name: &str, points: &[&Point], label: &dyn Fn(&Poi
 pub(super) fn compare(answer: &mut Answer, facts: &StageFacts, axis: &str) {
     let Some(of) = facts.stage.axes.iter().find(|each| each.name == axis) else { return };
     let pairs = pairs(facts, axis);
-    let mut seconds: Vec<String> = pairs.iter().map(|(_, other, _)| other.clone()).collect();
+    let mut seconds: Vec<String> = pairs.iter().map(|pair| pair.second.clone()).collect();
     seconds.dedup();
     for second in seconds {
-        let own: Vec<&(String, String, Times)> =
-            pairs.iter().filter(|(_, other, _)| *other == second).collect();
-        let mut ratios: Vec<f64> = own.iter().map(|(_, _, times)| times.times).collect();
+        let own: Vec<&Pair> = pairs.iter().filter(|pair| pair.second == second).collect();
+        let mut ratios: Vec<f64> = own.iter().map(|pair| pair.times).collect();
         ratios.sort_by(f64::total_cmp);
         let (Some(low), Some(high)) = (ratios.first(), ratios.last()) else { continue };
         let middle = ratios[ratios.len() / 2];
-        let first = own.first().map_or("", |(first, ..)| first.as_str());
-        let shown = own.iter().filter(|(_, _, times)| times.differ()).count();
+        let first = own.first().map_or("", |pair| pair.first.as_str());
+        let shown = own.iter().filter(|pair| pair.p <= SHOWN).count();
         answer.find(&format!("{}-over-{}", slug(&second), slug(first)), middle);
         let [low, high, middle] =
             [low, high, &middle].map(|v| crate::units::count::significant(*v));
         answer.say(format!(
             "{}: {second} does {middle} times the throughput of {first} in the middle of {} pairs \
-             ({low} to {high}); in {shown} of them the difference is shown.",
+             ({low} to {high}); in {shown} of them the difference is shown (Holm over {} pairs).",
             of.heading(),
             own.len(),
+            pairs.len(),
         ));
     }
 }
 
+/// Two cells that differ in one axis alone.
+struct Pair {
+    first: String,
+    second: String,
+    /// How many times as much the second does.
+    times: f64,
+    /// Probability of so large a difference if there were none, corrected for all pairs.
+    p: f64,
+}
+
 /// Cells that differ in one axis alone from the cell with its first level.
-fn pairs(facts: &StageFacts, axis: &str) -> Vec<(String, String, Times)> {
+fn pairs(facts: &StageFacts, axis: &str) -> Vec<Pair> {
     let mut found = Vec::new();
     for (_, points) in facts.lines(axis) {
         let Some((first, others)) = points.split_first() else { continue };
@@ -135,11 +149,15 @@ fn pairs(facts: &StageFacts, axis: &str) -> Vec<(String, String, Times)> {
             let label = |point: &Point| point.level(axis).map(|level| level.label.clone());
             let times = Times::of(other, first, Measure::Bandwidth);
             if let (Some(a), Some(b), Some(times)) = (label(first), label(other), times) {
-                found.push((a, b, times));
+                let rates = |point: &Point| point.values(Measure::Bandwidth, Direction::Total);
+                let p = log_t_p(&rates(other), &rates(first));
+                found.push(Pair { first: a, second: b, times: times.times, p });
             }
         }
     }
-    found.sort_by(|a, b| a.1.cmp(&b.1));
+    let corrected = holm(&found.iter().map(|pair| pair.p).collect::<Vec<f64>>());
+    found.iter_mut().zip(corrected).for_each(|(pair, p)| pair.p = p);
+    found.sort_by(|a, b| a.second.cmp(&b.second));
     found
 }
 
