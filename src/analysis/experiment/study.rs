@@ -9,6 +9,9 @@ use crate::units::{count, duration};
 
 /// Relative difference of two stages of the same load that is worth a word.
 const SAME_WITHIN: f64 = 0.15;
+/// Runs of a level below which small differences cannot be shown: the t interval of three is 2.5
+/// standard deviations to each side, that of ten 0.7.
+const FEW_RUNS: usize = 10;
 /// Rate that no link of a single device reaches: beyond it memory answers.
 const BEYOND_LINKS_BYTES_PER_S: f64 = 64e9;
 
@@ -197,12 +200,16 @@ fn limits(answer: &mut Answer, study: &Study) {
         answer.say(format!("{lost} runs failed and are in no figure."));
     }
     let short = trials().map(|trial| trial.figures.window_ns).min();
-    let few = study.stages.iter().flat_map(|facts| &facts.points).map(|p| p.runs.len()).min();
+    // Cells that were left out have no runs.
+    let points = study.stages.iter().flat_map(|facts| &facts.points);
+    let few = points.map(|point| point.runs.len()).filter(|runs| *runs > 0).min();
     if let (Some(short), Some(few)) = (short, few) {
+        let small =
+            if few < FEW_RUNS { ", and so few runs cannot prove a small difference" } else { "" };
+        let runs = if few == 1 { "run" } else { "runs" };
         answer.say(format!(
-            "Limits: windows of {} and {few} runs of a level at the least; what takes longer to \
-             show, such as a full write cache, heat or garbage collection, was not seen, and three \
-             runs cannot prove a small difference.",
+            "Limits: windows of {} and {few} {runs} of a level at the least; what takes longer to \
+             show, such as a full write cache, heat or garbage collection, was not seen{small}.",
             duration::latency(short as f64)
         ));
     }
@@ -250,6 +257,15 @@ mod tests {
         assert!(same.contains("agree within"), "{same}");
         let other = study(&study_of(stages(3_000.0), None)).sentences.join("\n");
         assert!(other.contains("something changed between the stages"), "{other}");
+    }
+
+    #[test]
+    fn a_cell_that_was_left_out_is_no_level_of_no_runs() {
+        let mut all = stages(5_000.0);
+        all[1].points[3].runs.clear();
+        let said = study(&study_of(all, None)).sentences.join("\n");
+        assert!(said.contains("3 runs of a level at the least"), "{said}");
+        assert!(said.contains("so few runs cannot prove"), "{said}");
     }
 
     #[test]
