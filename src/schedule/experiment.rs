@@ -19,6 +19,8 @@ use crate::record::experiment::{StageRun, TRIAL_SCHEMA, TrialRun};
 use crate::record::run::Outcome;
 use crate::spec::experiment::{Parameter, Prefill, Stage, Value};
 use crate::spec::{Direction, Precision, Role, Rw, Threads, Workload};
+use crate::stats::cheapest::{Setting as Level, Worse, gets_worse};
+use crate::units::count;
 
 /// A stage that is to be carried out.
 #[derive(Debug)]
@@ -132,7 +134,7 @@ pub fn carry_out_stage(
                 end.ended_early = reason;
                 return Ok(end);
             }
-            if let Some(reason) = worse(job.stage, cell, finished, &job.laid_out.cells) {
+            if let Some(reason) = worse(job, cell, finished) {
                 leave_out(cell, reason, &mut out, &mut end, on_event);
                 continue;
             }
@@ -303,9 +305,10 @@ fn rising(stage: &Stage) -> bool {
     stage.until.worse_percent.is_some()
 }
 
-/// Why a level is not worth trying: the two levels before it, all else being equal, were both worse
-/// than the best by more than the stage allows.
-fn worse(stage: &Stage, cell: &Cell, finished: &[TrialFigures], cells: &[Cell]) -> Option<String> {
+/// Why a level is not worth trying: the two levels before it, all else being equal, are both shown
+/// to be worse than the best by more than the stage allows. One run of a level shows nothing.
+fn worse(job: &StageJob<'_>, cell: &Cell, finished: &[TrialFigures]) -> Option<String> {
+    let (stage, cells) = (job.stage, &job.laid_out.cells);
     let allowed = stage.until.worse_percent?;
     let axis = &stage.axes.first()?.name;
     let at = |cell: &Cell| cell.levels.iter().find(|level| level.axis == *axis)?.value;
@@ -314,19 +317,24 @@ fn worse(stage: &Stage, cell: &Cell, finished: &[TrialFigures], cells: &[Cell]) 
         others.map(|level| level.label.clone()).collect()
     };
     let own = at(cell)?;
-    let mut below: Vec<(f64, f64)> = cells
+    let mut below: Vec<Level> = cells
         .iter()
         .filter(|each| others(each) == others(cell))
-        .filter_map(|each| Some((at(each)?, rate(finished, each.index)?.mean)))
-        .filter(|(level, _)| *level < own)
+        .filter_map(|each| {
+            Some(Level { cost: at(each)?, values: rate(finished, each.index)?.values })
+        })
+        .filter(|setting| setting.cost < own)
         .collect();
-    below.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let best = below.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let [.., (_, first), (_, second)] = below.as_slice() else { return None };
-    let limit = best * (1.0 - allowed / 100.0);
-    (*first < limit && *second < limit).then(|| {
-        format!("the two levels before it were more than {allowed} % below the best: it got worse")
-    })
+    below.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+    let Worse::Yes { best_cost, .. } = gets_worse(&below, allowed / 100.0, job.laid_out.order_seed)
+    else {
+        return None;
+    };
+    let best = count::setting(best_cost);
+    Some(format!(
+        "the two levels before it are shown to be more than {allowed} % below the best, {axis} \
+         {best}: it got worse"
+    ))
 }
 
 /// Why the stage ends now.
