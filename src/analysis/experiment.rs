@@ -35,12 +35,13 @@ use crate::plan::design::{Cell, Found};
 use crate::record::HostFacts;
 use crate::record::experiment::{ExperimentRun, StageRun, TrialRun};
 use crate::spec::experiment::{Parameter, Stage, Value};
-use crate::stats::Histogram;
+use crate::stats::{Histogram, Quantile};
 
 pub use measure::{Measure, Quantity};
 pub use point::{Point, Spread};
 
 use super::figures::Figures;
+use super::intervals;
 use super::series::{self, Series};
 use super::verdict::assess;
 
@@ -67,12 +68,50 @@ pub struct TrialFigures {
     pub latency: Histogram,
     /// Operations and bytes over time.
     pub series: Series,
+    /// Percentiles over time, of intervals of a second or more.
+    pub over_time: Vec<Moment>,
     /// Which cache was to answer.
     pub cache: String,
     /// Share of sampled pages that were in the page cache before it began, `0..=1`.
     pub cached_share: Option<f64>,
     /// Bytes that it wrote.
     pub written_bytes: u64,
+}
+
+/// The latencies of an interval of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moment {
+    /// Since the window opened, ns.
+    pub start_ns: u64,
+    /// Since the window opened, ns.
+    pub end_ns: u64,
+    /// The median; `None` where too few requests completed in it.
+    pub p50_ns: Option<u64>,
+    /// The 99th percentile; `None` where too few requests completed in it.
+    pub p99_ns: Option<u64>,
+}
+
+/// Intervals of a run at most.
+const MOST_MOMENTS: u64 = 600;
+
+/// The latencies of all that moves data over time, each interval's from its own histogram.
+fn over_time(run: &crate::record::Run) -> Vec<Moment> {
+    let jobs = intervals::all_jobs(run);
+    let asked_ns = (run.measured_ns / MOST_MOMENTS).max(1_000_000_000);
+    let width_ns = intervals::common_width_ns(&jobs, asked_ns);
+    let [read, write, trim, _] = intervals::DIRECTIONS;
+    let edges = intervals::rates(&jobs, read, run.measured_ns, width_ns);
+    let last = edges.len().saturating_sub(1);
+    let moment = |(index, edge): (usize, &intervals::Interval)| {
+        let mut all = Histogram::new();
+        for direction in [read, write, trim] {
+            all.merge(&intervals::latency(&jobs, direction, width_ns, index, index == last));
+        }
+        let quantile = |q| Quantile::of(&all, q).value_ns();
+        let (start_ns, end_ns) = (edge.start_ns, edge.end_ns);
+        Moment { start_ns, end_ns, p50_ns: quantile(0.5), p99_ns: quantile(0.99) }
+    };
+    edges.iter().enumerate().map(moment).collect()
 }
 
 /// Whether the figures of a run may be used.
@@ -125,6 +164,7 @@ impl TrialFigures {
             findings: row.findings,
             latency,
             series: series::whole(run),
+            over_time: over_time(run),
             cache: trial.cache.clone(),
             cached_share: run
                 .target
@@ -271,6 +311,10 @@ impl StageFacts {
         let points = laid_out.cells.iter().map(|cell| Point::of(cell, &trials)).collect();
         let stage = stage.clone();
         let mut facts = StageFacts { stage, laid_out, points, trials, answers: Vec::new() };
+        // Of what was skipped there is nothing to say but why.
+        if !facts.laid_out.skipped.is_empty() {
+            return facts;
+        }
         let named = facts.stage.analysis.iter().filter_map(|name| {
             let (_, analysis) = ANALYSES.iter().find(|(known, _)| known == name)?;
             Some((name.clone(), analysis(&facts, before)))

@@ -43,11 +43,16 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     }
     let mut answer = Answer::default();
     let mut falls: Vec<Fall> = Vec::new();
+    let mut marked: Vec<usize> = Vec::new();
     for trial in usable {
         let Some(point) = facts.points.iter().find(|point| point.cell == trial.cell) else {
             continue;
         };
         let found = regimes(&trial.series.bytes_per_s(), mix(facts.laid_out.order_seed));
+        if found.matters && found.segments.len() > 1 && !marked.contains(&point.cell) {
+            marked.push(point.cell);
+            changes(&mut answer, facts, point, trial, &found);
+        }
         match fall(point, trial, &found) {
             Some(fall) => falls.push(fall),
             None => even(&mut answer, point, trial, &found),
@@ -85,6 +90,23 @@ fn early_burst(answer: &mut Answer, point: &Point, trial: &TrialFigures) -> bool
         count::significant_or_whole(usual),
     ));
     true
+/// When the first run of a setting that changed did so, seconds after its start, for pictures:
+/// `change-1`, with the setting behind it (`change-1-reads`) where there are several.
+fn changes(
+    answer: &mut Answer,
+    facts: &StageFacts,
+    point: &Point,
+    trial: &TrialFigures,
+    found: &Regimes,
+) {
+    let cell = |word: String| match facts.points.len() {
+        1 => word,
+        _ => format!("{word}-{}", words::slug(&point.name())),
+    };
+    for (number, segment) in found.segments.iter().enumerate().skip(1) {
+        let after_s = segment.start as f64 * trial.series.width_ns as f64 / 1e9;
+        answer.find(&cell(format!("change-{number}")), after_s);
+    }
 }
 
 fn even(answer: &mut Answer, point: &Point, trial: &TrialFigures, found: &Regimes) {
@@ -243,6 +265,13 @@ mod tests {
         let burst = facts.found("bucket-ops").unwrap();
         assert!((rate / 1_000.0 - 1.0).abs() < 0.03, "{rate}");
         assert!((burst / 12_000.0 - 1.0).abs() < 0.06, "{burst}");
+        let changes = facts.all_found();
+        let changes: Vec<f64> = changes
+            .iter()
+            .filter_map(|(name, at)| name.contains(".change-1-").then_some(*at))
+            .collect();
+        assert_eq!(changes.len(), facts.points.len(), "one for each size");
+        assert!(changes.iter().all(|at| (at - 4.0).abs() < 0.3), "{changes:?}");
         let caution = &facts.answers[0].1.cautions[0];
         assert_eq!((caution.code, caution.strength), ("token_bucket", Strength::Supported));
     }

@@ -1,16 +1,21 @@
-//! How the runs went: a rate over the time of each, one panel for each setting.
+//! How the runs went: a rate over the time of each, one panel for each setting, and under it the
+//! percentiles of the first of them.
 
 use super::distribution::spread_out;
 use super::found;
 use super::notes::capital;
-use super::sheet::Sheet;
+use super::sheet::{Sheet, ends};
 use super::view::{Layout, View, unit};
 use crate::analysis::experiment::{Measure, Point, StageFacts, Standing, TrialFigures};
-use crate::chart::{Axis, ChartError, Curve, Figure, Kind, Marks, Plot, Quantity, Scale, style};
+use crate::chart::{
+    Axis, Band, ChartError, Curve, Figure, Kind, Marks, Plot, Quantity, Scale, style,
+};
 use crate::spec::experiment;
 
 /// Panels of one picture at most.
 const MOST_PANELS: usize = 6;
+/// Highest over lowest latency from which their scale is logarithmic.
+const WIDE: f64 = 10.0;
 /// Runs of a panel at most.
 const MOST_RUNS: usize = 7;
 
@@ -30,7 +35,7 @@ pub(super) fn draw(
     let all: Vec<&Point> = view.points().filter(|point| !runs(point).is_empty()).collect();
     let chosen = spread_out(&all, MOST_PANELS);
     let mut sheet = Sheet::new(&view).of_runs();
-    let mut drawn: Vec<(String, Vec<Curve>)> = Vec::new();
+    let mut drawn: Vec<(String, Vec<Curve>, Option<&TrialFigures>)> = Vec::new();
     for point in &chosen {
         let runs = runs(point);
         let shown = spread_out(&runs, MOST_RUNS);
@@ -41,7 +46,8 @@ pub(super) fn draw(
             ));
         }
         let curves = shown.iter().map(|trial| curve(trial, measure)).collect();
-        drawn.push((point.name(), curves));
+        let timed = runs.iter().find(|trial| parts(trial).iter().any(|part| !part.is_empty()));
+        drawn.push((point.name(), curves, timed.copied()));
     }
     if drawn.is_empty() {
         return Ok(None);
@@ -49,17 +55,27 @@ pub(super) fn draw(
     let points = |curves: &[Curve]| -> Vec<(f64, f64)> {
         curves.iter().flat_map(|curve| curve.parts.iter().flatten().copied()).collect()
     };
-    let xs = drawn.iter().flat_map(|(_, curves)| points(curves)).map(|(x, _)| x);
-    let x = Scale::fit(Kind::Time, xs.chain([0.0]))?;
+    let xs = drawn.iter().flat_map(|(_, curves, _)| points(curves)).map(|(x, _)| x);
+    let timed = drawn.iter().filter_map(|(_, _, trial)| trial.as_ref());
+    let ends = timed.flat_map(|trial| trial.over_time.last()).map(|last| last.end_ns as f64);
+    let x = Scale::fit(Kind::Time, xs.chain(ends).chain([0.0]))?;
     let (_, quantity, title) = unit(measure);
     let height = if drawn.len() > 2 { 130.0 } else { 220.0 };
-    for (setting, curves) in drawn {
+    for (setting, curves, timed) in drawn {
         // Each has a scale of its own: settings differ by far more than time changes them.
         let y = Scale::fit(Kind::Linear, points(&curves).into_iter().map(|p| p.1).chain([0.0]))?;
         let markers = found::regimes(facts, &setting, x.ends().1);
-        let marks = Marks::Plot(Plot { curves, markers, ..Plot::default() });
+        let marks = Marks::Plot(Plot { curves, markers: markers.clone(), ..Plot::default() });
         let x = Axis::new("time since the start of the run", Quantity::Time, x);
-        sheet.push(&capital(&setting), x, Axis::new(title.clone(), quantity, y), marks, height);
+        let y = Axis::new(title.clone(), quantity, y);
+        sheet.push(&capital(&setting), x.clone(), y, marks, height);
+        if let Some(trial) = timed {
+            let title = format!("{}: latency, run {}", capital(&setting), trial.repeat + 1);
+            let (y, plot) = latencies(trial)?;
+            let marks = Marks::Plot(Plot { markers, ..plot });
+            sheet.push(&title, x, y, marks, height * 0.8);
+            sheet.note("Percentiles are of the requests of each interval, in the first run.");
+        }
     }
     if chosen.len() > 1 {
         sheet.note("The scale of each panel is its own.");
@@ -76,6 +92,57 @@ pub(super) fn draw(
         sheet.note(format!("{failed} of {} runs failed and are not drawn.", facts.trials.len()));
     }
     Ok(sheet.finish(&format!("{} over time", measure.title())))
+}
+
+/// `(time, p50, p99)` of steps, without gaps in each part.
+fn parts(trial: &TrialFigures) -> Vec<Vec<(f64, f64, f64)>> {
+    let mut parts = vec![Vec::new()];
+    for moment in &trial.over_time {
+        let (Some(p50), Some(p99), Some(part)) = (moment.p50_ns, moment.p99_ns, parts.last_mut())
+        else {
+            parts.push(Vec::new());
+            continue;
+        };
+        // Each interval reaches to its end, where the next begins.
+        if part.last().is_some_and(|(x, ..): &(f64, f64, f64)| *x == moment.start_ns as f64) {
+            part.pop();
+        }
+        let (p50, p99) = (p50 as f64, p99 as f64);
+        part.push((moment.start_ns as f64, p50, p99));
+        part.push((moment.end_ns as f64, p50, p99));
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// The median and p99 of each interval with the band between them.
+fn latencies(trial: &TrialFigures) -> Result<(Axis, Plot), ChartError> {
+    let parts = parts(trial);
+    let all = || parts.iter().flatten();
+    let (low, high) = ends(all().flat_map(|(_, p50, p99)| [*p50, *p99]));
+    let values = all().flat_map(|(_, p50, p99)| [*p50, *p99]);
+    let y = if low > 0.0 && high / low >= WIDE {
+        let scale = Scale::fit(Kind::Log10, values)?;
+        Axis::new("latency (logarithmic)", Quantity::Latency, scale)
+    } else {
+        Axis::new("latency", Quantity::Latency, Scale::fit(Kind::Linear, values.chain([0.0]))?)
+    };
+    let curve = |name: &str, number: usize, pick: fn(&(f64, f64, f64)) -> f64| Curve {
+        name: name.into(),
+        style: style(number),
+        parts: parts.iter().map(|part| part.iter().map(|at| (at.0, pick(at))).collect()).collect(),
+        rough: false,
+        dots: Vec::new(),
+        hover: format!("{name} of each interval"),
+    };
+    let curves = vec![curve("p50", 0, |at| at.1), curve("p99", 1, |at| at.2)];
+    let band = Band {
+        name: "p50 to p99".into(),
+        style: style(0),
+        parts: parts.clone(),
+        hover: "between the median and p99 of each interval".into(),
+    };
+    Ok((y, Plot { bands: vec![band], curves, ..Plot::default() }))
 }
 
 fn curve(trial: &TrialFigures, measure: Measure) -> Curve {

@@ -183,17 +183,16 @@ pub(super) fn surface(figures: &str) -> StageFacts {
 pub(super) fn cliff(figures: &str) -> StageFacts {
     let text = format!(
         "name = \"cache-size\"\ntitle = \"Size of the write cache\"\nrepeats = 2\n\
+         analysis = [\"cliff\"]\n\
          [[stage.axis]]\nname = \"load\"\ncases = [{{ name = \"1 MiB sequential write\", rw = \
          \"write\" }}, {{ name = \"4 KiB random write\", rw = \"randwrite\" }}]\n{figures}"
     );
-    let mut facts = stage(&text, |cell, _| {
+    stage(&text, |cell, _| {
         let falls = |time: f64| if time < 0.4 { 1.0 } else { 0.3 };
         let shape: fn(f64) -> f64 = if cell.index == 0 { falls } else { |_| 1.0 };
         let (block_bytes, iops) = if cell.index == 0 { (1 << 20, 2_000.0) } else { (4096, 30e3) };
         Some(Load { read_percent: 0, block_bytes, iops, shape, noise: 0.05, ..Load::default() })
-    });
-    found(&mut facts, &[("change-1-1-mib-sequential-write", 4.0)]);
-    facts
+    })
 }
 
 /// The four points of a target with one request at a time.
