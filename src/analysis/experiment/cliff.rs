@@ -90,6 +90,8 @@ fn early_burst(answer: &mut Answer, point: &Point, trial: &TrialFigures) -> bool
         count::significant_or_whole(usual),
     ));
     true
+}
+
 /// When the first run of a setting that changed did so, seconds after its start, for pictures:
 /// `change-1`, with the setting behind it (`change-1-reads`) where there are several.
 fn changes(
