@@ -434,3 +434,16 @@ fn json_is_one_document() {
     let ended = place.iosonde("experiment run nothing --output-format json").end().exits(2);
     serde_json::from_str::<Value>(&ended.out).unwrap();
 }
+
+/// Schema versions stay readable: this folder was written by the first version that had one.
+#[test]
+fn a_folder_of_an_older_version_is_told_again() {
+    let place = Place::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/experiment-1");
+    let told = place.iosonde("report").arg(folder).end().exits(0);
+    told.prints("Is a record of today read tomorrow?").prints("the knee is at iodepth 8");
+    for form in ["html", "markdown", "json"] {
+        let words = format!("report --output-format {form}");
+        place.iosonde(&words).arg(folder).end().exits(0).prints("iodepth 8");
+    }
+}
