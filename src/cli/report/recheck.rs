@@ -1,5 +1,5 @@
-//! Does a folder still say what its records say? Checksums, verdict, exit code, and of an experiment
-//! the report with its tables, computed anew.
+//! Does a folder still say what its records say? Checksums, verdict, exit code, and the report of
+//! an experiment with its tables, computed anew.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -183,8 +183,8 @@ fn told_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<Line>
     Ok(lines)
 }
 
-/// Whether two texts are the same, but for the last digit of a number: one that was written and read
-/// again may be its neighbour.
+/// Whether two texts are the same, but for the last digit of a number: one that was written and
+/// read again may be its neighbour.
 fn alike(found: &[u8], expected: &str) -> bool {
     if found == expected.as_bytes() {
         return true;
