@@ -6,8 +6,8 @@
 //! could never come out. Deals that share a difference of medians are therefore told apart by their
 //! difference of means; the test stays exact, as it is for any statistic, and reaches 0.0079.
 
+use super::chance::Chance;
 use super::ratio::median;
-use super::resample::Draws;
 
 /// Most deals that are gone through one by one.
 pub const EXACT_UP_TO: f64 = 1e6;
@@ -80,7 +80,7 @@ pub fn two_sides(a: &[f64], b: &[f64], seed: u64) -> Permuted {
         deal.go(0, Hands::default());
         return Permuted { p: deal.reached / deals, exact: true };
     }
-    let mut draws = Draws::new(seed);
+    let mut draws = Chance::new(seed);
     let reached = (0..RANDOM).filter(|_| {
         for index in 0..a.len() {
             let other = index + draws.below(pool.len() - index);
@@ -179,7 +179,7 @@ pub fn rounds(differences: &[f64], seed: u64) -> Permuted {
         let reached = (0..1u64 << count).filter(|bits| reaches(*bits)).count();
         return Permuted { p: reached as f64 / deals, exact: true };
     }
-    let mut draws = Draws::new(seed);
+    let mut draws = Chance::new(seed);
     let reached = (0..RANDOM).filter(|_| reaches(draws.bits())).count();
     Permuted { p: f64::from(1 + reached as u32) / f64::from(RANDOM + 1), exact: false }
 }
@@ -210,7 +210,7 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     }
     let away = (above as f64 + equal as f64 / 2.0 - (n * m) as f64 / 2.0).abs();
     let z = (away - 0.5).max(0.0) / variance.sqrt();
-    (2.0 * super::resample::normal_cdf(-z)).min(1.0)
+    (2.0 * super::normal::cdf(-z)).min(1.0)
 }
 
 /// Number of orders of `n` and `m` distinct values for each count of pairs in which the first is
@@ -274,7 +274,7 @@ mod tests {
     fn equal_sides_never_differ_and_chance_agrees_with_counting() {
         assert_eq!(two_sides(&[5.0; 5], &[5.0; 5], 0).p, 1.0);
         assert_eq!(mann_whitney(&[5.0; 5], &[5.0; 5]), 1.0);
-        let mut draws = Draws::new(3);
+        let mut draws = Chance::new(3);
         let mut noise =
             |count: usize| (0..count).map(|_| draws.below(1_000) as f64).collect::<Vec<f64>>();
         // Too many deals for counting: drawn, and still a share.

@@ -5,39 +5,14 @@
 //! runs the plain percentiles of these figures are the interval; from ten on they are corrected for
 //! bias and for a spread that changes with the figure (BCa).
 
+use super::chance::Chance;
+use super::normal;
 use super::ratio::median;
 
 /// How often runs are drawn.
 pub const RESAMPLES: usize = 4_000;
 /// Runs from which the interval is corrected for bias.
 pub const CORRECTED_FROM: usize = 10;
-
-/// Chance with a seed that is told: a counter through a mixing function (SplitMix64).
-#[derive(Clone, Debug)]
-pub struct Draws {
-    state: u64,
-}
-
-impl Draws {
-    /// Begins at a seed.
-    pub fn new(seed: u64) -> Draws {
-        Draws { state: seed }
-    }
-
-    /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `limit`, 0 if that is 0.
-    pub fn below(&mut self, limit: usize) -> usize {
-        ((u128::from(self.bits()) * limit as u128) >> 64) as usize
-    }
-}
 
 /// A figure as it came out of many draws.
 #[derive(Clone, Debug)]
@@ -54,7 +29,7 @@ impl Resampled {
     pub fn log_ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Resampled> {
         let [a, b] = [sorted_logs(a)?, sorted_logs(b)?];
         let figure = |a: &[f64], b: &[f64]| middle(b) - middle(a);
-        let mut draws = Draws::new(seed);
+        let mut draws = Chance::new(seed);
         let (mut counts_a, mut counts_b) = (vec![0; a.len()], vec![0; b.len()]);
         let figures = (0..RESAMPLES)
             .map(|_| drawn(&b, &mut counts_b, &mut draws) - drawn(&a, &mut counts_a, &mut draws))
@@ -70,7 +45,7 @@ impl Resampled {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let figure = median(&sorted)?;
-        let mut draws = Draws::new(seed);
+        let mut draws = Chance::new(seed);
         let mut counts = vec![0; sorted.len()];
         let figures =
             (0..RESAMPLES).map(|_| plain_drawn(&sorted, &mut counts, &mut draws)).collect();
@@ -85,7 +60,7 @@ impl Resampled {
         // Medians coincide often: what equals the figure counts half on each side.
         let share = (below + at_most) as f64 / (2 * figures.len()) as f64;
         let is_corrected = runs >= CORRECTED_FROM && share > 0.0 && share < 1.0;
-        let correction = is_corrected.then(|| (normal_quantile(share), acceleration(&jackknifed)));
+        let correction = is_corrected.then(|| (normal::quantile(share), acceleration(&jackknifed)));
         Resampled { figures, correction }
     }
 
@@ -100,8 +75,8 @@ impl Resampled {
         let share = match self.correction {
             None => probability,
             Some((bias, acceleration)) => {
-                let moved = bias + normal_quantile(probability);
-                normal_cdf(bias + moved / (1.0 - acceleration * moved))
+                let moved = bias + normal::quantile(probability);
+                normal::cdf(bias + moved / (1.0 - acceleration * moved))
             }
         };
         let last = self.figures.len() - 1;
@@ -129,12 +104,12 @@ fn middle(sorted: &[f64]) -> f64 {
 }
 
 /// The same of as many values drawn from them.
-fn drawn(sorted: &[f64], counts: &mut [u32], draws: &mut Draws) -> f64 {
+fn drawn(sorted: &[f64], counts: &mut [u32], draws: &mut Chance) -> f64 {
     plain_drawn(sorted, counts, draws).ln()
 }
 
 /// Median of as many values drawn from ascending ones, by counting.
-fn plain_drawn(sorted: &[f64], counts: &mut [u32], draws: &mut Draws) -> f64 {
+fn plain_drawn(sorted: &[f64], counts: &mut [u32], draws: &mut Chance) -> f64 {
     counts.fill(0);
     for _ in 0..sorted.len() {
         counts[draws.below(sorted.len())] += 1;
@@ -180,41 +155,11 @@ fn acceleration(jackknifed: &[Vec<f64>]) -> f64 {
     if squares > 0.0 { cubes / (6.0 * squares.powf(1.5)) } else { 0.0 }
 }
 
-/// Distribution function of the standard normal law, right to 1e-7 (Abramowitz and Stegun 26.2.17).
-pub fn normal_cdf(z: f64) -> f64 {
-    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
-    let density = (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
-    let series = t
-        * (0.319_381_530
-            + t * (-0.356_563_782
-                + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
-    let beyond = density * series;
-    if z >= 0.0 { 1.0 - beyond } else { beyond }
-}
-
-/// Its inverse, by bisection.
-pub fn normal_quantile(probability: f64) -> f64 {
-    let (mut low, mut high) = (-8.0, 8.0);
-    for _ in 0..60 {
-        let z = (low + high) / 2.0;
-        if normal_cdf(z) < probability { low = z } else { high = z }
-    }
-    (low + high) / 2.0
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-
-    #[test]
-    fn the_normal_law_and_its_inverse() {
-        for (z, p) in [(0.0, 0.5), (1.0, 0.841_344_7), (1.959_964, 0.975), (-3.090_232, 0.001)] {
-            assert!((normal_cdf(z) - p).abs() < 2e-7, "{z}");
-            assert!((normal_quantile(p) - z).abs() < 1e-4, "{p}");
-        }
-    }
 
     #[test]
     fn the_same_seed_gives_the_same_interval_and_equal_runs_one_point() {

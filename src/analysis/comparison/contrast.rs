@@ -6,9 +6,10 @@
 use serde::Serialize;
 
 use crate::stats::effect;
+use crate::stats::normal;
 use crate::stats::permutation::{self, mann_whitney, smallest_p, smallest_paired_p};
 use crate::stats::ratio::median;
-use crate::stats::resample::{Resampled, normal_quantile};
+use crate::stats::resample::Resampled;
 use crate::stats::summary::Summary;
 
 /// Fewest runs of each side that are compared.
@@ -207,7 +208,7 @@ impl Contrast {
         let spread = self.spread.unwrap_or(0.0);
         let sides = if self.paired { 1.0 } else { 2.0 };
         let needed = |level: f64, power: f64| {
-            let z = normal_quantile(1.0 - level) + normal_quantile(power);
+            let z = normal::quantile(1.0 - level) + normal::quantile(power);
             (sides * z * z * (spread / tolerance).powi(2)).ceil() as usize
         };
         // To see the tolerance with 80 %: 15.7 (c / d)^2 for two sides.
@@ -244,7 +245,7 @@ fn is_within(ratio: f64, tolerance: f64) -> bool {
 
 /// Limits, as ratios, that a mean of logarithms exceeds with [`SAMENESS`] on each side.
 fn around(mean: f64, error: f64, freedom: usize) -> (f64, f64) {
-    let reach = student(normal_quantile(1.0 - SAMENESS), freedom.max(1)) * error;
+    let reach = student(normal::quantile(1.0 - SAMENESS), freedom.max(1)) * error;
     ratios((mean - reach, mean + reach))
 }
 

@@ -3,23 +3,23 @@
 
 use super::identity::Facts;
 use super::*;
-use crate::stats::resample::Draws;
+use crate::stats::chance::Chance;
 
 /// Normal noise (Box and Muller).
-fn noise(draws: &mut Draws) -> f64 {
+fn noise(draws: &mut Chance) -> f64 {
     let mut unit = || ((draws.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     let (radius, angle) = (unit(), unit());
     (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
 }
 
 /// So many runs around a level.
-fn runs(draws: &mut Draws, count: usize, level: f64, spread: f64) -> Vec<f64> {
+fn runs(draws: &mut Chance, count: usize, level: f64, spread: f64) -> Vec<f64> {
     (0..count).map(|_| level * (1.0 + spread * noise(draws))).collect()
 }
 
 /// Verdicts over simulated pairs of `count` runs a side, B at `level` of A, and the raw p values.
 fn simulated(pairs: u64, count: usize, level: f64, spread: f64) -> (Vec<Verdict>, Vec<f64>) {
-    let mut draws = Draws::new(count as u64 ^ level.to_bits());
+    let mut draws = Chance::new(count as u64 ^ level.to_bits());
     let told = (0..pairs).map(|seed| {
         let a = runs(&mut draws, count, 100.0, spread);
         let b = runs(&mut draws, count, 100.0 * level, spread);
@@ -64,7 +64,7 @@ fn a_slowdown_of_five_percent_is_never_the_same() {
 
 #[test]
 fn rounds_see_through_a_drift_that_both_sides_share() {
-    let mut draws = Draws::new(5);
+    let mut draws = Chance::new(5);
     let drift: Vec<f64> = (0..10).map(|round| 100.0 * 1.1f64.powi(round)).collect();
     let mut side = |level: f64| -> Vec<f64> {
         drift.iter().map(|at| at * level * (1.0 + 0.005 * noise(&mut draws))).collect()
@@ -78,7 +78,7 @@ fn rounds_see_through_a_drift_that_both_sides_share() {
 
 #[test]
 fn exchanging_the_sides_turns_the_verdict_round() {
-    let mut draws = Draws::new(8);
+    let mut draws = Chance::new(8);
     for level in [0.8, 0.95, 1.0, 1.04, 1.3] {
         let (a, b) = (runs(&mut draws, 8, 50.0, 0.01), runs(&mut draws, 8, 50.0 * level, 0.01));
         let of = |a: &[f64], b: &[f64]| {
