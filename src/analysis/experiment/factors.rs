@@ -160,7 +160,7 @@ mod tests {
         });
         let answer = &facts.answers[0].1;
         let said = answer.sentences.join("\n");
-        assert!(said.contains("The effect of iodepth depends on numjobs"), "{said}");
+        assert!(said.contains("The effect of iodepth depends on jobs"), "{said}");
         assert!(!said.contains("iodepth explains"), "{said}");
         assert_eq!(answer.tables[0].rows.len(), 2);
     }
