@@ -140,7 +140,8 @@ pub fn subject(study: &Study) -> String {
     let device = study.target.as_ref().and_then(|target| target.device.as_ref());
     let model = device.and_then(|device| device.model.as_deref()).map(str::trim);
     let asked = &study.run.target;
-    let path = (!asked.path.is_empty()).then_some(asked.path.as_str());
+    // A dot would say nothing to whoever sees the picture elsewhere.
+    let path = Some(asked.path.as_str()).filter(|path| !["", "."].contains(path));
     let parts = [model.filter(|model| !model.is_empty()), path, asked.engine.as_deref()];
     parts.into_iter().flatten().collect::<Vec<&str>>().join(" · ")
 }

@@ -25,7 +25,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let Some(axis) = axis_of(facts) else {
         return nothing("No axis has numbers for its levels, so there is no knee.");
     };
-    let lines = lines(facts, &axis);
+    let lines = lines(facts, axis);
     if lines.is_empty() {
         return nothing("No run can be used, so there is no knee.");
     }
