@@ -79,7 +79,7 @@ fn one(answer: &mut Answer, level: &Level<'_>) {
         let runs = level.point.runs.iter();
         let fewest = runs.min_by_key(|run| run.all.total.ops);
         let quantile = fewest.and_then(|run| run.all.total.latency.quantile(q));
-        if let Some(reason) = quantile.and_then(|quantile| reason(quantile)) {
+        if let Some(reason) = quantile.and_then(reason) {
             answer.say(format!("{}: {word} has no right to be told: a run {reason}.", level.label));
         }
     }
