@@ -72,7 +72,8 @@ pub enum Worse {
     },
 }
 
-/// The cheapest of settings within `tolerance` (0.05 is 5 %) of the best. `None` without a setting, or where one has no figure or one that is not positive.
+/// The cheapest of settings within `tolerance` (0.05 is 5 %) of the best. `None` without a setting,
+/// or where one has no figure or one that is not positive.
 pub fn cheapest(settings: &[Setting], tolerance: f64, seed: u64) -> Option<Cheapest> {
     let mut settings: Vec<&Setting> = settings.iter().collect();
     settings.sort_by(|a, b| a.cost.total_cmp(&b.cost));

@@ -323,7 +323,8 @@ impl Line<'_> {
             Err(_) => String::new(),
         };
         answer.say(format!(
-            "{}: throughput falls by {} from its peak at {} to the last level (95 % {} to {}){law}.",
+            "{}: throughput falls by {} from its peak at {} to the last level (95 % {} to \
+             {}){law}.",
             self.name,
             words::percent(fall.share),
             told(fall.peak),

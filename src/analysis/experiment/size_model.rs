@@ -107,8 +107,8 @@ fn bent(answer: &mut Answer, line: &str, is_one: bool, model: &SizeModel) {
     let words = match &model.step {
         Some(step) => format!(
             "{line}: it is not one line: between {} and {} {} {} {} than the line says, as where \
-             requests are split (max_sectors_kb, the drive's own limit) or a stripe ends; with that \
-             step residuals are within {}.",
+             requests are split (max_sectors_kb, the drive's own limit) or a stripe ends; with \
+             that step residuals are within {}.",
             bytes::exact(step.after_bytes),
             bytes::exact(step.from_bytes),
             if is_one { "a request takes" } else { "one request comes back" },

@@ -139,8 +139,8 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     let run = old.run.clone();
     if nothing_missing(&old)? {
         return Err(wrong(format!(
-            "`{}` holds everything that was asked: there is nothing to go on with; `iosonde report` \
-             tells it again",
+            "`{}` holds everything that was asked: there is nothing to go on with; `iosonde \
+             report` tells it again",
             args.folder.display()
         )));
     }

@@ -1,0 +1,75 @@
+//! Whether what a stage says of itself makes sense, before anything is measured.
+
+use super::{DesignError, of_stage};
+use crate::spec::experiment::Stage;
+
+/// Longest name of a stage, which becomes part of names of files.
+const LONGEST_NAME: usize = 60;
+/// Longest run, seconds.
+const LONGEST_SECONDS: f64 = 604_800.0;
+/// Most runs of a cell.
+const MOST_REPEATS: u32 = 1_000;
+
+/// Whether what a stage says of itself makes sense, and all of it has an effect.
+pub(super) fn makes_sense(stage: &Stage) -> Result<(), DesignError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let name = &stage.name;
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_plain) {
+        let what = "its name is part of file names: give 1 to 60 letters, digits, - and _";
+        return Err(of_stage(stage, what));
+    }
+    let between = |key: &str, found: f64, least: f64, most: f64| {
+        let what = format!("{key}: found {found}, expected {least} to {most}");
+        if (least..=most).contains(&found) { Ok(()) } else { Err(of_stage(stage, what)) }
+    };
+    between("seconds", stage.seconds, 0.05, LONGEST_SECONDS)?;
+    between("idle-seconds", stage.idle_seconds, 0.0, LONGEST_SECONDS)?;
+    between("repeats", f64::from(stage.repeats), 1.0, f64::from(MOST_REPEATS))?;
+    between("warm-up-percent", f64::from(stage.warm_up_percent), 0.0, 90.0)?;
+    let until = &stage.until;
+    let positive = |key: &str, value: Option<f64>| {
+        value.map_or(Ok(()), |value| between(key, value, 0.1, 100_000.0))
+    };
+    positive("until.width-percent", until.width_percent)?;
+    positive("until.worse-percent", until.worse_percent)?;
+    positive("until.minutes", until.minutes.map(|minutes| minutes.max(0.0)))?;
+    if let Some(most) = until.max_repeats {
+        between("until.max-repeats", f64::from(most), 1.0, f64::from(MOST_REPEATS))?;
+    }
+    match (until.width_percent, until.max_repeats) {
+        (Some(_), None) => {
+            return Err(of_stage(
+                stage,
+                "until.width-percent: give max-repeats too, or it may \
+                                        never end",
+            ));
+        }
+        (None, Some(_)) => {
+            let what = "until.max-repeats has no effect without until.width-percent";
+            return Err(of_stage(stage, what));
+        }
+        (Some(_), Some(most)) if most <= stage.repeats => {
+            let what = "until.max-repeats has no effect unless it is above repeats";
+            return Err(of_stage(stage, what));
+        }
+        _ => {}
+    }
+    for axis in &stage.axes {
+        let wrong = |what: &str| DesignError::Axis {
+            stage: stage.name.clone(),
+            axis: axis.name.clone(),
+            what: what.into(),
+        };
+        if axis.from.is_empty() != axis.times.is_empty() {
+            return Err(wrong("from and times have no effect without each other"));
+        }
+        if axis.times.iter().any(|times| !(0.0..=1e6).contains(times)) {
+            return Err(wrong("times: expected multiples from 0 to 1000000"));
+        }
+        let same = |word: &String| word.replace('_', "-") == axis.name.replace('_', "-");
+        if stage.set.keys().any(same) {
+            return Err(wrong("set gives it a value too, which would have no effect"));
+        }
+    }
+    Ok(())
+}
