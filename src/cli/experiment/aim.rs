@@ -162,9 +162,12 @@ fn direct(ask: &Ask<'_>) -> Direct {
 
 /// A file or device: written where that may be, and only read otherwise, which is said.
 fn existing(ask: &Ask<'_>, path: &Path) -> Result<(Held, bool, Option<String>), Failure> {
-    let is_device = std::fs::metadata(path).is_ok_and(|facts| !facts.is_file());
+    let facts = std::fs::metadata(path);
+    let is_device = facts.as_ref().is_ok_and(|facts| !facts.is_file());
+    // Root may open what nobody is meant to write.
+    let is_protected = facts.is_ok_and(|facts| facts.permissions().readonly());
     let agreed = !ask.consent.devices().is_empty();
-    if !is_device || agreed {
+    if (!is_device && !is_protected) || agreed {
         let intent = ask.consent.intent(true, ask.results, ask.dry_run);
         match open::existing(path, &intent, direct(ask)) {
             Ok(held) => {
@@ -183,8 +186,12 @@ fn existing(ask: &Ask<'_>, path: &Path) -> Result<(Held, bool, Option<String>), 
     }
     let intent = ask.consent.intent(false, ask.results, ask.dry_run);
     let held = open::existing(path, &intent, direct(ask))?;
-    let consent = if is_device { "--destroy-data=ID" } else { "--overwrite-file=NAME" };
-    let reason = format!("the target is only read; {consent} agrees to more");
+    let reason = match (is_device, is_protected) {
+        (true, _) => "the target is only read; --destroy-data=ID agrees to more",
+        (false, true) => "the target has no permission to be written",
+        (false, false) => "the target is only read; --overwrite-file=NAME agrees to more",
+    };
+    let reason = reason.to_owned();
     note(&format!("`{}` is only read: cells that write are left out", path.display()));
     Ok((held, false, Some(reason)))
 }
