@@ -237,14 +237,18 @@ fn no_replay(args: &CompareArgs) -> Result<(), Failure> {
 
 /// Options of runs have no effect on a replay.
 fn no_runs(args: &CompareArgs) -> Result<(), Failure> {
-    let given = [
+    no_effect(&of_runs(args), "a profile and its replay: it is for the comparison of runs")
+}
+
+/// What says how runs are compared, and whether it was given.
+fn of_runs(args: &CompareArgs) -> [(&'static str, bool); 5] {
+    [
         ("--gate", !args.gate.is_empty()),
         ("--metrics", !args.metrics.is_empty()),
         ("--allow", !args.allow.is_empty()),
         ("--tolerance", args.tolerance.is_some()),
         ("--seed", args.seed.is_some()),
-    ];
-    no_effect(&given, "a profile and its replay: it is for the comparison of runs")
+    ]
 }
 
 fn no_effect(given: &[(&str, bool)], why: &str) -> Result<(), Failure> {

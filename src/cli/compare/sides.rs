@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CompareArgs, asked, no_effect, no_replay, note};
+use super::{CompareArgs, asked, no_effect, no_replay, note, of_runs};
 use crate::analysis::comparison::{BASELINE_SCHEMA, Baseline, Side};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::recorded::runs::observations;
@@ -21,14 +21,7 @@ pub(super) fn read(what: &str, paths: &[PathBuf]) -> Result<Side, Failure> {
 /// Keeps runs as a baseline.
 pub(super) fn save_baseline(args: &CompareArgs, file: &Path) -> Result<Exit, Failure> {
     no_replay(args)?;
-    let given = [
-        ("--gate", !args.gate.is_empty()),
-        ("--metrics", !args.metrics.is_empty()),
-        ("--allow", !args.allow.is_empty()),
-        ("--tolerance", args.tolerance.is_some()),
-        ("--seed", args.seed.is_some()),
-    ];
-    no_effect(&given, "--save-baseline, which compares nothing")?;
+    no_effect(&of_runs(args), "--save-baseline, which compares nothing")?;
     if args.paths.is_empty() {
         return Err(asked("--save-baseline: no runs are given; name their folders".into()));
     }
