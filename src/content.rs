@@ -13,6 +13,7 @@
 
 pub mod block;
 pub mod classify;
+pub mod comparisons;
 pub mod damage;
 pub mod ledger;
 pub mod replay;

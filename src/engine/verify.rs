@@ -22,7 +22,7 @@ use super::reading::Reading;
 use super::{Control, EngineError, HANG_NS, Medium, Progress, job};
 use crate::backend::fault::{FaultLog, FaultQueue, Injection, Site};
 use crate::backend::{OpenError, Queue, QueueFacts};
-use crate::content::block::forge;
+use crate::content::block::{All, Comparisons, forge};
 use crate::content::ledger::{Ledger, Survival};
 use crate::plan::chance::mix;
 use crate::plan::{Job, VerifyPlan};
@@ -314,7 +314,7 @@ impl Shared {
             }
         };
         let facts = queue.facts();
-        let mut work = VerifyLoop::new(self, index, queue, bag);
+        let mut work = VerifyLoop::<Q>::new(self, index, queue, bag);
         let _ = ready.send(Ok(facts));
         // One that panicked before this says nothing, and nobody waits for it.
         drop(ready);
@@ -400,12 +400,22 @@ fn supervise(
 /// always of the job whose clock is furthest behind.
 pub fn simulate<Q: Queue>(
     plan: &VerifyPlan,
+    luggage: Luggage,
+    control: &Arc<Control>,
+    open: impl FnMut(&Job, usize) -> Q,
+) -> VerifyMeasured {
+    simulate_comparing::<Q, All>(plan, luggage, control, open)
+}
+
+/// The same by a verifier that compares what the type says.
+pub fn simulate_comparing<Q: Queue, C: Comparisons>(
+    plan: &VerifyPlan,
     mut luggage: Luggage,
     control: &Arc<Control>,
     mut open: impl FnMut(&Job, usize) -> Q,
 ) -> VerifyMeasured {
     let shared = Shared::new(plan, control, &mut luggage);
-    let mut running: Vec<(usize, VerifyLoop<'_, Q>)> = bags(plan, &mut luggage)
+    let mut running: Vec<(usize, VerifyLoop<'_, Q, C>)> = bags(plan, &mut luggage)
         .into_iter()
         .enumerate()
         .map(|(index, bag)| {

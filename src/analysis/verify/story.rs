@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::replay::{OpStory, Past, pasts, told as op_story};
 use super::{reproducer, told};
 use crate::content::block::RunId;
-use crate::content::classify::{Class, Sector};
+use crate::content::classify::{Class, Sector, Stray};
 use crate::content::damage::Damage;
 use crate::plan::VerifyMode;
 use crate::record::store::utc;
@@ -179,13 +179,22 @@ fn class_words(failure: &Failure, expected: &Expected) -> String {
             Some(label) if label.offset != failure.offset => {
                 format!("here is the block that belongs at offset {}", thousands(label.offset))
             }
-            _ => "here are sectors of a block that belongs elsewhere".into(),
+            _ => match misfit.stray {
+                Some(Stray { at, offset, index }) => format!(
+                    "sector {at} is sector {index} of the block that belongs at offset {}",
+                    thousands(offset)
+                ),
+                None => "here are sectors of a block that belongs elsewhere".into(),
+            },
         },
         Class::Phantom => format!(
             "generation {generation}, and the last that was ever written is {high}: the verifier \
              or its ledger is wrong, or somebody forges"
         ),
         Class::Torn => "sectors of different writes stand side by side".into(),
+        Class::Swapped => "sectors of it have exchanged their places".into(),
+        Class::Duplicated => "sectors of it stand at the place of others, too".into(),
+        Class::Shifted => "sectors stand too early or too late, all by as many".into(),
         Class::BitFlip | Class::Corrupt => {
             misfit.damage.as_ref().map_or_else(|| "a part of it differs".into(), damage_words)
         }
@@ -334,8 +343,14 @@ fn reread_words(reread: Reread) -> &'static str {
 fn sector_words(sector: Sector) -> String {
     match sector {
         Sector::Ours(generation) => format!("generation {generation}"),
+        Sector::Moved(by) => {
+            let (count, which) = (by.unsigned_abs(), if by > 0 { "further on" } else { "before" });
+            let plural = if count == 1 { "sector" } else { "sectors" };
+            format!("of this block: belongs {count} {plural} {which}")
+        }
         Sector::Elsewhere => "belongs elsewhere".into(),
         Sector::OldRun => "another run".into(),
+        Sector::Unread => "nothing was read into it".into(),
         Sector::Zeros => "zeros".into(),
         Sector::Damaged => "damaged: its checksum is wrong".into(),
     }

@@ -114,7 +114,7 @@ pub(crate) fn failure(class: Class) -> Failure {
         offset: 8192,
         owner: 0,
         block: 2,
-        misfit: Misfit { class, label: None, run: None, sectors: Vec::new(), damage: None },
+        misfit: Misfit { class, label: None, run: None, sectors: Vec::new(), stray: None, damage: None },
         low: 2,
         high: 2,
         durable: 2,

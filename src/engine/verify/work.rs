@@ -11,7 +11,7 @@ use super::check::Checker;
 use super::ring::Parcel;
 use super::{Bag, Shared};
 use crate::backend::Queue;
-use crate::content::block::MAX_GENERATION;
+use crate::content::block::{All, Comparisons, MAX_GENERATION};
 use crate::content::ledger::Ledger;
 use crate::engine::job::{DRAIN_GRACE_NS, PATIENCE_NS};
 use crate::plan::chance::Permutation;
@@ -113,7 +113,7 @@ impl Slot {
 }
 
 /// One job while it runs.
-pub(super) struct VerifyLoop<'a, Q> {
+pub(super) struct VerifyLoop<'a, Q, C = All> {
     queue: Q,
     shared: &'a Shared,
     plan: &'a VerifyPlan,
@@ -122,7 +122,7 @@ pub(super) struct VerifyLoop<'a, Q> {
     /// Drawn, and waiting for an operation on the same blocks.
     pending: Option<VerifyOp>,
     ledger: Ledger,
-    checker: Checker,
+    checker: Checker<C>,
     bag: Bag,
     phase: Phase,
     slots: Box<[Slot]>,
@@ -149,7 +149,7 @@ pub(super) struct VerifyLoop<'a, Q> {
     is_dead: bool,
 }
 
-impl<'a, Q: Queue> VerifyLoop<'a, Q> {
+impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
     /// A job with all its memory, ready to begin.
     pub(super) fn new(shared: &'a Shared, number: usize, queue: Q, mut bag: Bag) -> Self {
         let plan = &shared.plan;

@@ -8,7 +8,7 @@ use super::format::{
     FAILURE_BYTES, FAMILY, Failure, Layout, NOTE_BYTES, Note, PREAMBLE_BYTES, Preamble,
     SECTOR_BYTES, WORD_BYTES,
 };
-use super::{LEDGER_SCHEMA, LedgerHeader, Progress};
+use super::{LEDGER_SCHEMA, LedgerHeader, OTHER_BLOCKS, Progress};
 use crate::content::block::crc32c;
 use crate::content::ledger::Ledger;
 use crate::content::replay::{Known, replay};
@@ -55,6 +55,14 @@ pub enum LedgerError {
          program that wrote it, or a newer one"
     )]
     NewerVersion {
+        /// Its version.
+        found: u64,
+        /// Ours.
+        known: u64,
+    },
+    /// Written by an older program.
+    #[error("the ledger is of version {found}, this program reads version {known}; {OTHER_BLOCKS}")]
+    OlderVersion {
         /// Its version.
         found: u64,
         /// Ours.
@@ -163,7 +171,7 @@ impl LedgerFile {
     /// Reads a ledger.
     ///
     /// # Errors
-    /// If it is missing, something else, cut off, damaged, of a newer version or of another law.
+    /// If it is missing, something else, cut off, damaged, of another version or of another law.
     pub fn read(path: &Path, reader: &Reader<'_>) -> Result<LedgerFile, LedgerError> {
         let (file, length) = given::open(path)?;
         let too_long = |found| LedgerError::TooLong { found, expected: MAX_FILE_BYTES };
@@ -308,10 +316,14 @@ fn preamble(bytes: &[u8]) -> Result<Preamble, LedgerError> {
             damaged(format!("its first {PREAMBLE_BYTES} bytes"), "their checksum does not fit")
         });
     }
-    if let (Some(found), Some(known)) = (version(bytes), version(&word))
-        && found > known
-    {
-        return Err(LedgerError::NewerVersion { found, known });
+    match version(bytes).zip(version(&word)) {
+        Some((found, known)) if found > known => {
+            return Err(LedgerError::NewerVersion { found, known });
+        }
+        Some((found, known)) if found < known => {
+            return Err(LedgerError::OlderVersion { found, known });
+        }
+        _ => {}
     }
     Err(LedgerError::NotALedger { found: bytes[..bytes.len().min(16)].escape_ascii().to_string() })
 }

@@ -2,11 +2,11 @@
 
 use super::{LAST_GENERATION, Phase, Slot, VerifyLoop, Whose};
 use crate::backend::{Queue, Transfer};
-use crate::content::block::Label;
+use crate::content::block::{Comparisons, Label};
 use crate::engine::verify::ring::Ends;
 use crate::plan::{VerifyOp, Way};
 
-impl<Q: Queue> VerifyLoop<'_, Q> {
+impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     pub(super) fn begin_transfer(&mut self, op: VerifyOp, now_ns: u64) {
         let VerifyOp { index, way, first, blocks } = op;
         let Some(slot) = self.free.pop() else { return };

@@ -2,10 +2,11 @@
 
 use super::{Slot, VerifyLoop, Whose};
 use crate::backend::Queue;
+use crate::content::block::Comparisons;
 use crate::content::ledger::Allowed;
 use crate::engine::verify::check::Sighting;
 
-impl<Q: Queue> VerifyLoop<'_, Q> {
+impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     /// Judges what was read. If something is wrong it is read once more: says whether it is.
     #[inline]
     pub(super) fn judge(&mut self, slot: u32, now_ns: u64) -> bool {
@@ -78,6 +79,6 @@ impl<Q: Queue> VerifyLoop<'_, Q> {
 }
 
 /// One generation and no other.
-fn exactly(generation: u32) -> Allowed {
+fn exactly(generation: u32) -> Allowed<'static> {
     Allowed { low: generation, high: generation, ..Allowed::default() }
 }

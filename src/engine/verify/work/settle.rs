@@ -6,10 +6,11 @@ use iosonde_sys::errno_name;
 
 use super::{AGAIN, EIO, ENODATA, MAX_ERRORS, Phase, Slot, VerifyLoop, Whose};
 use crate::backend::Queue;
+use crate::content::block::Comparisons;
 use crate::engine::verify::ring::Parcel;
 use crate::plan::Way;
 
-impl<Q: Queue> VerifyLoop<'_, Q> {
+impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     /// A request has come back.
     #[inline]
     pub(super) fn settle(&mut self, slot: u32, result: i32, now_ns: u64) {
