@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use super::scene::{device, setting};
 use super::trial::Trial;
-use crate::backend::sim::{Memory, SimQueue};
-use crate::content::block::{Comparisons, Format, HEADER_BYTES, Label, crc32c, forge};
-use crate::content::classify::Class;
-use crate::content::ledger::Ledger;
-use crate::engine::Control;
-use crate::engine::verify::{Luggage, simulate_comparing};
-use crate::plan::chance::{Chance, mix};
-use crate::plan::{Job, RunId, VerifyMode, VerifyPlan, VerifySetting};
+use iosonde_engine::backend::sim::{Memory, SimQueue};
+use iosonde_model::content::block::{Comparisons, Format, HEADER_BYTES, Label, crc32c, forge};
+use iosonde_model::content::classify::Class;
+use iosonde_model::content::ledger::Ledger;
+use iosonde_engine::engine::Control;
+use iosonde_engine::engine::verify::{Luggage, simulate_comparing};
+use iosonde_model::plan::chance::{Chance, mix};
+use iosonde_model::plan::{Job, RunId, VerifyMode, VerifyPlan, VerifySetting};
 
 /// What was done to sectors.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -463,7 +463,7 @@ fn shifts(image: &Image, reach: Reach, chance: &mut Chance) -> (Vec<(usize, usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::block::All;
+    use iosonde_model::content::block::All;
 
     #[test]
     fn every_length_of_a_block_and_a_sector_is_among_the_shapes() {
