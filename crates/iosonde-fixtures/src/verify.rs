@@ -187,6 +187,7 @@ pub fn setting(mode: VerifyMode, bytes: u64) -> VerifySetting {
         target: Target { path: "sim".into(), bytes, direct: false, align_bytes: 512 },
         offset_bytes: 0,
         jobs: 2,
+        overlap: false,
         iodepth: 4,
         block_bytes: 4096,
         sector_bytes: 512,

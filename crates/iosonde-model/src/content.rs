@@ -16,6 +16,7 @@ pub mod classify;
 pub mod comparisons;
 pub mod damage;
 pub mod ledger;
+pub mod outcomes;
 pub mod replay;
 
 use crate::plan::Job;

@@ -25,7 +25,7 @@ mod store;
 mod truth;
 
 pub use device::{Device, Ticket};
-pub use fault::{Effect, Fault, Op, OpFilter, Trigger};
+pub use fault::{Effect, Fault, Op, OpFilter, Pieces, Trigger};
 pub use latency::{Latency, Rng};
 pub use mount::FuseMount;
 pub use scratch::ScratchDir;

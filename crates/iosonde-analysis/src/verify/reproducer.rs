@@ -54,6 +54,9 @@ fn again(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> V
     args.add("--bs", plan.block_bytes);
     args.add("--verify-sectors", format!("{}:{}", plan.min_blocks, plan.max_blocks));
     args.add("--numjobs", plan.plan.jobs.len());
+    if plan.overlaps() {
+        args.0.push("--overlap".into());
+    }
     args.add("--iodepth", first.map_or(1, |job| job.iodepth));
     args.add("--seed", plan.plan.seed);
     // What has a default is told even where it is nothing.
@@ -106,6 +109,7 @@ fn plays_alone(run: &VerifyRun, failure: &Failure) -> bool {
     };
     run.plan.plan.jobs.len() > 1
         && run.plan.mode != VerifyMode::Pipeline
+        && !run.plan.overlaps()
         && label.is_none_or(|label| label.writer == failure.owner)
         && failure.misfit.stray.is_none_or(|stray| is_own(stray.offset))
 }

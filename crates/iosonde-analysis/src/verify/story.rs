@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::replay::{OpStory, Past, pasts, told as op_story};
+use super::replay::{OpStory, Past, author, pasts, told as op_story};
 use super::{reproducer, told};
 use iosonde_model::content::block::RunId;
 use iosonde_model::content::classify::{Class, Sector, Stray};
@@ -114,8 +114,8 @@ pub(super) fn stories(run: &VerifyRun, words: &[String]) -> Vec<FailureStory> {
 }
 
 fn story(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> FailureStory {
-    let owner = failure.owner;
-    let one = |touch| op_story(run, owner, touch);
+    let author = author(run, failure);
+    let one = |touch| op_story(run, author, touch);
     let sectors = failure.misfit.sectors.iter().map(|(first, count, sector)| SectorWords {
         first: *first,
         count: *count,
@@ -136,7 +136,7 @@ fn story(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> F
         offset: failure.offset,
         bytes: run.plan.block_bytes.into(),
         block: failure.block,
-        job: owner,
+        job: failure.owner,
         found: found(run, failure),
         read_by_op: failure.op,
         after_ops: failure.after_ops,
@@ -232,6 +232,9 @@ fn expected_words(run: &VerifyRun, failure: &Failure, expected: &Expected) -> St
     let further = match (high > low, unlimited) {
         (false, _) => String::new(),
         (true, true) => "; or any later one: how many were submitted is not known".into(),
+        (true, false) if run.plan.overlaps() => {
+            "; or what another job wrote there at the same time".into()
+        }
         (true, false) => {
             let each = expected.pending.iter().map(op_words).collect::<Vec<_>>();
             let listed =

@@ -175,7 +175,8 @@ pub fn classify<C: Comparisons>(
     if every(Sector::Zeros) {
         return Some(misfit(Class::Lost));
     }
-    if every(Sector::OldRun) {
+    // In longer sectors than ours, a part of one is damaged by itself.
+    if every(Sector::OldRun) || every(Sector::Damaged) && begins_a_block(block) {
         return Some(Misfit { class: Class::OldRun, ..found });
     }
     if !has(Sector::Damaged) {
@@ -348,7 +349,11 @@ fn nearest<C: Comparisons>(
         named.chain(recent).chain(outcomes).filter(|one| *one > 0).collect();
     generations.sort_unstable();
     generations.dedup();
-    let compared = generations.into_iter().map(|one| compare(format, block, offset, one));
+    let is_right = |index: usize| match sectors[index].sector {
+        Sector::Ours(generation) => allowed.permits::<C>(generation),
+        _ => false,
+    };
+    let compared = generations.into_iter().map(|one| compare(format, block, offset, one, is_right));
     compared.min_by_key(|damage| damage.bits)
 }
 
@@ -468,6 +473,72 @@ mod tests {
             let n = sectors as u32;
             let expected = [(0, n, Sector::Ours(3)), (n, 8 - n, Sector::Ours(2))];
             assert_eq!(found.sectors, expected);
+        }
+    }
+
+    #[test]
+    fn sectors_out_of_their_place_are_called_what_they_are() {
+        let right = at(HERE, 3);
+        let arranged = |order: [usize; 8]| -> Vec<u8> {
+            order.into_iter().flat_map(|from| right[from * 512..(from + 1) * 512].to_vec()).collect()
+        };
+        for (order, expected) in [
+            ([0, 1, 2, 3, 4, 5, 6, 7], None),
+            ([1, 0, 2, 3, 4, 5, 6, 7], Some(Class::Swapped)),
+            ([4, 5, 6, 7, 0, 1, 2, 3], Some(Class::Swapped)),
+            ([0, 1, 2, 2, 4, 5, 6, 7], Some(Class::Duplicated)),
+            ([0, 1, 2, 3, 0, 1, 6, 7], Some(Class::Duplicated)),
+            ([0, 0, 1, 2, 3, 4, 5, 6], Some(Class::Shifted)),
+            ([1, 2, 3, 4, 5, 6, 7, 0], Some(Class::Shifted)),
+            ([0, 1, 3, 4, 5, 5, 6, 7], Some(Class::Shifted)),
+        ] {
+            assert_eq!(class(&arranged(order), must_be(3)), expected, "{order:?}");
+        }
+        let found = classify(&format(), &arranged([0, 0, 1, 2, 3, 4, 5, 6]), HERE, must_be(3));
+        let sectors = [(0, 1, Sector::Ours(3)), (1, 7, Sector::Moved(-1))];
+        assert_eq!(found.unwrap().sectors, sectors);
+        // Also where a change is pending, and where nothing is required.
+        let pending = Allowed { low: 2, high: 3, ..Allowed::default() };
+        for allowed in [pending, must_be(0), Allowed { high: 3, ..Allowed::default() }] {
+            assert_eq!(class(&arranged([1, 0, 2, 3, 4, 5, 6, 7]), allowed), Some(Class::Swapped));
+        }
+    }
+
+    #[test]
+    fn a_sector_of_another_block_is_named_with_its_home() {
+        let mut block = at(HERE, 3);
+        block[512..1024].copy_from_slice(&at(HERE + 4096, 3)[2048..2560]);
+        let found = classify(&format(), &block, HERE, must_be(3)).unwrap();
+        let stray = Stray { at: 1, offset: HERE + 4096, index: 4 };
+        assert_eq!((found.class, found.stray), (Class::Misdirected, Some(stray)));
+        let both = [at(HERE - 4096, 3), at(HERE, 3)].concat();
+        let late = &both[4096 - 512..2 * 4096 - 512];
+        assert_eq!(class(late, must_be(3)), Some(Class::Shifted));
+    }
+
+    #[test]
+    fn what_a_read_did_not_reach_is_not_taken_for_damage() {
+        let mut block = at(HERE, 3);
+        format().poison(&mut block[2048..]);
+        let found = classify(&format(), &block, HERE, must_be(3)).unwrap();
+        assert_eq!(found.class, Class::Unread);
+        assert_eq!(found.sectors, [(0, 4, Sector::Ours(3)), (4, 4, Sector::Unread)]);
+    }
+
+    #[test]
+    fn blocks_of_another_length_or_version_are_of_another_run() {
+        let old: Vec<u8> = (0..8)
+            .flat_map(|_| {
+                let mut sector = [7; 512];
+                sector[0..4].copy_from_slice(&super::super::block::crc32c(&[7; 508]).to_le_bytes());
+                sector
+            })
+            .collect();
+        let mut long = vec![0; 65_536];
+        Format::new(RunId(77), 65_536, 4096).seal(&mut long, &Label::default());
+        for block in [&old[..], &long[4096..8192]] {
+            assert_eq!(class(block, must_be(3)), Some(Class::OldRun));
+            assert_eq!(class(block, must_be(0)), None);
         }
     }
 

@@ -5,6 +5,7 @@ mod begin;
 mod judge;
 mod settle;
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use super::check::Checker;
@@ -22,6 +23,8 @@ use iosonde_model::record::VerifyJobRun;
 const LAST_GENERATION: u32 = MAX_GENERATION - 1;
 /// Requests handed over at once, at most.
 const BATCH: usize = 8;
+/// Pause of a job that waits at a barrier.
+const BARRIER_NS: u64 = 20_000;
 /// Pause of a job that has nothing to do but wait for others.
 const IDLE_NS: u64 = 150_000;
 /// Pause of a job that waits for all others.
@@ -134,6 +137,13 @@ pub(super) struct VerifyLoop<'a, Q, C = All> {
     in_flight: usize,
     pieces: Permutation,
     piece_count: u64,
+    /// The blocks that this job reads back when all is written.
+    swept: Range<u64>,
+    /// Where jobs share the region: the epoch of this job, and whether it is at its end.
+    epoch: u64,
+    has_arrived: bool,
+    /// What may be in a block, where jobs share the region; its memory is used again and again.
+    outcomes: Vec<u32>,
     report: VerifyJobRun,
     ops_done: u64,
     durable_ops: u64,
@@ -156,7 +166,11 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         let job = &plan.plan.jobs[number];
         let depth = job.iodepth as usize;
         let blocks = plan.blocks_of(number);
-        let piece_count = blocks.div_ceil(plan.max_blocks.into());
+        let swept = match (plan.overlaps(), plan.plan.jobs.len() as u64) {
+            (false, _) => 0..blocks,
+            (true, jobs) => blocks * number as u64 / jobs..blocks * (number as u64 + 1) / jobs,
+        };
+        let piece_count = (swept.end - swept.start).div_ceil(plan.max_blocks.into());
         VerifyLoop {
             queue,
             shared,
@@ -176,6 +190,10 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
             in_flight: 0,
             pieces: Permutation::new(piece_count.max(1), !job.seed),
             piece_count,
+            swept,
+            epoch: 0,
+            has_arrived: false,
+            outcomes: Vec::with_capacity(2 * plan.plan.jobs.len()),
             report: VerifyJobRun { marks: Vec::with_capacity(MARKS), ..VerifyJobRun::default() },
             ops_done: 0,
             durable_ops: 0,
@@ -219,8 +237,12 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         }
         self.fill(now_ns, stopping);
         if self.in_flight + self.staged.len() == 0 {
-            let is_in_ring = self.bag.ends.is_some();
-            self.queue.pause(now_ns + if is_in_ring { IDLE_NS } else { WAITING_NS });
+            let pause_ns = match self.phase {
+                Phase::Churn if self.shared.barrier.is_some() => BARRIER_NS,
+                _ if self.bag.ends.is_some() => IDLE_NS,
+                _ => WAITING_NS,
+            };
+            self.queue.pause(now_ns + pause_ns);
             return Step::More;
         }
         if !self.note_staged() {
@@ -270,6 +292,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
     fn end(&mut self) -> Step {
         if matches!(self.phase, Phase::Churn | Phase::ToldFlush | Phase::LastFlush { .. }) {
             self.shared.at_barrier.fetch_add(1, Ordering::AcqRel);
+            self.leave();
         }
         self.phase = Phase::Over;
         self.bag.ends = None;
@@ -281,6 +304,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         match self.phase {
             Phase::LastFlush { sent: true } if self.is_idle() => {
                 self.report.churn_ns = now_ns - self.begun_ns;
+                self.leave();
                 self.shared.at_barrier.fetch_add(1, Ordering::AcqRel);
                 let reads_back = self.plan.mode.sweeps() && !stopping;
                 self.phase = if reads_back { Phase::Waiting } else { Phase::Over };
@@ -292,7 +316,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
             Phase::Delay(_) | Phase::Sweep(_) if stopping => self.phase = Phase::Over,
             Phase::Delay(until_ns) if now_ns >= until_ns => {
                 self.sweep_begun_ns = now_ns;
-                self.report.sweep_blocks = self.ledger.blocks();
+                self.report.sweep_blocks = self.swept.end - self.swept.start;
                 self.phase = Phase::Sweep(0);
             }
             Phase::Sweep(begun) if begun == self.piece_count && self.is_idle() => {
@@ -330,6 +354,9 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
     fn begin_next(&mut self, now_ns: u64, stopping: bool) -> bool {
         if self.bag.ends.is_some() && self.serve_ring(now_ns) {
             return true;
+        }
+        if self.pending.is_none() && !stopping && self.is_at_barrier() {
+            return false;
         }
         // A flush that must not be forgotten is sent alone.
         let is_alone = self.in_flight + self.staged.len() == 0;
@@ -373,6 +400,37 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
             return Some(VerifyOp { index, way: Way::Sync, first: 0, blocks: 0 });
         }
         self.stream.next()
+    }
+
+    /// Whether this job has come to the end of an epoch that is not over.
+    #[inline]
+    fn is_at_barrier(&mut self) -> bool {
+        let Some(barrier) = &self.shared.barrier else { return false };
+        if self.stream.index() < (self.epoch + 1) * self.plan.epoch_ops {
+            return false;
+        }
+        if self.in_flight + self.staged.len() > 0 || !self.again.is_empty() {
+            return true;
+        }
+        if !self.has_arrived {
+            self.has_arrived = true;
+            barrier.arrive();
+        }
+        if barrier.epoch() == self.epoch {
+            return true;
+        }
+        self.epoch += 1;
+        self.has_arrived = false;
+        false
+    }
+
+    /// The other jobs do not wait for this one any more.
+    fn leave(&mut self) {
+        let (submitted, acked) = (self.submitted_ops(), self.acked_ops());
+        if let Some(barrier) = &self.shared.barrier {
+            let arrived_at = self.has_arrived.then_some(self.epoch);
+            barrier.leave(self.number, submitted, acked, arrived_at);
+        }
     }
 
     /// Nothing more is drawn. A ring is emptied first.
@@ -453,9 +511,13 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
     pub(super) fn into_record(mut self) -> VerifyJobRun {
         self.report.ops = self.pending.map_or(self.stream.index(), |op| op.index);
         self.report.acked_ops = self.acked_ops();
-        let blocks = 0..self.ledger.blocks();
-        self.report.changed_blocks =
-            blocks.filter(|block| self.ledger.was_changed(*block)).count() as u64;
+        let blocks = self.swept.clone();
+        self.report.changed_blocks = match &self.shared.barrier {
+            None => blocks.filter(|block| self.ledger.was_changed(*block)).count() as u64,
+            Some(barrier) => barrier.outcomes(|outcomes| {
+                blocks.filter(|block| outcomes.was_changed(*block)).count() as u64
+            }),
+        };
         self.report.syscalls = self.queue.syscalls();
         self.report
     }

@@ -10,7 +10,8 @@ use super::format::{
 };
 use super::{LEDGER_SCHEMA, LedgerHeader, OTHER_BLOCKS, Progress};
 use crate::content::block::crc32c;
-use crate::content::ledger::Ledger;
+use crate::content::ledger::{Ledger, Survival};
+use crate::content::outcomes::Outcomes;
 use crate::content::replay::{Known, replay};
 use crate::plan::VerifyPlan;
 use crate::record::given::{self, GivenError};
@@ -151,15 +152,19 @@ pub struct LedgerFile {
 }
 
 impl JobProgress {
-    /// What this job's part of the target may and must hold.
-    pub fn ledger(&self, plan: &VerifyPlan, job: usize) -> Ledger {
-        let known = Known {
+    /// How far the job had come at least.
+    fn known(&self) -> Known {
+        Known {
             submitted: self.submitted.unwrap_or(self.acked),
             acked: self.acked,
             durable: self.durable,
             failed: self.failed.clone(),
-        };
-        let mut ledger = replay(plan, job, &known);
+        }
+    }
+
+    /// What this job's part of the target may and must hold.
+    pub fn ledger(&self, plan: &VerifyPlan, job: usize) -> Ledger {
+        let mut ledger = replay(plan, job, &self.known());
         if self.submitted.is_none() {
             ledger.submitted_without_limit(plan.trim_percent > 0);
         }
@@ -168,6 +173,12 @@ impl JobProgress {
 }
 
 impl LedgerFile {
+    /// What a region may and must hold that all jobs wrote at once.
+    pub fn outcomes(&self, plan: &VerifyPlan, survival: Survival) -> Outcomes {
+        let each = self.jobs.iter().map(|job| (job.known(), job.submitted.is_some()));
+        Outcomes::replay(plan, &each.collect::<Vec<_>>(), survival)
+    }
+
     /// Reads a ledger.
     ///
     /// # Errors

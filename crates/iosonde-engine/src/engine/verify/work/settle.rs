@@ -160,6 +160,9 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
             (Way::Write | Way::Trim, _) => {
                 self.ledger.end(request.first, request.blocks);
                 self.cannot_vouch(&name);
+                if let (Some(barrier), Whose::Own(op)) = (&self.shared.barrier, request.whose) {
+                    barrier.failed(self.number, op);
+                }
             }
         }
         // A flush changes nothing of which it would have to be known whether it took place.
