@@ -264,8 +264,14 @@ mod tests {
 
     #[test]
     fn every_fault_is_found_and_named_and_nothing_else_is() {
-        let extent =
-            Extent { faults: 42 * 21, look_alikes: 600, soak_ops: 50_000, seed: 7, threads: 2, small: true };
+        let extent = Extent {
+            faults: 42 * 21,
+            look_alikes: 600,
+            soak_ops: 50_000,
+            seed: 7,
+            threads: 2,
+            small: true,
+        };
         let matrix = selftest(&extent, &Control::default(), &|_, _| {});
         assert!(matrix.is_clean(), "{matrix:#?}");
         assert_eq!((matrix.look_alikes, matrix.rows.len(), matrix.visible()), (600, 42, 882));

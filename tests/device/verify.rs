@@ -120,11 +120,9 @@ fn each_lie_within_a_block_is_called_by_its_name() {
         assert_eq!(classes(&answer.exits(4)), exactly(&[(class, 1)]), "{fault}");
     }
     // What was only read wrongly is right at a second read.
-    for (fault, class) in [
-        ("swap-within", "swapped"),
-        ("copy-within", "duplicated"),
-        ("shift-within", "shifted"),
-    ] {
+    for (fault, class) in
+        [("swap-within", "swapped"), ("copy-within", "duplicated"), ("shift-within", "shifted")]
+    {
         let Some(answer) = on(&[&format!("fault=read:{fault}:nth=500")], IN_ORDER) else { return };
         let answer = answer.exits(4);
         assert_eq!(classes(&answer), exactly(&[(class, 1)]), "{fault}");

@@ -304,10 +304,9 @@ impl FromStr for Fault {
         let trigger = parts.next().map_or(Ok(Trigger::Always), trigger)?;
         let fits: &[Op] = match effect {
             Effect::Short => &[Op::Read],
-            Effect::Corrupt
-            | Effect::Zero
-            | Effect::Misdirected { .. }
-            | Effect::Within { .. } => &[Op::Read, Op::Write],
+            Effect::Corrupt | Effect::Zero | Effect::Misdirected { .. } | Effect::Within { .. } => {
+                &[Op::Read, Op::Write]
+            }
             Effect::Lost | Effect::Torn { .. } | Effect::Swap { .. } => &[Op::Write],
             Effect::Lie => &[Op::Sync],
             Effect::Errno(_) | Effect::Stall { .. } => &Op::ALL,

@@ -4,143 +4,27 @@
 //! An image is made as two jobs would have left it, and damaged where the seed says. Then the true
 //! verifier reads it back, with the ledger of the two.
 
+mod kind;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::scene::{device, resolved, setting};
 use super::trial::Trial;
 use iosonde_engine::backend::sim::{Memory, SimQueue};
+use iosonde_engine::engine::Control;
+use iosonde_engine::engine::verify::{Luggage, VerifyMeasured, simulate_comparing};
 use iosonde_model::content::block::{Comparisons, Format, HEADER_BYTES, Label, crc32c, forge};
 use iosonde_model::content::classify::Class;
 use iosonde_model::content::ledger::{Ledger, Survival};
 use iosonde_model::content::outcomes::Outcomes;
 use iosonde_model::content::replay::Known;
-use iosonde_engine::engine::Control;
-use iosonde_engine::engine::verify::{Luggage, VerifyMeasured, simulate_comparing};
 use iosonde_model::plan::chance::{Chance, mix};
 use iosonde_model::plan::{Job, RunId, VerifyMode, VerifyPlan, VerifySetting};
-
-/// What was done to sectors.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Move {
-    /// Two pieces exchange their places.
-    Swapped,
-    /// One piece stands at the place of another, too.
-    Copied,
-    /// A row of sectors stands some sectors too early or too late.
-    Shifted,
-}
-
-/// Over which borders.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Reach {
-    /// Within one block.
-    Block,
-    /// Between blocks of one job, and of whole blocks.
-    Blocks,
-    /// Between the regions of two jobs.
-    Jobs,
-}
-
-/// A fault in what is stored.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum StoredFault {
-    /// Sectors stand at the place of others.
-    Moved(Move, Reach),
-    /// The last sectors of a block are older, zeros, or of another run.
-    Tear,
-    /// One bit is another.
-    Bit,
-    /// Blocks are those before the last write.
-    Older,
-    /// Blocks are zeros.
-    Zeros,
-    /// Blocks are of another run, and right otherwise.
-    OtherRun,
-    /// A block of a generation that nobody has written.
-    Newer,
-    /// A sector is of blocks of another length, and right otherwise.
-    OtherShape,
-    /// A block is still there that was trimmed.
-    Untrimmed,
-    /// Where jobs share a region: what a job wrote before what it wrote last, among the writes that
-    /// were under way together.
-    Superseded,
-}
+pub use kind::{Move, Reach, StoredFault};
 
 use Move::{Copied, Shifted, Swapped};
 use StoredFault::Moved;
-
-impl StoredFault {
-    /// All of them.
-    pub const ALL: [StoredFault; 18] = [
-        Moved(Swapped, Reach::Block),
-        Moved(Swapped, Reach::Blocks),
-        Moved(Swapped, Reach::Jobs),
-        Moved(Copied, Reach::Block),
-        Moved(Copied, Reach::Blocks),
-        Moved(Copied, Reach::Jobs),
-        Moved(Shifted, Reach::Block),
-        Moved(Shifted, Reach::Blocks),
-        Moved(Shifted, Reach::Jobs),
-        StoredFault::Tear,
-        StoredFault::Bit,
-        StoredFault::Older,
-        StoredFault::Zeros,
-        StoredFault::OtherRun,
-        StoredFault::Newer,
-        StoredFault::OtherShape,
-        StoredFault::Untrimmed,
-        StoredFault::Superseded,
-    ];
-
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Moved(Swapped, Reach::Block) => "swap-in-block",
-            Moved(Swapped, Reach::Blocks) => "swap-blocks",
-            Moved(Swapped, Reach::Jobs) => "swap-jobs",
-            Moved(Copied, Reach::Block) => "copy-in-block",
-            Moved(Copied, Reach::Blocks) => "copy-blocks",
-            Moved(Copied, Reach::Jobs) => "copy-jobs",
-            Moved(Shifted, Reach::Block) => "shift-in-block",
-            Moved(Shifted, Reach::Blocks) => "shift-blocks",
-            Moved(Shifted, Reach::Jobs) => "shift-jobs",
-            StoredFault::Tear => "tear-stored",
-            StoredFault::Bit => "bit-stored",
-            StoredFault::Older => "older-stored",
-            StoredFault::Zeros => "zeros-stored",
-            StoredFault::OtherRun => "other-run",
-            StoredFault::Newer => "newer-stored",
-            StoredFault::OtherShape => "other-shape",
-            StoredFault::Untrimmed => "untrimmed",
-            StoredFault::Superseded => "superseded",
-        }
-    }
-
-    /// What must come of it, in words.
-    pub fn expected(self) -> &'static str {
-        match self {
-            Moved(Swapped, Reach::Block) => "swapped",
-            Moved(Copied, Reach::Block) => "duplicated",
-            Moved(Shifted, Reach::Block) => "shifted; a copy where it is short",
-            Moved(Shifted, _) => "shifted or misdirected",
-            Moved(..) => "misdirected",
-            StoredFault::Tear => "torn",
-            StoredFault::Bit => "bit-flip",
-            StoredFault::Older | StoredFault::Untrimmed | StoredFault::Superseded => "stale",
-            StoredFault::Zeros => "lost",
-            StoredFault::OtherRun => "old-run",
-            StoredFault::Newer => "phantom",
-            StoredFault::OtherShape => "torn; old-run where it is the whole",
-        }
-    }
-
-    /// Whether it needs blocks of more than one sector.
-    fn is_within_a_block(self) -> bool {
-        matches!(self, Moved(_, Reach::Block) | StoredFault::Tear)
-    }
-}
 
 /// Lengths of block and sector, bytes: every one that there is.
 const SHAPES: [(u32, u32); 21] = {
@@ -243,7 +127,8 @@ impl Image {
         let mixed = chance.below(3);
         let length = self.format.sector_bytes();
         let sectors = bytes.chunks_mut(length).zip(other.chunks(length));
-        for (sector, other) in sectors.filter(|_| mixed == 0 || mixed == 1 && chance.below(2) == 0) {
+        for (sector, other) in sectors.filter(|_| mixed == 0 || mixed == 1 && chance.below(2) == 0)
+        {
             sector.copy_from_slice(other);
         }
         bytes

@@ -358,11 +358,7 @@ fn play<C: Comparisons>(
 }
 
 /// Reads back with a ledger that is worked out from what is known of the run.
-fn check<C: Comparisons>(
-    scene: &Scene,
-    memory: &SharedMemory,
-    crash: &Crash,
-) -> VerifyMeasured {
+fn check<C: Comparisons>(scene: &Scene, memory: &SharedMemory, crash: &Crash) -> VerifyMeasured {
     let known = crash.known();
     let own = 0..if scene.plan.overlaps() { 0 } else { known.len() };
     let ledgers = own.map(|job| replay(&scene.plan, job, &known[job])).collect();

@@ -164,8 +164,7 @@ impl<C: Comparisons> Format<C> {
         let expected = self.words(offset, generation);
         let mut sectors = block.chunks_exact(self.sector_bytes).enumerate();
         let whole = sectors.all(|(index, sector)| {
-            is_undamaged::<C>(sector)
-                && Words::of(sector).agree::<C>(&expected.of_sector(index))
+            is_undamaged::<C>(sector) && Words::of(sector).agree::<C>(&expected.of_sector(index))
         });
         (whole && self.is_of_run(block)).then_some(generation)
     }
@@ -435,7 +434,10 @@ mod tests {
             let mut swapped = bytes.clone();
             swapped[..sector as usize].copy_from_slice(&bytes[last..]);
             swapped[last..].copy_from_slice(&bytes[..sector as usize]);
-            assert_eq!((format.generation_at(&swapped, 40_960), format.whole(&swapped)), (None, None));
+            assert_eq!(
+                (format.generation_at(&swapped, 40_960), format.whole(&swapped)),
+                (None, None)
+            );
             let mut restated = bytes[last..].to_vec();
             restated[12] ^= 1;
             assert_eq!(format.stamp(&restated), None, "the index is under the checksum");

@@ -230,7 +230,8 @@ impl Seen {
     }
 
     fn stray(&self, at: u32) -> Option<Stray> {
-        let Stamp { offset, index, .. } = self.stamp.filter(|_| self.sector == Sector::Elsewhere)?;
+        let Stamp { offset, index, .. } =
+            self.stamp.filter(|_| self.sector == Sector::Elsewhere)?;
         Some(Stray { at, offset, index })
     }
 }
@@ -303,9 +304,9 @@ fn class_of_displaced(seen: &[Seen], offset: u64, sector_bytes: usize) -> Option
         return Some(if together && has_own { Class::Shifted } else { Class::Misdirected });
     }
     let stands = |at: u32| seen.get(at as usize).and_then(|seen| seen.stamp);
-    let is_swapped = displaced.iter().all(|(at, stamp)| {
-        stands(stamp.index).is_some_and(|other| other.index as usize == *at)
-    });
+    let is_swapped = displaced
+        .iter()
+        .all(|(at, stamp)| stands(stamp.index).is_some_and(|other| other.index as usize == *at));
     // Where each comes from, it stands too.
     let is_copy = displaced.iter().all(|(_, stamp)| stands(stamp.index) == Some(*stamp));
     Some(match (is_swapped, is_copy) {
@@ -480,7 +481,10 @@ mod tests {
     fn sectors_out_of_their_place_are_called_what_they_are() {
         let right = at(HERE, 3);
         let arranged = |order: [usize; 8]| -> Vec<u8> {
-            order.into_iter().flat_map(|from| right[from * 512..(from + 1) * 512].to_vec()).collect()
+            order
+                .into_iter()
+                .flat_map(|from| right[from * 512..(from + 1) * 512].to_vec())
+                .collect()
         };
         for (order, expected) in [
             ([0, 1, 2, 3, 4, 5, 6, 7], None),

@@ -220,7 +220,12 @@ impl Ledger {
     /// What may be found in a block. A trim that was acknowledged leaves zeros where the target
     /// promises them, and else zeros or anything older.
     #[inline]
-    pub fn allowed(&self, block: u64, survival: Survival, trims_make_zeros: bool) -> Allowed<'static> {
+    pub fn allowed(
+        &self,
+        block: u64,
+        survival: Survival,
+        trims_make_zeros: bool,
+    ) -> Allowed<'static> {
         let entry = &self.entries[block as usize];
         let required = match survival {
             Survival::Acknowledged => entry.acked,
@@ -238,7 +243,9 @@ impl Ledger {
                 Allowed { low: 0, high, zeros: true, gone: false, outcomes: &[] }
             }
             false => Allowed { low, high, zeros: may_be_trimmed, gone: false, outcomes: &[] },
-            true if trims_make_zeros => Allowed { low, high, zeros: true, gone: low == high, outcomes: &[] },
+            true if trims_make_zeros => {
+                Allowed { low, high, zeros: true, gone: low == high, outcomes: &[] }
+            }
             true => Allowed { low: 0, high, zeros: true, gone: false, outcomes: &[] },
         }
     }
@@ -352,7 +359,10 @@ mod tests {
         ledger.acknowledge(0);
         assert_eq!(ledger.allowed(0, ACKED, true), exactly(3));
         let never_flushed = ledger.allowed(0, Survival::Durable, true);
-        assert_eq!(never_flushed, Allowed { low: 0, high: 3, zeros: true, gone: false, outcomes: &[] });
+        assert_eq!(
+            never_flushed,
+            Allowed { low: 0, high: 3, zeros: true, gone: false, outcomes: &[] }
+        );
     }
 
     #[test]

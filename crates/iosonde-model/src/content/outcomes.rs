@@ -125,7 +125,8 @@ impl Outcomes {
         let epoch = |write: u32| origin(write, self.jobs).0 / self.epoch_ops;
         let last = slots.iter().copied().filter(|write| *write > 0).map(epoch).max();
         outcomes.clear();
-        let certain = slots.iter().copied().filter(|write| *write > 0 && Some(epoch(*write)) == last);
+        let certain =
+            slots.iter().copied().filter(|write| *write > 0 && Some(epoch(*write)) == last);
         outcomes.extend(certain);
         let possible = self.possible.get(&block).into_iter().flatten().copied();
         outcomes.extend(possible.filter(|write| {
@@ -208,10 +209,10 @@ mod tests {
             let expected: Vec<u32> = of(0).into_iter().chain(of(1)).collect();
             let mut found = Vec::new();
             let allowed = outcomes.allowed(block, &mut found);
-            assert_eq!((allowed.low, allowed.high), (
-                *expected.iter().min().unwrap(),
-                *expected.iter().max().unwrap()
-            ));
+            assert_eq!(
+                (allowed.low, allowed.high),
+                (*expected.iter().min().unwrap(), *expected.iter().max().unwrap())
+            );
             assert_eq!(allowed.outcomes, expected, "block {block} of {all:?}");
             several += u32::from(expected.len() > 1);
         }
@@ -238,9 +239,11 @@ mod tests {
         }
         let allowed = outcomes.allowed(first, &mut found);
         assert!(before.iter().all(|write| allowed.outcomes.contains(write)));
-        assert_eq!(allowed.outcomes.len(), before.len() + writes(&plan, first).iter().filter(
-            |write| origin(**write, 2).0 >= 3
-        ).count());
+        assert_eq!(
+            allowed.outcomes.len(),
+            before.len()
+                + writes(&plan, first).iter().filter(|write| origin(**write, 2).0 >= 3).count()
+        );
         // And what was not begun never was.
         let mut none = Outcomes::new(&plan);
         none.begin(0);

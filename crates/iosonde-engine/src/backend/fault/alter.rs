@@ -147,11 +147,17 @@ mod tests {
                 bytes.chunks_exact(512).map(|sector| sector[0]).collect::<Vec<u8>>()
             };
             let mut swapped = sectors(swap);
-            assert_eq!(swapped.iter().zip(1..).filter(|(found, right)| **found != *right).count(), 2);
+            assert_eq!(
+                swapped.iter().zip(1..).filter(|(found, right)| **found != *right).count(),
+                2
+            );
             swapped.sort_unstable();
             assert!(swapped.into_iter().eq(1..=8));
             let copied = sectors(copy);
-            assert_eq!(copied.iter().zip(1..).filter(|(found, right)| **found != *right).count(), 1);
+            assert_eq!(
+                copied.iter().zip(1..).filter(|(found, right)| **found != *right).count(),
+                1
+            );
             let shifted = sectors(|bytes, sector, _| shift(bytes, sector));
             assert_eq!(shifted, [1, 1, 2, 3, 4, 5, 6, 7]);
         }

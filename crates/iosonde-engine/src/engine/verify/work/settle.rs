@@ -6,8 +6,8 @@ use iosonde_sys::errno_name;
 
 use super::{AGAIN, EIO, ENODATA, MAX_ERRORS, Phase, Slot, VerifyLoop, Whose};
 use crate::backend::Queue;
-use iosonde_model::content::block::Comparisons;
 use crate::engine::verify::ring::Parcel;
+use iosonde_model::content::block::Comparisons;
 use iosonde_model::plan::Way;
 
 impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
