@@ -31,7 +31,7 @@ const MODULES: [(&str, &[(&str, &[&str])]); 2] = [
     ),
     (
         "crates/iosonde-engine/src/",
-        &[("host", &[]), ("target", &["host"]), ("backend", &[]), ("engine", &["backend"])],
+        &[("host", &[]), ("target", &["host"]), ("backend", &[]), ("engine", &["host", "backend"])],
     ),
 ];
 
