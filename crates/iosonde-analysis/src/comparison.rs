@@ -83,8 +83,8 @@ fn differing(differences: &[Difference]) -> String {
     let mut kinds: Vec<&str> = differences.iter().map(|each| each.kind.word()).collect();
     kinds.dedup();
     format!(
-        "A and B are not of the same thing:{}{more}\nmeasure both alike, or say that it is meant: \
-         --allow {}",
+        "A and B did not measure the same thing:{}{more}\nmeasure both under the same conditions, \
+         or accept the difference: --allow {}",
         named.collect::<String>(),
         kinds.join(",")
     )
@@ -184,7 +184,8 @@ pub fn compare(a: &Side, b: &Side, asked: &Asked) -> Result<Comparison, Incompar
     }
     let family = judge(&mut cells, asked);
     if !asked.allow.contains(&Kind::Host) && allowed.iter().any(|each| each.kind == Kind::Host) {
-        cautions.push("A and B are from different machines: what differs may be those".into());
+        cautions.push("A and B are from different machines: a difference may come from the \
+            machines".into());
     }
     let gates = gated(&cells, asked);
     let facts = |side: &Side, runs: &[&Observation]| SideFacts {
@@ -212,7 +213,8 @@ fn cautions(a: &Side, b: &Side, asked: &Asked) -> Vec<String> {
         let from_the_future = side.runs.iter().filter(|run| run.started_unix_ns > late).count();
         if from_the_future > 0 {
             all.push(format!(
-                "{name}: {from_the_future} of {} runs began later than now: a clock is or was off",
+                "{name}: {from_the_future} of {} runs have a start time in the future: a clock is \
+                 or was wrong",
                 side.runs.len()
             ));
         }
@@ -221,7 +223,7 @@ fn cautions(a: &Side, b: &Side, asked: &Asked) -> Vec<String> {
             *doubts.entry(doubt).or_default() += 1;
         }
         all.extend(doubts.into_iter().map(|(doubt, count)| {
-            format!("{name}: {count} of {} runs are doubtful: {doubt}", side.runs.len())
+            format!("{name}: {count} of {} runs have low confidence: {doubt}", side.runs.len())
         }));
     }
     let is_same = |x: &Observation, y: &Observation| {
@@ -229,7 +231,7 @@ fn cautions(a: &Side, b: &Side, asked: &Asked) -> Vec<String> {
     };
     if a.runs.iter().any(|x| b.runs.iter().any(|y| is_same(x, y))) {
         all.push(
-            "a run is on both sides: what a run has in common with itself shows nothing".into(),
+            "the same run is on both sides: comparing a run with itself shows nothing".into(),
         );
     }
     all
@@ -265,7 +267,7 @@ fn kept<'a>(
         }
         if runs.len() < before {
             let twice = before - runs.len();
-            cautions.push(format!("{side}: {twice} runs were given twice, and are counted once"));
+            cautions.push(format!("{side}: {twice} runs were given twice and are counted once"));
         }
     }
     for (index, (side, left)) in ["A", "B"].into_iter().zip(&why).enumerate() {
@@ -386,8 +388,8 @@ fn row(metric: &str, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Result<Row, S
     let (have, all) = (of_a.len() + of_b.len(), a.len() + b.len());
     if have < all {
         return Err(match have {
-            0 => "no run has it".into(),
-            _ => format!("{} of {all} runs have none: too few operations, or none", all - have),
+            0 => "no run has this metric".into(),
+            _ => format!("{} of {all} runs do not have it: too few operations, or none", all - have),
         });
     }
     let contrast = if asked.in_rounds {
@@ -395,7 +397,7 @@ fn row(metric: &str, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Result<Row, S
     } else {
         Contrast::of_sides(&of_a, &of_b, asked.seed)
     };
-    let contrast = contrast.ok_or_else(|| "not a positive number in every run".to_owned())?;
+    let contrast = contrast.ok_or_else(|| "not positive in every run".to_owned())?;
     let p = contrast.p;
     Ok(Row {
         metric: metric.to_owned(),

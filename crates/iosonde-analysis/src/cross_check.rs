@@ -128,7 +128,7 @@ impl CrossCheck {
     pub fn words(&self) -> String {
         let witness = self.witness.replacen('-', " ", 1);
         let Some((ratio, agreement)) = self.iops.zip(self.agreement) else {
-            let reason = self.missing.as_deref().unwrap_or("one of both counted nothing");
+            let reason = self.missing.as_deref().unwrap_or("one of the two counted nothing");
             return format!("{witness}: n/a ({reason})");
         };
         let told = match ratio.interval {
@@ -140,14 +140,14 @@ impl CrossCheck {
         let verdict = match (agreement, ratio.interval) {
             (Agreement::Agrees, _) => "agrees",
             (Agreement::Differs, _) => "differs",
-            (Agreement::Undecided, Some(_)) => "neither agrees nor differs for sure",
-            (Agreement::Undecided, None) => "is not judged",
+            (Agreement::Undecided, Some(_)) => "is inconclusive",
+            (Agreement::Undecided, None) => "has no verdict",
         };
         let mut words = format!("{witness} {verdict}: {told} over {rounds}");
         if agreement == Agreement::Undecided {
             words.push_str(&match ratio.interval {
                 Some(_) => "; more rounds (--cross-check-rounds) narrow the interval".to_string(),
-                None => format!("; {ROUNDS_FOR_INTERVAL} rounds are the fewest that carry one"),
+                None => format!("; {ROUNDS_FOR_INTERVAL} rounds are the minimum for an interval"),
             });
         }
         if let Some(reason) = &self.missing {

@@ -87,7 +87,8 @@ pub enum ExpectationError {
         source: UnitError,
     },
     /// A durable rate has no direction but writing.
-    #[error("found `{text}`: only writes have a durable rate; write durable without read.")]
+    #[error("found `{text}`: only writes have a durable rate; use durable without the prefix \
+        read.")]
     DurableRead {
         /// The text as given.
         text: String,
@@ -166,7 +167,7 @@ impl Expectation {
     fn measured(&self, figures: &Figures) -> Result<f64, String> {
         let direction = self.direction(figures);
         let latency = &direction.latency;
-        let none = || "no operation of this kind was timed".to_owned();
+        let none = || "no operation of this kind has a latency".to_owned();
         match self.metric {
             Metric::Iops => Ok(direction.iops),
             Metric::Bandwidth => Ok(direction.bytes_per_s),
@@ -234,7 +235,7 @@ pub fn judge_all(expectations: &[Expectation], rows: &[(&Run, &Assessment)]) -> 
         }
         if all.len() == before {
             let title = expectation.workload.clone().unwrap_or_default();
-            let judgement = Judgement::Unknown { reason: "it was not run".into() };
+            let judgement = Judgement::Unknown { reason: "it was not measured".into() };
             all.push(Judged { expectation: expectation.clone(), title, judgement });
         }
     }

@@ -1,7 +1,7 @@
 //! How near a regenerated load comes to the recorded one.
 //!
 //! Each dimension is a distance between two distributions that has no unit, and its score is one
-//! minus that: the distance of Kolmogorov and Smirnov for sizes, depths, distances of arrivals,
+//! minus that: the distance of Kolmogorov and Smirnov for sizes, depths, inter-arrival time,
 //! skew and the course of time; the total variation for the mix; the ratio of the smaller to the
 //! larger for what is one number (see [`iosonde_stats::distance`]). The whole is the mean over the
 //! dimensions that both have data of. Latency is shown and not scored: it is the storage's answer
@@ -93,28 +93,28 @@ pub fn fidelity(recorded: &Observed, regenerated: &Observed, speed: Speed) -> Fi
     let ks = "1 - Kolmogorov-Smirnov distance";
     let ratio = "smaller / larger";
     let dimensions = vec![
-        dimension("sizes", "sizes of requests", ks, by_way(&one, other, sizes)),
+        dimension("sizes", "request size", ks, by_way(&one, other, sizes)),
         dimension("mix", "reads, writes, discards", "1 - total variation", mix(&one, other)),
-        dimension("depth", "requests in flight while busy", ks, depth(&one, other)),
+        dimension("depth", "queue depth while busy", ks, depth(&one, other)),
         dimension(
             "gaps",
-            "distances of arrivals",
+            "inter-arrival time",
             ks,
             clock.clone().and_then(|()| by_way(&one, other, gaps)),
         ),
         dimension(
             "sequential",
-            "share of sequential requests",
+            "sequential fraction",
             "1 - difference",
             by_way(&one, other, sequential),
         ),
         dimension("working_set", "bytes touched", ratio, by_way(&one, other, working_set)),
-        dimension("skew", "accesses by hot and cold places", ks, by_way(&one, other, skew)),
+        dimension("skew", "accesses by region, hot to cold", ks, by_way(&one, other, skew)),
         dimension("syncs", "syncs per write request", ratio, syncs(&one, other)),
         dimension(
             "rate",
             "requests over time",
-            "1 - largest difference of the sums so far",
+            "1 - largest difference of the cumulative sums",
             clock.and_then(|()| rate(&one, other)),
         ),
     ];
@@ -157,7 +157,7 @@ type OfWay = fn(&Moved, &Moved) -> Known<(f64, [String; 2])>;
 fn by_way(one: &Observed, other: &Observed, of: OfWay) -> Known<Scored> {
     let (mut sum, mut weight) = (0.0, 0.0);
     let (mut ways, mut told) = (Vec::new(), [Vec::new(), Vec::new()]);
-    let mut reason = "no direction that both have".to_string();
+    let mut reason = "no direction in common".to_string();
     for (op, mine) in &one.ways {
         let Some((_, theirs)) = other.ways.iter().find(|(way, _)| way == op) else { continue };
         match of(mine, theirs) {
@@ -204,7 +204,7 @@ fn median(of: &Weighted) -> u64 {
 }
 
 fn ks(one: &Weighted, other: &Weighted) -> Known<f64> {
-    kolmogorov_smirnov(one, other).map(|d| 1.0 - d).ok_or_else(|| "nothing was counted".to_string())
+    kolmogorov_smirnov(one, other).map(|d| 1.0 - d).ok_or_else(|| "no requests were counted".to_string())
 }
 
 fn sizes(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
@@ -252,7 +252,7 @@ fn mix(one: &Observed, other: &Observed) -> Known<Scored> {
         let share = |requests: u64| count::significant(requests as f64 * 100.0 / all);
         format!("{} / {} / {} %", share(counts[0]), share(counts[1]), share(counts[2]))
     };
-    let distance = total_variation(&mine, &theirs).ok_or("one of both has no requests")?;
+    let distance = total_variation(&mine, &theirs).ok_or("one of the two has no requests")?;
     Ok(Scored { score: 1.0 - distance, ways: Vec::new(), told: [told(mine), told(theirs)] })
 }
 
@@ -273,27 +273,27 @@ fn syncs(one: &Observed, other: &Observed) -> Known<Scored> {
     };
     let (mine, theirs) = (one.syncs.clone()?, other.syncs.clone()?);
     if mine == 0 && theirs == 0 {
-        return Err("neither syncs".into());
+        return Err("neither has syncs".into());
     }
     if writes(one) == 0 || writes(other) == 0 {
-        return Err("one of both writes nothing".into());
+        return Err("one of the two has no writes".into());
     }
     let per_write = [mine as f64 / writes(one) as f64, theirs as f64 / writes(other) as f64];
     let (least, most) = (per_write[0].min(per_write[1]), per_write[0].max(per_write[1]));
     if least == 0.0 && most < FEW_SYNCS {
         return Err(format!(
-            "one of both does not sync, the other once in {:.0} writes",
+            "only one of the two syncs, once in {:.0} writes",
             1.0 / most
         ));
     }
-    let score = likeness(per_write[0], per_write[1]).ok_or("neither syncs")?;
+    let score = likeness(per_write[0], per_write[1]).ok_or("neither has syncs")?;
     let told = per_write.map(|share| format!("{} per write", count::significant(share)));
     Ok(Scored { score, ways: Vec::new(), told })
 }
 
 fn rate(one: &Observed, other: &Observed) -> Known<Scored> {
     let (mine, theirs) = (one.course.clone()?, other.course.clone()?);
-    let distance = mine.apart(&theirs).ok_or("one of both has no series")?;
+    let distance = mine.apart(&theirs).ok_or("one of the two has no time series")?;
     let told = |course: &Course| {
         format!(
             "{} requests in {} s",
@@ -330,8 +330,8 @@ fn notes(one: &Observed, other: &Observed) -> Vec<String> {
         let (mine, theirs) = (mine.length_ns(), theirs.length_ns());
         if likeness(mine, theirs).is_some_and(|alike| alike < 1.0 - SAME_LENGTH) {
             notes.push(format!(
-                "the recording's requests span {} s and the replay's {} s: with the same length \
-                 (run --runtime) the score says more",
+                "the recording's requests span {} s and the replay's {} s: use the same length \
+                 (run --runtime) for a more meaningful score",
                 count::significant(mine / 1e9),
                 count::significant(theirs / 1e9)
             ));

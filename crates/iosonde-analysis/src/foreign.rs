@@ -76,7 +76,7 @@ pub fn doubts(foreign: &Foreign) -> Vec<Doubt> {
     let longest = foreign.jobs.iter().map(|job| job.runtime_ns).max().unwrap_or(0);
     if longest < SHORT_NS {
         let words = format!(
-            "It ran for {}: too short to say whether the rate was steady.",
+            "The run lasted {}: too short to decide whether the rate was steady.",
             duration::span(longest)
         );
         let strength = Strength::Proven;
@@ -147,7 +147,7 @@ impl Told<'_> {
             let (short, dropped) = (direction.short_ops, direction.dropped_ops);
             if short + dropped > 0 {
                 let words = format!(
-                    "Of {} {} operations {} moved less than was asked and {} were dropped.",
+                    "Of {} {} operations, {} moved less than requested and {} were dropped.",
                     count::thousands(direction.ops),
                     direction.way.word(),
                     count::thousands(short),
@@ -173,7 +173,7 @@ impl Told<'_> {
             for (name, latency) in parts {
                 let Some(latency) = latency else { continue };
                 if let Some(fault) = contradiction(latency) {
-                    let words = format!("The {way} {name} contradicts itself: {fault}.");
+                    let words = format!("The {way} {name} is inconsistent: {fault}.");
                     self.tell("histogram", Strength::Proven, true, words);
                 }
                 let (known, all) = (latency.count, direction.ops);
@@ -235,8 +235,8 @@ impl Told<'_> {
         if let Some(written) = written.filter(|depth| *depth > 1 && one_at_a_time(job)) {
             let engine = job.option(&["ioengine"]).unwrap_or("psync");
             let words = format!(
-                "iodepth={written} had no effect: the engine {engine} does one request at a time. \
-                 This is a measurement at depth 1."
+                "iodepth={written} had no effect: the engine {engine} keeps one request in \
+                 flight. This is a measurement at depth 1."
             );
             self.tell("depth_not_applied", Strength::Proven, true, words);
             return;
@@ -247,10 +247,10 @@ impl Told<'_> {
         let shown = count::significant(seen);
         if seen < DEPTH_FROM * asked as f64 {
             let words = format!(
-                "Depth asked {asked}, in flight on time average {shown} (IOPS x mean latency): the \
+                "Requested depth {asked}, mean queue depth {shown} (IOPS x mean latency): the \
                  depth was not applied{}.",
                 if seen < DEPTH_LOST * asked as f64 {
-                    ", and these are no figures of that depth"
+                    ", so these figures do not describe that depth"
                 } else {
                     ""
                 }
@@ -259,9 +259,9 @@ impl Told<'_> {
             self.tell("depth_not_applied", Strength::Supported, grave, words);
         } else if seen > asked as f64 * (2.0 - DEPTH_FROM) + 0.05 {
             let words = format!(
-                "At most {asked} requests were to be in flight, and IOPS x mean latency is \
-                 {shown}. Jobs of several kinds reported as one do this, and so does a clock that \
-                 jumps."
+                "The requested depth allows at most {asked} requests in flight, but IOPS x mean \
+                 latency is {shown}. Possible causes: different jobs reported as one group, or a \
+                 clock that jumped."
             );
             self.tell("little", Strength::ConsistentWith, false, words);
         }
@@ -275,7 +275,7 @@ impl Told<'_> {
         let is_null = job.option(&["ioengine"]) == Some("null");
         if moves && !direct && !buffered && !is_null {
             let words =
-                "Without direct=1 the page cache may have answered in place of the storage."
+                "Without direct=1 the page cache may have served requests instead of the storage."
                     .to_owned();
             self.tell("page_cache", Strength::ConsistentWith, false, words);
         }
@@ -290,11 +290,11 @@ impl Told<'_> {
                 continue;
             };
             let whole = direction.lat.as_ref().map_or(String::new(), |lat| {
-                format!("; the whole latency is {} on average", duration::latency(lat.mean_ns))
+                format!("; the mean total latency is {}", duration::latency(lat.mean_ns))
             });
             let words = format!(
-                "Half of the {} requests took {} or less from the return of their submission on: \
-                 they complete inside submission, so these percentiles do not hold the storage's \
+                "Half of the {} requests took {} or less after submission returned: they complete \
+                 within submission, so these percentiles do not include the storage's \
                  time{whole}.",
                 direction.way.word(),
                 duration::latency(median as f64)
@@ -322,10 +322,10 @@ fn contradiction(latency: &ForeignLatency) -> Option<String> {
     let histogram = latency.histogram()?;
     if histogram.count() != latency.count {
         let (bins, all) = (count::thousands(histogram.count()), count::thousands(latency.count));
-        return Some(format!("its bins hold {bins} of {all} samples"));
+        return Some(format!("its bins contain {bins} of {all} samples"));
     }
     let mean = histogram.mean().filter(|mean| (mean / latency.mean_ns - 1.0).abs() > 2.0 * BIN);
-    mean.map(|mean| format!("its mean is {}, that of its bins {}", ns(latency.mean_ns), ns(mean)))
+    mean.map(|mean| format!("its mean is {}, but the mean of its bins is {}", ns(latency.mean_ns), ns(mean)))
 }
 
 #[cfg(test)]

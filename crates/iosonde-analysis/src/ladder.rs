@@ -84,7 +84,7 @@ pub fn ladder(run: &LadderRun) -> Ladder {
         power_cuts(run),
     ];
     if rungs.iter().all(|rung| rung.strength.is_none()) {
-        rungs.insert(0, Rung::silent("F0", "not tested: no rung of the ladder could be climbed"));
+        rungs.insert(0, Rung::silent("F0", "not tested: no test of the ladder could be run"));
     }
     let overwrites_per_s = overwrites_per_s(run);
     Ladder {
@@ -131,7 +131,7 @@ pub fn loss_bound(cuts: u32) -> f64 {
 
 fn logged_writes(run: &LadderRun) -> Rung {
     let words = if run.device_mapper {
-        "not carried out: this version does not replay logged writes (dm-log-writes)"
+        "not run: this version does not replay logged writes (dm-log-writes)"
     } else {
         "not available: this kernel has no device mapper, which dm-log-writes needs"
     };
@@ -141,9 +141,10 @@ fn logged_writes(run: &LadderRun) -> Rung {
 fn power_cuts(run: &LadderRun) -> Rung {
     let bound = |cuts| format!("{cuts} to {} %", significant(loss_bound(cuts) * 100.0));
     let words = format!(
-        "not tested: only a power cut with a witness on another machine tests what survives: \
-         iosonde verify powercut {} --witness 'ssh HOST iosonde verify witness'; n cuts without a \
-         loss bound the chance of one per cut at p < 1 - 0.05^(1/n), 95 %: {}, {}, {}",
+        "not tested: only a power cut with a witness on another machine tests which data \
+         survives: iosonde verify powercut {} --witness 'ssh HOST iosonde verify witness'; n cuts \
+         without data loss bound the probability of a loss per cut at p < 1 - 0.05^(1/n), 95 %: \
+         {}, {}, {}",
         harmless(&run.plan.path),
         bound(5),
         bound(30),
@@ -196,7 +197,7 @@ fn notes(run: &LadderRun, overwrites_per_s: Option<f64>) -> Vec<String> {
     if !run.plan.left_out.is_empty() {
         let left_out: Vec<String> = run.plan.left_out.iter().map(|b| bytes::exact(*b)).collect();
         notes.push(format!(
-            "left out, since {} hold no more: {}",
+            "left out, since {} have no space for them: {}",
             bytes::exact(run.plan.span_bytes),
             left_out.join(", ")
         ));
@@ -208,14 +209,15 @@ fn notes(run: &LadderRun, overwrites_per_s: Option<f64>) -> Vec<String> {
         let told = significant(rate);
         notes.push(if layer.is_virtual == Some(true) {
             format!(
-                "{} says that it turns, as virtual disks often do wrongly: {told} overwrites with \
-                 fsync per second are too many for a 7,200/min disk",
+                "{} reports that it is rotational, which virtual disks often do wrongly: {told} \
+                 overwrites with fsync per second are too many for a 7,200 rpm disk",
                 layer.name
             )
         } else {
             format!(
-                "{} turns, and a 7,200/min disk can make the same block durable about 120 times a \
-                 second; {told} are implausible without a cache that answers for it",
+                "{} is rotational, and a 7,200 rpm disk can make the same block durable about 120 \
+                 times per second; {told} per second are implausible unless a cache acknowledges \
+                 the writes",
                 layer.name
             )
         });
@@ -228,13 +230,13 @@ fn meaning(failed: &FailedCall) -> String {
     let FailedCall { call, error, dirty_bytes } = failed;
     let dirty = bytes::rough(*dirty_bytes);
     if call == "write" {
-        return format!("write failed with {error}; nothing was repeated");
+        return format!("write failed with {error}; no retry was made");
     }
     format!(
-        "{call} failed with {error} after {dirty} of writes, and was not repeated: the kernel may \
-         have marked what it could not write as clean, and reports the error once, so that another \
-         {call} may succeed though the data is lost. A program must take this as fatal: restore \
-         what it wrote since the last good {call} from its own log"
+        "{call} failed with {error} after {dirty} of writes and was not retried: the kernel may \
+         have marked the unwritten pages as clean, and it reports the error only once, so a \
+         second {call} may succeed although the data is lost. A program must treat this as fatal \
+         and restore what it wrote since the last successful {call} from its own log"
     )
 }
 

@@ -54,8 +54,8 @@ pub struct ModelledTarget {
 pub enum NotEnough {
     /// Only sums are known.
     #[error(
-        "no workload can be made of this profile: single requests were not seen{}; \
-         profile again where the kernel's tracepoints may be used (see `iosonde doctor`)",
+        "no workload can be derived from this profile: individual requests were not traced{}; \
+         profile again where the kernel's tracepoints are available (see `iosonde doctor`)",
         if .reason.is_empty() { String::new() } else { format!(" ({reason})") }
     )]
     NoRequests {
@@ -64,9 +64,9 @@ pub enum NotEnough {
     },
     /// The program did next to nothing.
     #[error(
-        "no workload can be made of this profile: {found} request(s) of the program reached a \
-         device, expected at least {needed}; profile a longer run, or one whose data is not in the \
-         page cache already"
+        "no workload can be derived from this profile: {found} request(s) of the program reached \
+         a device, expected at least {needed}; profile a longer run, or one whose data is not in \
+         the page cache yet"
     )]
     Idle {
         /// Requests seen.
@@ -296,7 +296,7 @@ fn remark(run: &ProfileRun, row: &Row) -> String {
         text.push_str("; written back by the kernel");
     }
     if run.groups.is_empty() {
-        text.push_str("; threads were not told apart");
+        text.push_str("; threads were not distinguished");
     }
     text
 }
@@ -317,16 +317,16 @@ fn others(run: &ProfileRun) -> Vec<String> {
     say(
         sum(&|class, op| class == Class::Journal && moves(op)),
         "requests of the file system's journal and metadata: a file system on the target writes \
-         its own, a bare device has none",
+         its own; a raw device has none",
     );
-    say(sum(&|_, op| op == Op::Flush), "flushes: the syncs of the replay cause their own");
+    say(sum(&|_, op| op == Op::Flush), "flushes: the syncs of the replay cause new ones");
     say(sum(&|class, op| class == Class::Other && moves(op)), "requests by or for other programs");
     say(
         sum(&|class, op| class.is_of_the_program() && op == Op::Other),
-        "zone and driver commands of the program, which have no counterpart",
+        "zone and driver commands of the program, which the replay cannot issue",
     );
     let errors: u64 = run.traffic.iter().map(|row| row.errors).sum();
-    say(errors, "of the requests failed; the replay asks for them like any other");
+    say(errors, "of the requests failed; the replay issues them like any other");
     let lost: u64 = run.lost.values().sum();
     say(lost, "events were lost by the profiler: see the profile");
     out

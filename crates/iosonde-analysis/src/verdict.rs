@@ -106,12 +106,12 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
         }
         Kind::NoFaultSeen => "no fault seen".to_owned(),
         Kind::LimitedBy => format!("limited by {subjects}"),
-        Kind::Doubtful if nothing => "doubtful: nothing was measured".to_owned(),
-        Kind::Doubtful => format!("doubtful: {subjects}"),
+        Kind::Doubtful if nothing => "low confidence: nothing was measured".to_owned(),
+        Kind::Doubtful => format!("low confidence: {subjects}"),
         Kind::Failing if !invalid.is_empty() => {
-            format!("failing: INVALID, the books of {} do not balance", invalid.join(", "))
+            format!("failed: INVALID, consistency checks failed: {}", invalid.join(", "))
         }
-        Kind::Failing => format!("failing: {subjects}"),
+        Kind::Failing => format!("failed: {subjects}"),
     };
     Verdict { kind, words, findings: told.into_iter().take(SHOWN).collect() }
 }
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(verdict(&[]).words, NOTHING);
     }
 
-    const NOTHING: &str = "doubtful: nothing was measured";
+    const NOTHING: &str = "low confidence: nothing was measured";
 
     #[test]
     fn a_caution_is_told_and_does_not_change_the_verdict() {

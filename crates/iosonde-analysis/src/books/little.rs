@@ -34,7 +34,7 @@ pub(super) fn little(run: &Run) -> Option<Identity> {
     let lost = run.jobs.iter().any(|job| !job.errors.is_empty() || job.abandoned > 0);
     let gravity = if lost { Gravity::Note } else { Gravity::Invalid };
     let equation = format!(
-        "in flight {} = {} IOPS x {} µs + {} across the edges = {}",
+        "mean queue depth {} = {} IOPS x {} µs + {} across the edges = {}",
         n3(area / window_ns),
         n3(latency.count() as f64 / window_ns * 1e9),
         n3(mean_ns / 1e3),
@@ -55,7 +55,7 @@ pub(super) fn depth(run: &Run, figures: &Figures) -> Option<Identity> {
         return None;
     }
     let seen = figures.all.depth_seen;
-    let equation = format!("depth seen {} >= {DEPTH} x depth asked {}", n3(seen), n3(asked));
+    let equation = format!("mean queue depth {} >= {DEPTH} x requested depth {}", n3(seen), n3(asked));
     let residual = (1.0 - seen / asked).max(0.0);
     Some(Identity::new("depth", Gravity::Note, residual, 1.0 - DEPTH, equation))
 }

@@ -35,7 +35,7 @@ pub enum GateError {
     Metric(#[from] UnknownMetric),
     /// Largest values are not compared.
     #[error(
-        "found max: the largest of a run grows with its length and is not compared; take p99.9"
+        "found max: the maximum grows with the length of a run and is not compared; use p99.9"
     )]
     Maximum,
     /// The share is out of range.

@@ -82,7 +82,7 @@ impl Observation {
         values.retain(|_, value| value.is_finite() && *value > 0.0);
         values.values_mut().for_each(|value| *value = rounded(*value));
         let left_out = if !row.books.valid() {
-            Some("INVALID, its books do not balance".to_owned())
+            Some("INVALID, its consistency checks failed".to_owned())
         } else if !row.complete {
             Some("it did not complete".to_owned())
         } else {

@@ -38,7 +38,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     };
     let mut columns = vec!["load"];
     columns.extend(MEASURES.iter().map(|measure| measure.title()));
-    answer.table("Latency of one request at a time", &columns, points.iter().map(row).collect());
+    answer.table("Latency at queue depth 1", &columns, points.iter().map(row).collect());
     answer
 }
 
@@ -59,8 +59,8 @@ fn one(answer: &mut Answer, point: &Point) {
             answer.find(&format!("{key}_{word}_ns"), value);
             if measure == Measure::Quantile(0.99) && value > LONG_TAIL_FROM * mean.mean {
                 answer.say(format!(
-                    "{name}: one request in a hundred takes {} times the mean or longer; a few \
-                     slow requests, not all of them, make its tail.",
+                    "{name}: 1 % of the requests take {} times the mean or longer; a few slow \
+                     requests cause the tail.",
                     iosonde_model::units::count::significant(value / mean.mean)
                 ));
             }
@@ -71,12 +71,11 @@ fn one(answer: &mut Answer, point: &Point) {
     {
         answer.mind(
             "not_zero_queue",
-            "more than one request in flight",
+            "queue depth above 1",
             Strength::Proven,
             Gravity::Caution,
             format!(
-                "{name}: {} requests were in flight on average, so this is no baseline without a \
-                 queue.",
+                "{name}: the mean queue depth was {}, so this is not a QD1 baseline.",
                 iosonde_model::units::count::significant(depth)
             ),
         );
@@ -123,11 +122,11 @@ fn asymmetry(answer: &mut Answer, read: &Point, write: &Point, size: u64) {
             times.told()
         ),
         (true, true) if times.times < 1.0 => format!(
-            "At {size} a write is acknowledged in {} what a read takes: something in front of the \
-             medium takes it, and it is not durable yet.",
+            "At {size} a write is acknowledged in {} the time of a read: a cache in front of the \
+             medium accepts it, and it is not durable yet.",
             times.told()
         ),
-        _ => format!("At {size} a write takes {} what a read takes.", times.told()),
+        _ => format!("At {size} a write takes {} the time of a read.", times.told()),
     };
     answer.say(words);
 }
@@ -140,7 +139,7 @@ fn growth(answer: &mut Answer, small: (&Point, u64), large: (&Point, u64), reads
     let sizes = [small.1, large.1].map(bytes::exact);
     let key = if reads { "read" } else { "write" };
     if long <= short {
-        answer.say(format!("{what} of {} take no longer than those of {}.", sizes[1], sizes[0]));
+        answer.say(format!("{what} of {} take no longer than {what} of {}.", sizes[1], sizes[0]));
         return;
     }
     let per_second = (large.1 - small.1) as f64 / (long - short) * 1e9;
@@ -148,13 +147,13 @@ fn growth(answer: &mut Answer, small: (&Point, u64), large: (&Point, u64), reads
     answer.find(&format!("{key}_fixed_ns"), fixed_ns.max(0.0));
     answer.find(&format!("{key}_bytes_per_s"), per_second);
     let fixed = if fixed_ns > 0.0 {
-        format!("about {} of a request are its fixed part", duration::latency(fixed_ns))
+        format!("the fixed cost of a request is about {}", duration::latency(fixed_ns))
     } else {
-        "no fixed part is left".into()
+        "no fixed cost remains".into()
     };
     answer.say(format!(
         "{what} of {} take {} times as long as those of {}: the difference is {}, and {fixed} \
-         (from two sizes; block-size fits more).",
+         (from two sizes; the block-size experiment fits more sizes).",
         sizes[1],
         iosonde_model::units::count::significant(long / short),
         sizes[0],

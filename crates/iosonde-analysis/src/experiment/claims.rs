@@ -110,17 +110,17 @@ impl Asked<'_> {
             return without("the figure could not be measured".into());
         };
         let told = format!(
-            "{} measured against {} promised ({})",
+            "measured {}, specified {} ({})",
             expectation.told(measured.mean),
             claim.promise,
             interval(&expectation, &measured)
         );
         if let Standing::Doubtful(doubt) = &point.standing {
-            return without(format!("{told}, but its runs are doubtful: {doubt}"));
+            return without(format!("{told}, but its runs have low confidence: {doubt}"));
         }
         let side = side(&expectation, &measured);
         if side == Some(true) {
-            let conditions = conditions(claim, ", though the sheet says it for ");
+            let conditions = conditions(claim, ", although the data sheet states it for ");
             answer.say(format!("{name}: met, {told}{conditions}.{list}"));
             return Verdict::Met;
         }
@@ -134,17 +134,17 @@ impl Asked<'_> {
         let in_the_way = wanted.and_then(|wanted| ceilings.iter().find(|each| each.iops < wanted));
         if let Some(ceiling) = in_the_way {
             return without(format!(
-                "{told}, but {} allows {} IOPS at most here, whatever the device does",
+                "{told}, but {} limits this machine to {} IOPS, whatever the device can do",
                 ceiling.name,
                 count::significant_or_whole(ceiling.iops)
             ));
         }
         if !claim.conditions.is_empty() {
-            return without(format!("{told}; {}", conditions(claim, "it is promised for ")));
+            return without(format!("{told}; {}", conditions(claim, "it is specified for ")));
         }
         if side.is_none() {
             let why = match measured.interval {
-                Some(_) => "the interval holds the limit",
+                Some(_) => "the interval contains the limit",
                 None => "one run has no interval",
             };
             answer.say(format!("{name}: inconclusive: {told}: {why}, so repeat it.{list}"));
@@ -152,7 +152,7 @@ impl Asked<'_> {
         }
         let gap = (measured.mean / expectation.limit - 1.0).abs();
         answer.say(format!(
-            "{name}: missed by {}: {told}, and no smaller ceiling that is known explains it.{list}",
+            "{name}: missed by {}: {told}, and no known lower ceiling explains it.{list}",
             words::percent(gap)
         ));
         Verdict::Missed
@@ -221,7 +221,7 @@ fn ceilings(study: &Study, facts: &StageFacts, point: &Point) -> Vec<Ceiling> {
         of(Parameter::Iodepth) * of(Parameter::Numjobs)
     });
     if let (Some(depth), Some(base)) = (depth, base_latency(study, block, reads)) {
-        add(format!("depth {depth} at the latency of one request"), depth / (base / 1e9));
+        add(format!("queue depth {depth} at the QD1 latency"), depth / (base / 1e9));
     }
     if let Some(cpu) = point.mean(Measure::CpuPerOp)
         && let Some(cpus) = study.host.as_ref().and_then(|host| host.cpus_allowed)

@@ -39,7 +39,7 @@ struct Fall<'a> {
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let usable: Vec<&TrialFigures> = facts.trials.iter().filter(|t| t.is_usable()).collect();
     if usable.is_empty() {
-        return nothing("No run can be used, so no cliff can be looked for.");
+        return nothing("No run can be used, so cliffs cannot be detected.");
     }
     let mut answer = Answer::default();
     let mut falls: Vec<Fall> = Vec::new();
@@ -81,8 +81,8 @@ fn early_burst(answer: &mut Answer, point: &Point, trial: &TrialFigures) -> bool
     answer.find("burst-ops", burst);
     answer.find("sustained-iops", usual);
     answer.say(format!(
-        "{}, run {}: a burst of about {} operations was over within the first {}; from then on it \
-         does {} IOPS. The mean over the run holds both, and describes neither.",
+        "{}, run {}: a burst of about {} operations was over within the first {}; after that it \
+         does {} IOPS. The mean over the run mixes both and describes neither.",
         point.name(),
         trial.repeat + 1,
         count::significant_or_whole(burst),
@@ -117,9 +117,9 @@ fn even(answer: &mut Answer, point: &Point, trial: &TrialFigures, found: &Regime
     }
     let seconds = trial.series.bytes.len() as f64 * trial.series.width_ns as f64 / 1e9;
     let moved: u64 = trial.series.bytes.iter().sum();
-    let also = if found.segments.len() > 1 { ", though it changed on the way" } else { "" };
+    let also = if found.segments.len() > 1 { ", although the rate changed in between" } else { "" };
     answer.say(format!(
-        "{}, run {}: no lasting fall within {} and {}{also}; what may come later was not seen.",
+        "{}, run {}: no lasting drop within {} and {}{also}; later changes were not observed.",
         point.name(),
         trial.repeat + 1,
         duration::latency(seconds * 1e9),
@@ -175,8 +175,8 @@ fn tell(answer: &mut Answer, fall: &Fall<'_>) {
         answer.find(&key(word), value);
     }
     answer.say(format!(
-        "{name}: {} for {} ({}), then {} ({} IOPS, {} less). Whatever is shorter measures the \
-         first alone.",
+        "{name}: {} for {} ({}), then {} ({} IOPS, {} less). A shorter run measures only the \
+         first level.",
         bytes::per_second(fast),
         duration::latency(fall.after_s * 1e9),
         words::size(fall.after_bytes),
@@ -196,18 +196,19 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
         let r = count::significant_or_whole(first.iops.1);
         let (what, strength) = match other {
             Some(other) if same(other.iops.1, first.iops.1) => {
-                (format!("operations are counted: {r} IOPS at both sizes"), Strength::Supported)
+                (format!("it counts operations: {r} IOPS at both sizes"), Strength::Supported)
             }
             Some(other) if same(other.rate.1, first.rate.1) => (
-                format!("bytes are counted: {} at both sizes", bytes::per_second(first.rate.1)),
+                format!("it counts bytes: {} at both sizes", bytes::per_second(first.rate.1)),
                 Strength::Supported,
             ),
-            _ => (format!("{r} IOPS are left"), Strength::ConsistentWith),
+            _ => (format!("{r} IOPS remain"), Strength::ConsistentWith),
         };
         let burst = (first.iops.0 - first.iops.1) * first.after_s;
         let words = format!(
-            "A token bucket: a burst of about {} operations beyond the rate, then a rate smoother \
-             than a device's (it scatters by {}); {what}. Plan with the rate, not with the burst.",
+            "A token bucket: a burst of about {} operations above the rate, then a rate more \
+             constant than a device's (coefficient of variation {}); {what}. Plan with the rate, \
+             not with the burst.",
             count::significant_or_whole(burst),
             words::percent(first.scatter)
         );
@@ -221,16 +222,17 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
     let drop = 1.0 - first.rate.1 / first.rate.0;
     if !first.writes || drop < CACHE_FALL_FROM {
         answer.say(
-            "What ended cannot be told from these runs: it is no token bucket, for what is left \
-             scatters as a device does.",
+            "These runs do not show what was exhausted: it is not a token bucket, because the \
+             remaining rate varies as a device's does.",
         );
         return;
     }
     let again: Vec<&Fall> = falls.iter().filter(|f| f.point.cell == first.point.cell).collect();
     let volumes: Vec<f64> = again.iter().map(|fall| fall.after_bytes).collect();
     let comes_back = match volumes.as_slice() {
-        [one, .., last] if same(*one, *last) => " It was as large again after the pause.",
-        [one, .., last] if last < one => " After the pause less of it was free.",
+        [one, .., last] if same(*one, *last) => " After the pause its full size was available \
+            again.",
+        [one, .., last] if last < one => " After the pause less of it was available.",
         _ => "",
     };
     let words = format!(
@@ -241,7 +243,7 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
     answer.find("cache-bytes", first.after_bytes);
     answer.say(words.clone());
     let strength = if volumes.len() > 1 { Strength::Supported } else { Strength::ConsistentWith };
-    answer.mind("slc_exhausted", "a write cache that is full", strength, Gravity::Limit, words);
+    answer.mind("slc_exhausted", "a full write cache", strength, Gravity::Limit, words);
 }
 
 #[cfg(test)]

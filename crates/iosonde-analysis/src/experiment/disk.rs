@@ -38,13 +38,14 @@ pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         answer.find("fixed_ns", fixed);
         answer.find("seek_ns", seek);
         answer.say(format!(
-            "Of that about {} do not depend on the distance (half a turn and the transfer); seeks \
-             over the whole span add {} on average, less with the root of the span.",
+            "About {} of that do not depend on the distance (half a revolution and the transfer); \
+             seeks over the whole span add {} on average, and proportionally to the square root \
+             for smaller spans.",
             duration::latency(fixed.max(0.0)),
             duration::latency(seek)
         ));
     } else {
-        answer.say("Latency hardly depends on the span: nothing has to move that takes its time.");
+        answer.say("Latency hardly depends on the span: there is no mechanical seek.");
     }
     super::sweep::left_out(&mut answer, facts);
     answer
@@ -54,10 +55,10 @@ pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
 pub(super) fn zones(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let points = along(facts, "offset", Measure::Bandwidth);
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
-        return nothing("No place could be read, so nothing is known of zones.");
+        return nothing("No position could be read, so nothing is known about zones.");
     };
     if points.len() < 2 {
-        return nothing("One place alone fits this target; zones show on the whole disk.");
+        return nothing("Only one position fits this target; measure the whole disk to see zones.");
     }
     let mut answer = Answer::default();
     let times = first.1 / last.1;
@@ -66,8 +67,8 @@ pub(super) fn zones(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer.find("outer-over-inner", times);
     answer.say(if times > 1.05 {
         format!(
-            "At {} it reads {}, at {} {}: the outer tracks are {} times as fast. Put what is \
-             streamed at the beginning.",
+            "At {} it reads {}, at {} {}: the outer tracks are {} times as fast. Put sequentially \
+             read data at the beginning.",
             words::size(first.0),
             first.2.told(Measure::Bandwidth),
             words::size(last.0),
@@ -75,7 +76,7 @@ pub(super) fn zones(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
             count::significant(times)
         )
     } else {
-        "It reads at the same rate at every place: there are no zones to be seen.".into()
+        "It reads at the same rate at every position: no zones are visible.".into()
     });
     answer
 }
@@ -88,15 +89,16 @@ pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     };
     let turn = named("same sector").and_then(|point| point.mean(Measure::Mean));
     let Some(turn) = turn else {
-        return nothing("The same sector could not be written again and again: no turn was timed.");
+        return nothing("The same sector could not be rewritten: no revolution was timed.");
     };
     let mut answer = Answer::default();
     let per_minute = 60e9 / turn;
     // Disks turn 4,200 to 15,000 times a minute.
     if !(3_600.0..=16_500.0).contains(&per_minute) {
         answer.say(format!(
-            "A durable rewrite of one sector takes {}, which is no turn of a disk: a cache \
-             acknowledges it, or a write takes several turns (journal, barriers).",
+            "A durable rewrite of one sector takes {}, which is not the revolution time of a \
+             disk: a cache acknowledges it, or a write takes several revolutions (journal, \
+             barriers).",
             duration::latency(turn)
         ));
         return answer;
@@ -104,8 +106,8 @@ pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer.find("turn_ns", turn);
     answer.find("turns_per_minute", per_minute);
     answer.say(format!(
-        "A durable rewrite of one sector takes {}: a full turn, so about {} turns a minute. On \
-         average a random access waits half of it.",
+        "A durable rewrite of one sector takes {}: one full revolution, so about {} rpm. A random \
+         access waits half a revolution on average.",
         duration::latency(turn),
         count::significant_or_whole(per_minute)
     ));
@@ -115,7 +117,7 @@ pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         && ns < 0.9 * turn
     {
         answer.say(format!(
-            "The least wait is at gap {}: {}, {} of a turn.",
+            "The shortest wait is at gap {}: {}, {} of a revolution.",
             point.name(),
             duration::latency(ns),
             words::percent(ns / turn)

@@ -20,7 +20,7 @@ const TOO_FAST_NS: f64 = 30_000.0;
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let usable: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
     if usable.is_empty() {
-        return nothing("No run can be used, so nothing is known of durability.");
+        return nothing("No run can be used, so nothing is known about durability.");
     }
     let mut answer = Answer::default();
     let mut groups: Vec<(f64, &Point)> =
@@ -51,7 +51,7 @@ fn price(answer: &mut Answer, groups: &[(f64, &Point)]) {
         .collect();
     let fitted = if rows.len() < 3 { None } else { solve(&rows) };
     let Some([write, sync]) = fitted.filter(|fitted| fitted.iter().all(|each| *each > 0.0)) else {
-        answer.say("A sync costs nothing that can be seen in the rate of the writes.");
+        answer.say("Syncs have no visible effect on the write rate.");
         return;
     };
     let residual =
@@ -61,8 +61,8 @@ fn price(answer: &mut Answer, groups: &[(f64, &Point)]) {
     answer.find("sync_ns", sync * 1e9);
     answer.find("largest_residual", residual);
     answer.say(format!(
-        "A write takes {} and a sync {}, which the writes before it share: with one sync each at \
-         most {} durable writes per second (largest residual {}).",
+        "A write takes {} and a sync {}, amortized over the writes before it: with one sync per \
+         write, at most {} durable writes per second (largest residual {}).",
         duration::latency(write * 1e9),
         duration::latency(sync * 1e9),
         count::significant_or_whole((write + sync).recip()),
@@ -77,7 +77,7 @@ fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: f64) {
     {
         answer.find("durable-share", rate / free);
         answer.say(format!(
-            "With a sync after each write {} IOPS are left of {} without: {}.",
+            "With a sync after each write the rate is {} IOPS, without syncs {}: {}.",
             point.told(Measure::Iops),
             count::significant_or_whole(free),
             words::percent(rate / free)
@@ -91,12 +91,12 @@ fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: f64) {
     }
     answer.say(match enough {
         Some((every, _)) => format!(
-            "{} writes to a sync are enough for {} of the rate without any.",
+            "{} writes per sync are enough for {} of the rate without syncs.",
             count::significant(*every),
             words::percent(ENOUGH)
         ),
         None => format!(
-            "No group of these sizes reaches {} of the rate without syncs.",
+            "No measured number of writes per sync reaches {} of the rate without syncs.",
             words::percent(ENOUGH)
         ),
     });
@@ -109,7 +109,7 @@ fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
     answer.find("sync_mean_ns_first", first.1);
     answer.say(format!(
-        "A sync itself takes {} after {} and {} after {} writes.",
+        "The sync itself takes {} after {} writes and {} after {} writes.",
         duration::latency(first.1),
         count::significant(first.0),
         duration::latency(last.1),
@@ -118,13 +118,13 @@ fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
     if times.iter().all(|(_, ns)| *ns < TOO_FAST_NS) {
         answer.mind(
             "fsync_suspicious",
-            "syncs that return at once",
+            "syncs that return immediately",
             Strength::ConsistentWith,
             Gravity::Doubt,
             format!(
-                "Every sync returns within {} however much is to be made durable: either what is \
-                 acknowledged survives a loss of power, or syncs are ignored. From here the two \
-                 cannot be told apart.",
+                "Every sync returns within {} regardless of the amount of data: either \
+                 acknowledged writes survive a power loss, or syncs are ignored. This measurement \
+                 cannot distinguish the two.",
                 duration::latency(TOO_FAST_NS)
             ),
         );
@@ -139,7 +139,7 @@ fn promises(answer: &mut Answer, points: &[&Point]) {
         answer.find(&format!("{}_mean_ns", words::slug(&point.name())), mean.mean);
         let times = base.as_ref().map(|base| mean.mean / base.mean).unwrap_or(1.0);
         answer.say(format!(
-            "{}: {} a write ({}), {} times the first.",
+            "{}: {} per write ({}), {} times the first.",
             point.name(),
             mean.told(Measure::Mean),
             mean.basis(),

@@ -58,13 +58,13 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     for pair in &shares.dependent {
         let [one, two] = pair.factors.map(|at| heading(axes, at));
         answer.say(format!(
-            "The effect of {one} depends on {two}: read them together, not one by one."
+            "The effect of {one} depends on {two}: interpret them together, not separately."
         ));
         together(&mut answer, [one, two], pair, &labels, measure);
     }
     answer.find("share-of-error", shares.error);
     answer.say(format!(
-        "Repeats of the same level differ by {} of the variation; n = {}.",
+        "Repeats of the same level account for {} of the variation; n = {}.",
         words::percent(shares.error),
         trials.len()
     ));
@@ -103,7 +103,7 @@ fn name(axes: &[Axis], of: &[usize]) -> String {
 fn told(name: &str, term: &Term, measure: Measure) -> String {
     let range = term.range.map_or(String::new(), |range| {
         format!(
-            "; its best level has {} times the {} of its worst",
+            "; its best level has {} times the {} of the worst",
             count::significant(range),
             measure.title()
         )
@@ -121,11 +121,11 @@ fn refused(reason: NoShares) -> String {
         NoShares::TooFewLevels => "an axis has fewer than two levels",
         NoShares::MissingCells => "some combinations were not measured",
         NoShares::UnequalRepeats => "some combinations were measured more often than others",
-        NoShares::NoRepeats => "nothing was measured twice, so the error is not known",
+        NoShares::NoRepeats => "nothing was measured twice, so the measurement error is not known",
         NoShares::NotPositive => "a figure is not positive",
         NoShares::NoVariation => "all figures are the same",
     };
-    format!("How much each axis matters is not told: {why}.")
+    format!("How much each axis matters is not reported: {why}.")
 }
 
 #[cfg(test)]

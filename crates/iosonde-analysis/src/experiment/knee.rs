@@ -23,7 +23,7 @@ const REACHED_FROM: f64 = 0.95;
 /// Finds the knee of each line of the sweep.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let Some(axis) = axis_of(facts) else {
-        return nothing("No axis has numbers for its levels, so there is no knee.");
+        return nothing("No axis has numeric levels, so there is no knee.");
     };
     let lines = lines(facts, axis);
     if lines.is_empty() {
@@ -140,13 +140,13 @@ impl Line<'_> {
         let (first, last) = match levels.as_slice() {
             [first, .., last] => (*first, *last),
             _ => {
-                answer.say(format!("{}: one level is no sweep.", self.name));
+                answer.say(format!("{}: a single level is not a sweep.", self.name));
                 return;
             }
         };
         match knee.state {
             State::TooFewLevels => answer.say(format!(
-                "{}: {} levels show no knee; it takes {}.",
+                "{}: {} levels are too few for a knee; {} are needed.",
                 self.name,
                 levels.len(),
                 knee::FEWEST_LEVELS
@@ -156,8 +156,8 @@ impl Line<'_> {
                 answer.find(&self.key("knee"), first);
                 answer.find(&self.key("knee_outside"), 1.0);
                 answer.say(format!(
-                    "{}: the knee is outside the sweep, at or below {}: what is in the way takes \
-                     one request at a time, and more in flight only wait.",
+                    "{}: the knee is outside the sweep, at or below {}: the bottleneck serves one \
+                     request at a time, and further requests only wait.",
                     self.name,
                     self.setting(first)
                 ));
@@ -167,7 +167,7 @@ impl Line<'_> {
                 answer.find(&self.key("knee_outside"), 1.0);
                 answer.say(format!(
                     "{}: the knee is outside the sweep, at or beyond {}: throughput still grows \
-                     faster than latency there, so sweep further.",
+                     faster than latency there; extend the sweep.",
                     self.name,
                     self.setting(last)
                 ));
@@ -185,7 +185,7 @@ impl Line<'_> {
             let cross = knee.asymptotes_cross.map_or("n/a".into(), |at| self.setting(at));
             answer.say(format!(
                 "{}: there is no sharp knee: throughput over latency is largest at {}{runs}, but \
-                 the asymptotes cross at {cross}. Throughput bends slowly, so read the curve.",
+                 the asymptotes cross at {cross}. Throughput flattens gradually; read the curve.",
                 self.name,
                 self.setting(at),
             ));
@@ -236,10 +236,10 @@ impl Line<'_> {
         let tail = match knee.saturation {
             Some(Saturation::At(depth)) => {
                 answer.find(&self.key("saturation"), depth);
-                format!("; {} is the least with 95 % of the best", self.setting(depth))
+                format!("; {} is the lowest with 95 % of the best", self.setting(depth))
             }
             Some(Saturation::Beyond(depth)) => {
-                let beyond = "; it is not saturated yet at";
+                let beyond = "; it is not yet saturated at";
                 format!(
                     "{beyond} {}, where the last doubling gained 5 % or more",
                     count::setting(depth)
@@ -267,7 +267,7 @@ impl Line<'_> {
         answer.find(&self.key("enough"), enough.cost);
         if enough.cost < enough.best_cost {
             answer.say(format!(
-                "{}: {} is enough: it is shown to be within {} of the best, which {} has.",
+                "{}: {} is enough: it is shown to be within {} of the best ({}).",
                 self.name,
                 self.setting(enough.cost),
                 words::percent(ENOUGH_WITHIN),
@@ -289,14 +289,13 @@ impl Line<'_> {
         let limit = told(fitted.largest_depth);
         let words = match fitted.best().map(|best| (&best.model, best.largest_residual)) {
             None => format!(
-                "{}: no simple queue model fits within {}, which says that something changes along \
-                 the way.",
+                "{}: no simple queueing model fits within {}: the behaviour changes within the \
+                 sweep.",
                 self.name,
                 words::percent(queue::FITS_WITHIN)
             ),
             Some((model, residual)) => format!(
-                "{}: it behaves like {} (largest residual {}, nothing is said beyond \
-                 {limit}).",
+                "{}: it behaves like {} (largest residual {}; no statement beyond {limit}).",
                 self.name,
                 model_words(model, &told),
                 words::percent(residual)
@@ -314,8 +313,8 @@ impl Line<'_> {
         answer.find_between(&self.key("fall_share"), fall.share, Some(fall.interval));
         let law = match usl::usl(rates, seed) {
             Ok(law) => format!(
-                "; by the universal scalability law {} is done one at a time, each pair costs {}, \
-                 and the most is at {}",
+                "; by the universal scalability law the serial fraction is {}, the crosstalk per \
+                 pair {}, and the maximum is at {}",
                 words::percent(law.alpha),
                 count::significant(law.beta),
                 told(law.optimum)
@@ -339,13 +338,13 @@ impl Line<'_> {
         let Some((n, over)) = worst else { return };
         answer.mind(
             "above_bound",
-            "throughput above what depth allows",
+            "throughput above what the depth allows",
             Strength::ConsistentWith,
             Gravity::Caution,
             format!(
-                "{}: at {} throughput is {} times what so many requests of the latency at depth 1 \
-                 could do: a cache answers at depth, requests are merged, or the device wakes \
-                 slowly at depth 1.",
+                "{}: at {} throughput is {} times what the depth 1 latency allows: a cache serves \
+                 requests at depth, requests are merged, or the device leaves a power-saving \
+                 state slowly at depth 1.",
                 self.name,
                 told(*n),
                 count::significant(*over),
@@ -382,12 +381,12 @@ impl Line<'_> {
         if worst > LITTLE_WITHIN {
             answer.mind(
                 "little",
-                "depth seen and throughput times latency",
+                "mean queue depth and throughput times latency",
                 Strength::Proven,
                 Gravity::Doubt,
                 format!(
-                    "{}: depth seen and throughput times latency differ by up to {}: latencies or \
-                     the depth of these runs are not what they seem.",
+                    "{}: mean queue depth and throughput times latency differ by up to {}: the \
+                     latencies or the depths of these runs are wrong.",
                     self.name,
                     words::percent(worst)
                 ),
@@ -402,12 +401,12 @@ impl Line<'_> {
         if !missed.is_empty() {
             answer.mind(
                 "depth_not_applied",
-                "depth that was not reached",
+                "queue depth that was not reached",
                 Strength::Proven,
                 Gravity::Caution,
                 format!(
-                    "{}: fewer requests were in flight than asked for: {}. The levels are labels \
-                     there, not depths.",
+                    "{}: the requested queue depth was not reached: {}. These levels are labels, \
+                     not depths.",
                     self.name,
                     missed.join(", ")
                 ),
@@ -419,22 +418,22 @@ impl Line<'_> {
 fn model_words(model: &Model, told: Told<'_>) -> String {
     match model {
         Model::Bounds { most: Some(most), .. } => format!(
-            "a straight rise to {} IOPS and none beyond: no queueing before it is full",
+            "a linear rise to {} IOPS and none beyond: no queueing before saturation",
             count::significant_or_whole(*most)
         ),
-        Model::Bounds { most: None, .. } => "a straight rise, not saturated in this sweep".into(),
+        Model::Bounds { most: None, .. } => "a linear rise, not saturated in this sweep".into(),
         Model::BalancedDies { dies, most } => format!(
-            "about {} equal units hit at random, which approach {} IOPS: what random reads of \
-             flash dies look like",
+            "about {} equal units accessed at random, which approach {} IOPS: typical of random \
+             reads of flash dies",
             count::significant(*dies),
             count::significant_or_whole(*most)
         ),
         Model::Mmc { servers, service } => format!(
-            "one queue before {servers} equal servers of {} each (M/M/{servers})",
+            "one queue and {servers} equal servers of {} each (M/M/{servers})",
             iosonde_model::units::duration::latency(service * 1e9)
         ),
         Model::Usl(law) => {
-            format!("the universal scalability law, with its most at {}", told(law.optimum))
+            format!("the universal scalability law, with its maximum at {}", told(law.optimum))
         }
     }
 }

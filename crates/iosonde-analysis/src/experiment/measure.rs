@@ -60,7 +60,7 @@ const MEASURES: [(Measure, &str, &str, &str); 14] = [
     (Measure::Max, "max", "maximum", "latency_max_ns"),
     (Measure::SyncMean, "sync", "mean sync", "sync_mean_ns"),
     (Measure::Syncs, "syncs", "syncs", "syncs_per_s"),
-    (Measure::Depth, "depth", "depth seen", "depth_seen_count"),
+    (Measure::Depth, "depth", "mean queue depth", "depth_seen_count"),
     (Measure::CpuPerOp, "cpu", "CPU per operation", "cpu_per_op_ns"),
 ];
 

@@ -23,7 +23,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     if points.is_empty() {
-        return nothing("No run can be used, so nothing is known of the mixture.");
+        return nothing("No run can be used, so nothing is known about the mix.");
     }
     let mut answer = Answer::default();
     let end = |share: f64| points.iter().find(|(at, _)| *at == share).map(|(_, point)| *point);
@@ -60,14 +60,14 @@ fn asymmetry(answer: &mut Answer, reads: &Point, writes: &Point) {
             rates.told()
         ),
         _ if rates.times >= 1.0 => format!(
-            "Reads are the faster side: {told}, so {} the rate; a write takes {} as long.",
+            "Reads are faster: {told}, so {} the rate; a write takes {} as long.",
             rates.told(),
             means.told()
         ),
         _ => format!(
-            "Writes are the faster side: {told}. They are acknowledged before they are durable, \
-             and a cache in front of the medium takes them; durability tells what is \
-             left with a sync."
+            "Writes are faster: {told}. They are acknowledged before they are durable, because a \
+             cache in front of the medium accepts them; the durability experiment shows the rate \
+             with syncs."
         ),
     });
 }
@@ -86,19 +86,20 @@ fn sum_of_parts(answer: &mut Answer, points: &[(f64, &Point)], reads: &Point, wr
     answer.find("mixing_gap", gap);
     answer.say(if gap < -MIXING_COSTS_FROM {
         format!(
-            "Mixing costs by itself: at {share} % reads the rate is {} below what reads and writes \
-             in turn would give.",
+            "Mixing has a cost of its own: at {share} % reads the rate is {} below that of \
+             alternating reads and writes.",
             words::percent(-gap)
         )
     } else if gap > MIXING_COSTS_FROM {
         format!(
-            "Reads and writes go on side by side: at {share} % reads the rate is {} above what \
-             they would give in turn.",
+            "Reads and writes proceed in parallel: at {share} % reads the rate is {} above that \
+             of alternating reads and writes.",
             words::percent(gap)
         )
     } else {
         format!(
-            "A mixture does what its parts do in turn, within {}: mixing costs nothing by itself.",
+            "A mix does what alternating reads and writes do, within {}: mixing has no cost of \
+             its own.",
             words::percent(gap.abs())
         )
     });
@@ -116,8 +117,8 @@ fn reads_among_writes(answer: &mut Answer, points: &[(f64, &Point)], alone_ns: f
     answer.find("read_slowdown", times);
     answer.say(if times > 1.0 + MIXING_COSTS_FROM {
         format!(
-            "Writes slow reads down: at {share} % reads a read takes {} on average, {} times as \
-             long as among reads alone ({}).",
+            "Writes slow reads down: at {share} % reads a read takes {} on average, {} times its \
+             latency without writes ({}).",
             duration::latency(mean),
             count::significant(times),
             duration::latency(alone_ns)
@@ -157,7 +158,7 @@ fn table(answer: &mut Answer, points: &[(f64, &Point)]) {
         ]
     });
     let columns = ["reads", "IOPS", "mean", "mean read", "mean write", "p95 of all", "p99 of all"];
-    answer.table("From writes alone to reads alone", &columns, rows.collect());
+    answer.table("From 100 % writes to 100 % reads", &columns, rows.collect());
 }
 
 #[cfg(test)]

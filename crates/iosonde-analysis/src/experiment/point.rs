@@ -45,7 +45,7 @@ impl Point {
         let failed = own.len() - usable.len();
         let doubt = usable.iter().find(|trial| trial.standing != Standing::Good);
         let standing = match (usable.is_empty(), doubt, own.first()) {
-            (true, _, None) => Standing::Failed("it was not carried out".into()),
+            (true, _, None) => Standing::Failed("it was not run".into()),
             (true, _, Some(first)) => first.standing.clone(),
             (false, Some(doubt), _) => doubt.standing.clone(),
             (false, None, _) if failed > 0 => {

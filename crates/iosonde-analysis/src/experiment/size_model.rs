@@ -42,12 +42,12 @@ fn reason_of(reason: NoLine) -> &'static str {
     match reason {
         NoLine::TooFewSizes => "fewer than three sizes were measured, so nothing is fitted.",
         NoLine::NoGrowth => {
-            "larger requests take no longer than small ones in this range: the number of requests \
-             is all that counts, so report IOPS."
+            "larger requests take no longer than small ones in this range: only the number of \
+             requests counts, so report IOPS."
         }
         NoLine::NoFixedPart => {
-            "requests take as long as their transfer at every size: bandwidth is all that counts, \
-             so report MB/s."
+            "requests take as long as their transfer at every size: only bandwidth counts, so \
+             report MB/s."
         }
     }
 }
@@ -87,10 +87,10 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
     ));
     // What the time between completions is: that of a request only where one is in flight.
     let is_one = points.iter().flat_map(|point| &point.runs).all(|run| run.all.depth_asked == 1);
-    let takes = if is_one { "a request takes" } else { "one request comes back every" };
+    let takes = if is_one { "a request takes" } else { "one request completes every" };
     answer.say(format!(
-        "{line}: {takes} {} and its transfer at {}, so at most {} IOPS however small, and \
-         at most {} however large (largest residual {}).",
+        "{line}: {takes} {} plus its transfer at {}, so at most {} IOPS for small requests and {} \
+         for large ones (largest residual {}).",
         duration::latency(model.fixed_s * 1e9),
         bytes::per_second(model.bandwidth),
         count::significant_or_whole(most_iops),
@@ -106,12 +106,12 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
 fn bent(answer: &mut Answer, line: &str, is_one: bool, model: &SizeModel) {
     let words = match &model.step {
         Some(step) => format!(
-            "{line}: it is not one line: between {} and {} {} {} {} than the line says, as where \
-             requests are split (max_sectors_kb, the drive's own limit) or a stripe ends; with \
-             that step residuals are within {}.",
+            "{line}: a single line does not fit: between {} and {} {} {} {} than the line \
+             predicts, as when requests are split (max_sectors_kb, the drive's own limit) or a \
+             stripe ends; with that step the residuals are within {}.",
             bytes::exact(step.after_bytes),
             bytes::exact(step.from_bytes),
-            if is_one { "a request takes" } else { "one request comes back" },
+            if is_one { "a request takes" } else { "one request completes" },
             duration::latency(step.rise_s.abs() * 1e9),
             match (is_one, step.rise_s > 0.0) {
                 (true, true) => "longer",
@@ -132,8 +132,8 @@ fn bent(answer: &mut Answer, line: &str, is_one: bool, model: &SizeModel) {
                 )
             });
             format!(
-                "{line}: no line of a fixed part and a transfer fits{at}, so take the crossover as \
-                 rough and read the curve."
+                "{line}: a fixed cost plus a transfer does not fit{at}; treat the crossover as \
+                 approximate and read the curve."
             )
         }
     };
@@ -207,7 +207,7 @@ mod tests {
         let said = facts.answers[0].1.sentences.join("\n");
         assert!(said.contains("report IOPS up to 64 KiB, MB/s from 128 KiB"), "{said}");
         assert!(said.contains("at every size they are within 5 %"), "{said}");
-        assert!(said.contains("one request comes back every"), "eight are in flight: {said}");
+        assert!(said.contains("one request completes every"), "eight are in flight: {said}");
     }
 
     #[test]

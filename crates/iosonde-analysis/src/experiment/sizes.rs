@@ -88,8 +88,8 @@ fn scatter(answer: &mut Answer, facts: &StageFacts) {
     let unsteady: Vec<(&Point, f64)> = unsteady.collect();
     let Some((worst, cv)) = unsteady.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
     answer.say(format!(
-        "Runs of the same level scatter by more than {} at {} of {} levels, most at {} ({}): read \
-         those by their intervals.",
+        "Runs of the same level vary by more than {} at {} of {} levels, most at {} ({}): use the \
+         intervals there.",
         words::percent(SCATTER_FROM),
         unsteady.len(),
         facts.points.len(),
@@ -111,16 +111,16 @@ fn cache(answer: &mut Answer, facts: &StageFacts) {
         let (low, high) = shares.iter().fold((1.0f64, 0.0f64), |(l, h), s| (l.min(*s), h.max(*s)));
         let proven = if holds { low >= WARM_FROM } else { high <= COLD_TO };
         let told = format!(
-            "Before the {} reading runs through a {label} cache {} of the sampled pages were in it",
+            "Before the {} read runs with a {label} cache, {} of the sampled pages were cached",
             shares.len(),
             words::percent(mean)
         );
         if proven {
-            answer.say(format!("{told}: that it was {label} is proven."));
+            answer.say(format!("{told}: the cache was {label}, as labelled."));
         } else {
             answer.mind(
                 "cache_label",
-                "a cache that was not what its label says",
+                "a cache state that differs from its label",
                 Strength::Proven,
                 Gravity::Doubt,
                 format!("{told}: it was not {label}, so do not read those curves as {label}."),
@@ -151,8 +151,8 @@ fn against_order(answer: &mut Answer, facts: &StageFacts, ordered: &StageFacts) 
         if let (Some(first), Some(last)) = (ratios.first(), ratios.last()) {
             answer.find(&format!("random-over-ordered-{direction}"), first.1);
             answer.say(format!(
-                "Random {direction}s do {} times the throughput of those in order at {}, {} times \
-                 at {}.",
+                "Random {direction}s do {} times the throughput of sequential ones at {}, {} \
+                 times at {}.",
                 count::significant(first.1),
                 words::size(first.0),
                 count::significant(last.1),

@@ -76,7 +76,8 @@ pub(super) fn micro(study: &Study) -> Answer {
         let times = reading / writing;
         answer.find("reading-over-writing", times);
         let words = count::significant(times);
-        answer.say(format!("At their best, reads do {words} times the throughput of writes."));
+        answer.say(format!("At their best levels, reads do {words} times the throughput of \
+            writes."));
     }
     beyond_physics(&mut answer, study);
     anomalies(&mut answer, study);
@@ -100,7 +101,7 @@ fn beyond_physics(answer: &mut Answer, study: &Study) {
     }
     let Some(first) = beyond.first() else { return };
     let words = format!(
-        "{} levels are faster than {}: {first}{}. Memory answered there, not storage.",
+        "{} levels are faster than {}: {first}{}. Memory served these, not storage.",
         beyond.len(),
         Measure::Bandwidth.told(ceiling),
         if beyond.len() > 1 { ", and others" } else { "" }
@@ -141,7 +142,7 @@ fn ceiling(answer: &mut Answer, study: &Study) {
     let found = all.filter_map(|(facts, point)| Some((facts, at_ceiling(study, facts, point)?)));
     if let Some((facts, (name, share))) = found.max_by(|a, b| a.1.1.total_cmp(&b.1.1)) {
         answer.say(format!(
-            "In {} throughput reaches {} of {name}: that limits there, not the device.",
+            "In {} throughput reaches {} of {name}: this is the limit there, not the device.",
             facts.stage.heading(),
             words::percent(share)
         ));
@@ -187,7 +188,7 @@ fn anomalies(answer: &mut Answer, study: &Study) {
         answer.cautions.push(finding);
     }
     if seen.is_empty() {
-        answer.say(format!("None of the {runs} runs showed anything odd."));
+        answer.say(format!("None of the {runs} runs has a finding."));
     }
 }
 
@@ -197,7 +198,7 @@ fn limits(answer: &mut Answer, study: &Study) {
     let trials = || study.stages.iter().flat_map(|facts| &facts.trials);
     let lost = trials().filter(|trial| failed(&trial.standing)).count();
     if lost > 0 {
-        answer.say(format!("{lost} runs failed and are in no figure."));
+        answer.say(format!("{lost} runs failed and are not included in any figure."));
     }
     let short = trials().map(|trial| trial.figures.window_ns).min();
     // Cells that were left out have no runs.
@@ -205,11 +206,11 @@ fn limits(answer: &mut Answer, study: &Study) {
     let few = points.map(|point| point.runs.len()).filter(|runs| *runs > 0).min();
     if let (Some(short), Some(few)) = (short, few) {
         let small =
-            if few < FEW_RUNS { ", and so few runs cannot prove a small difference" } else { "" };
+            if few < FEW_RUNS { ", and this few runs cannot show a small difference" } else { "" };
         let runs = if few == 1 { "run" } else { "runs" };
         answer.say(format!(
-            "Limits: windows of {} and {few} {runs} of a level at the least; what takes longer to \
-             show, such as a full write cache, heat or garbage collection, was not seen{small}.",
+            "Limits: runs of {} and at least {few} {runs} per level; effects that need more time, \
+             such as a full write cache, heat or garbage collection, were not observed{small}.",
             duration::latency(short as f64)
         ));
     }
@@ -220,8 +221,8 @@ fn limits(answer: &mut Answer, study: &Study) {
     let virtualised = study.host.as_ref().is_some_and(|host| !host.virtualization.is_empty());
     if virtualised {
         answer.say(
-            "The machine is virtual: its storage is shared with others that cannot be seen from \
-             here.",
+            "The machine is virtual: it may share its storage with others that are not visible \
+             from inside it.",
         );
     }
 }

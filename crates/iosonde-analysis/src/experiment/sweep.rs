@@ -76,9 +76,9 @@ pub(super) fn line(
         points.iter().find(|point| point.at(axis) == Some(enough.cost))
     });
     let enough = enough.map_or(String::new(), |point| {
-        format!("; {} is within {} of it already", label(point), words::percent(ENOUGH_WITHIN))
+        format!("; {} is already within {} of it", label(point), words::percent(ENOUGH_WITHIN))
     });
-    answer.say(format!("{name}: most at {}: {}{enough}.", label(best), bandwidth(best)));
+    answer.say(format!("{name}: maximum at {}: {}{enough}.", label(best), bandwidth(best)));
     cliff(answer, name, points, &label);
 }
 
@@ -122,7 +122,8 @@ pub(super) fn compare(answer: &mut Answer, facts: &StageFacts, axis: &str) {
             [low, high, &middle].map(|v| iosonde_model::units::count::significant(*v));
         answer.say(format!(
             "{}: {second} does {middle} times the throughput of {first} in the middle of {} pairs \
-             ({low} to {high}); in {shown} of them the difference is shown (Holm over {} pairs).",
+             ({low} to {high}); in {shown} of them the difference is significant (Holm over {} \
+             pairs).",
             of.heading(),
             own.len(),
             pairs.len(),
@@ -174,7 +175,7 @@ pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
             if let Some(asked) = asked
                 && (seen / asked - 1.0).abs() > 0.01
             {
-                wrong.push(format!("{} ({} an operation)", point.name(), words::size(seen)));
+                wrong.push(format!("{} ({} per operation)", point.name(), words::size(seen)));
             }
         }
     }
@@ -182,10 +183,10 @@ pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
     if !wrong.is_empty() {
         answer.mind(
             "level_not_applied",
-            "levels that the engine did not see",
+            "levels that did not reach the engine",
             Strength::Proven,
             Gravity::Doubt,
-            format!("The size asked for is not the size that was moved: {}.", wrong.join("; ")),
+            format!("The requested size differs from the transferred size: {}.", wrong.join("; ")),
         );
     }
 }

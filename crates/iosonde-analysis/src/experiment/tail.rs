@@ -22,11 +22,11 @@ struct Level<'a> {
 pub(super) fn analyse(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     let is_numeric = |name: &str| facts.points.iter().any(|point| point.at(name).is_some());
     let Some(axis) = facts.stage.axes.iter().find(|axis| is_numeric(&axis.name)) else {
-        return nothing("Nothing is varied in numbers, so there is no growth of the tail to tell.");
+        return nothing("No axis has numeric levels, so the growth of the tail cannot be computed.");
     };
     let lines = lines(facts, &axis.name);
     if lines.is_empty() {
-        return nothing("No run can be used, so there is no tail to tell.");
+        return nothing("No run can be used, so there is no tail.");
     }
     let mut answer = Answer::default();
     let mut rows = Vec::new();
@@ -80,7 +80,7 @@ fn one(answer: &mut Answer, level: &Level<'_>) {
         let fewest = runs.min_by_key(|run| run.all.total.ops);
         let quantile = fewest.and_then(|run| run.all.total.latency.quantile(q));
         if let Some(reason) = quantile.and_then(reason) {
-            answer.say(format!("{}: {word} has no right to be told: a run {reason}.", level.label));
+            answer.say(format!("{}: {word} cannot be reported: a run {reason}.", level.label));
         }
     }
 }
@@ -102,7 +102,7 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn
     }
     let depth = count::setting(last.at / first.at);
     answer.say(format!(
-        "From {} to {} ({depth} times the depth) latencies grow by these factors: {}.",
+        "From {} to {} ({depth} times the depth) the latencies grow by these factors: {}.",
         first.label,
         last.label,
         parts.join(", ")
@@ -111,16 +111,16 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn
     let word = Measure::Quantile(q).word();
     answer.say(if times > 1.25 * mean {
         format!(
-            "The tail grows faster than the mean: whoever promises {word} has to stay below the \
-             depth that the mean allows."
+            "The tail grows faster than the mean: to keep a target for {word}, use a lower depth \
+             than the mean suggests."
         )
     } else if times < 0.8 * mean {
         format!(
-            "{word} grows less than the mean: its slowest requests were slow at low depth already, \
-             for other reasons than queueing."
+            "{word} grows less than the mean: the slowest requests were already slow at low \
+             depth, for reasons other than queueing."
         )
     } else {
-        format!("The tail grows with the mean: waiting in line, not rare stalls, makes {word}.")
+        format!("The tail grows with the mean: queueing, not rare stalls, determines {word}.")
     });
 }
 
@@ -133,12 +133,12 @@ fn outside(answer: &mut Answer, from: &str, before: &[StageFacts]) {
     let of_line = |word: &str| line.map_or(word.to_owned(), |line| format!("{word}-{line}"));
     if source.found(&of_line(&format!("{word}_outside"))).is_some() {
         answer.say(format!(
-            "The depths stand on the end of the sweep of {stage}, for its knee lies outside it."
+            "The depths refer to the end of the sweep of {stage}, because its knee lies outside it."
         ));
     }
     if word == "knee" && source.found(&of_line("no_sharp_knee")).is_some() {
         answer.say(format!(
-            "The depths stand on a knee of {stage} that is not sharp: read them as places on its \
+            "The depths refer to a knee of {stage} that is not sharp: read them as points on its \
              curve."
         ));
     }

@@ -63,7 +63,7 @@ impl Touched {
         let blocks: f64 = chunks.iter().map(|(blocks, _)| blocks).sum();
         let hits: f64 = chunks.iter().map(|(_, hits)| hits).sum();
         if chunks.is_empty() {
-            return Err("places were not recorded".into());
+            return Err("offsets were not recorded".into());
         }
         let mut sum = (0.0, 0.0);
         let curve = chunks.iter().map(|(of_blocks, of_hits)| {
@@ -127,7 +127,7 @@ impl Course {
             }
         }
         if changes.is_empty() {
-            return Err("no series over time was recorded".into());
+            return Err("no time series was recorded".into());
         }
         changes.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (mut before, mut requests, mut rate) = (0.0, 0.0, 0.0f64);
@@ -196,8 +196,9 @@ impl Observed {
             Some((jobs, beside)) => {
                 let mut observed = Observed::of_all(&jobs);
                 if beside > BESIDE {
-                    let reason = "the replay's requests cannot be told from those with which it \
-                                  looked at its target or laid it out: replay onto a block device";
+                    let reason = "the replay's requests cannot be separated from those that \
+                        inspected the target and prepared the test file: replay onto a block \
+                        device";
                     observed.course = Err(reason.into());
                     observed.depth = Err(reason.into());
                     for (_, moved) in &mut observed.ways {
@@ -218,7 +219,7 @@ impl Observed {
             levels.extend(busy.map(|(level, ns)| (u64::from(*level), *ns)));
         }
         let depth = if levels.is_empty() {
-            Err("the depth over time was not recorded".into())
+            Err("queue depth over time was not recorded".into())
         } else {
             Ok(levels)
         };
@@ -249,7 +250,7 @@ impl Observed {
     pub fn of_run(run: &Run) -> Observed {
         let by_way = streams::of_run(run);
         let ways = by_way.into_iter().filter(|(_, moved)| moved.requests > 0).collect();
-        let mean = "a run keeps only the mean of it: profile the replay \
+        let mean = "a run records only the mean of it: profile the replay \
                     (iosonde profile -- iosonde run …)";
         let syncs = run.jobs.iter().map(|job| job.sync.ops).sum();
         let series: Vec<&CounterSeries> = run
@@ -269,7 +270,7 @@ impl Observed {
                 Outcome::Complete => None,
             },
             notes: vec![
-                "the replay is a run and no profile: its operations count as requests, before the \
+                "the replay is a run, not a profile: its operations count as requests, before the \
                  block layer splits and merges them"
                     .into(),
             ],
@@ -368,7 +369,7 @@ fn syncs(run: &ProfileRun) -> Known<u64> {
     let missing = missing(run, "syncs");
     if missing.is_some() || run.source.method != Method::Tracepoints {
         let reason = missing.map_or("only counters", |missing| &missing.reason);
-        return Err(format!("syncs were not seen: {reason}"));
+        return Err(format!("syncs were not observed: {reason}"));
     }
     let durable = run.syncs.iter().filter(|sync| sync.kind != SyncKind::SyncFileRange);
     Ok(durable.map(|sync| sync.calls).sum())

@@ -104,15 +104,15 @@ impl Gathered {
         let touched = if complete {
             Touched::new(BLOCK_BYTES, chunks.collect())
         } else {
-            Err("the run has more operations than are made again for this: profile the replay"
+            Err("the run has more operations than can be regenerated for this: profile the replay"
                 .into())
         };
         Moved {
             requests,
             sizes: self.sizes.into_iter().collect(),
             sequential: Ok(self.sequential as f64 / self.ops.max(1) as f64),
-            gaps: Err("a run keeps no distribution of its distances: profile the replay \
-                       (iosonde profile -- iosonde run …)"
+            gaps: Err("a run records no distribution of its inter-arrival times: profile the \
+                       replay (iosonde profile -- iosonde run …)"
                 .into()),
             touched,
             latency,

@@ -9,7 +9,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     if !case.run.plan.target().direct {
-        let words = "Buffered, as asked: the page cache is part of what was measured.".to_owned();
+        let words = "Buffered, as requested: the page cache is part of the measurement.".to_owned();
         return Some(Finding::new(
             "buffered",
             "page cache",
@@ -20,7 +20,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let reason = target.direct_refused.as_deref().unwrap_or("no reason given");
     let words = format!(
-        "Buffered: direct I/O was refused ({reason}); the page cache is part of what was measured."
+        "Buffered: direct I/O was rejected ({reason}); the page cache is part of the measurement."
     );
     let finding = Finding::new("buffered", "page cache", Strength::Proven, Gravity::Doubt, words);
     Some(finding.with("direct_refused", reason))

@@ -32,7 +32,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         None => Strength::ConsistentWith,
     };
     let words = format!(
-        "The client's CPU is full: {used:.2} of {cores:.2} usable CPUs; the device may be faster."
+        "The client's CPU is saturated: {used:.2} of {cores:.2} usable CPUs; the device may be \
+         faster."
     );
     let finding = Finding::new("client_cpu", "the client's CPU", strength, Gravity::Limit, words);
     let finding = finding.with("cpus_used", used).with("cpus_usable", cores);

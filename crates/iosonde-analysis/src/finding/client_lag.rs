@@ -14,11 +14,11 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let total = &case.figures.all.total;
     let lag_ns = total.lag.as_ref()?.quantile(0.99)?.value_ns()?;
     let words = format!(
-        "Operations left up to {} late (p99) though slots were free: the latencies hold the \
-         client's own delay; give it more CPUs, or a lower rate per job.",
+        "Operations were submitted up to {} late (p99) although slots were free: the latencies \
+         include the client's own delay; give it more CPUs, or a lower rate per job.",
         duration::latency(lag_ns as f64)
     );
-    let subject = "the client's own lag";
+    let subject = "the client's own delay";
     let finding = Finding::new("client_lag", subject, Strength::Proven, Gravity::Doubt, words);
     Some(finding.with("lag_p99_ns", lag_ns as f64))
 }

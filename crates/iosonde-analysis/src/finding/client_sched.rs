@@ -25,12 +25,13 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let stalled = stall.zip(p99).filter(|(stall, p99)| stall > p99);
     let words = match (stalled, steal) {
         (Some((stall, p99)), _) => format!(
-            "The tail is partly host stalls: one wake-up in a thousand came {} late, p99 is {}.",
+            "Host stalls contribute to the latency tail: p99.9 wake-up latency is {}, p99 of the \
+             I/O latency is {}.",
             duration::latency(stall as f64),
             duration::latency(p99 as f64)
         ),
         (None, Some(share)) => {
-            format!("Other guests took {} of the CPU time.", super::percent(share))
+            format!("CPU steal {}.", super::percent(share))
         }
         (None, None) => return None,
     };
@@ -55,8 +56,8 @@ fn standstill(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "This process stood still for {} ({} of the run), stopped or paused with its host: rates \
-         are that much too low.",
+        "This process was paused for {} ({} of the run), stopped or paused with its host: rates \
+         are too low by that share.",
         duration::latency(longest as f64),
         super::percent(share)
     );

@@ -10,7 +10,7 @@ const SLOW_SOURCES: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let broken = ["latency", "clock", "cpu"].iter().find_map(|code| case.books.broken_code(code));
     if let Some(entry) = broken {
-        let words = format!("The clock is suspect, latencies may be invalid: {}.", entry.equation);
+        let words = format!("The clock is unreliable, latencies may be invalid: {}.", entry.equation);
         let finding =
             Finding::new("clock_suspect", "clock", Strength::Supported, Gravity::Doubt, words);
         return Some(finding.with("residual", entry.residual).with("identity", entry.code));

@@ -23,8 +23,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let option = option?;
     let words = format!(
-        "The file system compresses ({option}); the data written here cannot be compressed, so CPU \
-         is spent and nothing saved."
+        "The file system compresses ({option}); the data written here is incompressible, so \
+         compression costs CPU time and saves no space."
     );
     let strength = Strength::ConsistentWith;
     let finding = Finding::new("compressed", "compression", strength, Gravity::Fact, words);

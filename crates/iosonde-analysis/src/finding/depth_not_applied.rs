@@ -27,13 +27,13 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         String::new()
     };
     let words = format!(
-        "Depth asked {}, in flight on time average {}{place}.",
+        "Requested depth {}, mean queue depth {}{place}.",
         worst.depth_asked,
         count::significant(worst.depth_seen)
     );
     let share = all.depth_seen / all.depth_asked.max(1) as f64;
     let gravity = if share < HALF { Gravity::Doubt } else { Gravity::Caution };
-    let subject = "a depth that was not reached";
+    let subject = "a queue depth that was not reached";
     let finding = Finding::new("depth_not_applied", subject, Strength::Proven, gravity, words);
     Some(finding.with("depth_asked", all.depth_asked as f64).with("depth_seen", all.depth_seen))
 }

@@ -21,7 +21,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         parts.push(format!("failed requests: {operations}{place}"));
     }
     if abandoned > 0 {
-        parts.push(format!("requests that never came back: {}", count::thousands(abandoned)));
+        parts.push(format!("requests that did not complete: {}", count::thousands(abandoned)));
     }
     if let Some(errno) = sync {
         parts.push(format!("the final fsync failed with {errno}: what was written may be lost"));

@@ -19,7 +19,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let words = format!(
         "fsync returned in {} after {} of writes: the cache is protected against power loss, or \
-         flushes are ignored; it cannot be told from here.",
+         flushes are ignored; this measurement cannot distinguish the two.",
         duration::latency(sync.sync_ns as f64),
         bytes::rough(sync.bytes_since_start)
     );

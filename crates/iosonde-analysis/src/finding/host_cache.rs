@@ -31,8 +31,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "Host cache suspected: a tenth of the random reads took {} or less, which no flash device \
-         can do; the hypervisor may be answering from memory.",
+        "Host cache suspected: 10 % of the random reads took {} or less, which no flash device \
+         achieves; the hypervisor may serve them from memory.",
         duration::latency(fast as f64)
     );
     let strength = Strength::ConsistentWith;

@@ -28,7 +28,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let at_ns = step.at as u64 * case.series.width_ns;
     let share = -step.change();
     let mut words = format!(
-        "The rate dropped by {} after {}: {}, then {}; one mean describes neither.",
+        "The rate dropped by {} after {}: {}, then {}; a single mean describes neither.",
         super::percent(share),
         duration::span(at_ns),
         super::iops(step.before.mean),

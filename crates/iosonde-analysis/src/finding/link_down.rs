@@ -19,7 +19,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let ceiling = device.link_bytes_per_s.map(|ceiling| ceiling as f64);
     let near = ceiling.is_some_and(|ceiling| rate >= NEAR * ceiling);
     let gravity = if near { Gravity::Limit } else { Gravity::Caution };
-    let mut words = format!("The link runs at {now}, both ends can do {best}");
+    let mut words = format!("The link runs at {now}, both ends support {best}");
     if let Some(ceiling) = ceiling {
         words.push_str(&format!(
             "; ceiling {}, measured {}",
@@ -28,7 +28,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         ));
     }
     words.push('.');
-    let finding = Finding::new("link_down", "a slowed-down link", Strength::Proven, gravity, words);
+    let finding = Finding::new("link_down", "a downgraded link", Strength::Proven, gravity, words);
     Some(finding.with("link", now).with("link_max", best).with("bytes_per_s", rate))
 }
 

@@ -26,12 +26,13 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         .find(|job| !job.block_bytes.is_multiple_of(physical));
     let (strength, words) = if offset != 0 {
         let words = format!(
-            "The partition begins {offset} B off a physical block: writes touch one block too many."
+            "The partition starts {offset} B off a physical block boundary: each write touches \
+             one extra block."
         );
         (Strength::Proven, words)
     } else {
         let words = format!(
-            "Writes of {} on physical blocks of {}: the device must read, merge and write.",
+            "{} writes on {} physical blocks: each costs the device a read-modify-write.",
             bytes::exact(small?.block_bytes),
             bytes::exact(physical)
         );

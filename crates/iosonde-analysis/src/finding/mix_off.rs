@@ -20,10 +20,10 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "{achieved:.0} % of the operations were reads, nominally {nominal:.0} %: the roles run at \
-         their own speeds."
+        "{achieved:.0} % of the operations were reads, nominally {nominal:.0} %: the mix is not \
+         enforced."
     );
-    let subject = "an uneven mix";
+    let subject = "a mix that is not enforced";
     let finding = Finding::new("mix_off", subject, Strength::Proven, Gravity::Caution, words);
     Some(finding.with("read_percent_achieved", achieved).with("read_percent_nominal", nominal))
 }

@@ -15,11 +15,11 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len().max(1) as f64;
     let (first, second) = (mean(first), mean(second));
     let words = format!(
-        "No steady part: {} in the first half, {} in the second; a longer run is needed.",
+        "No steady state reached: {} in the first half, {} in the second; use a longer run.",
         super::iops(first),
         super::iops(second)
     );
-    let subject = "a rate still changing";
+    let subject = "not in steady state";
     let strength = Strength::Supported;
     let finding = Finding::new("no_steady_part", subject, strength, Gravity::Doubt, words);
     Some(finding.with("iops_first_half", first).with("iops_second_half", second))

@@ -27,7 +27,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "The device moved {} more than this run did ({}): something else was using it.",
+        "The device transferred {} more than this run did ({}): something else was using it.",
         bytes::rough(others),
         super::percent(share)
     );

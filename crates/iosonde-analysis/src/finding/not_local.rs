@@ -8,14 +8,14 @@ use super::{Case, Finding, Gravity, Strength};
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let over = match case.run.target.class {
         FilesystemClass::Network => "a network",
-        FilesystemClass::HostShare => "a share of the host",
+        FilesystemClass::HostShare => "a shared folder of the host",
         FilesystemClass::UserSpace => "a program in user space",
         FilesystemClass::Stacked => "another file system",
         _ => return None,
     };
     let name = case.run.target.filesystem.as_deref().unwrap_or("this file system");
-    let words = format!("{name} reaches its storage over {over}: both were measured together.");
-    let subject = "the way to the storage";
+    let words = format!("{name} reaches its storage through {over}: both were measured together.");
+    let subject = "the path to the storage";
     let finding = Finding::new("not_local", subject, Strength::Proven, Gravity::Caution, words);
     Some(finding.with("filesystem", name))
 }

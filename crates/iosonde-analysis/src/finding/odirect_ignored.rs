@@ -24,7 +24,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let unable = target.dio_mem_align == Some(0);
     let (strength, told) = match (device, cached, unable) {
         (Some(share), _, _) => {
-            let told = format!("the device read only {} of what was read", super::percent(share));
+            let told = format!("the device read only {} of the bytes read", super::percent(share));
             (Strength::Proven, told)
         }
         (None, Some(share), _) => {
@@ -39,8 +39,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         (None, None, false) => return None,
     };
     let name = target.filesystem.as_deref().unwrap_or("the file system");
-    let words = format!("{name} accepts direct I/O and seems to ignore it: {told}.");
-    let subject = "reads answered from memory";
+    let words = format!("{name} accepts direct I/O but appears to ignore it: {told}.");
+    let subject = "reads served from memory";
     let mut finding = Finding::new("odirect_ignored", subject, strength, Gravity::Doubt, words);
     if let Some(share) = device {
         finding = finding.with("device_read_share", share);

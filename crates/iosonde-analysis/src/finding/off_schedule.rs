@@ -15,11 +15,11 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let asked = open.asked_per_s.map_or("n/a".into(), super::iops);
     let scatter = open.gap_cv.map_or("n/a".into(), count::significant);
     let words = format!(
-        "Operations were due at {} where {asked} was asked, with distances scattered by {scatter} \
-         of their mean (1 for Poisson).",
+        "Operations were scheduled at {} instead of the requested {asked}; the coefficient of \
+         variation of their inter-arrival times is {scatter} (1 for Poisson).",
         super::iops(rate),
     );
-    let subject = "due times other than asked";
+    let subject = "schedule differs from the request";
     let finding = Finding::new("off_schedule", subject, Strength::Proven, Gravity::Doubt, words);
     Some(finding.with("due_per_s", rate))
 }

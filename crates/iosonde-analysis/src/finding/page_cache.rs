@@ -36,7 +36,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         (None, None, Some(ns)) if ns < MEMORY_NS => (
             Strength::ConsistentWith,
             format!(
-                "The median read took {}: memory answers so fast, devices do not.",
+                "The median read took {}: this is the speed of memory, not of a device.",
                 duration::latency(ns as f64)
             ),
         ),

@@ -6,7 +6,7 @@ use super::{Case, Finding, Gravity, Strength};
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let entry = ["bandwidth", "floor"].iter().find_map(|code| case.books.broken_code(code))?;
     let words =
-        format!("Beyond physics: {} does not hold; storage was not measured.", entry.equation);
+        format!("Physically impossible: {} does not hold; storage was not measured.", entry.equation);
     let subject = "something that is not storage";
     let finding = Finding::new("physics", subject, Strength::Supported, Gravity::Doubt, words);
     Some(finding.with("identity", entry.code).with("residual", entry.residual))

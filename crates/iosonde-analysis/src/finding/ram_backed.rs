@@ -13,7 +13,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let transport = target.device.as_ref().and_then(|device| device.transport.as_deref());
     let name = if super::is_endless(target) {
-        "a device without data"
+        "a device that stores no data"
     } else if target.class == FilesystemClass::Memory {
         target.filesystem.as_deref().unwrap_or("a memory file system")
     } else {

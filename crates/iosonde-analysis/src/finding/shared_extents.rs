@@ -11,7 +11,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "{} of the target are shared with another file (reflink or snapshot): first writes copy.",
+        "{} of the target are shared with another file (reflink or snapshot): the first write to \
+         them copies.",
         bytes::rough(shared)
     );
     let subject = "copy-on-write";

@@ -24,7 +24,7 @@ fn drive(case: &Case<'_>) -> Option<Finding> {
     let name = HOT_COUNTERS.into_iter().find(|name| {
         read(&smart.before, name).zip(read(&smart.after, name)).is_some_and(|(a, b)| b > a)
     })?;
-    let words = format!("The drive was too hot during the run: its counter {name} grew.");
+    let words = format!("The drive was too hot during the run: its counter {name} increased.");
     let finding = Finding::new("thermal", "a hot drive", Strength::Proven, Gravity::Doubt, words);
     Some(finding.with("counter", name))
 }
@@ -34,7 +34,7 @@ fn cpu(case: &Case<'_>) -> Option<Finding> {
     let first = counts.next()?;
     let events = counts.next_back()?.saturating_sub(first);
     (events > 0).then(|| {
-        let words = format!("The CPU was throttled by heat {events} times during the run.");
+        let words = format!("The CPU was thermally throttled {events} times during the run.");
         let subject = "a hot CPU";
         Finding::new("thermal", subject, Strength::Proven, Gravity::Caution, words)
             .with("cpu_throttle_events", events as f64)
@@ -47,7 +47,7 @@ fn device(case: &Case<'_>) -> Option<Finding> {
     let step = super::level_drop::drop(case).filter(|step| step.change() <= -DROP)?;
     let share = -step.change();
     let words = format!(
-        "The drive reached {:.0} °C and the rate fell by {}: throttling would look like this.",
+        "The drive reached {:.0} °C and the rate fell by {}: consistent with thermal throttling.",
         hottest as f64 / 1e3,
         super::percent(share)
     );

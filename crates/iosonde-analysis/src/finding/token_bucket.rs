@@ -33,7 +33,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let burst_ns = step.at as u64 * case.series.width_ns + case.run.plan.warmup_ns;
     let bucket = (step.before.mean - rate) * burst_ns as f64 / 1e9;
     let words = format!(
-        "A burst of about {} I/Os at {}, then {} held smoothly: anything shorter than {} measures \
+        "A burst of about {} I/Os at {}, then a constant {}: a run shorter than {} measures only \
          the burst.",
         count::significant(bucket),
         super::iops(step.before.mean),

@@ -19,11 +19,11 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
                 count::significant(growth.per_s)
             )
         }
-        None => format!("{} operations were left waiting", count::thousands(open.dropped)),
+        None => format!("{} operations were still waiting at the end", count::thousands(open.dropped)),
     };
     let words = format!(
-        "UNSUSTAINABLE at {}: {growth}, and {} were done; latencies would only measure the length \
-         of the run.",
+        "UNSUSTAINABLE at {}: {growth}, and {} were done; the latencies would only reflect the \
+         length of the run.",
         super::iops(rate),
         super::iops(open.achieved_per_s),
     );

@@ -12,7 +12,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "{} of the range read was never written: such reads touch no device.",
+        "{} of the range read was never written: such reads do not reach the device.",
         super::percent(share.min(1.0))
     );
     let subject = "reads of unwritten space";

@@ -13,7 +13,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let durable = case.figures.durable.as_ref().and_then(|durable| durable.bytes_per_s);
     let told = durable.map_or("not measured".to_owned(), bytes::per_second);
     let words = format!(
-        "The device has a write-back cache: acknowledged is not durable; with fsync: {told}."
+        "The device has a write-back cache: acknowledged data is not yet durable; with fsync: \
+         {told}."
     );
     let subject = "a volatile write cache";
     let finding =

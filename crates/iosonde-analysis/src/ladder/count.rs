@@ -75,7 +75,7 @@ fn judge(run: &LadderRun, at: usize, layer: &FlushLayer) -> LayerCount {
         _ if calls < FEWEST_CALLS => Counted::Unknown(format!("only {calls} calls were made")),
         (None, Some("write through")) if with_flush == 0 => Counted::NotNeeded,
         (None, Some("write back")) if with_flush == 0 => Counted::Missing,
-        _ if with_flush == 0 => Counted::Unknown("its kind of write cache is not known".into()),
+        _ if with_flush == 0 => Counted::Unknown("its write cache type is not known".into()),
         _ if with_flush < calls => Counted::Some,
         _ if by_chance >= RULED_OUT => Counted::Drowned,
         _ => Counted::Reached,
@@ -138,7 +138,7 @@ pub(super) fn rung(run: &LadderRun, layers: &[LayerCount]) -> Rung {
         let LayerCount { with_flush, name, .. } = layer;
         let words = format!(
             "only {with_flush} of {calls} fsync calls were accompanied by a flush of {name}, \
-             perhaps of another program's"
+             which another program may have caused"
         );
         (Strength::ConsistentWith, words)
     } else if has(Counted::Reached) {
@@ -149,8 +149,8 @@ pub(super) fn rung(run: &LadderRun, layers: &[LayerCount]) -> Rung {
         (Strength::Proven, words)
     } else if has(Counted::NotNeeded) {
         let words = format!(
-            "fsync sends no flush, and needs none if {} is right to say that it has no volatile \
-             cache (write through): that rests on the device's word",
+            "fsync sends no flush, and none is needed if {} has no volatile cache, as it reports \
+             (write through): only the device's report supports that",
             names(Counted::NotNeeded)
         );
         (Strength::ConsistentWith, words)
@@ -166,7 +166,7 @@ fn culprit(run: &LadderRun) -> String {
     let options = &run.target.mount_options;
     match options.iter().find(|option| off.contains(&option.as_str())) {
         Some(option) => format!("the file system is mounted with {option}"),
-        None => "mounted with nobarrier, or a layer drops it".into(),
+        None => "mounted with nobarrier, or a layer drops the flush".into(),
     }
 }
 
@@ -182,7 +182,8 @@ fn doubt(layer: &LayerCount) -> Option<String> {
     match &layer.counted {
         Counted::Unknown(reason) => Some(format!("{}: {reason}", layer.name)),
         Counted::Drowned => {
-            Some(format!("{}: others flush it so often that ours cannot be told apart", layer.name))
+            Some(format!("{}: other programs flush it so often that our flushes cannot be \
+                identified", layer.name))
         }
         _ => None,
     }
@@ -197,18 +198,19 @@ fn out_of_sight(run: &LadderRun) -> String {
     let name = run.target.filesystem.as_deref().unwrap_or("this target");
     match run.target.class {
         FilesystemClass::UserSpace => {
-            format!("{name} is served by a program, and no block device below it is in sight")
+            format!("{name} is served by a program, and no block device below it is visible")
         }
         FilesystemClass::Network => {
-            format!("{name} is on another machine, whose counters cannot be read from here")
+            format!("{name} is on another machine, whose counters are not readable here")
         }
         FilesystemClass::Stacked => {
-            format!("{name} is stacked on another file system; give a directory of that one")
+            format!("{name} is stacked on another file system; give a directory of that file \
+                system")
         }
         FilesystemClass::HostShare => {
-            format!("{name} is shared from another system, whose counters cannot be read from here")
+            format!("{name} is shared from another system, whose counters are not readable here")
         }
-        _ => "no block device is in sight whose flushes the kernel counts".into(),
+        _ => "no block device with a flush counter is visible".into(),
     }
 }
 
@@ -241,7 +243,7 @@ mod tests {
     fn flushes_that_do_not_arrive_are_proven_missing() {
         let model = Model { layers: vec![layer("vda", Seen::None)], ..Model::honest() };
         expect(&model, Some(Strength::Proven), "fsync sends no flush: none of 20 calls");
-        assert!(f1(&model).1.ends_with("mounted with nobarrier, or a layer drops it"));
+        assert!(f1(&model).1.ends_with("mounted with nobarrier, or a layer drops the flush"));
         // What is not sent has no latency that could tell of a cache.
         let mut run = model.run();
         assert!(ladder(&run).rungs[1].words.starts_with("not available: no flush is sent"));

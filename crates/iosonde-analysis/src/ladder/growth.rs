@@ -37,12 +37,13 @@ pub(super) fn growth(run: &LadderRun) -> (Option<Slope>, Growth) {
         .collect();
     let slope = Slope::in_rounds(&rounds);
     let growth = if levels < FEWEST_LEVELS {
-        Growth::Unknown(format!("{levels} of at least {FEWEST_LEVELS} levels fit the size"))
+        Growth::Unknown(format!("{levels} levels fit the size, at least {FEWEST_LEVELS} are \
+            needed"))
     } else if rounds.len() < FEWEST_ROUNDS as usize {
-        Growth::Unknown(format!("{} of at least {FEWEST_ROUNDS} rounds were done", rounds.len()))
+        Growth::Unknown(format!("{} rounds completed, at least {FEWEST_ROUNDS} are needed", rounds.len()))
     } else {
         match slope.and_then(|slope| slope.interval) {
-            None => Growth::Unknown("there are too few pairs of levels".into()),
+            None => Growth::Unknown("too few pairs of levels".into()),
             Some((_, high)) if high * FASTEST_BYTES_PER_S < 1e9 => Growth::Flat,
             Some((low, _)) if low > 0.0 => Growth::Proportional,
             Some(_) => Growth::Undecided,
@@ -67,7 +68,7 @@ pub(super) fn rung(
     none_sent: bool,
 ) -> Rung {
     if none_sent && run.plan.direct {
-        let words = "not available: no flush is sent, so that none has a latency";
+        let words = "not available: no flush is sent, so there is no flush latency";
         return Rung::silent("F2", words);
     }
     let (slope, interval) = match (growth, slope, slope.and_then(|slope| slope.interval)) {
@@ -91,34 +92,34 @@ pub(super) fn rung(
         (Growth::Proportional, true) => (
             Strength::Supported,
             format!(
-                "flush does work proportional to data: {told}, as if written at {}",
+                "flush time is proportional to the amount of data: {told}, which corresponds to {}",
                 bytes::per_second(1e9 / slope.median)
             ),
         ),
         (Growth::Proportional, false) => (
             Strength::ConsistentWith,
             format!(
-                "fsync does work proportional to data: {told}; that includes writing back the page \
-                 cache and says nothing of the device's own cache"
+                "fsync time is proportional to the amount of data: {told}; this includes \
+                 write-back of the page cache and says nothing about the device's own cache"
             ),
         ),
         (Growth::Flat, true) => (
             Strength::ConsistentWith,
             format!(
-                "flush is flat at {usual} ({told}): a protected cache, one that empties as fast as \
-                 it is filled, or flushes are ignored"
+                "flush is flat at {usual} ({told}): a cache protected against power loss, a cache \
+                 that drains as fast as it fills, or flushes are ignored"
             ),
         ),
         (Growth::Flat, false) => (
             Strength::Supported,
             format!(
-                "fsync is flat at {usual} ({told}) though the page cache had to be written back \
-                 first: it does not wait for that"
+                "fsync is flat at {usual} ({told}) although the page cache has to be written back \
+                 first: fsync does not wait for that"
             ),
         ),
         (Growth::Undecided | Growth::Unknown(_), _) => {
             let words = format!(
-                "not available: the noise hides it ({told}); more --samples narrow the interval"
+                "not available: lost in the noise ({told}); more --samples narrow the interval"
             );
             return Rung::silent("F2", words);
         }

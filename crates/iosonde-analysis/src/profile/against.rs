@@ -62,10 +62,10 @@ pub struct OpAgainst {
 /// In words: the run has no device that is known, or neither read nor wrote.
 pub fn device_of(run: &Run) -> Result<&DeviceFacts, String> {
     let device = run.target.device.as_ref().ok_or_else(|| {
-        format!("the run was on {}, which is on no block device that is known", run.target.path)
+        format!("the target of the run, {}, is on no known block device", run.target.path)
     })?;
     if run.jobs.iter().all(|job| job.read.ops == 0 && job.write.ops == 0) {
-        return Err(format!("the run on {} neither read nor wrote", run.target.path));
+        return Err(format!("the run on {} did no reads or writes", run.target.path));
     }
     Ok(device)
 }
@@ -97,8 +97,8 @@ pub fn against(profile: &ProfileRun, figures: &Figures, run: &Run) -> Result<Aga
         .filter_map(|(op, measured)| of_op(side, figures, op, measured, alone))
         .collect();
     if ops.is_empty() {
-        let words = "the program and the run have no operation in common: the run has to read \
-                     where the program reads, or write where it writes";
+        let words = "the program and the run have no operation type in common: the run must read \
+            if the program reads, or write if it writes";
         return Err(words.into());
     }
     let load = load(run);
@@ -130,7 +130,7 @@ fn same(profile: &ProfileRun, theirs: &DeviceFacts) -> Result<(usize, KnownBy), 
         let names: Vec<&str> =
             profile.devices.iter().map(|device| device.facts.name.as_str()).collect();
         format!(
-            "the run was on {}, and the profile has {}: not the same device",
+            "the run used {}, but the profile has {}: not the same device",
             told(theirs),
             if names.is_empty() { "no device".to_owned() } else { names.join(", ") }
         )
@@ -197,7 +197,7 @@ fn words(device: &str, load: &str, ops: &[OpAgainst]) -> String {
     let each = ops.iter().map(|op| {
         let peak = match (op.peak_iops_share, op.peak_bandwidth_share) {
             (Some(iops), Some(bandwidth)) => {
-                format!("; in its busiest interval {} and {}", percent(iops), percent(bandwidth))
+                format!("; {} and {} in its busiest interval", percent(iops), percent(bandwidth))
             }
             _ => String::new(),
         };
@@ -209,7 +209,7 @@ fn words(device: &str, load: &str, ops: &[OpAgainst]) -> String {
         )
     });
     format!(
-        "Of what {device} did with {load}, the program uses, {}.",
+        "Share of what {device} achieved with {load} that the program uses: {}.",
         each.collect::<Vec<_>>().join("; ")
     )
 }

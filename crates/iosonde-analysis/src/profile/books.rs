@@ -130,8 +130,8 @@ impl Side {
         let residual = off as f64 / self.kernel.max(nearest).max(1) as f64;
         let tolerance = COUNTERS.max(self.edge as f64 / self.kernel.max(nearest).max(1) as f64);
         let short = match self.kernel.cmp(&nearest) {
-            std::cmp::Ordering::Greater => "; the trace is short",
-            std::cmp::Ordering::Less => "; the counters are short",
+            std::cmp::Ordering::Greater => "; the trace has too few",
+            std::cmp::Ordering::Less => "; the counters have too few",
             std::cmp::Ordering::Equal => "",
         };
         let equation = format!(
@@ -205,7 +205,7 @@ fn with_unseen(entry: Identity, unseen: u64) -> Identity {
         return entry;
     }
     let equation = format!(
-        "{}; the depth told is too high, for {} ends were not seen",
+        "{}; the reported depth is too high, because {} completions were not seen",
         entry.equation,
         count::thousands(unseen)
     );
@@ -384,8 +384,8 @@ mod tests {
         let entry = books.broken_code("read_bytes").unwrap();
         assert_eq!(
             entry.equation,
-            "vda: bytes read traced 204,800,000 = counted by the kernel 409,600,000; the trace is \
-             short"
+            "vda: bytes read traced 204,800,000 = counted by the kernel 409,600,000; the trace \
+             has too few"
         );
         run.devices[0].counters.as_mut().unwrap().1.read_sectors /= 4;
         let books = super::books(&run);

@@ -20,7 +20,7 @@ pub(super) fn attach(
     for sync in run.syncs.iter().filter(|sync| sync.calls > 0) {
         if sync.kind == SyncKind::SyncFileRange {
             left_out.push(format!(
-                "{} sync_file_range calls, which start write-back and make nothing durable",
+                "{} sync_file_range calls, which start write-back but make nothing durable",
                 count::thousands(sync.calls)
             ));
             continue;
@@ -53,7 +53,7 @@ pub(super) fn attach(
         let got = row.requests as f64 / role.sync.every_writes as f64;
         if (got / calls.all() as f64 - 1.0).abs() > WORTH_A_WORD {
             left_out.push(format!(
-                "role {} syncs after every {} writes, the program did so after every {} requests",
+                "role {} syncs after every {} writes; the program synced after every {} requests",
                 role.name,
                 role.sync.every_writes,
                 count::significant(wanted)

@@ -57,12 +57,13 @@ impl Layout {
         let mut remarks = Vec::new();
         if seen.is_none() {
             remarks.push(format!(
-                "places on {device} were not recorded: regions are as long as all bytes moved"
+                "offsets on {device} were not recorded: each region is as long as the bytes \
+                 transferred"
             ));
         }
         if let Some(places) = seen.filter(|places| places.lost_bytes > 0) {
             remarks.push(format!(
-                "{} on {device} found no place in the profiler's table; regions are scaled up",
+                "{} on {device} did not fit in the profiler's table; regions are scaled up",
                 bytes::rough(places.lost_bytes)
             ));
         }

@@ -72,7 +72,8 @@ pub(super) fn caches(run: &VerifyRun) -> Vec<CacheWord> {
             could: Could::Answer,
             strength: Strength::ConsistentWith,
             words:
-                "virtual disk: the host's cache could have answered; it cannot be told from here"
+                "virtual disk: the host's cache may have served the reads; this is not visible \
+                 from inside the guest"
                     .into(),
         }),
     );
@@ -88,19 +89,19 @@ fn page_cache(run: &VerifyRun) -> Option<CacheWord> {
         (true, _) => (
             Could::Not,
             Strength::Proven,
-            "page cache out of the way: direct I/O (O_DIRECT) is in effect".to_owned(),
+            "page cache bypassed: direct I/O (O_DIRECT) is in effect".to_owned(),
         ),
         (false, true) => (
             Could::Not,
             Strength::Supported,
-            "buffered: the page cache was asked to let go of the target before it was read back; \
-             reads made while writing it could have answered"
+            "buffered: the page cache was asked to drop the target before the read back; it may \
+             have served reads made during the writes"
                 .to_owned(),
         ),
         (false, false) => (
             Could::Answer,
             Strength::Proven,
-            "buffered, and not dropped: the page cache could have answered everything".to_owned(),
+            "buffered, and not dropped: the page cache may have served every read".to_owned(),
         ),
     };
     Some(CacheWord { cache: "page cache", could, strength, words })
@@ -120,17 +121,17 @@ fn beyond(target: &TargetFacts) -> Option<CacheWord> {
         cache: "server",
         could: Could::Answer,
         strength: Strength::ConsistentWith,
-        words: format!("{name}: {who} could have answered from memory"),
+        words: format!("{name}: {who} may have served the reads from memory"),
     })
 }
 
 fn loop_file(device: &DeviceFacts) -> Option<CacheWord> {
     device.name.starts_with("loop").then(|| CacheWord {
-        cache: "file behind the loop device",
+        cache: "backing file of the loop device",
         could: Could::Answer,
         strength: Strength::ConsistentWith,
-        words: "loop device: the page cache of the file behind it could have answered, unless the \
-                loop uses direct I/O"
+        words: "loop device: the page cache of the backing file may have served the reads, unless \
+            the loop device uses direct I/O"
             .into(),
     })
 }
@@ -154,16 +155,16 @@ fn device_cache(device: Option<&DeviceFacts>) -> CacheWord {
         Some("write back") => (
             Could::Answer,
             Strength::ConsistentWith,
-            "volatile device cache (write back): it could have answered what was written last; \
-             only a power cut tells what is durable",
+            "volatile device cache (write back): it may have served the most recent writes; only \
+             a power cut shows what is durable",
         ),
         Some("write through") => (
             Could::Answer,
             Strength::ConsistentWith,
-            "device without a volatile write cache, as the kernel says (write through): what its \
-             memory could have answered is said to be as durable as what is stored",
+            "device without a volatile write cache, as the kernel reports (write through): data \
+             in its memory counts as durable",
         ),
-        _ => (Could::Unknown, Strength::ConsistentWith, "the device's own cache is not known"),
+        _ => (Could::Unknown, Strength::ConsistentWith, "the device's write cache is not known"),
     };
     CacheWord { cache: "device cache", could, strength, words: words.into() }
 }
@@ -183,8 +184,8 @@ pub(super) fn flush_evidence(run: &VerifyRun, figures: &VerifyFigures) -> FlushE
     let words = match (counted, write_back) {
         _ if sent == 0 => "F1: no flush was sent".to_owned(),
         (Some(0), Some(true)) => format!(
-            "F1: flushes sent: {told}, the device counted none though it has a write-back cache: \
-             nobarrier, or a layer drops them"
+            "F1: flushes sent: {told}, the device counted none although it has a write-back \
+             cache: nobarrier is set, or a layer drops them"
         ),
         (Some(0), _) => format!(
             "F1: flushes sent: {told}, the device counted none; without a write-back cache the \
@@ -194,7 +195,7 @@ pub(super) fn flush_evidence(run: &VerifyRun, figures: &VerifyFigures) -> FlushE
             format!("F1: flushes sent: {told}, the device counted {}", thousands(counted))
         }
         (None, _) => {
-            format!("F1: flushes sent: {told}; no count of the device's to compare with")
+            format!("F1: flushes sent: {told}; the device has no counter to compare with")
         }
     };
     FlushEvidence { sent, counted, write_back, words }
@@ -232,7 +233,7 @@ mod tests {
     #[test]
     fn what_lies_behind_is_named_and_what_does_not_is_not() {
         let mut run = soak();
-        for cache in ["server", "host cache", "memory", "file behind the loop device"] {
+        for cache in ["server", "host cache", "memory", "backing file of the loop device"] {
             assert_eq!(could(&run, cache), None, "{cache}");
         }
         run.target.class = FilesystemClass::Network;
@@ -243,7 +244,7 @@ mod tests {
             transport: Some("zram".into()),
             ..DeviceFacts::default()
         });
-        for cache in ["host cache", "memory", "file behind the loop device"] {
+        for cache in ["host cache", "memory", "backing file of the loop device"] {
             assert!(could(&run, cache).is_some(), "{cache}");
         }
         assert_eq!(could(&run, "device cache").map(|(could, _)| could), Some(Could::Unknown));

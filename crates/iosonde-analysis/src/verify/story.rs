@@ -162,35 +162,35 @@ fn class_words(failure: &Failure, expected: &Expected) -> String {
     let trimmed = expected.wrote.as_ref().is_some_and(|wrote| wrote.way == "trim");
     let what = match misfit.class {
         Class::Stale if trimmed => format!(
-            "generation {generation} is still there, though the trim that is change {low} was \
+            "generation {generation} is still there, although the trim (change {low}) was \
              acknowledged"
         ),
         Class::Stale => {
-            format!("generation {generation} of {low}: a write that was acknowledged is not there")
+            format!("generation {generation} instead of {low}: an acknowledged write is missing")
         }
-        Class::Lost => format!("zeros, where generation {low} was written"),
+        Class::Lost => format!("zeros instead of generation {low}"),
         Class::OldRun => match low {
-            0 => "a block of another run, where nothing of it may be".into(),
+            0 => "a block of another run, which does not belong here".into(),
             _ => format!(
-                "a block of another run: generation {low}, which this run wrote, is not there"
+                "a block of another run: generation {low}, which this run wrote, is missing"
             ),
         },
         Class::Misdirected => match misfit.label {
             Some(label) if label.offset != failure.offset => {
-                format!("here is the block that belongs at offset {}", thousands(label.offset))
+                format!("contains the block that belongs at offset {}", thousands(label.offset))
             }
-            _ => "here are sectors of a block that belongs elsewhere".into(),
+            _ => "contains sectors of a block that belongs elsewhere".into(),
         },
         Class::Phantom => format!(
-            "generation {generation}, and the last that was ever written is {high}: the verifier \
-             or its ledger is wrong, or somebody forges"
+            "generation {generation}, but the last one written is {high}: the verifier or its \
+             ledger is wrong, or the data was forged"
         ),
-        Class::Torn => "sectors of different writes stand side by side".into(),
+        Class::Torn => "sectors of different writes are mixed in one block".into(),
         Class::BitFlip | Class::Corrupt => {
-            misfit.damage.as_ref().map_or_else(|| "a part of it differs".into(), damage_words)
+            misfit.damage.as_ref().map_or_else(|| "part of the block differs".into(), damage_words)
         }
-        Class::Garbage => "nothing of what was written can be recognised".into(),
-        Class::Unread => "the read was acknowledged and moved nothing into the buffer".into(),
+        Class::Garbage => "none of the written data can be recognised".into(),
+        Class::Unread => "the read was acknowledged but transferred nothing into the buffer".into(),
     };
     format!("{}: {what}", misfit.class.word())
 }
@@ -222,12 +222,12 @@ fn expected_words(run: &VerifyRun, failure: &Failure, expected: &Expected) -> St
     let unlimited = high >= iosonde_model::content::block::MAX_GENERATION;
     let further = match (high > low, unlimited) {
         (false, _) => String::new(),
-        (true, true) => "; or any later one: how many were submitted is not known".into(),
+        (true, true) => "; or any later one: the number of submitted writes is not known".into(),
         (true, false) => {
             let each = expected.pending.iter().map(op_words).collect::<Vec<_>>();
             let listed =
                 if each.is_empty() { String::new() } else { format!(": {}", each.join(", ")) };
-            format!("; or up to generation {high}, which was under way{listed}")
+            format!("; or up to generation {high}, which was in flight{listed}")
         }
     };
     let durable = match (failure.durable, run.plan.mode) {
@@ -236,8 +236,8 @@ fn expected_words(run: &VerifyRun, failure: &Failure, expected: &Expected) -> St
         (durable, _) => format!(" (a flush made generation {durable} durable)"),
     };
     match low {
-        0 if high == 0 => "nothing of this run: the block was never written".into(),
-        0 => format!("what was there before{further}"),
+        0 if high == 0 => "no data of this run: the block was never written".into(),
+        0 => format!("the previous content{further}"),
         _ => format!("generation {low}{by}{durable}{further}"),
     }
 }
@@ -301,7 +301,7 @@ fn since(run: &VerifyRun, failure: &Failure, past: &Past, expected: &Expected) -
         None => format!("{} (everything was read back)", instant(failure.seen_unix_ns)),
     };
     if failure.reread == Reread::Right {
-        return format!("only the read at {seen} was wrong; what is stored is right");
+        return format!("only the read at {seen} was wrong; the stored data is right");
     }
     let wrote = past.wrote.map_or(0, |(op, _)| op.index);
     let own = !matches!(run.plan.mode, VerifyMode::Check | VerifyMode::Pipeline);
@@ -323,11 +323,12 @@ fn since(run: &VerifyRun, failure: &Failure, past: &Past, expected: &Expected) -
 fn reread_words(reread: Reread) -> &'static str {
     match reread {
         Reread::None => "it was not read a second time",
-        Reread::Same => "a second read gave the same",
+        Reread::Same => "a second read returned the same",
         Reread::Right => {
-            "a second read gave what must be there: the stored block is right, the read was wrong"
+            "a second read returned the expected data: the stored block is right, the first read \
+             was wrong"
         }
-        Reread::Other => "a second read gave something else that is wrong",
+        Reread::Other => "a second read returned different wrong data",
     }
 }
 
@@ -463,7 +464,7 @@ mod tests {
         let words = &told.expected.words;
         assert!(words.contains("or up to generation 2, which was under way: operation"), "{words}");
         let told = story_of(Failure { low: 0, high: 0, durable: 0, after_ops: 0, ..stale() });
-        assert_eq!(told.expected.words, "nothing of this run: the block was never written");
+        assert_eq!(told.expected.words, "no data of this run: the block was never written");
         assert!(told.since.starts_with("not known"));
         let run = check_of(&[Failure { low: 1, high: u32::MAX >> 1, ..stale() }]);
         let told = stories(&run, &[]).pop().unwrap();

@@ -81,7 +81,7 @@ pub(super) fn doubts(
     }
     let idle = run.injected.iter().filter(|(_, struck)| *struck == 0);
     doubts.extend(idle.map(|(fault, _)| {
-        format!("the fault `{fault}` was to be injected and struck 0 times: nothing was to find")
+        format!("the requested fault `{fault}` was injected 0 times: there was nothing to find")
     }));
     doubts
 }
@@ -109,8 +109,8 @@ fn newer(run: &VerifyRun, figures: &VerifyFigures) -> Option<String> {
     let other = first.misfit.run.map_or_else(|| "another run".into(), |run| format!("run {run}"));
     let time_ns = first.misfit.label.map_or(0, |label| label.time_ns);
     Some(format!(
-        "the ledger is of run {}, begun at {}, but {other} was written here later, from {} on: {} \
-         blocks are of a later run and cannot be judged by this ledger",
+        "the ledger belongs to run {}, started at {}, but {other} was written here later, from {} \
+         on: {} blocks belong to a later run and cannot be checked with this ledger",
         run.plan.run,
         utc(ledger.created_unix_ns),
         utc(time_ns),
@@ -139,9 +139,10 @@ fn too_little_read(run: &VerifyRun, figures: &VerifyFigures) -> Option<String> {
 
 fn nothing_checked(run: &VerifyRun, figures: &VerifyFigures) -> Option<String> {
     (run.plan.mode.sweeps() && figures.checked == 0).then(|| match figures.unrequired {
-        0 => "nothing was checked: 0 blocks were read and judged".into(),
+        0 => "nothing was checked: 0 blocks were read and checked".into(),
         read => format!(
-            "nothing was checked: of the {} blocks that were read, nothing is required of any",
+            "nothing was checked: {} blocks were read, and the ledger requires nothing of any of \
+             them",
             thousands(read)
         ),
     })
@@ -150,8 +151,8 @@ fn nothing_checked(run: &VerifyRun, figures: &VerifyFigures) -> Option<String> {
 fn unreadable(figures: &VerifyFigures) -> Option<String> {
     (figures.unreadable_blocks > 0).then(|| {
         format!(
-            "{} blocks ({}) could not be read: an honest failure, and whether they hold what was \
-             written is not known",
+            "{} blocks ({}) could not be read: the storage reported the failure; whether they \
+             contain the written data is not known",
             thousands(figures.unreadable_blocks),
             bytes::rough(figures.unreadable_blocks * figures.block_bytes),
         )
@@ -183,7 +184,8 @@ fn flush(run: &VerifyRun, flushes: &FlushEvidence) -> Option<String> {
                 .into(),
         ),
         (sent, Some(0)) => Some(format!(
-            "no flush reached the device: {} were sent, it counted 0, and its cache is write-back",
+            "no flush reached the device: {} were sent, the device counted 0, and its cache is \
+             write-back",
             thousands(sent)
         )),
         _ => None,
@@ -197,8 +199,8 @@ pub(super) fn notes(run: &VerifyRun, figures: &VerifyFigures) -> Vec<String> {
     let phantoms = figures.failed_blocks.get(&Class::Phantom).copied().unwrap_or(0);
     if phantoms > 0 {
         notes.push(format!(
-            "{} blocks hold a generation that was never written: the verifier or its ledger is \
-             wrong, or somebody forges",
+            "{} blocks contain a generation that was never written: the verifier or its ledger is \
+             wrong, or the data was forged",
             thousands(phantoms)
         ));
     }
@@ -220,17 +222,17 @@ pub(super) fn notes(run: &VerifyRun, figures: &VerifyFigures) -> Vec<String> {
         let found = if figures.failed() + figures.error_count() > 0 {
             ""
         } else {
-            ", and nothing was found: what it did was overwritten, or allowed"
+            ", and nothing was found: the effect was overwritten, or is allowed"
         };
         let found = if run.plan.mode.sweeps() { found } else { "; a check must find it" };
         notes.push(format!(
-            "injected on purpose: `{fault}`, which struck {}{found}",
+            "injected fault: `{fault}`, {}{found}",
             if *struck == 1 { "once".into() } else { format!("{} times", thousands(*struck)) }
         ));
     }
     if let Some(ledger) = &run.ledger {
         let required = match ledger.durable_only {
-            true => "what a flush made durable (power was lost, or may have been)",
+            true => "what a flush made durable (power was lost, or may have been lost)",
             false => "everything that was acknowledged",
         };
         notes.push(format!("the ledger requires {required}"));
@@ -242,7 +244,7 @@ pub(super) fn notes(run: &VerifyRun, figures: &VerifyFigures) -> Vec<String> {
 pub(super) fn words(run: &VerifyRun, verdict: &VerifyVerdict, figures: &VerifyFigures) -> String {
     match verdict {
         VerifyVerdict::Pass => format!(
-            "all {} checks found what must be there{}",
+            "all {} checks found the expected data{}",
             thousands(figures.checked),
             match run.plan.mode.sweeps() {
                 true => format!(
@@ -254,7 +256,7 @@ pub(super) fn words(run: &VerifyRun, verdict: &VerifyVerdict, figures: &VerifyFi
             }
         ),
         VerifyVerdict::Written => format!(
-            "{} in {} blocks were written and nothing was read back: `iosonde verify check` judges",
+            "{} in {} blocks were written and nothing was read back: run `iosonde verify check`",
             bytes::rough(figures.written_bytes),
             thousands(figures.changed_blocks)
         ),
@@ -267,15 +269,15 @@ pub(super) fn words(run: &VerifyRun, verdict: &VerifyVerdict, figures: &VerifyFi
                     "; the stored blocks are right, the reads were wrong".into()
                 }
                 (transient, _) => format!(
-                    "; of these {} are stored right, and the read was wrong",
+                    "; {} of these are stored right, only the read was wrong",
                     thousands(transient)
                 ),
             };
             format!(
                 "{}: {}{transient}",
                 match figures.failed() {
-                    1 => "1 block is not what it must be".into(),
-                    failed => format!("{} blocks are not what they must be", thousands(failed)),
+                    1 => "1 block does not contain the expected data".into(),
+                    failed => format!("{} blocks do not contain the expected data", thousands(failed)),
                 },
                 each.collect::<Vec<_>>().join(", ")
             )

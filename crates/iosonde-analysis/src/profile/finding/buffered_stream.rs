@@ -24,11 +24,11 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let memory = run
         .host
         .memory_bytes
-        .map_or(String::new(), |memory| format!(", in a memory of {}", bytes::rough(memory)));
+        .map_or(String::new(), |memory| format!(", with {} of memory", bytes::rough(memory)));
     let words = format!(
         "{} were {} in order through the page cache ({} of them, in requests of {} on \
-         average{memory}): each byte is copied once more and pushes other pages out; O_DIRECT or \
-         posix_fadvise would spare both.",
+         average{memory}): each byte is copied an extra time and evicts other pages; O_DIRECT or \
+         posix_fadvise would avoid both.",
         bytes::rough(buffered),
         if op.op == Op::Read { "read" } else { "written" },
         percent(buffered as f64 / op.bytes.max(1) as f64),

@@ -23,8 +23,8 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             && !is_split(run, &kind.device, &kind.group, kind.op)
     })?;
     let words = format!(
-        "The {} of `{}` on {} come in bursts: the gaps between them vary {} times as much as they \
-         are long (random arrivals: 1), at {}/s on average; {} of the program's requests.",
+        "The {} of `{}` on {} arrive in bursts: the coefficient of variation of the inter-arrival \
+         times is {} (Poisson arrivals: 1), at {}/s on average; {} of the program's requests.",
         plural(kind.op),
         kind.group,
         kind.device,

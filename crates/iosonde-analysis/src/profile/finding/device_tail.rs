@@ -57,7 +57,7 @@ fn tail(device: &str, op: Op, latency: &Latency) -> Option<(f64, Finding)> {
     let one_in = (1.0 / (1.0 - q)).round() as u64;
     let words = format!(
         "One in {} {} took {device} {} or longer, {} times the median of {}: the device stalls \
-         (requests of like size; the longest took {}).",
+         (requests of similar size; the slowest took {}).",
         count::thousands(one_in),
         plural(op),
         duration::latency(rare as f64),
@@ -67,7 +67,7 @@ fn tail(device: &str, op: Op, latency: &Latency) -> Option<(f64, Finding)> {
     );
     let strength = Strength::Supported;
     let finding =
-        Finding::new("device_tail", "stalls of the device", strength, Gravity::Caution, words);
+        Finding::new("device_tail", "device stalls", strength, Gravity::Caution, words);
     let finding = finding
         .with("device", device)
         .with("median_ns", median as f64)

@@ -35,8 +35,8 @@ fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "It left {} in memory, {} of what it wrote: no request had brought it to a device when \
-         watching ended, {} after its end. A sync would have; --settle waits longer.",
+        "It left {} in memory, {} of what it wrote: no request had written it to a device when \
+         tracing ended, {} after its end. A sync would have; --settle waits longer.",
         bytes::rough(left),
         percent(left as f64 / dirtied as f64),
         duration::span(run.settle_ns),
@@ -56,11 +56,11 @@ fn late(run: &ProfileRun) -> Option<Finding> {
         Some((late, all)) if late > 0 => {
             format!("{} ({}) of what it wrote", bytes::rough(late), share(late, all))
         }
-        _ => format!("a part of the {} written back for it", bytes::rough(written)),
+        _ => format!("part of the {} written back for it", bytes::rough(written)),
     };
     let words = format!(
-        "It left dirty pages: {how_much} reached the device only after its end, within {}; its own \
-         time does not hold that, and a sync would have.",
+        "It left dirty pages: {how_much} reached the device only after its end, within {}; its \
+         own run time does not include that; with a sync it would.",
         duration::span(after_ns),
     );
     let finding =

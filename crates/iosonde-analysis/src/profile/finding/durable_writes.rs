@@ -37,15 +37,15 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         (sync, dsync) => format!(" (files opened with O_SYNC: {sync}, with O_DSYNC: {dsync})"),
     };
     let words = format!(
-        "{} of its {} writes are durable by themselves{how}: each waits for the device's cache, {} \
-         on average.",
+        "{} of its {} writes are synchronous (durable on return){how}: each waits for the \
+         device's cache, {} on average.",
         percent(share),
         count::thousands(tally.requests),
         duration::latency(tally.latency.mean().unwrap_or(0.0)),
     );
     let finding = Finding::new(
         "durable_writes",
-        "writes durable by themselves",
+        "synchronous writes",
         Strength::Proven,
         Gravity::Caution,
         words,

@@ -42,8 +42,8 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             false => "the page cache did not keep them",
         };
         let words = format!(
-            "{} were read from {} of places on {}, each {} times on average; they would fit in a \
-             memory of {}, but {why}.",
+            "{} were read from {} of distinct blocks on {}, each {} times on average; they would \
+             fit in {} of memory, but {why}.",
             bytes::rough(read),
             bytes::rough(set),
             place.device,
@@ -52,7 +52,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         );
         let finding = Finding::new(
             "fits_in_memory",
-            "reading again what would fit in memory",
+            "repeated reads that would fit in memory",
             Strength::Supported,
             Gravity::Fact,
             words,

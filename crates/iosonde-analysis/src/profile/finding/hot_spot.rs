@@ -22,7 +22,7 @@ pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     }
     let words = format!(
         "{} of the requests on {} go to a fifth of the {} chunks of {} touched: a cache of {} \
-         would take most of them.",
+         would absorb most of them.",
         percent(share),
         place.device,
         count::thousands(place.chunks),
@@ -30,7 +30,7 @@ pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         bytes::rough(place.chunks * place.chunk_bytes / 5),
     );
     let finding =
-        Finding::new("hot_spot", "few hot places", Strength::Proven, Gravity::Fact, words);
+        Finding::new("hot_spot", "hot spots", Strength::Proven, Gravity::Fact, words);
     Some(finding.with("device", place.device.as_str()).with("hot_share", share))
 }
 

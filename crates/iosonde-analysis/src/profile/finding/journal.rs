@@ -30,8 +30,8 @@ pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         syncs => format!(", {} per sync", bytes::rough(journal / syncs)),
     };
     let words = format!(
-        "For {} of the program's the file systems' journals and metadata took {}: {} bytes \
-         more for each byte{per_sync}.",
+        "For {} written by the program, file system journals and metadata wrote {}: {} extra \
+         bytes per byte{per_sync}.",
         bytes::rough(program),
         bytes::rough(journal),
         count::significant(ratio),

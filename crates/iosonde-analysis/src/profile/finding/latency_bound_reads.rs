@@ -38,9 +38,9 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         let Some((size, _)) = commonest(&reads.sizes) else { continue };
         let Some(mean_ns) = reads.latency.mean() else { continue };
         let words = format!(
-            "{} waits for random reads of {} one at a time, {} of its time: {} per read allow no \
-             more than the {} reads/s per thread of these; more in flight would, or a faster \
-             device.",
+            "{} waits for random {} reads one at a time, for {} of its time: at {} per read a \
+             thread cannot exceed the {} reads/s seen here; more requests in flight or a faster \
+             device can.",
             named(&name, threads),
             bytes::rough(size),
             percent(in_flight.min(1.0)),
@@ -49,7 +49,7 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         );
         let finding = Finding::new(
             "latency_bound_reads",
-            "the latency of single reads",
+            "latency of single reads",
             Strength::Supported,
             Gravity::Limit,
             words,

@@ -15,12 +15,13 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let mend = run.source.missing.iter().find_map(|missing| missing.mend.as_deref());
     let mend = mend.map_or(String::new(), |mend| format!(" To see them: {mend}."));
     let words = format!(
-        "Only sums were seen: bytes by the program's own counters, requests by the devices' \
-         counters of everybody; no sizes, latencies, order, syncs or causes ({reason}).{mend}"
+        "Only totals were recorded: bytes from the program's own counters, requests from the \
+         devices' counters of all programs; no sizes, latencies, order, syncs or causes \
+         ({reason}).{mend}"
     );
     let finding = Finding::new(
         "limited_fidelity",
-        "what was not seen",
+        "missing trace data",
         Strength::Proven,
         Gravity::Doubt,
         words,

@@ -12,11 +12,11 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         hidden.filter_map(|device| Some((device, device.invisible.as_ref()?))).next()?;
     let name = &device.facts.name;
     let words = format!(
-        "The requests on {name} cannot be seen: {reason}; what the program did there is in no \
-         figure of requests, latency or depth."
+        "The requests on {name} cannot be traced: {reason}; the figures for requests, latency and \
+         depth do not include them."
     );
     let finding =
-        Finding::new("not_visible", "a hidden device", Strength::Proven, Gravity::Doubt, words);
+        Finding::new("not_visible", "an untraced device", Strength::Proven, Gravity::Doubt, words);
     Some(finding.with("device", name.as_str()).with("reason", reason.as_str()))
 }
 

@@ -30,8 +30,8 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             continue;
         }
         let words = format!(
-            "Others made {} of the requests and {} of the bytes ({}) on {}{}: the latencies are \
-             not the program's doing alone.",
+            "Other programs made {} of the requests and {} of the bytes ({}) on {}{}: they \
+             influence the latencies.",
             percent(by_requests),
             percent(by_bytes),
             bytes::rough(others.1),
@@ -40,7 +40,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         );
         let strength = Strength::Proven;
         let finding =
-            Finding::new("other_traffic", "other traffic", strength, Gravity::Caution, words);
+            Finding::new("other_traffic", "I/O of other programs", strength, Gravity::Caution, words);
         let finding = finding
             .with("device", device.name.as_str())
             .with("request_share", by_requests)

@@ -22,8 +22,8 @@ pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let share = place.overwrite_share?;
     let times = place.written_bytes as f64 / place.write_set_bytes.max(1) as f64;
     let words = format!(
-        "{} of the blocks written on {} had been written before: {} went to {} of places, {} times \
-         each on average.",
+        "{} of the blocks written on {} were overwrites: {} were written to {} of distinct \
+         blocks, {} times each on average.",
         percent(share),
         place.device,
         bytes::rough(place.written_bytes),

@@ -24,8 +24,8 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "Read calls gave {}, of which storage gave {} ({}): the rest came from the page cache, or \
-         from pipes and sockets, which these counters hold too.",
+        "Read calls returned {}, of which {} came from storage ({}): the rest came from the page \
+         cache, or from pipes and sockets, which these counters include.",
         bytes::rough(calls.read_bytes),
         bytes::rough(calls.storage_read_bytes),
         percent(fetched),

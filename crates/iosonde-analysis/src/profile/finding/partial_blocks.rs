@@ -33,8 +33,8 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
             return None;
         }
         let words = format!(
-            "{} of the writes on {name} ({}) are no whole number of its physical blocks of {}, \
-             most often {}: the device has to read, change and write a block for each.",
+            "{} of the writes on {name} ({}) are not multiples of its physical block size of {}, \
+             most often {}: each costs the device a read-modify-write.",
             percent(share),
             count::thousands(partial),
             bytes::exact(block),
@@ -42,7 +42,7 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         );
         let finding = Finding::new(
             "partial_blocks",
-            "writes of partial blocks",
+            "partial-block writes",
             Strength::ConsistentWith,
             Gravity::Caution,
             words,

@@ -36,8 +36,8 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
                 continue;
             }
             let words = format!(
-                "{} of the latency of {} on {} passes before the device has them ({} of {} on \
-                 average, {} in flight): {}.",
+                "{} of the latency of {} on {} is spent before they reach the device ({} of {} on \
+                 average, mean queue depth {}): {}.",
                 percent(share),
                 plural(op.op),
                 device.name,
@@ -48,7 +48,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             );
             let finding = Finding::new(
                 "queue_time",
-                "waiting in the block layer",
+                "queueing in the block layer",
                 Strength::Supported,
                 Gravity::Limit,
                 words,

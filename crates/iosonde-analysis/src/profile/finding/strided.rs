@@ -25,8 +25,8 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
                 continue;
             }
             let words = format!(
-                "{} of the {} of {} ({}) keep the same distance from one to the next: neither \
-                 random nor sequential, and read-ahead does not see it.",
+                "{} of the {} of {} ({}) have a constant stride: neither random nor sequential, \
+                 and read-ahead does not detect it.",
                 percent(share),
                 plural(op),
                 named(&name, threads),

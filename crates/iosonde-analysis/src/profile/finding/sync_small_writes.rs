@@ -40,11 +40,11 @@ pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> 
     let kind = match (in_order >= MOSTLY, appended(run)) {
         (true, _) => "appends",
         (false, true) => "appends and their metadata",
-        (false, false) => "writes at scattered places",
+        (false, false) => "writes at scattered offsets",
     };
     let word = super::sync_bound::kind(run, group.group);
     let words = format!(
-        "{} of the writes of {} are {} {kind} followed by {word} (a sync for every {} writes); \
+        "{} of the writes of {} are {} {kind} followed by {word} (one sync per {} writes); \
          {cost}, {} calls/s.",
         percent(of_size),
         named(&group.name, group.threads),
@@ -78,7 +78,7 @@ fn appended(run: &ProfileRun) -> bool {
 /// What the syncs cost, in words; `None` where they do not matter.
 fn cost(group: &GroupSyncs) -> Option<String> {
     let waits = group.time_share.filter(|share| *share >= TIME);
-    let waits = waits.map(|share| format!("the sync is {} of its time", percent(share)));
+    let waits = waits.map(|share| format!("syncs take {} of its time", percent(share)));
     let flies = group.in_flight.filter(|count| *count >= TIME);
     let told = |count| format!("{} syncs are in flight per thread", count::significant(count));
     waits.or(flies.map(told))
@@ -113,7 +113,7 @@ mod tests {
         let told = words(detect, &inode);
         assert!(told.contains("are 4 KiB appends and their metadata followed by"), "{told}");
         inode.files.clear();
-        assert!(words(detect, &inode).contains("writes at scattered places"));
+        assert!(words(detect, &inode).contains("writes at scattered offsets"));
         let mut by_ring = log(4096);
         with_syncs(&mut by_ring, "app", SyncKind::IoUring, 20_000, 4_000_000);
         let told = words(detect, &by_ring);

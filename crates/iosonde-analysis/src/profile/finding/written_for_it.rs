@@ -36,8 +36,9 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         .map(|(bytes, name)| format!("`{name}` {}", bytes::rough(*bytes)))
         .collect();
     let words = format!(
-        "{} of what it wrote ({}) was written for it by others, who write back its pages; dirtied \
-         by {}. Its threads did not wait for these writes, and they delay those that do wait.",
+        "{} of what it wrote ({}) reached the device by write-back in other threads; dirtied by \
+         {}. Its own threads did not wait for these writes, but they delay requests that threads \
+         wait for.",
         percent(share),
         bytes::rough(written),
         told.join(", "),
