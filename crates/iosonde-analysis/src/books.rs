@@ -1,9 +1,9 @@
-//! Do the books balance? Identities that a sound measurement cannot break.
+//! Consistency checks: identities that hold in every sound measurement.
 //!
 //! Little's law, bytes = operations x size, and histogram counts = operations hold by construction:
-//! where one fails, the run is INVALID and gets no headline. The others compare us with a second
-//! witness (device counters, another clock, physics); where one fails, the result stands with a
-//! note.
+//! if one fails, the run is INVALID and has no headline figures. The others are cross-checks
+//! against device counters, another clock, or physics; if one fails, the result remains valid with
+//! a note.
 
 mod count;
 mod device;
@@ -19,19 +19,19 @@ use super::figures::Figures;
 pub(crate) use device::{ours as our_bytes, work as device_work};
 pub(crate) use time::window_ns;
 
-/// All identities of a run that could be judged.
+/// All identities of a run that could be evaluated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Books {
-    /// In the order in which they were judged.
+    /// In the order of evaluation.
     pub entries: Vec<Identity>,
 }
 
-/// One equation with this run's numbers in it.
+/// One identity with this run's numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Identity {
     /// Short name (`little`, `depth`, `bytes`, …).
     pub code: &'static str,
-    /// The equation in words and numbers.
+    /// The equation as text, with its numbers.
     pub equation: String,
     /// Relative difference of the two sides; for one-sided checks by how much the bound is passed.
     pub residual: f64,
@@ -39,22 +39,22 @@ pub struct Identity {
     pub tolerance: f64,
     /// Whether it holds.
     pub ok: bool,
-    /// What follows where it does not.
+    /// The consequence if it does not.
     pub gravity: Gravity,
 }
 
-/// What follows from an identity that fails.
+/// The consequence of an identity that fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gravity {
-    /// The measurement contradicts itself: no headline.
+    /// The measurement is inconsistent: no headline figures.
     Invalid,
-    /// The result stands, with a note.
+    /// The result is valid, with a note.
     Note,
 }
 
 impl Books {
-    /// Whether no grave identity fails.
+    /// Whether no severe identity fails.
     pub fn valid(&self) -> bool {
         self.broken().all(|entry| entry.gravity != Gravity::Invalid)
     }
@@ -83,7 +83,7 @@ impl Identity {
     }
 }
 
-/// Judges every identity that this run has the terms for.
+/// Evaluates every identity whose terms this run has.
 pub fn books(run: &Run, figures: &Figures) -> Books {
     let mut entries = Vec::new();
     entries.extend(little::little(run));

@@ -1,5 +1,5 @@
-//! Do two sets of runs differ? One answer per metric, with its size, its certainty, and how many
-//! more runs a missing answer needs.
+//! Do two sets of runs differ? One answer per metric, with the size of the difference, its
+//! certainty, and how many more runs an undecided metric needs.
 
 pub mod contrast;
 pub mod gate;
@@ -17,9 +17,9 @@ pub use observation::{BASELINE_SCHEMA, Baseline, Observation};
 
 use iosonde_stats::holm::holm;
 
-/// Clocks of two machines may be apart by so much, ns.
+/// Largest accepted difference between the clocks of two machines, ns.
 const CLOCKS_APART_NS: u64 = 300_000_000_000;
-/// At most so many differences are named.
+/// Largest number of differences that are named.
 const NAMED: usize = 8;
 
 /// One side: runs under a name.
@@ -31,20 +31,20 @@ pub struct Side {
     pub runs: Vec<Observation>,
 }
 
-/// What is asked of a comparison.
+/// Settings of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
     /// Differences of less than this share do not matter.
     pub tolerance: f64,
-    /// Seed of everything that is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
     /// Kinds of facts that may differ.
     pub allow: Vec<Kind>,
-    /// Metrics to compare, as kept; empty for the usual ones.
+    /// Metrics to compare, by stored name; empty for the default ones.
     pub metrics: Vec<String>,
     /// Limits on changes.
     pub gates: Vec<Gate>,
-    /// Whether the runs of both sides took turns: the n-th of each make a round.
+    /// Whether the runs of the two sides alternated: the n-th run of each side forms a round.
     pub in_rounds: bool,
     /// The time, ns since 1970.
     pub now_unix_ns: u64,
@@ -53,7 +53,7 @@ pub struct Asked {
 /// Why two sides are not compared.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Incomparable {
-    /// They are of different things.
+    /// They did not measure the same thing.
     #[error("{}", differing(.0))]
     Different(Vec<Difference>),
     /// They have no cell in common.
@@ -64,7 +64,7 @@ pub enum Incomparable {
         /// Cells of B.
         b: String,
     },
-    /// A side has no run that counts.
+    /// A side has no usable run.
     #[error("no run of {side} can be compared: {why}")]
     NothingLeft {
         /// Name of the side.
@@ -97,23 +97,23 @@ pub struct Comparison {
     pub sides: [SideFacts; 2],
     /// Whether runs were compared within rounds.
     pub in_rounds: bool,
-    /// Seed of everything that was drawn.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// The asked tolerance, as a share.
+    /// The requested tolerance, as a share.
     pub tolerance: f64,
     /// Tests that the p values are corrected for.
     pub family: usize,
-    /// Each cell that is on both sides.
+    /// Each cell present on both sides.
     pub cells: Vec<Cell>,
-    /// What came of the gates.
+    /// Outcomes of the gates.
     pub gates: Vec<Gated>,
     /// Facts in which the sides were allowed to differ.
     pub differences: Vec<Difference>,
-    /// What else must be known.
+    /// Warnings.
     pub cautions: Vec<String>,
 }
 
-/// A side as it is told.
+/// A side as reported.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SideFacts {
     /// Its name.
@@ -125,13 +125,13 @@ pub struct SideFacts {
 /// One cell of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
-    /// What was run.
+    /// What was measured.
     pub cell: String,
     /// Its metrics.
     pub rows: Vec<Row>,
     /// Metrics that are not compared.
     pub missing: Vec<Missing>,
-    /// Of one run on a side: 95 % intervals within it, which decide nothing.
+    /// For a side with one run: 95 % intervals within that run, which do not affect the verdict.
     pub within: [BTreeMap<String, (f64, f64)>; 2],
 }
 
@@ -149,12 +149,12 @@ pub struct Missing {
 pub struct Row {
     /// The metric: `iops`, `read.p99`.
     pub metric: String,
-    /// Which way is good.
+    /// Which direction is better.
     pub better: Better,
     /// How the sides differ.
     #[serde(flatten)]
     pub contrast: Contrast,
-    /// The p of it, corrected for all tests of the comparison.
+    /// Its p value, corrected for all tests of the comparison.
     pub corrected_p: f64,
     /// The verdict.
     pub verdict: Verdict,
@@ -163,7 +163,7 @@ pub struct Row {
 /// Compares B with A.
 ///
 /// # Errors
-/// If they are not of the same thing and that is not allowed, or nothing is left to compare.
+/// If they did not measure the same thing and that is not allowed, or nothing is left to compare.
 pub fn compare(a: &Side, b: &Side, asked: &Asked) -> Result<Comparison, Incomparable> {
     let mut cautions = cautions(a, b, asked);
     let [kept_a, kept_b] = kept(a, b, asked, &mut cautions)?;
@@ -184,8 +184,11 @@ pub fn compare(a: &Side, b: &Side, asked: &Asked) -> Result<Comparison, Incompar
     }
     let family = judge(&mut cells, asked);
     if !asked.allow.contains(&Kind::Host) && allowed.iter().any(|each| each.kind == Kind::Host) {
-        cautions.push("A and B are from different machines: a difference may come from the \
-            machines".into());
+        cautions.push(
+            "A and B are from different machines: a difference may come from the \
+            machines"
+                .into(),
+        );
     }
     let gates = gated(&cells, asked);
     let facts = |side: &Side, runs: &[&Observation]| SideFacts {
@@ -205,7 +208,7 @@ pub fn compare(a: &Side, b: &Side, asked: &Asked) -> Result<Comparison, Incompar
     })
 }
 
-/// What is wrong with the runs and does not keep them from being compared.
+/// Problems of the runs that do not prevent a comparison.
 fn cautions(a: &Side, b: &Side, asked: &Asked) -> Vec<String> {
     let mut all = Vec::new();
     for (name, side) in [("A", a), ("B", b)] {
@@ -230,14 +233,12 @@ fn cautions(a: &Side, b: &Side, asked: &Asked) -> Vec<String> {
         x.started_unix_ns == y.started_unix_ns && x.values == y.values && x.cell == y.cell
     };
     if a.runs.iter().any(|x| b.runs.iter().any(|y| is_same(x, y))) {
-        all.push(
-            "the same run is on both sides: comparing a run with itself shows nothing".into(),
-        );
+        all.push("the same run is on both sides: comparing a run with itself shows nothing".into());
     }
     all
 }
 
-/// The runs of both sides that count; in rounds only those whose partner counts too.
+/// The usable runs of both sides; in rounds, only those whose partner is usable too.
 fn kept<'a>(
     a: &'a Side,
     b: &'a Side,
@@ -286,14 +287,14 @@ fn kept<'a>(
     Ok(kept)
 }
 
-/// Everything that a run gave, to the last bit.
+/// All values of a run, bit for bit.
 fn bits(run: &Observation) -> Vec<u64> {
     run.values.values().map(|value| value.to_bits()).collect()
 }
 
 type Runs<'a> = Vec<&'a Observation>;
 
-/// Cells that are on both sides. One cell on each side is meant to be compared, whatever its name.
+/// Cells that are on both sides. A single cell on each side is compared regardless of its name.
 fn paired<'a>(
     a: &[&'a Observation],
     b: &[&'a Observation],
@@ -389,7 +390,9 @@ fn row(metric: &str, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Result<Row, S
     if have < all {
         return Err(match have {
             0 => "no run has this metric".into(),
-            _ => format!("{} of {all} runs do not have it: too few operations, or none", all - have),
+            _ => {
+                format!("{} of {all} runs do not have it: too few operations, or none", all - have)
+            }
         });
     }
     let contrast = if asked.in_rounds {

@@ -1,4 +1,4 @@
-//! Does another program measure the same?
+//! Does another program measure the same figures?
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use iosonde_stats::{Quantile, Ratio};
 /// Ratios that differ from one by less than this share are alike.
 pub const TOLERANCE: f64 = 0.05;
 
-/// What both programs measured in one round.
+/// The measurements of both programs in one round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CrossRound {
     /// Ours.
@@ -20,7 +20,7 @@ pub struct CrossRound {
     pub theirs: Seen,
 }
 
-/// What one program measured, all that moves data together.
+/// The measurement of one program, all data operations together.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Seen {
     /// Operations per second.
@@ -50,7 +50,7 @@ pub struct CrossCheck {
     pub title: String,
     /// Name and version of the other program: `fio-3.33`.
     pub witness: String,
-    /// Rounds that became whole, in their order; the other program began every second one.
+    /// Completed rounds, in order; the other program went first in every second one.
     pub rounds: Vec<CrossRound>,
     /// Of the operations per second.
     pub iops: Option<Ratio>,
@@ -60,11 +60,11 @@ pub struct CrossCheck {
     pub p99: Option<Ratio>,
     /// The verdict; `None` without a ratio.
     pub agreement: Option<Agreement>,
-    /// Why there is no ratio, or fewer rounds than were asked for.
+    /// Why there is no ratio, or fewer rounds than requested.
     pub missing: Option<String>,
 }
 
-/// Judges rounds; `missing` says why there are none or fewer than asked for.
+/// Evaluates rounds; `missing` says why there are none or fewer than requested.
 pub fn cross_check<'a>(
     title: &str,
     witness: &str,
@@ -106,7 +106,7 @@ fn judge(ratio: &Ratio) -> Agreement {
     }
 }
 
-/// Our run as another program sees its own: the whole window, without any more warm-up cut off.
+/// Our run by the rules of the other program: the whole window, with no additional warm-up removed.
 fn seen(run: &Run) -> Seen {
     let moved = |job: &iosonde_model::record::JobRun| job.read.ops + job.write.ops + job.trim.ops;
     let ops: u64 = run.jobs.iter().map(moved).sum();
@@ -124,7 +124,7 @@ fn witnessed(run: &WitnessRun) -> Seen {
 }
 
 impl CrossCheck {
-    /// The finding in words.
+    /// The result as text.
     pub fn words(&self) -> String {
         let witness = self.witness.replacen('-', " ", 1);
         let Some((ratio, agreement)) = self.iops.zip(self.agreement) else {
@@ -186,7 +186,7 @@ mod tests {
         let differs = checked(&[1.4, 1.38, 1.5, 1.41, 1.39, 1.42]);
         assert_eq!(differs.agreement, Some(Agreement::Differs));
         assert!(differs.words().starts_with("fio 3.33 differs: ratio 1.40 [1.38, 1.50]"));
-        // Too wide, or a difference that is there and does not matter.
+        // An interval that is too wide, or a real difference that does not matter.
         for ratios in [[0.8, 1.0, 1.2, 1.0, 1.1, 0.9], [1.02, 1.03, 1.06, 1.02, 1.03, 1.04]] {
             assert_eq!(checked(&ratios).agreement, Some(Agreement::Undecided), "{ratios:?}");
         }

@@ -1,11 +1,11 @@
-//! How near a regenerated load comes to the recorded one.
+//! How closely a regenerated load matches the recorded one.
 //!
-//! Each dimension is a distance between two distributions that has no unit, and its score is one
-//! minus that: the distance of Kolmogorov and Smirnov for sizes, depths, inter-arrival time,
-//! skew and the course of time; the total variation for the mix; the ratio of the smaller to the
-//! larger for what is one number (see [`iosonde_stats::distance`]). The whole is the mean over the
-//! dimensions that both have data of. Latency is shown and not scored: it is the storage's answer
-//! to the load and no part of it.
+//! Each dimension is a dimensionless distance between two distributions, and its score is one minus
+//! that distance: the Kolmogorov-Smirnov distance for sizes, depths, inter-arrival times, skew and
+//! requests over time; the total variation for the mix; the ratio of the smaller to the larger for
+//! single numbers (see [`iosonde_stats::distance`]). The total is the mean over the dimensions for
+//! which both have data. Latency is shown but not scored: it is the storage's response to the load
+//! and not part of it.
 
 pub mod observed;
 mod streams;
@@ -25,33 +25,33 @@ pub struct Fidelity {
     /// Mean of the dimensions' scores, `0..=1`; `None` if no dimension has data, or the replay
     /// ended with an error.
     pub score: Option<f64>,
-    /// With what error the replay ended, where the recording did not end in the same way: what it
-    /// did until then stands for nothing.
+    /// The error with which the replay ended, if the recording did not end in the same way: what
+    /// the replay did until then has no significance.
     pub failed: Option<String>,
     /// The dimensions, in a fixed order.
     pub dimensions: Vec<Dimension>,
     /// Latencies, not scored.
     pub latencies: Vec<Latencies>,
-    /// What a reader should know before believing the score.
+    /// What limits the meaning of the score.
     pub notes: Vec<String>,
 }
 
 /// One dimension.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dimension {
-    /// A stable word (`sizes`).
+    /// A stable name (`sizes`).
     pub code: &'static str,
-    /// What is compared, in words.
+    /// What is compared, as text.
     pub title: &'static str,
     /// How.
     pub method: &'static str,
     /// One minus the distance; `None` without data.
     pub score: Option<f64>,
-    /// The score of each direction that both have, where directions are told apart.
+    /// The score of each direction that both have, if directions are distinguished.
     pub ways: Vec<(Op, f64)>,
-    /// What was recorded, in words.
+    /// What was recorded, as text.
     pub recorded: String,
-    /// What was regenerated, in words.
+    /// What was regenerated, as text.
     pub regenerated: String,
     /// Why there is no score; empty if there is one.
     pub no_data: String,
@@ -68,21 +68,21 @@ pub struct Latencies {
     pub regenerated_ns: [Option<u64>; 2],
 }
 
-/// Lengths that differ by less than this share are one length.
+/// Lengths that differ by less than this share count as equal.
 const SAME_LENGTH: f64 = 0.1;
 
-/// Fewer syncs per write than this beside none at all are no trait of the load: a program that
-/// syncs once when it ends, as a replay does, is not a program that syncs.
+/// If one side has fewer syncs per write than this and the other none, syncs are not a property of
+/// the load: a single sync at the end, as in a replay, does not count.
 const FEW_SYNCS: f64 = 1e-3;
 
-/// What of a dimension is known before it becomes one.
+/// Intermediate data of a dimension.
 struct Scored {
     score: f64,
     ways: Vec<(Op, f64)>,
     told: [String; 2],
 }
 
-/// Compares a recorded load with a regenerated one, which went at this speed.
+/// Compares a recorded load with one regenerated at this speed.
 pub fn fidelity(recorded: &Observed, regenerated: &Observed, speed: Speed) -> Fidelity {
     let (one, other) = match speed {
         Speed::Times(factor) => (recorded.faster(factor), regenerated),
@@ -179,7 +179,7 @@ fn by_way(one: &Observed, other: &Observed, of: OfWay) -> Known<Scored> {
     Ok(Scored { score: sum / weight, ways, told })
 }
 
-/// The word of a direction.
+/// The name of a direction.
 pub fn word(op: Op) -> &'static str {
     match op {
         Op::Read => "read",
@@ -204,7 +204,9 @@ fn median(of: &Weighted) -> u64 {
 }
 
 fn ks(one: &Weighted, other: &Weighted) -> Known<f64> {
-    kolmogorov_smirnov(one, other).map(|d| 1.0 - d).ok_or_else(|| "no requests were counted".to_string())
+    kolmogorov_smirnov(one, other)
+        .map(|d| 1.0 - d)
+        .ok_or_else(|| "no requests were counted".to_string())
 }
 
 fn sizes(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
@@ -281,10 +283,7 @@ fn syncs(one: &Observed, other: &Observed) -> Known<Scored> {
     let per_write = [mine as f64 / writes(one) as f64, theirs as f64 / writes(other) as f64];
     let (least, most) = (per_write[0].min(per_write[1]), per_write[0].max(per_write[1]));
     if least == 0.0 && most < FEW_SYNCS {
-        return Err(format!(
-            "only one of the two syncs, once in {:.0} writes",
-            1.0 / most
-        ));
+        return Err(format!("only one of the two syncs, once in {:.0} writes", 1.0 / most));
     }
     let score = likeness(per_write[0], per_write[1]).ok_or("neither has syncs")?;
     let told = per_write.map(|share| format!("{} per write", count::significant(share)));
@@ -472,7 +471,7 @@ mod tests {
             run.syncs.push(sync(SyncKind::Fsync, 2, 13));
         };
         only(&against(|run| replay(run, 50)), &[]);
-        // What is known of all threads together is not known of the jobs any more.
+        // Figures of all threads together are not available for the jobs.
         let looked = against(|run| replay(run, 5000));
         for (code, score) in scores(&looked) {
             let known = !matches!(code, "working_set" | "skew" | "rate" | "depth");
@@ -506,12 +505,12 @@ mod tests {
         assert_eq!(refused.notes, ["the replay ended with an error: exit code 5"]);
         let killed = against(|run| run.ended = Ended::Killed { signal: 9 });
         assert_eq!(killed.failed.as_deref(), Some("killed by signal 9"));
-        // A program that always ends so is like itself.
+        // A program that always ends this way equals itself.
         let mut same = full();
         same.ended = Ended::Exited { code: 1 };
         let same = Observed::of_profile(&same);
         assert_eq!(fidelity(&same, &same, Speed::Times(1.0)).score, Some(1.0));
-        // The load was done, whatever is thought of it.
+        // The load completed, whatever the verdict on it.
         let missed = |code: i32| {
             against(|run| {
                 run.subject = iosonde_model::record::profile::Subject::Command {

@@ -1,8 +1,9 @@
-//! The books of another program's results: what can be judged from what it prints.
+//! Consistency checks of another program's results, from what it prints.
 //!
-//! Its numbers are rounded, its counters are not all there, and nobody saw the machine. So fewer
-//! identities can be judged than of our own runs, and what fails is told as a caution with its
-//! strength. Little's law is judged by printed means: completions per second times mean latency.
+//! Its numbers are rounded, some counters are missing, and the machine was not inspected. So fewer
+//! identities can be evaluated than for our own runs, and a failed one is reported as a warning
+//! with its strength. Little's law is evaluated on printed means: completions per second times mean
+//! latency.
 
 use iosonde_model::plan::Way;
 use iosonde_model::record::import::{Foreign, ForeignDirection, ForeignJob, ForeignLatency};
@@ -10,22 +11,22 @@ use iosonde_model::units::{bytes, count, duration};
 
 use super::finding::Strength;
 
-/// Rates may be off by this share, and by what the ms in which times are printed are off.
+/// Rates may be off by this share, plus the rounding error of times printed in ms.
 const RATE_TOLERANCE: f64 = 0.02;
 const TIME_STEP_NS: f64 = 2e6;
-/// Below this share of what was asked the depth was not applied (method 4.1).
+/// Below this share of the requested depth, the depth was not applied (method 4.1).
 const DEPTH_FROM: f64 = 0.95;
-/// Below this share it is another experiment than the one that was asked for.
+/// Below this share the measurement is not the requested one.
 const DEPTH_LOST: f64 = 0.5;
 /// A bin of fio is at most this share of its value wide.
 const BIN: f64 = 1.0 / 64.0;
-/// A median completion latency below this is no device's, ns.
+/// No device has a median completion latency below this, ns.
 const INLINE_BELOW_NS: u64 = 1_000;
-/// A shorter run cannot say whether its rate was steady, ns.
+/// A shorter run does not show whether its rate was steady, ns.
 const SHORT_NS: u64 = 10_000_000_000;
-/// Engines that do one request at a time, whatever depth they are given.
+/// Engines that keep one request in flight at any iodepth.
 const ONE_AT_A_TIME: [&str; 7] = ["psync", "sync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
-/// Options that keep a job from filling its queue.
+/// Options that prevent a job from filling its queue.
 const PACED: [&str; 9] = [
     "rate",
     "rate_min",
@@ -38,31 +39,31 @@ const PACED: [&str; 9] = [
     "thinkcycles",
 ];
 
-/// Something that limits the trust in a foreign result.
+/// A reason to distrust a result of another program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Doubt {
-    /// Short name, as of our own findings where there is one of the same.
+    /// Short name; the same as that of our own finding, if there is one.
     pub code: &'static str,
     /// How well the evidence carries it.
     pub strength: Strength,
     /// Whether a number must not be used.
     pub grave: bool,
-    /// The job that it is about; `None` for all.
+    /// The job it concerns; `None` for all.
     pub job: Option<usize>,
-    /// With its numbers.
+    /// The sentence, with its numbers.
     pub words: String,
 }
 
 /// How many requests were in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InFlight {
-    /// On time average, by Little's law.
+    /// Mean queue depth, by Little's law.
     pub seen: f64,
-    /// What was asked for: iodepth times the jobs of the entry; `None` if that is not known.
+    /// Requested: iodepth times the jobs of the entry; `None` if unknown.
     pub asked: Option<u64>,
 }
 
-/// Everything that speaks against a result, the gravest first.
+/// All reasons to distrust a result, the most severe first.
 pub fn doubts(foreign: &Foreign) -> Vec<Doubt> {
     let mut all = Vec::new();
     for (index, job) in foreign.jobs.iter().enumerate().filter(|(_, job)| !job.is_sum) {
@@ -103,14 +104,14 @@ pub fn in_flight(foreign: &Foreign, job: &ForeignJob) -> Option<InFlight> {
     Some(InFlight { seen, asked })
 }
 
-/// Whether an entry stands for several jobs: it says that it had some, and they are not there.
+/// Whether an entry combines several jobs: it says that it had some, and they are not listed.
 pub fn is_group(foreign: &Foreign, job: &ForeignJob) -> bool {
     let like = |other: &&ForeignJob| other.name == job.name && other.host == job.host;
     let jobs = job.option(&["numjobs"]).and_then(|text| text.parse::<usize>().ok()).unwrap_or(1);
     jobs > 1 && foreign.jobs.iter().filter(like).count() < jobs
 }
 
-/// Whether the job's engine does one request at a time. Without the option fio takes psync.
+/// Whether the job's engine keeps one request in flight. Without the option fio takes psync.
 pub fn one_at_a_time(job: &ForeignJob) -> bool {
     ONE_AT_A_TIME.contains(&job.option(&["ioengine"]).unwrap_or("psync"))
 }
@@ -227,7 +228,7 @@ impl Told<'_> {
         }
     }
 
-    /// Little's law against the depth that was asked for.
+    /// Little's law against the requested depth.
     fn depth(&mut self, foreign: &Foreign) {
         let job = self.job;
         let Some(InFlight { seen, asked: Some(asked) }) = in_flight(foreign, job) else { return };
@@ -281,7 +282,7 @@ impl Told<'_> {
         }
     }
 
-    /// A completion latency that leaves out where the time was.
+    /// A completion latency that excludes where the time was spent.
     fn inline(&mut self) {
         let job = self.job;
         for direction in &job.directions {
@@ -304,7 +305,7 @@ impl Told<'_> {
     }
 }
 
-/// Where the figures of one distribution cannot all be true.
+/// Figures of one distribution that contradict each other.
 fn contradiction(latency: &ForeignLatency) -> Option<String> {
     let (low, high) = (latency.min_ns as f64, latency.max_ns as f64);
     let ns = duration::latency;
@@ -325,7 +326,9 @@ fn contradiction(latency: &ForeignLatency) -> Option<String> {
         return Some(format!("its bins contain {bins} of {all} samples"));
     }
     let mean = histogram.mean().filter(|mean| (mean / latency.mean_ns - 1.0).abs() > 2.0 * BIN);
-    mean.map(|mean| format!("its mean is {}, but the mean of its bins is {}", ns(latency.mean_ns), ns(mean)))
+    mean.map(|mean| {
+        format!("its mean is {}, but the mean of its bins is {}", ns(latency.mean_ns), ns(mean))
+    })
 }
 
 #[cfg(test)]
@@ -374,7 +377,7 @@ mod tests {
         assert!(doubt.words.contains("iodepth=8 had no effect"), "{}", doubt.words);
         let shallow = TWO.replace("\"iodepth\" : \"8\"", "\"iodepth\" : \"2\"");
         assert!(told(&shallow, "little").words.contains("is 7.98"));
-        // A job with a rate does not fill its queue, and is not asked to.
+        // A job with a rate limit does not fill its queue, and need not.
         let paced = deep.replace("\"iodepth\" : \"32\"", "\"iodepth\" : \"32\", \"rate\" : \"1m\"");
         assert!(!codes(&paced).contains(&"depth_not_applied"));
     }

@@ -1,7 +1,8 @@
-//! Was fsync honoured? A ladder, not a yes or no: each rung states what it can, and no more.
+//! Was fsync honoured? A series of tests rather than a yes or no: each test states only what it can
+//! show.
 //!
-//! F0 nothing; F1 flushes that devices counted; F2 what a flush costs by what was written before
-//! it; F3 replay of logged writes; F4 power cuts.
+//! F0: nothing; F1: flushes counted by devices; F2: cost of a flush by the amount written before
+//! it; F3: replay of logged writes; F4: power cuts.
 
 mod count;
 mod growth;
@@ -19,33 +20,33 @@ use iosonde_stats::ratio::median;
 pub use count::{Counted, LayerCount};
 pub use growth::Growth;
 
-/// What was learned.
+/// The results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ladder {
-    /// F1 to F4, in this order; before them F0 where no other states anything.
+    /// F1 to F4, in this order; preceded by F0 if no other test states anything.
     pub rungs: Vec<Rung>,
     /// Each device that a flush passes.
     pub layers: Vec<LayerCount>,
-    /// Latencies by what was written before.
+    /// Latencies by the amount written before.
     pub levels: Vec<Level>,
     /// Growth of the latency of a flush, ns per byte written before it.
     pub slope: Option<Slope>,
-    /// What that means.
+    /// Its interpretation.
     pub growth: Growth,
     /// Overwrites of one block, each made durable by an fsync, per second.
     pub overwrites_per_s: Option<f64>,
-    /// What a reader should know besides.
+    /// Notes.
     pub notes: Vec<String>,
-    /// What the call that failed means.
+    /// The meaning of the failed call.
     pub failure: Option<String>,
 }
 
-/// One rung.
+/// One test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rung {
     /// `F0` to `F4`.
     pub code: &'static str,
-    /// How sure it is; `None` where it states nothing.
+    /// The strength of the evidence; `None` if it states nothing.
     pub strength: Option<Strength>,
     /// The statement, or why there is none.
     pub words: String,
@@ -70,10 +71,10 @@ pub struct Level {
     pub with_flush: Vec<Option<usize>>,
 }
 
-/// Turns of a usual disk per second: it can make the same block durable so often.
+/// Revolutions per second of a typical disk: it can make the same block durable this often.
 const TURNS_PER_S: f64 = 120.0;
 
-/// Judges a climb.
+/// Evaluates a ladder run.
 pub fn ladder(run: &LadderRun) -> Ladder {
     let layers = count::layers(run);
     let (slope, growth) = growth::growth(run);
@@ -105,7 +106,7 @@ impl Ladder {
         self.rungs.iter().any(|rung| rung.strength.is_some())
     }
 
-    /// All statements in one line.
+    /// All statements on one line.
     pub fn words(&self) -> String {
         let stated = self.rungs.iter().filter(|rung| rung.strength.is_some());
         let stated: Vec<&str> = stated.map(|rung| rung.words.as_str()).collect();
@@ -124,7 +125,7 @@ impl Rung {
 }
 
 /// Largest chance of a loss per power cut that `cuts` cuts without a loss leave possible, at 95 %:
-/// the p for which so many cuts would all go well in 5 % of cases.
+/// the p for which this many cuts would all succeed in 5 % of cases.
 pub fn loss_bound(cuts: u32) -> f64 {
     1.0 - 0.05f64.powf(1.0 / f64::from(cuts.max(1)))
 }
@@ -153,7 +154,7 @@ fn power_cuts(run: &LadderRun) -> Rung {
     Rung::silent("F4", words)
 }
 
-/// A path as it can be typed into a shell, or the word for one.
+/// A path quoted for a shell, or a placeholder.
 fn harmless(path: &str) -> &str {
     let plain = |c: char| c.is_alphanumeric() || "/._-+".contains(c);
     if path.chars().all(plain) { path } else { "PATH" }
@@ -225,7 +226,7 @@ fn notes(run: &LadderRun, overwrites_per_s: Option<f64>) -> Vec<String> {
     notes
 }
 
-/// What a program has to know that gets this error.
+/// What this error means for a program.
 fn meaning(failed: &FailedCall) -> String {
     let FailedCall { call, error, dirty_bytes } = failed;
     let dirty = bytes::rough(*dirty_bytes);
@@ -240,7 +241,7 @@ fn meaning(failed: &FailedCall) -> String {
     )
 }
 
-/// `1.25 ms`, also below zero.
+/// `1.25 ms`; may be negative.
 fn signed(ns: f64) -> String {
     let told = duration::latency(ns.abs());
     if ns < 0.0 { format!("-{told}") } else { told }

@@ -1,7 +1,7 @@
-//! What does it mean? Figures, books, findings, verdicts.
+//! Figures, consistency checks, findings and verdicts, computed from records.
 //!
-//! Promises: pure. Everything here is recomputed from a record, so an old record can be judged
-//! anew.
+//! This crate is pure: everything is recomputed from a record, so a newer version can evaluate an
+//! old record.
 #![forbid(unsafe_code)]
 
 pub mod arrivals;

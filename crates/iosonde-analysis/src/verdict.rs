@@ -1,4 +1,4 @@
-//! One verdict in words over the rows of a check.
+//! One verdict over the rows of a check.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use super::finding::{self, Finding, Gravity, Strength};
 use super::precision::{self, PrecisionFigures};
 use super::pursuit::{self, PursuitFigures};
 
-/// At most so many findings stand under a table.
+/// Largest number of findings printed below a table.
 const SHOWN: usize = 3;
 
 /// A run with everything that is derived from it.
@@ -19,21 +19,21 @@ const SHOWN: usize = 3;
 pub struct Assessment {
     /// Title of the row.
     pub title: String,
-    /// Whether the run ended as planned, and anything was completed in its window.
+    /// Whether the run ended as planned and completed operations in its window.
     pub complete: bool,
     /// The figures.
     pub figures: Figures,
-    /// What came of the latency target, where there is one.
+    /// Outcome of the latency target, if there is one.
     pub pursuit: Option<PursuitFigures>,
-    /// How well the figure was known that decides when the run ends, where there is one.
+    /// Precision of the figure that ends the run, if there is one.
     pub precision: Option<PrecisionFigures>,
-    /// The books.
+    /// The consistency checks.
     pub books: Books,
-    /// The findings, gravest and strongest first.
+    /// The findings, most severe and strongest first.
     pub findings: Vec<Finding>,
 }
 
-/// Derives figures, books and findings of one run.
+/// Derives figures, consistency checks and findings of one run.
 pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
     let figures = figures::figures(run);
     let books = books::books(run, &figures);
@@ -54,9 +54,9 @@ pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
 pub struct Verdict {
     /// Which of the four.
     pub kind: Kind,
-    /// In words: `no fault seen`, `limited by …`, `doubtful: …`, `failing: …`.
+    /// As text: `no fault seen`, `limited by …`, `low confidence: …`, `failed: …`.
     pub words: String,
-    /// What it rests on, gravest and strongest first; at most three.
+    /// The findings behind it, most severe and strongest first; at most three.
     pub findings: Vec<Told>,
 }
 
@@ -64,17 +64,17 @@ pub struct Verdict {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Nothing speaks against the storage or the numbers.
+    /// No finding concerns the storage or the numbers.
     NoFaultSeen,
     /// The numbers are right, and something named limits them.
     LimitedBy,
-    /// The numbers do not mean what they seem to.
+    /// The numbers have low confidence.
     Doubtful,
-    /// Requests fail, or the measurement contradicts itself.
+    /// Requests failed, or the measurement is inconsistent.
     Failing,
 }
 
-/// A finding, told once for all rows in which it appears.
+/// A finding, reported once for all rows in which it appears.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Told {
     /// The strongest instance.
@@ -84,7 +84,7 @@ pub struct Told {
     pub rows: Vec<String>,
 }
 
-/// Judges the rows together.
+/// Evaluates the rows together.
 pub fn verdict(rows: &[Assessment]) -> Verdict {
     let invalid: Vec<&str> =
         rows.iter().filter(|row| !row.books.valid()).map(|row| row.title.as_str()).collect();
@@ -116,7 +116,7 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
     Verdict { kind, words, findings: told.into_iter().take(SHOWN).collect() }
 }
 
-/// The subjects of all findings of one gravity, each once.
+/// The subjects of all findings of one severity, each once.
 fn subjects(told: &[Told], gravity: Gravity) -> String {
     let mut subjects: Vec<String> = Vec::new();
     for told in told.iter().filter(|told| told.finding.gravity == gravity).take(SHOWN) {
@@ -130,7 +130,8 @@ fn subjects(told: &[Told], gravity: Gravity) -> String {
     subjects.join("; ")
 }
 
-/// Findings of all rows from cautions up, one per code, gravest, then strongest, then widest first.
+/// Findings of all rows from warnings up, one per code; the most severe, then the strongest, then
+/// those of most rows first.
 fn gather(rows: &[Assessment]) -> Vec<Told> {
     let mut all: Vec<Told> = Vec::new();
     for row in rows {

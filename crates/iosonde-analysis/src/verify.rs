@@ -1,4 +1,4 @@
-//! What does a run of the verifier mean? Verdict, figures, and each failure as a story.
+//! Verdict and figures of a verifier run, and the details of each failure.
 
 mod caches;
 mod figures;
@@ -20,7 +20,7 @@ pub use reproducer::reproducer;
 pub use story::{Expected, FailureStory, Found, SectorWords};
 pub use verdict::VerifyVerdict;
 
-/// A run of the verifier, judged.
+/// An evaluated verifier run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VerifyJudgement {
     /// The verdict.
@@ -28,25 +28,24 @@ pub struct VerifyJudgement {
     pub verdict: VerifyVerdict,
     /// The verdict as a sentence, with its figures.
     pub words: String,
-    /// What keeps the run from proving what it was to prove, each a sentence; told beside a failure
-    /// too.
+    /// Reasons why the run is inconclusive, each a sentence; also reported with a failure.
     pub doubts: Vec<String>,
-    /// Good to know, each a sentence.
+    /// Notes, each a sentence.
     pub notes: Vec<String>,
-    /// Errors that were honestly reported: operation and errno, with their count.
+    /// Errors reported by the storage: operation and errno, with their count.
     pub errors: BTreeMap<String, u64>,
     /// The figures.
     pub figures: VerifyFigures,
-    /// Which caches could have answered what was read.
+    /// Which caches may have served the reads.
     pub caches: Vec<CacheWord>,
-    /// What is proven about flushes.
+    /// The evidence about flushes.
     pub flushes: FlushEvidence,
-    /// The failures that were kept in detail, in the order of the jobs that saw them.
+    /// The failures recorded in detail, in the order of the jobs that saw them.
     pub failures: Vec<FailureStory>,
 }
 
-/// Judges a run. `words` is the command line after the program's name: what a plan does not hold,
-/// such as a consent, goes from there into the reproducers.
+/// Evaluates a run. `words` is the command line after the program's name: options that are not in
+/// the plan, such as a consent, are copied from it into the reproducers.
 pub fn judge(run: &VerifyRun, words: &[String]) -> VerifyJudgement {
     let figures = figures::figures(run);
     let flushes = caches::flush_evidence(run, &figures);
@@ -65,7 +64,7 @@ pub fn judge(run: &VerifyRun, words: &[String]) -> VerifyJudgement {
     }
 }
 
-/// All failures in detail that are told as such: not those by which a later run shows.
+/// All detailed failures that are reported as such: not those caused by a later run.
 fn told(run: &VerifyRun) -> impl Iterator<Item = &Failure> {
     let failures = run.jobs.iter().flat_map(|job| &job.failures);
     failures.filter(|failure| !figures::is_of_newer_run(run, failure))

@@ -1,4 +1,4 @@
-//! Operations, bytes and histogram counts agree exactly; offsets stay in their region.
+//! Operations, bytes and histogram counts agree exactly; offsets stay within their region.
 
 use crate::series::everything;
 use iosonde_model::plan::Way;
@@ -16,7 +16,7 @@ pub(super) fn bytes(run: &Run) -> Identity {
             let (low, high) = plan.size_range(way);
             let (least, most) =
                 (direction.ops.saturating_mul(low), direction.ops.saturating_mul(high));
-            // Where sizes are drawn, only the extremes are known.
+            // If sizes are drawn at random, only the extremes are known.
             let expected = direction.bytes.clamp(least, most);
             moved += direction.bytes;
             due += expected;
@@ -27,7 +27,7 @@ pub(super) fn bytes(run: &Run) -> Identity {
     exact("bytes", off, due, equation)
 }
 
-/// Every operation of the window is in the histogram, or began before the window.
+/// Every operation of the window is in the histogram, or started before the window.
 pub(super) fn histogram(run: &Run) -> Identity {
     let (mut known, mut carried, mut ops, mut off) = (0u64, 0u64, 0u64, 0u64);
     for direction in everything(run) {
@@ -45,7 +45,7 @@ pub(super) fn histogram(run: &Run) -> Identity {
     exact("histogram", off, ops, equation)
 }
 
-/// The mean of the buckets is the exact mean within the error of a bucket.
+/// The mean of the buckets equals the exact mean within the error of a bucket.
 pub(super) fn mean(run: &Run) -> Identity {
     let mut latency = Histogram::new();
     everything(run).for_each(|direction| latency.merge(&direction.latency));
@@ -74,7 +74,7 @@ pub(super) fn intervals(run: &Run) -> Identity {
     Identity { gravity: Gravity::Note, ..exact("intervals", off, ops, equation) }
 }
 
-/// Every job stayed within the region its plan gives it; `None` if none says what it touched.
+/// Every job stayed within the region of its plan; `None` if no job recorded what it touched.
 pub(super) fn region(run: &Run) -> Option<Identity> {
     let mut judged = 0u64;
     let mut outside = 0u64;
@@ -111,7 +111,7 @@ mod tests {
         let mut run = good.clone();
         run.jobs[1].read.bytes += 1;
         assert!(!bytes(&run).ok);
-        // Two errors that cancel in the total are still seen.
+        // Two errors that cancel in the total are still detected.
         run.jobs[0].read.bytes -= 1;
         assert!(!bytes(&run).ok);
 

@@ -1,4 +1,4 @@
-//! The kernel's own counters of the block device beside ours.
+//! The kernel's counters of the block device against ours.
 
 use crate::series::directions;
 use iosonde_model::record::facts::DeviceCounters;
@@ -13,7 +13,7 @@ const QUEUE: f64 = 0.05;
 /// Queue time below which the device's milliseconds are too coarse.
 const QUEUE_FROM_MS: u64 = 100;
 
-/// What the device did in the window, with bytes of both directions.
+/// The work of the device in the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct DeviceWork {
     /// Counters at the end minus counters at the start.
@@ -60,8 +60,8 @@ pub(crate) fn ours(run: &Run) -> (u64, u64, u64) {
     (read, written, crossing.sum())
 }
 
-/// Bytes moved by the device equal ours. More means someone else, or the file system's own writing;
-/// less means a cache in between.
+/// Bytes moved by the device equal ours. More means other programs, or the file system's own
+/// writes; less means a cache in between.
 pub(super) fn transfers(run: &Run) -> Option<Identity> {
     let work = work(run)?;
     let (read, written, crossing) = ours(run);

@@ -1,4 +1,4 @@
-//! Little's law, and the depth that was asked for.
+//! Little's law, and the requested depth.
 
 use crate::figures::Figures;
 use iosonde_model::record::run::Run;
@@ -8,13 +8,12 @@ use super::{Gravity, Identity, n3};
 
 /// Tolerance of Little's law.
 const LITTLE: f64 = 0.01;
-/// Share of the asked depth that must be in flight on time average.
+/// Share of the requested depth that the mean queue depth must reach.
 const DEPTH: f64 = 0.95;
 
-/// Requests in flight on time average equal completions per second times mean latency, and what
-/// the requests that cross an edge of the window add: their latency is not recorded, and one of
-/// them may have stalled for longer than any that was. `None` where nothing completed with a known
-/// latency.
+/// Mean queue depth equals completions per second times mean latency, plus the contribution of
+/// requests that cross an edge of the window: their latency is not recorded, and one of them may
+/// have stalled longer than any recorded one. `None` if nothing completed with a known latency.
 pub(super) fn little(run: &Run) -> Option<Identity> {
     let mut latency = Histogram::new();
     let mut crossing = 0.0;
@@ -30,7 +29,8 @@ pub(super) fn little(run: &Run) -> Option<Identity> {
     }
     let flow = latency.count() as f64 * mean_ns;
     let residual = if area > 0.0 { (area - flow - crossing).abs() / area } else { f64::INFINITY };
-    // What failed or never came back was in flight and has no latency: the law cannot be exact.
+    // Requests that failed or did not complete were in flight but have no latency: the law cannot
+    // be exact.
     let lost = run.jobs.iter().any(|job| !job.errors.is_empty() || job.abandoned > 0);
     let gravity = if lost { Gravity::Note } else { Gravity::Invalid };
     let equation = format!(
@@ -44,18 +44,19 @@ pub(super) fn little(run: &Run) -> Option<Identity> {
     Some(Identity::new("little", gravity, residual, LITTLE, equation))
 }
 
-/// The depth seen is at least 95 % of the depth asked; not judged where depth is a label only, or a
-/// limit.
+/// The mean queue depth is at least 95 % of the requested depth; not evaluated if depth is only a
+/// label, or a limit.
 pub(super) fn depth(run: &Run, figures: &Figures) -> Option<Identity> {
     let asked = figures.all.depth_asked as f64;
-    // A steered depth was judged by the controller, and its jobs may have no share at all.
+    // A controlled depth was evaluated by the controller, and its jobs may have no share of it.
     let kept =
         run.plan.jobs.iter().all(iosonde_model::plan::Job::keeps_depth) && run.controlled.is_none();
     if figures.inline || !kept || asked == 0.0 || run.measured_ns == 0 {
         return None;
     }
     let seen = figures.all.depth_seen;
-    let equation = format!("mean queue depth {} >= {DEPTH} x requested depth {}", n3(seen), n3(asked));
+    let equation =
+        format!("mean queue depth {} >= {DEPTH} x requested depth {}", n3(seen), n3(asked));
     let residual = (1.0 - seen / asked).max(0.0);
     Some(Identity::new("depth", Gravity::Note, residual, 1.0 - DEPTH, equation))
 }
@@ -71,7 +72,7 @@ mod tests {
     #[test]
     fn requests_crossing_the_edges_are_counted_and_excuse_nothing_else() {
         let mut run = run_of(&[Load { iops: 64.0, ..Load::default() }]);
-        // A stall at the end: 16 requests were in flight for half a second and came back later.
+        // A stall at the end: 16 requests were in flight for half a second and completed later.
         run.jobs[0].in_flight_area_ns += 16 * 500_000_000;
         assert!(!little(&run).unwrap().ok);
         run.jobs[0].read.crossing_ns = 16 * 500_000_000;

@@ -1,4 +1,4 @@
-//! Clocks and physics: no latency of zero, no drift, no suspend, nothing faster than the wires.
+//! Clocks and physics: no latency of zero, no drift, no suspend, nothing faster than the link.
 
 use crate::figures::Figures;
 use crate::series::directions;
@@ -10,7 +10,7 @@ use super::{Gravity, Identity, n3};
 
 /// Drift of the latency clock against CLOCK_MONOTONIC_RAW accepted, parts per billion (50 ppm).
 const DRIFT_PPB: f64 = 50_000.0;
-/// Time the machine may have slept during the window, ns.
+/// Longest accepted suspend during the window, ns.
 const SLEPT_NS: f64 = 10e6;
 /// Granularity of CPU accounting on kernels that count ticks, ns.
 const CPU_TICK_NS: f64 = 20e6;
@@ -18,7 +18,7 @@ const CPU_TICK_NS: f64 = 20e6;
 /// One PCIe 5.0 x16 slot carries 57 GB/s; no single device comes near this.
 pub(crate) const MEMORY_BYTES_PER_S: f64 = 100e9;
 
-/// Whether time and device are real: nothing physical holds for `null` and `sim`.
+/// Whether time and device are real: physical limits do not apply to `null` and `sim`.
 fn is_real(run: &Run) -> bool {
     !matches!(run.plan.engine.kind, EngineKind::Null | EngineKind::Sim)
 }
@@ -31,7 +31,7 @@ pub(super) fn latency(run: &Run) -> Option<Identity> {
     is_real(run).then(|| Identity::new("latency", Gravity::Note, residual, 0.0, equation))
 }
 
-/// The clock that times requests runs like the kernel's raw clock.
+/// The clock that times requests agrees with the kernel's raw clock.
 pub(super) fn drift(run: &Run) -> Identity {
     let drift = run.backend.clock_drift_ppb.unsigned_abs() as f64;
     let equation = format!(
@@ -47,7 +47,7 @@ pub(crate) fn window_ns(run: &Run) -> u64 {
     if run.process.span_ns > 0 { run.process.span_ns } else { run.measured_ns }
 }
 
-/// The clock that runs on while the machine sleeps saw the same window.
+/// The clock that includes suspend measured the same window.
 pub(super) fn suspended(run: &Run) -> Identity {
     let span_ns = window_ns(run);
     let slept = run.measured_boottime_ns.abs_diff(span_ns) as f64;
@@ -62,7 +62,7 @@ pub(super) fn suspended(run: &Run) -> Identity {
     Identity::new("suspend", Gravity::Note, slept / window, tolerance, equation)
 }
 
-/// No thread used more CPU time than time passed.
+/// No thread used more CPU time than elapsed time.
 pub(super) fn cpu(run: &Run) -> Option<Identity> {
     let worst = run
         .jobs
@@ -102,7 +102,7 @@ pub(super) fn bandwidth(run: &Run, figures: &Figures) -> Option<Identity> {
     Some(Identity::new("bandwidth", Gravity::Note, residual, tolerance, equation))
 }
 
-/// Latency is no less than this engine needs with a backend that does nothing.
+/// Latency is at least that of this engine with a backend that does nothing.
 pub(super) fn floor(run: &Run, figures: &Figures) -> Option<Identity> {
     let mean_ns = figures.all.total.latency.mean_ns?;
     let floor_ns = run.backend.harness_floor_ps as f64 / 1e3;

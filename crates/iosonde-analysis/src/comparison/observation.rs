@@ -1,5 +1,5 @@
-//! What one run gives to a comparison: a value per metric, and what the run was of. This is also
-//! what a baseline keeps of it.
+//! One run as an input of a comparison: a value per metric, and its conditions. A baseline stores
+//! the same.
 
 use std::collections::BTreeMap;
 
@@ -37,31 +37,31 @@ pub struct Baseline {
 /// One run as a comparison sees it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Observation {
-    /// What it is a run of: the title of the workload, and its levels in an experiment.
+    /// The cell: the title of the workload, and its levels in an experiment.
     pub cell: String,
-    /// What must be equal.
+    /// The facts that must be equal.
     pub identity: Identity,
     /// Start of the measured window, ns since 1970.
     pub started_unix_ns: u64,
     /// Directions that moved data: `read`, `write`, `trim`.
     pub directions: Vec<String>,
-    /// Values by metric: of all together, and with `read.` or `write.` in front where both are
-    /// there. Rates per second, latencies and CPU time per operation in ns. What has no right to
-    /// exist, such as a p99.9 of a thousand operations, is not there.
+    /// Values by metric: of all directions together, and with prefix `read.` or `write.` if both
+    /// exist. Rates per second, latencies and CPU time per operation in ns. Values that the number
+    /// of samples does not support, such as a p99.9 of a thousand operations, are absent.
     pub values: BTreeMap<String, f64>,
-    /// 95 % intervals of values within this run, which tell nothing of how runs differ.
+    /// 95 % intervals of values within this run, which say nothing about how runs differ.
     #[serde(default)]
     pub within: BTreeMap<String, (f64, f64)>,
     /// Why it cannot be compared, if so.
     #[serde(default)]
     pub left_out: Option<String>,
-    /// What makes its numbers doubtful.
+    /// Why its numbers have low confidence.
     #[serde(default)]
     pub doubts: Vec<String>,
 }
 
 impl Observation {
-    /// Of a run; `levels` are those of a trial, in words, and empty for a run of its own.
+    /// Of a run; `levels` are those of a trial, as text, and empty for a standalone run.
     pub fn of(run: &Run, levels: &str, host: Option<&HostFacts>) -> Observation {
         let row = assess(run, host);
         let figures = &row.figures;
@@ -101,7 +101,7 @@ impl Observation {
         }
     }
 
-    /// The value of a metric. Where only one direction moved data, it is the whole.
+    /// The value of a metric. If only one direction moved data, it is the total.
     pub fn value(&self, metric: &str) -> Option<f64> {
         let alone = || {
             let [only] = self.directions.as_slice() else { return None };
@@ -125,7 +125,7 @@ impl Observation {
     }
 }
 
-/// To twelve digits, which come back from a file as they went in.
+/// To twelve digits, which survive a round trip through a file.
 fn rounded(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }
@@ -157,8 +157,8 @@ fn quantile_word(q: f64) -> String {
     format!("p{}", (q * 1e6).round() / 1e4)
 }
 
-/// The interval of the rate within a run, as if its seconds were repetitions: they are not, and
-/// what is wrong with them for longer than their own memory goes unseen.
+/// The interval of the rate within a run, treating its seconds as replicates: they are not, and
+/// errors that last longer than their autocorrelation remain unseen.
 fn rate_within(run: &Run, figures: &Figures) -> Option<(f64, f64)> {
     let rates = series::whole(run).iops();
     let summary = Summary::of(&rates)?;
@@ -169,7 +169,7 @@ fn rate_within(run: &Run, figures: &Figures) -> Option<(f64, f64)> {
     (rates.len() >= 20).then_some((rate - half, rate + half))
 }
 
-/// Which way of a metric is good.
+/// Which direction of a metric is better.
 pub fn better(metric: &str) -> Better {
     match metric.rsplit_once('.').map_or(metric, |(_, last)| last) {
         "iops" | "bw" | "durable" => Better::Higher,

@@ -1,4 +1,4 @@
-//! What a comparison says of runs whose truth is known.
+//! Verdicts of comparisons of runs with known differences.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::identity::Facts;
@@ -12,7 +12,7 @@ fn noise(draws: &mut Chance) -> f64 {
     (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
 }
 
-/// So many runs around a level.
+/// Runs around a level.
 fn runs(draws: &mut Chance, count: usize, level: f64, spread: f64) -> Vec<f64> {
     (0..count).map(|_| level * (1.0 + spread * noise(draws))).collect()
 }
@@ -101,7 +101,7 @@ fn few_runs_get_numbers_and_no_verdict_and_too_many_questions_more_runs() {
     let few = Contrast::of_sides(&[1.0; 4], &[2.0; 9], 1).unwrap();
     assert_eq!(few.verdict(Better::Higher, few.p, 0.05, 1), Verdict::TooFew);
     assert_eq!((few.ratio, few.interval), (2.0, None));
-    // Wholly apart, and yet seven questions ask for more than five runs can show.
+    // Completely separated, but seven tests need more than five runs.
     let (a, b) = ([1.00, 1.01, 1.02, 1.03, 1.04], [2.00, 2.01, 2.02, 2.03, 2.04]);
     let contrast = Contrast::of_sides(&a, &b, 1).unwrap();
     let corrected = contrast.p * 7.0;
@@ -195,7 +195,7 @@ fn what_does_not_count_is_left_out_and_told() {
     for words in ["began later than now", "1 of 6 runs are left out", "given twice"] {
         assert!(all.contains(words), "{words} in {all}");
     }
-    // In rounds the partner goes too.
+    // In rounds the partner is excluded too.
     let in_rounds = Asked { in_rounds: true, ..asked() };
     assert_eq!(compare(&a, &b, &in_rounds).unwrap().sides.map(|side| side.runs), [5, 5]);
     a.runs.iter_mut().for_each(|run| run.left_out = Some("INVALID".into()));

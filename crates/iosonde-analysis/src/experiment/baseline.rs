@@ -1,7 +1,7 @@
-//! How long does one request take that nothing else waits behind?
+//! QD1 baseline: how long does a request take without queueing?
 //!
-//! With one request in flight latency is service time and the way to it; every ceiling of
-//! concurrency is read against it.
+//! With one request in flight, latency is service time plus the path to the device; every
+//! concurrency ceiling is compared with it.
 
 use super::words::{Times, nothing, slug};
 use super::{Answer, Measure, Point, StageFacts};
@@ -16,12 +16,12 @@ const MEASURES: [Measure; 5] = [
     Measure::Quantile(0.99),
     Measure::Quantile(0.999),
 ];
-/// p99 over the mean from which a few slow requests are worth a word.
+/// Ratio of p99 to the mean at or above which a few slow requests are reported.
 const LONG_TAIL_FROM: f64 = 3.0;
-/// Depth above which requests queued after all.
+/// Mean queue depth above which requests queued.
 const ONE_IN_FLIGHT: f64 = 1.05;
 
-/// Tells each load with its tail, and what size and direction change.
+/// Reports each load with its tail, and the effect of size and direction.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let points: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
     if points.is_empty() {
@@ -82,7 +82,7 @@ fn one(answer: &mut Answer, point: &Point) {
     }
 }
 
-/// Size of a point's requests, and whether it reads; `None` for mixtures.
+/// Size of a point's requests, and whether it reads; `None` for mixes.
 fn kind(point: &Point) -> Option<(u64, bool)> {
     let all = &point.runs.first()?.all;
     let (reads, writes) = (all.read.ops > 0, all.write.ops > 0);
@@ -131,7 +131,7 @@ fn asymmetry(answer: &mut Answer, read: &Point, write: &Point, size: u64) {
     answer.say(words);
 }
 
-/// What the larger request takes longer, as a transfer rate and what is left without it.
+/// The additional time of the larger request, as a transfer rate and the remaining fixed cost.
 fn growth(answer: &mut Answer, small: (&Point, u64), large: (&Point, u64), reads: bool) {
     let means = (small.0.mean(Measure::Mean), large.0.mean(Measure::Mean));
     let (Some(short), Some(long)) = means else { return };

@@ -1,7 +1,7 @@
-//! Does the storage do what its data sheet says, and if not, what is in the way?
+//! Does the storage meet its data sheet, and if not, what limits it?
 //!
-//! Each claim gets a verdict and the list of ceilings that apply to it, smallest first: never is
-//! the device called slow while a smaller ceiling explains what was measured (method 4.5).
+//! Each claim gets a verdict and the list of ceilings that apply to it, smallest first: the device
+//! is never called slow while a smaller ceiling explains the measurement (method 4.5).
 
 use super::words::{self, nothing};
 use super::{Answer, Measure, Point, Spread, StageFacts, Standing, Study};
@@ -11,12 +11,12 @@ use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::{Claim, Parameter};
 use iosonde_model::units::{bytes, count};
 
-/// Share of a ceiling from which it is what limits.
+/// Share of a ceiling at or above which it is the limit.
 const AT_CEILING_FROM: f64 = 0.90;
-/// Share of the link's raw rate that is left for data.
+/// Share of the link's raw rate that is available for data.
 const PAYLOAD: f64 = 0.90;
 
-/// A limit of operations per second that has nothing to do with the device's own speed.
+/// A limit of operations per second that is independent of the device's own speed.
 struct Ceiling {
     name: String,
     iops: f64,
@@ -84,7 +84,7 @@ impl Verdict {
     }
 }
 
-/// A claim where it was measured.
+/// A claim at one measured point.
 struct Asked<'a> {
     name: String,
     claim: &'a Claim,
@@ -130,7 +130,7 @@ impl Asked<'_> {
             Metric::Bandwidth => Some(expectation.limit / block),
             _ => None,
         };
-        // A ceiling below the promise explains a miss before the device does.
+        // A ceiling below the claim explains a miss better than the device.
         let in_the_way = wanted.and_then(|wanted| ceilings.iter().find(|each| each.iops < wanted));
         if let Some(ceiling) = in_the_way {
             return without(format!(
@@ -159,7 +159,7 @@ impl Asked<'_> {
     }
 }
 
-/// Whether all of the interval keeps the promise, or none of it; `None` for neither, and of one
+/// Whether all of the interval meets the claim, or none of it; `None` for neither, and for a single
 /// run.
 fn side(expectation: &Expectation, measured: &Spread) -> Option<bool> {
     let keeps = |value: f64| match expectation.comparison {
@@ -205,7 +205,7 @@ fn measure(metric: Metric) -> Option<Measure> {
     })
 }
 
-/// What no device could pass here, smallest first.
+/// Ceilings that no device could exceed here, smallest first.
 fn ceilings(study: &Study, facts: &StageFacts, point: &Point) -> Vec<Ceiling> {
     let mut all = Vec::new();
     let Some(figures) = point.runs.first() else { return all };
@@ -250,7 +250,7 @@ fn ceilings(study: &Study, facts: &StageFacts, point: &Point) -> Vec<Ceiling> {
     all
 }
 
-/// Mean latency of one request of this size and direction, where some stage measured it, ns.
+/// Mean QD1 latency for this size and direction, if some stage measured it, ns.
 fn base_latency(study: &Study, block: f64, reads: bool) -> Option<f64> {
     let points = study.stages.iter().flat_map(|facts| &facts.points);
     let fits = |point: &&Point| {
@@ -264,7 +264,7 @@ fn base_latency(study: &Study, block: f64, reads: bool) -> Option<f64> {
     points.filter(fits).find_map(|point| point.mean(Measure::Mean))
 }
 
-/// Whether a rate is at one of the ceilings, for what is concluded of a whole study.
+/// Whether a rate is at one of the ceilings, for the conclusions of a whole study.
 pub(super) fn at_ceiling(
     study: &Study,
     facts: &StageFacts,

@@ -1,7 +1,7 @@
-//! Does fast writing, or a burst, end; after how much; and what is left then?
+//! Does fast writing, or a burst, end; after how much; and at which rate does it continue?
 //!
 //! A write cache ends after so many bytes, a token bucket after so much credit of operations or
-//! bytes, and what comes after a bucket is smoother than any device (method 4.6).
+//! bytes, and the rate after a bucket is more constant than that of any device (method 4.6).
 
 use super::words::{self, nothing};
 use super::{Answer, Point, StageFacts, TrialFigures};
@@ -12,14 +12,14 @@ use iosonde_stats::ratio::median;
 use iosonde_stats::regimes::{Regimes, Segment, regimes};
 use iosonde_stats::summary::Summary;
 
-/// Scatter below which a level is smoother than a device: a policer's.
+/// Coefficient of variation below which a level is too constant for a device: that of a policer.
 const POLICED_BELOW: f64 = 0.02;
-/// Fall from which a write cache is said to have ended.
+/// Smallest drop that counts as the end of a write cache.
 const CACHE_FALL_FROM: f64 = 0.30;
-/// Relative difference of two figures that are the same.
+/// Largest relative difference of two figures that count as equal.
 const SAME_WITHIN: f64 = 0.10;
 
-/// One fall of one run.
+/// One drop of one run.
 struct Fall<'a> {
     point: &'a Point,
     /// Operations per second before and after.
@@ -30,12 +30,12 @@ struct Fall<'a> {
     after_s: f64,
     /// Bytes moved until it.
     after_bytes: f64,
-    /// Scatter of the rate after it.
+    /// Coefficient of variation of the rate after it.
     scatter: f64,
     writes: bool,
 }
 
-/// Looks for a fall in each run.
+/// Detects drops in each run.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let usable: Vec<&TrialFigures> = facts.trials.iter().filter(|t| t.is_usable()).collect();
     if usable.is_empty() {
@@ -65,10 +65,10 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// How many times the usual rate the first interval has where a burst ended within it.
+/// Multiple of the typical rate of the first interval if a burst ended within it.
 const BURST_FROM: f64 = 3.0;
 
-/// A burst that is over before the second interval: no regime is that short.
+/// A burst that ends before the second interval: no regime is that short.
 fn early_burst(answer: &mut Answer, point: &Point, trial: &TrialFigures) -> bool {
     let rates = trial.series.iops();
     let Some((first, rest)) = rates.split_first() else { return false };
@@ -92,8 +92,9 @@ fn early_burst(answer: &mut Answer, point: &Point, trial: &TrialFigures) -> bool
     true
 }
 
-/// When the first run of a setting that changed did so, seconds after its start, for pictures:
-/// `change-1`, with the setting behind it (`change-1-reads`) where there are several.
+/// The time of the change in the first run of a setting that changed, seconds after its start, for
+/// charts:
+/// `change-1`, with the setting behind it (`change-1-reads`) if there are several.
 fn changes(
     answer: &mut Answer,
     facts: &StageFacts,
@@ -127,7 +128,7 @@ fn even(answer: &mut Answer, point: &Point, trial: &TrialFigures, found: &Regime
     ));
 }
 
-/// The largest fall between two regimes that follow each other, unless it recovers.
+/// The largest drop between consecutive regimes, unless the rate recovers.
 fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<Fall<'a>> {
     if !found.matters {
         return None;
@@ -144,7 +145,7 @@ fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<F
     let mean = |values: &[f64], part: Segment| {
         Summary::of(values.get(part.start..part.end)?).map(|summary| summary.mean)
     };
-    // What follows the fall to the end is what is left.
+    // The remaining rate is that from the drop to the end.
     let left = Segment { start: after.start, end: last.end, median: after.median };
     let scatter = Summary::of(rates.get(left.start..left.end)?)?.cv()?;
     Some(Fall {
@@ -186,7 +187,7 @@ fn tell(answer: &mut Answer, fall: &Fall<'_>) {
     ));
 }
 
-/// Which kind of thing ended.
+/// What was exhausted.
 fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
     let Some(first) = falls.first() else { return };
     let same = |a: f64, b: f64| (a / b - 1.0).abs() <= SAME_WITHIN;
@@ -230,8 +231,10 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
     let again: Vec<&Fall> = falls.iter().filter(|f| f.point.cell == first.point.cell).collect();
     let volumes: Vec<f64> = again.iter().map(|fall| fall.after_bytes).collect();
     let comes_back = match volumes.as_slice() {
-        [one, .., last] if same(*one, *last) => " After the pause its full size was available \
-            again.",
+        [one, .., last] if same(*one, *last) => {
+            " After the pause its full size was available \
+            again."
+        }
         [one, .., last] if last < one => " After the pause less of it was available.",
         _ => "",
     };

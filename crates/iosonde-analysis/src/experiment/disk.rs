@@ -1,4 +1,4 @@
-//! Disks that turn: seeks, zones and rotation.
+//! Rotational disks: seeks, zones and rotation.
 
 use super::words::{self, nothing};
 use super::{Answer, Measure, Point, StageFacts};
@@ -13,7 +13,7 @@ fn along<'a>(facts: &'a StageFacts, axis: &str, measure: Measure) -> Vec<(f64, f
     all
 }
 
-/// Latency against the span of random reads: a fixed part and one that grows with its root.
+/// Latency against the span of random reads: a fixed part plus one proportional to its square root.
 pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let points = along(facts, "span", Measure::Mean);
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
@@ -51,7 +51,7 @@ pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// Bandwidth against the place.
+/// Bandwidth against the position.
 pub(super) fn zones(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let points = along(facts, "offset", Measure::Bandwidth);
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
@@ -81,7 +81,7 @@ pub(super) fn zones(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// Time of a turn from rewriting one sector durably.
+/// Time of a revolution, from durable rewrites of one sector.
 pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let named = |name: &str| {
         let has = |point: &&Point| point.levels.iter().any(|level| level.label == name);
@@ -93,7 +93,7 @@ pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     };
     let mut answer = Answer::default();
     let per_minute = 60e9 / turn;
-    // Disks turn 4,200 to 15,000 times a minute.
+    // Disks rotate at 4,200 to 15,000 rpm.
     if !(3_600.0..=16_500.0).contains(&per_minute) {
         answer.say(format!(
             "A durable rewrite of one sector takes {}, which is not the revolution time of a \

@@ -1,6 +1,7 @@
 //! What does it cost to make writes durable?
 //!
-//! With a sync after every N writes a write takes t + s / N: its own time and its share of a sync.
+//! With a sync after every N writes, a write takes t + s / N: its own time plus its share of a
+//! sync.
 
 use super::words::{self, nothing};
 use super::{Answer, Measure, Point, StageFacts};
@@ -11,12 +12,12 @@ use iosonde_stats::least_squares::solve;
 
 /// The axis of writes per sync.
 const AXIS: &str = "sync-every";
-/// Share of the rate without syncs from which a group is large enough.
+/// Share of the rate without syncs at or above which a group is large enough.
 const ENOUGH: f64 = 0.90;
-/// Mean time of a sync below which it cannot have reached a medium.
+/// Mean time of a sync below which it cannot have reached the medium.
 const TOO_FAST_NS: f64 = 30_000.0;
 
-/// Tells the price of a sync and how many writes should share one.
+/// Reports the cost of a sync and how many writes should share one.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let usable: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
     if usable.is_empty() {
@@ -102,7 +103,7 @@ fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: f64) {
     });
 }
 
-/// Whether the time of a sync grows with what it has to make durable.
+/// Whether the time of a sync grows with the amount of data that it makes durable.
 fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
     let of = |(every, point): &(f64, &Point)| Some((*every, point.mean(Measure::SyncMean)?));
     let times: Vec<(f64, f64)> = groups.iter().filter_map(of).collect();
@@ -131,7 +132,7 @@ fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
     }
 }
 
-/// Levels of what each write promises.
+/// Levels of durability of each write.
 fn promises(answer: &mut Answer, points: &[&Point]) {
     let base = points.first().and_then(|point| point.spread(Measure::Mean, Direction::Write));
     for point in points {

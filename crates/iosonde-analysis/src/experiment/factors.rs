@@ -1,4 +1,4 @@
-//! Which of the axes matters, and which do only together?
+//! Which axes matter, and which matter only together?
 
 use super::words::{self, nothing, slug};
 use super::{Answer, Measure, StageFacts};
@@ -9,10 +9,11 @@ use iosonde_model::units::count;
 use iosonde_stats::factors::{Dependent, NoShares, Term, Trial, factors};
 use iosonde_stats::holm::holm;
 
-/// Largest p, corrected for all axes and pairs, at which an effect is told as one.
+/// Largest p, corrected for all axes and pairs, at which an effect is reported.
 const SHOWN: f64 = 0.05;
 
-/// Divides the variation of the bandwidth, or where that follows the size itself, of the CPU cost.
+/// Decomposes the variance of the bandwidth, or of the CPU cost if the bandwidth depends on the
+/// size itself.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let measure = match facts.stage.analysis.iter().any(|name| name == "cpu-cost") {
         true => Measure::CpuPerOp,
@@ -49,7 +50,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         let name = name(axes, &term.factors);
         answer.find(&format!("share-{}", slug(&name)), term.share);
         answer.find(&format!("omega-squared-{}", slug(&name)), term.omega_squared);
-        // Alone, a factor misleads where its effect depends on another.
+        // A single factor is misleading if its effect depends on another.
         let depends = |pair: &Dependent| term.factors.iter().all(|at| pair.factors.contains(at));
         if term.factors.len() > 1 || !shares.dependent.iter().any(depends) {
             answer.say(told(&name, &Term { p, ..term.clone() }, measure));

@@ -1,4 +1,4 @@
-//! At which depth does more depth stop being worth its latency?
+//! The knee: the depth beyond which more depth costs more latency than it gains throughput.
 
 use super::words::{self, lines, nothing, of_line, runs};
 use super::{Answer, Measure, Point, StageFacts};
@@ -13,11 +13,11 @@ use iosonde_stats::knee::{self, Knee, Level, Saturation, Side, State};
 use iosonde_stats::queue::{self, Model, Queue};
 use iosonde_stats::usl;
 
-/// Share of the best that may be missing where a cheaper setting is enough.
+/// Share of the best that a cheaper setting may lack.
 const ENOUGH_WITHIN: f64 = 0.05;
-/// Difference of depth seen and X R from which Little's law is said to be broken.
+/// Difference of mean queue depth and X R at or above which Little's law is reported as violated.
 const LITTLE_WITHIN: f64 = 0.05;
-/// Share of the depth asked for below which it was not reached.
+/// Share of the requested depth below which it was not reached.
 const REACHED_FROM: f64 = 0.95;
 
 /// Finds the knee of each line of the sweep.
@@ -38,7 +38,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// The axis of the sweep: the first that sets how much is in flight, else the first of numbers.
+/// The axis of the sweep: the first that sets the queue depth, else the first numeric one.
 fn axis_of(facts: &StageFacts) -> Option<&str> {
     let levels = |axis: &str| -> Vec<&design::Level> {
         facts.points.iter().filter_map(|point| point.level(axis)).collect()
@@ -55,7 +55,7 @@ fn axis_of(facts: &StageFacts) -> Option<&str> {
     names().filter(numbers).find(depths).or_else(|| names().find(numbers))
 }
 
-/// Requests in flight in words, as a level of the axis.
+/// Formats a number of requests in flight as a level of the axis.
 type Told<'a> = &'a dyn Fn(f64) -> String;
 
 /// A sweep along one axis.
@@ -64,8 +64,8 @@ struct Line<'a> {
     axis: &'a str,
     points: &'a [&'a Point],
     lines: usize,
-    /// Requests in flight for each 1 of the axis: the jobs of a sweep of depths. `None` where that
-    /// is not the same at all levels, so that the axis is no number of requests.
+    /// Requests in flight per unit of the axis: the number of jobs in a sweep of depths. `None` if
+    /// that differs between levels, so that the axis is not a number of requests.
     per_level: Option<f64>,
 }
 
@@ -84,12 +84,12 @@ impl Line<'_> {
         answer.details[self.key("knee")] = serde_json::to_value(knee).unwrap_or_default();
     }
 
-    /// What was found in requests in flight, in levels of the axis: those are what one can set.
+    /// Converts requests in flight to levels of the axis, which are what a user can set.
     fn in_levels(&self, knee: Knee) -> Knee {
         if let Some(per_level) = self.per_level {
             return knee.per(per_level);
         }
-        // Without requests in flight there is no N*, nor is it held against the knee.
+        // Without a number of requests in flight there is no N* to compare with the knee.
         let is_blunt = knee.state == State::NoSharpKnee;
         let state = if is_blunt { State::Found } else { knee.state };
         Knee { state, asymptotes_cross: None, asymptotes_interval: None, ..knee }
@@ -102,7 +102,7 @@ impl Line<'_> {
         all.iter().all(|per| (per / first - 1.0).abs() < 1e-9).then_some(first)
     }
 
-    /// Requests in flight as asked: all threads together.
+    /// Requested queue depth of all threads together.
     fn asked(&self, point: &Point, facts: &StageFacts) -> Option<f64> {
         let cell = facts.laid_out.cells.get(point.cell)?;
         let of = |parameter| facts.parameter(cell, parameter).and_then(|value| value.number());
@@ -152,7 +152,7 @@ impl Line<'_> {
                 knee::FEWEST_LEVELS
             )),
             State::OutsideSweep(Side::First) => {
-                // Without a knee the first level is what later stages stand on.
+                // Without a knee, later stages use the first level.
                 answer.find(&self.key("knee"), first);
                 answer.find(&self.key("knee_outside"), 1.0);
                 answer.say(format!(
@@ -276,7 +276,7 @@ impl Line<'_> {
         }
     }
 
-    /// What queue models say, of requests in flight; depths are told as levels of the axis.
+    /// The fitted queueing model; depths are reported as levels of the axis.
     fn queue(&self, answer: &mut Answer, levels: &[Level], per_level: f64, seed: u64) {
         let rates: Vec<usl::Level> =
             levels.iter().map(|level| (level.n, level.rates.clone())).collect();
@@ -307,7 +307,7 @@ impl Line<'_> {
         }
     }
 
-    /// A fall of throughput beyond its peak, and the law where it may be asked.
+    /// A drop of throughput beyond its peak, and the universal scalability law if it applies.
     fn falls(&self, answer: &mut Answer, rates: &[usl::Level], told: Told<'_>, seed: u64) {
         let Some(fall) = usl::fall(rates, seed).filter(|fall| fall.is_real()) else { return };
         answer.find_between(&self.key("fall_share"), fall.share, Some(fall.interval));
@@ -332,7 +332,7 @@ impl Line<'_> {
         ));
     }
 
-    /// Points above N / R(1) are no faster device: something else answered.
+    /// Points above N / R(1) do not show a faster device: something else served the requests.
     fn above(&self, answer: &mut Answer, fitted: &Queue, told: Told<'_>) {
         let worst = fitted.above_bound.iter().max_by(|a, b| a.1.total_cmp(&b.1));
         let Some((n, over)) = worst else { return };
@@ -352,7 +352,7 @@ impl Line<'_> {
         );
     }
 
-    /// Little's law in every row, and whether the depth asked for was there.
+    /// Little's law in every row, and whether the requested depth was reached.
     fn books(&self, answer: &mut Answer, facts: &StageFacts) {
         let mut worst: f64 = 0.0;
         let mut rows = 0;

@@ -1,5 +1,5 @@
-//! Offered load: the most of each alone, the rate that is sustained, and what reads and writes
-//! allow each other.
+//! Offered load: the maximum of each load alone, the sustained rate, and the trade-off between
+//! reads and writes.
 
 use super::words::{self, nothing};
 use super::{Answer, Measure, Point, StageFacts};
@@ -7,7 +7,7 @@ use crate::arrivals::ArrivalVerdict;
 use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
 
-/// The most of each load in a closed loop.
+/// The maximum of each load in a closed loop.
 pub(super) fn capacity(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let mut answer = Answer::default();
     for point in facts.points.iter().filter(|point| point.is_usable()) {
@@ -45,7 +45,8 @@ pub(super) fn capacity(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// Whether every open loop of a point was kept up with; `None` where the generator was in the way.
+/// Whether the storage kept up with every open loop of a point; `None` if the generator was the
+/// limit.
 fn carried(point: &Point) -> Option<bool> {
     let mut all = true;
     for figures in &point.runs {
@@ -71,7 +72,7 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
         return nothing("No run can be used, so nothing is known about offered load.");
     }
     let mut answer = Answer::default();
-    // A step above one that was not carried says nothing.
+    // A step above one that was not sustained shows nothing.
     let first_missed = points.iter().find(|(_, point)| carried(point) == Some(false));
     let below = |rate: f64| first_missed.is_none_or(|(missed, _)| rate < *missed);
     let sustained: Vec<&(f64, &Point)> = points
@@ -133,7 +134,7 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// Where latency has doubled.
+/// The rate at which latency has doubled.
 fn rise(answer: &mut Answer, sustained: &[&(f64, &Point)]) {
     let Some((lowest, first)) = sustained.first() else { return };
     let tail = Measure::Quantile(0.99);
@@ -152,12 +153,14 @@ fn rise(answer: &mut Answer, sustained: &[&(f64, &Point)]) {
     ));
 }
 
-/// Which combinations of reads and writes are carried: the line r / R + w / W = k.
+/// Which combinations of reads and writes are sustained: the line r / R + w / W = k.
 pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     let most = |name: &str| before.iter().rev().find_map(|stage| stage.found(name));
     let (Some(reads), Some(writes)) = (most("read-iops"), most("write-iops")) else {
-        return nothing("The maximum of reads alone and of writes alone is not known, so no line \
-            can be fitted.");
+        return nothing(
+            "The maximum of reads alone and of writes alone is not known, so no line \
+            can be fitted.",
+        );
     };
     let cells: Vec<(f64, bool, &Point)> = facts
         .points
@@ -221,7 +224,7 @@ fn boundary(cells: &[(f64, bool, &Point)]) -> Option<(f64, usize)> {
     Some((best.iter().sum::<f64>() / best.len() as f64, least))
 }
 
-/// What half of the writes do to the light reads.
+/// The effect of half of the writes on the light reads.
 fn price_of_writes(answer: &mut Answer, facts: &StageFacts, writes: f64) {
     let tail = Measure::Quantile(0.95);
     let of = |point: &Point| point.spread(tail, Direction::Read).map(|spread| spread.mean);

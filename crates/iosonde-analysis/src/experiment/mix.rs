@@ -1,19 +1,19 @@
-//! What do writes among the reads cost?
+//! The cost of writes mixed with reads.
 //!
-//! Percentiles of a mixture are those of all its requests in one histogram; the larger of two
-//! percentiles is no percentile of anything.
+//! Percentiles of a mix are those of all its requests in one histogram; the larger of two
+//! percentiles is not a percentile.
 
 use super::words::{self, Times, nothing};
 use super::{Answer, Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{count, duration};
 
-/// The axis of the mixture.
+/// The axis of the mix.
 const AXIS: &str = "read-percent";
-/// Share by which a mixture differs from the sum of its parts before it is worth a word.
+/// Share by which a mix must differ from alternating reads and writes to be reported.
 const MIXING_COSTS_FROM: f64 = 0.10;
 
-/// Reads and writes alone, between, and what each does to the other.
+/// Reads and writes alone, mixed, and their effect on each other.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let mut points: Vec<(f64, &Point)> = facts
         .points
@@ -72,7 +72,7 @@ fn asymmetry(answer: &mut Answer, reads: &Point, writes: &Point) {
     });
 }
 
-/// What a mixture would do if reads and writes only took turns: 1 / X = r / Xr + w / Xw.
+/// The rate of a mix if reads and writes merely alternated: 1 / X = r / Xr + w / Xw.
 fn sum_of_parts(answer: &mut Answer, points: &[(f64, &Point)], reads: &Point, writes: &Point) {
     let ends = (reads.mean(Measure::Iops), writes.mean(Measure::Iops));
     let (Some(reads), Some(writes)) = ends else { return };
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn asymmetry_and_taking_turns_are_seen() {
-        // 20,000 reads or 5,000 writes a second, in turn.
+        // 20,000 reads or 5,000 writes per second, alternating.
         let facts = sweep(|reads| (reads / 20_000.0 + (1.0 - reads) / 5_000.0).recip());
         assert!((facts.found("read_over_write_iops").unwrap() / 4.0 - 1.0).abs() < 0.03);
         assert!(facts.found("mixing_gap").unwrap().abs() < 0.05);

@@ -1,4 +1,4 @@
-//! From which size on does bandwidth count rather than the number of requests?
+//! The size at which bandwidth rather than the number of requests becomes the limit.
 
 use super::words::{self, Times, lines, nothing, of_line, runs};
 use super::{Answer, Measure, Point, StageFacts};
@@ -10,10 +10,10 @@ use iosonde_stats::size_model::{NoLine, Size, SizeModel};
 
 /// The axis of sizes.
 const AXIS: &str = "block-size";
-/// Relative difference within which two lines count as one.
+/// Relative difference at or below which two lines count as equal.
 const CONVERGED_WITHIN: f64 = 0.05;
 
-/// Fits fixed part and transfer to each line over the block size.
+/// Fits a fixed cost plus transfer time to each line over the block size.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, AXIS);
     if lines.is_empty() {
@@ -85,7 +85,7 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
         words::size(crossover),
         words::interval(model.crossover_interval, runs(points), words::size),
     ));
-    // What the time between completions is: that of a request only where one is in flight.
+    // The meaning of the time between completions: the latency only if one request is in flight.
     let is_one = points.iter().flat_map(|point| &point.runs).all(|run| run.all.depth_asked == 1);
     let takes = if is_one { "a request takes" } else { "one request completes every" };
     answer.say(format!(
@@ -102,7 +102,7 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
     }
 }
 
-/// What the residuals say where they are no noise.
+/// Interprets residuals that are not noise.
 fn bent(answer: &mut Answer, line: &str, is_one: bool, model: &SizeModel) {
     let words = match &model.step {
         Some(step) => format!(
@@ -142,7 +142,7 @@ fn bent(answer: &mut Answer, line: &str, is_one: bool, model: &SizeModel) {
     answer.mind("size_step", subject, Strength::ConsistentWith, Gravity::Fact, words);
 }
 
-/// Where two patterns differ, and from where on they do not.
+/// Where two patterns differ, and at which size they converge.
 fn converge(answer: &mut Answer, one: (&str, &[&Point]), two: (&str, &[&Point])) {
     let ratios: Vec<(f64, Times)> = one
         .1

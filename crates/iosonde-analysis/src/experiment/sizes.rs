@@ -1,4 +1,4 @@
-//! Throughput over I/O size, over the gap, and at random places: the micro-benchmarks.
+//! Throughput over I/O size, over the gap, and at random offsets: the micro-benchmarks.
 
 use super::sweep::{as_planned, compare, left_out, line};
 use super::words::{self, lines, nothing};
@@ -11,10 +11,10 @@ use iosonde_model::units::count;
 const SIZE: &str = "block-size";
 /// The axis of gaps.
 const GAP: &str = "gap";
-/// Share of cached pages from which a cache counts as warm, and below which as cold.
+/// Share of cached pages at or above which a cache counts as warm, and below which as cold.
 const WARM_FROM: f64 = 0.95;
 const COLD_TO: f64 = 0.05;
-/// Scatter between runs from which a level is called unsteady.
+/// Variation between runs at or above which a level is called unsteady.
 const SCATTER_FROM: f64 = 0.10;
 
 /// Over the I/O size.
@@ -22,7 +22,8 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     over(facts, SIZE)
 }
 
-/// At random places, over the I/O size, against the same sizes in order where they were measured.
+/// At random offsets, over the I/O size, compared with sequential I/O of the same sizes if
+/// measured.
 pub(super) fn random(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     let mut answer = over(facts, SIZE);
     if let Some(ordered) = before.iter().find(|stage| stage.stage.name == "io-size") {
@@ -78,7 +79,7 @@ fn over(facts: &StageFacts, axis: &str) -> Answer {
     answer
 }
 
-/// Where runs of the same cell differ much.
+/// Levels whose runs differ considerably.
 fn scatter(answer: &mut Answer, facts: &StageFacts) {
     let unsteady = facts.points.iter().filter_map(|point| {
         let spread = point.spread(Measure::Bandwidth, Direction::Total)?;
@@ -98,7 +99,7 @@ fn scatter(answer: &mut Answer, facts: &StageFacts) {
     ));
 }
 
-/// Whether the cache was what its label says.
+/// Whether the cache state matched its label.
 fn cache(answer: &mut Answer, facts: &StageFacts) {
     for (label, holds) in [("warm", true), ("cold", false)] {
         let reads = |trial: &&super::TrialFigures| trial.figures.all.read.ops > 0;
@@ -129,7 +130,7 @@ fn cache(answer: &mut Answer, facts: &StageFacts) {
     }
 }
 
-/// Random places against the same size in order.
+/// Random offsets compared with sequential I/O of the same size.
 fn against_order(answer: &mut Answer, facts: &StageFacts, ordered: &StageFacts) {
     for direction in ["read", "write"] {
         let of = |stage: &StageFacts| -> Vec<(f64, f64)> {

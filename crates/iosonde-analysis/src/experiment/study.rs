@@ -1,4 +1,5 @@
-//! What a whole study concludes: each answer in a line, what was odd, and what it cannot tell.
+//! The conclusions of a whole study: each answer on one line, the findings, and the limits of the
+//! study.
 
 use super::claims::at_ceiling;
 use super::sweep::{bandwidth, best};
@@ -7,12 +8,12 @@ use super::{Answer, Measure, Point, StageFacts, Standing, Study};
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::units::{count, duration};
 
-/// Relative difference of two stages of the same load that is worth a word.
+/// Smallest relative difference of two stages of the same load to report.
 const SAME_WITHIN: f64 = 0.15;
 /// Runs of a level below which small differences cannot be shown: the t interval of three is 2.5
 /// standard deviations to each side, that of ten 0.7.
 const FEW_RUNS: usize = 10;
-/// Rate that no link of a single device reaches: beyond it memory answers.
+/// Rate that no link of a single device reaches: above it, memory served the requests.
 const BEYOND_LINKS_BYTES_PER_S: f64 = 64e9;
 
 /// The study of a device.
@@ -45,7 +46,7 @@ pub(super) fn micro(study: &Study) -> Answer {
                 (run.all.read.ops > 0) == reads && (run.all.write.ops > 0) != reads
             })
         };
-        // What a page cache answered is no pattern of the storage.
+        // Requests served by the page cache say nothing about the storage.
         let direct = |facts: &&StageFacts| {
             facts.trials.iter().all(|trial| !matches!(trial.cache.as_str(), "cold" | "warm"))
         };
@@ -76,8 +77,10 @@ pub(super) fn micro(study: &Study) -> Answer {
         let times = reading / writing;
         answer.find("reading-over-writing", times);
         let words = count::significant(times);
-        answer.say(format!("At their best levels, reads do {words} times the throughput of \
-            writes."));
+        answer.say(format!(
+            "At their best levels, reads do {words} times the throughput of \
+            writes."
+        ));
     }
     beyond_physics(&mut answer, study);
     anomalies(&mut answer, study);
@@ -85,7 +88,7 @@ pub(super) fn micro(study: &Study) -> Answer {
     answer
 }
 
-/// Rates that no storage behind a link has.
+/// Rates above those of any link.
 fn beyond_physics(answer: &mut Answer, study: &Study) {
     let device = study.target.as_ref().and_then(|target| target.device.as_ref());
     let link = device.and_then(|device| device.link_bytes_per_s).map(|link| link as f64);
@@ -136,7 +139,7 @@ fn stages_agree(answer: &mut Answer, study: &Study) {
     }
 }
 
-/// What the best rate of all runs into.
+/// The ceiling that limits the best rate.
 fn ceiling(answer: &mut Answer, study: &Study) {
     let all = study.stages.iter().flat_map(|facts| facts.points.iter().map(move |p| (facts, p)));
     let found = all.filter_map(|(facts, point)| Some((facts, at_ceiling(study, facts, point)?)));
@@ -192,7 +195,7 @@ fn anomalies(answer: &mut Answer, study: &Study) {
     }
 }
 
-/// What these runs cannot tell.
+/// The limits of these runs.
 fn limits(answer: &mut Answer, study: &Study) {
     let failed = |standing: &Standing| matches!(standing, Standing::Failed(_));
     let trials = || study.stages.iter().flat_map(|facts| &facts.trials);

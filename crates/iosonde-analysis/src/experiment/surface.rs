@@ -1,4 +1,4 @@
-//! Which depth does each block size need, and what does an operation cost its client?
+//! Which depth does each block size need, and how much client CPU time does an operation cost?
 
 use super::sweep::{bandwidth, best};
 use super::words::{self, lines, nothing, slug};
@@ -9,10 +9,10 @@ use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::cheapest::{Setting, cheapest};
 use iosonde_stats::knee::{Level, knee};
 
-/// Share of the best that may be missing where less depth is enough.
+/// Share of the best that a lower depth may lack.
 const ENOUGH_WITHIN: f64 = 0.05;
 
-/// The best combination, and for each size the depth that is enough and the knee.
+/// The best combination, and for each size the sufficient depth and the knee.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, "iodepth");
     let all: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
@@ -30,7 +30,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         bandwidth(best)
     ));
     let seed = mix(facts.laid_out.order_seed);
-    // The cheapest is what holds the fewest bytes in flight.
+    // The cheapest setting has the fewest bytes in flight.
     let cost = |point: &Point| at(point, "iodepth") * at(point, "block-size");
     let mut settings: Vec<Setting> = all
         .iter()
@@ -64,7 +64,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// CPU time by way and size, and the ceiling that follows from it.
+/// CPU time by direction and size, and the resulting ceiling.
 pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, "block-size");
     let mut answer = Answer::default();

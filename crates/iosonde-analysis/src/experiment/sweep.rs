@@ -1,5 +1,5 @@
-//! What sweeps of throughput have in common: the best level with its interval, the least that is
-//! enough, cliffs, levels that were not what they should be.
+//! Analyses common to throughput sweeps: the best level with its interval, the lowest sufficient
+//! level, cliffs, and levels that were not applied.
 
 use super::words::{self, Times, slug};
 use super::{Answer, Measure, Point, StageFacts};
@@ -11,11 +11,11 @@ use iosonde_stats::bootstrap::log_t_p;
 use iosonde_stats::cheapest::{Setting, cheapest};
 use iosonde_stats::holm::holm;
 
-/// Share of the best that may be missing where less is enough.
+/// Share of the best that a lower level may lack.
 const ENOUGH_WITHIN: f64 = 0.05;
-/// Largest p, of all pairs together, at which a difference is shown.
+/// Largest p, over all pairs together, at which a difference is significant.
 const SHOWN: f64 = 0.05;
-/// Share of throughput that a neighbour loses where one speaks of a cliff.
+/// Smallest loss of throughput between neighbouring levels that counts as a cliff.
 const CLIFF_FROM: f64 = 0.25;
 
 /// The level of greatest mean bandwidth of a line.
@@ -42,7 +42,7 @@ pub(super) fn bandwidth(point: &Point) -> String {
     }
 }
 
-/// The best of a line, what is enough, and the most that a neighbour loses.
+/// The best level of a line, the sufficient level, and the largest loss between neighbours.
 pub(super) fn line(
     answer: &mut Answer,
     facts: &StageFacts,
@@ -82,7 +82,7 @@ pub(super) fn line(
     cliff(answer, name, points, &label);
 }
 
-/// The largest fall from a level to the next, where its interval shows it.
+/// The largest drop from a level to the next, if it is significant.
 fn cliff(answer: &mut Answer, name: &str, points: &[&Point], label: &dyn Fn(&Point) -> String) {
     let falls = points.windows(2).filter_map(|pair| {
         let times = Times::of(pair[1], pair[0], Measure::Bandwidth)?;
@@ -135,7 +135,7 @@ pub(super) fn compare(answer: &mut Answer, facts: &StageFacts, axis: &str) {
 struct Pair {
     first: String,
     second: String,
-    /// How many times as much the second does.
+    /// Ratio of the second to the first.
     times: f64,
     /// Probability of so large a difference if there were none, corrected for all pairs.
     p: f64,
@@ -162,8 +162,8 @@ fn pairs(facts: &StageFacts, axis: &str) -> Vec<Pair> {
     found
 }
 
-/// Whether each run really had the sizes that its cell asked for: a level that the engine never saw
-/// draws a curve all the same.
+/// Whether each run had the sizes requested by its cell: a level that never reached the engine
+/// still produces a curve.
 pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
     let mut wrong = Vec::new();
     for point in &facts.points {
@@ -171,7 +171,7 @@ pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
         let asked = facts.parameter(cell, Parameter::BlockSize).and_then(|value| value.number());
         for figures in &point.runs {
             let seen = figures.all.total.bytes as f64 / figures.all.total.ops.max(1) as f64;
-            // Short transfers at the end of a region make the mean no larger.
+            // Short transfers at the end of a region cannot increase the mean.
             if let Some(asked) = asked
                 && (seen / asked - 1.0).abs() > 0.01
             {
@@ -191,7 +191,7 @@ pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
     }
 }
 
-/// Cells that were left out, with the reason, each reason once.
+/// Cells that were left out, with each reason once.
 pub(super) fn left_out(answer: &mut Answer, facts: &StageFacts) {
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for (_, reason) in &facts.laid_out.left_out {

@@ -1,4 +1,4 @@
-//! How long do the slowest requests take, and which percentiles have the right to exist?
+//! How long the slowest requests take, and which percentiles the number of requests supports.
 
 use super::words::{self, Times, lines, nothing, of_line};
 use super::{Answer, Measure, Point, Spread, StageFacts};
@@ -7,11 +7,11 @@ use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
 use iosonde_stats::bootstrap::{Interval, log_t};
 
-/// What is told of each level.
+/// The figures reported for each level.
 const TAIL: [f64; 5] = [0.5, 0.95, 0.99, 0.999, 0.9999];
 
-/// A level: one value for each run, for the run is what was repeated. Requests of a run are no
-/// repeats: an interval over all of them is far too narrow (method 2.1, 2.6).
+/// A level: one value per run, because the run is the replicate. Requests of a run are not
+/// replicates: an interval over all of them is far too narrow (method 2.1, 2.6).
 struct Level<'a> {
     point: &'a Point,
     label: String,
@@ -22,7 +22,9 @@ struct Level<'a> {
 pub(super) fn analyse(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     let is_numeric = |name: &str| facts.points.iter().any(|point| point.at(name).is_some());
     let Some(axis) = facts.stage.axes.iter().find(|axis| is_numeric(&axis.name)) else {
-        return nothing("No axis has numeric levels, so the growth of the tail cannot be computed.");
+        return nothing(
+            "No axis has numeric levels, so the growth of the tail cannot be computed.",
+        );
     };
     let lines = lines(facts, &axis.name);
     if lines.is_empty() {
@@ -75,7 +77,7 @@ fn one(answer: &mut Answer, level: &Level<'_>) {
             answer.find_between(&format!("{key}_{word}_ns"), spread.mean, interval);
             continue;
         }
-        // The run with the fewest requests is the one without it.
+        // The run with the fewest requests lacks it.
         let runs = level.point.runs.iter();
         let fewest = runs.min_by_key(|run| run.all.total.ops);
         let quantile = fewest.and_then(|run| run.all.total.latency.quantile(q));
@@ -124,11 +126,11 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn
     });
 }
 
-/// Says so where the depths stand on no knee, or on a blunt one.
+/// Notes that the depths refer to no knee, or to one that is not sharp.
 fn outside(answer: &mut Answer, from: &str, before: &[StageFacts]) {
     let Some((stage, figure)) = from.split_once('.') else { return };
     let Some(source) = before.iter().find(|facts| facts.stage.name == stage) else { return };
-    // Of a line of several the name of the line ends the name of the figure.
+    // With several lines, the name of the figure ends in the name of the line.
     let (word, line) = figure.split_once('-').map_or((figure, None), |(w, line)| (w, Some(line)));
     let of_line = |word: &str| line.map_or(word.to_owned(), |line| format!("{word}-{line}"));
     if source.found(&of_line(&format!("{word}_outside"))).is_some() {

@@ -1,4 +1,4 @@
-//! Invented stages for tests: runs that are consistent by construction, laid out as a file says.
+//! Synthetic stages for tests: runs that are consistent by construction, designed by a file.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -19,13 +19,13 @@ pub fn stage(experiment: &str, name: &str) -> Stage {
     found.stage(name).unwrap().clone()
 }
 
-/// A stage that a text describes.
+/// A stage described by TOML text.
 pub fn stage_of(text: &str) -> Stage {
     let text = format!("name = \"x\"\nquestion = \"?\"\n[[stage]]\nname = \"s\"\n{text}");
     toml::from_str::<Experiment>(&text).unwrap().stages.remove(0)
 }
 
-/// A stage carried out: one load for each cell and repeat.
+/// A completed stage: one load for each cell and repeat.
 pub fn facts(stage: &Stage, load: impl FnMut(&Cell, u32) -> Load) -> StageFacts {
     let mut load = load;
     of_runs(stage, &Found::new(), &[], |cell, repeat| run_of(&[load(cell, repeat)]))

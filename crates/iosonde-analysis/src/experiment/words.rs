@@ -1,5 +1,5 @@
-//! What analyses have in common: an answer that grows, figures with their scatter in words, and the
-//! ratio of two cells.
+//! Shared by analyses: building an answer, formatting figures with their variation, and the ratio
+//! of two cells.
 
 use super::{Answer, AnswerTable, Measure, Point, Spread, StageFacts};
 use crate::finding::{Finding, Gravity, Strength};
@@ -8,19 +8,19 @@ use iosonde_model::units::{bytes, count};
 use iosonde_stats::bootstrap::{Interval, log_t_ratio};
 
 impl Answer {
-    /// One more sentence.
+    /// Adds a sentence.
     pub(super) fn say(&mut self, sentence: impl Into<String>) {
         self.sentences.push(sentence.into());
     }
 
-    /// One more figure.
+    /// Adds a figure.
     pub(super) fn find(&mut self, name: &str, value: f64) {
         if value.is_finite() {
             self.found.insert(name.into(), value);
         }
     }
 
-    /// One more figure with the ends of its interval.
+    /// Adds a figure with the ends of its interval.
     pub(super) fn find_between(&mut self, name: &str, value: f64, interval: Option<Interval>) {
         self.find(name, value);
         if let Some(Interval { low, high, .. }) = interval {
@@ -29,7 +29,7 @@ impl Answer {
         }
     }
 
-    /// One more thing to mind.
+    /// Adds a warning.
     pub(super) fn mind(
         &mut self,
         code: &'static str,
@@ -41,7 +41,7 @@ impl Answer {
         self.cautions.push(Finding::new(code, subject, strength, gravity, words));
     }
 
-    /// One more table.
+    /// Adds a table.
     pub(super) fn table(&mut self, caption: &str, columns: &[&str], rows: Vec<Vec<String>>) {
         self.tables.push(AnswerTable {
             caption: caption.into(),
@@ -52,18 +52,18 @@ impl Answer {
 }
 
 impl Spread {
-    /// `158 µs ± 3.20 µs`: mean and standard deviation; the mean alone of one run.
+    /// `158 µs ± 3.20 µs`: mean and standard deviation; only the mean for one run.
     pub(super) fn told(&self, measure: Measure) -> String {
         let mean = measure.told(self.mean);
         match self.std_dev {
-            // Below a millionth it is rounding.
+            // Below a millionth it is a rounding error.
             Some(deviation) if deviation <= self.mean.abs() * 1e-6 => format!("{mean} ± 0"),
             Some(deviation) => format!("{mean} ± {}", measure.told(deviation)),
             None => mean,
         }
     }
 
-    /// `mean ± sd of 3`, or that it is one run.
+    /// `mean ± sd of 3`, or `one run`.
     pub(super) fn basis(&self) -> String {
         match self.values.len() {
             1 => "one run".into(),
@@ -73,13 +73,13 @@ impl Spread {
 }
 
 impl Point {
-    /// A measure of all that moves data in words; `n/a` where it is not known.
+    /// A measure of all data operations as text; `n/a` if unknown.
     pub(super) fn told(&self, measure: Measure) -> String {
         self.spread(measure, Direction::Total).map_or("n/a".into(), |spread| spread.told(measure))
     }
 }
 
-/// How many times as much one cell has as another, with its interval.
+/// The ratio of one cell to another, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Times {
     pub(super) times: f64,
@@ -117,7 +117,7 @@ impl Times {
     }
 }
 
-/// ` (95 % 7.50 to 8.30, n = 3)`, or how many runs there were where they give no interval.
+/// ` (95 % 7.50 to 8.30, n = 3)`, or the number of runs if they give no interval.
 pub(super) fn interval(
     interval: Option<Interval>,
     runs: usize,
@@ -141,7 +141,7 @@ pub(super) fn percent(share: f64) -> String {
     format!("{} %", count::significant(share * 100.0))
 }
 
-/// A heading as part of a figure's name: `4 KiB random read` as `4-kib-random-read`.
+/// Converts a heading to a part of a figure's name: `4 KiB random read` as `4-kib-random-read`.
 pub(super) fn slug(text: &str) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' }
@@ -151,8 +151,8 @@ pub(super) fn slug(text: &str) -> String {
     parts.collect::<Vec<_>>().join("-")
 }
 
-/// The usable points along an axis by line, where there are any, ascending: what a line is called,
-/// or the stage's heading where there is but one.
+/// The usable points along an axis by line, ascending, with the name of the line, or the stage's
+/// heading if there is only one line.
 pub(super) fn lines<'a>(facts: &'a StageFacts, axis: &str) -> Vec<(String, Vec<&'a Point>)> {
     let lines = facts.lines(axis).into_iter().map(|(name, points)| {
         let mut usable: Vec<&Point> =
@@ -165,17 +165,17 @@ pub(super) fn lines<'a>(facts: &'a StageFacts, axis: &str) -> Vec<(String, Vec<&
     lines.filter(|(_, points)| !points.is_empty()).collect()
 }
 
-/// Fewest runs of a point: the n of what is said of all of them.
+/// Fewest runs of a point: the n of statements about all of them.
 pub(super) fn runs(points: &[&Point]) -> usize {
     points.iter().map(|point| point.runs.len()).min().unwrap_or(0)
 }
 
-/// The name of a figure of a line: plain where there is one line alone.
+/// The name of a figure of a line: without suffix if there is only one line.
 pub(super) fn of_line(name: &str, line: &str, lines: usize) -> String {
     if lines == 1 { name.into() } else { format!("{name}-{}", slug(line)) }
 }
 
-/// Says that nothing can be said, and why.
+/// An answer that only says why there is no result.
 pub(super) fn nothing(what: &str) -> Answer {
     Answer { sentences: vec![what.into()], ..Answer::default() }
 }

@@ -1,5 +1,5 @@
-//! The operations of a run once more: a plan fixes them, so that their sizes, places and order need
-//! not be in the record.
+//! Regenerates the operations of a run: a plan determines them, so their sizes, offsets and order
+//! need not be in the record.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,17 +9,17 @@ use iosonde_model::record::profile::Op;
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
 
-/// Most operations that are made again.
+/// Largest number of operations that are regenerated.
 const MOST_OPS: u64 = 400_000;
-/// Most blocks whose places are kept.
+/// Largest number of blocks whose offsets are kept.
 const MOST_BLOCKS: u64 = 4_000_000;
-/// As a profile has them.
+/// As in a profile.
 const BLOCK_BYTES: u64 = 4096;
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Streams that are recognised at a time.
+/// Streams recognised concurrently.
 const STREAMS: usize = 64;
 
-/// One way while it is gathered.
+/// Accumulator of one direction.
 #[derive(Default)]
 struct Gathered {
     ops: u64,
@@ -45,7 +45,7 @@ pub(super) fn of_run(run: &Run) -> Vec<(Op, Moved)> {
     let mut ways: [Gathered; 3] = Default::default();
     let mut recent: VecDeque<(u16, u64)> = VecDeque::new();
     let mut blocks = 0;
-    // In turn: which job came when is not in the record.
+    // Alternating: the order of the jobs is not in the record.
     while streams.iter().any(|(_, left)| *left > 0) {
         for (stream, left) in streams.iter_mut().filter(|(_, left)| *left > 0) {
             *left -= 1;

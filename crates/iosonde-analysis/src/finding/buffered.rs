@@ -1,8 +1,9 @@
-//! `buffered`: direct I/O is not in effect, so the page cache is part of what was measured.
+//! `buffered`: direct I/O is not in effect, so the page cache is part of the measurement.
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where direct I/O was asked for and refused (a doubt), or not asked for (a fact).
+/// Reports when direct I/O was requested and rejected (low confidence), or not requested
+/// (information).
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     if target.direct || !case.is_real() || super::is_endless(target) {

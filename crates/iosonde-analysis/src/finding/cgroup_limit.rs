@@ -5,13 +5,13 @@ use iosonde_model::units;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// A rate within this share of a limit is that limit at work.
+/// A rate within this share of a limit is attributed to that limit.
 const WITHIN: f64 = 0.03;
-/// The kernel deals a limit out in slices of this length, ns; the operations of one slice may come
-/// at once, so one slice more or less falls into a window.
+/// The kernel enforces a limit in slices of this length, ns; the operations of one slice may be
+/// dispatched together, so a window may contain one slice more or less.
 const SLICE_NS: f64 = 100_000_000.0;
 
-/// Speaks where a rate stands within 3 %, or one slice, of a cgroup limit on that rate.
+/// Reports when a rate is within 3 %, or one slice, of a cgroup limit on that rate.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let off =
         |limit: &IoLimit| (rate(case, limit.kind) / limit.per_second.max(1) as f64 - 1.0).abs();

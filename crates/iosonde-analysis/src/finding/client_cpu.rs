@@ -3,15 +3,15 @@
 use super::{Case, Finding, Gravity, Strength};
 use iosonde_model::spec::Wait;
 
-/// CPU time over the CPUs that the jobs can use, from which the client counts as full.
+/// CPU time over the CPUs that the jobs can use, at or above which the client counts as saturated.
 const FULL: f64 = 0.90;
-/// Device queue over our own depth below which the device had time to spare.
+/// Device queue over our own depth below which the device was not saturated.
 const DEVICE_IDLE: f64 = 0.7;
 
-/// Speaks where the process used 90 % of the CPU time that its threads could get.
+/// Reports when the process used 90 % of the CPU time that its threads could get.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let (user, system) = (case.figures.cpu_user_share?, case.figures.cpu_system_share?);
-    // A polling engine is busy whatever the device does.
+    // A polling engine is always busy.
     let engine = &case.run.plan.engine;
     let polls = engine.iopoll
         || engine.sqpoll

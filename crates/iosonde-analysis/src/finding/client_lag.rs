@@ -1,11 +1,11 @@
-//! `client_lag`: operations of an open loop left late though there was room for them.
+//! `client_lag`: operations of an open loop were submitted late although slots were free.
 
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::units::duration;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where the generator's own lag is a good part of the response time.
+/// Reports when the generator's own lag is a large part of the response time.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
     if open.verdict != ArrivalVerdict::ClientBound {

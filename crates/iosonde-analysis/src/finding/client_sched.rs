@@ -5,16 +5,15 @@ use iosonde_stats::Quantile;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Steal time over all CPU time that is worth a word.
+/// Smallest share of CPU steal to report.
 const STEAL: f64 = 0.01;
 
-/// The longest standstill worth a doubt, ns, and as a share of the measured window.
+/// The shortest pause that lowers confidence, ns, and as a share of the measured window.
 const STANDSTILL_NS: u64 = 100_000_000;
 const STANDSTILL: f64 = 0.05;
 
-/// Speaks where the whole process once stood still for 5 % of the window, where stalls of this host
-/// (p99.9 of the watchdog) exceed the p99 of the latencies, or where another guest took 1 % of the
-/// CPU time.
+/// Reports when the whole process was paused once for 5 % of the window, when stalls of this host
+/// (p99.9 of the watchdog) exceed the p99 of the latencies, or when CPU steal is 1 % or more.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     if let Some(finding) = standstill(case) {
         return Some(finding);
@@ -47,8 +46,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
-/// One standstill (a stopped process, a paused guest) leaves no mark on the p99.9 of the watchdog,
-/// and yet halves a rate.
+/// A single pause (a stopped process, a paused guest) does not show in the p99.9 of the watchdog,
+/// but can halve a rate.
 fn standstill(case: &Case<'_>) -> Option<Finding> {
     let longest = case.run.hiccups.max()?;
     let share = longest as f64 / case.run.measured_ns.max(1) as f64;
@@ -66,7 +65,7 @@ fn standstill(case: &Case<'_>) -> Option<Finding> {
     Some(finding.with("standstill_ns", longest as f64).with("standstill_share", share))
 }
 
-/// Share of CPU time stolen by the hypervisor between the first and the last look.
+/// Share of CPU time stolen by the hypervisor between the first and the last sample.
 fn steal(case: &Case<'_>) -> Option<f64> {
     let mut looks = case.run.telemetry.iter().filter_map(|sample| sample.cpu_ticks);
     let first = looks.next()?;

@@ -5,12 +5,13 @@ use super::{Case, Finding, Gravity, Strength};
 /// Clock sources that are slow and coarse.
 const SLOW_SOURCES: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
 
-/// Speaks where a latency of zero, a drift, or more CPU time than time was seen (a doubt); or where
-/// the kernel uses a slow clock source (a caution).
+/// Reports when a latency of zero, a drift, or more CPU time than elapsed time was seen (low
+/// confidence), or when the kernel uses a slow clock source (a warning).
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let broken = ["latency", "clock", "cpu"].iter().find_map(|code| case.books.broken_code(code));
     if let Some(entry) = broken {
-        let words = format!("The clock is unreliable, latencies may be invalid: {}.", entry.equation);
+        let words =
+            format!("The clock is unreliable, latencies may be invalid: {}.", entry.equation);
         let finding =
             Finding::new("clock_suspect", "clock", Strength::Supported, Gravity::Doubt, words);
         return Some(finding.with("residual", entry.residual).with("identity", entry.code));

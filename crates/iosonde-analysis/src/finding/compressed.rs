@@ -4,7 +4,7 @@ use iosonde_model::units::bytes;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where extents of the target are stored encoded, or its mount asks for compression.
+/// Reports when extents of the target are stored encoded, or its mount asks for compression.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let encoded = target.encoded_bytes.unwrap_or(0);

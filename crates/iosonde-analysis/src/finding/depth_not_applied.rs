@@ -1,16 +1,16 @@
-//! `depth_not_applied`: fewer requests were in flight than asked for.
+//! `depth_not_applied`: the requested queue depth was not reached.
 
 use iosonde_model::units::count;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Share of the asked depth below which the row answers another question than the one asked.
+/// Share of the requested depth below which the row does not measure what was requested.
 const HALF: f64 = 0.5;
-/// Share from which on nothing is said: handing over a burst takes a little time, in which the
-/// queue is not quite full. The books note it all the same.
+/// Share at or above which nothing is reported: submitting a burst takes some time, during which
+/// the queue is not full. The consistency checks note it nevertheless.
 const NEARLY_ALL: f64 = 0.9;
 
-/// Speaks where the depth identity fails, and names the role farthest from its depth.
+/// Reports when the depth identity fails, and names the role farthest from its depth.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     case.books.broken_code("depth")?;
     let reached =

@@ -1,10 +1,10 @@
-//! `engine_fallback`: not the engine that measures best.
+//! `engine_fallback`: a less suitable engine was used.
 
 use iosonde_model::plan::EngineKind;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where the synchronous engine was chosen for the user.
+/// Reports when the synchronous engine was chosen automatically.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let engine = &case.run.plan.engine;
     if engine.kind != EngineKind::Psync || engine.chosen_because.is_empty() {

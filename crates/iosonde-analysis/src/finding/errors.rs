@@ -1,12 +1,12 @@
-//! `errors`: requests failed, or never came back.
+//! `errors`: requests failed, or did not complete.
 
 use iosonde_model::record::run::Outcome;
 use iosonde_model::units::count;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where any request failed or never returned, the run ended by an error, or the final fsync
-/// failed.
+/// Reports when any request failed or did not complete, the run ended with an error, or the final
+/// fsync failed.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let run = case.run;
     let abandoned: u64 = run.jobs.iter().map(|job| u64::from(job.abandoned)).sum();

@@ -4,12 +4,12 @@ use iosonde_model::units::{bytes, duration};
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Bytes written from which a flush must have something to do.
+/// Bytes written at or above which a flush must take time.
 const WRITTEN: u64 = 64 << 20;
-/// Time within which no volatile cache is flushed to flash or disk, ns.
+/// Shortest time in which a volatile cache can be flushed to flash or disk, ns.
 const SUSPICIOUS_NS: u64 = 100_000;
 
-/// Speaks where a write-back cache was flushed in under 100 µs after 64 MiB of writes.
+/// Reports when a write-back cache was flushed in under 100 µs after 64 MiB of writes.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let sync = case.run.final_sync.as_ref().filter(|sync| sync.error.is_none())?;
     let cache = case.run.target.device.as_ref()?.write_cache.as_deref()?;

@@ -1,4 +1,4 @@
-//! `host_cache`: a virtual disk whose random reads are faster than flash can answer.
+//! `host_cache`: a virtual disk whose random reads are faster than flash.
 
 use iosonde_model::plan::Order;
 use iosonde_model::units::duration;
@@ -6,11 +6,11 @@ use iosonde_stats::Quantile;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Time in which no NAND flash answers a random read, controller and bus included, ns.
+/// Latency below that of any NAND flash random read, controller and bus included, ns.
 const FLASH_READ_NS: u64 = 40_000;
 
-/// Speaks where a tenth of the random reads from a virtual disk were answered faster than flash can
-/// be read. Never more than consistent with: memory-like devices answer as fast.
+/// Reports when 10 % of the random reads from a virtual disk were faster than flash can be read.
+/// Never stronger than "consistent with": memory-like devices are as fast.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     let random = case
@@ -22,7 +22,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     if device.is_virtual != Some(true) || !random || !case.run.target.direct || !case.is_real() {
         return None;
     }
-    // Holes and unwritten extents are answered without any device.
+    // Reads of holes and unwritten extents do not reach a device.
     if case.empty_share() > 0.01 {
         return None;
     }

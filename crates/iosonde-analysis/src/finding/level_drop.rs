@@ -7,7 +7,7 @@ use super::{Case, Finding, Gravity, Strength};
 
 /// Smallest drop reported.
 const DROP: f64 = 0.05;
-/// Drop from which one mean describes neither level.
+/// Drop at or above which one mean describes neither level.
 const GRAVE: f64 = 0.20;
 /// Drop of a write-only load that a full fast write cache would explain.
 const WRITE_CACHE: f64 = 0.30;
@@ -19,7 +19,7 @@ pub(super) fn drop(case: &Case<'_>) -> Option<Step> {
     case.step().filter(|step| step.change() <= -DROP && step.explained >= EXPLAINED)
 }
 
-/// Speaks where the rate dropped and no rate limiter explains it.
+/// Reports when the rate dropped and no rate limiter explains it.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let step = drop(case)?;
     if super::token_bucket::detect(case).is_some() {

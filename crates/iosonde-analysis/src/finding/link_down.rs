@@ -1,14 +1,14 @@
-//! `link_down`: the link runs below what both ends can do.
+//! `link_down`: the link runs below what both ends support.
 
 use iosonde_model::units;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Share of the link's payload rate from which the link is the limit.
+/// Share of the link's payload rate at or above which the link is the limit.
 const NEAR: f64 = 0.85;
 
-/// Speaks where the link now differs from the best both ends can do; a limit where the bandwidth
-/// comes near it, else a caution.
+/// Reports when the link runs below the best both ends support; a limit if the bandwidth is close
+/// to it, otherwise a warning.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     let (now, best) = (device.link.as_deref()?, device.link_max.as_deref()?);

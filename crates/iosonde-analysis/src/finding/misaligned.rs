@@ -4,8 +4,8 @@ use iosonde_model::units::bytes;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where writes went to a partition that does not begin on a physical block, or in sizes
-/// that are no multiple of one.
+/// Reports when writes went to a partition that does not start on a physical block boundary, or in
+/// sizes that are not multiples of the physical block size.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     if case.figures.all.write.ops == 0 {

@@ -1,13 +1,13 @@
-//! `mix_off`: the share of reads achieved is not the nominal one.
+//! `mix_off`: the achieved share of reads differs from the nominal one.
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Difference worth a word, percentage points.
+/// Smallest difference to report, percentage points.
 const POINTS: f64 = 5.0;
-/// Operations from which a share means something.
+/// Fewest operations for a meaningful share.
 const FEWEST_OPS: u64 = 100;
 
-/// Speaks where the achieved share of reads is more than 5 points off.
+/// Reports when the achieved share of reads is off by more than 5 percentage points.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let all = &case.figures.all;
     let achieved = all.read_share? * 100.0;

@@ -4,7 +4,7 @@ use crate::figures::Steady;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where MSER-5 found no steady part, and neither a drop nor a rate limiter says it better.
+/// Reports when MSER-5 found no steady state, and neither a drop nor a rate limiter explains it.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let better = super::level_drop::drop(case).is_some();
     if case.figures.steady != Steady::NoSteadyPart || better {

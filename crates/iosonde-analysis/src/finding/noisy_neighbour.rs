@@ -5,18 +5,19 @@ use iosonde_model::units::bytes;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Bytes of others over ours worth a word.
+/// Smallest ratio of others' bytes to ours to report.
 const SHARE: f64 = 0.02;
-/// Share from which on the figures describe what the others left over.
+/// Share at or above which the figures describe only the capacity that others left.
 const DOUBTFUL_SHARE: f64 = 0.20;
-/// Bytes of others below which it is the file system's own book-keeping.
+/// Bytes of others below which they are file system metadata.
 const LEAST_BYTES: u64 = 1 << 20;
 
-/// Speaks where the device moved 2 % more bytes than we did, requests crossing the edges aside.
+/// Reports when the device transferred 2 % more bytes than we did, not counting requests that cross
+/// the edges.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let work = books::device_work(case.run)?;
     let (read, written, crossing) = books::our_bytes(case.run);
-    // Buffered I/O reads ahead and writes back in its own time.
+    // Buffered I/O reads ahead, and writes back later.
     if !case.run.target.direct || !case.is_real() || case.pooled() {
         return None;
     }

@@ -1,10 +1,10 @@
-//! `not_local`: the path to the storage leads over a network, a hypervisor or a program.
+//! `not_local`: the path to the storage goes through a network, a hypervisor or a program.
 
 use iosonde_model::record::facts::FilesystemClass;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where the file system is not a local one.
+/// Reports when the file system is not local.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let over = match case.run.target.class {
         FilesystemClass::Network => "a network",

@@ -1,23 +1,23 @@
-//! `odirect_ignored`: direct I/O was granted, and memory answered all the same.
+//! `odirect_ignored`: direct I/O was accepted, but memory served the reads.
 
 use iosonde_model::record::facts::FilesystemClass;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Device reads over ours below which something else answered.
+/// Device reads over ours below which something else served the reads.
 const DEVICE_SHARE: f64 = 0.9;
-/// Share of sampled blocks in the page cache that shows it to be in use.
+/// Share of sampled blocks in the page cache that shows that it is in use.
 const CACHED: f64 = 0.05;
 
-/// Speaks where a direct target's device read less than we did, its blocks sit in the page cache,
-/// or the kernel says that it cannot do direct I/O.
+/// Reports when the device of a direct target read less than we did, its blocks are in the page
+/// cache, or the kernel reports that it cannot do direct I/O.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let memory = target.class == FilesystemClass::Memory;
     if !target.direct || memory || !case.is_real() || case.figures.all.read.ops == 0 {
         return None;
     }
-    // Holes and unwritten extents need no device either: another finding.
+    // Reads of holes and unwritten extents do not reach a device either: another finding.
     let device = case.device_read_share().filter(|_| case.empty_share() <= 0.01);
     let device = device.filter(|share| *share < DEVICE_SHARE);
     let cached = case.cached_share().filter(|share| *share > CACHED);

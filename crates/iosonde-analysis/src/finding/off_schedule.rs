@@ -1,11 +1,11 @@
-//! `off_schedule`: the due times of an open loop are not what was asked.
+//! `off_schedule`: the due times of an open loop differ from the request.
 
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::units::count;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where rate or scatter of the due times miss what was asked by more than chance allows.
+/// Reports when the rate or the variation of the due times misses the request by more than chance.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
     if open.verdict != ArrivalVerdict::OffSchedule {

@@ -8,13 +8,13 @@ use super::{Case, Finding, Gravity, Strength};
 
 /// Device reads over ours below which memory served the rest.
 const DEVICE_SHARE: f64 = 0.9;
-/// Share of sampled blocks in the page cache that shows in the rates.
+/// Share of sampled blocks in the page cache that affects the rates.
 const CACHED: f64 = 0.05;
-/// Median below which no device answered, ns.
+/// Median below that of any device, ns.
 const MEMORY_NS: u64 = 5_000;
 
-/// Speaks where a buffered run's device read less than we did, its blocks sat in the page cache, or
-/// the median read was faster than any device.
+/// Reports when the device of a buffered run read less than we did, its blocks were in the page
+/// cache, or the median read was faster than any device.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let memory = target.class == FilesystemClass::Memory || super::is_endless(target);
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(ask(detect, &fast, None), None);
         fast.target.direct = false;
         assert_eq!(ask(detect, &fast, None).unwrap().strength, Strength::ConsistentWith);
-        // /dev/zero is as fast, and no cache.
+        // /dev/zero is as fast, but is not a cache.
         fast.target.kind = "character device".into();
         assert_eq!(ask(detect, &fast, None), None);
     }

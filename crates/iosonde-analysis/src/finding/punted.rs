@@ -4,7 +4,7 @@ use iosonde_model::plan::EngineKind;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where the target refuses to be asked without blocking and io_uring drives it.
+/// Reports when the target does not support non-blocking requests and io_uring drives it.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let uring = case.run.plan.engine.kind == EngineKind::IoUring;
     if case.run.target.punted != Some(true) || !uring {

@@ -7,7 +7,7 @@ use super::{Case, Finding, Gravity, Strength};
 /// Transports of block devices that keep their data in memory.
 const MEMORY_TRANSPORTS: [&str; 4] = ["zram", "ram", "brd", "pmem-legacy"];
 
-/// Speaks where the file system or the block device keeps its data in memory, or there are no data:
+/// Reports when the file system or the block device keeps its data in memory, or stores no data:
 /// `/dev/zero`, `/dev/null`.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;

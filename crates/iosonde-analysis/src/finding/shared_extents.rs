@@ -4,7 +4,7 @@ use iosonde_model::units::bytes;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where a written target shares extents with another file.
+/// Reports when a written target shares extents with another file.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let shared = case.run.target.shared_bytes.filter(|bytes| *bytes > 0)?;
     if case.figures.all.write.ops == 0 {

@@ -1,11 +1,11 @@
-//! `smart_failing`: the drive itself says that it is failing, or lost data during the run.
+//! `smart_failing`: the drive reports that it is failing, or lost data during the run.
 
 use serde_json::Value;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where the drive's self-assessment failed, a critical warning stands, or its count of
-/// media errors grew during the run.
+/// Reports when the drive's self-assessment failed, a critical warning is set, or its count of
+/// media errors increased during the run.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let smart = case.run.target.smart.as_ref()?;
     let last = smart.after.as_ref().or(smart.before.as_ref())?;

@@ -1,11 +1,11 @@
-//! `suspended`: the machine slept during the run.
+//! `suspended`: the machine was suspended during the run.
 
 use crate::books::window_ns;
 use iosonde_model::units::duration;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where the clock that runs on during sleep saw a longer window.
+/// Reports when the clock that includes suspend measured a longer window.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     case.books.broken_code("suspend")?;
     let slept = case.run.measured_boottime_ns.abs_diff(window_ns(case.run));

@@ -1,16 +1,17 @@
-//! `thermal`: heat slowed the drive or the CPU.
+//! `thermal`: the drive or the CPU was too hot.
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Temperature from which drives begin to throttle, thousandths of a degree Celsius.
+/// Temperature at which drives begin to throttle, thousandths of a degree Celsius.
 const HOT_MC: i64 = 70_000;
-/// Drop of the rate that goes with throttling.
+/// Drop of the rate consistent with throttling.
 const DROP: f64 = 0.10;
 
-/// Counters of an NVMe drive that grow while it is too hot, by smartctl's names.
+/// Counters of an NVMe drive that increase while it is too hot, by smartctl's names.
 const HOT_COUNTERS: [&str; 2] = ["warning_temp_time", "critical_comp_time"];
 
-/// Speaks where the drive or the CPU counted heat events, or the rate fell by 10 % on a hot drive.
+/// Reports when the drive or the CPU counted thermal events, or the rate fell by 10 % on a hot
+/// drive.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     drive(case).or_else(|| device(case)).or_else(|| cpu(case))
 }

@@ -1,4 +1,4 @@
-//! `token_bucket`: a burst allowance ran out, and a policer holds the rate since.
+//! `token_bucket`: a burst allowance was used up, and a policer limits the rate since.
 
 use iosonde_model::units::{count, duration};
 
@@ -10,12 +10,12 @@ const POLICED_CV: f64 = 0.02;
 const DROP: f64 = 0.10;
 /// Share of the variance that the two levels must explain.
 const EXPLAINED: f64 = 0.8;
-/// Distance from a round number that still counts as round.
+/// Relative distance from a round number that still counts as round.
 const ROUND: f64 = 0.01;
-/// Leading digits of rates that are sold.
+/// Leading digits of typical product rates.
 const LEADING: [f64; 12] = [1.0, 1.25, 1.5, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5, 8.0];
 
-/// Speaks where the rate steps down once to a level that is smoother than devices are.
+/// Reports when the rate steps down once to a level that is more constant than devices are.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let step = case.step()?;
     let smooth = step.after.cv().is_some_and(|cv| cv < POLICED_CV);
@@ -52,7 +52,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
-/// Whether a rate is within 1 % of a number that rates are sold in.
+/// Whether a rate is within 1 % of a typical product rate.
 fn is_round(rate: f64) -> bool {
     if rate < 1.0 {
         return false;

@@ -1,11 +1,11 @@
-//! `unsustainable`: operations were due faster than the storage could do them.
+//! `unsustainable`: operations were due faster than the storage could serve them.
 
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::units::count;
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Speaks where the backlog of an open loop grows.
+/// Reports when the backlog of an open loop grows.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
     if open.verdict != ArrivalVerdict::Unsustainable {
@@ -19,7 +19,9 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
                 count::significant(growth.per_s)
             )
         }
-        None => format!("{} operations were still waiting at the end", count::thousands(open.dropped)),
+        None => {
+            format!("{} operations were still waiting at the end", count::thousands(open.dropped))
+        }
     };
     let words = format!(
         "UNSUSTAINABLE at {}: {growth}, and {} were done; the latencies would only reflect the \

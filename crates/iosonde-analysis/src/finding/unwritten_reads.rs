@@ -2,10 +2,10 @@
 
 use super::{Case, Finding, Gravity, Strength};
 
-/// Empty share of the tested range that shows in the rates.
+/// Unwritten share of the tested range that affects the rates.
 const EMPTY: f64 = 0.01;
 
-/// Speaks where 1 % of the range read are holes or preallocated extents.
+/// Reports when 1 % of the range read are holes or preallocated extents.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let share = case.empty_share();
     if share <= EMPTY || case.figures.all.read.ops == 0 || !case.is_real() {

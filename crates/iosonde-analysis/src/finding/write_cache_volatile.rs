@@ -1,4 +1,4 @@
-//! `write_cache_volatile`: an acknowledged write is not yet a durable one.
+//! `write_cache_volatile`: an acknowledged write is not yet durable.
 
 use iosonde_model::units::bytes;
 

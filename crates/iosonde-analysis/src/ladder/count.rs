@@ -1,7 +1,7 @@
 //! F1: did a flush reach the block device?
 //!
-//! The kernel counts a device's flushes for whoever asks for them, so that others' flushes could
-//! pass for ours. What is counted between our calls tells how often others flush.
+//! The kernel counts all flushes of a device, so flushes of other programs could be mistaken for
+//! ours. Flushes counted between our calls show how often others flush.
 
 use serde::Serialize;
 
@@ -11,12 +11,12 @@ use iosonde_model::record::LadderRun;
 use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::record::ladder::{FlushLayer, SyncSample};
 
-/// Fewest calls that carry a statement.
+/// Fewest calls for a statement.
 const FEWEST_CALLS: usize = 5;
-/// Chance that others' flushes alone explain what was seen, from which on it is ruled out.
+/// Probability at or below which it is ruled out that others' flushes alone explain the counts.
 const RULED_OUT: f64 = 1e-3;
 
-/// What one device counted.
+/// The counts of one device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerCount {
     /// The device.
@@ -31,29 +31,29 @@ pub struct LayerCount {
     pub flushes: u64,
     /// Flushes counted between our calls of any kind: those of others.
     pub flushes_between: u64,
-    /// What that means.
+    /// Its interpretation.
     pub counted: Counted,
 }
 
-/// What the counts of a device mean.
+/// The interpretation of the counts of a device.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is", content = "reason")]
 pub enum Counted {
-    /// Every call sent one.
+    /// Every call sent a flush.
     Reached,
-    /// No call sent one, though the device has a volatile cache.
+    /// No call sent a flush, although the device has a volatile cache.
     Missing,
-    /// Some calls were accompanied by one.
+    /// Some calls were accompanied by a flush.
     Some,
-    /// The device says that it has no volatile cache, so that the kernel sends none.
+    /// The device reports no volatile cache, so the kernel sends no flush.
     NotNeeded,
-    /// Others flush so often that ours cannot be told apart.
+    /// Other programs flush so often that our flushes cannot be identified.
     Drowned,
-    /// The kernel does not count here, or too few calls were made.
+    /// The kernel does not count flushes here, or too few calls were made.
     Unknown(String),
 }
 
-/// Judges every device.
+/// Evaluates every device.
 pub(super) fn layers(run: &LadderRun) -> Vec<LayerCount> {
     run.layers.iter().enumerate().map(|(at, layer)| judge(run, at, layer)).collect()
 }
@@ -64,7 +64,7 @@ fn judge(run: &LadderRun, at: usize, layer: &FlushLayer) -> LayerCount {
     let rises: Vec<u64> = fsyncs().filter_map(pair).map(|(a, b)| b.saturating_sub(a)).collect();
     let with_flush = rises.iter().filter(|rise| **rise > 0).count();
     let (between, between_ns) = between(run, &pair);
-    // Three more than were seen: a rate that would seldom show fewer.
+    // Three more than were seen: an upper bound of the rate.
     let rate_per_ns = (between as f64 + 3.0) / between_ns.max(1) as f64;
     let by_chance: f64 =
         fsyncs().map(|sample| 1.0 - (-rate_per_ns * sample.sync_ns as f64).exp()).product();
@@ -160,7 +160,7 @@ pub(super) fn rung(run: &LadderRun, layers: &[LayerCount]) -> Rung {
     Rung::stating("F1", strength, format!("{words}{}", besides(run, layers)))
 }
 
-/// What keeps all flushes back, as far as the mount tells.
+/// What prevents all flushes, according to the mount options.
 fn culprit(run: &LadderRun) -> String {
     let off = ["nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"];
     let options = &run.target.mount_options;
@@ -170,7 +170,7 @@ fn culprit(run: &LadderRun) -> String {
     }
 }
 
-/// Devices of which nothing is known, beside those that decided.
+/// Devices without a result, besides those that decided.
 fn besides(run: &LadderRun, layers: &[LayerCount]) -> String {
     let doubtful = layers.iter().filter_map(doubt);
     let unseen = run.layers.iter().filter_map(|layer| layer.below_unseen.clone());
@@ -181,10 +181,11 @@ fn besides(run: &LadderRun, layers: &[LayerCount]) -> String {
 fn doubt(layer: &LayerCount) -> Option<String> {
     match &layer.counted {
         Counted::Unknown(reason) => Some(format!("{}: {reason}", layer.name)),
-        Counted::Drowned => {
-            Some(format!("{}: other programs flush it so often that our flushes cannot be \
-                identified", layer.name))
-        }
+        Counted::Drowned => Some(format!(
+            "{}: other programs flush it so often that our flushes cannot be \
+                identified",
+            layer.name
+        )),
         _ => None,
     }
 }
@@ -204,8 +205,10 @@ fn out_of_sight(run: &LadderRun) -> String {
             format!("{name} is on another machine, whose counters are not readable here")
         }
         FilesystemClass::Stacked => {
-            format!("{name} is stacked on another file system; give a directory of that file \
-                system")
+            format!(
+                "{name} is stacked on another file system; give a directory of that file \
+                system"
+            )
         }
         FilesystemClass::HostShare => {
             format!("{name} is shared from another system, whose counters are not readable here")
@@ -244,7 +247,7 @@ mod tests {
         let model = Model { layers: vec![layer("vda", Seen::None)], ..Model::honest() };
         expect(&model, Some(Strength::Proven), "fsync sends no flush: none of 20 calls");
         assert!(f1(&model).1.ends_with("mounted with nobarrier, or a layer drops the flush"));
-        // What is not sent has no latency that could tell of a cache.
+        // A flush that is not sent has no latency that could show a cache.
         let mut run = model.run();
         assert!(ladder(&run).rungs[1].words.starts_with("not available: no flush is sent"));
         run.target.mount_options = vec!["rw".into(), "nobarrier".into()];
@@ -287,10 +290,10 @@ mod tests {
 
     #[test]
     fn flushes_of_others_are_no_evidence() {
-        // They flush at any time, ours never does.
+        // Other programs flush at any time, our calls never do.
         let busy = Model { layers: vec![layer("vda", Seen::Others)], ..Model::honest() };
         expect(&busy, None, "not available: vda: others flush it");
-        // A few of theirs do not make ours doubtful.
+        // A few flushes of others do not make ours uncertain.
         let few = Model { layers: vec![layer("vda", Seen::EachAndFewOfOthers)], ..Model::honest() };
         expect(&few, Some(Strength::Proven), "flushes reach");
         let half = Model { layers: vec![layer("vda", Seen::EverySecond)], ..Model::honest() };

@@ -9,26 +9,26 @@ use iosonde_model::units::{bytes, duration};
 use iosonde_stats::Slope;
 use iosonde_stats::ratio::median;
 
-/// Bytes per second at which no drive empties its cache to its medium: growth that such a speed
-/// explains is none.
+/// Bytes per second that no drive reaches when it writes its cache to its medium: growth that
+/// corresponds to such a speed is none.
 const FASTEST_BYTES_PER_S: f64 = 10e9;
 
-/// What the slope means.
+/// The interpretation of the slope.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is", content = "reason")]
 pub enum Growth {
     /// The interval of the slope lies above zero.
     Proportional,
-    /// The interval leaves no room for a medium's work.
+    /// The interval excludes work proportional to data.
     Flat,
-    /// The noise leaves room for either.
+    /// The noise allows either.
     Undecided,
     /// There is no slope.
     Unknown(String),
 }
 
 /// The slope in ns per byte over whole rounds, of levels with data: with nothing to flush, a file
-/// system may leave out the flush itself.
+/// system may omit the flush.
 pub(super) fn growth(run: &LadderRun) -> (Option<Slope>, Growth) {
     let levels = run.plan.levels.iter().filter(|level| **level > 0).count();
     let rounds: Vec<Vec<(f64, f64)>> = (0..run.plan.rounds)
@@ -37,10 +37,15 @@ pub(super) fn growth(run: &LadderRun) -> (Option<Slope>, Growth) {
         .collect();
     let slope = Slope::in_rounds(&rounds);
     let growth = if levels < FEWEST_LEVELS {
-        Growth::Unknown(format!("{levels} levels fit the size, at least {FEWEST_LEVELS} are \
-            needed"))
+        Growth::Unknown(format!(
+            "{levels} levels fit the size, at least {FEWEST_LEVELS} are \
+            needed"
+        ))
     } else if rounds.len() < FEWEST_ROUNDS as usize {
-        Growth::Unknown(format!("{} rounds completed, at least {FEWEST_ROUNDS} are needed", rounds.len()))
+        Growth::Unknown(format!(
+            "{} rounds completed, at least {FEWEST_ROUNDS} are needed",
+            rounds.len()
+        ))
     } else {
         match slope.and_then(|slope| slope.interval) {
             None => Growth::Unknown("too few pairs of levels".into()),
@@ -60,7 +65,7 @@ fn points(run: &LadderRun, round: u32) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The statement. Where it is known that no flush is sent, none has a latency.
+/// The statement. If it is known that no flush is sent, there is no flush latency.
 pub(super) fn rung(
     run: &LadderRun,
     slope: Option<&Slope>,
@@ -143,7 +148,7 @@ mod tests {
 
     #[test]
     fn work_that_grows_with_the_data_is_seen() {
-        // 0.5 ns per byte: a cache that empties at 2 GB/s.
+        // 0.5 ns per byte: a cache that drains at 2 GB/s.
         expect(&Model::honest(), Some(Strength::Supported), "flush does work proportional to data");
         let buffered = Model { direct: false, ..Model::honest() };
         expect(&buffered, Some(Strength::ConsistentWith), "fsync does work proportional to data");
@@ -153,7 +158,7 @@ mod tests {
     fn a_flat_flush_is_told_as_what_it_may_be() {
         let flat = Model { ns_per_byte: 0.0, ..Model::honest() };
         expect(&flat, Some(Strength::ConsistentWith), "flush is flat at ");
-        // Growth that no medium could explain is none.
+        // Growth faster than any medium counts as none.
         let faint = Model { ns_per_byte: 0.01, ..Model::honest() };
         expect(&faint, Some(Strength::ConsistentWith), "flush is flat at ");
         let buffered = Model { direct: false, ns_per_byte: 0.0, ..Model::honest() };

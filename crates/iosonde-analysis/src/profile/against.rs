@@ -1,4 +1,5 @@
-//! How much of what a device can do does a program use? A profile beside a run on the same device.
+//! How much of a device's capability a program uses: a profile compared with a run on the same
+//! device.
 
 use serde::Serialize;
 
@@ -11,28 +12,28 @@ use iosonde_model::units::{bytes, count};
 
 use super::{Figures, Side};
 
-/// A profile beside a run.
+/// A profile compared with a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Against {
     /// Kernel name of the device in the profile.
     pub device: String,
-    /// By what the two devices are known to be one.
+    /// How the two devices were identified as the same.
     pub known_by: KnownBy,
-    /// What the run did, in a few words.
+    /// The load of the run, in short.
     pub load: String,
     /// Each operation that both have.
     pub ops: Vec<OpAgainst>,
-    /// The largest of the shares, and of what.
+    /// The largest of the shares, and what it is of.
     pub words: String,
 }
 
-/// By what two devices are known to be one.
+/// How two devices are identified as the same.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KnownBy {
     /// World-wide name or serial number.
     Identity,
-    /// Model, size and kernel name: the device shows nothing better.
+    /// Model, size and kernel name: the device provides nothing more specific.
     Name,
 }
 
@@ -41,7 +42,7 @@ pub enum KnownBy {
 pub struct OpAgainst {
     /// Reads or writes.
     pub op: Op,
-    /// What the device did in the run: requests and bytes per second.
+    /// Rates of the device in the run: requests and bytes per second.
     pub run_iops: f64,
     /// Bytes per second of the run.
     pub run_bytes_per_s: f64,
@@ -49,17 +50,16 @@ pub struct OpAgainst {
     pub iops_share: f64,
     /// The program's bytes per second over those of the run.
     pub bandwidth_share: f64,
-    /// The same of the program's busiest interval, where intervals were kept.
+    /// The same for the program's busiest interval, if intervals were recorded.
     pub peak_iops_share: Option<f64>,
     /// Of bytes.
     pub peak_bandwidth_share: Option<f64>,
 }
 
-/// The device of a run, where something can be set beside it at all. This is known before there is
-/// a profile.
+/// The device of a run, if a comparison is possible. This is checked before profiling starts.
 ///
 /// # Errors
-/// In words: the run has no device that is known, or neither read nor wrote.
+/// As text: the run has no known device, or did no reads or writes.
 pub fn device_of(run: &Run) -> Result<&DeviceFacts, String> {
     let device = run.target.device.as_ref().ok_or_else(|| {
         format!("the target of the run, {}, is on no known block device", run.target.path)
@@ -70,10 +70,10 @@ pub fn device_of(run: &Run) -> Result<&DeviceFacts, String> {
     Ok(device)
 }
 
-/// Sets a profile beside a run.
+/// Compares a profile with a run.
 ///
 /// # Errors
-/// In words, where the two cannot be compared: another device, a run without a device or without
+/// As text, if the two cannot be compared: different devices, a run without a device or without
 /// operations, a profile without requests on it.
 pub fn against(profile: &ProfileRun, figures: &Figures, run: &Run) -> Result<Against, String> {
     let theirs = device_of(run)?;
@@ -84,7 +84,7 @@ pub fn against(profile: &ProfileRun, figures: &Figures, run: &Run) -> Result<Aga
             format!("the profile has no requests of the program on {}", device.name)
         })?;
     let measured = run_figures::figures(run).all;
-    // Intervals are of all devices together: they are this device's where it is the only one.
+    // Intervals are of all devices together: they belong to this device if it is the only one.
     let alone = figures
         .devices
         .iter()
@@ -118,7 +118,7 @@ fn same(profile: &ProfileRun, theirs: &DeviceFacts) -> Result<(usize, KnownBy), 
     if let Some(index) = identical {
         return Ok((index, KnownBy::Identity));
     }
-    // Where one of the two shows an identity that the other lacks or contradicts, a name is not
+    // If one of the two has an identifier that the other lacks or contradicts, a name is not
     // enough.
     let named = find(&|device| {
         let facts = &device.facts;
@@ -279,7 +279,8 @@ mod tests {
         run.target.device = on("sdb", None);
         let error = ask(&profile, &run).unwrap_err();
         assert!(error.contains("was on sdb, and the profile has vda"), "{error}");
-        // The same name with another serial number is another device; the reverse is the same.
+        // The same name with another serial number is another device; another name with the same
+        // serial number is the same device.
         profile.devices[0].facts.serial = Some("A".into());
         run.target.device = on("vda", Some("B"));
         assert!(ask(&profile, &run).is_err());

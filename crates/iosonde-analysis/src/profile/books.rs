@@ -1,10 +1,10 @@
-//! Do the books of a profile balance? What was traced beside what the kernel counted, and the
-//! record beside itself.
+//! Consistency checks of a profile: the trace against the kernel's counters, and the record against
+//! itself.
 //!
-//! The kernel's counters are of the same time as the trace, settling included, and of everybody, so
-//! all classes together stand against them. Where they do not agree, or much was lost, no figure
-//! can be relied on; where Little's law or the intervals do not hold, those of depth and time
-//! cannot.
+//! The kernel's counters cover the same time as the trace, settling included, and all programs, so
+//! they are compared with all classes together. If they disagree, or many events were lost, no
+//! figure is reliable; if Little's law or the intervals do not hold, the figures of depth and time
+//! are not.
 
 use crate::books::{Books, Gravity, Identity};
 use iosonde_model::record::ProfileRun;
@@ -15,27 +15,28 @@ use super::traffic::{Tally, share};
 
 /// Share by which the trace may differ from the kernel's counters.
 const COUNTERS: f64 = 0.01;
-/// Requests that may cross the edges of the time watched, seen by one side only.
+/// Requests that may cross the edges of the profile and are seen by one side only.
 const EDGE: u64 = 4;
-/// Share by which sums over buckets may differ from exact ones: the sizes of the record are exact
-/// within 1/32.
+/// Share by which sums over buckets may differ from exact sums: recorded sizes are exact within
+/// 1/32.
 const SIZES: f64 = 1.0 / 32.0;
 /// Tolerance of Little's law.
 const LITTLE: f64 = 0.02;
-/// Level from which levels are lower edges of buckets, and the width of those buckets.
+/// Level at or above which levels are lower edges of buckets, and the width of those buckets.
 const COARSE_FROM: u32 = 64;
 const COARSE: f64 = 1.0 / 32.0;
-/// Share of the requests up to which a loss is a note: it cannot change a figure by more.
+/// Share of the requests at or below which a loss is only a note: it cannot change a figure by
+/// more.
 const LOSS: f64 = 0.01;
 /// Share by which the two parts of the latency may differ from the whole.
 const PARTS: f64 = 0.01;
 
-/// Whether an identity that fails is to be told first: more than a slight loss is behind it.
+/// Whether a failed identity is reported first: the cause is more than a slight loss.
 pub fn matters(entry: &Identity) -> bool {
     entry.gravity == Gravity::Invalid || entry.residual > LOSS
 }
 
-/// Judges every identity that this profile has the terms for.
+/// Evaluates every identity whose terms this profile has.
 pub(super) fn books(run: &ProfileRun) -> Books {
     let mut entries = Vec::new();
     if run.source.method == Method::Counters {
@@ -114,7 +115,7 @@ fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
     used.map(|(code, side)| side.identity(code, name)).collect()
 }
 
-/// One amount as the trace has it, at least and at most, and as the kernel has it.
+/// One amount: lower and upper bound from the trace, and the kernel's value.
 struct Side {
     what: &'static str,
     traced: (u64, u64),
@@ -169,7 +170,7 @@ fn little(
     let (fine, coarse) = (level(|level| level < COARSE_FROM), level(|level| level >= COARSE_FROM));
     let (low, high) = (fine + coarse, fine + coarse * (1.0 + COARSE));
     let area = depth.area_ns as f64;
-    // Requests in flight at the edges are in the time of the levels and not among the latencies.
+    // Requests in flight at the edges count in the time of the levels but have no latency.
     let crossing = (f64::from(depth.max) / requests as f64).min(0.5);
     let relative = |a: f64, b: f64| (a - b).abs() / a.max(b).max(1.0);
     let name = &device.facts.name;
@@ -192,14 +193,14 @@ fn little(
     entries
 }
 
-/// Requests of a device that were counted and not seen to end.
+/// Requests of a device that were counted but whose completion was not seen.
 fn unseen(run: &ProfileRun, device: &ProfiledDevice) -> u64 {
     let own = run.traffic.iter().filter(|traffic| traffic.device == device.facts.name);
     own.map(|traffic| traffic.requests.saturating_sub(traffic.latency.count())).sum()
 }
 
-/// A request that was not seen to end is held to be in flight until its place is used anew: the
-/// levels are too high by it, which says nothing against the other figures.
+/// A request whose completion was not seen counts as in flight until its slot is reused: the levels
+/// are too high by one, but the other figures are not affected.
 fn with_unseen(entry: Identity, unseen: u64) -> Identity {
     if unseen == 0 || entry.ok {
         return entry;
@@ -248,8 +249,8 @@ fn sizes(run: &ProfileRun) -> Identity {
     entry("sizes", residual, SIZES, equation)
 }
 
-/// Waiting in the block layer and the device's time are the whole latency; `None` where the issue
-/// was not seen.
+/// Queue time in the block layer plus device time equals the latency; `None` if the issue event was
+/// not seen.
 fn parts(run: &ProfileRun) -> Option<Identity> {
     let all = Tally::of(run.traffic.iter().filter(|traffic| {
         let requests = traffic.requests;
@@ -267,7 +268,7 @@ fn parts(run: &ProfileRun) -> Option<Identity> {
         .then(|| entry("parts", (whole - parts).abs() / whole, PARTS, equation))
 }
 
-/// The intervals hold the program's requests; `None` where none were kept.
+/// The intervals add up to the program's requests; `None` if none were recorded.
 fn intervals(run: &ProfileRun) -> Option<Identity> {
     let kept: u64 = run.series.iter().flat_map(|series| &series.counters.ops).sum();
     let own = run.traffic.iter().filter(|traffic| traffic.class.is_of_the_program());
@@ -296,12 +297,12 @@ fn lost(run: &ProfileRun) -> Identity {
     slight(entry("lost", residual, 0.0, equation), all)
 }
 
-/// Spoils the figures of depth or time alone.
+/// Invalidates only the figures of depth or time.
 fn note(entry: Identity) -> Identity {
     Identity { gravity: Gravity::Note, ..entry }
 }
 
-/// A note where little is off.
+/// A note if the difference is small.
 fn slight(entry: Identity, off: u64) -> Identity {
     let is_slight = entry.residual <= LOSS || off <= EDGE;
     Identity { gravity: if is_slight { Gravity::Note } else { Gravity::Invalid }, ..entry }

@@ -1,12 +1,12 @@
-//! The grammar of durability: which role syncs after how many of its writes, and which writes are
-//! durable by themselves.
+//! Durability of a model: which role syncs after how many of its writes, and which writes are
+//! synchronous.
 
 use super::rows::Row;
 use iosonde_model::record::profile::{Class, Op, ProfileRun, SyncKind};
 use iosonde_model::spec::{EachWrite, Role, SyncCall};
 use iosonde_model::units::count;
 
-/// Relative error of the number of syncs that is worth a word.
+/// Smallest relative error of the number of syncs to report.
 const WORTH_A_WORD: f64 = 0.1;
 
 /// Gives roles their syncs.
@@ -48,7 +48,7 @@ pub(super) fn attach(
         role.sync.every_writes = (wanted.round() as u64).max(1);
         role.sync.call =
             if calls.fdatasync > calls.fsync { SyncCall::Fdatasync } else { SyncCall::Fsync };
-        // A lone thread waits for its sync, and its writes come before it.
+        // A single thread waits for its sync after its writes.
         role.sync.barrier = row.class == Class::Program && row.threads == 1;
         let got = row.requests as f64 / role.sync.every_writes as f64;
         if (got / calls.all() as f64 - 1.0).abs() > WORTH_A_WORD {
@@ -75,7 +75,7 @@ impl Calls {
     }
 }
 
-/// The row of writes of a group that syncs: its own, or what the kernel wrote for it.
+/// The row of writes of a group that syncs: its own, or the write-back on its behalf.
 fn writer(rows: &[Row], group: u32) -> Option<usize> {
     let of = |class: Class| {
         let all = rows.iter().enumerate().filter(move |(_, row)| {
@@ -86,8 +86,8 @@ fn writer(rows: &[Row], group: u32) -> Option<usize> {
     of(Class::Program).or_else(|| of(Class::WriteBack))
 }
 
-/// Share of the writes that were durable by themselves: those that say so, or flushes beyond those
-/// that syncs ask for, of a program that opened files with O_SYNC or O_DSYNC.
+/// Share of synchronous writes: those flagged so, or flushes in excess of the sync calls, for a
+/// program that opened files with O_SYNC or O_DSYNC.
 fn durable_share(run: &ProfileRun, row: &Row, syncs: u64) -> f64 {
     let requests = row.requests.max(1) as f64;
     let marked = row.durable as f64 / requests;

@@ -1,4 +1,4 @@
-//! Who could have answered what was read back, and what is known about flushes?
+//! Which caches may have served the reads, and the evidence about flushes.
 
 use serde::Serialize;
 
@@ -8,50 +8,50 @@ use iosonde_model::record::facts::{DeviceFacts, FilesystemClass, TargetFacts};
 use iosonde_model::record::verify::VerifyRun;
 use iosonde_model::units::count::thousands;
 
-/// Whether a cache could have answered.
+/// Whether a cache may have served the reads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Could {
-    /// It could have answered what was read back.
+    /// It may have served the reads.
     Answer,
-    /// It was out of the way.
+    /// It was bypassed.
     Not,
-    /// It is not known.
+    /// Unknown.
     Unknown,
 }
 
-/// One cache on the way to what is stored.
+/// One cache on the path to the storage.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct CacheWord {
-    /// Which.
+    /// Its name.
     pub cache: &'static str,
-    /// Whether it could have answered.
+    /// Whether it may have served the reads.
     pub could: Could,
-    /// How well that is known.
+    /// The strength of the evidence.
     pub strength: Strength,
     /// The same as a sentence.
     pub words: String,
 }
 
-/// The lower rung of the fsync ladder, for this run.
+/// Test F1 of the fsync ladder, for this run.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct FlushEvidence {
     /// Flushes acknowledged to the run.
     pub sent: u64,
-    /// Flushes that the device counted meanwhile, where it counts.
+    /// Flushes counted by the device during the run, if it counts them.
     pub counted: Option<u64>,
-    /// Whether the kernel says that the device has a write-back cache.
+    /// Whether the kernel reports a write-back cache.
     pub write_back: Option<bool>,
     /// The same as a sentence.
     pub words: String,
 }
 
-/// Where a block device keeps its data in memory.
+/// Block devices that keep their data in memory.
 const MEMORY_TRANSPORTS: [&str; 4] = ["zram", "ram", "brd", "pmem-legacy"];
-/// Devices of which the kernel does not count flushes: they are not queues of requests.
+/// Devices without a flush counter in the kernel: they have no request queue.
 const UNCOUNTED: [&str; 7] = ["dm-", "md", "zram", "ram", "pmem", "nullb", "drbd"];
 
-/// The caches on the way, from the nearest on.
+/// The caches on the path, nearest first.
 pub(super) fn caches(run: &VerifyRun) -> Vec<CacheWord> {
     let target = &run.target;
     if target.kind == "simulated" || target.kind == "null" {
@@ -66,17 +66,16 @@ pub(super) fn caches(run: &VerifyRun) -> Vec<CacheWord> {
     if target.class != FilesystemClass::Memory {
         words.push(device_cache(device));
     }
-    words.extend(
-        device.filter(|device| device.is_virtual == Some(true)).map(|_| CacheWord {
+    words.extend(device.filter(|device| device.is_virtual == Some(true)).map(|_| {
+        CacheWord {
             cache: "host cache",
             could: Could::Answer,
             strength: Strength::ConsistentWith,
-            words:
-                "virtual disk: the host's cache may have served the reads; this is not visible \
+            words: "virtual disk: the host's cache may have served the reads; this is not visible \
                  from inside the guest"
-                    .into(),
-        }),
-    );
+                .into(),
+        }
+    }));
     words
 }
 
@@ -107,7 +106,7 @@ fn page_cache(run: &VerifyRun) -> Option<CacheWord> {
     Some(CacheWord { cache: "page cache", could, strength, words })
 }
 
-/// What stands between a file system that is not local and its storage.
+/// What lies between a non-local file system and its storage.
 fn beyond(target: &TargetFacts) -> Option<CacheWord> {
     let name = target.filesystem.as_deref().unwrap_or("the file system");
     let who = match target.class {
@@ -169,7 +168,7 @@ fn device_cache(device: Option<&DeviceFacts>) -> CacheWord {
     CacheWord { cache: "device cache", could, strength, words: words.into() }
 }
 
-/// What the flushes of a run show.
+/// The evidence from the flushes of a run.
 pub(super) fn flush_evidence(run: &VerifyRun, figures: &VerifyFigures) -> FlushEvidence {
     let sent = figures.flushes;
     let device = run.target.device.as_ref();

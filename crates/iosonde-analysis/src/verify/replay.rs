@@ -1,5 +1,5 @@
-//! Which operations touched a failed block? They follow from the plan, so that they can be gone
-//! through once more, without any I/O.
+//! The operations that touched a failed block. They follow from the plan, so they can be replayed
+//! without I/O.
 
 use std::collections::VecDeque;
 
@@ -8,9 +8,9 @@ use serde::Serialize;
 use iosonde_model::plan::{VerifyMode, VerifyOp, VerifyPlan, VerifyStream, Way};
 use iosonde_model::record::verify::{Failure, VerifyRun};
 
-/// Operations that are gone through again, at most, over all jobs: some seconds.
+/// Largest number of operations replayed, over all jobs: a few seconds.
 const MAX_OPS: u64 = 1 << 29;
-/// Operations on a failed block that are kept, the last ones.
+/// Largest number of operations on a failed block that are kept, the last ones.
 const TOUCHES: usize = 4;
 
 /// One operation of a job's stream.
@@ -20,31 +20,31 @@ pub struct OpStory {
     pub job: u16,
     /// Number of the operation in that job.
     pub op: u64,
-    /// What it does: `read`, `write`, `trim` or `sync`.
+    /// Its kind: `read`, `write`, `trim` or `sync`.
     pub way: &'static str,
     /// First byte; 0 for a sync.
     pub offset: u64,
     /// Bytes; 0 for a sync.
     pub bytes: u64,
-    /// Generation that it gave the failed block, where it changed that.
+    /// Generation that it gave the failed block, if it changed it.
     pub generation: Option<u32>,
-    /// Between which times it was submitted, ns since 1970, where that was noted.
+    /// Times between which it was submitted, ns since 1970, if recorded.
     pub between_unix_ns: Option<(u64, u64)>,
 }
 
 /// An operation, and the generation that it gave to the block in question.
 pub(super) type Touch = (VerifyOp, Option<u32>);
 
-/// What came before a failure.
+/// The history of a failure.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Past {
-    /// The change that must be found.
+    /// The required change.
     pub(super) wrote: Option<Touch>,
-    /// Changes that may be found too, the first few.
+    /// Further allowed changes, the first few.
     pub(super) pending: Vec<Touch>,
-    /// The operation of the stream right before the change that must be found.
+    /// The operation of the stream directly before the required change.
     pub(super) before: Option<Touch>,
-    /// The one right after.
+    /// The one directly after.
     pub(super) after: Option<Touch>,
     /// The last operations on the block.
     pub(super) touches: VecDeque<Touch>,
@@ -52,12 +52,12 @@ pub(super) struct Past {
     pub(super) last_read: Option<VerifyOp>,
 }
 
-/// A failed block on its way through the stream.
+/// State of a failed block during the replay of the stream.
 struct Track<'a> {
     failure: &'a Failure,
-    /// Operations to go through, at most.
+    /// Largest number of operations to replay.
     end: u64,
-    /// Generation after which nothing of interest follows.
+    /// Last relevant generation.
     goal: u32,
     generation: u32,
     past: Past,
@@ -100,7 +100,8 @@ impl Track<'_> {
     }
 }
 
-/// The past of each of these failures; the stream of a job is gone through once for all of its own.
+/// The history of each of these failures; the stream of a job is replayed once for all of its
+/// failures.
 pub(super) fn pasts(run: &VerifyRun, failures: &[&Failure]) -> Vec<Past> {
     let mut pasts = vec![Past::default(); failures.len()];
     let mut room = MAX_OPS;
@@ -121,9 +122,9 @@ fn track<'a>(run: &VerifyRun, failure: &'a Failure) -> Track<'a> {
     let Failure { low, high, .. } = *failure;
     let few = high.saturating_sub(low) <= TOUCHES as u32;
     let (end, goal) = match run.plan.mode {
-        // Who checks submits nothing: how far the run had come is known by the generations alone.
+        // A check submits nothing: the progress of the run is known only from the generations.
         VerifyMode::Check => (u64::MAX, if few { high } else { low }),
-        // The reader is another job, and knows only what it was handed.
+        // The reader is another job and knows only what it was given.
         VerifyMode::Pipeline => {
             let ops = run.jobs.get(usize::from(failure.owner)).map_or(0, |job| job.ops);
             (ops, if failure.op.is_some() { high } else { u32::MAX })
@@ -133,16 +134,16 @@ fn track<'a>(run: &VerifyRun, failure: &'a Failure) -> Track<'a> {
     Track { failure, end, goal, generation: 0, past: Past::default() }
 }
 
-/// Goes through the stream of a job; gives how many operations of it.
+/// Replays the stream of a job; returns the number of operations.
 fn replay(plan: &VerifyPlan, owner: usize, tracks: &mut [Track<'_>], room: u64) -> u64 {
     let mut order: Vec<usize> = (0..tracks.len()).collect();
     order.sort_by_key(|place| tracks[*place].failure.block);
     let blocks: Vec<u64> = order.iter().map(|place| tracks[*place].failure.block).collect();
     let mut stream = VerifyStream::new(&stream_plan(plan), owner);
     let (mut gone, mut before) = (0, None);
-    // Whose change was the operation before.
+    // The failures whose change was the previous operation.
     let mut waiting: Vec<usize> = Vec::new();
-    // The end is only looked for where something happened, and now and then.
+    // The end is checked only at relevant operations, and periodically.
     let mut look = true;
     while gone < room {
         let next = stream.index();
@@ -171,7 +172,7 @@ fn replay(plan: &VerifyPlan, owner: usize, tracks: &mut [Track<'_>], room: u64) 
     gone
 }
 
-/// A check has no operations of its own; those of the run that it checks are wanted.
+/// A check has no operations of its own; those of the checked run are used.
 fn stream_plan(plan: &VerifyPlan) -> VerifyPlan {
     let mut plan = plan.clone();
     if plan.mode == VerifyMode::Check {
@@ -181,7 +182,7 @@ fn stream_plan(plan: &VerifyPlan) -> VerifyPlan {
     plan
 }
 
-/// An operation in figures, with the time at which it was submitted.
+/// An operation with its submission time.
 pub(super) fn told(run: &VerifyRun, job: u16, (op, generation): Touch) -> OpStory {
     let is_placed = op.blocks > 0;
     OpStory {
@@ -195,7 +196,7 @@ pub(super) fn told(run: &VerifyRun, job: u16, (op, generation): Touch) -> OpStor
     }
 }
 
-/// Between which times an operation was submitted: marks say which one was the next, and when.
+/// Times between which an operation was submitted, from the marks that record progress over time.
 fn between(run: &VerifyRun, job: u16, op: u64) -> Option<(u64, u64)> {
     let marks = &run.jobs.get(usize::from(job))?.marks;
     let later = marks.partition_point(|(next, _)| *next <= op);
@@ -215,7 +216,7 @@ mod tests {
     use iosonde_fixtures::verify::{check_of, failure, soak};
     use iosonde_model::content::classify::Class;
 
-    /// What a plain walk through the stream says of a block of job 1.
+    /// The expected history of a block of job 1, by a direct walk through the stream.
     fn walk(run: &VerifyRun, block: u64, ops: usize) -> Vec<VerifyOp> {
         let stream = VerifyStream::new(&run.plan, 1).take(ops);
         stream.filter(|op| op.touches(block)).collect()

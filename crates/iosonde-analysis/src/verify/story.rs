@@ -1,4 +1,4 @@
-//! A failure, told: what is wrong, where, what must be there, what is there, and since when.
+//! Details of a failure: what is wrong, where, what was expected, what was found, and since when.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use iosonde_model::record::store::utc;
 use iosonde_model::record::verify::{Failure, Reread, VerifyRun};
 use iosonde_model::units::count::thousands;
 
-/// One block that was not what it must be.
+/// One block with unexpected content.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FailureStory {
     /// What went wrong.
@@ -27,44 +27,44 @@ pub struct FailureStory {
     pub block: u64,
     /// Job whose block it is.
     pub job: u16,
-    /// What must be there.
+    /// The expected content.
     pub expected: Expected,
-    /// What the block says of itself, where it says anything.
+    /// What the block's header says, if anything.
     pub found: Option<Found>,
-    /// Number of the operation that read it; `None` when everything was read back.
+    /// Number of the operation that read it; `None` in the final read back.
     pub read_by_op: Option<u64>,
     /// Operations of the job that were submitted by then.
     pub after_ops: u64,
     /// When it was read, ns since 1970.
     pub seen_unix_ns: u64,
-    /// Since when it can be wrong, as a sentence.
+    /// The earliest time at which it can have become wrong, as a sentence.
     pub since: String,
-    /// The operation of the job right before the one that wrote what must be there.
+    /// The operation of the job directly before the one that wrote the expected content.
     pub before: Option<OpStory>,
-    /// The one right after it.
+    /// The one directly after it.
     pub after: Option<OpStory>,
     /// The last operations on the block.
     pub touches: Vec<OpStory>,
-    /// Its sectors in order, where they differ.
+    /// Its sectors in order, if they differ.
     pub sectors: Vec<SectorWords>,
-    /// The difference from what should be there, where bits differ.
+    /// The difference from the expected content, if bits differ.
     pub damage: Option<Damage>,
-    /// What a second read gave.
+    /// The result of a second read.
     pub reread: Reread,
     /// The same as a sentence.
     pub reread_words: String,
     /// Whether the stored block is right and the read was wrong.
     pub transient: bool,
-    /// A command line that repeats what led to it.
+    /// A command line that reproduces it.
     pub reproducer: String,
 }
 
-/// What must be in a block.
+/// The expected content of a block.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Expected {
-    /// Lowest generation that was allowed; 0 if nothing of this run had to be there.
+    /// Lowest allowed generation; 0 if no data of this run was required.
     pub low: u32,
-    /// Highest generation that was allowed.
+    /// Highest allowed generation.
     pub high: u32,
     /// The last generation that a flush made durable.
     pub durable: u32,
@@ -72,14 +72,14 @@ pub struct Expected {
     pub words: String,
     /// The operation that wrote or trimmed the lowest.
     pub wrote: Option<OpStory>,
-    /// Those of the further ones, the first few.
+    /// The operations of the further generations, the first few.
     pub pending: Vec<OpStory>,
 }
 
-/// What a block says of itself.
+/// The content of a block's header.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Found {
-    /// Where it belongs.
+    /// Its offset.
     pub offset: u64,
     /// Its generation.
     pub generation: u32,
@@ -89,24 +89,24 @@ pub struct Found {
     pub op: u64,
     /// When it was written, ns since 1970.
     pub written_unix_ns: u64,
-    /// Its run, where that is another one.
+    /// Its run, if another one.
     pub run: Option<RunId>,
     /// As a sentence.
     pub words: String,
 }
 
-/// Equal sectors side by side.
+/// A sequence of equal sectors.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SectorWords {
     /// First sector of the block.
     pub first: u32,
     /// How many.
     pub count: u32,
-    /// What stands there.
+    /// Their content.
     pub words: String,
 }
 
-/// Tells the failures of a run that are kept in detail.
+/// Describes the failures of a run that are recorded in detail.
 pub(super) fn stories(run: &VerifyRun, words: &[String]) -> Vec<FailureStory> {
     let failures: Vec<&Failure> = told(run).collect();
     let pasts = pasts(run, &failures);
@@ -242,7 +242,7 @@ fn expected_words(run: &VerifyRun, failure: &Failure, expected: &Expected) -> St
     }
 }
 
-/// An operation with its place in the stream and its time.
+/// An operation with its number in the stream and its time.
 fn op_words(op: &OpStory) -> String {
     let time = op.between_unix_ns.map_or_else(String::new, |(from, to)| {
         format!(", submitted between {} and {}", instant(from), instant(to))
@@ -293,8 +293,7 @@ fn place_of(run: &VerifyRun, offset: u64) -> Option<(usize, u64)> {
         .map(|(index, within, _)| (index, within / u64::from(run.plan.block_bytes)))
 }
 
-/// From when on the block can be wrong: since it was last read and was right, or since it was
-/// written.
+/// The earliest time at which the block can be wrong: its last correct read, or its write.
 fn since(run: &VerifyRun, failure: &Failure, past: &Past, expected: &Expected) -> String {
     let seen = match failure.op {
         Some(op) => format!("{} (operation {op} read it)", instant(failure.seen_unix_ns)),
@@ -397,7 +396,7 @@ mod tests {
         let told = story_of(failure.clone());
         let expected = format!("it was right when operation {} of job 0", read.index);
         assert!(told.since.starts_with(&expected), "{}", told.since);
-        // The read that saw it is no read that was right.
+        // The read that saw the failure is not a correct read.
         let told = story_of(Failure { op: Some(read.index), ..failure });
         assert!(!told.since.contains(&expected), "{}", told.since);
         assert!(told.since.contains(&format!("operation {} read it", read.index)));

@@ -12,17 +12,17 @@ use iosonde_model::record::verify::{Failure, VerifyRun};
 use iosonde_model::units::bytes;
 use iosonde_model::units::count::thousands;
 
-/// What a run of the verifier proves.
+/// The verdict of a verifier run.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum VerifyVerdict {
-    /// All that was to be read back is what it must be.
+    /// Everything that was read back has the expected content.
     Pass,
-    /// Nothing was to be read back: a later check judges what was written.
+    /// No read back was planned: a later check verifies the writes.
     Written,
-    /// Something is not what it must be.
+    /// Something has unexpected content.
     Fail,
-    /// The run does not tell.
+    /// The run is inconclusive.
     Inconclusive {
         /// Why, each a sentence.
         reasons: Vec<String>,
@@ -30,7 +30,7 @@ pub enum VerifyVerdict {
 }
 
 impl VerifyVerdict {
-    /// The word for it.
+    /// Its name.
     pub fn word(&self) -> &'static str {
         match self {
             VerifyVerdict::Pass => "pass",
@@ -41,7 +41,7 @@ impl VerifyVerdict {
     }
 }
 
-/// Weighs failures before doubts: what is wrong is wrong, however little was looked at.
+/// Failures take precedence over doubts: a failure counts however little was checked.
 pub(super) fn verdict(
     run: &VerifyRun,
     figures: &VerifyFigures,
@@ -59,7 +59,7 @@ pub(super) fn verdict(
     }
 }
 
-/// Everything that keeps a run from proving what it was to prove.
+/// All reasons why a run is inconclusive.
 pub(super) fn doubts(
     run: &VerifyRun,
     figures: &VerifyFigures,
@@ -100,7 +100,7 @@ fn ended(run: &VerifyRun) -> Option<String> {
     }
 }
 
-/// Not damage: the place belongs to a later run by now.
+/// Not damage: the block belongs to a later run.
 fn newer(run: &VerifyRun, figures: &VerifyFigures) -> Option<String> {
     let ledger = run.ledger.as_ref().filter(|_| figures.newer_blocks > 0)?;
     let seen = run.jobs.iter().flat_map(|job| &job.failures);
@@ -170,7 +170,7 @@ fn errors(figures: &VerifyFigures) -> Option<String> {
     })
 }
 
-/// No flush reached a device that needs them.
+/// No flush reached a device that needs flushes.
 fn flush(run: &VerifyRun, flushes: &FlushEvidence) -> Option<String> {
     use VerifyMode::{Flush, PowerCut, Soak, Write};
     let relies = matches!(run.plan.mode, Flush | Soak | Write | PowerCut);
@@ -277,7 +277,8 @@ pub(super) fn words(run: &VerifyRun, verdict: &VerifyVerdict, figures: &VerifyFi
                 "{}: {}{transient}",
                 match figures.failed() {
                     1 => "1 block does not contain the expected data".into(),
-                    failed => format!("{} blocks do not contain the expected data", thousands(failed)),
+                    failed =>
+                        format!("{} blocks do not contain the expected data", thousands(failed)),
                 },
                 each.collect::<Vec<_>>().join(", ")
             )
@@ -289,7 +290,7 @@ pub(super) fn words(run: &VerifyRun, verdict: &VerifyVerdict, figures: &VerifyFi
     }
 }
 
-/// A share that rounds to everything only if it is.
+/// A share that is printed as 100 % only if it is exactly that.
 fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", (1000.0 * part as f64 / whole.max(1) as f64).floor() / 10.0)
 }
@@ -308,7 +309,7 @@ mod tests {
         judge(run, &[]).verdict
     }
 
-    /// The only doubt about a run.
+    /// The only reason why a run is inconclusive.
     #[track_caller]
     fn doubt(run: &VerifyRun) -> String {
         match verdict_of(run) {
@@ -360,13 +361,13 @@ mod tests {
         let mut run = soak();
         run.jobs[1].swept_blocks -= 1;
         assert!(doubt(&run).contains("255 of 256 blocks were read back (99.6 %)"));
-        // A run that was to read nothing back.
+        // A run without a planned read back.
         run.plan.mode = VerifyMode::Write;
         run.jobs.iter_mut().for_each(|job| (job.checked, job.swept_blocks) = (0, 0));
         let judged = judge(&run, &[]);
         assert_eq!(judged.verdict, VerifyVerdict::Written);
         assert!(judged.words.contains("verify check"));
-        // Stopped before it knew what to read.
+        // Stopped before it determined what to read.
         let mut run = soak();
         run.jobs.iter_mut().for_each(|job| (job.sweep_blocks, job.swept_blocks) = (0, 0));
         assert!(doubt(&run).contains("0 of 256"));
@@ -461,14 +462,14 @@ mod tests {
         let judged = judge(&run, &[]);
         assert_eq!((judged.figures.failed(), judged.failures.len()), (0, 0));
         assert_eq!(verdict_of(&check_of(&[of_run(created - 1)])), VerifyVerdict::Fail);
-        // Both at once: what is old stays a failure.
+        // Both at once: stale data remains a failure.
         let both = judge(&check_of(&[of_run(created + 1), of_run(created - 1)]), &[]);
         assert_eq!((both.figures.failed(), both.figures.newer_blocks), (1, 1));
-        // More than are kept in detail.
+        // More than are recorded in detail.
         let mut many = check_of(&[of_run(created + 1)]);
         many.jobs[0].failed_blocks.insert(Class::OldRun, 1000);
         assert_eq!(judge(&many, &[]).figures.newer_blocks, 1000);
-        // Without a ledger it is what was to be found: old data in place of new.
+        // Without a ledger this is what must be detected: old data instead of new.
         let mut live = soak();
         fail_with(&mut live, of_run(u64::MAX));
         let judged = judge(&live, &[]);

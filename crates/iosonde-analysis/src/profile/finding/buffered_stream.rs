@@ -1,4 +1,4 @@
-//! `buffered_stream`: much data in order through the page cache.
+//! `buffered_stream`: large sequential I/O through the page cache.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -8,14 +8,14 @@ use iosonde_model::units::bytes;
 use super::super::{Figures, OpFigures};
 use super::percent;
 
-/// Bytes from which it is much.
+/// Fewest bytes to report.
 const FROM_BYTES: u64 = 256 << 20;
-/// Mean size of a request from which it is large, bytes.
+/// Mean request size at or above which requests are large, bytes.
 const LARGE: f64 = 65_536.0;
-/// Share in order, and share through the cache.
+/// Smallest sequential share, and smallest share through the cache.
 const MOSTLY: f64 = 0.8;
 
-/// Speaks of the operation that moved more.
+/// Reports the operation with more bytes.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let side = figures.program.as_ref()?;
     let streams = [side.op(Op::Read), side.op(Op::Write)].into_iter().filter(|op| is_stream(op));

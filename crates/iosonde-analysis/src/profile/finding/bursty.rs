@@ -1,4 +1,4 @@
-//! `bursty`: requests come several at once, then none for long.
+//! `bursty`: requests arrive several at once, followed by a long pause.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -8,12 +8,12 @@ use iosonde_model::units::count;
 use super::super::{Figures, Process};
 use super::{own, percent, plural};
 
-/// Share of the program's requests from which a kind of them matters.
+/// Smallest share of the program's requests to report.
 const MATTERS: f64 = 0.2;
-/// Share of requests of the largest size a device takes from which they are parts of larger calls.
+/// Share of requests of the device's maximum size at or above which they are parts of larger calls.
 const SPLIT: f64 = 0.5;
 
-/// Speaks of the most frequent kind of requests that arrives so.
+/// Reports the most frequent kind of requests that arrives this way.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let all = figures.program.as_ref()?.requests().max(1);
     let kind = figures.arrivals.iter().find(|kind| {
@@ -42,7 +42,8 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     )
 }
 
-/// Whether the requests are parts of calls larger than the device takes: they come at once then.
+/// Whether the requests are parts of calls larger than the device accepts: they arrive together
+/// then.
 fn is_split(run: &ProfileRun, device: &str, group: &str, op: Op) -> bool {
     let facts = run.devices.iter().find(|each| each.facts.name == device);
     let Some(largest) = facts.and_then(|each| each.facts.max_sectors_kb) else { return false };

@@ -1,4 +1,4 @@
-//! `device_tail`: a few requests take the device far longer than the others.
+//! `device_tail`: a few requests take far longer in the device than the others.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -9,14 +9,14 @@ use super::super::traffic::Tally;
 use super::super::{Figures, Latency, Spread};
 use super::plural;
 
-/// Times the median from which a rare latency is a stall.
+/// Multiple of the median at or above which a rare latency is a stall.
 const TIMES: f64 = 20.0;
-/// Latency below which nobody minds, ns.
+/// Smallest latency to report, ns.
 const FROM_NS: u64 = 1_000_000;
-/// Times the median size up to which requests are alike.
+/// Multiple of the median size at or below which requests are similar.
 const ALIKE: f64 = 4.0;
 
-/// Speaks of the operation and device with the longest tail.
+/// Reports the operation and device with the longest tail.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let mut worst: Option<(f64, Finding)> = None;
     for device in &figures.devices {
@@ -24,7 +24,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             let tally = Tally::of(run.traffic.iter().filter(|traffic| {
                 traffic.device == device.name && traffic.op == op && traffic.class == Class::Program
             }));
-            // Large requests among small ones take longer by themselves.
+            // Large requests among small ones naturally take longer.
             if !alike(&tally) {
                 continue;
             }
@@ -66,8 +66,7 @@ fn tail(device: &str, op: Op, latency: &Latency) -> Option<(f64, Finding)> {
         duration::latency(latency.max_ns.unwrap_or(rare) as f64),
     );
     let strength = Strength::Supported;
-    let finding =
-        Finding::new("device_tail", "device stalls", strength, Gravity::Caution, words);
+    let finding = Finding::new("device_tail", "device stalls", strength, Gravity::Caution, words);
     let finding = finding
         .with("device", device)
         .with("median_ns", median as f64)
@@ -91,7 +90,7 @@ mod tests {
         assert!(told.contains("332 times the median of 90.1 µs"), "{told}");
         let large = Flow { size_bytes: 4 << 20, ..stalls };
         assert_eq!(ask(detect, &profile_of(&[usual, large])), None);
-        // The tail of waiting in the block layer is not the device's.
+        // The tail of the queue time in the block layer is not the device's.
         let queued = Flow { device_ns: usual.device_ns, queued_ns: 30_000_000, ..stalls };
         assert_eq!(ask(detect, &profile_of(&[usual, queued])), None);
     }

@@ -8,26 +8,26 @@ use iosonde_model::units::{bytes, duration};
 use super::super::Figures;
 use super::percent;
 
-/// Time after the end from which it matters, ns.
+/// Shortest time after the end to report, ns.
 const FROM_NS: u64 = 100_000_000;
 
-/// Dirtied bytes that were not written from which they matter, and their share of all dirtied.
+/// Fewest unwritten dirty bytes to report, and their smallest share of all dirtied bytes.
 const UNWRITTEN_BYTES: u64 = 16 << 20;
 const UNWRITTEN_SHARE: f64 = 0.1;
 
-/// Speaks where write-back of the program's pages ended well after it did, or had not ended when
-/// watching did.
+/// Reports when write-back of the program's pages ended well after the program, or had not ended
+/// when tracing stopped.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     unwritten(run, figures).or_else(|| late(run))
 }
 
-/// Pages dirtied that no request wrote while watched.
+/// Pages dirtied that no traced request wrote.
 fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let calls = run.calls?;
     let dirtied = calls.storage_write_bytes.saturating_sub(calls.cancelled_bytes);
     let written = figures.program.as_ref()?.op(Op::Write).bytes;
     let left = dirtied.saturating_sub(written);
-    // What a hidden device took was written, unseen; likewise where nobody watched.
+    // Writes to an untraced device, or while nothing was traced, are not seen.
     let is_hidden =
         run.unwatched.is_some() || run.devices.iter().any(|device| device.invisible.is_some());
     let little = left < UNWRITTEN_BYTES || (left as f64) < UNWRITTEN_SHARE * dirtied as f64;
@@ -72,7 +72,7 @@ fn share(late: u64, all: u64) -> String {
     percent(late as f64 / all.max(1) as f64)
 }
 
-/// Bytes written in the intervals that begin after the end, and in all; `None` without intervals.
+/// Bytes written in the intervals that begin after the end, and in total; `None` without intervals.
 fn late_bytes(run: &ProfileRun) -> Option<(u64, u64)> {
     let series = run.series.iter().find(|series| series.op == Op::Write)?;
     let counters = &series.counters;

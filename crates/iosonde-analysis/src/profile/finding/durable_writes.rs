@@ -1,7 +1,7 @@
-//! `durable_writes`: writes that are durable by themselves, as O_SYNC and O_DSYNC make them.
+//! `durable_writes`: synchronous writes (O_SYNC, O_DSYNC).
 //!
-//! A device with FUA gets it with the write. For one without it the block layer sends a flush after
-//! each: flushes of the program without any sync call.
+//! A device with FUA gets it with the write. For one without, the block layer sends a flush after
+//! each write: the program causes flushes without a sync call.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -12,14 +12,14 @@ use super::super::Figures;
 use super::super::traffic::Tally;
 use super::percent;
 
-/// Share of the writes from which it is a habit.
+/// Smallest share of the writes to report.
 const SHARE: f64 = 0.5;
-/// Sync calls per flush up to which the flushes are not theirs.
+/// Sync calls per flush at or below which the flushes have another cause.
 const SYNCS: f64 = 0.1;
-/// Writes below which it is not.
+/// Fewest writes to report.
 const WRITES: u64 = 30;
 
-/// Speaks where most of the program's own writes carry a flush or FUA.
+/// Reports when most of the program's own writes carry a flush or FUA.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let tally = Tally::of(
         run.traffic
@@ -53,7 +53,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     Some(finding.with("durable_share", share).with("writes", tally.requests as f64))
 }
 
-/// Flushes that the program caused without calling for one; 0 where calls were not seen.
+/// Flushes that the program caused without a sync call; 0 if calls were not traced.
 fn flushed(run: &ProfileRun, figures: &Figures) -> u64 {
     let Some(syncs) = &figures.syncs else { return 0 };
     let own = run.traffic.iter().filter(|t| t.class == Class::Program && t.op == Op::Flush);

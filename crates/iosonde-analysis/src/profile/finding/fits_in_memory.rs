@@ -1,4 +1,4 @@
-//! `fits_in_memory`: the same data is read again and again, and would fit in memory.
+//! `fits_in_memory`: the same data is read repeatedly, and would fit in memory.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -7,16 +7,16 @@ use iosonde_model::units::{bytes, count};
 
 use super::super::Figures;
 
-/// Times that each place is read on average from which it is read again.
+/// Mean reads per block at or above which data is read repeatedly.
 const TIMES: f64 = 2.0;
-/// Share of the memory that the data may be.
+/// Largest size of the data as a share of the memory.
 const MEMORY: f64 = 0.5;
-/// Share of the bytes whose place is not known up to which the rest tells enough.
+/// Largest share of bytes with unknown offset.
 const LOST: f64 = 0.05;
-/// Bytes below which it does not matter.
+/// Fewest bytes to report.
 const FROM_BYTES: u64 = 64 << 20;
 
-/// Speaks of the device with the most bytes read so.
+/// Reports the device with the most bytes read this way.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let memory = run.host.memory_limit_bytes.or(run.host.memory_bytes)?;
     let mut most: Option<(u64, Finding)> = None;

@@ -1,4 +1,4 @@
-//! `hot_spot`: most requests go to few places.
+//! `hot_spot`: most requests go to a small part of the touched range.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -7,12 +7,12 @@ use iosonde_model::units::{bytes, count};
 use super::super::Figures;
 use super::percent;
 
-/// Share of the requests on the hottest fifth from which few places are hot: the rule of Pareto.
+/// Smallest share of the requests on the hottest fifth to report: the Pareto rule.
 const SHARE: f64 = 0.8;
-/// Chunks below which a fifth of them is too few to speak of.
+/// Fewest chunks to report.
 const CHUNKS: u64 = 20;
 
-/// Speaks of the most uneven device.
+/// Reports the most uneven device.
 pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let uneven = figures.places.iter().filter(|place| place.chunks >= CHUNKS);
     let known = uneven.filter_map(|place| Some((place, place.hot_share?)));
@@ -29,8 +29,7 @@ pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         bytes::rough(place.chunk_bytes),
         bytes::rough(place.chunks * place.chunk_bytes / 5),
     );
-    let finding =
-        Finding::new("hot_spot", "hot spots", Strength::Proven, Gravity::Fact, words);
+    let finding = Finding::new("hot_spot", "hot spots", Strength::Proven, Gravity::Fact, words);
     Some(finding.with("device", place.device.as_str()).with("hot_share", share))
 }
 

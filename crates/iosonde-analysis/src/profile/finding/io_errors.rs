@@ -8,7 +8,7 @@ use iosonde_model::units::count;
 use super::super::Figures;
 use super::plural;
 
-/// Speaks of all of them, naming where most are.
+/// Reports all of them, naming the operation and device with most.
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let own = || run.traffic.iter().filter(|traffic| traffic.class.is_of_the_program());
     let all: u64 = own().map(|traffic| traffic.errors).sum();
@@ -37,7 +37,7 @@ mod tests {
     fn one_error_speaks_and_none_does_not() {
         let mut run = profile_of(&[Flow::default()]);
         assert_eq!(ask(detect, &run), None);
-        // Somebody else's.
+        // Another program's.
         let mut other = run.clone();
         other.traffic[0].class = Class::Other;
         other.traffic[0].errors = 1;

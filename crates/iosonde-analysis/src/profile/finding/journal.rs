@@ -1,4 +1,4 @@
-//! `journal`: the journal writes a good part of what the program does.
+//! `journal`: the journal's writes are large compared with the program's.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -7,12 +7,12 @@ use iosonde_model::units::{bytes, count};
 
 use super::super::Figures;
 
-/// Bytes of the journal per byte of the program from which it matters.
+/// Smallest journal bytes per program byte to report.
 const RATIO: f64 = 0.25;
-/// Bytes of the journal below which it does not.
+/// Fewest journal bytes to report.
 const FROM_BYTES: u64 = 1 << 20;
 
-/// Speaks where the program is the main writer and the journal adds a quarter or more.
+/// Reports when the program is the main writer and the journal adds a quarter or more.
 pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let program = figures.program.as_ref()?.op(Op::Write).bytes;
     let of = |class: Class| {
@@ -20,7 +20,7 @@ pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     };
     let (journal, others) = (of(Class::Journal), of(Class::Other));
     let ratio = journal as f64 / program.max(1) as f64;
-    // The journal is for everybody: with other writers it is not known for whom.
+    // The journal is shared: with other writers it is not known on whose behalf it wrote.
     if journal < FROM_BYTES || ratio < RATIO || others > program {
         return None;
     }
@@ -58,7 +58,7 @@ mod tests {
         );
         let small = Flow { requests: 1_000, ..journal };
         assert_eq!(ask(detect, &profile_of(&[own, small])), None);
-        // Somebody else writes more: whose journal it is cannot be told.
+        // Another program writes more: the journal cannot be attributed.
         let other = Flow { class: Class::Other, requests: 20_000, ..own };
         assert_eq!(ask(detect, &profile_of(&[own, journal, other])), None);
     }

@@ -1,4 +1,4 @@
-//! `latency_bound_reads`: threads that wait for one small random read after the other.
+//! `latency_bound_reads`: threads that wait for small random reads one at a time.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -10,16 +10,16 @@ use super::{commonest, named, own, percent, share_up_to};
 
 /// Largest size of a small read.
 const SMALL_BYTES: u64 = 64 << 10;
-/// Share of small ones from which the reads are called small.
+/// Share of small reads at or above which the reads count as small.
 const MOSTLY: f64 = 0.8;
-/// Share of sequential ones up to which they are called random.
+/// Sequential share at or below which the reads count as random.
 const RANDOM: f64 = 0.2;
-/// Reads in flight per thread, by Little's law, that mean one at a time for most of the time.
+/// Range of reads in flight per thread, by Little's law, that means mostly one at a time.
 const IN_FLIGHT: (f64, f64) = (0.5, 1.1);
-/// Reads below which it is not a habit.
+/// Fewest reads to report.
 const READS: u64 = 100;
 
-/// Speaks of the group that waits the largest share of its time.
+/// Reports the group that waits the largest share of its time.
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let mut bound: Option<(f64, Finding)> = None;
     for (index, name, threads) in super::groups(run) {

@@ -1,4 +1,4 @@
-//! `limited_fidelity`: only sums were seen, no request.
+//! `limited_fidelity`: only totals were recorded, no individual requests.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -6,7 +6,7 @@ use iosonde_model::record::profile::Method;
 
 use super::super::Figures;
 
-/// Speaks where the figures come from counters.
+/// Reports when the figures come from counters.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     if run.source.method != Method::Counters {
         return None;

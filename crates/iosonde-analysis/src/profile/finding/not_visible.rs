@@ -1,11 +1,11 @@
-//! `not_visible`: a device was used whose requests no tracepoint shows.
+//! `not_visible`: a device was used whose requests no tracepoint covers.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
 
 use super::super::Figures;
 
-/// Speaks of the first such device that did anything, as far as is known.
+/// Reports the first such device with any I/O, as far as known.
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let hidden = run.devices.iter().filter(|device| super::super::moved(device));
     let (device, reason) =

@@ -1,4 +1,4 @@
-//! `overwrites`: the same places are written over and over.
+//! `overwrites`: the same blocks are written repeatedly.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -7,12 +7,12 @@ use iosonde_model::units::{bytes, count};
 use super::super::Figures;
 use super::percent;
 
-/// Share of overwrites from which it is a habit.
+/// Smallest share of overwrites to report.
 const SHARE: f64 = 0.5;
-/// Bytes written below which it does not matter.
+/// Fewest bytes written to report.
 const FROM_BYTES: u64 = 16 << 20;
 
-/// Speaks of the device with the most bytes written so.
+/// Reports the device with the most bytes written this way.
 pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let often = figures.places.iter().filter(|place| {
         place.written_bytes >= FROM_BYTES

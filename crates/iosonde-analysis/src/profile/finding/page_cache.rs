@@ -1,4 +1,4 @@
-//! `page_cache`: most of what was read came from memory.
+//! `page_cache`: most reads were served from memory.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -7,15 +7,15 @@ use iosonde_model::units::bytes;
 use super::super::Figures;
 use super::percent;
 
-/// Bytes read below which it does not matter.
+/// Fewest bytes read to report.
 const FROM_BYTES: u64 = 64 << 20;
-/// Bytes fetched from storage from which the program is known to read files: it may read a device
-/// such as /dev/zero, pipes and sockets, which these counters hold too.
+/// Bytes fetched from storage at or above which the program certainly reads files: these counters
+/// include devices such as /dev/zero, pipes and sockets.
 const FETCHED_BYTES: u64 = 1 << 20;
-/// Share fetched from storage up to which memory answered most.
+/// Share fetched from storage at or below which memory served most reads.
 const FETCHED: f64 = 0.1;
 
-/// Speaks where read calls gave ten times what storage did.
+/// Reports when read calls returned ten times the bytes that storage did.
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let calls = run.calls?;
     let fetched = calls.storage_read_bytes as f64 / calls.read_bytes.max(1) as f64;
@@ -64,7 +64,7 @@ mod tests {
             "{told}"
         );
         assert_eq!(ask(detect, &run(1 << 30)), None);
-        // All of it may be zeros from /dev/zero.
+        // All of the bytes may be zeros from /dev/zero.
         assert_eq!(ask(detect, &run(24 << 10)), None);
         assert_eq!(ask(detect, &ProfileRun { calls: None, ..run(0) }), None);
     }

@@ -1,4 +1,4 @@
-//! `partial_blocks`: writes that are no whole number of the device's physical blocks.
+//! `partial_blocks`: writes that are not multiples of the device's physical block size.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -9,12 +9,12 @@ use super::super::Figures;
 use super::super::traffic::Tally;
 use super::percent;
 
-/// Share of such writes from which they matter.
+/// Smallest share of such writes to report.
 const SHARE: f64 = 0.05;
-/// Such writes below which they do not.
+/// Fewest such writes to report.
 const WRITES: u64 = 100;
 
-/// Speaks of the first device with many of them.
+/// Reports the first device with many of them.
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     run.devices.iter().find_map(|device| {
         let block = u64::from(device.facts.physical_block_bytes?);
@@ -24,7 +24,7 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         });
         let sizes = Tally::of(own).sizes;
         let all: u64 = sizes.values().sum();
-        // Sizes beyond 32 KiB are buckets and tell nothing about remainders.
+        // Sizes above 32 KiB are buckets and do not show remainders.
         let odd = sizes.iter().filter(|(bytes, _)| **bytes < 32 << 10 && **bytes % block != 0);
         let partial: u64 = odd.clone().map(|(_, requests)| requests).sum();
         let (commonest, _) = odd.max_by_key(|(_, requests)| **requests)?;

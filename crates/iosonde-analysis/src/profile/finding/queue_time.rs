@@ -1,4 +1,4 @@
-//! `queue_time`: requests wait longer before the device than in it.
+//! `queue_time`: requests spend more time before the device than in it.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -8,14 +8,14 @@ use iosonde_model::units::{count, duration};
 use super::super::Figures;
 use super::{percent, plural};
 
-/// Share of the latency before the device from which it dominates.
+/// Share of the latency before the device at or above which it dominates.
 const SHARE: f64 = 0.5;
-/// Requests in flight on average, while there were any, from which the queue is deep.
+/// Mean queue depth while busy at or above which the queue is deep.
 const DEEP: f64 = 4.0;
-/// Requests below which little can be said.
+/// Fewest requests to report.
 const REQUESTS: u64 = 100;
 
-/// Speaks of the operation and device with the largest share.
+/// Reports the operation and device with the largest share.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     if figures.books.broken_code("program_depth").is_some() {
         return None;
@@ -25,7 +25,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         let depth = device.program_depth.as_ref().and_then(|depth| depth.by_time.mean);
         let Some(depth) = depth.filter(|depth| *depth >= DEEP) else { continue };
         for op in device.program.iter().flat_map(|side| &side.ops) {
-            // Only requests of which both parts are known.
+            // Only requests whose two parts are known.
             let seen = op.requests >= REQUESTS && op.queued.count == op.latency.count;
             let share = op.queued.sum_ns as f64 / op.latency.sum_ns.max(1) as f64;
             let more = worst.as_ref().is_none_or(|(most, _)| share > *most);

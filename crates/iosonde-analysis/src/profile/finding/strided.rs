@@ -1,4 +1,4 @@
-//! `strided`: requests that keep the same distance.
+//! `strided`: requests with a constant stride.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -8,12 +8,12 @@ use iosonde_model::units::count;
 use super::super::Figures;
 use super::{named, own, percent, plural};
 
-/// Share of such requests from which it is a pattern.
+/// Smallest share of such requests to report.
 const SHARE: f64 = 0.5;
-/// Such requests below which it is not.
+/// Fewest such requests to report.
 const REQUESTS: u64 = 100;
 
-/// Speaks of the group with the largest share.
+/// Reports the group with the largest share.
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let mut most: Option<(f64, Finding)> = None;
     for (index, name, threads) in super::groups(run) {

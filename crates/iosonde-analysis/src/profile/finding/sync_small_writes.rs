@@ -1,4 +1,4 @@
-//! `sync_small_writes`: small writes, each made durable before the next.
+//! `sync_small_writes`: small writes, each synced before the next.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -11,21 +11,21 @@ use super::{commonest, named, own, percent, share_up_to};
 
 /// Largest size of a small write.
 const SMALL_BYTES: u64 = 16 << 10;
-/// Share of small ones from which the writes are called small.
+/// Share of small writes at or above which the writes count as small.
 const MOSTLY: f64 = 0.8;
-/// Writes per sync up to which a sync is said to follow the write.
+/// Writes per sync at or below which a sync is said to follow each write.
 const WRITES_PER_SYNC: f64 = 4.0;
-/// Share of a thread's time in syncs, or syncs in flight per thread, from which they matter.
+/// Smallest share of a thread's time in syncs, or number of syncs in flight per thread, to report.
 const TIME: f64 = 0.25;
-/// Calls below which it is not a habit.
+/// Fewest calls to report.
 const CALLS: u64 = 30;
 
-/// Speaks of the thread group that spends the most time so.
+/// Reports the thread group that spends the most time this way.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     figures.syncs.as_ref()?.groups.iter().find_map(|group| of_group(run, group))
 }
 
-/// What is to be said of one group.
+/// The finding for one group.
 pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> {
     let writes = own(run, group.group, Op::Write);
     let cost = cost(group)?;
@@ -67,7 +67,7 @@ pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> 
     )
 }
 
-/// Whether most writes to files are in order, metadata of the file systems left out.
+/// Whether most writes to files are sequential, file system metadata excluded.
 fn appended(run: &ProfileRun) -> bool {
     let files = || run.files.iter().filter(|file| file.inode != 0 && file.writes > 0);
     let writes: u64 = files().map(|file| file.writes).sum();
@@ -75,7 +75,7 @@ fn appended(run: &ProfileRun) -> bool {
     writes > 0 && in_order as f64 >= MOSTLY * writes as f64
 }
 
-/// What the syncs cost, in words; `None` where they do not matter.
+/// The cost of the syncs, as text; `None` if it is small.
 fn cost(group: &GroupSyncs) -> Option<String> {
     let waits = group.time_share.filter(|share| *share >= TIME);
     let waits = waits.map(|share| format!("syncs take {} of its time", percent(share)));

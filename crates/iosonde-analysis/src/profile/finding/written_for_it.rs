@@ -1,4 +1,4 @@
-//! `written_for_it`: others wrote what the program had left in the page cache.
+//! `written_for_it`: other threads wrote back what the program had left in the page cache.
 
 use crate::finding::{Finding, Gravity, Strength};
 use iosonde_model::record::ProfileRun;
@@ -8,12 +8,13 @@ use iosonde_model::units::bytes;
 use super::super::Figures;
 use super::percent;
 
-/// Share of the program's bytes written from which it matters.
+/// Smallest share of the program's bytes written to report.
 const SHARE: f64 = 0.1;
-/// Bytes below which it does not.
+/// Fewest bytes to report.
 const FROM_BYTES: u64 = 1 << 20;
 
-/// Speaks where write-back is a good part of the program's writing, and says for whom it was.
+/// Reports when write-back is a large part of the program's writing, and names who dirtied the
+/// pages.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let all = figures.program.as_ref()?.op(Op::Write).bytes;
     let back = |traffic: &&Traffic| traffic.class == Class::WriteBack && traffic.op == Op::Write;
@@ -68,7 +69,7 @@ mod tests {
         assert!(told.contains("99 % of what it wrote (400 MiB) was written for it"), "{told}");
         assert!(told.contains("dirtied by `one` 300 MiB, `two` 100 MiB"), "{told}");
         assert_eq!(ask(detect, &profile_of(&[Flow { requests: 100_000, ..own }])), None);
-        // Somebody else's pages.
+        // Pages of another program.
         let other = Flow { class: Class::Other, ..back("one", 300) };
         assert_eq!(ask(detect, &profile_of(&[own, other])), None);
     }
