@@ -25,7 +25,7 @@ const NAMED: usize = 8;
 /// One side: runs under a name.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// Where they come from, in words.
+    /// Where they come from, as text.
     pub name: String,
     /// The runs, in the order of their rounds where there are any.
     pub runs: Vec<Observation>,

@@ -86,8 +86,8 @@ pub fn t_975(degrees_of_freedom: usize) -> Option<f64> {
     Some(x + g1 / v + g2 / v.powi(2) + g3 / v.powi(3) + g4 / v.powi(4))
 }
 
-/// Integrated autocorrelation time of a series in steps, at least 1: `n` correlated values tell as
-/// much as `n / time` independent ones. Geyer's initial positive sequence.
+/// Integrated autocorrelation time of a series in steps, at least 1: `n` correlated values carry as
+/// much information as `n / time` independent ones. Geyer's initial positive sequence.
 pub fn autocorrelation_time(series: &[f64]) -> f64 {
     let Some(summary) = Summary::of(series) else { return 1.0 };
     let n = series.len();

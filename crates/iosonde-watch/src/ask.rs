@@ -1,39 +1,37 @@
-//! What is to be watched, and why it cannot be.
+//! What to profile, and why it is not possible.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-/// What is to be watched, and how.
+/// What to profile, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// The command that is run meanwhile, word by word; it is what is watched unless `attached`
-    /// says otherwise.
+    /// The command to run, as arguments; it is profiled unless `attached` is set.
     pub command: Vec<OsString>,
-    /// What runs already and is watched.
+    /// The running process or cgroup to profile.
     pub attached: Option<Attached>,
-    /// Names of disks; none for every disk.
+    /// Names of disks; empty for every disk.
     pub devices: Vec<String>,
-    /// The folder whose disk is shown where no disk did anything.
+    /// The directory whose disk is shown if no disk had I/O.
     pub folder: PathBuf,
-    /// Time between two looks, ns.
+    /// Sampling interval, ns.
     pub interval_ns: u64,
-    /// How long to wait at most for pages that the program left dirty, ns.
+    /// Longest time to wait for pages that the program left dirty, ns.
     pub settle_ns: u64,
-    /// How long to watch, ns, where no command says it.
+    /// How long to profile, ns, if there is no command.
     pub for_ns: Option<u64>,
-    /// Results go into a folder of another user, so that the right to write there is still needed
+    /// Results go into a directory of another user, so the right to write there is still needed
     /// afterwards.
     pub may_write_later: bool,
-    /// The option that has no use where single requests are not seen; none to be content with
-    /// counters.
+    /// The option that needs individual requests; `None` if counters suffice.
     pub needs_requests: Option<&'static str>,
 }
 
-/// What runs already.
+/// A running process or cgroup.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Attached {
-    /// A process and all that descend from it.
+    /// A process and all its descendants.
     Process(u32),
     /// The processes of a cgroup, by its path or its name in a hierarchy.
     Cgroup(PathBuf),
@@ -43,65 +41,65 @@ pub enum Attached {
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// No such disk.
-    #[error("found no block device `{asked}`; there are: {}", known.join(", "))]
+    #[error("no block device `{asked}`; available: {}", known.join(", "))]
     UnknownDevice {
-        /// As asked.
+        /// As requested.
         asked: String,
-        /// The names of those that hold something.
+        /// The names of disks that contain something.
         known: Vec<String>,
     },
     /// No such process.
-    #[error("there is no process {pid} (it may have ended)")]
+    #[error("no process {pid} (it may have ended)")]
     NoProcess {
         /// Its number.
         pid: u32,
     },
     /// No such cgroup.
     #[error(
-        "found no cgroup `{}`, expected a folder below /sys/fs/cgroup that holds cgroup.procs, or \
-         a name as in /proc/PID/cgroup", path.display()
+        "no cgroup `{}`; expected a directory below /sys/fs/cgroup with a cgroup.procs file, or a \
+         name as in /proc/PID/cgroup", path.display()
     )]
     NoCgroup {
-        /// As asked.
+        /// As requested.
         path: PathBuf,
     },
-    /// The command is not there.
+    /// The command does not exist.
     #[error("{command}: {reason}")]
     NotFound {
         /// Its first word.
         command: String,
-        /// What is not there.
+        /// What does not exist.
         reason: &'static str,
     },
-    /// The command is there and cannot be executed.
+    /// The command exists but cannot be executed.
     #[error("{command} cannot be executed: {error}")]
     NotExecutable {
         /// Its first word.
         command: String,
-        /// What the kernel says.
+        /// The error of the kernel.
         error: io::Error,
     },
-    /// What was asked for takes single requests, and they cannot be seen.
-    #[error("{option}: single requests cannot be seen ({reason}), and it takes them{}",
+    /// The request needs individual requests, which cannot be traced.
+    #[error("{option} needs individual requests, which cannot be traced ({reason}){}",
         .mend.as_ref().map_or(String::new(), |mend| format!("; {mend}")))]
     NoRequests {
         /// The option.
         option: &'static str,
-        /// Why they are not seen.
+        /// Why they cannot be traced.
         reason: String,
-        /// What to do about it.
+        /// How to fix it.
         mend: Option<String>,
     },
-    /// The kernel refuses something that watching needs.
+    /// The kernel refuses something that profiling needs.
     #[error("cannot {what}: {error}")]
     System {
         /// What.
         what: &'static str,
-        /// What the kernel says.
+        /// The error of the kernel.
         error: io::Error,
     },
-    /// The user wants to leave at once.
-    #[error("left at once: the second signal within two seconds; nothing is told")]
+    /// The user aborted.
+    #[error("aborted by a second signal within two seconds; no result")]
     Left {
         /// That signal.
         signal: i32,

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use iosonde_engine::host::Root;
 
-/// Where hierarchies are mounted, in the order in which a short name is looked up.
+/// Where hierarchies are mounted, in lookup order.
 const HIERARCHIES: [&str; 8] =
     ["", "unified", "systemd", "blkio", "memory", "cpu", "cpuacct", "pids"];
-/// Cgroups that are looked into.
+/// Largest number of cgroups visited.
 const LIMIT: usize = 4096;
 
-/// The folder of a cgroup: a path below `/sys/fs/cgroup`, or a name in any hierarchy there
+/// The directory of a cgroup: a path below `/sys/fs/cgroup`, or a name in any hierarchy there
 /// (`system.slice/postgresql.service`, as `/proc/PID/cgroup` shows it).
 pub(super) fn folder(root: &Root, asked: &Path) -> Option<PathBuf> {
     let short = asked.strip_prefix("/").unwrap_or(asked);
@@ -21,7 +21,7 @@ pub(super) fn folder(root: &Root, asked: &Path) -> Option<PathBuf> {
     places.into_iter().find(|place| place.is_absolute() && is_cgroup(root, place))
 }
 
-/// Whether it is there, still.
+/// Whether it still exists.
 pub(super) fn is_cgroup(root: &Root, folder: &Path) -> bool {
     root.exists(folder.join("cgroup.procs"))
 }
@@ -33,7 +33,7 @@ pub(super) fn processes(root: &Root, folder: &Path) -> BTreeSet<u32> {
     let mut looked = 0;
     while let Some(place) = waiting.pop() {
         let listed = root.text_up_to(place.join("cgroup.procs"), 8 << 20).unwrap_or_default();
-        // 0 stands for a process that this pid namespace does not see.
+        // 0 means a process that is not visible in this PID namespace.
         found.extend(
             listed.lines().filter_map(|line| line.parse().ok()).filter(|pid: &u32| *pid != 0),
         );

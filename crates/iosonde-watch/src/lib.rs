@@ -1,8 +1,8 @@
-//! What did the kernel see meanwhile? Watches a program from outside and fills in a
+//! Profiles a program from outside and fills in a
 //! [`iosonde_model::record::ProfileRun`].
 //!
-//! Promises: nothing is judged here. The command that is watched keeps its user, its standard
-//! streams and its exit code; what could not be seen is named with the reason, and is never zero.
+//! This crate draws no conclusions. The profiled command keeps its user, its standard streams and
+//! its exit code; data that could not be recorded is named with the reason, and is never zero.
 #![forbid(unsafe_code)]
 
 mod ask;

@@ -1,5 +1,5 @@
-//! One watching from its beginning to its end: attach, hold, follow, give up rights, release, look
-//! now and then, settle, tell.
+//! One profile from start to end: attach, hold, follow, drop privileges, release, sample, settle,
+//! report.
 
 use std::collections::BTreeSet;
 
@@ -19,16 +19,16 @@ use iosonde_model::record::HostFacts;
 use iosonde_model::record::profile::{Ended, Missing, PROFILE_SCHEMA, ProfileRun, Source};
 use iosonde_model::record::run::ProcessUse;
 
-/// A process whose end the kernel does not announce is looked at so often.
+/// Polling interval for processes whose end the kernel does not announce.
 const UNANNOUNCED_NS: u64 = 10_000_000;
-/// Between two looks at what is still dirty.
+/// Polling interval for dirty pages.
 const SETTLING_NS: u64 = 20_000_000;
 
-/// Watches, and tells what was seen. `say` gets a line for each step.
+/// Profiles, and returns the record. `say` gets a line for each step.
 ///
 /// # Errors
-/// If what was asked is not there, or the command cannot be run. A kernel that shows little is no
-/// error: what is missing stands in the record.
+/// If the request cannot be resolved, or the command cannot be run. A kernel that provides little
+/// is not an error: missing data is listed in the record.
 pub fn watch(
     root: &Root,
     host: HostFacts,
@@ -52,13 +52,13 @@ pub fn watch(
     let mut members = scope.members(root, &BTreeSet::new());
     if let Some(tracer) = &mut tracer {
         source.missing.extend(follow(tracer, &members));
-        // Children that came while their parents were entered.
+        // Children created while their parents were being added.
         let all = scope.members(root, &members);
         source.missing.extend(follow(tracer, &(&all - &members)));
         members = all;
     }
     if let Err(error) = privilege::give_up(asked.may_write_later) {
-        say(&format!("the rights of this user are kept: {error}"));
+        say(&format!("privileges were not dropped: {error}"));
     }
     let is_command = matches!(scope.who, Who::Command(_));
     let mut tally = Tally::new(root, boottime_ns(), !is_command);
@@ -126,10 +126,11 @@ pub fn watch(
     Ok(run)
 }
 
-/// What would be watched: the source, and the names of the chosen disks or of that of the folder.
+/// What would be profiled: the source, and the names of the selected disks or of that of the
+/// directory.
 ///
 /// # Errors
-/// As [`watch`], but for the command.
+/// As for [`watch`], except for the command.
 pub fn rehearse(root: &Root, asked: &Asked) -> Result<(Source, Vec<String>), WatchError> {
     let scope = Scope::find(root, asked)?;
     let (_, source) = attach(root, asked, &scope);
@@ -141,7 +142,7 @@ pub fn rehearse(root: &Root, asked: &Asked) -> Result<(Source, Vec<String>), Wat
     Ok((source, disks.map(named).collect()))
 }
 
-/// The tracer; or else why not, and counters in its place.
+/// The tracer, or why counters are used instead.
 fn attach(root: &Root, asked: &Asked, scope: &Scope) -> (Option<Tracer>, Source) {
     let devices = scope.disks.iter().map(|disk| disk.number).collect();
     let wanted = Wanted { devices, interval_ns: asked.interval_ns, ..Wanted::default() };
@@ -160,7 +161,7 @@ fn attach(root: &Root, asked: &Asked, scope: &Scope) -> (Option<Tracer>, Source)
     }
 }
 
-/// Whether what is seen is enough for what was asked: known before a command is started.
+/// Whether the available data is enough for the request: checked before a command is started.
 fn enough(asked: &Asked, is_traced: bool, source: &Source) -> Result<(), WatchError> {
     let Some(option) = asked.needs_requests.filter(|_| !is_traced) else { return Ok(()) };
     let missing = source.missing.first();
@@ -194,7 +195,7 @@ fn used(reaped: &Reaped, span_ns: u64) -> ProcessUse {
     }
 }
 
-/// A watching that is on.
+/// A running profile.
 struct Watch<'a> {
     root: &'a Root,
     asked: &'a Asked,
@@ -216,15 +217,15 @@ impl Watch<'_> {
         }
     }
 
-    /// One look at everything.
+    /// One sample of everything.
     fn look(&mut self, now_ns: u64) {
         if let Some(tracer) = &mut self.tracer {
-            // Children that nobody of the tree has any more.
+            // Children without a parent in the tree.
             self.members.extend(tracer.followed());
         }
         let members = self.scope.members(self.root, &self.members);
         if let Some(tracer) = &mut self.tracer {
-            // Children are followed by the kernel; whoever is moved into a cgroup is not.
+            // Children are followed by the kernel; a process moved into a cgroup is not.
             if matches!(self.scope.who, Who::Cgroup(_)) {
                 follow(tracer, &(&members - &self.members));
             }
@@ -235,7 +236,7 @@ impl Watch<'_> {
         self.telemetry.look(now_ns);
     }
 
-    /// How it ended and when; a command tells its own end when it is reaped.
+    /// How and when it ended; the end of a command is known when it is reaped.
     fn until_end(&mut self, running: Option<&RunningCommand>) -> Result<(Ended, u64), WatchError> {
         let until_ns = self.asked.for_ns.map_or(u64::MAX, |ns| self.began_ns.saturating_add(ns));
         let mut next_ns = self.began_ns + self.asked.interval_ns;
@@ -262,7 +263,7 @@ impl Watch<'_> {
                 next_ns += (late + 1) * self.asked.interval_ns;
             }
             let watched = self.scope.end();
-            // A command beside an attached process has no handle of its own.
+            // A command next to an attached process has no handle of its own.
             let is_announced = watched.is_some() && (running.is_none() || self.is_command());
             let wake_ns = if is_announced { next_ns } else { now_ns + UNANNOUNCED_NS };
             let handle = watched.filter(|_| is_announced);
@@ -274,8 +275,8 @@ impl Watch<'_> {
         matches!(self.scope.who, Who::Command(_))
     }
 
-    /// Waits for pages that the program left dirty, as far as the tracer knows of any; how long.
-    /// Whatever signal comes ends the waiting, and only that: what was seen is told all the same.
+    /// Waits for pages that the program left dirty, as far as known to the tracer; returns how
+    /// long. Any signal ends only the waiting: the profile is still reported.
     fn settle(&mut self) -> u64 {
         let began_ns = monotonic_ns();
         let until_ns = began_ns.saturating_add(self.asked.settle_ns);

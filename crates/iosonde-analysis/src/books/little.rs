@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_depth_that_was_not_applied_shows_unless_requests_complete_inline() {
-        // T2: 32 asked, 1 in flight.
+        // T2: 32 requested, 1 in flight.
         let mut run = run_of(&[Load { depth: 1, ..Load::default() }]);
         run.plan.jobs[0].iodepth = 32;
         let entry = depth(&run, &figures(&run)).unwrap();

@@ -18,7 +18,7 @@ use iosonde_stats::summary::{Summary, autocorrelation_time, t_975};
 /// Name and version of the schema of a baseline.
 pub const BASELINE_SCHEMA: &str = "iosonde.baseline/1";
 
-/// Metrics that are compared unless others are asked for, in the order of the table.
+/// Metrics compared by default, in the order of the table.
 pub const METRICS: [&str; 8] = ["iops", "bw", "mean", "p50", "p95", "p99", "p99.9", "cpu"];
 
 /// Runs kept for later comparisons.
@@ -110,7 +110,7 @@ impl Observation {
         self.values.get(metric).or_else(alone).copied()
     }
 
-    /// Metrics to compare unless others are asked for.
+    /// Metrics compared by default.
     pub fn metrics(&self) -> Vec<String> {
         let rates_and_latencies = || METRICS.iter().filter(|metric| **metric != "cpu");
         let mut all: Vec<String> = match self.directions.as_slice() {

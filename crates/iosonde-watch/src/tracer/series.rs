@@ -7,10 +7,10 @@ use iosonde_stats::Histogram;
 
 use super::tally::Increase;
 
-/// Intervals that are kept at most.
+/// Largest number of intervals.
 const MOST: usize = 600;
 
-/// One interval under way or done.
+/// One interval, current or completed.
 #[derive(Clone, Debug, Default)]
 struct Interval {
     requests: u64,
@@ -31,7 +31,7 @@ impl Interval {
 pub(super) struct Series {
     width_ns: u64,
     zero_ns: u64,
-    /// When the last look was made, and the middle between it and the one before, ns.
+    /// Time of the last reading, and the middle between it and the one before, ns.
     looked_ns: u64,
     middle_ns: u64,
     /// One list per operation, in the order of [`Op::ALL`].
@@ -45,14 +45,14 @@ impl Series {
         Series { width_ns, zero_ns, looked_ns: zero_ns, middle_ns: zero_ns, ops }
     }
 
-    /// A look is made now: what it finds came since the one before, and counts in the interval of
-    /// the middle between both. A look comes a little late, seldom early.
+    /// Starts a reading: its counts occurred since the previous one, and belong to the interval of
+    /// the middle between both. A reading is often slightly late, seldom early.
     pub(super) fn look(&mut self, now_ns: u64) {
         self.middle_ns = self.looked_ns + now_ns.saturating_sub(self.looked_ns) / 2;
         self.looked_ns = now_ns;
     }
 
-    /// Adds what this look finds.
+    /// Adds the counts of this reading.
     pub(super) fn add(&mut self, op: Op, increase: &Increase) {
         let since = self.middle_ns.saturating_sub(self.zero_ns);
         while since / self.width_ns >= MOST as u64 {
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn looks_fall_into_their_intervals_and_gaps_are_empty() {
         let mut series = Series::new(100, 10);
-        // Each look is a little late.
+        // Each reading is slightly late.
         for (now, reads, writes) in [(111, 1, 0), (122, 0, 0), (131, 0, 0), (143, 2, 3)] {
             series.look(now);
             series.add(Op::Read, &one(reads));

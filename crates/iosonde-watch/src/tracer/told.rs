@@ -1,4 +1,4 @@
-//! The kernel's counts in the record's words, and lists of bounded length.
+//! Converts the kernel's counts to the record's types, with lists of bounded length.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,14 @@ use iosonde_model::record::profile::{
     CallCounts, CgroupRun, Depth, FileRun, OpenCounts, ThreadRun,
 };
 
-/// Files, threads and cgroups that a record keeps one by one; the others are added up in one entry.
+/// Largest number of files, threads and cgroups listed individually; the others are summed in one
+/// entry.
 const MOST: usize = 1000;
 
-/// Requests that were counted and whose end was not seen.
-pub(super) const LATENCIES: &str = "latencies of requests whose end the kernel did not show";
+/// Requests that were counted but whose completion was not seen.
+pub(super) const LATENCIES: &str = "latencies of requests whose completion was not traced";
 
-/// A file with what was done to it.
+/// A file with its counts.
 pub(super) fn file(key: &FileKey, file: &FileUse, path: String, device: String) -> FileRun {
     FileRun {
         path,
@@ -74,11 +75,11 @@ pub(super) fn calls(counts: &Counts) -> CallCounts {
 
 pub(super) fn losses(counts: &Counts) -> BTreeMap<String, u64> {
     let each = [
-        ("requests, for too many were in flight", counts.lost_flights),
-        ("requests, for there were too many thread groups and disks", counts.lost_slots),
-        ("requests of threads, for there were too many threads", counts.lost_threads),
-        ("requests of files, for there were too many files", counts.lost_files),
-        ("requests of cgroups, for there were too many", counts.lost_cgroups),
+        ("requests: too many were in flight", counts.lost_flights),
+        ("requests: too many thread groups and disks", counts.lost_slots),
+        ("requests of threads: too many threads", counts.lost_threads),
+        ("requests of files: too many files", counts.lost_files),
+        ("requests of cgroups: too many cgroups", counts.lost_cgroups),
         ("syncs", counts.lost_syncs),
         (LATENCIES, counts.lost_ends),
     ];
@@ -86,7 +87,7 @@ pub(super) fn losses(counts: &Counts) -> BTreeMap<String, u64> {
     told.map(|(what, count)| (what.to_owned(), count)).collect()
 }
 
-/// The busiest files, and the others as one.
+/// The busiest files, and one entry for the others.
 pub(super) fn files(files: Vec<FileRun>) -> Vec<FileRun> {
     bounded(files, |rest, file| {
         *rest = FileRun {
@@ -104,7 +105,8 @@ pub(super) fn files(files: Vec<FileRun>) -> Vec<FileRun> {
     })
 }
 
-/// The busiest threads, and the others as one: of the program only if all of them are.
+/// The busiest threads, and one entry for the others, which belongs to the program only if all of
+/// them do.
 pub(super) fn threads(threads: Vec<ThreadRun>) -> Vec<ThreadRun> {
     bounded(threads, |rest, thread| {
         rest.name = "further threads".into();
@@ -116,7 +118,7 @@ pub(super) fn threads(threads: Vec<ThreadRun>) -> Vec<ThreadRun> {
     })
 }
 
-/// The busiest cgroups, and the others as one.
+/// The busiest cgroups, and one entry for the others.
 pub(super) fn cgroups(cgroups: Vec<CgroupRun>) -> Vec<CgroupRun> {
     bounded(cgroups, |rest, used| {
         rest.path = "further cgroups".into();
@@ -126,7 +128,7 @@ pub(super) fn cgroups(cgroups: Vec<CgroupRun>) -> Vec<CgroupRun> {
     })
 }
 
-/// The first entries of a list; what does not fit is added to its last one.
+/// The first entries of a list; the rest is added to the last one.
 fn bounded<T>(mut list: Vec<T>, add: impl Fn(&mut T, T)) -> Vec<T> {
     if list.len() <= MOST {
         return list;
