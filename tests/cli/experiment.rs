@@ -46,7 +46,7 @@ fn what_is_built_in_is_listed_and_shown() {
     let place = Place::new();
     let listed = place.iosonde("experiment list").end().exits(0);
     let all = [
-        "zero-queue",
+        "qd1-baseline",
         "block-size",
         "read-write-mix",
         "queue-depth",

@@ -70,7 +70,7 @@ fn one(answer: &mut Answer, point: &Point) {
         && depth > ONE_IN_FLIGHT
     {
         answer.mind(
-            "not_zero_queue",
+            "not_qd1",
             "queue depth above 1",
             Strength::Proven,
             Gravity::Caution,
@@ -173,7 +173,7 @@ mod tests {
         let mut noise = noise(2, 0.01);
         // Reads: 100 µs and 500 MB/s; writes: the same at 4 KiB, twice at 128 KiB.
         let seconds = [108.192e-6, 108.192e-6, 362.144e-6, 724.288e-6];
-        let facts = facts(&stage("zero-queue", "zero-queue"), |cell, _| Load {
+        let facts = facts(&stage("qd1-baseline", "qd1-baseline"), |cell, _| Load {
             depth: 1,
             block_bytes: if cell.index < 2 { 4096 } else { 131_072 },
             read_percent: if cell.index % 2 == 0 { 100 } else { 0 },

@@ -115,9 +115,9 @@ fn beyond_physics(answer: &mut Answer, study: &Study) {
 
 /// The same load in two stages, such as the baseline and the first level of a sweep.
 fn stages_agree(answer: &mut Answer, study: &Study) {
-    let base = study.stage("zero-queue").and_then(|f| f.found("4-kib-random-read_mean_ns"));
+    let base = study.stage("qd1-baseline").and_then(|f| f.found("4-kib-random-read_mean_ns"));
     let Some(base) = base else { return };
-    for facts in study.stages.iter().filter(|facts| facts.stage.name != "zero-queue") {
+    for facts in study.stages.iter().filter(|facts| facts.stage.name != "qd1-baseline") {
         let Some(first) = facts.found("latency_at_1_ns") else { continue };
         let gap = first / base - 1.0;
         let (a, b) = (duration::latency(base), duration::latency(first));
@@ -241,7 +241,7 @@ mod tests {
     use iosonde_model::record::facts::DeviceFacts;
 
     fn stages(first_level: f64) -> Vec<StageFacts> {
-        let base = facts(&stage("zero-queue", "zero-queue"), |cell, _| Load {
+        let base = facts(&stage("qd1-baseline", "qd1-baseline"), |cell, _| Load {
             depth: 1,
             block_bytes: if cell.index < 2 { 4096 } else { 131_072 },
             read_percent: if cell.index % 2 == 0 { 100 } else { 0 },
