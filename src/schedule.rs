@@ -1,8 +1,8 @@
-//! How do many runs answer one question? An ordered list of cells, and an event as each one starts,
-//! moves and finishes. This is the only loop over runs in the program.
+//! Runs an ordered list of cells, with an event as each one starts, progresses and finishes. This
+//! is the only loop over runs in the program.
 //!
-//! The schedule samples the host beside the engine, and turns what the engine measured into a
-//! record.
+//! The schedule samples the host while the engine runs, and converts the engine's measurements into
+//! a record.
 
 pub mod cross_check;
 pub mod experiment;
@@ -25,7 +25,7 @@ use iosonde_model::record::Run;
 use iosonde_model::record::facts::{DeviceCounters, SmartPair, TargetFacts, TelemetrySample};
 use iosonde_model::record::run::{BackendFacts, Outcome, SCHEMA};
 
-/// What all cells of a schedule share.
+/// The context shared by all cells of a schedule.
 #[derive(Clone, Debug)]
 pub struct Bench {
     /// The machine.
@@ -34,47 +34,47 @@ pub struct Bench {
     pub clock: Clock,
     /// The open target; `None` for the null and the simulated one.
     pub held: Option<Held>,
-    /// What carries the operations.
+    /// The I/O engine.
     pub medium: Medium,
-    /// Orders from outside.
+    /// External control (stop requests).
     pub control: Arc<Control>,
-    /// Whether what is in the page cache stays there before a run.
+    /// Whether the page cache is kept before a run.
     pub keeps_cache: bool,
 }
 
-/// What happens while a schedule is carried out.
+/// Events of a schedule.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A cell begins.
+    /// A cell starts.
     Started {
-        /// Its place in the list.
+        /// Its index in the list.
         index: usize,
         /// Its plan.
         plan: &'a Plan,
     },
-    /// A cell moves on.
+    /// A cell progresses.
     Moved {
-        /// Its place in the list.
+        /// Its index in the list.
         index: usize,
         /// Its plan.
         plan: &'a Plan,
-        /// How far it is.
+        /// Its progress.
         progress: &'a Progress,
     },
-    /// A cell has ended, well or not.
+    /// A cell has ended, successfully or not.
     Finished {
-        /// Its place in the list.
+        /// Its index in the list.
         index: usize,
         /// Its record.
         run: &'a Run,
     },
 }
 
-/// Carries out the cells in order. Ends early when a signal asks for it; a cell that fails does not
-/// keep the others from being tried.
+/// Runs the cells in order. Ends early on a signal; a failed cell does not prevent the others from
+/// running.
 ///
 /// # Errors
-/// If nothing can be measured at all: no queue, no thread.
+/// If nothing can be measured: no queue, no thread.
 pub fn carry_out(
     cells: &[Plan],
     bench: &Bench,
@@ -97,7 +97,7 @@ pub fn carry_out(
     Ok(())
 }
 
-/// The drive's own report at one moment, or why there is none.
+/// The drive's SMART report at one time, or why there is none.
 struct Health(Result<Value, String>);
 
 impl Health {
@@ -105,10 +105,10 @@ impl Health {
         let device = bench.held.as_ref().and_then(|held| held.device(&bench.root));
         Health(match device {
             Some(device) if device.is_virtual == Some(true) => {
-                Err("a virtual disk has no health of its own".into())
+                Err("a virtual disk has no SMART data".into())
             }
             Some(device) => smart(&device.name),
-            None => Err("no block device in sight".into()),
+            None => Err("no block device visible".into()),
         })
     }
 
@@ -118,7 +118,7 @@ impl Health {
     }
 }
 
-/// Carries out one plan and records it.
+/// Runs one plan and records it.
 fn carry_out_one(
     plan: &Plan,
     bench: &Bench,
@@ -163,7 +163,7 @@ fn carry_out_one(
     })
 }
 
-/// The facts as they are right before the run, with the page cache dropped.
+/// The facts directly before the run, with the page cache dropped.
 fn target_facts(plan: &Plan, bench: &Bench) -> TargetFacts {
     match &bench.held {
         Some(held) => {
@@ -184,14 +184,14 @@ fn target_facts(plan: &Plan, bench: &Bench) -> TargetFacts {
             }
             .into(),
             bytes: Some(plan.target().bytes),
-            // Where a page cache is, if there is one, is the server's business.
+            // A page cache, if any, is in the server.
             direct: matches!(bench.medium, Medium::Vhost(_)),
             ..TargetFacts::default()
         },
     }
 }
 
-/// Of several targets only the first is looked at: what it holds and what its device counts is no
+/// Of several targets only the first is inspected: its content and its device's counters are not
 /// evidence about the load, which goes to all of them.
 fn of_the_first_alone(facts: TargetFacts) -> TargetFacts {
     TargetFacts {
@@ -213,7 +213,8 @@ fn clock_word(plan: &Plan, clock: Clock) -> &'static str {
     }
 }
 
-/// Looks at the machine beside the engine: counters at the window's edges, telemetry once a second.
+/// Samples the machine while the engine runs: counters at the window's edges, telemetry once a
+/// second.
 struct Beside<'a> {
     root: &'a Root,
     clock: Clock,
@@ -228,7 +229,8 @@ struct Beside<'a> {
 
 /// One sample a second.
 const SAMPLE_EVERY_NS: u64 = 1_000_000_000;
-/// After so many samples the pace is halved, after twice as many taken to a third, and so on.
+/// After this many samples the sampling rate is halved, after twice as many reduced to a third, and
+/// so on.
 const MAX_SAMPLES: usize = 4096;
 
 impl<'a> Beside<'a> {
@@ -243,7 +245,7 @@ impl<'a> Beside<'a> {
             root: &bench.root,
             clock: bench.clock,
             device: device.map(|device| device.name.clone()),
-            // A simulated run takes no time, and nothing of this machine is part of it.
+            // A simulated run takes no real time, and does not depend on this machine.
             sampler: is_real.then(|| Sampler::new(&bench.root, device)),
             opened_ns: 0,
             next_sample_ns: 0,

@@ -1,4 +1,4 @@
-//! `iosonde report`: a result, told again: ours from its records, or that of fio.
+//! `iosonde report`: renders a stored result, of iosonde or of fio.
 
 mod kept;
 mod recheck;
@@ -27,12 +27,12 @@ pub(super) use kept::read_manifest;
 use kept::{Kept, kept};
 use write::tell;
 
-/// Tells a result again: in words, as a page, as tables for other programs.
+/// Render a stored result: as text, as a page, as tables for other programs.
 ///
-/// PATH is a result folder of ours or one record in it; or results of fio: JSON, JSON+ and logs
-/// (several may be given, and a folder that holds them). Everything is computed anew from the
-/// records, so that an old result is judged by this program. Results of fio are checked too: rates,
-/// sizes, and the depth by Little's law.
+/// PATH is an iosonde result folder or one record in it, or fio results: JSON, JSON+ and logs
+/// (several, or a folder that contains them). Everything is recomputed from the records, so old
+/// results are evaluated by this version. fio results are checked too: rates, sizes, and the depth
+/// by Little's law.
 ///
 /// Examples:
 ///   iosonde report RESULTS/20261121T100000Z-run-1
@@ -47,30 +47,30 @@ pub(crate) struct ReportArgs {
     #[arg(required_unless_present_any = ["explain", "demo"])]
     #[arg(conflicts_with_all = ["explain", "demo"])]
     path: Vec<PathBuf>,
-    /// Form of the report
+    /// Format of the report
     #[arg(long, value_enum, default_value = "normal", conflicts_with = "recheck")]
     output_format: Form,
-    /// File for the report, or folder for the tables of csv and ssv, in place of stdout
+    /// File for the report, or folder for the tables of csv and ssv, instead of stdout
     #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["explain", "recheck"])]
     output: Option<PathBuf>,
-    /// Folder for every picture of the report (SVG)
+    /// Folder for the charts of the report (SVG)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["explain", "recheck"])]
     figures: Option<PathBuf>,
-    /// Each picture as PNG too
+    /// Write each chart as PNG too
     #[arg(long, requires = "figures")]
     png: bool,
-    /// Compute every verdict anew, and compare it and the checksums with what is kept
+    /// Recompute every verdict, and compare it and the checksums with the stored ones
     #[arg(long, conflicts_with_all = ["explain", "demo"])]
     recheck: bool,
-    /// What a number means and how it is got (iops, p99, knee, …; `list` for all)
+    /// Explain a metric and its computation (iops, p99, knee, …; `list` for all)
     #[arg(long, value_name = "METRIC")]
     explain: Option<String>,
-    /// A report with invented numbers, to see what one looks like
+    /// Print an example report with made-up numbers
     #[arg(long)]
     demo: bool,
 }
 
-/// Form of a report.
+/// Format of a report.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Form {
     /// Text for people.
@@ -78,7 +78,7 @@ enum Form {
     Normal,
     /// One JSON document.
     Json,
-    /// One page with pictures, which needs no other file.
+    /// One self-contained page with charts.
     Html,
     /// Markdown.
     Markdown,
@@ -88,7 +88,7 @@ enum Form {
     Ssv,
 }
 
-/// What the paths are.
+/// The content of the paths.
 enum Given {
     Ours(Box<Kept>),
     Fio(Box<FioResults>),
@@ -110,12 +110,12 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     match given(&args.path)? {
         Given::Ours(kept) if args.recheck => recheck::recheck(&kept),
         Given::Ours(kept) => {
-            kept.cautions().iter().for_each(|caution| note(&format!("caution: {caution}")));
+            kept.cautions().iter().for_each(|caution| note(&format!("warning: {caution}")));
             retell::retell(args, &kept)
         }
         Given::Fio(_) if args.recheck => {
-            let message = "--recheck: found results of fio, expected a result folder of ours: a \
-                           report of fio's results always checks their books";
+            let message = "--recheck: found fio results, expected an iosonde result folder: a \
+                report of fio results always runs the consistency checks";
             Err(asked(message.into()))
         }
         Given::Fio(results) => tell(args, &fio_story(&results), None),
@@ -132,7 +132,7 @@ fn tell_meaning(word: &str, form: Form) -> Result<Exit, Failure> {
         Form::Normal => OutputFormat::Normal,
         Form::Json => OutputFormat::Json,
         _ => {
-            let message = "--explain is told as text or JSON: --output-format normal or json";
+            let message = "--explain is available as text or JSON: --output-format normal or json";
             return Err(asked(message.into()));
         }
     };
@@ -142,7 +142,7 @@ fn tell_meaning(word: &str, form: Form) -> Result<Exit, Failure> {
     Ok(output.end(Exit::Done))
 }
 
-/// What the paths hold: one result of ours, or any number of fio's.
+/// The content of the paths: one iosonde result, or any number of fio results.
 fn given(paths: &[PathBuf]) -> Result<Given, Failure> {
     let mut results = FioResults::default();
     for path in paths {
@@ -156,15 +156,15 @@ fn given(paths: &[PathBuf]) -> Result<Given, Failure> {
             return Ok(Given::Ours(Box::new(kept(path)?)));
         }
         return Err(asked(format!(
-            "`{}` is no result of fio: several paths are told together only if all are; a result \
-             of ours is told alone, and two are compared by `iosonde compare`",
+            "`{}` is not a fio result: several paths can be reported together only if all are fio \
+             results; use `iosonde compare` for two iosonde results",
             path.display()
         )));
     }
     Ok(Given::Fio(Box::new(results)))
 }
 
-/// Reads what a path holds of fio's results; whether it held some.
+/// Reads the fio results of a path; returns whether there were any.
 fn fio_in(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
     if !path.is_dir() {
         return fio_file(path, results);
@@ -200,32 +200,32 @@ fn fio_file(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
         results.logs.push(log);
         return Ok(true);
     }
-    // Records of ours may be larger than what is read of others.
+    // iosonde records may be larger than results of other programs.
     let small = path.metadata().is_ok_and(|facts| facts.is_file() && facts.len() <= MAX_BYTES);
     if !small {
         return Ok(false);
     }
     let text = as_text()?;
-    // Of a record of ours the schema stands in the first lines.
+    // Of an iosonde record the schema stands in the first lines.
     let may_be = is_fio_json(&text) || !text.contains("\"iosonde.");
     if !may_be {
         return Ok(false);
     }
     let foreign = fio_json(&text).map_err(|error| {
-        refuse(format!("neither a record of ours nor a result of fio: {error}"))
+        refuse(format!("neither an iosonde record nor a fio result: {error}"))
     })?;
     results.documents.push((name, foreign));
     Ok(true)
 }
 
-/// Pictures of a result whose report has no story: name and SVG.
+/// Charts of a result without a report document: name and SVG.
 type Pictures = Vec<(String, String)>;
 
-/// The pictures of a story.
+/// The charts of a report document.
 fn pictures(story: &Story) -> Result<Pictures, Failure> {
     let drawn = story.pictures().map(|picture| {
         let svg = picture.figure.svg().map_err(|error| {
-            Failure::new(Exit::Environment, format!("picture {}: {error}", picture.name))
+            Failure::new(Exit::Environment, format!("chart {}: {error}", picture.name))
         })?;
         Ok((picture.name.clone(), svg))
     });

@@ -1,4 +1,4 @@
-//! One load carried out by us and by another program in turn.
+//! One load, run alternately by iosonde and another program.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
@@ -13,54 +13,55 @@ use iosonde_model::plan::Plan;
 use iosonde_model::record::WitnessRun;
 use iosonde_model::record::run::{Outcome, Run};
 
-/// Time beyond the planned one until another program must have ended, ns.
+/// Time after the planned end at which the other program is ended, ns.
 const GRACE_NS: u64 = 60_000_000_000;
-/// Where time does not end the load: how many times as long as we another program may take.
+/// If the load is not limited by time: largest multiple of our time that the other program may
+/// take.
 const PATIENCE: u64 = 20;
 
-/// The other program, and what it is told.
+/// The other program and its arguments.
 #[derive(Clone, Debug)]
 pub struct Witness<'a> {
     /// It.
     pub fio: &'a Fio,
-    /// The load in its words, the targets by [`witness_paths`].
+    /// The load as its arguments, with the targets from [`witness_paths`].
     pub words: Vec<String>,
-    /// How often both carry it out.
+    /// Number of rounds.
     pub rounds: u32,
 }
 
-/// One round: both have carried out the load.
+/// One round: both have run the load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Round {
-    /// What we measured.
+    /// Our measurement.
     pub ours: Run,
-    /// What the other program measured.
+    /// The other program's measurement.
     pub theirs: WitnessRun,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default)]
 pub struct Crossed {
     /// Whole rounds.
     pub rounds: Vec<Round>,
-    /// Our first run, whether its round became whole or not.
+    /// Our first run, even if its round was not completed.
     pub first: Option<Run>,
-    /// Why it ended before all rounds were whole; a signal is told by our own run.
+    /// Why it ended before all rounds were complete; a signal is reported by our own run.
     pub ended: Option<FioError>,
 }
 
 /// What happens meanwhile.
 #[derive(Debug)]
 pub enum Turn<'a> {
-    /// It is our turn; what an event of one cell says.
+    /// Our run: an event of one cell.
     Ours(u32, &'a Event<'a>),
-    /// It is the other program's turn.
+    /// The other program's run.
     Theirs(u32),
 }
 
-/// The plan with its targets as another program finds them: the very files that are open here. No
-/// name leads to them that could be removed or made anew, so that nothing but their content can be
-/// changed, and what holds them for us goes on holding them. What is no file stays as it is.
+/// The plan with its targets as another program finds them: the very files that are open here. They
+/// have no name that could be removed or recreated, so only their content can change, and our locks
+/// on them stay in effect. Targets that are not files are unchanged.
 pub fn witness_paths(plan: &Plan, medium: &Medium) -> Plan {
     let mut plan = plan.clone();
     if let Medium::Files(files) = medium {
@@ -72,12 +73,12 @@ pub fn witness_paths(plan: &Plan, medium: &Medium) -> Plan {
     plan
 }
 
-/// Carries out a load in rounds: we begin the first one, the other program the second, and so on.
+/// Runs a load in rounds: iosonde starts the first, the other program the second, and so on.
 /// Ends early when a signal asks for it, when a run of ours does not end as planned, and when the
 /// other program fails.
 ///
 /// # Errors
-/// If we can measure nothing at all.
+/// If nothing can be measured.
 pub fn cross_check(
     plan: &Plan,
     bench: &Bench,
@@ -137,7 +138,7 @@ fn their_turn(
 ) -> Result<WitnessRun, FioError> {
     let interrupted = || bench.control.signal.load(Ordering::Relaxed) != 0;
     if let Some(short) = shrunk(plan, &bench.medium) {
-        return Err(FioError::Ran(format!("not started: `{short}` has become shorter")));
+        return Err(FioError::Ran(format!("not started: `{short}` was truncated")));
     }
     witness.fio.run(&witness.words, plan.writes(), limit, &interrupted)
 }

@@ -1,4 +1,4 @@
-//! One climb of the fsync ladder, with the host's flush counters read around every sync.
+//! One run of the fsync ladder, with the host's flush counters read around every sync.
 
 use super::Bench;
 use iosonde_engine::engine::ladder::{Bystander, Climbed, climb};
@@ -7,10 +7,10 @@ use iosonde_engine::host::{Root, flush_layers, flushes, has_device_mapper};
 use iosonde_model::plan::ladder::LadderPlan;
 use iosonde_model::record::ladder::{FlushLayer, LADDER_SCHEMA, LadderRun};
 
-/// Climbs and records it. The bench holds exactly one file or device.
+/// Runs and records it. The context has exactly one file or device.
 ///
 /// # Errors
-/// If nothing can be measured at all: no such medium, no memory.
+/// If nothing can be measured: no such medium, no memory.
 pub fn ladder(
     plan: &LadderPlan,
     bench: &Bench,

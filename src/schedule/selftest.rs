@@ -1,8 +1,8 @@
-//! Would the verifier have noticed? Every fault is put into the simulated device, over and over,
-//! and the true verifier runs against it; and look-alikes without a fault must leave it silent.
+//! Tests the verifier itself: every fault is injected into the simulated device many times, and the
+//! real verifier runs against it; look-alikes without a fault must not cause an alarm.
 //!
-//! The truth comes from a second memory above the fault, which holds what was acknowledged: the
-//! blocks that differ are those that must be found, and no others.
+//! The truth comes from a second memory above the fault, which contains the acknowledged data:
+//! exactly the blocks that differ must be found.
 
 mod crash;
 mod dying;
@@ -30,7 +30,7 @@ pub struct Extent {
     pub look_alikes: u64,
     /// Operations of one long simulation without one.
     pub soak_ops: u64,
-    /// Seed of everything.
+    /// Seed.
     pub seed: u64,
     /// Threads.
     pub threads: usize,
@@ -47,15 +47,15 @@ pub enum Part {
     Soak,
 }
 
-/// Seeds told of simulations that did not come out right.
+/// Largest number of reported seeds of failed simulations.
 const TOLD_SEEDS: usize = 5;
-/// Of so many simulations of a kind, at least one should strike and be visible.
+/// Number of simulations of a kind of which at least one should inject a visible fault.
 const MAX_TRIES: u64 = 50;
 /// Simulations that a thread takes at once.
 const CHUNK: u64 = 64;
 
-/// Runs the simulations; tells how many of each part are done. Ends early, with what it has, when a
-/// signal asks for it.
+/// Runs the simulations and reports the progress of each part. Ends early on a signal, with the
+/// results so far.
 pub fn selftest(
     extent: &Extent,
     control: &Control,
@@ -77,8 +77,8 @@ pub fn selftest(
     }
 }
 
-/// A test that takes no time worth mentioning: every kind of fault a few times, some look-alikes,
-/// and a short soak. It goes before every run that says something about storage.
+/// A very short test: every kind of fault a few times, some look-alikes, and a short soak. It runs
+/// before every verification.
 pub fn quick(seed: u64, control: &Control) -> Matrix {
     let extent = Extent {
         faults: 2 * Fault::ALL.len() as u64,
@@ -90,7 +90,7 @@ pub fn quick(seed: u64, control: &Control) -> Matrix {
     selftest(&extent, control, &|_, _| {})
 }
 
-/// One simulation, by the seed that was told of it; without a fault, a look-alike.
+/// One simulation, by its reported seed; without a fault, a look-alike.
 pub fn repeat(fault: Option<Fault>, seed: u64) -> Repetition {
     let scene = match fault {
         Some(fault) => Scene::with(fault, seed),
@@ -165,7 +165,7 @@ fn look_alikes(
     })
 }
 
-/// Does `count` things, in any order, and gives what came of them in theirs.
+/// Runs `count` tasks in any order and returns their results in order.
 fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let worker = || {
@@ -182,7 +182,7 @@ fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T 
         let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(worker)).collect();
         let join = |worker: std::thread::ScopedJoinHandle<'_, _>| match worker.join() {
             Ok(done) => done,
-            // A verifier that breaks down is one that cannot be trusted: this is not passed over.
+            // A verifier that panics cannot be trusted: this is not ignored.
             Err(panic) => std::panic::resume_unwind(panic),
         };
         workers.into_iter().flat_map(join).collect()

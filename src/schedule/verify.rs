@@ -1,4 +1,4 @@
-//! One run of the verifier as a record: the engine between two looks at the device.
+//! One verifier run as a record: the engine between two inspections of the device.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use iosonde_model::record::VerifyRun;
 use iosonde_model::record::run::BackendFacts;
 use iosonde_model::record::verify::{LedgerUse, VERIFY_SCHEMA};
 
-/// Carries out a plan of the verifier and records what was seen.
+/// Runs a verifier plan and records the results.
 ///
 /// # Errors
-/// If a queue or a thread cannot be had.
+/// If a queue or a thread cannot be created.
 pub fn prove(
     plan: &VerifyPlan,
     mut luggage: Luggage,
@@ -71,7 +71,7 @@ pub fn prove(
     })
 }
 
-/// On the simulated device, with a memory of its size.
+/// Runs on the simulated device, with a memory of its size.
 fn in_virtual_time(
     plan: &VerifyPlan,
     model: &iosonde_engine::backend::sim::Model,
@@ -91,7 +91,7 @@ fn in_virtual_time(
     })
 }
 
-/// Looks after the page cache, and passes on how far it is.
+/// Manages the page cache, and forwards progress.
 struct Beside<'a> {
     medium: &'a Medium,
     on_progress: &'a mut dyn FnMut(&Progress, bool),

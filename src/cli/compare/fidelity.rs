@@ -1,4 +1,4 @@
-//! How near does a replay come to what was recorded?
+//! How closely a replay matches the recording.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use iosonde_model::record::export;
 use iosonde_model::spec::Speed;
 use iosonde_report::{fidelity_json, fidelity_text, profile_figures};
 
-/// Compares a profile with what was regenerated from it.
+/// Compares a profile with its replay.
 pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Result<Exit, Failure> {
     let speed = args.speed.as_deref().unwrap_or("1x");
     let speed = Speed::parse(speed).map_err(|error| asked(format!("--speed: {error}")))?;
@@ -22,7 +22,7 @@ pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Resu
         Record::Profile(run) => Observed::of_profile(run),
         Record::Run(_) => {
             let path = profile.display();
-            return Err(asked(format!("PROFILE: `{path}` is a run, expected a profile")));
+            return Err(asked(format!("PROFILE: found a run in `{path}`, expected a profile")));
         }
     };
     let regenerated = match &second {
@@ -41,11 +41,11 @@ pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Resu
     Ok(output.end(exit))
 }
 
-/// Draws both side by side.
+/// Draws charts of both side by side.
 fn draw(folder: &Path, first: &Record, second: &Record) -> Result<(), Failure> {
     let (Record::Profile(recorded), Record::Profile(regenerated)) = (first, second) else {
         let message = "--figures: found the result of a run, expected a profile of the replay, \
-                       which alone holds its requests: `iosonde profile -- iosonde run …`";
+            because only a profile contains its requests: `iosonde profile -- iosonde run …`";
         return Err(asked(message.to_owned()));
     };
     let failed = |path: &Path, why: String| {

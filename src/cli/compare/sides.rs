@@ -1,4 +1,4 @@
-//! The two sides of a comparison, from records and baselines; and how a baseline is kept.
+//! The two sides of a comparison, from records and baselines; and storing a baseline.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::cli::recorded::runs::observations;
 use iosonde_analysis::comparison::{BASELINE_SCHEMA, Baseline, Side};
 use iosonde_model::record::export;
 
-/// One side, from everything that was given for it.
+/// One side, from all its paths.
 pub(super) fn read(what: &str, paths: &[PathBuf]) -> Result<Side, Failure> {
     let mut runs = Vec::new();
     for path in paths {
@@ -18,24 +18,24 @@ pub(super) fn read(what: &str, paths: &[PathBuf]) -> Result<Side, Failure> {
     Ok(Side { name: names.join(", "), runs })
 }
 
-/// Keeps runs as a baseline.
+/// Stores runs as a baseline.
 pub(super) fn save_baseline(args: &CompareArgs, file: &Path) -> Result<Exit, Failure> {
     no_replay(args)?;
-    no_effect(&of_runs(args), "--save-baseline, which compares nothing")?;
+    no_effect(&of_runs(args), "--save-baseline, which does not compare")?;
     if args.paths.is_empty() {
-        return Err(asked("--save-baseline: no runs are given; name their folders".into()));
+        return Err(asked("--save-baseline: no runs given; name their folders".into()));
     }
     let mut runs = read("RUNS", &args.paths)?.runs;
     let all = runs.len();
     runs.retain(|run| run.left_out.is_none());
     if runs.len() < all {
-        note(&format!("caution: {} of {all} runs do not count and are left out", all - runs.len()));
+        note(&format!(
+            "warning: {} of {all} runs cannot be used and are left out",
+            all - runs.len()
+        ));
     }
     if runs.is_empty() {
-        return Err(Failure::new(
-            Exit::Inconclusive,
-            "--save-baseline: no run that counts is left",
-        ));
+        return Err(Failure::new(Exit::Inconclusive, "--save-baseline: no usable run is left"));
     }
     let count = runs.len();
     let baseline = Baseline {
@@ -53,6 +53,6 @@ pub(super) fn save_baseline(args: &CompareArgs, file: &Path) -> Result<Exit, Fai
     export::probe(file, &|start| start.contains("\"iosonde.baseline/"))
         .and_then(|()| export::write(file, &text))
         .map_err(|error| failed(error.to_string()))?;
-    note(&format!("{count} runs kept as a baseline in {}", file.display()));
+    note(&format!("{count} runs stored as a baseline in {}", file.display()));
     Ok(Exit::Done)
 }

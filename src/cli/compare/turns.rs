@@ -1,4 +1,4 @@
-//! Both sides measured now, by turns: a fresh process per run, pairs in an order drawn by a seed.
+//! Measures both sides now, alternating: a new process per run, pairs in a seeded random order.
 
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
@@ -20,11 +20,11 @@ use iosonde_model::units::count;
 use iosonde_report::clean::clean;
 use iosonde_report::comparison_json;
 
-/// Rounds unless told otherwise.
+/// Default number of rounds.
 const ROUNDS: u32 = 10;
-/// Options that would take the result elsewhere than to us.
+/// Options that would send the result elsewhere.
 const OURS: [&str; 3] = ["--results", "--output-format", "--dry-run"];
-/// How often it is looked whether a run has ended.
+/// Polling interval for the end of a run.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Measures both command lines in rounds, and compares within rounds.
@@ -34,7 +34,7 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     };
     let commands = [command(a)?, command(b)?];
     let asked = what_is_asked(args, place::fresh_seed())?;
-    // Two command lines are how one says what is meant to differ.
+    // The two command lines state what may differ.
     let asked = Asked { in_rounds: true, allow: Kind::ALL.to_vec(), ..asked };
     let place = place::Place::find()?;
     let scratch = Scratch::new(asked.seed)?;
@@ -75,14 +75,11 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
         (None, Some(failure)) => failure.exit,
         (None, None) => Exit::Done,
     };
-    // The rounds before a failure were measured, and say what they say.
+    // The rounds before a failure are valid and are reported.
     if let Some(failure) = failed.as_ref().filter(|_| !a.runs.is_empty()) {
         let message: Vec<String> = failure.message.lines().map(clean).collect();
         note(&format!("error: {}", message.join("\n")));
-        note(&format!(
-            "caution: compared is what was measured before: rounds 1 to {}",
-            a.runs.len()
-        ));
+        note(&format!("warning: only the rounds before this are compared: 1 to {}", a.runs.len()));
     }
     let told = contrasted(a, b, &asked);
     let ended = match (&told, failed) {
@@ -101,8 +98,8 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     let code = ended.as_ref().map_or_else(|failure| failure.exit.code(), |exit| exit.code());
     let complete = a.runs.len() == rounds as usize;
     for (letter, keeper) in ["A", "B"].into_iter().zip(keepers) {
-        if let Some(path) = keeper.finish(complete, code, "compared by turns") {
-            note(&format!("runs of {letter} kept in {}", path.display()));
+        if let Some(path) = keeper.finish(complete, code, "compared in alternating runs") {
+            note(&format!("runs of {letter} stored in {}", path.display()));
         }
     }
     ended
@@ -120,7 +117,7 @@ fn command(text: &str) -> Result<Vec<String>, Failure> {
     }
     let normal = |word: &String| word.split('=').next().unwrap_or_default().replace('_', "-");
     if let Some(word) = words.iter().find(|word| OURS.contains(&normal(word).as_str())) {
-        return Err(refuse(&format!("leave {word} out: the result is read by `compare`")));
+        return Err(refuse(&format!("omit {word}: `compare` reads the result")));
     }
     if !words.iter().any(|word| normal(word) == "--progress") {
         words.extend(["--progress", "none"].map(String::from));
@@ -128,7 +125,7 @@ fn command(text: &str) -> Result<Vec<String>, Failure> {
     Ok(words)
 }
 
-/// Words as a shell would split them: at blanks outside of quotes. No variables, no patterns.
+/// Splits words like a shell: at blanks outside quotes. No variables, no patterns.
 fn split(text: &str) -> Result<Vec<String>, &'static str> {
     let (mut words, mut word): (Vec<String>, Option<String>) = (Vec::new(), None);
     let mut quote = None;
@@ -137,7 +134,7 @@ fn split(text: &str) -> Result<Vec<String>, &'static str> {
         match (quote, character) {
             (Some(end), found) if found == end => quote = None,
             (Some('"') | None, '\\') => {
-                let next = characters.next().ok_or("ends in a backslash")?;
+                let next = characters.next().ok_or("it ends in a backslash")?;
                 word.get_or_insert_default().push(next);
             }
             (None, '\'' | '"') => {
@@ -149,13 +146,13 @@ fn split(text: &str) -> Result<Vec<String>, &'static str> {
         }
     }
     if quote.is_some() {
-        return Err("a quote is not closed");
+        return Err("unclosed quote");
     }
     words.extend(word);
     Ok(words)
 }
 
-/// Where runs put their results until they are ours. It goes away again.
+/// Temporary directory for results of the runs, removed afterwards.
 struct Scratch {
     path: PathBuf,
 }
@@ -166,14 +163,16 @@ impl Scratch {
         let path = std::env::temp_dir().join(name);
         let made = DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|error| {
-            let message =
-                format!("`{}` cannot be made: {error}; TMPDIR names another place", path.display());
+            let message = format!(
+                "`{}` cannot be created: {error}; set TMPDIR to another directory",
+                path.display()
+            );
             Failure::new(Exit::Environment, message)
         })?;
         Ok(Scratch { path })
     }
 
-    /// Carries out one command line; `None` if a signal ended it.
+    /// Runs one command line; `None` if a signal ended it.
     fn measure(
         &self,
         words: &[String],
@@ -199,7 +198,7 @@ impl Scratch {
             return Ok(None);
         }
         let told = fs::read_to_string(&errors).unwrap_or_default();
-        // A run that was carried out stands, whatever it says of itself.
+        // A completed run counts, whatever its exit code.
         let is_measured = [Exit::Done, Exit::Missed, Exit::Invalid, Exit::Inconclusive];
         let Some(code) = code.filter(|code| is_measured.iter().any(|exit| exit.code() == *code))
         else {
@@ -213,25 +212,26 @@ impl Scratch {
         };
         let mut folders = fs::read_dir(&results).map_err(said)?.filter_map(Result::ok);
         let folder = folders.next().map(|entry| entry.path());
-        let folder = folder.ok_or_else(|| failed(format!("ended with {code} and kept nothing")))?;
+        let folder =
+            folder.ok_or_else(|| failed(format!("ended with {code} and stored no result")))?;
         let read = record("--run", &folder);
         let removed = fs::remove_dir_all(&results);
         removed.map_err(said)?;
         match read?.0 {
             Record::Run(run) => Ok(Some(*run)),
-            Record::Profile(_) => Err(failed("kept no record of a run".into())),
+            Record::Profile(_) => Err(failed("stored no record of a run".into())),
         }
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Left behind it would be a few records in the place for such.
+        // If left behind it is a few records in the temporary directory.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Waits for the end, and passes on the first signal that we get; gives the exit code.
+/// Waits for the end, and forwards the first signal received; returns the exit code.
 fn wait(mut child: Child, signal: &AtomicUsize) -> std::io::Result<Option<u8>> {
     let mut is_passed_on = false;
     loop {
@@ -240,14 +240,14 @@ fn wait(mut child: Child, signal: &AtomicUsize) -> std::io::Result<Option<u8>> {
         }
         if !is_passed_on && signal.load(Ordering::Relaxed) != 0 {
             is_passed_on = true;
-            // A terminal tells both at once; a second signal would make it leave its target.
+            // A terminal signals both at once; a second signal would abort it.
             let _ = kill_process(Pid::from_child(&child), Signal::TERM);
         }
         std::thread::sleep(LOOK);
     }
 }
 
-/// The last lines of what a run said.
+/// The last lines of a run's output.
 fn last(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(6)..].join("\n")
@@ -263,8 +263,8 @@ mod tests {
     fn words_are_split_as_by_a_shell() {
         assert_eq!(split(" run  --path 'a b' ").unwrap(), ["run", "--path", "a b"]);
         assert_eq!(split(r#"a\ b "c'd" e'f g'h ''"#).unwrap(), ["a b", "c'd", "ef gh", ""]);
-        assert_eq!(split("'open"), Err("a quote is not closed"));
-        assert_eq!(split("x\\"), Err("ends in a backslash"));
+        assert_eq!(split("'open"), Err("unclosed quote"));
+        assert_eq!(split("x\\"), Err("it ends in a backslash"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What an experiment measures: opened, or made.
+//! The target of an experiment: opened, or created.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::spec::catalogue;
 use iosonde_model::units::bytes;
 
-/// Something to measure.
+/// An opened target.
 pub(super) struct Aim {
     pub(super) medium: Medium,
     pub(super) held: Option<Held>,
     pub(super) setting: Setting,
-    /// What writes the whole region before anything is read, where that may be.
+    /// The plan that writes the whole region before reads, if writing is allowed.
     pub(super) layout: Option<Plan>,
-    /// Why nothing may be written, where that is so.
+    /// Why writing is not allowed, if so.
     pub(super) reads_only: Option<String>,
-    /// Words about the target for people.
+    /// Description of the target.
     pub(super) words: String,
 }
 
 impl Aim {
-    /// What was asked for with what it turned out to be, so that it can be found again.
+    /// The request with the resolved target, so that it can be found again.
     pub(super) fn found(&self, asked: &TargetAsked, place: &Place) -> TargetAsked {
         let canonical = std::fs::canonicalize(&asked.path);
         let canonical = canonical.map(|path| path.to_string_lossy().into_owned());
@@ -52,18 +52,18 @@ impl Aim {
     }
 }
 
-/// How it is asked for.
+/// How the target is requested.
 pub(super) struct Ask<'a> {
     pub(super) target: &'a TargetAsked,
     pub(super) consent: &'a ConsentArgs,
     pub(super) results: Option<&'a Path>,
-    /// Size of a test file, if none was asked for.
+    /// Size of a test file, if none was requested.
     pub(super) usual_bytes: Option<u64>,
     pub(super) seed: u64,
     pub(super) dry_run: bool,
 }
 
-/// Opens or makes the target.
+/// Opens or creates the target.
 pub(super) fn aim(ask: &Ask<'_>, place: &Place) -> Result<Aim, Failure> {
     let engine = engine(ask.target.engine.as_deref())?;
     if engine.kind == EngineKind::Sim {
@@ -74,7 +74,7 @@ pub(super) fn aim(ask: &Ask<'_>, place: &Place) -> Result<Aim, Failure> {
     let (held, is_ours, reads_only) =
         if path.is_dir() { made(ask, path)? } else { existing(ask, path)? };
     if let Some(reason) = &held.direct_refused {
-        note(&format!("caution: {reason}; I/O goes through the page cache"));
+        note(&format!("warning: {reason}; I/O goes through the page cache"));
     }
     if !engine.chosen_because.is_empty() {
         note(&format!("caution: {}", engine.chosen_because));
@@ -119,7 +119,7 @@ fn engine(name: Option<&str>) -> Result<Engine, Failure> {
 }
 
 fn simulated(ask: &Ask<'_>, place: &Place, engine: Engine) -> Result<Aim, Failure> {
-    ask.consent.none("a simulated device holds nothing")?;
+    ask.consent.none("a simulated device has no file system")?;
     let words = &ask.target.path;
     let model = Model::parse(words)
         .map_err(|error| Failure::new(Exit::Asked, format!("TARGET: {error}")))?;
@@ -143,10 +143,10 @@ fn simulated(ask: &Ask<'_>, place: &Place, engine: Engine) -> Result<Aim, Failur
 
 /// An unnamed file in a directory.
 fn made(ask: &Ask<'_>, directory: &Path) -> Result<(Held, bool, Option<String>), Failure> {
-    ask.consent.none("the test file is made anew")?;
+    ask.consent.none("the test file is created again")?;
     let facts = open::describe_directory(&iosonde_engine::host::Root::system(), directory)?;
     if facts.class == FilesystemClass::Virtual {
-        let message = format!("`{}` is no place for files", directory.display());
+        let message = format!("`{}` cannot contain files", directory.display());
         return Err(Failure::new(Exit::Refused, message));
     }
     let (free_bytes, total_bytes) = open::space(directory)?;
@@ -160,11 +160,11 @@ fn direct(ask: &Ask<'_>) -> Direct {
     if ask.target.buffered { Direct::Never } else { Direct::Preferred }
 }
 
-/// A file or device: written where that may be, and only read otherwise, which is said.
+/// A file or device: written if allowed, and otherwise only read, with a message.
 fn existing(ask: &Ask<'_>, path: &Path) -> Result<(Held, bool, Option<String>), Failure> {
     let facts = std::fs::metadata(path);
     let is_device = facts.as_ref().is_ok_and(|facts| !facts.is_file());
-    // Root may open what nobody is meant to write.
+    // Root may open files without write permission.
     let is_protected = facts.is_ok_and(|facts| facts.permissions().readonly());
     let agreed = !ask.consent.devices().is_empty();
     if (!is_device && !is_protected) || agreed {
@@ -187,12 +187,12 @@ fn existing(ask: &Ask<'_>, path: &Path) -> Result<(Held, bool, Option<String>), 
     let intent = ask.consent.intent(false, ask.results, ask.dry_run);
     let held = open::existing(path, &intent, direct(ask))?;
     let reason = match (is_device, is_protected) {
-        (true, _) => "the target is only read; --destroy-data=ID agrees to more",
-        (false, true) => "the target has no permission to be written",
-        (false, false) => "the target is only read; --overwrite-file=NAME agrees to more",
+        (true, _) => "the target is only read; --destroy-data=ID permits writes",
+        (false, true) => "the target is not writable",
+        (false, false) => "the target is only read; --overwrite-file=NAME permits writes",
     };
     let reason = reason.to_owned();
-    note(&format!("`{}` is only read: cells that write are left out", path.display()));
+    note(&format!("`{}` is only read: cells with writes are skipped", path.display()));
     Ok((held, false, Some(reason)))
 }
 

@@ -1,4 +1,4 @@
-//! Carrying an experiment out, from its first stage to its report, or from where it stopped.
+//! Runs an experiment, from its first stage to its report, or from where it stopped.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,7 +30,7 @@ use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::experiment::{Needs, Stage};
 use iosonde_model::units::{bytes, duration};
 
-/// What an experiment is carried out with.
+/// Inputs of an experiment run.
 struct Session<'a> {
     place: &'a Place,
     aim: Aim,
@@ -39,9 +39,9 @@ struct Session<'a> {
     progress: Progress,
     teller: Teller,
     study: Study,
-    /// Bytes written so far, laying out included.
+    /// Bytes written so far, test file preparation included.
     written_bytes: AtomicU64,
-    /// Whether what is measured can no longer be kept.
+    /// Whether results can no longer be stored.
     is_lost: AtomicBool,
 }
 
@@ -52,11 +52,11 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let claims = args.spec.as_deref().map(load::claims).transpose()?;
     let needs_claims = |stage: &Stage| stage.needs == Needs::Claims;
     if claims.is_some() && !experiment.stages.iter().any(needs_claims) {
-        return Err(wrong("--spec has no effect: no stage checks the claims of a data sheet"));
+        return Err(wrong("--spec has no effect: no stage checks data sheet claims"));
     }
     if claims.is_none() && experiment.stages.iter().all(needs_claims) {
         return Err(wrong(format!(
-            "`{}` checks the claims of a data sheet: give --spec FILE",
+            "`{}` checks data sheet claims: give --spec FILE",
             experiment.name
         )));
     }
@@ -88,7 +88,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let layout_bytes = aim.layout.as_ref().map_or(0, |layout| layout.target().bytes);
     if let Some(most) = max_written_bytes.filter(|most| *most < layout_bytes) {
         return Err(wrong(format!(
-            "--max-written: found {}, but laying out writes {}; give a smaller --size",
+            "--max-written: found {}, but preparing the test file writes {}; give a smaller --size",
             bytes::exact(most),
             bytes::exact(layout_bytes)
         )));
@@ -101,7 +101,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         return Ok(output.end(Exit::Done));
     }
     let mut keeper = match args.results.as_deref() {
-        // Who names a place wants hours of measuring to be kept there.
+        // If --results is given, hours of results must be stored there.
         Some(place) => Keeper::insist("--results DIR", place, "experiment", words)
             .map_err(|why| Failure::new(Exit::Environment, format!("--results: {why}")))?,
         None => Keeper::open(None, "experiment", words),
@@ -139,12 +139,11 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     let run = old.run.clone();
     if nothing_missing(&old)? {
         return Err(wrong(format!(
-            "`{}` holds everything that was asked: there is nothing to go on with; `iosonde \
-             report` tells it again",
+            "`{}` is complete: nothing to resume; `iosonde report` shows the report",
             args.folder.display()
         )));
     }
-    // The same place and size, whatever directory this is and however full the disk is now.
+    // The same path and size, regardless of the current directory and free space.
     let known = !run.target.place.is_empty();
     let target = TargetAsked {
         path: if known { run.target.place.clone() } else { run.target.path.clone() },
@@ -163,8 +162,8 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     let found = aim.found(&target, &place);
     if (&found.device, found.used_bytes) != (&run.target.device, run.target.used_bytes) {
         return Err(wrong(format!(
-            "the experiment was begun on {}, {}, and `{}` is on {}, {} now: runs of both would \
-             stand in one cell; begin it anew",
+            "the experiment was started on {}, {}, but `{}` is now on {}, {}: one cell would mix \
+             runs of both; start a new experiment",
             run.target.device,
             bytes::exact(run.target.used_bytes),
             target.path,
@@ -174,7 +173,7 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     }
     let mut keeper = Keeper::reopen(&args.folder, "experiment", words)
         .map_err(|why| Failure::new(Exit::Environment, why))?;
-    // Its name may have changed.
+    // The kernel name may have changed.
     let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
     keeper.log(&json!({ "event": "resumed", "command": words }));
     let study = Study {
@@ -189,7 +188,7 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     session.carry_out(Some(&old))
 }
 
-/// Whether a folder is finished and its last command had nothing left to do.
+/// Whether a folder is finished and nothing is left to run.
 fn nothing_missing(old: &ExperimentFolder) -> Result<bool, Failure> {
     let manifest = read_manifest(old.path())?;
     Ok(manifest.is_some_and(|manifest| manifest.complete))
@@ -223,7 +222,7 @@ fn session<'a>(
 }
 
 impl Session<'_> {
-    /// Carries out what is missing, stage after stage, and tells the whole.
+    /// Runs what is missing, stage by stage, and reports the whole experiment.
     fn carry_out(mut self, old: Option<&ExperimentFolder>) -> Result<Exit, Failure> {
         let mut exit = Exit::Done;
         if !self.lay_out()? {
@@ -261,7 +260,7 @@ impl Session<'_> {
         let Some(layout) = &self.aim.layout else { return Ok(true) };
         let mut outcome = Outcome::Complete;
         self.written_bytes.fetch_add(layout.target().bytes, Ordering::Relaxed);
-        let title = format!("laying out {}", bytes::exact(layout.target().bytes));
+        let title = format!("preparing {}", bytes::exact(layout.target().bytes));
         self.progress.begin(0, 1, &title, 0);
         let progress = &mut self.progress;
         carry_out(std::slice::from_ref(layout), &self.bench, &mut |event| match event {
@@ -275,12 +274,12 @@ impl Session<'_> {
             Outcome::Interrupted { .. } => Ok(false),
             Outcome::Failed { error } => Err(Failure::new(
                 Exit::Environment,
-                format!("the target could not be laid out: {error}"),
+                format!("the target could not be prepared: {error}"),
             )),
         }
     }
 
-    /// Carries out what is missing of a stage; the signal that ended it, if one did.
+    /// Runs what is missing of a stage; returns the signal that ended it, if any.
     fn stage(
         &mut self,
         stage: &Stage,
@@ -348,8 +347,7 @@ impl Session<'_> {
         Ok(end_signal)
     }
 
-    /// A stage as it was laid out before an interruption, with the runs of it that were carried
-    /// out; or as it is laid out now.
+    /// A stage as designed before an interruption, with its completed runs; or as designed now.
     fn begun(
         &mut self,
         stage: &Stage,
@@ -362,7 +360,9 @@ impl Session<'_> {
             let names = old.trials(&stage.name).map_err(wrong)?;
             let host = self.study.host.as_ref();
             let (trials, first) = folder::trials(old, &names, host, &mut |name, error| {
-                note(&format!("caution: {error}; it is set aside, and carried out anew"));
+                note(&format!(
+                    "warning: {error}; the record is set aside, and the run is repeated"
+                ));
                 old.set_aside(name)
                     .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))
             })?;
@@ -399,7 +399,7 @@ impl Session<'_> {
         if laid_out.skipped.is_empty() {
             match design::cells(stage, &laid_out.found, claims) {
                 Ok(cells) => laid_out.cells = cells,
-                // An earlier stage has not found what this one stands on: an answer, not an error.
+                // An earlier stage has not found what this one depends on: a result, not an error.
                 Err(error @ design::DesignError::Source { .. }) => {
                     laid_out.skipped = error.to_string();
                 }
@@ -409,7 +409,7 @@ impl Session<'_> {
         Ok(laid_out)
     }
 
-    /// What a stage needs and this target lacks.
+    /// What a stage needs and the target lacks.
     fn lacking(&self, stage: &Stage) -> Option<String> {
         match stage.needs {
             Needs::Nothing => None,
@@ -421,10 +421,10 @@ impl Session<'_> {
                 let device = self.aim.held.as_ref().and_then(|held| held.device(&self.place.root));
                 match device {
                     Some(device) if device.is_virtual == Some(true) => {
-                        Some("what a virtual disk says of its rotation means nothing".into())
+                        Some("a virtual disk does not report its rotation reliably".into())
                     }
                     Some(device) if device.rotational == Some(true) => None,
-                    _ => Some("the target is no disk that turns".into()),
+                    _ => Some("the target is not a rotational disk".into()),
                 }
             }
             Needs::Claims => None,
@@ -432,7 +432,7 @@ impl Session<'_> {
     }
 }
 
-/// The folder of an experiment, read and analysed anew.
+/// The folder of an experiment, read and analysed again.
 pub(crate) fn study(path: &Path) -> Result<Study, Failure> {
     let folder = ExperimentFolder::open(path).map_err(wrong)?;
     let mut study = Study {

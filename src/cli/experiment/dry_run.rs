@@ -1,4 +1,4 @@
-//! What an experiment would do: runs, time, bytes written, wear.
+//! The cost of an experiment: runs, time, bytes written, wear.
 
 use serde_json::{Value, json};
 
@@ -12,10 +12,10 @@ use iosonde_model::spec::experiment::{Claims, Stage};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_report::clean::clean;
 
-/// What is assumed of a writing run before anything was measured, bytes per second.
+/// Assumed rate of a run with writes before anything was measured, bytes per second.
 const ASSUMED_BYTES_PER_S: f64 = 500e6;
 
-/// What is told.
+/// The estimate.
 pub(super) struct Told {
     name: String,
     target: String,
@@ -35,7 +35,7 @@ struct StageTold {
 }
 
 impl Told {
-    /// Lays everything out without touching the target.
+    /// Designs all stages without touching the target.
     pub(super) fn of(
         experiment: &Experiment,
         claims: Option<&Claims>,
@@ -59,7 +59,7 @@ impl Told {
         self.stages.iter().map(|stage| stage.length_ns).sum()
     }
 
-    /// Bytes that writing runs put down at the assumed rate.
+    /// Bytes written by the runs at the assumed rate.
     fn assumed_bytes(&self) -> u64 {
         let seconds: f64 = self.stages.iter().map(|stage| stage.writing_ns as f64 / 1e9).sum();
         (seconds * ASSUMED_BYTES_PER_S) as u64
@@ -70,7 +70,7 @@ impl Told {
         Some((self.layout_bytes + self.assumed_bytes()) as f64 / endurance as f64 * 100.0)
     }
 
-    /// In words.
+    /// As text.
     pub(super) fn text(&self) -> String {
         let mut out = format!("{} on {}\n\n", self.name, clean(&self.target));
         for stage in &self.stages {
@@ -90,8 +90,8 @@ impl Told {
         }
         let assumed = bytes::rough(self.assumed_bytes());
         out += &format!(
-            "\n  time     {} and the laying out\n  written  {} to lay out; up to {assumed} by the \
-             runs, if they write {}\n",
+            "\n  time     {} plus preparing the test file\n  written  {} to prepare the test \
+             file; up to {assumed} by the runs, if they write {}\n",
             duration::span(self.length_ns()),
             bytes::rough(self.layout_bytes),
             bytes::per_second(ASSUMED_BYTES_PER_S),
@@ -138,13 +138,13 @@ impl StageTold {
         let mut found = Found::new();
         let from = stage.axes.iter().filter(|axis| !axis.from.is_empty());
         for axis in from.clone() {
-            // Only the number of levels is meant; their values come with the stage before.
+            // Only the number of levels matters; their values follow from an earlier stage.
             found.insert(axis.from.clone(), 8.0);
         }
         let sources: Vec<&str> = from.map(|axis| axis.from.as_str()).collect();
         let mut note = match sources.as_slice() {
             [] => String::new(),
-            some => format!(" (levels from {}; shown as if that were 8)", some.join(", ")),
+            some => format!(" (levels from {}; estimated with 8)", some.join(", ")),
         };
         let cells = match stage.axes.iter().any(|axis| axis.claims) && claims.is_none() {
             true => {

@@ -1,4 +1,4 @@
-//! What an experiment says while it goes on and at its end, and what it leaves in its folder.
+//! Output of an experiment during and after the run, and the files in its folder.
 
 use serde_json::json;
 
@@ -18,10 +18,10 @@ use iosonde_report::plain::plain;
 use iosonde_report::story::Story;
 use iosonde_report::story_json::story_json;
 
-/// Columns of a report in a file.
+/// Width of a text report in a file, columns.
 const COLUMNS: usize = 150;
 
-/// Says it.
+/// Prints it.
 pub(super) struct Teller {
     output: Output,
     format: OutputFormat,
@@ -34,7 +34,7 @@ impl Teller {
         Teller { output: Output::new(format), format, png: args.png }
     }
 
-    /// What is asked, and of what.
+    /// The question and the target.
     pub(super) fn heading(&mut self, study: &Study, target: &str) {
         let experiment = &study.run.experiment;
         self.output.text(&format!(
@@ -49,11 +49,11 @@ impl Teller {
     pub(super) fn trial(&mut self, stage: &Stage, trial: &TrialFigures) {
         if let Standing::Failed(reason) = &trial.standing {
             let name = &stage.name;
-            note(&format!("caution: {name}, run {}: {}", trial.position, clean(reason)));
+            note(&format!("warning: {name}, run {}: {}", trial.position, clean(reason)));
         }
     }
 
-    /// A stage has ended: its answers, at once.
+    /// A stage has ended: prints its answers immediately.
     pub(super) fn stage(&mut self, facts: &StageFacts) {
         self.output.text(&format!("{}\n", clean(facts.stage.heading())));
         if !facts.laid_out.skipped.is_empty() {
@@ -86,7 +86,7 @@ impl Teller {
         self.output.text("\n");
     }
 
-    /// The whole report, to stdout and into the folder.
+    /// Writes the report to stdout and into the folder.
     pub(super) fn conclude(
         mut self,
         study: &Study,
@@ -97,7 +97,7 @@ impl Teller {
         let mut exit = exit.or_graver(end_of(study));
         let mut told = story(study, keeper.command(), complete, exit.code());
         if let Err(error) = keep(&told, &mut keeper, self.png) {
-            note(&format!("error: the report cannot be drawn: {error}"));
+            note(&format!("error: the report cannot be rendered: {error}"));
             exit = exit.or_graver(Exit::Environment);
             told.source.exit_code = exit.code();
         }
@@ -109,10 +109,10 @@ impl Teller {
                 "" => String::new(),
                 word => format!(" [{word}]"),
             };
-            self.output.text(&format!("caution: {}{strength}\n", clean(&caution.words)));
+            self.output.text(&format!("warning: {}{strength}\n", clean(&caution.words)));
         }
         if !complete {
-            self.output.text("partial: not everything was carried out\n");
+            self.output.text("partial: not everything was run\n");
         }
         if self.format == OutputFormat::Json {
             self.output.value(&json!(story_json(&told)));
@@ -123,20 +123,20 @@ impl Teller {
             let path = clean(&path.display().to_string());
             note(&format!("results kept in {path}: open report.html"));
             if !complete {
-                note(&format!("iosonde experiment resume {path} goes on with what is missing"));
+                note(&format!("to run what is missing: iosonde experiment resume {path}"));
             }
         }
         exit
     }
 }
 
-/// The exit code that the runs ask for: books that do not balance, errors.
+/// The exit code from the runs: failed consistency checks, errors.
 pub(crate) fn end_of(study: &Study) -> Exit {
     let trials: Vec<&TrialFigures> = study.stages.iter().flat_map(|facts| &facts.trials).collect();
     let mut exit = Exit::Done;
     for trial in &trials {
         if let Standing::Failed(reason) = &trial.standing {
-            let invalid = reason.starts_with("the books");
+            let invalid = reason.starts_with("consistency checks");
             exit = exit.or_graver(if invalid { Exit::Invalid } else { Exit::Environment });
         }
     }
@@ -147,7 +147,7 @@ pub(crate) fn end_of(study: &Study) -> Exit {
     if trials.is_empty() { exit.or_graver(Exit::Inconclusive) } else { exit }
 }
 
-/// What the report is in words and numbers: files by name, as they are kept.
+/// The report as text and data: files by name, as stored.
 pub(crate) fn documents(story: &Story) -> Vec<(String, String)> {
     let mut all = vec![
         ("report.txt".to_owned(), plain(story, COLUMNS)),
@@ -161,7 +161,7 @@ pub(crate) fn documents(story: &Story) -> Vec<(String, String)> {
     all
 }
 
-/// Writes the report in every form.
+/// Writes the report in every format.
 fn keep(
     story: &Story,
     keeper: &mut Keeper,

@@ -1,4 +1,4 @@
-//! From the options to what is to be watched.
+//! Converts options to the request.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use iosonde_model::units::duration;
 use iosonde_watch::{Asked, Attached};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// More often would disturb what is watched, less often says little.
+/// A shorter interval would disturb the program, a longer one is too coarse.
 const INTERVALS_NS: std::ops::RangeInclusive<u64> = SECOND_NS / 10..=3600 * SECOND_NS;
 
 pub(super) fn asked(args: &ProfileArgs) -> Result<Asked, Failure> {
@@ -16,18 +16,18 @@ pub(super) fn asked(args: &ProfileArgs) -> Result<Asked, Failure> {
     let for_ns = args.length.as_deref().map(|text| time("--for", text)).transpose()?;
     if args.command.is_empty() && attached.is_none() {
         return Err(wrong(
-            "there is nothing to watch: give a command after --, or --pid, --cgroup or \
-                          --attach for what runs already",
+            "nothing to profile: give a command after --, or --pid, --cgroup or --attach for a \
+             running one",
         ));
     }
     if !args.command.is_empty() && for_ns.is_some() {
         return Err(wrong(
-            "--for has no effect with a command, which is watched until it ends; to \
-                          end it earlier: iosonde profile -- timeout TIME COMMAND",
+            "--for has no effect with a command, which is profiled until it ends; to end it \
+             earlier: iosonde profile -- timeout TIME COMMAND",
         ));
     }
     if for_ns == Some(0) {
-        return Err(wrong("--for 0 sees nothing"));
+        return Err(wrong("--for: found 0, expected a time above 0"));
     }
     let interval_ns = time("--interval", &args.interval)?;
     if !INTERVALS_NS.contains(&interval_ns) {

@@ -1,4 +1,4 @@
-//! A result of ours as it lies in its folder: the manifest, the machine, and the records.
+//! An iosonde result in its folder: the manifest, the machine, and the records.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,16 @@ use iosonde_model::record::store::{MANIFEST_SCHEMA, utc};
 use iosonde_model::record::verify::VERIFY_SCHEMA;
 use iosonde_model::record::{HostFacts, LadderRun, Manifest, ProfileRun, Run, VerifyRun};
 
-/// Most records of one folder.
+/// Largest number of records of one folder.
 const MAX_RECORDS: usize = 10_000;
-/// Clocks of two machines may differ by this, ns.
+/// Accepted difference of the clocks of two machines, ns.
 const CLOCK_SLACK_NS: u64 = 300_000_000_000;
 
-/// A result of ours.
+/// An iosonde result.
 pub(super) struct Kept {
     /// The folder, or the one record.
     pub path: PathBuf,
-    /// What the command said of itself; absent for a single record and for a folder that was not
-    /// finished.
+    /// The manifest; absent for a single record and for an unfinished folder.
     pub manifest: Option<Manifest>,
     /// The machine.
     pub host: Option<HostFacts>,
@@ -33,7 +32,7 @@ pub(super) struct Kept {
     pub records: Records,
 }
 
-/// Records, all of one kind.
+/// Records, all of one type.
 pub(super) enum Records {
     /// Of `run` and `check`, each with the name of its file.
     Runs(Vec<(String, Run)>),
@@ -46,25 +45,23 @@ pub(super) enum Records {
 }
 
 impl Kept {
-    /// What the folder itself gives reason to say.
+    /// Warnings about the folder itself.
     pub(super) fn cautions(&self) -> Vec<String> {
         let mut cautions = Vec::new();
         match &self.manifest {
             None if self.path.is_dir() => cautions.push(
-                "the folder has no manifest: the command was killed, or is still running; what is \
-                 there is told"
+                "the folder has no manifest: the command was killed, or is still running; \
+                 existing records are reported"
                     .into(),
             ),
-            Some(manifest) if !manifest.complete => cautions.push(
-                "partial: not everything that was planned was done when the command ended".into(),
-            ),
+            Some(manifest) if !manifest.complete => cautions
+                .push("partial: the command ended before everything planned was done".into()),
             _ => {}
         }
         let now = iosonde_sys::clock::realtime_ns();
         if let Some(started) = self.started_unix_ns().filter(|ns| *ns > now + CLOCK_SLACK_NS) {
             cautions.push(format!(
-                "the result says that it was started at {}, which is in the future: a clock is \
-                 wrong",
+                "the start time of the result is {}, which is in the future: a clock is wrong",
                 utc(started)
             ));
         }
@@ -80,13 +77,13 @@ impl Kept {
         })
     }
 
-    /// The command line, word by word.
+    /// The command line, as arguments.
     pub(super) fn command(&self) -> &[String] {
         self.manifest.as_ref().map_or(&[], |manifest| &manifest.command)
     }
 }
 
-/// Whether a folder is one of ours, finished or not.
+/// Whether a folder is an iosonde result, finished or not.
 pub(super) fn is_folder(path: &Path) -> bool {
     path.join("manifest.json").exists() || path.join("log.jsonl").exists()
 }
@@ -100,8 +97,8 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
         return Ok(Kept { path: path.to_path_buf(), manifest: None, host: None, records });
     }
     if !is_folder(path) {
-        let why = "found neither manifest.json nor results of fio, expected a result folder of \
-                   ours or JSON and logs of fio";
+        let why = "found neither manifest.json nor fio results, expected an iosonde result folder \
+            or JSON and logs of fio";
         return Err(refuse(why.into()));
     }
     let manifest = read_manifest(path)?;
@@ -114,8 +111,7 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
             "run" | "check" | "verify" | "verify-fsync" | "profile" => {}
             verb => {
                 return Err(refuse(format!(
-                    "a result of `{verb}`, which this program does not tell again; it tells run, \
-                     check, verify and profile"
+                    "found a result of `{verb}`, expected one of run, check, verify or profile"
                 )));
             }
         }
@@ -124,7 +120,7 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
         let found = names.len();
         return Err(refuse(format!("found {found} records, expected 1 to {MAX_RECORDS}")));
     }
-    // A manifest is a text like any other: it must not lead out of its folder.
+    // A manifest is untrusted text: it must not refer outside its folder.
     if let Some(name) = names.iter().find(|name| !is_plain(name)) {
         return Err(refuse(format!(
             "manifest.json: found the record `{name}`, expected the name of a file in the folder"
@@ -138,7 +134,7 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
     Ok(Kept { path: path.to_path_buf(), manifest, host, records: records(files)? })
 }
 
-/// A name that stays in its folder.
+/// A name that does not leave its folder.
 pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0'])
 }
@@ -153,10 +149,10 @@ pub(in crate::cli) fn read_manifest(folder: &Path) -> Result<Option<Manifest>, F
     known_version(&path, schema, &[MANIFEST_SCHEMA], &value)?;
     serde_json::from_value(value)
         .map(Some)
-        .map_err(|error| asked(format!("`{}`: not a whole manifest ({error})", path.display())))
+        .map_err(|error| asked(format!("`{}`: incomplete manifest ({error})", path.display())))
 }
 
-/// Records of a folder that has no list of them.
+/// Records of a folder without a list of them.
 fn unfinished(folder: &Path) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
     let is_record = |name: &str| {
@@ -180,7 +176,7 @@ fn document<T: serde::de::DeserializeOwned>(path: &Path, what: &str) -> Result<T
     serde_json::from_slice(&text).map_err(|error| refuse(format!("not {what} ({error})")))
 }
 
-/// A document of a schema that this program knows; one of a newer version is named as such.
+/// A document of a known schema; a newer version gets its own error.
 fn known_version(path: &Path, schema: &str, known: &[&str], value: &Value) -> Result<(), Failure> {
     if known.contains(&schema) {
         return Ok(());
@@ -198,10 +194,10 @@ fn known_version(path: &Path, schema: &str, known: &[&str], value: &Value) -> Re
     match (near, schema) {
         (Some(ours), _) => refuse(format!(
             "found a document of {schema}, written by version {program}; this program, {}, knows \
-             {ours}: tell it with that version or a newer one",
+             {ours}: use that version or a newer one",
             env!("CARGO_PKG_VERSION")
         )),
-        (None, "") => refuse("no record of ours: it names no schema".into()),
+        (None, "") => refuse("not an iosonde record: no schema".into()),
         (None, _) => refuse(format!("found a document of {schema}, expected {}", known.join(", "))),
     }
 }
@@ -211,11 +207,11 @@ fn records(files: Vec<(String, PathBuf)>) -> Result<Records, Failure> {
     let mut runs: Vec<(String, Run)> = Vec::new();
     let several = files.len() > 1;
     for (name, path) in files {
-        let value: Value = document(&path, "a record of ours")?;
+        let value: Value = document(&path, "an iosonde record")?;
         let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default().to_string();
         known_version(&path, &schema, &known, &value)?;
         let malformed = |error: serde_json::Error| {
-            asked(format!("`{}`: not a whole record of {schema} ({error})", path.display()))
+            asked(format!("`{}`: incomplete record of {schema} ({error})", path.display()))
         };
         let alone = match schema.as_str() {
             SCHEMA => {
@@ -227,7 +223,7 @@ fn records(files: Vec<(String, PathBuf)>) -> Result<Records, Failure> {
             _ => Records::Profile(serde_json::from_value(value).map_err(malformed)?),
         };
         if several {
-            let why = format!("found a record of {schema} among others, expected it alone");
+            let why = format!("found a record of {schema} among others, expected only one");
             return Err(asked(format!("`{}`: {why}", path.display())));
         }
         return Ok(alone);

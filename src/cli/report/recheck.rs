@@ -1,5 +1,5 @@
-//! Does a folder still say what its records say? Checksums, verdict, exit code, and the report of
-//! an experiment with its tables, computed anew.
+//! Checks a folder against its records: checksums, verdict, exit code, and the report of an
+//! experiment with its tables, recomputed.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,14 +21,14 @@ use iosonde_model::record::store::names_in;
 use iosonde_report::clean::clean;
 
 const SUMS: &str = "SHA256SUMS";
-/// Most bytes of it: no folder has so many files.
+/// Largest size of the checksum file, bytes.
 const MAX_SUMS: u64 = 64 << 20;
-/// How far two numbers may lie apart that a record was written and read between.
+/// Largest difference of two numbers after a round trip through a record.
 const ROUNDING: f64 = 1e-12;
-/// Exit codes from here on are those of signals, which no record of a check holds.
+/// Exit codes at or above this are those of signals, which are not recorded.
 const SIGNALS_FROM: u8 = 128;
 
-/// One line of the answer.
+/// One line of the result.
 struct Line {
     agrees: bool,
     words: String,
@@ -38,8 +38,8 @@ struct Line {
 pub(super) fn recheck(kept: &Kept) -> Result<Exit, Failure> {
     let Some(manifest) = &kept.manifest else {
         return Err(asked(format!(
-            "--recheck: `{}` has no manifest, expected a finished result folder: there is nothing \
-             to compare with",
+            "--recheck: `{}` has no manifest, expected a finished result folder: there are no \
+             stored results to compare with",
             kept.path.display()
         )));
     };
@@ -47,8 +47,7 @@ pub(super) fn recheck(kept: &Kept) -> Result<Exit, Failure> {
     compared(&kept.path, manifest, &words, exit, &[])
 }
 
-/// Checks a folder against what its records come to; `documents` are files by name, as they should
-/// be.
+/// Checks a folder against the recomputed results; `documents` are the expected files by name.
 pub(super) fn compared(
     folder: &Path,
     manifest: &Manifest,
@@ -63,7 +62,7 @@ pub(super) fn compared(
         agrees: same,
         words: match same {
             true => format!("verdict: {words}"),
-            false => format!("verdict: kept `{}`, computed `{words}`", manifest.verdict),
+            false => format!("verdict: stored `{}`, computed `{words}`", manifest.verdict),
         },
     });
     let code = exit.code();
@@ -76,8 +75,8 @@ pub(super) fn compared(
         (false, false) => Line {
             agrees: false,
             words: format!(
-                "exit code: kept {}, computed {code} (what the command did beside measuring is in \
-                 no record)",
+                "exit code: stored {}, computed {code} (only the measurement is recorded, not \
+                 other actions of the command)",
                 manifest.exit_code
             ),
         },
@@ -91,15 +90,15 @@ pub(super) fn compared(
     if manifest.program != ours {
         let theirs = clean(&manifest.program);
         output.text(&format!(
-            "  the result is of version {theirs}, this is {ours}: it may judge otherwise\n"
+            "  the result is from version {theirs}, this is {ours}: verdicts may differ\n"
         ));
     }
     let differing = lines.iter().filter(|line| !line.agrees).count();
     let exit = if differing == 0 { Exit::Done } else { Exit::Invalid };
     output.text(&match differing {
-        0 => "  Recheck: the folder says what its records say\n".to_owned(),
-        1 => "  Recheck: 1 thing differs\n".to_owned(),
-        several => format!("  Recheck: {several} things differ\n"),
+        0 => "  Recheck: the folder agrees with its records\n".to_owned(),
+        1 => "  Recheck: 1 difference\n".to_owned(),
+        several => format!("  Recheck: {several} differences\n"),
     });
     Ok(output.end(exit))
 }
@@ -136,13 +135,16 @@ fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
     let mut listed = BTreeSet::new();
     for (number, line) in (1..).zip(text.lines()) {
         let Some((sum, name)) = line.split_once("  ").filter(|(_, name)| is_inside(name)) else {
-            lines.push(differs(format!("{SUMS}: line {number} is no checksum of a file here")));
+            lines.push(differs(format!(
+                "{SUMS}: line {number} is not a checksum of a file in this \
+                folder"
+            )));
             continue;
         };
         listed.insert(name.to_owned());
         match digest(&folder.join(name)) {
             Ok(found) if found == sum => {}
-            Ok(_) => lines.push(differs(format!("{name}: not as it was kept"))),
+            Ok(_) => lines.push(differs(format!("{name}: changed since it was stored"))),
             Err(error) => lines.push(differs(format!("{name}: {error}"))),
         }
     }
@@ -155,7 +157,7 @@ fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
     Ok(lines)
 }
 
-/// Every document against what it should be, and every table against the documents.
+/// Every document against the expected one, and every table against the documents.
 fn told_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<Line>, Failure> {
     let differs = |words: String| Line { agrees: false, words };
     if documents.is_empty() {
@@ -163,28 +165,28 @@ fn told_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<Line>
     }
     let mut lines = Vec::new();
     for (name, expected) in documents {
-        // Numbers may be written longer, but not by much.
+        // Numbers may be written slightly longer.
         let most = expected.len() as u64 * 2 + 1024;
         let read = bounded(&folder.join(name), most).map(|found| alike(&found, expected));
         match read {
             Ok(true) => {}
-            Ok(false) => lines.push(differs(format!("{name}: not what the records come to"))),
+            Ok(false) => lines.push(differs(format!("{name}: does not match the records"))),
             Err(why) => lines.push(differs(format!("{name}: {why}"))),
         }
     }
     let inside = names_in(folder).map_err(|error| asked(format!("--recheck: {error}")))?;
     let tables = inside.into_iter().filter(|name| name.starts_with("tables/"));
     let more = tables.filter(|name| !documents.iter().any(|(known, _)| known == name));
-    lines.extend(more.map(|name| differs(format!("{name}: no table of the records"))));
+    lines.extend(more.map(|name| differs(format!("{name}: not a table of these records"))));
     if lines.is_empty() {
-        let words = format!("report and tables, {} files computed anew", documents.len());
+        let words = format!("report and tables: {} files recomputed", documents.len());
         lines.push(Line { agrees: true, words });
     }
     Ok(lines)
 }
 
-/// Whether two texts are the same, but for the last digit of a number: one that was written and
-/// read again may be its neighbour.
+/// Whether two texts are the same, except for the last digit of numbers: a round trip may change
+/// it.
 fn alike(found: &[u8], expected: &str) -> bool {
     if found == expected.as_bytes() {
         return true;
@@ -213,7 +215,7 @@ fn is_inside(name: &str) -> bool {
 }
 
 fn digest(path: &Path) -> io::Result<String> {
-    // A pipe would have no end.
+    // A pipe may not end.
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("found no regular file"));
     }

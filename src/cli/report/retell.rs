@@ -1,4 +1,4 @@
-//! A result of ours, told as its verb told it, or as a story.
+//! Renders an iosonde result as its command did, or as a report document.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ use iosonde_report::{
     pursuit_note, pursuit_text, run_text, verdict_text, verify_json, verify_text,
 };
 
-/// Runs with everything that follows from them.
+/// Runs with their analysis.
 pub(super) struct Judgement<'a> {
     pub rows: Vec<(&'a Run, Assessment)>,
     pub verdict: Verdict,
@@ -31,7 +31,7 @@ pub(super) struct Judgement<'a> {
     pub exit: Exit,
 }
 
-/// Judges runs anew.
+/// Evaluates runs again.
 pub(super) fn judgement<'a>(kept: &Kept, runs: &'a [(String, Run)]) -> Judgement<'a> {
     let host = kept.host.as_ref();
     let assessed = runs.iter().map(|(_, run)| (run, assess(run, host)));
@@ -50,7 +50,7 @@ pub(super) fn judgement<'a>(kept: &Kept, runs: &'a [(String, Run)]) -> Judgement
     Judgement { rows, verdict: told, judged, exit }
 }
 
-/// What the command line expected. What cannot be read any more was told when it was typed.
+/// The expectations of the command line. Invalid ones were rejected when the command ran.
 fn expectations(kept: &Kept, rows: &[(&Run, &Assessment)]) -> Vec<Expectation> {
     let titles: Vec<&str> = rows.iter().map(|(run, _)| run.plan.title.as_str()).collect();
     let words = kept.command();
@@ -59,7 +59,7 @@ fn expectations(kept: &Kept, rows: &[(&Run, &Assessment)]) -> Vec<Expectation> {
     spaced.chain(joined).filter_map(|text| Expectation::parse(text, &titles).ok()).collect()
 }
 
-/// Tells a result again.
+/// Renders a result again.
 pub(super) fn retell(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> {
     match &kept.records {
         Records::Runs(runs) => retell_runs(args, kept, runs),
@@ -85,7 +85,7 @@ pub(super) fn retell(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> {
             let text = profile_text(run, &figures, None);
             let drawn = match args.figures {
                 Some(_) => profile_figures::figures(run).map_err(|error| {
-                    Failure::new(Exit::Environment, format!("a picture cannot be drawn: {error}"))
+                    Failure::new(Exit::Environment, format!("a chart cannot be rendered: {error}"))
                 })?,
                 None => Vec::new(),
             };
@@ -96,7 +96,7 @@ pub(super) fn retell(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> {
     }
 }
 
-/// A result that has no story: in the forms that its verb has.
+/// A result without a report document: in the formats of its command.
 fn plainly(
     args: &ReportArgs,
     text: String,
@@ -107,8 +107,8 @@ fn plainly(
         Form::Normal => text,
         Form::Json => json_text(&value),
         _ => {
-            let message = "--output-format: results of verify and profile are told as normal or \
-                           json; html, markdown, csv and ssv tell results of run, check and fio";
+            let message = "--output-format: results of verify and profile are available as normal \
+                or json; html, markdown, csv and ssv only for results of run, check and fio";
             return Err(asked(message.into()));
         }
     };
@@ -135,7 +135,7 @@ fn retell_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Result
                 true => check_again(kept, &rows, &judgement),
                 false => run_again(&rows, &judgement),
             };
-            // Its pictures are those of the story.
+            // Its charts are those of the report document.
             tell(args, &run_story(told), Some(text))
         }
         Form::Json => {
@@ -161,7 +161,7 @@ fn retell_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Result
     }
 }
 
-/// As `run` told it.
+/// As `run` printed it.
 fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String {
     let mut out = String::new();
     for (run, row) in rows {
@@ -179,7 +179,7 @@ fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String 
     out
 }
 
-/// As `check` told it.
+/// As `check` printed it.
 fn check_again(kept: &Kept, rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String {
     let mut out = String::new();
     if let Some((run, _)) = rows.first() {
@@ -201,7 +201,7 @@ fn check_again(kept: &Kept, rows: &[(&Run, &Assessment)], judgement: &Judgement<
     out.push_str(&expectations_text(&judgement.judged));
     let interrupted = rows.iter().any(|(run, _)| run.outcome != Outcome::Complete);
     if interrupted || kept.manifest.as_ref().is_some_and(|manifest| !manifest.complete) {
-        out.push_str("  partial: not every workload was measured to its end\n");
+        out.push_str("  partial: not every workload was measured completely\n");
     }
     out
 }

@@ -1,4 +1,4 @@
-//! Where a report goes: stdout, a file, or a folder with tables; and pictures beside it.
+//! Writes a report to stdout, a file, or a folder with tables; and charts with it.
 
 use std::fs;
 use std::io::{self, Write};
@@ -16,10 +16,10 @@ use iosonde_report::plain::plain;
 use iosonde_report::story::{DataSet, Story};
 use iosonde_report::story_json::story_json;
 
-/// Columns of a text: as many as the table of `check` has.
+/// Width of a text, columns: that of the table of `check`.
 const COLUMNS: usize = 120;
 
-/// What a report came to.
+/// The rendered report.
 pub(super) enum Told {
     /// One text.
     Text(String),
@@ -27,7 +27,7 @@ pub(super) enum Told {
     Tables(Vec<(String, String)>),
 }
 
-/// Tells a story in the form that was asked for; `instead` is its text where there is an older one.
+/// Renders a report document in the requested format; `instead` replaces its text, if given.
 pub(super) fn tell(
     args: &ReportArgs,
     story: &Story,
@@ -37,7 +37,7 @@ pub(super) fn tell(
         Form::Normal => Told::Text(instead.unwrap_or_else(|| plain(story, COLUMNS))),
         Form::Json => Told::Text(json_text(&story_json(story))),
         Form::Html => Told::Text(html(story).map_err(|error| {
-            Failure::new(Exit::Environment, format!("a picture cannot be drawn: {error}"))
+            Failure::new(Exit::Environment, format!("a chart cannot be rendered: {error}"))
         })?),
         Form::Markdown => Told::Text(markdown(story)),
         Form::Csv => tables(&story.data, "csv", csv),
@@ -51,7 +51,7 @@ fn tables(data: &[DataSet], end: &str, teller: fn(&DataSet) -> String) -> Told {
     Told::Tables(data.iter().map(|set| (format!("{}.{end}", set.name), teller(set))).collect())
 }
 
-/// Puts everything where it was asked for. All places are tried before the first is written.
+/// Writes all outputs. All paths are checked before the first is written.
 pub(super) fn deliver(args: &ReportArgs, told: &Told, drawn: &Pictures) -> Result<Exit, Failure> {
     let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     let mut to_stdout = None;
@@ -83,7 +83,7 @@ pub(super) fn deliver(args: &ReportArgs, told: &Told, drawn: &Pictures) -> Resul
             }
         }
         if drawn.is_empty() {
-            note("caution: --figures: this result has no picture");
+            note("warning: --figures: this result has no charts");
         }
     }
     let failed = |path: &Path, error: &ExportError| {
@@ -110,7 +110,7 @@ fn print(text: &str) -> Result<Exit, Failure> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     match written {
-        // Nobody reads on: no fault of ours.
+        // The reader closed the pipe: not an error.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::new(Exit::Environment, format!("stdout cannot be written: {error}")))
         }
@@ -123,7 +123,7 @@ fn too_many(tables: &[(String, String)]) -> String {
     match names.as_slice() {
         [] => "this result has no table; use --output-format json".into(),
         _ => format!(
-            "found {} tables ({}), expected a folder for them: --output DIR",
+            "found {} tables ({}), expected a folder: --output DIR",
             names.len(),
             names.join(", ")
         ),
@@ -137,8 +137,8 @@ fn make_folder(option: &str, folder: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Whether a file that is there is a report or a picture of an earlier time: by its form, or by its
-/// first line, which is that of what is to be written.
+/// Whether an existing file is an earlier report or chart: by its format, or by a first line equal
+/// to that of the new one.
 fn is_ours(start: &str, now: &[u8]) -> bool {
     let first = start.lines().next().unwrap_or_default();
     let is_page = first.eq_ignore_ascii_case("<!doctype html>") && start.contains("iosonde");
@@ -153,12 +153,14 @@ fn is_ours(start: &str, now: &[u8]) -> bool {
 #[cfg(feature = "png")]
 fn png(name: &str, svg: &str) -> Result<Vec<u8>, Failure> {
     iosonde_report::chart::png(svg, 2.0)
-        .map_err(|error| Failure::new(Exit::Environment, format!("picture {name}: {error}")))
+        .map_err(|error| Failure::new(Exit::Environment, format!("chart {name}: {error}")))
 }
 
 #[cfg(not(feature = "png"))]
 fn png(_: &str, _: &str) -> Result<Vec<u8>, Failure> {
-    Err(asked("--png: this program was built without PNG; --figures alone gives SVG".into()))
+    Err(asked(
+        "--png: this program was built without PNG support; --figures alone writes SVG".into(),
+    ))
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use iosonde_engine::engine::verify::{Luggage, simulate};
 use iosonde_model::plan::{VerifyMode, VerifyPlan, VerifySetting};
 use iosonde_model::record::VerifyJobRun;
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Soaked {
     pub(super) ops: u64,
-    /// Blocks that were read and judged.
+    /// Blocks read and checked.
     pub(super) checked: u64,
     pub(super) alarms: u64,
 }
@@ -23,7 +23,7 @@ pub(super) struct Soaked {
 const JOBS: u32 = 4;
 const BYTES: u64 = 4 << 20;
 
-/// Simulates so many operations; tells of those that have begun.
+/// Simulates this many operations; reports those that have started.
 pub(super) fn soak(ops: u64, seed: u64, control: &Control, tell: &dyn Fn(u64)) -> Soaked {
     if ops == 0 {
         return Soaked::default();
@@ -57,10 +57,10 @@ pub(super) fn soak(ops: u64, seed: u64, control: &Control, tell: &dyn Fn(u64)) -
     }
 }
 
-/// Requests that are told of at once.
+/// Requests per progress report.
 const TOLD_AT_ONCE: u64 = 1 << 16;
 
-/// A queue that tells how many requests passed through it.
+/// A queue that reports how many requests passed through it.
 struct ToldQueue<'a> {
     inner: SimQueue,
     tell: &'a dyn Fn(u64),

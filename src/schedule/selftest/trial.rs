@@ -1,4 +1,4 @@
-//! One simulation: what happened, what was damaged, and what the verifier said.
+//! One simulation: what happened, what was damaged, and the verifier's result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use iosonde_model::record::run::Outcome;
 use iosonde_model::record::verify::Reread;
 use iosonde_model::record::{Repetition, RepetitionBlock};
 
-/// What must come of a fault.
+/// The expected result of a fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Answer {
-    /// Damaged blocks are found, and called one of these.
+    /// Damaged blocks are found, and classified as one of these.
     Damage(&'static [Class]),
     /// As [`Answer::Damage`], and a second read finds nothing wrong.
     Transient(&'static [Class]),
     /// An error is reported, and no damage.
     Error,
-    /// Nothing: it looks like a fault and is none.
+    /// Nothing: it resembles a fault but is none.
     Silence,
 }
 
@@ -40,7 +40,7 @@ const IN_PART: &[Class] = &[Class::Torn, Class::Stale, Class::Lost, Class::OldRu
 const ASTRAY: &[Class] = &[Class::Misdirected, Class::Stale, Class::Lost, Class::OldRun];
 
 impl Answer {
-    /// What must come of this fault.
+    /// The expected result of this fault.
     pub fn to(fault: Fault) -> Answer {
         match fault {
             Fault::Drop | Fault::Delay | Fault::Reorder | Fault::SyncLie => Answer::Damage(MISSING),
@@ -58,12 +58,12 @@ impl Answer {
         }
     }
 
-    /// In words, for the table.
+    /// As text, for the table.
     pub fn words(self) -> &'static str {
         match self {
             Answer::Damage(MISSING) => "stale, lost or old-run",
             Answer::Damage(IN_PART) => "torn; whole blocks missing",
-            Answer::Damage(ASTRAY) => "misdirected, and missing where it belongs",
+            Answer::Damage(ASTRAY) => "misdirected, and missing at its own offset",
             Answer::Damage([class]) => class.word(),
             Answer::Damage(_) => "damage",
             Answer::Transient([class]) => match class {
@@ -77,12 +77,12 @@ impl Answer {
     }
 }
 
-/// What came of one scene.
+/// The result of one scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Trial {
-    /// Whether the fault struck.
+    /// Whether the fault was injected.
     pub struck: bool,
-    /// Blocks that are damaged, by offset, with the names that are right for each.
+    /// Damaged blocks, by offset, with the correct classifications of each.
     damaged: BTreeMap<u64, &'static [Class]>,
     /// Blocks that the verifier found, by offset.
     found: BTreeMap<u64, (Class, Reread)>,
@@ -94,7 +94,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Whether there was something to be found.
+    /// Whether there was damage to find.
     pub(super) fn is_visible(&self) -> bool {
         self.struck
             && match self.answer {
@@ -115,7 +115,7 @@ impl Trial {
         }
     }
 
-    /// Whether it was called what it is.
+    /// Whether the classification was correct.
     pub(super) fn is_named(&self) -> bool {
         let named = |offset: &u64, names: &[Class]| {
             self.found.get(offset).is_some_and(|(class, _)| names.contains(class))
@@ -132,7 +132,7 @@ impl Trial {
         }
     }
 
-    /// Whether all that had to be found was, by its name, and nothing else.
+    /// Whether exactly the expected damage was found, with the correct classification.
     pub(super) fn is_right(&self) -> bool {
         let answered = match self.answer {
             Some(_) => !self.is_visible() || self.is_detected() && self.is_named(),
@@ -141,7 +141,7 @@ impl Trial {
         answered && self.false_alarms == 0
     }
 
-    /// Everything about it.
+    /// All details.
     pub(super) fn told(&self, scene: &Scene) -> Repetition {
         let offsets: BTreeSet<u64> =
             self.damaged.keys().chain(self.found.keys()).copied().collect();
@@ -166,7 +166,7 @@ impl Trial {
         }
     }
 
-    /// Plays a scene.
+    /// Runs a scenario.
     pub(super) fn of(scene: &Scene) -> Trial {
         let before = scene.content_before();
         let shadow = Memory::holding(before.clone()).shared();
@@ -205,7 +205,7 @@ impl Trial {
             if at_end && !trial.damaged.contains_key(&failure.offset) {
                 trial.false_alarms += 1;
             }
-            // What stands at the end counts, and else what was seen on the way.
+            // The final content counts, and otherwise what was seen during the run.
             let seen = (failure.misfit.class, failure.reread);
             if failure.op.is_none() || !trial.found.contains_key(&failure.offset) {
                 trial.found.insert(failure.offset, seen);
@@ -214,9 +214,9 @@ impl Trial {
         trial
     }
 
-    /// Which blocks are not what was acknowledged.
+    /// The blocks that differ from the acknowledged data.
     fn compare(&mut self, scene: &Scene, real: &[u8], right: &[u8]) {
-        // What was in flight when it was cut off is neither right nor wrong.
+        // Requests in flight at the cut are neither right nor wrong.
         if matches!(scene.interlude, Interlude::Kill | Interlude::PowerCutAtWork) {
             return;
         }
@@ -235,7 +235,7 @@ impl Trial {
     }
 }
 
-/// What a damaged block may be called, by what stands there and what should.
+/// The correct classifications of a damaged block, from its actual and expected content.
 fn names(
     fault: Fault,
     plan: &VerifyPlan,
@@ -260,8 +260,8 @@ fn names(
     }
 }
 
-/// What a block is called that is not there, by what is instead: read from its bytes as they lie,
-/// and not with the code that is on trial.
+/// The classification of a missing block, from what is there instead: read directly from its bytes,
+/// not with the code under test.
 fn missing(plan: &VerifyPlan, real: &[u8]) -> &'static [Class] {
     match (is_ours(plan, real), real.iter().all(|byte| *byte == 0)) {
         (true, _) => &[Class::Stale],
@@ -285,7 +285,7 @@ fn volatile_holding(before: &[u8]) -> SharedMemory {
     memory.shared()
 }
 
-/// A fault that never strikes.
+/// A fault that is never injected.
 const NEVER: Injection = Injection { fault: Fault::Drop, when: When::Nth(u64::MAX) };
 
 type Queue = ShadowQueue<FaultQueue<DyingQueue<SimQueue>>>;
@@ -316,7 +316,7 @@ fn play(
     })
 }
 
-/// Reads back with a ledger that is worked out from what is known of the run.
+/// Reads back with a ledger reconstructed from what is known of the run.
 fn check(scene: &Scene, memory: &SharedMemory, crash: &Crash) -> VerifyMeasured {
     let known = crash.known();
     let jobs = 0..scene.plan.plan.jobs.len();
