@@ -211,9 +211,8 @@ fn fio_file(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
     if !may_be {
         return Ok(false);
     }
-    let foreign = fio_json(&text).map_err(|error| {
-        refuse(format!("neither an iosonde record nor a fio result: {error}"))
-    })?;
+    let foreign = fio_json(&text)
+        .map_err(|error| refuse(format!("neither an iosonde record nor a fio result: {error}")))?;
     results.documents.push((name, foreign));
     Ok(true)
 }

@@ -196,7 +196,7 @@ mod tests {
     fn few_rounds_are_not_judged() {
         let few = checked(&[1.0; 5]);
         assert_eq!(few.agreement, Some(Agreement::Undecided));
-        assert!(few.words().contains("6 rounds are the fewest"), "{}", few.words());
+        assert!(few.words().contains("6 rounds are the minimum"), "{}", few.words());
         let none = cross_check("T", "fio-3.33", [], Some("the sim engine".into()));
         assert_eq!(none.words(), "fio 3.33: n/a (the sim engine)");
         assert_eq!(none.agreement, None);

@@ -492,7 +492,7 @@ mod tests {
             (found.score, found.no_data)
         };
         // Of 4,000 writes.
-        let told = (None, "one of both does not sync, the other once in 4000 writes".to_owned());
+        let told = (None, "only one of the two syncs, once in 4000 writes".to_owned());
         assert_eq!([syncs(0, 1), syncs(1, 0)], [told.clone(), told]);
         assert_eq!(syncs(0, 4), (Some(0.0), String::new()));
         assert_eq!(syncs(1, 2), (Some(0.5), String::new()));
@@ -536,7 +536,7 @@ mod tests {
         });
         let found = blind.dimensions.iter().find(|dimension| dimension.code == "syncs").unwrap();
         assert_eq!((found.score, blind.score), (None, Some(1.0)));
-        assert_eq!(found.no_data, "syncs were not seen: no tracepoint sys_enter");
+        assert_eq!(found.no_data, "syncs were not observed: no tracepoint sys_enter");
     }
 
     #[test]

@@ -370,7 +370,7 @@ mod tests {
         let deep = TWO.replace("\"iodepth\" : \"8\"", "\"iodepth\" : \"32\"");
         let doubt = told(&deep, "depth_not_applied");
         assert!(doubt.grave);
-        assert!(doubt.words.starts_with("Depth asked 32, in flight on time average 7.98"));
+        assert!(doubt.words.starts_with("Requested depth 32, mean queue depth 7.98"));
         let sync = TWO.replace("\"ioengine\" : \"libaio\"", "\"ioengine\" : \"psync\"");
         let doubt = told(&sync, "depth_not_applied");
         assert_eq!(doubt.strength, Strength::Proven);
@@ -399,6 +399,9 @@ mod tests {
         }
         // One bin more than there are samples.
         let bins = PLUS.replacen("\"23680\" : 1", "\"23680\" : 2", 1);
-        assert!(told(&bins, "histogram").words.contains("its bins hold 80,714 of 80,713 samples"));
+        assert!(told(&bins, "histogram").words.contains(
+            "its bins contain 80,714 of 80,713 \
+            samples"
+        ));
     }
 }

@@ -272,7 +272,7 @@ mod tests {
         run.device_mapper = true;
         let told = ladder(&run);
         assert_eq!(told.rungs[2].strength, None);
-        assert!(told.rungs[2].words.starts_with("not carried out"));
+        assert!(told.rungs[2].words.starts_with("not run"));
         assert_eq!(told.rungs[0].code, "F1");
         assert!(told.rungs[3].words.contains("299 to 0.997 %"), "{}", told.rungs[3].words);
     }
@@ -285,7 +285,7 @@ mod tests {
         run.layers[0].rotational = Some(true);
         assert!(told(&run).contains("implausible"));
         run.layers[0].is_virtual = Some(true);
-        assert!(told(&run).contains("as virtual disks often do wrongly"));
+        assert!(told(&run).contains("which virtual disks often do wrongly"));
         run.samples.iter_mut().for_each(|sample| sample.sync_ns += 8_400_000);
         assert_eq!(told(&run), "");
     }
@@ -300,7 +300,7 @@ mod tests {
         };
         run.failed = Some(failed("fsync"));
         assert!(
-            ladder(&run).failure.is_some_and(|words| words.contains("must take this as fatal"))
+            ladder(&run).failure.is_some_and(|words| words.contains("must treat this as fatal"))
         );
         run.failed = Some(failed("write"));
         assert!(ladder(&run).failure.is_some_and(|words| !words.contains("fsync")));

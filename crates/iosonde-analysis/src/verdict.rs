@@ -223,7 +223,7 @@ mod tests {
             run.jobs[0].errors.insert("read EIO".into(), 1);
         };
         let verdict = verdict(&[row("Cache", bad)]);
-        assert_eq!(verdict.words, "failing: I/O errors");
+        assert_eq!(verdict.words, "failed: I/O errors");
         assert_eq!(verdict.findings.len(), 3);
         assert_eq!(verdict.findings[0].finding.code, "errors");
     }
@@ -231,13 +231,13 @@ mod tests {
     #[test]
     fn weak_evidence_is_worded_as_suspicion() {
         let verdict = verdict(&[row("Cache", |run| run.target.cached_samples = Some((60, 64)))]);
-        assert_eq!(verdict.words, "doubtful: reads answered from memory (suspected)");
+        assert_eq!(verdict.words, "low confidence: reads served from memory (suspected)");
     }
 
     #[test]
     fn an_invalid_row_comes_before_everything() {
         let verdict = verdict(&[row("Cache", |run| run.jobs[0].read.bytes += 1)]);
-        assert_eq!(verdict.words, "failing: INVALID, the books of Cache do not balance");
+        assert_eq!(verdict.words, "failed: INVALID, consistency checks failed: Cache");
         assert!(verdict.findings.is_empty());
     }
 

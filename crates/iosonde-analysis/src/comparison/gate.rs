@@ -163,7 +163,7 @@ mod tests {
             ("iops>-100%", "above -100 %"),
             ("iops>NaN%", "above -100 %"),
             ("p98<5%", "did you mean"),
-            ("max<5%", "take p99.9"),
+            ("max<5%", "use p99.9"),
             ("", "METRIC>SHARE%"),
         ] {
             let error = Gate::parse(text).unwrap_err().to_string();

@@ -218,7 +218,7 @@ mod tests {
         let mut run = run_of(&[Load::default()]);
         run.jobs[0].read.bytes += 1;
         let seen = Observation::of(&run, "", None);
-        assert!(seen.left_out.is_some_and(|why| why.contains("books")));
+        assert!(seen.left_out.is_some_and(|why| why.contains("consistency checks")));
     }
 
     #[test]

@@ -148,7 +148,14 @@ fn rates_and_latencies_have_their_own_good_direction() {
     assert!(rows.iter().all(|row| row.verdict == Verdict::Slower), "{rows:?}");
     assert_eq!(told.family, 2);
     let missing = &told.cells[0].missing[0];
-    assert_eq!((missing.metric.as_str(), missing.reason.as_str()), ("mean", "no run has it"));
+    assert_eq!(
+        (missing.metric.as_str(), missing.reason.as_str()),
+        (
+            "mean",
+            "no run has this \
+        metric"
+        )
+    );
 }
 
 #[test]
@@ -192,7 +199,7 @@ fn what_does_not_count_is_left_out_and_told() {
     let told = compare(&a, &b, &asked()).unwrap();
     assert_eq!(told.sides[0].runs, 5);
     let all = told.cautions.join("\n");
-    for words in ["began later than now", "1 of 6 runs are left out", "given twice"] {
+    for words in ["start time in the future", "1 of 6 runs are left out", "given twice"] {
         assert!(all.contains(words), "{words} in {all}");
     }
     // In rounds the partner is excluded too.

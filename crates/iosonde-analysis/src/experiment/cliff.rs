@@ -323,6 +323,6 @@ mod tests {
         assert_eq!(full.found("bucket-ops"), None);
         let even = cliff(|_| 1.0);
         assert_eq!(even.answers[0].1.cautions, Vec::new());
-        assert!(even.answers[0].1.sentences[0].contains("no lasting fall"));
+        assert!(even.answers[0].1.sentences[0].contains("no lasting drop"));
     }
 }

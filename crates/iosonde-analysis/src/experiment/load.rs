@@ -295,6 +295,6 @@ mod tests {
         assert_eq!(some.found("sustained_high"), Some(8_500.0));
         let all = run(1e9);
         assert_eq!(all.found("sustained_high"), None);
-        assert!(all.answers[0].1.sentences[0].contains("at least that"));
+        assert!(all.answers[0].1.sentences[0].contains("a lower bound"));
     }
 }

@@ -185,7 +185,7 @@ mod tests {
         assert!((facts.found("read_over_write_iops").unwrap() / 4.0 - 1.0).abs() < 0.03);
         assert!(facts.found("mixing_gap").unwrap().abs() < 0.05);
         let said = facts.answers[0].1.sentences.join("\n");
-        assert!(said.contains("mixing costs nothing by itself"), "{said}");
+        assert!(said.contains("mixing has no cost of its own"), "{said}");
         assert!(said.contains("Writes slow reads down"), "{said}");
         let rows = &facts.answers[0].1.tables[0].rows;
         assert_eq!((rows[0][0].as_str(), rows[4][0].as_str()), ("0 %", "100 %"));

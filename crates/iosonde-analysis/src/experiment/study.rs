@@ -268,8 +268,8 @@ mod tests {
         let mut all = stages(5_000.0);
         all[1].points[3].runs.clear();
         let said = study(&study_of(all, None)).sentences.join("\n");
-        assert!(said.contains("3 runs of a level at the least"), "{said}");
-        assert!(said.contains("so few runs cannot prove"), "{said}");
+        assert!(said.contains("at least 3 runs per level"), "{said}");
+        assert!(said.contains("this few runs cannot show"), "{said}");
     }
 
     #[test]

@@ -224,6 +224,6 @@ mod tests {
         let facts = levels(40.0);
         assert_eq!(facts.found("iodepth-4_p99.99_ns"), None);
         let said = facts.answers[0].1.sentences.join("\n");
-        assert!(said.contains("p99.99 has no right to be told"), "{said}");
+        assert!(said.contains("p99.99 cannot be reported"), "{said}");
     }
 }

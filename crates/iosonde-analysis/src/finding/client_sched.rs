@@ -91,7 +91,7 @@ mod tests {
         run.hiccups.record_many(500_000, 20);
         assert_eq!(ask(detect, &run, None), None);
         run.hiccups.record_many(50_000_000, 20);
-        assert!(ask(detect, &run, None).unwrap().words.contains("late, p99 is"));
+        assert!(ask(detect, &run, None).unwrap().words.contains("p99 of the I/O latency is"));
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
         run.hiccups.record(1_500_000_000);
         let finding = ask(detect, &run, None).unwrap();
         assert_eq!(finding.gravity, Gravity::Doubt);
-        assert!(finding.words.contains("stood still for 1.50 s"), "{}", finding.words);
+        assert!(finding.words.contains("was paused for 1.50 s"), "{}", finding.words);
     }
 
     #[test]

@@ -53,7 +53,7 @@ mod tests {
         run.plan.jobs[0].iodepth = 32;
         let finding = ask(detect, &run, None).unwrap();
         assert_eq!(finding.gravity, Gravity::Doubt);
-        assert!(finding.words.contains("asked 32, in flight on time average 1.0"));
+        assert!(finding.words.contains("depth 32, mean queue depth 1.0"));
         run.jobs[0].inline_seen = run.jobs[0].inline_probed;
         assert_eq!(ask(detect, &run, None), None);
     }

@@ -64,7 +64,7 @@ mod tests {
     fn a_failed_fsync_and_a_lost_request_are_errors() {
         let mut run = run_of(&[Load::default()]);
         run.jobs[0].abandoned = 1;
-        assert!(ask(detect, &run, None).unwrap().words.contains("never came back: 1"));
+        assert!(ask(detect, &run, None).unwrap().words.contains("did not complete: 1"));
         run.jobs[0].abandoned = 0;
         run.final_sync = Some(iosonde_model::record::run::SyncResult {
             since_window_ns: 0,

@@ -46,7 +46,7 @@ mod tests {
         assert!(ask(detect, &run, None).is_some());
         run.target.device = None;
         run.target.kind = "character device".into();
-        assert!(ask(detect, &run, None).unwrap().words.contains("without data"));
+        assert!(ask(detect, &run, None).unwrap().words.contains("stores no data"));
         run.target.kind = "file".into();
         run.target.class = FilesystemClass::Memory;
         run.target.filesystem = Some("tmpfs".into());

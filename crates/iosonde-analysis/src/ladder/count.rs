@@ -259,8 +259,8 @@ mod tests {
         let mut through = layer("vda", Seen::None);
         through.0.write_cache = Some("write through".into());
         let model = Model { layers: vec![through], ..Model::honest() };
-        expect(&model, Some(Strength::ConsistentWith), "fsync sends no flush, and needs none");
-        assert!(f1(&model).1.contains("rests on the device's word"));
+        expect(&model, Some(Strength::ConsistentWith), "fsync sends no flush, and none is needed");
+        assert!(f1(&model).1.contains("only the device's report supports that"));
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
     fn flushes_of_others_are_no_evidence() {
         // Other programs flush at any time, our calls never do.
         let busy = Model { layers: vec![layer("vda", Seen::Others)], ..Model::honest() };
-        expect(&busy, None, "not available: vda: others flush it");
+        expect(&busy, None, "not available: vda: other programs flush it");
         // A few flushes of others do not make ours uncertain.
         let few = Model { layers: vec![layer("vda", Seen::EachAndFewOfOthers)], ..Model::honest() };
         expect(&few, Some(Strength::Proven), "flushes reach");

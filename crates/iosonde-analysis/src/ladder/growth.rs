@@ -149,9 +149,19 @@ mod tests {
     #[test]
     fn work_that_grows_with_the_data_is_seen() {
         // 0.5 ns per byte: a cache that drains at 2 GB/s.
-        expect(&Model::honest(), Some(Strength::Supported), "flush does work proportional to data");
+        expect(
+            &Model::honest(),
+            Some(Strength::Supported),
+            "flush time is proportional to the \
+            amount of data",
+        );
         let buffered = Model { direct: false, ..Model::honest() };
-        expect(&buffered, Some(Strength::ConsistentWith), "fsync does work proportional to data");
+        expect(
+            &buffered,
+            Some(Strength::ConsistentWith),
+            "fsync time is proportional to the \
+            amount of data",
+        );
     }
 
     #[test]
@@ -168,13 +178,13 @@ mod tests {
     #[test]
     fn noise_is_no_statement() {
         let noisy = Model { ns_per_byte: 0.0, noise: 50.0, ..Model::honest() };
-        expect(&noisy, None, "not available: the noise hides it");
+        expect(&noisy, None, "not available: lost in the noise");
     }
 
     #[test]
     fn two_levels_are_no_slope() {
         let small = Model { span_bytes: 2 << 20, ..Model::honest() };
-        expect(&small, None, "not available: 2 of at least 3 levels fit the size");
+        expect(&small, None, "not available: 2 levels fit the size, at least 3 are needed");
     }
 
     #[test]
@@ -184,7 +194,7 @@ mod tests {
         run.samples.truncate(run.samples.len() - 1);
         let told = ladder(&run);
         let words = told.rungs.iter().find(|rung| rung.code == "F2").map(|rung| &*rung.words);
-        assert_eq!(words, Some("not available: 19 of at least 20 rounds were done"));
+        assert_eq!(words, Some("not available: 19 rounds completed, at least 20 are needed"));
     }
 
     #[test]

@@ -245,8 +245,10 @@ mod tests {
         assert!((op.peak_iops_share.unwrap() - 0.25).abs() < 1e-3);
         assert_eq!(told.ops.len(), 1);
         assert!(
-            told.words.starts_with("Of what vda did with random reads of 4 KiB, 32 in flight, the")
-                && told.words.contains("reading 25 % of its IOPS and 25 % of its bandwidth"),
+            told.words.starts_with(
+                "Share of what vda achieved with random reads of 4 KiB, 32 in \
+                flight that the"
+            ) && told.words.contains("reading 25 % of its IOPS and 25 % of its bandwidth"),
             "{}",
             told.words
         );
@@ -255,11 +257,11 @@ mod tests {
     #[test]
     fn a_run_without_a_device_or_without_requests_is_known_beforehand() {
         let mut run = run_of(&[Load::default()]);
-        assert!(device_of(&run).unwrap_err().contains("no block device"));
+        assert!(device_of(&run).unwrap_err().contains("no known block device"));
         run.target.device = on("vda", None);
         assert_eq!(device_of(&run).map(|device| device.name.as_str()), Ok("vda"));
         run.jobs.clear();
-        assert!(device_of(&run).unwrap_err().contains("neither read nor wrote"));
+        assert!(device_of(&run).unwrap_err().contains("did no reads or writes"));
     }
 
     #[test]
@@ -275,10 +277,10 @@ mod tests {
     fn another_device_or_operation_is_refused_and_a_moved_one_is_known() {
         let mut profile = profile_of(&[Flow::default()]);
         let mut run = run_of(&[Load::default()]);
-        assert!(ask(&profile, &run).unwrap_err().contains("no block device"));
+        assert!(ask(&profile, &run).unwrap_err().contains("no known block device"));
         run.target.device = on("sdb", None);
         let error = ask(&profile, &run).unwrap_err();
-        assert!(error.contains("was on sdb, and the profile has vda"), "{error}");
+        assert!(error.contains("used sdb, but the profile has vda"), "{error}");
         // The same name with another serial number is another device; another name with the same
         // serial number is the same device.
         profile.devices[0].facts.serial = Some("A".into());
@@ -288,6 +290,6 @@ mod tests {
         assert_eq!(ask(&profile, &run).unwrap().known_by, KnownBy::Identity);
         let mut writes = run_of(&[Load { read_percent: 0, ..Load::default() }]);
         writes.target.device = on("sdb", Some("A"));
-        assert!(ask(&profile, &writes).unwrap_err().contains("no operation in common"));
+        assert!(ask(&profile, &writes).unwrap_err().contains("no operation type in common"));
     }
 }

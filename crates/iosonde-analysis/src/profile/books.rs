@@ -360,7 +360,7 @@ mod tests {
         let entries = books(&run);
         let depth = entries.broken().find(|entry| entry.code == "depth").unwrap();
         assert_eq!(depth.gravity, Gravity::Note, "{depth:?}");
-        assert!(depth.equation.contains("5 ends were not seen"), "{depth:?}");
+        assert!(depth.equation.contains("5 completions were not seen"), "{depth:?}");
     }
 
     #[test]
@@ -390,7 +390,10 @@ mod tests {
         );
         run.devices[0].counters.as_mut().unwrap().1.read_sectors /= 4;
         let books = super::books(&run);
-        assert!(books.broken_code("read_bytes").unwrap().equation.ends_with("counters are short"));
+        assert!(books.broken_code("read_bytes").unwrap().equation.ends_with(
+            "counters have too \
+            few"
+        ));
     }
 
     #[test]

@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn a_stale_block_is_told_with_both_writes_and_its_time() {
         let told = story_of(stale());
-        let start = "stale: generation 1 of 2: a write that was acknowledged is not there";
+        let start = "stale: generation 1 instead of 2: an acknowledged write is missing";
         assert_eq!(told.words, start);
         let wrote = told.expected.wrote.clone().unwrap();
         assert_eq!(wrote.generation, Some(2));
@@ -405,8 +405,8 @@ mod tests {
     #[test]
     fn a_wrong_read_of_what_is_right_is_told_as_such() {
         let told = story_of(Failure { reread: Reread::Right, ..stale() });
-        assert!(told.transient && told.since.contains("what is stored is right"));
-        assert!(told.reread_words.contains("the read was wrong"));
+        assert!(told.transient && told.since.contains("the stored data is right"));
+        assert!(told.reread_words.contains("the first read was wrong"));
         assert!(!story_of(stale()).transient);
     }
 
@@ -417,7 +417,7 @@ mod tests {
             Label { offset: 532_480, generation: 3, writer: 1, sequence: 9, time_ns: STARTED };
         failure.misfit.label = Some(label);
         let told = story_of(failure);
-        assert_eq!(told.words, "misdirected: here is the block that belongs at offset 532,480");
+        assert_eq!(told.words, "misdirected: contains the block that belongs at offset 532,480");
         let words = told.found.unwrap().words;
         assert!(words.contains("offset 532,480 (block 2 of job 1)"), "{words}");
     }
@@ -461,7 +461,7 @@ mod tests {
     fn what_was_under_way_is_told_and_what_is_not_known_is_not_made_up() {
         let told = story_of(Failure { low: 1, high: 2, durable: 0, ..stale() });
         let words = &told.expected.words;
-        assert!(words.contains("or up to generation 2, which was under way: operation"), "{words}");
+        assert!(words.contains("or up to generation 2, which was in flight: operation"), "{words}");
         let told = story_of(Failure { low: 0, high: 0, durable: 0, after_ops: 0, ..stale() });
         assert_eq!(told.expected.words, "no data of this run: the block was never written");
         assert!(told.since.starts_with("not known"));

@@ -351,7 +351,7 @@ mod tests {
     fn nothing_checked_is_inconclusive() {
         let mut run = soak();
         run.jobs.iter_mut().for_each(|job| (job.checked, job.unrequired) = (0, 128));
-        assert!(doubt(&run).contains("256 blocks that were read, nothing is required"));
+        assert!(doubt(&run).contains("256 blocks were read, and the ledger requires nothing"));
         run.jobs[0].checked = 1;
         assert_eq!(verdict_of(&run), VerifyVerdict::Pass);
     }
@@ -403,7 +403,7 @@ mod tests {
         run.device = Some((DeviceCounters::default(), count(4)));
         assert_eq!(verdict_of(&run), VerifyVerdict::Pass);
         run.device = Some((count(4), count(4)));
-        assert!(doubt(&run).contains("4 were sent, it counted 0"));
+        assert!(doubt(&run).contains("4 were sent, the device counted 0"));
         run.target.device = Some(device("write through"));
         assert_eq!(verdict_of(&run), VerifyVerdict::Pass);
         run.target.device = Some(device("write back"));
@@ -437,7 +437,7 @@ mod tests {
     fn a_fault_that_never_struck_is_inconclusive() {
         let mut run = soak();
         run.injected = vec![("drop:nth=9".into(), 0)];
-        assert!(doubt(&run).contains("struck 0 times"));
+        assert!(doubt(&run).contains("injected 0 times"));
         run.injected[0].1 = 1;
         let judged = judge(&run, &[]);
         assert_eq!(judged.verdict, VerifyVerdict::Pass);
@@ -458,7 +458,7 @@ mod tests {
         let run = check_of(&[of_run(created + 5_000_000_000)]);
         let told = doubt(&run);
         assert!(told.contains("but run 0000000000000000000000000000000b was written"), "{told}");
-        assert!(told.contains("1 blocks are of a later run"), "{told}");
+        assert!(told.contains("1 blocks belong to a later run"), "{told}");
         let judged = judge(&run, &[]);
         assert_eq!((judged.figures.failed(), judged.failures.len()), (0, 0));
         assert_eq!(verdict_of(&check_of(&[of_run(created - 1)])), VerifyVerdict::Fail);

@@ -67,7 +67,7 @@ mod tests {
         let flow = Flow { burst: 100, ..Flow::default() };
         let mut run = profile_of(&[flow]);
         let told = words(detect, &run);
-        assert!(told.contains("The reads of `app` on vda come in bursts"), "{told}");
+        assert!(told.contains("The reads of `app` on vda arrive in bursts"), "{told}");
         // The same requests as parts of larger calls.
         run.devices[0].facts.max_sectors_kb = Some(4);
         assert_eq!(ask(detect, &run), None);

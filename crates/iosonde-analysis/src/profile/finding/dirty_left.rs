@@ -112,7 +112,7 @@ mod tests {
         run.settle_ns = 2_000_000_000;
         let told = words(detect, &run);
         assert!(told.contains("It left 600 MiB in memory, 99 % of what it wrote"), "{told}");
-        assert!(told.contains("when watching ended, 2.0 s after its end"), "{told}");
+        assert!(told.contains("when tracing ended, 2.0 s after its end"), "{told}");
         let unwatched = Some("only some disks were chosen".into());
         assert_eq!(ask(detect, &ProfileRun { unwatched, ..run.clone() }), None);
         run.devices[0].invisible = Some("no queue".into());

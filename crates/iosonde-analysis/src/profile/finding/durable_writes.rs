@@ -73,7 +73,7 @@ mod tests {
         let writes = Flow { op: Op::Write, requests: 1_000, ..Flow::default() };
         let flushes = Flow { op: Op::Flush, size_bytes: 0, requests: 990, ..writes };
         let mut run = profile_of(&[writes, flushes]);
-        assert!(words(detect, &run).contains("99 % of its 1,000 writes are durable by themselves"));
+        assert!(words(detect, &run).contains("99 % of its 1,000 writes are synchronous"));
         with_syncs(&mut run, "app", SyncKind::Fsync, 990, 100_000);
         assert_eq!(ask(detect, &run), None);
     }
@@ -85,7 +85,7 @@ mod tests {
         run.traffic[0].durable = 960;
         run.opens = Some(OpenCounts { opens: 1, dsync: 1, ..OpenCounts::default() });
         let told = words(detect, &run);
-        assert!(told.contains("96 % of its 1,000 writes are durable by themselves"), "{told}");
+        assert!(told.contains("96 % of its 1,000 writes are synchronous"), "{told}");
         assert!(told.contains("O_DSYNC: 1"), "{told}");
         run.traffic[0].durable = 100;
         assert_eq!(ask(detect, &run), None);

@@ -85,7 +85,10 @@ mod tests {
     #[test]
     fn reading_again_speaks_and_reading_once_or_too_much_does_not() {
         let told = words(detect, &run(20));
-        assert!(told.contains("195 MiB were read from 20.0 MiB of places on vda"), "{told}");
+        assert!(
+            told.contains("195 MiB were read from 20.0 MiB of distinct blocks on vda"),
+            "{told}"
+        );
         assert!(told.contains("bypasses the page cache"), "{told}");
         assert_eq!(ask(detect, &run(150)), None);
         let mut small = run(20);

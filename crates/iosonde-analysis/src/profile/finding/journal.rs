@@ -53,7 +53,11 @@ mod tests {
         let journal = Flow { class: Class::Journal, requests: 5_000, ..own };
         let told = words(detect, &profile_of(&[own, journal]));
         assert!(
-            told.contains("For 39.1 MiB of the program's") && told.contains("0.500 bytes"),
+            told.contains("For 39.1 MiB written by the program")
+                && told.contains(
+                    "0.500 extra \
+                bytes"
+                ),
             "{told}"
         );
         let small = Flow { requests: 1_000, ..journal };

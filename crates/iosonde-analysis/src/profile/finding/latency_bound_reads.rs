@@ -74,8 +74,8 @@ mod tests {
     fn one_at_a_time_speaks_and_many_or_sequential_ones_do_not() {
         let flow = Flow { requests: 90_000, ..Flow::default() };
         let told = words(detect, &profile_of(&[flow]));
-        assert!(told.contains("`app` waits for random reads of 4.00 KiB one at a time"), "{told}");
-        assert!(told.contains("90 % of its time: 100 µs per read"), "{told}");
+        assert!(told.contains("`app` waits for random 4.00 KiB reads one at a time"), "{told}");
+        assert!(told.contains("90 % of its time: at 100 µs per read"), "{told}");
         for other in [
             Flow { requests: 900_000, ..flow },
             Flow { requests: 9_000, ..flow },

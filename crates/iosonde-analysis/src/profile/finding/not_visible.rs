@@ -33,7 +33,7 @@ mod tests {
         assert_eq!(ask(detect, &run), None);
         run.devices[1].invisible = Some("it has no request queue".into());
         let told = words(detect, &run);
-        assert!(told.contains("The requests on zram0 cannot be seen: it has no"), "{told}");
+        assert!(told.contains("The requests on zram0 cannot be traced: it has no"), "{told}");
         run.devices[1].counters = Some((DeviceCounters::default(), DeviceCounters::default()));
         assert_eq!(ask(detect, &run), None);
     }

@@ -85,12 +85,15 @@ mod tests {
     fn others_on_the_same_device_speak_and_elsewhere_do_not() {
         let other = Flow { class: Class::Other, requests: 10_000, ..Flow::default() };
         let told = words(detect, &profile_of(&[Flow::default(), other]));
-        assert!(told.contains("Others made 17 % of the requests and 17 % of the bytes"), "{told}");
+        assert!(
+            told.contains("Other programs made 17 % of the requests and 17 % of the bytes"),
+            "{told}"
+        );
         assert!(told.contains("on vda, most of them `someone else`"), "{told}");
         // A thread's bytes are those on all disks: it may have transferred them on the other one.
         let beside = Flow { device: "sdb", ..Flow::default() };
         let told = words(detect, &profile_of(&[Flow::default(), other, beside]));
-        assert!(told.contains("on vda: the latencies"), "{told}");
+        assert!(told.contains("on vda: they influence"), "{told}");
         let elsewhere = Flow { device: "sdb", ..other };
         assert_eq!(ask(detect, &profile_of(&[Flow::default(), elsewhere])), None);
         let few = Flow { requests: 1_000, ..other };

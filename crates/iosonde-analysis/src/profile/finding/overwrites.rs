@@ -64,7 +64,10 @@ mod tests {
         };
         let told = words(detect, &run(10, chunk(2_560, 2_304)));
         assert!(told.contains("90 % of the blocks written on vda"), "{told}");
-        assert!(told.contains("100 MiB went to 10.0 MiB of places, 10.0 times"), "{told}");
+        assert!(
+            told.contains("100 MiB were written to 10.0 MiB of distinct blocks, 10.0 times"),
+            "{told}"
+        );
         assert_eq!(ask(detect, &run(100, chunk(256, 0))), None);
         assert_eq!(ask(detect, &run(1, chunk(2_560, 2_304))), None);
     }

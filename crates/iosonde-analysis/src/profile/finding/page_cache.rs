@@ -60,7 +60,7 @@ mod tests {
         };
         let told = words(detect, &run(10 << 20));
         assert!(
-            told.contains("Read calls gave 1.00 GiB, of which storage gave 10.0 MiB"),
+            told.contains("Read calls returned 1.00 GiB, of which 10.0 MiB came from storage"),
             "{told}"
         );
         assert_eq!(ask(detect, &run(1 << 30)), None);

@@ -71,7 +71,7 @@ mod tests {
         };
         let told = words(detect, &run(Op::Write, 512, Some(4096)));
         assert!(told.contains("100 % of the writes on vda (50,000)"), "{told}");
-        assert!(told.contains("blocks of 4 KiB, most often 512 B"), "{told}");
+        assert!(told.contains("block size of 4 KiB, most often 512 B"), "{told}");
         assert_eq!(ask(detect, &run(Op::Write, 8192, Some(4096))), None);
         assert_eq!(ask(detect, &run(Op::Write, 512, Some(512))), None);
         assert_eq!(ask(detect, &run(Op::Write, 512, None)), None);

@@ -82,8 +82,8 @@ mod tests {
         let mut run = profile_of(&[flow]);
         run.devices[0].facts.scheduler = Some("bfq".into());
         let told = words(detect, &run);
-        assert!(told.contains("75 % of the latency of reads on vda passes before"), "{told}");
-        assert!(told.contains("1.50 ms of 2.00 ms on average, 10.0 in flight"), "{told}");
+        assert!(told.contains("75 % of the latency of reads on vda is spent before"), "{told}");
+        assert!(told.contains("1.50 ms of 2.00 ms on average, mean queue depth 10.0"), "{told}");
         assert!(told.contains("scheduler bfq"), "{told}");
         let slow = Flow { queued_ns: 500_000, device_ns: 1_500_000, ..Flow::default() };
         assert_eq!(ask(detect, &profile_of(&[slow])), None);

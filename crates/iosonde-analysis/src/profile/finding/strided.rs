@@ -51,7 +51,10 @@ mod tests {
     #[test]
     fn a_stride_speaks_and_order_or_chance_does_not() {
         let told = words(detect, &profile_of(&[Flow { strided_milli: 900, ..Flow::default() }]));
-        assert!(told.contains("90 % of the reads of `app` (45,000) keep the same"), "{told}");
+        assert!(
+            told.contains("90 % of the reads of `app` (45,000) have a constant stride"),
+            "{told}"
+        );
         let in_order = Flow { sequential_milli: 990, ..Flow::default() };
         assert_eq!(ask(detect, &profile_of(&[in_order])), None);
         assert_eq!(ask(detect, &profile_of(&[Flow::default()])), None);

@@ -66,7 +66,10 @@ mod tests {
             ..own
         };
         let told = words(detect, &profile_of(&[own, back("one", 300), back("two", 100)]));
-        assert!(told.contains("99 % of what it wrote (400 MiB) was written for it"), "{told}");
+        assert!(
+            told.contains("99 % of what it wrote (400 MiB) reached the device by write-back"),
+            "{told}"
+        );
         assert!(told.contains("dirtied by `one` 300 MiB, `two` 100 MiB"), "{told}");
         assert_eq!(ask(detect, &profile_of(&[Flow { requests: 100_000, ..own }])), None);
         // Pages of another program.
