@@ -246,8 +246,7 @@ mod tests {
         assert_eq!(told.ops.len(), 1);
         assert!(
             told.words.starts_with(
-                "Share of what vda achieved with random reads of 4 KiB, 32 in \
-                flight that the"
+                "Share of what vda achieved with random reads of 4 KiB, 32 in flight that"
             ) && told.words.contains("reading 25 % of its IOPS and 25 % of its bandwidth"),
             "{}",
             told.words
