@@ -104,8 +104,8 @@ fn limited(limit: &str, command: &mut std::process::Command) -> Option<Ended> {
     }
     wrapped.stdin(std::process::Stdio::null());
     wrapped.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    match wrapped.spawn() {
-        Ok(child) => Some(Running::of(child).end()),
+    match Running::of(&mut wrapped) {
+        Ok(running) => Some(running.end()),
         Err(reason) => {
             eprintln!("skipped: prlimit(1): {reason}");
             None

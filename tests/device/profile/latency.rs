@@ -46,8 +46,11 @@ impl Drop for TraceFs {
     }
 }
 
-/// bpftrace's script for one device: from start and from issue to the end, in buckets of `width`
-/// us.
+/// bpftrace's script for one device: from start and from issue to the completion, in buckets of
+/// `width` us.
+///
+/// Both end at `block_rq_complete`, as ours do. `block_io_done` comes after the completion has woken
+/// the waiting program, which may then take the processor: a scheduler's time and no device's.
 fn script(device: &LoopDevice, width: u64) -> String {
     let (major, minor) = device.number();
     let dev = u64::from(major) << 20 | u64::from(minor);
@@ -66,7 +69,7 @@ fn script(device: &LoopDevice, width: u64) -> String {
         begins("block_io_start", "begun"),
         begins("block_rq_issue", "issued"),
         ends("block_rq_complete", "issued", "device"),
-        ends("block_io_done", "begun", "whole"),
+        ends("block_rq_complete", "begun", "whole"),
         "END { clear(@begun); clear(@issued); }".to_owned(),
     ]
     .join("\n")
