@@ -2,7 +2,6 @@
 //! message that names the option and the line. And a corpus of odd ones, with everything that
 //! chance makes of them.
 #![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,6 +17,7 @@ use iosonde_model::spec::{
     Access, Data, Draw, Pace, Reap, Role, Sizes, Sync, Think, Threads, Workload,
 };
 use iosonde_report::fio_job::{fio_arguments, fio_job};
+use iosonde_rig::skip;
 
 fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/fio")
@@ -243,7 +243,7 @@ fn fio_takes(arguments: &[String]) -> Result<(), String> {
 #[test]
 fn the_installed_fio_accepts_every_plan_told_as_a_job_file() {
     if Command::new("fio").arg("--version").output().is_err() {
-        eprintln!("skipped: fio is not installed");
+        skip("fio is not installed");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -270,7 +270,7 @@ fn the_installed_fio_accepts_every_plan_told_as_a_job_file() {
 #[test]
 fn every_option_of_the_installed_fio_is_in_the_table() {
     let Ok(told) = Command::new("fio").arg("--cmdhelp=all").output() else {
-        eprintln!("skipped: fio is not installed");
+        skip("fio is not installed");
         return;
     };
     let told = String::from_utf8_lossy(&told.stdout);

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use iosonde_rig::skip;
 use serde_json::Value;
 
 use super::program::{Place, listing};
@@ -20,7 +21,7 @@ fn parsed(text: &str) -> Value {
 fn has(program: &str, probe: &str) -> bool {
     let there = Command::new(program).arg(probe).output().is_ok_and(|out| out.status.success());
     if !there {
-        eprintln!("skipped: {program} is not installed");
+        skip(format!("{program} is not installed"));
     }
     there
 }
@@ -296,7 +297,7 @@ fn a_check_tells_its_runs_in_the_same_forms() {
     let document = parsed(&ended.out);
     assert_eq!(document["iosonde"]["exit_code"].as_i64(), ended.code.map(i64::from), "{ended}");
     if document["iosonde"]["error"].is_object() {
-        eprintln!("skipped: a check refuses this directory: {}", document["iosonde"]["error"]);
+        skip(format!("a check refuses this directory: {}", document["iosonde"]["error"]));
         return;
     }
     let names: std::collections::BTreeSet<&str> = document["jobs"]

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use iosonde_rig::guard::ZramDevice;
+use iosonde_rig::skip;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -121,7 +122,7 @@ fn the_command_keeps_its_place_and_its_rights() {
 fn results_go_into_the_folder_of_another_user() {
     let place = Place::new();
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: needs root, who writes into folders of others");
+        skip("needs root, who writes into folders of others");
         return;
     }
     let folder = place.work().join("theirs");
@@ -321,7 +322,7 @@ fn a_key_on_the_terminal_reaches_the_command_once() {
     let place = Place::new();
     let tool = Command::new("script").arg("--version").output();
     if !tool.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: there is no script(1) to make a terminal");
+        skip("there is no script(1) to make a terminal");
         return;
     }
     place.file("patient.sh", PATIENT.as_bytes());
@@ -453,7 +454,7 @@ impl Group {
                 return Some(Group(folder));
             }
         }
-        eprintln!("skipped: no cgroup can be made here");
+        skip("no cgroup can be made here");
         None
     }
 }
@@ -499,7 +500,7 @@ fn an_ordinary_user_gets_what_counters_tell_and_a_reason_for_the_rest() {
     assert_eq!(ended.out.trim(), user);
     let run = record(&place.work().join("results"));
     if is_traced(&run) {
-        eprintln!("skipped: this user may trace");
+        skip("this user may trace");
         return;
     }
     let ended = ended.says("no data (").says("CAP_BPF and CAP_PERFMON").says("setcap");
@@ -516,7 +517,7 @@ fn a_device_without_requests_is_said_and_not_zero() {
     let zram = match ZramDevice::new(16 << 20) {
         Ok(zram) => zram,
         Err(reason) => {
-            eprintln!("skipped: {reason}");
+            skip(reason);
             return;
         }
     };
@@ -543,11 +544,11 @@ fn a_partition_stands_for_its_disk() {
     let mount = Command::new("findmnt").args(["-no", "SOURCE", "/"]).output();
     let source = mount.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     let Ok(source) = source.map(|source| source.trim_start_matches("/dev/").to_owned()) else {
-        eprintln!("skipped: there is no findmnt");
+        skip("there is no findmnt");
         return;
     };
     if !Path::new("/sys/class/block").join(&source).exists() {
-        eprintln!("skipped: the root file system is not on a block device of its own");
+        skip("the root file system is not on a block device of its own");
         return;
     }
     place.iosonde(&format!("profile -o results -d {source} -- true")).end().exits(0);

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use iosonde_rig::{ScratchDir, default_signals_for_children};
+use iosonde_rig::{ScratchDir, default_signals_for_children, skip};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ impl Place {
         let setpriv = "setpriv --reuid=65534 --regid=65534 --clear-groups";
         let probe = Command::new("setpriv").args(setpriv.split(' ').skip(1)).arg("true").status();
         if !probe.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: setpriv cannot give up root here");
+            skip("setpriv cannot give up root here");
             return None;
         }
         Some(self.program(setpriv, &program, words))

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use iosonde_rig::guard::IoThrottle;
-use iosonde_rig::{FuseMount, ScratchDir, Script, Unavailable};
+use iosonde_rig::{FuseMount, ScratchDir, Script, Unavailable, skip};
 use serde_json::Value;
 
 /// A run that has not ended by then hangs.
@@ -28,7 +28,7 @@ pub(crate) fn program() -> PathBuf {
 
 /// What this machine has, or the reason why the test cannot run on it.
 pub(crate) fn here<T>(thing: Result<T, Unavailable>) -> Option<T> {
-    thing.map_err(|reason| eprintln!("skipped: {reason}")).ok()
+    thing.map_err(skip).ok()
 }
 
 /// A FUSE device that behaves as the words say.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice, LoopOptions, ZramDevice};
+use iosonde_rig::{ScratchDir, skip};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::ask::{Answer, ask, here, turn};
@@ -250,11 +250,11 @@ fn a_mount_of_another_namespace_counts() {
         .args([&place, &ready])
         .stderr(Stdio::null())
         .spawn();
-    let Ok(child) = child else { return eprintln!("skipped: unshare cannot be run") };
+    let Ok(child) = child else { return skip("unshare cannot be run") };
     let mut elsewhere = Elsewhere(child);
     while !ready.exists() {
         if elsewhere.0.try_wait().unwrap().is_some() {
-            return eprintln!("skipped: no mount namespace of one's own here");
+            return skip("no mount namespace of one's own here");
         }
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -15,7 +15,7 @@ use iosonde_model::content::{MAGIC, STAMP_EVERY};
 use iosonde_model::plan::{Engine, EngineKind, OnError, Setting, Stop, Target, resolve};
 use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::{Role, Rw, Sync, Threads, Workload};
-use iosonde_rig::ScratchDir;
+use iosonde_rig::{CpuWait, ScratchDir, skip, skip_part};
 use iosonde_sys::Clock;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -64,7 +64,7 @@ impl Server {
             .stderr(Stdio::null())
             .spawn();
         let Ok(child) = started else {
-            eprintln!("skipped: `qemu-storage-daemon` (qemu-system-common) is not installed");
+            skip("`qemu-storage-daemon` (qemu-system-common) is not installed");
             return None;
         };
         let server = Server { child, dir };
@@ -135,22 +135,24 @@ fn a_device_without_data_has_figures_and_balanced_books() {
 fn two_milliseconds_are_two_milliseconds() {
     let _turn = turn();
     let Some(server) = Server::new(SLOW, 1) else { return };
-    let mut best_ns = f64::MAX;
-    for depth in [1, 8, 1, 8] {
+    let mut quiet_ns = Vec::new();
+    for depth in [1, 8, 1, 8, 1, 8] {
         let line = format!("--rw randread --iodepth {depth} --runtime 1");
+        let wait = CpuWait::start();
         let answer = server.ask(&line).answer().exits(0);
+        let waited = wait.share();
         let (least_ns, p50_ns) =
             (answer.latency_ns("read", "min"), answer.latency_ns("read", "p50"));
         assert!(least_ns >= 1_990_000.0, "depth {depth}: never sooner than it took: {least_ns}");
-        assert!(least_ns <= 2_300_000.0, "depth {depth}: {least_ns}");
-        best_ns = best_ns.min(p50_ns);
+        eprintln!("depth {depth}: {least_ns} ns at least, p50 {p50_ns} ns, CPU wait {waited:?}");
+        // Both ends need a processor each, all the time.
+        if waited.is_some_and(|share| share < 0.1) {
+            quiet_ns.push(p50_ns);
+        }
     }
-    // Both ends need a processor each, all the time.
-    let load: f64 = fs::read_to_string("/proc/loadavg").unwrap()[..4].trim().parse().unwrap();
-    if load > 2.0 {
-        eprintln!("skipped: the median of a 2 ms device: the machine is busy (load {load})");
-        return;
-    }
+    let Some(best_ns) = quiet_ns.into_iter().reduce(f64::min) else {
+        return skip_part("no later than it took", "the machine was busy (/proc/pressure/cpu)");
+    };
     assert!((1_990_000.0..2_300_000.0).contains(&best_ns), "{best_ns}");
 }
 

@@ -20,7 +20,8 @@ fn an_operation_takes_no_more_instructions_than_committed() {
     bench.arg("instructions").arg("--iosonde").arg(binary);
     bench.arg("--gate").arg(workspace.join("benches/instructions.toml"));
     let ended = bench.output().unwrap();
-    let (said, why) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    let (said, why) =
+        (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     if let Some(reason) = said.strip_prefix("skipped: ") {
         return skip(reason);
     }

@@ -1,6 +1,5 @@
 //! The guards: each thing is there, does what it is for, and is gone afterwards.
 #![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 use std::fs;
 use std::path::Path;
@@ -8,12 +7,12 @@ use std::path::Path;
 use iosonde_rig::guard::{
     FsKind, ImageMount, IoLimits, IoThrottle, LoopDevice, LoopOptions, TmpfsMount, ZramDevice,
 };
-use iosonde_rig::{ScratchDir, Unavailable};
+use iosonde_rig::{ScratchDir, Unavailable, skip};
 
 const MIB: u64 = 1 << 20;
 
 fn have<T>(made: Result<T, Unavailable>) -> Option<T> {
-    made.map_err(|reason| eprintln!("skipped: {reason}")).ok()
+    made.map_err(skip).ok()
 }
 
 fn is_mounted(path: &Path) -> bool {
