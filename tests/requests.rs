@@ -125,7 +125,7 @@ fn transfer(way: Way, target: u16, offset: u64, bytes: u64) -> Transfer {
 }
 
 fn depth(engine: &Engine) -> u32 {
-    if engine.kind == EngineKind::Psync { 1 } else { 8 }
+    if engine.kind.is_synchronous() { 1 } else { 8 }
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_sync_gives_0() {
                 transfer(Way::Write, 0, BLOCK, BLOCK),
                 transfer(Way::Sync, 0, 0, 0),
             ]);
-            assert_eq!(results, [4096, 0, 4096, 0], "{} {call:?}", engine.kind.word());
+            assert_eq!(results, [4096, 0, 4096, 0], "{} {call:?}", engine.kind.name());
         }
     }
 }
@@ -159,7 +159,7 @@ fn each_write_can_be_durable() {
                 let mut queue = AnyQueue::open(&engine, &job, vec![target.open()]).unwrap();
                 queue.buffer(0).fill(7);
                 let write = transfer(Way::Write, 0, 8 * BLOCK, BLOCK);
-                assert_eq!(queue.carry_out(&[write]), [4096], "{}", engine.kind.word());
+                assert_eq!(queue.carry_out(&[write]), [4096], "{}", engine.kind.name());
                 queue.buffer(0).fill(0);
                 let read = transfer(Way::Read, 0, 8 * BLOCK, BLOCK);
                 assert_eq!(queue.carry_out(&[read]), [4096]);
@@ -188,7 +188,7 @@ fn a_trim_punches_a_hole_and_keeps_the_size() {
         let mut queue = match opened {
             Ok(queue) => queue,
             Err(reason) => {
-                skip_part(engine.kind.word(), reason);
+                skip_part(engine.kind.name(), reason);
                 continue;
             }
         };
@@ -198,7 +198,7 @@ fn a_trim_punches_a_hole_and_keeps_the_size() {
             transfer(Way::Trim, 0, 64 * BLOCK, BLOCK),
             transfer(Way::Read, 0, 0, BLOCK),
         ]);
-        assert_eq!(results, [16384, 4096, 4096], "{}", engine.kind.word());
+        assert_eq!(results, [16384, 4096, 4096], "{}", engine.kind.name());
         assert_eq!(first_hole(&target.path()), 16 * BLOCK);
         let after = std::fs::read(target.path()).unwrap();
         assert_eq!(after.len(), 1 << 20);
@@ -227,7 +227,7 @@ fn a_trim_of_a_block_device_discards() {
         let mut queue = match AnyQueue::open(&engine, &job, vec![file()]) {
             Ok(queue) => queue,
             Err(reason) => {
-                skip_part(engine.kind.word(), reason);
+                skip_part(engine.kind.name(), reason);
                 continue;
             }
         };
@@ -239,7 +239,7 @@ fn a_trim_of_a_block_device_discards() {
         assert!(queue.buffer(0)[..4096].iter().all(|byte| *byte == 0), "a loop device punches");
         // Beyond the end of the device nothing can be trimmed: a result like any other.
         let beyond = queue.carry_out(&[transfer(Way::Trim, 0, 1 << 40, BLOCK)]);
-        assert_eq!(beyond, [-22], "{}", engine.kind.word());
+        assert_eq!(beyond, [-22], "{}", engine.kind.name());
     }
 }
 
@@ -311,7 +311,7 @@ fn buffers_are_in_huge_pages_or_the_job_is_refused() {
                 let said = reason.to_string();
                 assert!(matches!(reason, OpenError::HugePages { pages: 1, .. }), "{said}");
                 assert!(said.contains("vm.nr_hugepages"), "{said}");
-                skip_part(engine.kind.word(), said);
+                skip_part(engine.kind.name(), said);
             }
         }
     }
@@ -327,7 +327,7 @@ fn buffers_are_on_the_node_asked_for_or_the_job_is_refused() {
             Ok(mut queue) => {
                 assert_eq!(queue.carry_out(&[transfer(Way::Read, 0, 0, BLOCK)]), [4096]);
             }
-            Err(reason) => skip_part(engine.kind.word(), reason),
+            Err(reason) => skip_part(engine.kind.name(), reason),
         }
         job.place.numa_node = Some(99);
         let refused = AnyQueue::open(&engine, &job, vec![target.open()]).err().unwrap();
