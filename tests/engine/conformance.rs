@@ -1,5 +1,4 @@
 //! One battery over every backend: what the seam between engine and kernel promises.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

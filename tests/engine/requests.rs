@@ -1,6 +1,5 @@
 //! What backends do beside plain reads and writes: syncs, trims, durable writes, vectors, several
 //! targets, and buffers in places asked for.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::fs::File;
