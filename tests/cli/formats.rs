@@ -273,7 +273,7 @@ fn the_live_file_is_marked_when_the_command_has_ended() {
     let words = words.replacen("--runtime 1 --eta-interval 0 ", "", 1);
     let file = place.work().join("out.prom");
     let running = place.iosonde(&words).start();
-    let seen = (0..500).any(|_| {
+    let seen = (0..6000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         let text = fs::read_to_string(&file).unwrap_or_default();
         assert!(text.is_empty() || text.ends_with('\n'), "half a file: {text}");
@@ -351,10 +351,9 @@ fn a_place_that_fails_at_the_end_is_a_failure() {
     let place = Place::new();
     let sub = place.work().join("sub");
     fs::create_dir(&sub).unwrap();
-    let running = place
-        .iosonde(&format!("{NULL} --output-format json --series sub/out.csv"))
-        .start()
-        .pause(std::time::Duration::from_millis(400));
+    let words = NULL.replace("--runtime 1 --eta-interval 0", "--runtime 4 --eta-interval 0.1");
+    let call = place.iosonde(&format!("{words} --output-format json --series sub/out.csv"));
+    let running = call.start().until_stderr("IOPS");
     fs::remove_dir_all(&sub).unwrap();
     let ended = running.end().exits(1).says("sub/out.csv` cannot be written");
     assert_eq!(ended.json()["complete"], true);

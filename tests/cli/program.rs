@@ -230,6 +230,16 @@ impl Running {
         self
     }
 
+    /// Waits until that is so.
+    pub(crate) fn until(self, what: &str, mut is_so: impl FnMut() -> bool) -> Running {
+        let started = Instant::now();
+        while !is_so() {
+            assert!(started.elapsed() < PATIENCE, "no {what}: {}", self.end());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self
+    }
+
     pub(crate) fn pause(self, pause: Duration) -> Running {
         std::thread::sleep(pause);
         self

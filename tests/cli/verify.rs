@@ -2,7 +2,7 @@
 //! bad input is an error and never a pass.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -341,8 +341,10 @@ fn an_interrupt_while_writing() {
 fn an_interrupt_before_reading_back() {
     let place = place();
     let call = verify(&place, "flush data --verify-delay 60 --output-format json");
-    // All is written within a blink.
-    let running = call.start().pause(Duration::from_secs(4));
+    let data = place.work().join("data");
+    let written = || fs::metadata(&data).is_ok_and(|file| file.blocks() * 512 >= 4 << 20);
+    let running = call.start().until("end of the writes", written);
+    let running = running.pause(Duration::from_secs(1));
     let ended = running.signal(Signal::INT).end().exits(130);
     assert_eq!(ended.json()["verdict"]["word"], "inconclusive", "{ended}");
     let record = record(&place);
