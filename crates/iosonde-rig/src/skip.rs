@@ -27,7 +27,7 @@ fn line(reason: &str, thread: &str, part: &str) -> String {
     let test = if matches!(&*test, "" | "main") { "this test".to_owned() } else { test };
     match part {
         "" => format!("skipped: {reason}; untested: {test}"),
-        part => format!("skipped: {reason}; untested: {test}: {part}"),
+        part => format!("skipped in part: {reason}; untested: {test}: {part}"),
     }
 }
 
@@ -40,6 +40,6 @@ mod tests {
         let found = line("no clang-14\n", "bpf::the_object_is_that_of_the_source", "");
         assert_eq!(found, "skipped: no clang-14; untested: the object is that of the source");
         let found = line("not permitted", "main", "io_uring");
-        assert_eq!(found, "skipped: not permitted; untested: this test: io_uring");
+        assert_eq!(found, "skipped in part: not permitted; untested: this test: io_uring");
     }
 }
