@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-/// The crates of the product. Which may use which stands in their Cargo.toml, and the compiler holds
-/// it; within a crate of several modules the table below does.
+/// The crates of the product. Which may use which stands in their Cargo.toml, and the compiler
+/// holds it; within a crate of several modules the table below does.
 const PRODUCT: [&str; 7] = [
     "src/",
     "crates/iosonde-analysis/src/",

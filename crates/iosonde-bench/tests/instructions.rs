@@ -1,5 +1,5 @@
-//! The gate: an operation costs the release binary no more instructions than were committed. A count
-//! by callgrind, so the same on a busy machine as on a quiet one.
+//! The gate: an operation costs the release binary no more instructions than were committed. The
+//! count is callgrind's, so it is the same on a busy machine as on a quiet one.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests; the count is shown")]
 
 use std::path::Path;

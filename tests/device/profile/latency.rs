@@ -49,8 +49,8 @@ impl Drop for TraceFs {
 /// bpftrace's script for one device: from start and from issue to the completion, in buckets of
 /// `width` us.
 ///
-/// Both end at `block_rq_complete`, as ours do. `block_io_done` comes after the completion has woken
-/// the waiting program, which may then take the processor: a scheduler's time and no device's.
+/// Both end at `block_rq_complete`, as ours do. `block_io_done` comes after the completion has
+/// woken the waiting program, which may then take the processor: that is the scheduler's time.
 fn script(device: &LoopDevice, width: u64) -> String {
     let (major, minor) = device.number();
     let dev = u64::from(major) << 20 | u64::from(minor);
