@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use iosonde_rig::guard::{FsKind, ImageMount};
-use iosonde_rig::{ScratchDir, skip};
+use iosonde_rig::{ScratchDir, default_signals_for_children, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use zstd::zstd_safe::CParameter;
 
@@ -37,6 +37,7 @@ fn assert_incompressible(bytes: &[u8], what: &str) {
 }
 
 fn iosonde(dir: &ScratchDir, words: &str) -> Command {
+    default_signals_for_children();
     let mut command = Command::new(env!("CARGO_BIN_EXE_iosonde"));
     command.args(words.split_whitespace()).current_dir(dir.path());
     command.env("HOME", dir.path()).env_remove("XDG_STATE_HOME").stdin(Stdio::null());
