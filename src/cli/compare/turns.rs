@@ -134,7 +134,7 @@ fn split(text: &str) -> Result<Vec<String>, &'static str> {
         match (quote, character) {
             (Some(end), found) if found == end => quote = None,
             (Some('"') | None, '\\') => {
-                let next = characters.next().ok_or("it ends in a backslash")?;
+                let next = characters.next().ok_or("it it ends in a backslash")?;
                 word.get_or_insert_default().push(next);
             }
             (None, '\'' | '"') => {
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(split(" run  --path 'a b' ").unwrap(), ["run", "--path", "a b"]);
         assert_eq!(split(r#"a\ b "c'd" e'f g'h ''"#).unwrap(), ["a b", "c'd", "ef gh", ""]);
         assert_eq!(split("'open"), Err("unclosed quote"));
-        assert_eq!(split("x\\"), Err("it ends in a backslash"));
+        assert_eq!(split("x\\"), Err("it it ends in a backslash"));
     }
 
     #[test]

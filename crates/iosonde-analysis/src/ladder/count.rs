@@ -314,7 +314,7 @@ mod tests {
             (FilesystemClass::UserSpace, "served by a program"),
             (FilesystemClass::Network, "another machine"),
             (FilesystemClass::Stacked, "stacked"),
-            (FilesystemClass::Local, "no block device"),
+            (FilesystemClass::Local, "no known block device"),
         ] {
             run.target.class = class;
             let told = ladder(&run);
