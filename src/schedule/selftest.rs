@@ -1,6 +1,6 @@
 //! Tests the verifier itself: every fault is injected into the simulated device many times, and the
 //! real verifier runs against it; look-alikes without a fault must not cause an alarm. Faults are
-//! of requests on their way, or of what is stored at every length of a block.
+//! injected into requests, or into stored data at every block length.
 //!
 //! The truth comes from a second memory above the fault, which contains the acknowledged data:
 //! exactly the blocks that differ must be found.
@@ -38,7 +38,7 @@ pub struct Extent {
     pub seed: u64,
     /// Threads.
     pub threads: usize,
-    /// Whether what is stored has blocks of 64 KiB at most, which take less time.
+    /// Whether stored blocks have at most 64 KiB, which takes less time.
     pub small: bool,
 }
 
@@ -100,9 +100,9 @@ pub fn quick(seed: u64, control: &Control) -> Matrix {
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// Of requests on their way.
+    /// Of requests.
     Request(Fault),
-    /// Of what is stored.
+    /// Of stored data.
     Stored(StoredFault),
 }
 
@@ -113,7 +113,7 @@ impl Kind {
         requests.chain(StoredFault::ALL.into_iter().map(Kind::Stored))
     }
 
-    /// The word for it.
+    /// Its name.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Request(fault) => fault.word(),
@@ -297,7 +297,7 @@ mod tests {
         })
     }
 
-    /// The mutation test of the verifier: no comparison is there for nothing, and none is untested.
+    /// The mutation test of the verifier: every comparison is necessary and tested.
     #[test]
     fn without_any_one_comparison_the_test_fails() {
         let noticed = [

@@ -152,7 +152,7 @@ impl Trial {
         answered && self.false_alarms == 0
     }
 
-    /// Everything about it: the fault, the seed and the scene being these.
+    /// All details, with this fault, seed and scenario.
     pub(super) fn told(&self, fault: String, seed: u64, scene: String) -> Repetition {
         let offsets: BTreeSet<u64> =
             self.damaged.keys().chain(self.found.keys()).copied().collect();
@@ -215,8 +215,8 @@ impl Trial {
         trial
     }
 
-    /// What was found of a fault in what is stored; the right names of each damaged block being
-    /// known.
+    /// The findings for a fault in stored data, with the known correct classifications of each
+    /// damaged block.
     pub(super) fn of_stored(
         damaged: impl Iterator<Item = (u64, &'static [Class])>,
         run: &VerifyMeasured,
@@ -231,7 +231,7 @@ impl Trial {
         trial
     }
 
-    /// Takes in what a run found.
+    /// Adds the findings of a run.
     fn see(&mut self, run: &VerifyMeasured) {
         for failure in run.jobs.iter().flat_map(|job| &job.failures) {
             let at_end = failure.op.is_none() && failure.reread != Reread::Right;

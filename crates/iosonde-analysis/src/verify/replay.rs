@@ -56,7 +56,7 @@ pub(super) struct Past {
 /// State of a failed block during the replay of the stream.
 struct Track<'a> {
     failure: &'a Failure,
-    /// Where jobs share the region: the number of this job, and how many there are.
+    /// If jobs share the region: the number of this job, and of jobs.
     shared: Option<(usize, usize)>,
     /// Largest number of operations to replay.
     end: u64,
@@ -144,8 +144,8 @@ fn track<'a>(run: &VerifyRun, failure: &'a Failure) -> Track<'a> {
     Track { failure, shared, end, goal, generation: 0, past: Past::default() }
 }
 
-/// The job whose operations are about this block: where jobs share the region, the one that wrote
-/// what must be there.
+/// The job whose operations concern this block: if jobs share the region, the one that wrote the
+/// expected content.
 pub(super) fn author(run: &VerifyRun, failure: &Failure) -> u16 {
     match run.plan.overlaps() && failure.low > 0 {
         true => origin(failure.low, run.plan.plan.jobs.len()).1 as u16,

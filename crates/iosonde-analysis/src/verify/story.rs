@@ -192,9 +192,9 @@ fn class_words(failure: &Failure, expected: &Expected) -> String {
              ledger is wrong, or the data was forged"
         ),
         Class::Torn => "sectors of different writes are mixed in one block".into(),
-        Class::Swapped => "sectors of it have exchanged their places".into(),
-        Class::Duplicated => "sectors of it stand at the place of others, too".into(),
-        Class::Shifted => "sectors stand too early or too late, all by as many".into(),
+        Class::Swapped => "sectors of it are swapped".into(),
+        Class::Duplicated => "sectors of it are duplicated in place of others".into(),
+        Class::Shifted => "a range of sectors is shifted".into(),
         Class::BitFlip | Class::Corrupt => {
             misfit.damage.as_ref().map_or_else(|| "part of the block differs".into(), damage_words)
         }
@@ -233,7 +233,7 @@ fn expected_words(run: &VerifyRun, failure: &Failure, expected: &Expected) -> St
         (false, _) => String::new(),
         (true, true) => "; or any later one: the number of submitted writes is not known".into(),
         (true, false) if run.plan.overlaps() => {
-            "; or what another job wrote there at the same time".into()
+            "; or the data that another job wrote there at the same time".into()
         }
         (true, false) => {
             let each = expected.pending.iter().map(op_words).collect::<Vec<_>>();
@@ -333,7 +333,7 @@ fn since(run: &VerifyRun, failure: &Failure, past: &Past, expected: &Expected) -
 
 fn reread_words(reread: Reread) -> &'static str {
     match reread {
-        Reread::None => "it was not read a second time",
+        Reread::None => "there was no second read",
         Reread::Same => "a second read returned the same",
         Reread::Right => {
             "a second read returned the expected data: the stored block is right, the first read \
@@ -353,7 +353,7 @@ fn sector_words(sector: Sector) -> String {
         }
         Sector::Elsewhere => "belongs elsewhere".into(),
         Sector::OldRun => "another run".into(),
-        Sector::Unread => "nothing was read into it".into(),
+        Sector::Unread => "the read did not fill it".into(),
         Sector::Zeros => "zeros".into(),
         Sector::Damaged => "damaged: its checksum is wrong".into(),
     }
