@@ -1,5 +1,4 @@
-//! The door: how does one ask? One file per verb. Only this room prints, and only it chooses an
-//! exit code.
+//! The command line: one file per command. Only this module prints and chooses exit codes.
 
 mod check;
 mod compare;
@@ -30,7 +29,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::{Exit, Failure};
 use output::{Output, OutputFormat};
 
-/// Measures storage, says why the number is what it is, and says when it cannot be trusted.
+/// Measures storage, explains why a number is what it is, and reports when it cannot be trusted.
 #[derive(Debug, Parser)]
 #[command(
     name = "iosonde",
@@ -56,14 +55,14 @@ enum Verb {
     Verify(verify::VerifyArgs),
 }
 
-/// Parses the command line, does what it says, and gives the exit code.
+/// Parses the command line, runs the command, and returns the exit code.
 pub fn main() -> ExitCode {
     let given = verify::instead_of_run(normalised(std::env::args_os()));
-    // For the record and for messages; clap gets the words as they are, so that any path can be
+    // For the record and for messages; clap gets the arguments unchanged, so that any path can be
     // given.
     let words: Vec<String> = given.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let verb = words.get(1).cloned().unwrap_or_default();
-    // Its stdout is the command's, and so may be a word that looks like an option of ours.
+    // Its stdout belongs to the command, and so may an argument that looks like one of our options.
     let is_profile = verb == "profile";
     let format = OutputFormat::in_words(if is_profile { &[] } else { &words });
     let exit = match parse(&given) {
@@ -96,7 +95,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The whole command line with its help, for what is made from it: manual pages and completions.
+/// The whole command line with its help, for manual pages and completions.
 pub fn command() -> clap::Command {
     Cli::command().mut_subcommand("verify", verify::hide_what_has_no_effect)
 }
@@ -106,13 +105,13 @@ fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 
-/// Hyphen and underscore are the same in option names, and `-?` asks for help.
+/// Hyphens and underscores are equivalent in option names, and `-?` prints help.
 fn normalised(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut rest_is_verbatim = false;
     words
         .map(|word| {
             rest_is_verbatim |= word == "--";
-            // What is not UTF-8 is a path or a mistake, and neither is an option's name.
+            // An argument that is not UTF-8 is a path or an error, never an option name.
             let Some(text) = word.to_str().filter(|_| !rest_is_verbatim) else { return word };
             if text == "-?" {
                 return "--help".into();

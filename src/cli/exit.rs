@@ -18,7 +18,7 @@ pub(crate) enum Exit {
     Done,
     /// I/O error, no space while running, no permission, backend died.
     Environment,
-    /// Asked wrongly.
+    /// Usage error.
     Asked,
     /// Measured, and a declared expectation failed.
     Missed,
@@ -26,15 +26,15 @@ pub(crate) enum Exit {
     Corrupt,
     /// Data at risk, or not storage.
     Refused,
-    /// The books do not balance.
+    /// Consistency checks failed.
     Invalid,
     /// Too little was measured for a verdict.
     Inconclusive,
     /// Ended by this signal.
     Signal(i32),
-    /// As a command that was run, or as a shell would say why it cannot be.
+    /// The exit code of a command that was run, or that of a shell if it cannot be.
     AsCommand(u8),
-    /// A command could not be profiled: by none of the codes that commands use.
+    /// A command could not be profiled: distinct from the codes that commands use.
     Unprofiled,
 }
 
@@ -56,7 +56,7 @@ impl Exit {
         }
     }
 
-    /// The graver of two ends.
+    /// The more severe of two ends.
     pub(crate) fn or_graver(self, other: Exit) -> Exit {
         if other.gravity() > self.gravity() { other } else { self }
     }
@@ -72,12 +72,12 @@ impl Exit {
             Exit::Corrupt => 6,
             Exit::Asked => 7,
             Exit::Signal(_) => 8,
-            // Both stand alone.
+            // Each is used alone.
             Exit::AsCommand(_) | Exit::Unprofiled => 9,
         }
     }
 
-    /// A stable word for programs.
+    /// A stable name for programs.
     fn word(self) -> &'static str {
         match self {
             Exit::Done => "done",
@@ -101,11 +101,11 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why the command ended without an answer.
+/// Why the command ended without a result.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    /// What was found, what was expected, and how to mend it.
+    /// What was found, what was expected, and how to fix it.
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
@@ -123,13 +123,13 @@ impl Failure {
     pub(crate) fn usage(error: &clap::Error) -> Failure {
         let text = error.render().to_string();
         if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-            return Failure::new(Exit::Asked, format!("a verb is missing\n\n{}", text.trim()));
+            return Failure::new(Exit::Asked, format!("missing command\n\n{}", text.trim()));
         }
         let text = text.trim().trim_start_matches("error: ");
         Failure::new(Exit::Asked, text)
     }
 
-    /// A value of an option that was not understood.
+    /// An invalid value of an option.
     pub(crate) fn value(option: &str, error: &UnitError) -> Failure {
         Failure::new(Exit::Asked, format!("{option}: {error}"))
     }

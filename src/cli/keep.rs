@@ -1,5 +1,5 @@
-//! Keeping the results of a command. A disk that cannot take them is said, and changes nothing
-//! else.
+//! Stores the results of a command. If they cannot be written, this is reported and has no other
+//! effect.
 
 use std::path::{Path, PathBuf};
 
@@ -8,16 +8,16 @@ use serde::Serialize;
 use super::output::note;
 use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder};
 
-/// A run folder that may have failed; a failure is told once.
+/// A run folder that may have failed; a failure is reported once.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     folder: Option<RunFolder>,
     manifest: Manifest,
-    /// The option that gives another place.
+    /// The option for another directory.
     option: &'static str,
-    /// Whether a folder was there and could no longer be written.
+    /// Whether a folder existed and could no longer be written.
     lost: bool,
-    /// Whether it was there before this command, with what others had kept in it.
+    /// Whether it existed before this command, with results of others.
     resumed: bool,
 }
 
@@ -27,7 +27,7 @@ impl Keeper {
         Keeper::open_for("--results DIR", asked, verb, words)
     }
 
-    /// The same for a verb that has another option for the place.
+    /// The same for a command with another option for the directory.
     pub(crate) fn open_for(
         option: &'static str,
         asked: Option<&Path>,
@@ -39,10 +39,10 @@ impl Keeper {
         keeper
     }
 
-    /// The same where a place that takes no results is a failure.
+    /// The same if an unwritable directory is a failure.
     ///
     /// # Errors
-    /// In words, why it does not.
+    /// As text, why it does not.
     pub(crate) fn insist(
         option: &'static str,
         asked: &Path,
@@ -54,10 +54,10 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Goes on with a folder that was left unfinished.
+    /// Resumes an unfinished folder.
     ///
     /// # Errors
-    /// In words, why it cannot be written.
+    /// As text, why it cannot be written.
     pub(crate) fn reopen(path: &Path, verb: &str, words: &[String]) -> Result<Keeper, String> {
         let first = std::fs::read(path.join("manifest.json")).ok();
         let first = first.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
@@ -65,7 +65,7 @@ impl Keeper {
             RunFolder::reopen(path).map_err(|error| format!("{}: {error}", path.display()))
         });
         let folder = folder?;
-        // What the first command was and when it began stays so; this one is in the log.
+        // The first command and its start time are kept; this one is in the log.
         if let Some(first) = first {
             keeper.manifest = Manifest { cells: Vec::new(), ..first };
         }
@@ -83,7 +83,7 @@ impl Keeper {
         Keeper::begin_with(option, verb, words, |now_ns, salt| match directory(asked) {
             Some(parent) => RunFolder::create(&parent, verb, now_ns, salt)
                 .map_err(|error| format!("{}: {error}", parent.display())),
-            None => Err("there is no home directory".into()),
+            None => Err("no home directory".into()),
         })
     }
 
@@ -110,12 +110,12 @@ impl Keeper {
         (Keeper { folder: None, manifest, option, lost: false, resumed: false }, folder)
     }
 
-    /// The command line that the manifest holds.
+    /// The command line in the manifest.
     pub(crate) fn command(&self) -> &[String] {
         &self.manifest.command
     }
 
-    /// Keeps one value under this name.
+    /// Stores one value under this name.
     pub(crate) fn keep<T: Serialize>(&mut self, name: &str, value: &T) {
         if let Some(folder) = &self.folder {
             let kept = folder.keep(name, value);
@@ -123,7 +123,7 @@ impl Keeper {
         }
     }
 
-    /// Keeps a text under this name.
+    /// Stores a text under this name.
     pub(crate) fn keep_text(&mut self, name: &str, text: &str) {
         if let Some(folder) = &self.folder {
             let kept = folder.keep_text(name, text);
@@ -131,13 +131,13 @@ impl Keeper {
         }
     }
 
-    /// Says what the command is, before it is known how it ends: a command that is killed cannot.
+    /// Writes the command before its end is known: a killed command cannot.
     pub(crate) fn announce(&mut self) {
         let manifest = Manifest { complete: false, ..self.manifest.clone() };
         self.keep("manifest.json", &manifest);
     }
 
-    /// Keeps bytes under this name.
+    /// Stores bytes under this name.
     pub(crate) fn keep_bytes(&mut self, name: &str, bytes: &[u8]) {
         if let Some(folder) = &self.folder {
             let kept = folder.keep_bytes(name, bytes);
@@ -145,22 +145,22 @@ impl Keeper {
         }
     }
 
-    /// A cell whose record is there already.
+    /// A cell whose record exists already.
     pub(crate) fn count_cell(&mut self, name: &str) {
         self.manifest.cells.push(name.into());
     }
 
-    /// Whether what was opened to keep results could no longer be written.
+    /// Whether an opened result folder could no longer be written.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// Where the files are now, if they are kept.
+    /// The current path of the files, if they are stored.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.folder.as_ref().map(RunFolder::path)
     }
 
-    /// Keeps the record of a finished cell.
+    /// Stores the record of a finished cell.
     pub(crate) fn keep_cell<T: Serialize>(&mut self, name: &str, run: &T) {
         self.manifest.cells.push(name.into());
         self.keep(name, run);
@@ -182,7 +182,7 @@ impl Keeper {
         }
     }
 
-    /// Closes the folder; gives its path. Without a single cell there is nothing to keep.
+    /// Closes the folder; returns its path. Without a cell there is nothing to store.
     pub(crate) fn finish(
         mut self,
         complete: bool,
@@ -213,10 +213,13 @@ impl Drop for Keeper {
 }
 
 fn not_kept(option: &str, reason: &str) {
-    note(&format!("caution: the results are not kept: {reason} ({option} gives another place)"));
+    note(&format!(
+        "warning: the results are not stored: {reason} (use {option} for another \
+        directory)"
+    ));
 }
 
-/// The directory under which the results of a command are kept, if there is one.
+/// The directory under which the results of a command are stored, if any.
 pub(crate) fn directory(asked: Option<&Path>) -> Option<PathBuf> {
     asked.map(Path::to_path_buf).or_else(state_dir)
 }

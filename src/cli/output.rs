@@ -1,5 +1,5 @@
-//! stdout carries the result, stderr everything else. A closed stdout ends the printing, not the
-//! measuring; one that cannot take the result, such as a file on a full disk, is a failure.
+//! stdout carries the result, stderr everything else. A closed stdout ends the output, not the
+//! measurement; a stdout that cannot be written, such as a file on a full disk, is a failure.
 
 use std::io::{self, Write};
 
@@ -11,28 +11,28 @@ use iosonde_report::fio::json::{Form, fio_json};
 use iosonde_report::fio::terse::terse;
 use iosonde_report::json::{self, Document};
 
-/// Form of the result on stdout.
+/// Format of the result on stdout.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(crate) enum OutputFormat {
     /// Text for people.
     #[default]
     #[value(alias = "text")]
     Normal,
-    /// One JSON document, whatever happens.
+    /// One JSON document, also on errors.
     Json,
-    /// fio's JSON document, for what reads fio's results.
+    /// fio's JSON document, for tools that read fio results.
     FioJson,
-    /// The same with the counts behind its percentiles, as fio's json+.
+    /// The same with histogram bins, as fio's json+.
     #[value(name = "json+")]
     JsonPlus,
-    /// fio's terse output, version 3: a line per job.
+    /// fio's terse output, version 3: one line per job.
     Terse,
-    /// The plan as a job file of fio; with --dry-run.
+    /// The plan as a fio job file; with --dry-run.
     FioJob,
 }
 
 impl OutputFormat {
-    /// The format asked for, found even where the rest of the command line makes no sense.
+    /// The requested format, determined even if the rest of the command line is invalid.
     pub(crate) fn in_words(words: &[String]) -> OutputFormat {
         let spaced = words.windows(2).find(|pair| pair[0] == "--output-format");
         let spaced = spaced.map(|pair| pair[1].as_str());
@@ -41,18 +41,17 @@ impl OutputFormat {
         OutputFormat::from_str(word, false).unwrap_or_default()
     }
 
-    /// A form of results has nothing to say of a plan.
+    /// A result format cannot represent a plan.
     pub(crate) fn can_tell_plans(self) -> Result<(), Failure> {
         if self == OutputFormat::FioJob { Ok(()) } else { self.can_tell("--dry-run") }
     }
 
-    /// A form that holds nothing but results has nothing to say of `what`, a rehearsal perhaps.
+    /// A format that represents only results cannot represent `what`, such as a dry run.
     pub(crate) fn can_tell(self, what: &str) -> Result<(), Failure> {
         if matches!(self, OutputFormat::Normal | OutputFormat::Json) {
             return Ok(());
         }
-        let message =
-            format!("{what} has no result to tell in fio's form; use --output-format=json");
+        let message = format!("{what} has no result in fio's format; use --output-format=json");
         Err(Failure::new(Exit::Asked, message))
     }
 }
@@ -62,7 +61,7 @@ impl OutputFormat {
 pub(crate) struct Output {
     format: OutputFormat,
     closed: bool,
-    /// Something other than a reader that went away kept the result from stdout.
+    /// The result could not be written to stdout, for a reason other than a closed pipe.
     lost: bool,
 }
 
@@ -79,7 +78,7 @@ impl Output {
         self.format == OutputFormat::Json
     }
 
-    /// Text for people; nothing in a form for programs.
+    /// Text for people; nothing in a format for programs.
     pub(crate) fn text(&mut self, text: &str) {
         if self.format == OutputFormat::Normal {
             self.write(text);
@@ -106,15 +105,15 @@ impl Output {
         }
     }
 
-    /// fio's forms have no place for a run whose books do not balance.
+    /// fio's formats cannot represent a run whose consistency checks failed.
     fn tell_left_out(&self, document: &Document<'_>) {
         for (run, _) in document.cells.iter().filter(|(_, facts)| !facts.books.valid()) {
             let name = &run.plan.name;
-            note(&format!("error: {name} is left out: INVALID, its books do not balance"));
+            note(&format!("error: {name} is left out: INVALID, its consistency checks failed"));
         }
     }
 
-    /// A job file, where one is asked for.
+    /// A job file, if requested.
     pub(crate) fn fio_job(&mut self, text: &str) {
         if self.format == OutputFormat::FioJob {
             self.write(text);
@@ -128,7 +127,7 @@ impl Output {
         }
     }
 
-    /// Why there is no answer: on stderr, and as a document under JSON.
+    /// Why there is no result: on stderr, and as a document with JSON.
     pub(crate) fn failure(&mut self, verb: &str, failure: &Failure) {
         let hint = failure.hint.as_deref();
         self.document(&Document {
@@ -156,7 +155,7 @@ impl Output {
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
         if let Err(error) = written {
             self.closed = true;
-            // Nobody reads on: no fault of ours. Anything else deserves a word.
+            // A closed pipe is not an error. Anything else is reported.
             if error.kind() != io::ErrorKind::BrokenPipe {
                 self.lost = true;
                 note(&format!("error: stdout cannot be written: {error}"));
@@ -165,9 +164,9 @@ impl Output {
     }
 }
 
-/// A line on stderr. Foreign strings in it lose their control characters.
+/// A line on stderr. Control characters are removed from external strings.
 pub(crate) fn note(line: &str) {
     let safe: Vec<String> = line.lines().map(clean).collect();
-    // A closed stderr leaves no way to say so.
+    // A closed stderr cannot be reported.
     let _ = writeln!(io::stderr(), "iosonde: {}", safe.join("\n         "));
 }

@@ -1,4 +1,5 @@
-//! A record of ours that an option or argument names: the file itself, or the folder that holds it.
+//! An iosonde record named by an option or argument: the file itself, or the folder that contains
+//! it.
 
 pub(super) mod runs;
 
@@ -13,7 +14,7 @@ use iosonde_model::record::profile::PROFILE_SCHEMA;
 use iosonde_model::record::run::SCHEMA;
 use iosonde_model::record::{ProfileRun, Run};
 
-/// A record, of whichever kind.
+/// A record of either type.
 pub(super) enum Record {
     /// Of `iosonde profile`.
     Profile(Box<ProfileRun>),
@@ -21,13 +22,13 @@ pub(super) enum Record {
     Run(Box<Run>),
 }
 
-/// Largest record that is read, bytes.
+/// Largest size of a record, bytes.
 pub(super) const MAX_BYTES: u64 = 1 << 30;
 
-/// The record that a path means, and where it is.
+/// The record that a path refers to, and its location.
 ///
 /// # Errors
-/// If it cannot be read, or is no record of ours; begins with what the path was given for.
+/// If it cannot be read, or is not an iosonde record; begins with what the path was given for.
 pub(super) fn record(what: &str, path: &Path) -> Result<(Record, PathBuf), Failure> {
     let refuse = |path: &Path, why: String| {
         Failure::new(Exit::Asked, format!("{what}: `{}`: {why}", path.display()))
@@ -44,30 +45,30 @@ pub(super) fn record(what: &str, path: &Path) -> Result<(Record, PathBuf), Failu
         .map_err(|error| refuse(&path, format!("not JSON ({error}), {expected}")))?;
     let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default().to_string();
     let malformed = |error: serde_json::Error| {
-        refuse(&path, format!("not a whole record of {schema} ({error}); make it anew"))
+        refuse(&path, format!("incomplete record of {schema} ({error}); record it again"))
     };
     let record = match schema.as_str() {
         PROFILE_SCHEMA => Record::Profile(serde_json::from_value(value).map_err(malformed)?),
         SCHEMA => Record::Run(serde_json::from_value(value).map_err(malformed)?),
-        "" => return Err(refuse(&path, format!("no record of ours, {expected}"))),
+        "" => return Err(refuse(&path, format!("not an iosonde record, {expected}"))),
         other => return Err(refuse(&path, format!("a document of {other}, {expected}"))),
     };
     Ok((record, path))
 }
 
-/// What is in a file of at most so many bytes. A pipe or a device may have no end, and a file may
-/// grow while it is read.
+/// The content of a file of limited size. A pipe or a device may be endless, and a file may grow
+/// while it is read.
 pub(super) fn bounded(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let said = |error: std::io::Error| error.to_string();
-    // Before it is opened: that of a pipe waits for its other end.
+    // Checked before opening: opening a pipe waits for its other end.
     if !fs::metadata(path).map_err(said)?.is_file() {
-        return Err("no regular file, expected a record".into());
+        return Err("not a regular file, expected a record".into());
     }
     let mut text = Vec::new();
     let file = File::open(path).map_err(said)?;
     file.take(most + 1).read_to_end(&mut text).map_err(said)?;
     if text.len() as u64 > most {
-        return Err(format!("longer than {most} B, which is more than is read"));
+        return Err(format!("longer than the limit of {most} B"));
     }
     Ok(text)
 }
@@ -82,12 +83,14 @@ fn within(folder: &Path) -> Result<PathBuf, String> {
         .collect();
     names.sort();
     match names.as_slice() {
-        [] => Err("holds no record of a profile or a run, expected a result folder of `iosonde \
+        [] => {
+            Err("contains no record of a profile or a run, expected a result folder of `iosonde \
                    profile` or `iosonde run`"
-            .into()),
+                .into())
+        }
         [name] => Ok(folder.join(name)),
         several => Err(format!(
-            "holds {} records; name one of them: {}",
+            "contains {} records; name one of them: {}",
             several.len(),
             several.join(", ")
         )),

@@ -1,4 +1,4 @@
-//! The first SIGINT, SIGTERM or SIGHUP asks for an end; a second one leaves at once.
+//! The first SIGINT, SIGTERM or SIGHUP requests termination; a second one aborts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -12,12 +12,12 @@ pub(crate) fn listen() -> std::io::Result<Arc<AtomicUsize>> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let armed = Arc::new(AtomicBool::new(false));
         // In this order: the exit looks at the flag before this very signal sets it. The test file
-        // has no name, and what was finished is kept already, so leaving at once loses nothing.
+        // has no name, and completed results are already stored, so aborting loses nothing.
         flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&armed))?;
         flag::register(signal, armed)?;
         flag::register_usize(signal, Arc::clone(&cell), signal as usize)?;
     }
-    // A limit on file sizes (ulimit -f) is then told as EFBIG, where the default is to be killed.
+    // A limit on file sizes (ulimit -f) is then reported as EFBIG instead of killing the process.
     flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     Ok(cell)
 }
