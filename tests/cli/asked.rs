@@ -127,7 +127,7 @@ fn of_run() {
 fn of_nobody_in_particular() {
     let place = Place::new();
     refuse(&place, &[("chekc", "'check'"), ("--bogus", "--bogus")]);
-    place.iosonde("").end().exits(2).silent().says("a verb is missing");
+    place.iosonde("").end().exits(2).silent().says("missing command");
 }
 
 #[test]

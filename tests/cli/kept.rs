@@ -77,7 +77,7 @@ fn results_go_where_they_are_told() {
 #[test]
 fn results_that_cannot_be_kept_are_said_and_change_nothing() {
     let place = Place::new();
-    let said = "the results are not kept";
+    let said = "the results are not stored";
     place.iosonde(SIM).without_env("HOME").end().exits(0).says(said).prints("IOPS");
     place.iosonde(SIM).env("HOME", "").end().exits(0).says(said);
     place.file("file", b"");

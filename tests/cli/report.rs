@@ -76,13 +76,16 @@ fn a_run_is_told_as_it_told_itself_and_rechecked() {
     page.end().exits(0).silent();
     let page = fs::read_to_string(place.work().join("page.html")).unwrap();
     assert!(page.starts_with("<!doctype html>"));
-    place.iosonde("report --recheck").arg(&folder).end().exits(0).prints("says what its records");
+    place.iosonde("report --recheck").arg(&folder).end().exits(0).prints("agrees with its records");
     // One figure changed by hand is found, and so is a verdict.
     let record = folder.join("manifest.json");
     let text = fs::read_to_string(&record).unwrap();
     fs::write(&record, text.replace("\"exit_code\":0", "\"exit_code\":3")).unwrap();
     let differs = place.iosonde("report --recheck").arg(&folder).end().exits(6);
-    differs.prints("manifest.json: not as it was kept").prints("exit code: kept 3, computed 0");
+    differs.prints("manifest.json: changed since it was stored").prints(
+        "exit code: kept 3, \
+        computed 0",
+    );
 }
 
 #[test]
@@ -105,7 +108,7 @@ fn what_is_no_result_is_refused_with_what_was_found() {
     refused("half.json", "a document that was cut off");
     refused("negative.json", "jobs[0].read.iops: found -1.0, expected a number of at least 0");
     refused("bad_iops.1.log", "line 1: found `nan`");
-    refused("nothing", "neither manifest.json nor results of fio");
+    refused("nothing", "neither manifest.json nor fio results");
     refused("--explain iosp", "did you mean `iops`?");
     refused("", "required");
     refused("--demo --recheck", "cannot be used with");
@@ -119,7 +122,12 @@ fn what_is_no_result_is_refused_with_what_was_found() {
     changed("iosonde.manifest/1", "iosonde.manifest/2", "knows iosonde.manifest/1");
     changed("iosonde.manifest/1", "other/1", "found a document of other/1");
     changed("01-run.json", "../secret.json", "expected the name of a file in the folder");
-    changed("\"verb\":\"run\"", "\"verb\":\"dance\"", "does not tell again");
+    changed(
+        "\"verb\":\"run\"",
+        "\"verb\":\"dance\"",
+        "expected one of run, check, verify or \
+        profile",
+    );
     let later = manifest.replace("\"started_unix_ns\":1", "\"started_unix_ns\":9");
     fs::write(folder.join("manifest.json"), later).unwrap();
     place.iosonde("report").arg(&folder).end().exits(0).says("in the future");

@@ -50,7 +50,7 @@ fn every_fsync_on_a_loop_device_is_counted_down_to_its_disk() {
     assert!(own["flushes"].as_u64().unwrap() >= 20);
     // The image's page cache stands for the device's own: what was written has to be written back.
     if answer.at("/plan/direct") == true {
-        states(&answer, "F2", "supported", "flush does work proportional to data");
+        states(&answer, "F2", "supported", "flush time is proportional to the amount of data");
     }
     let record = answer.record();
     assert_eq!(record["schema"], "iosonde.ladder/1");
@@ -126,7 +126,7 @@ fn a_failed_fsync_is_fatal_and_not_repeated() {
     let answer = climb(mount.path(), "--size 1M").exits(1);
     assert_eq!(answer.at("/complete"), false);
     let failure = answer.at("/failure").as_str().unwrap();
-    assert!(failure.contains("EIO") && failure.contains("was not repeated"), "{failure}");
+    assert!(failure.contains("EIO") && failure.contains("was not retried"), "{failure}");
     assert_eq!(mount.truth().sync.errors, 1);
     assert_eq!(answer.record()["samples"].as_array().unwrap().len(), 9);
 }

@@ -139,7 +139,7 @@ impl TrialFigures {
             .collect();
         let standing = if !row.books.valid() {
             let broken: Vec<&str> = row.books.broken().map(|identity| identity.code).collect();
-            Standing::Failed(format!("the books do not balance: {}", broken.join(", ")))
+            Standing::Failed(format!("consistency checks failed: {}", broken.join(", ")))
         } else if !row.complete {
             Standing::Failed(ended(run))
         } else if doubts.is_empty() {

@@ -83,7 +83,10 @@ mod tests {
         assert!(row.contains("iops") && row.contains("0.801 [0."), "{row}");
         assert!(text.contains("slower: +25.0 % (large effect)"), "{text}");
         assert!(text.contains("  Gate iops>-5% in Title: FAILED (-19.9 %)\n"), "{text}");
-        assert!(text.contains("  Gate p99<+10% in Title: unknown (no run has it)\n"), "{text}");
+        assert!(
+            text.contains("  Gate p99<+10% in Title: unknown (no run has this metric)\n"),
+            "{text}"
+        );
         assert!(text.contains("corrected for all 2 tests (Holm)"), "{text}");
         assert!(text.contains("B is worse in iops, p50"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");

@@ -210,7 +210,7 @@ mod tests {
         let text = text_of(&run);
         let at = text.find("THE BOOKS DO NOT BALANCE").unwrap_or(usize::MAX);
         assert!(at < text.find("IO Summary").unwrap_or(0), "{text}");
-        assert!(text.contains("the trace is short"), "{text}");
+        assert!(text.contains("the trace has too few"), "{text}");
     }
 
     #[test]

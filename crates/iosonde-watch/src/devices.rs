@@ -182,7 +182,7 @@ mod tests {
         let why = |name: &str| invisible(&root, &disk(&root, name).unwrap().facts);
         assert_eq!(why("sda"), None);
         assert!(why("zram0").unwrap().starts_with("zram0 (zram) has no request queue"));
-        assert!(why("dm-0").unwrap().ends_with("the disks beneath: sda"));
+        assert!(why("dm-0").unwrap().ends_with("the underlying disks: sda"));
     }
 
     #[test]

@@ -147,6 +147,6 @@ mod tests {
         assert_eq!(unwatched(&root, true).unwrap(), "only the selected disks were traced");
         let far = "30 29 0:50 / /home rw - nfs4 server:/home rw\n";
         std::fs::write(&table, format!("{disk}{far}")).unwrap();
-        assert_eq!(unwatched(&root, false).unwrap(), "/home (nfs4) has no disk to be watched");
+        assert_eq!(unwatched(&root, false).unwrap(), "/home (nfs4) has no disk that can be traced");
     }
 }

@@ -305,13 +305,13 @@ mod tests {
         let missing = Missing {
             what: "single requests".into(),
             reason: "this user lacks CAP_BPF".into(),
-            mend: Some("run it by sudo".into()),
+            mend: Some("run it with sudo".into()),
         };
         let source = Source { missing: vec![missing], ..Source::default() };
         let asked = Asked { needs_requests: Some("--emit"), ..Asked::default() };
         let told = enough(&asked, false, &source).map_err(|error| error.to_string());
-        let expected = "--emit: single requests cannot be seen (this user lacks CAP_BPF), and it \
-                        takes them; run it by sudo";
+        let expected = "--emit needs individual requests, which cannot be traced (this user lacks \
+            CAP_BPF); run it with sudo";
         assert_eq!(told, Err(expected.to_owned()));
         assert!(enough(&asked, true, &source).is_ok());
         assert!(enough(&Asked::default(), false, &source).is_ok());

@@ -147,7 +147,7 @@ fn both(device: &LoopDevice, place: &Path, load: &str, width: u64) {
         skip(format!("bpftrace cannot attach here: {}", why.lines().next().unwrap_or("")));
         return;
     }
-    assert!(why.contains("results kept"), "{why}");
+    assert!(why.contains("results stored"), "{why}");
     let Some(run) = profile.read() else { return };
     let all = traffic(&run, |kind| kind.device == name(device));
     agree("device", &merged(&all, |kind| &kind.device_time), &Linear::of(&told, "device"), width);
