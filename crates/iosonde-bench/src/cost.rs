@@ -1,4 +1,4 @@
-//! What a load costs over plain random reads: the same engine and target, one thing more.
+//! Cost of a load over plain random reads: the same engine and target, one thing more.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What making and judging a block of the verifier costs: passes over memory, in this program,
+//! The cost of creating and checking a block of the verifier: passes over memory, in this program,
 //! through the library, beside a copy of the same memory.
 
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! How long telling an experiment takes: reading, analysing and drawing what many runs left.
+//! Time to render an experiment: reading, analysing and drawing the records of many runs.
 //!
 //! The runs are simulated, so that making them takes no time; their records are those of real ones.
 
@@ -12,7 +12,7 @@ use clap::Args;
 use crate::measure::{ask, children_peak_bytes};
 use crate::{BenchError, doing};
 
-/// What to tell, and by what.
+/// What to render, and with which binary.
 #[derive(Args)]
 pub(crate) struct RetoldArgs {
     /// The iosonde to measure
@@ -21,7 +21,7 @@ pub(crate) struct RetoldArgs {
     /// Directory for the experiments
     #[arg(long, default_value = "target/bench")]
     dir: PathBuf,
-    /// Times that each is told
+    /// Number of renderings of each
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
@@ -29,7 +29,7 @@ pub(crate) struct RetoldArgs {
 /// 40 cells of 30 s each, with one interval a second.
 const EXPERIMENT: &str = r#"
 name = "retold"
-question = "How long does telling take?"
+question = "How long does rendering take?"
 [[stage]]
 name = "sweep"
 seconds = 30
@@ -57,12 +57,12 @@ series = "block-size"
 metrics = ["iops"]
 "#;
 const DEVICE: &str = "servers=8,read=exp:20ms";
-/// Runs of each cell, and what is expected of telling them all: seconds, bytes of memory.
+/// Runs of each cell, and the limits for rendering them all: seconds, bytes of memory.
 const SIZES: [(u32, f64, Option<u64>); 2] = [(5, 2.0, None), (25, 10.0, Some(300 << 20))];
 /// Largest page, bytes.
 const PAGE_BYTES: u64 = 3_000_000;
 
-/// Makes the experiments and tells them.
+/// Creates the experiments and renders them.
 pub(crate) fn retold(args: &RetoldArgs, out: &mut impl Write) -> Result<(), BenchError> {
     fs::create_dir_all(&args.dir).map_err(doing("cannot make the directory"))?;
     let program = args.iosonde.to_string_lossy().into_owned();
@@ -90,10 +90,10 @@ pub(crate) fn retold(args: &RetoldArgs, out: &mut impl Write) -> Result<(), Benc
         let median = times[times.len() / 2];
         let bytes = fs::metadata(&page).map_err(doing("cannot find the page"))?.len();
         let runs = repeats * 40;
-        let said = |good: bool| if good { "as asked" } else { "NOT as asked" };
+        let said = |good: bool| if good { "as asked" } else { "NOT met" };
         let line = format!(
-            "{runs:>5} runs told in {median:.2} s (asked: {most_s} s, {}), page of {:.2} MB \
-             (asked: 3 MB, {})",
+            "{runs:>5} runs rendered in {median:.2} s (limit: {most_s} s, {}), page of {:.2} MB \
+             (limit: 3 MB, {})",
             said(median <= most_s),
             bytes as f64 / 1e6,
             said(bytes <= PAGE_BYTES),
@@ -102,7 +102,7 @@ pub(crate) fn retold(args: &RetoldArgs, out: &mut impl Write) -> Result<(), Benc
         let memory = most_bytes.and_then(|most| {
             let peak = children_peak_bytes()?;
             let mib = peak >> 20;
-            Some(format!(", {mib} MiB (asked: {} MiB, {})", most >> 20, said(peak <= most)))
+            Some(format!(", {mib} MiB (limit: {} MiB, {})", most >> 20, said(peak <= most)))
         });
         writeln!(out, "{line}{}", memory.unwrap_or_default())
             .map_err(doing("cannot write the result"))?;
@@ -111,7 +111,7 @@ pub(crate) fn retold(args: &RetoldArgs, out: &mut impl Write) -> Result<(), Benc
     Ok(())
 }
 
-/// Carries out the experiment, and says where it was kept.
+/// Runs the experiment, and returns where it was stored.
 fn made(program: &str, dir: &Path, repeats: u32) -> Result<PathBuf, BenchError> {
     let file = dir.join("retold.toml");
     let text = EXPERIMENT.replace("REPEATS", &repeats.to_string());

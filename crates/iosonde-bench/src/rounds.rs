@@ -125,7 +125,7 @@ struct Scene {
     half_rate: f64,
 }
 
-/// Runs the protocol and prints, and with `--save` keeps, what came of it.
+/// Runs the protocol and prints the results, and with `--save` stores them.
 pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), BenchError> {
     let dir = fs::canonicalize(&args.dir).or_else(|_| std::path::absolute(&args.dir));
     let dir = dir.map_err(doing("cannot find --dir"))?;
@@ -167,7 +167,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), BenchError
     let _ = fs::remove_dir_all(&bench.state);
     if let Some(label) = &args.save {
         let kept = summary::save(&args.save_dir, label, &mut story, &dir)?;
-        writeln!(out, "\nkept in {}", kept.display()).map_err(said)?;
+        writeln!(out, "\nstored in {}", kept.display()).map_err(said)?;
     }
     if !failed.is_empty() {
         let cases = failed.join(", ");

@@ -1,4 +1,4 @@
-//! What came of it, in words and tables, and kept.
+//! The results as text and tables, and their storage.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ const MAX_FOREIGN_CPUS: f64 = 0.10;
 /// Fewer rounds than this are no basis for a verdict.
 const MIN_ROUNDS: u32 = 5;
 
-/// Everything that is told and kept.
+/// All results.
 pub(crate) struct Story {
     control: Control,
     rounds: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Story {
 }
 
 impl Story {
-    /// A story that begins with its control.
+    /// A summary that begins with its control.
     pub(crate) fn new(
         control: Control,
         args: &RunArgs,
@@ -82,7 +82,7 @@ impl Story {
         Self { control, rounds: args.rounds, setup, cases: Vec::new() }
     }
 
-    /// Why nothing may be judged in a case with that foreign use; empty when it may.
+    /// Why there is no verdict in a case with that CPU use of others; empty if there is one.
     fn doubts(&self, foreign: &Foreign) -> Vec<String> {
         let mut doubts = Vec::new();
         match self.control.deviation {
@@ -92,7 +92,7 @@ impl Story {
                 deviation * 100.0,
                 MAX_DEVIATION * 100.0
             )),
-            None => doubts.push("there is no control".to_owned()),
+            None => doubts.push("no control".to_owned()),
         }
         if self.rounds < MIN_ROUNDS {
             doubts.push(format!("{} rounds are fewer than {MIN_ROUNDS}", self.rounds));
@@ -101,10 +101,10 @@ impl Story {
             let named =
                 foreign.busiest.as_ref().filter(|(_, share)| *share > MAX_FOREIGN_CPUS / 2.0);
             let who = named.map_or_else(String::new, |(name, share)| {
-                format!(" (still there: {name} with {:.0} %)", share * 100.0)
+                format!(" (still running: {name} with {:.0} %)", share * 100.0)
             });
             let share = foreign.cpus * 100.0;
-            doubts.push(format!("others used {share:.0} % of a CPU{who}"));
+            doubts.push(format!("other processes used {share:.0} % of a CPU{who}"));
         }
         doubts
     }

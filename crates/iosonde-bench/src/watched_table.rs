@@ -1,4 +1,4 @@
-//! The tables of what watching costs.
+//! The tables of profiling overhead.
 
 use std::fmt::Write as _;
 
@@ -99,8 +99,8 @@ pub(crate) fn table(case: CaseName, told: &CaseStory) -> String {
 }
 
 fn cost_table(told: &CaseStory) -> String {
-    let mut text = "| watched by | IOPS median | lost, % | min to max | CPU ns per I/O, whole \
-                    machine | over nobody, ns | min to max | events lost |\n\
+    let mut text = "| profiler | IOPS median | lost, % | min to max | CPU ns per I/O, whole \
+                    machine | over none, ns | min to max | events lost |\n\
                     | --- | --- | --- | --- | --- | --- | --- | --- |\n"
         .to_owned();
     for watcher in [Watcher::Nobody, Watcher::Profile, Watcher::Bpftrace] {
@@ -124,7 +124,7 @@ fn cost_table(told: &CaseStory) -> String {
 }
 
 fn start_table(told: &CaseStory) -> String {
-    let mut text = "| watched by | command runs after, ms | later than alone, ms | min to max | \
+    let mut text = "| profiler | command runs after, ms | later than alone, ms | min to max | \
                     all of it, ms |\n| --- | --- | --- | --- | --- |\n"
         .to_owned();
     for watcher in [Watcher::Nobody, Watcher::Profile, Watcher::Bpftrace] {

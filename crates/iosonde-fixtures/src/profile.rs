@@ -1,4 +1,4 @@
-//! Invented profiles for tests: consistent by construction, then spoilt by the test at will.
+//! Synthetic profiles for tests: consistent by construction, then modified by the test.
 
 use std::collections::BTreeMap;
 

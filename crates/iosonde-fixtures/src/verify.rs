@@ -1,4 +1,4 @@
-//! Invented runs of the verifier for tests: nothing is wrong with them until a test spoils them.
+//! Synthetic verifier runs for tests: correct until modified by a test.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use iosonde_model::content::block::Label;

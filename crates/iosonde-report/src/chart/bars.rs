@@ -33,7 +33,7 @@ pub struct Bar {
     pub value: Measured,
     /// Lower and upper end of its interval.
     pub range: Option<(f64, f64)>,
-    /// Words for the pointer.
+    /// Tooltip text.
     pub hover: String,
 }
 

@@ -33,7 +33,7 @@ pub struct Missing {
     pub y: (f64, f64),
     /// Why, in a word that is written there: `failed`, `not reached`.
     pub word: String,
-    /// Words for the pointer.
+    /// Tooltip text.
     pub hover: String,
 }
 
@@ -46,7 +46,7 @@ pub struct Cell {
     pub y: (f64, f64),
     /// Its value.
     pub value: f64,
-    /// Words for the pointer.
+    /// Tooltip text.
     pub hover: String,
 }
 

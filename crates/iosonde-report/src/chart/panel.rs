@@ -29,7 +29,7 @@ pub struct Panel {
 pub enum Marks {
     /// Bands, and curves over them.
     Curves(Vec<Band>, Vec<Curve>),
-    /// Measured points and what is said of them.
+    /// Measured points and their annotations.
     Plot(Plot),
     /// A heat map.
     Heat(HeatMap),

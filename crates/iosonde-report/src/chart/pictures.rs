@@ -1,4 +1,5 @@
-//! For tests: a picture of each kind as experiments need them, as it was and as a reader sees it.
+//! For tests: a chart of each kind needed by experiments, compared with its golden file and checked
+//! for readability.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::reading::{assert_golden, faults, words};

@@ -12,7 +12,7 @@ use super::curves::{Band, Curve, Drawn};
 use super::palette::Style;
 use super::svg::{Frame, Svg};
 
-/// Lines through measured points, over curves and bands, and what is said of them.
+/// Lines through measured points, over curves and bands, with annotations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plot {
     /// A second scale, at the right side.
@@ -54,7 +54,7 @@ pub struct Line {
     pub points: Vec<Point>,
     /// Whether each point has a mark of its own; without, only the line is seen.
     pub dotted: bool,
-    /// Words for the pointer on the line.
+    /// Tooltip text of the line.
     pub hover: String,
 }
 
@@ -63,7 +63,7 @@ pub struct Line {
 pub enum Measured {
     /// A value.
     Good(f64),
-    /// A value to be looked at twice: drawn hollow.
+    /// A value with low confidence: drawn hollow.
     Doubtful(f64),
     /// None that may be used: a cross, which no line touches, at the value that came out or else at
     /// the foot of the plot.
@@ -91,9 +91,9 @@ pub struct Point {
     pub x_range: Option<(f64, f64)>,
     /// Lower and upper end of the interval of `y`.
     pub y_range: Option<(f64, f64)>,
-    /// Words beside the point, where there is room; empty for none.
+    /// Label beside the point, if there is space; empty for none.
     pub label: String,
-    /// Words for the pointer.
+    /// Tooltip text.
     pub hover: String,
 }
 
@@ -196,7 +196,7 @@ impl Plot {
         words::draw(svg, placed)
     }
 
-    /// The look of an axis: that of its lines, if there is one and another axis to be told from.
+    /// The style of an axis: that of its lines, if there are lines and a second axis.
     pub(super) fn look(&self, edge: Edge) -> Option<Style> {
         let mut looks = self.lines.iter().filter(|line| line.edge == edge).map(|line| line.style);
         let first = looks.next()?;
