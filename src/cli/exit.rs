@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gravest_end_wins() {
+    fn the_most_severe_end_wins() {
         // 130 before 4 before 6 before 1 before 5 before 3 before 7.
         let order = [
             Exit::Signal(2),

@@ -321,7 +321,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn histograms_are_kept_as_finely_as_asked() {
+    fn histograms_are_kept_as_finely_as_requested() {
         let outputs = |ms: u64| Outputs {
             width_ns: ms * 1_000_000,
             files: vec![(FileKind::Csv, "x.csv".into())],

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_books_of_the_published_samples_do_not_balance() {
+    fn the_consistency_checks_of_the_published_samples_fail() {
         // Published: 3,694 operations/s at 0.54 ms with 32 in flight. Little says 2.
         let mut run = run_of(&[Load { iops: 3_694.0, ..Load::default() }]);
         run.jobs[0].read.latency = iosonde_stats::Histogram::new();

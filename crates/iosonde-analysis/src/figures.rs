@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_are_told_apart() {
+    fn reads_and_writes_are_distinguished() {
         // T13: 1 ms reads and 10 ms writes.
         let reads = Load { depth: 1, iops: 1_000.0, role: "read", ..Load::default() };
         let writes =

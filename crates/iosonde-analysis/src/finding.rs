@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_healthy_run_has_nothing_to_tell() {
+    fn a_healthy_run_has_nothing_to_report() {
         for read_percent in [100, 70, 0] {
             let run = run_of(&[Load { jobs: 2, read_percent, ..Load::default() }]);
             let figures = figures(&run);

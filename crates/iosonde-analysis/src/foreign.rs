@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_depth_that_was_not_applied_is_told_with_its_numbers() {
+    fn a_depth_that_was_not_applied_is_reported_with_its_numbers() {
         let deep = TWO.replace("\"iodepth\" : \"8\"", "\"iodepth\" : \"32\"");
         let doubt = told(&deep, "depth_not_applied");
         assert!(doubt.grave);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn each_identity_that_fails_is_told() {
+    fn each_identity_that_fails_is_reported() {
         for (from, to, code) in [
             ("\"iops\" : 40282.858571", "\"iops\" : 50282.8", "rate"),
             ("\"bw_bytes\" : 164998588", "\"bw_bytes\" : 161131000000", "rate"),

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_is_told_where_it_was_worst() {
+    fn a_backlog_is_reported_where_it_was_worst() {
         let mut run = run_of(&[Load { jobs: 2, ..Load::default() }]);
         run.jobs[1].arrivals.backlog_width_ns = SECOND / 10;
         run.jobs[1].arrivals.backlog_ns = vec![0, 5, 0, 0, 0, 0, 0, 0, 0, 7, 9];

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_climbed_is_told_and_never_claimed() {
+    fn what_cannot_be_climbed_is_reported_and_never_claimed() {
         let told = ladder(&Model { layers: Vec::new(), noise: 5e3, ..Model::honest() }.run());
         let codes: Vec<&str> = told.rungs.iter().map(|rung| rung.code).collect();
         assert_eq!(codes, ["F0", "F1", "F2", "F3", "F4"]);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_fsync_is_told_as_what_it_is() {
+    fn a_failed_fsync_is_reported_as_what_it_is() {
         let mut run = Model::honest().run();
         let failed = |call: &str| FailedCall {
             call: call.into(),

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_target_is_told_with_the_depth_that_fails() {
+    fn a_binding_target_is_reported_with_the_depth_that_fails() {
         let met = figures(1_000_000_000, Pursued::Met { bound: Bound::Target });
         assert_eq!(met.class, Class::MetAndBinding);
         assert_eq!((met.depth, met.depth_range), (11, (10, 11)));

@@ -195,14 +195,14 @@ mod tests {
     const NOTHING: &str = "low confidence: nothing was measured";
 
     #[test]
-    fn a_caution_is_told_and_does_not_change_the_verdict() {
+    fn a_warning_is_reported_and_does_not_change_the_verdict() {
         let verdict = verdict(&[row("Cache", |run| run.plan.nominal_read_percent = 80)]);
         assert_eq!(verdict.kind, Kind::NoFaultSeen);
         assert_eq!(verdict.findings[0].finding.code, "mix_off");
     }
 
     #[test]
-    fn a_limit_in_two_rows_is_told_once() {
+    fn a_limit_in_two_rows_is_reported_once() {
         let limit = |run: &mut Run| {
             let kind = IoLimitKind::ReadIops;
             let limit = IoLimit { source: "/job/io.max".into(), kind, per_second: 5_000 };
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gravest_comes_first_and_three_at_most() {
+    fn the_most_severe_comes_first_and_three_at_most() {
         let bad = |run: &mut Run| {
             run.target.direct = false;
             run.target.unwritten_bytes = Some(1 << 30);

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_is_told_from_what_does_not() {
+    fn what_matters_is_distinguished_from_what_does_not() {
         let mut chance = Chance::new(1);
         let trials = design(&[4, 3, 2], 3, |levels| {
             1_000.0 * 2f64.powi(levels[0] as i32) * (0.1 * chance.normal()).exp()

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_says_why() {
+    fn what_is_no_line_gives_the_reason() {
         let of = |time: fn(u64) -> f64| SizeModel::of_latencies(&sizes(&[4, 8, 64], time), 1);
         assert_eq!(of(|_| 1e-4), Err(NoLine::NoGrowth));
         assert_eq!(of(|bytes| 1e-3 - bytes as f64 * 1e-9), Err(NoLine::NoGrowth));

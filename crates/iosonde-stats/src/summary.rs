@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn alternation_and_persistence_are_told_apart() {
+    fn alternation_and_persistence_are_distinguished() {
         let noise = |seed: u64, i: u64| {
             let mut z = (seed + i).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_queue_is_said_with_what_lies_beneath() {
+    fn what_has_no_queue_is_reported_with_what_lies_beneath() {
         let (_dir, root) = machine();
         let why = |name: &str| invisible(&root, &disk(&root, name).unwrap().facts);
         assert_eq!(why("sda"), None);

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_comes_back_with_the_calls_of_its_children() {
+    fn a_command_completes_with_the_calls_of_its_children() {
         let script = "dd if=/dev/zero of=/dev/null bs=1000 count=500 2>/dev/null; exit 4";
         let (reaped, calls) = run(&["sh", "-c", script]).unwrap();
         assert_eq!(reaped.end, Ok(4));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn why_it_cannot_run_is_told_apart() {
+    fn why_it_cannot_run_is_distinguished() {
         let said = |words: &[&str]| run(words).unwrap_err().to_string();
         assert_eq!(said(&["/no/such/file"]), "/no/such/file: no such file");
         assert_eq!(said(&["no-such-cmd"]), "no-such-cmd: command not found in PATH");

@@ -195,7 +195,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn another_seed_is_the_same_and_another_depth_is_told() {
+    fn another_seed_is_the_same_and_another_depth_is_reported() {
         let one = run_of(&[Load { jobs: 3, ..Load::default() }]);
         let mut other = one.clone();
         other.plan.seed ^= 1;

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_are_told_apart_and_what_is_not_earned_is_missing() {
+    fn directions_are_distinguished_and_what_is_not_earned_is_missing() {
         let reads = Load { depth: 1, iops: 1_000.0, role: "read", ..Load::default() };
         let writes =
             Load { depth: 1, iops: 10.0, role: "write", read_percent: 0, ..Load::default() };
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_run_says_so() {
+    fn an_invalid_run_is_reported() {
         let mut run = run_of(&[Load::default()]);
         run.jobs[0].read.bytes += 1;
         let seen = Observation::of(&run, "", None);

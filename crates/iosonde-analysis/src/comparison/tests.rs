@@ -159,7 +159,7 @@ fn rates_and_latencies_have_their_own_good_direction() {
 }
 
 #[test]
-fn what_differs_is_refused_unless_told_and_a_machine_is_a_caution() {
+fn what_differs_is_refused_unless_allowed_and_a_machine_is_a_warning() {
     let (a, mut b) = (side("a", 100.0, 5), side("a", 100.0, 5));
     b.runs[3].identity.facts.get_mut(&Kind::Plan).unwrap().insert("depth".into(), "8".into());
     let error = compare(&a, &b, &asked()).unwrap_err().to_string();
@@ -191,7 +191,7 @@ fn cells_are_paired_by_name_and_the_others_named() {
 }
 
 #[test]
-fn what_does_not_count_is_left_out_and_told() {
+fn what_does_not_count_is_left_out_and_reported() {
     let (mut a, b) = (side("x", 100.0, 6), side("x", 90.0, 6));
     a.runs[2].left_out = Some("INVALID".into());
     a.runs.push(a.runs[5].clone());

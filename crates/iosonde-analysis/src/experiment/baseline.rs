@@ -169,7 +169,7 @@ mod tests {
     use iosonde_fixtures::Load;
 
     #[test]
-    fn four_loads_are_told_and_compared() {
+    fn four_loads_are_reported_and_compared() {
         let mut noise = noise(2, 0.01);
         // Reads: 100 µs and 500 MB/s; writes: the same at 4 KiB, twice at 128 KiB.
         let seconds = [108.192e-6, 108.192e-6, 362.144e-6, 724.288e-6];

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_doubtful_or_across_the_limit_is_neither_met_nor_missed() {
+    fn what_is_low_confidence_or_across_the_limit_is_neither_met_nor_missed() {
         let of = |promise: &str, step: f64, standing: &Standing| {
             of_runs(promise, &[], None, "", step, standing)
         };

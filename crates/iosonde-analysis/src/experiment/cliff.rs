@@ -258,7 +258,7 @@ mod tests {
     use iosonde_fixtures::Load;
 
     #[test]
-    fn a_bucket_of_operations_is_told_with_its_size_and_rate() {
+    fn a_bucket_of_operations_is_reported_with_its_size_and_rate() {
         let facts = facts(&stage("token-bucket", "token-bucket"), |cell, repeat| Load {
             block_bytes: at(cell, "block-size") as u64,
             iops: 1_000.0,

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn where_axes_matter_only_together_neither_is_told_alone() {
+    fn where_axes_matter_only_together_neither_is_reported_alone() {
         let mut noise = noise(8, 0.01);
         let facts = facts(&stage_of(TWO), |cell, _| Load {
             iops: noise() * if matches!(cell.index, 0 | 3) { 4_000.0 } else { 1_000.0 },

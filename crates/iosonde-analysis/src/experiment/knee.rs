@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_of_eight_servers_is_found_and_told() {
+    fn the_knee_of_eight_servers_is_found_and_reported() {
         let facts = sweep(|depth| 2_000.0 * depth.min(8.0));
         let knee = facts.found("knee").unwrap();
         assert!((knee / 8.0 - 1.0).abs() < 0.1, "{knee}");
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_a_level_of_the_axis_whatever_the_jobs_and_the_order_of_the_file() {
+    fn what_is_reported_is_a_level_of_the_axis_whatever_the_jobs_and_the_order_of_the_file() {
         let stage = stage_of(
             "repeats = 3\nset = { numjobs = 4 }\nanalysis = [\"knee\"]\n[[stage.axis]]\nname = \
              \"rw\"\nvalues = [\"randread\"]\n[[stage.axis]]\nname = \"iodepth\"\nvalues = [32, 1, \
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn throughput_that_falls_is_told_and_one_that_does_not_is_not() {
+    fn throughput_that_falls_is_reported_and_one_that_does_not_is_not() {
         let falling = sweep(|n| 2_000.0 * n / (1.0 + 0.05 * (n - 1.0) + 0.002 * n * (n - 1.0)));
         assert!(falling.found("fall_share").unwrap() > 0.3, "{}", said(&falling));
         assert!(sweep(|depth| 2_000.0 * depth.min(8.0)).found("fall_share").is_none());

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn without_growth_there_is_no_crossover_and_a_step_is_told() {
+    fn without_growth_there_is_no_crossover_and_a_step_is_reported() {
         let flat = sweep(|_| 100e-6);
         let said = |facts: &StageFacts| facts.answers[0].1.sentences.join("\n");
         let crossover = flat.found("crossover-random-read");

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_size_and_a_cliff_are_told_and_neither_is_invented() {
+    fn the_best_size_and_a_cliff_are_reported_and_neither_is_invented() {
         let mut noise = noise(8, 0.01);
         let random = facts(&stage("random", "random"), |cell, _| {
             let size = at(cell, "block-size");

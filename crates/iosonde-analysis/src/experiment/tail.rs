@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn depths_on_the_end_of_one_line_of_several_are_told() {
+    fn depths_on_the_end_of_one_line_of_several_are_reported() {
         let mut source = levels(40.0);
         source.stage.name = "sweep".into();
         source.answers[0].1.find("knee_outside-random-read", 1.0);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_without_enough_requests_is_not_told() {
+    fn a_percentile_without_enough_requests_is_not_reported() {
         let facts = levels(40.0);
         assert_eq!(facts.found("iodepth-4_p99.99_ns"), None);
         let said = facts.answers[0].1.sentences.join("\n");

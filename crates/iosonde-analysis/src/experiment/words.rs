@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_told_with_their_scatter() {
+    fn figures_are_reported_with_their_scatter() {
         let spread = Spread::of(vec![158_000.0, 162_000.0, 160_000.0]).unwrap();
         assert_eq!(spread.told(Measure::Mean), "160 µs ± 2.00 µs");
         assert_eq!(spread.basis(), "mean ± sd of 3");

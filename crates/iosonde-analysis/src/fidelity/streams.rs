@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hot_and_cold_are_told_apart_as_finely_as_in_a_profile() {
+    fn hot_and_cold_are_distinguished_as_finely_as_in_a_profile() {
         let mut way = Gathered::default();
         for _ in 0..3 {
             way.touch(0, 0, 4096);

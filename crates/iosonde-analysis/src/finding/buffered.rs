@@ -36,7 +36,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_refusal_is_doubtful_and_a_wish_is_a_fact() {
+    fn a_refusal_is_low_confidence_and_a_wish_is_a_fact() {
         let mut run = run_of(&[Load::default()]);
         assert_eq!(ask(detect, &run, None), None);
         run.target.direct = false;

@@ -68,7 +68,7 @@ mod tests {
     use iosonde_model::record::HostFacts;
 
     #[test]
-    fn full_threads_speak_and_polling_or_idle_ones_do_not() {
+    fn full_threads_are_reported_and_polling_or_idle_ones_are_not() {
         let mut run = run_of(&[Load { jobs: 2, ..Load::default() }]);
         assert_eq!(ask(detect, &run, None), None);
         run.process.cpu_user_ns = 5_000_000_000;

@@ -32,7 +32,7 @@ mod tests {
     use iosonde_fixtures::{Load, open_run_of};
 
     #[test]
-    fn a_late_generator_speaks_and_one_that_waits_for_slots_does_not() {
+    fn a_late_generator_is_reported_and_one_that_waits_for_slots_is_not() {
         let mut late = open_run_of(&Load::default(), |_| 0);
         let count = late.jobs[0].read.lag.count();
         late.jobs[0].read.lag.record_many(5_000_000, count);

@@ -85,7 +85,7 @@ mod tests {
     use iosonde_model::record::facts::TelemetrySample;
 
     #[test]
-    fn stalls_longer_than_the_tail_speak_and_shorter_ones_do_not() {
+    fn stalls_longer_than_the_tail_are_reported_and_shorter_ones_are_not() {
         let mut run = run_of(&[Load::default()]);
         run.hiccups.record_many(50_000, 9_980);
         run.hiccups.record_many(500_000, 20);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn one_long_standstill_speaks_and_a_short_one_does_not() {
+    fn one_long_pause_is_reported_and_a_short_one_is_not() {
         let mut run = run_of(&[Load::default()]);
         run.hiccups.record_many(50_000, 8_000);
         run.hiccups.record(300_000_000);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_speaks() {
+    fn stolen_time_is_reported() {
         let look = |cpu_ticks| TelemetrySample {
             cpu_ticks: Some(cpu_ticks),
             ..TelemetrySample::default()

@@ -35,7 +35,7 @@ mod tests {
     use iosonde_model::record::HostFacts;
 
     #[test]
-    fn a_drift_speaks_and_a_steered_clock_does_not() {
+    fn a_drift_is_reported_and_a_steered_clock_is_not() {
         let mut run = run_of(&[Load::default()]);
         run.backend.clock_drift_ppb = 20_000;
         assert_eq!(ask(detect, &run, None), None);
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_clock_source_is_a_caution() {
+    fn a_slow_clock_source_is_a_warning() {
         let run = run_of(&[Load::default()]);
         let host =
             |source: &str| HostFacts { clocksource: Some(source.into()), ..HostFacts::default() };

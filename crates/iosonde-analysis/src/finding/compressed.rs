@@ -40,7 +40,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn encoded_extents_speak_and_plain_ones_do_not() {
+    fn encoded_extents_are_reported_and_plain_ones_are_not() {
         let mut run = run_of(&[Load::default()]);
         run.target.encoded_bytes = Some(0);
         run.target.mount_options = vec!["rw".into(), "compress=no".into()];

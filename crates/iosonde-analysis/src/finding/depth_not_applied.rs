@@ -47,7 +47,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_depth_of_one_speaks_and_inline_completion_does_not() {
+    fn a_depth_of_one_is_reported_and_inline_completion_is_not() {
         let mut run = run_of(&[Load { depth: 1, ..Load::default() }]);
         assert_eq!(ask(detect, &run, None), None);
         run.plan.jobs[0].iodepth = 32;

@@ -26,7 +26,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_forced_choice_speaks_and_a_wish_does_not() {
+    fn a_forced_choice_is_reported_and_a_wish_is_not() {
         let mut run = run_of(&[Load { depth: 1, ..Load::default() }]);
         run.plan.engine.chosen_because = "io_uring is the default".into();
         assert_eq!(ask(detect, &run, None), None);

@@ -43,7 +43,7 @@ mod tests {
     use iosonde_model::record::run::SyncResult;
 
     #[test]
-    fn a_flush_in_no_time_speaks_and_one_without_a_cache_does_not() {
+    fn a_flush_in_no_time_is_reported_and_one_without_a_cache_is_not() {
         let mut run = run_of(&[Load { read_percent: 0, ..Load::default() }]);
         run.final_sync = Some(SyncResult {
             since_window_ns: 1_000_000,

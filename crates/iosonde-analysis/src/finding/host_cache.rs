@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_disk_faster_than_flash_speaks() {
+    fn a_virtual_disk_faster_than_flash_is_reported() {
         let finding = ask(detect, &fast_reads(true), None).unwrap();
         assert_eq!(finding.strength, Strength::ConsistentWith);
     }

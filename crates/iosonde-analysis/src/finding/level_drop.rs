@@ -63,7 +63,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_drop_speaks_and_names_the_write_cache_for_writes_only() {
+    fn a_drop_is_reported_and_names_the_write_cache_for_writes_only() {
         let shape = |t| if t < 0.4 { 1.0 } else { 0.37 };
         let reads = Load { shape, noise: 0.08, ..Load::default() };
         let finding = ask(detect, &run_of(&[reads]), None).unwrap();

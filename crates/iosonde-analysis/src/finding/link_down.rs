@@ -42,7 +42,7 @@ mod tests {
     use iosonde_model::record::facts::DeviceFacts;
 
     #[test]
-    fn half_the_lanes_speak_and_all_lanes_do_not() {
+    fn half_the_lanes_are_reported_and_all_lanes_are_not() {
         let mut run = run_of(&[Load { block_bytes: 1 << 20, iops: 1_700.0, ..Load::default() }]);
         let device = |now: &str| DeviceFacts {
             link: Some(now.into()),

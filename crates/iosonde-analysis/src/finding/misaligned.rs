@@ -56,7 +56,7 @@ mod tests {
     use iosonde_model::record::facts::DeviceFacts;
 
     #[test]
-    fn an_offset_or_half_a_block_speaks_for_writes_only() {
+    fn an_offset_or_half_a_block_is_reported_for_writes_only() {
         let device = |offset, physical| DeviceFacts {
             alignment_offset: Some(offset),
             physical_block_bytes: Some(physical),

@@ -37,7 +37,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn six_points_speak_and_four_do_not() {
+    fn six_points_are_reported_and_four_are_not() {
         let mut run = run_of(&[Load { read_percent: 70, ..Load::default() }]);
         run.plan.nominal_read_percent = 74;
         assert_eq!(ask(detect, &run, None), None);

@@ -34,7 +34,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_ramp_speaks_and_a_slow_start_does_not() {
+    fn a_ramp_is_reported_and_a_slow_start_is_not() {
         let ramp = Load { shape: |t| 0.2 + 0.8 * t, ..Load::default() };
         assert!(ask(detect, &run_of(&[ramp]), None).is_some());
         let start = Load { shape: |t| if t < 0.2 { 0.4 } else { 1.0 }, ..Load::default() };

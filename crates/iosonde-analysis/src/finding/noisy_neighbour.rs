@@ -52,7 +52,7 @@ mod tests {
     use iosonde_model::record::facts::DeviceCounters;
 
     #[test]
-    fn a_tenth_more_speaks_and_the_journal_does_not() {
+    fn a_tenth_more_is_reported_and_the_journal_is_not() {
         let mut run = run_of(&[Load::default()]);
         let ours = run.jobs[0].read.bytes / 512;
         let device = |read_sectors| {

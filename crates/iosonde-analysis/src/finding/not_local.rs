@@ -29,7 +29,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_network_speaks_and_a_local_disk_does_not() {
+    fn a_network_is_reported_and_a_local_disk_is_not() {
         let mut run = run_of(&[Load::default()]);
         assert_eq!(ask(detect, &run, None), None);
         run.target.class = FilesystemClass::Network;

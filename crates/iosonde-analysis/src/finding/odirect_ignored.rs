@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_read_half_of_it_speaks() {
+    fn a_device_that_read_half_of_it_is_reported() {
         let finding = ask(detect, &with_device_reads(50), None).unwrap();
         assert_eq!(finding.strength, Strength::Proven);
         assert_eq!(ask(detect, &with_device_reads(99), None), None);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn cached_blocks_speak_more_softly() {
+    fn cached_blocks_are_weaker_evidence() {
         let mut run = run_of(&[Load::default()]);
         run.target.cached_samples = Some((2, 64));
         assert_eq!(ask(detect, &run, None), None);

@@ -33,7 +33,7 @@ mod tests {
     use iosonde_fixtures::{Load, open_run_of};
 
     #[test]
-    fn half_the_rate_speaks_and_the_rate_asked_does_not() {
+    fn half_the_rate_is_reported_and_the_rate_requested_is_not() {
         let mut run = open_run_of(&Load::default(), |_| 0);
         assert_eq!(ask(detect, &run, None), None);
         run.jobs[0].arrivals.due /= 2;

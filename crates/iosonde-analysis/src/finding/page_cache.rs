@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_the_device_never_saw_speak() {
+    fn reads_that_the_device_never_saw_are_reported() {
         let mut run = buffered();
         let device = |read_sectors| {
             let end = DeviceCounters { read_sectors, ..DeviceCounters::default() };
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn without_counters_samples_and_speed_speak() {
+    fn without_counters_samples_and_speed_are_reported() {
         let mut run = buffered();
         assert_eq!(ask(detect, &run, None), None);
         run.target.cached_samples = Some((64, 64));

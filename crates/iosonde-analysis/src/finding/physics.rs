@@ -23,7 +23,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn two_hundred_gigabytes_per_second_speak_and_ten_do_not() {
+    fn two_hundred_gigabytes_per_second_are_reported_and_ten_are_not() {
         let load = |iops| Load { block_bytes: 1 << 20, iops, ..Load::default() };
         assert!(ask(detect, &run_of(&[load(200_000.0)]), None).is_some());
         assert_eq!(ask(detect, &run_of(&[load(10_000.0)]), None), None);

@@ -26,7 +26,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn io_uring_on_such_a_target_speaks_and_psync_does_not() {
+    fn io_uring_on_such_a_target_is_reported_and_psync_is_not() {
         let mut run = run_of(&[Load::default()]);
         run.target.punted = Some(false);
         assert_eq!(ask(detect, &run, None), None);

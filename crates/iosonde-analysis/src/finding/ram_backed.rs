@@ -34,7 +34,7 @@ mod tests {
     use iosonde_model::record::facts::DeviceFacts;
 
     #[test]
-    fn tmpfs_and_zram_speak_and_a_loop_device_does_not() {
+    fn tmpfs_and_zram_are_reported_and_a_loop_device_is_not() {
         let mut run = run_of(&[Load::default()]);
         let device = |transport: &str| DeviceFacts {
             transport: Some(transport.into()),

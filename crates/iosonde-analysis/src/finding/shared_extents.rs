@@ -30,7 +30,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn writes_to_shared_extents_speak_and_reads_do_not() {
+    fn writes_to_shared_extents_are_reported_and_reads_are_not() {
         let mut run = run_of(&[Load::default()]);
         run.target.shared_bytes = Some(1 << 20);
         assert_eq!(ask(detect, &run, None), None);

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_new_media_errors_and_a_failed_assessment_speak() {
+    fn a_warning_new_media_errors_and_a_failed_assessment_are_reported() {
         assert!(ask(detect, &with(log(0, 3), log(4, 3)), None).is_some());
         assert!(ask(detect, &with(log(0, 3), log(0, 4)), None).is_some());
         let failed = json!({ "smart_status": { "passed": false } });

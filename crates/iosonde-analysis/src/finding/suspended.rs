@@ -26,7 +26,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_minute_of_sleep_speaks_and_a_millisecond_does_not() {
+    fn a_minute_of_sleep_is_reported_and_a_millisecond_is_not() {
         let mut run = run_of(&[Load::default()]);
         run.measured_boottime_ns += 1_000_000;
         assert_eq!(ask(detect, &run, None), None);

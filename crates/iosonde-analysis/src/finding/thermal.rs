@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_on_a_hot_drive_speaks_and_on_a_cool_one_does_not() {
+    fn a_drop_on_a_hot_drive_is_reported_and_on_a_cool_one_is_not() {
         assert!(ask(detect, &falling(78_000), None).unwrap().words.contains("78 °C"));
         assert_eq!(ask(detect, &falling(45_000), None), None);
         let mut steady = run_of(&[Load::default()]);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn throttle_events_of_this_run_speak_and_old_ones_do_not() {
+    fn throttle_events_of_this_run_are_reported_and_old_ones_are_not() {
         let look = |count| TelemetrySample {
             cpu_throttle_count: Some(count),
             ..TelemetrySample::default()

@@ -71,7 +71,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_burst_that_ends_at_a_round_rate_speaks() {
+    fn a_burst_that_ends_at_a_round_rate_is_reported() {
         let shape = |t| if t < 0.4 { 1.0 } else { 0.3 };
         let run = run_of(&[Load { iops: 10_000.0, shape, ..Load::default() }]);
         let finding = ask(detect, &run, None).unwrap();

@@ -43,7 +43,7 @@ mod tests {
     use iosonde_fixtures::{Load, open_run_of};
 
     #[test]
-    fn a_backlog_that_grows_speaks_and_one_that_stands_does_not() {
+    fn a_backlog_that_grows_is_reported_and_one_that_stands_is_not() {
         let growing = open_run_of(&Load::default(), |look| look * 9_000_000);
         let finding = ask(detect, &growing, None).unwrap();
         assert!(finding.words.contains("grows by 0.09"), "{}", finding.words);

@@ -35,7 +35,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn reads_of_holes_speak_and_writes_or_written_space_do_not() {
+    fn reads_of_holes_are_reported_and_writes_or_written_space_are_not() {
         let mut run = run_of(&[Load::default()]);
         run.target.hole_bytes = Some(0);
         run.target.unwritten_bytes = Some(1 << 20);

@@ -35,7 +35,7 @@ mod tests {
     use iosonde_model::record::facts::DeviceFacts;
 
     #[test]
-    fn writes_to_a_write_back_cache_speak_and_reads_do_not() {
+    fn writes_to_a_write_back_cache_are_reported_and_reads_are_not() {
         let device =
             DeviceFacts { write_cache: Some("write back".into()), ..DeviceFacts::default() };
         let mut run = run_of(&[Load { read_percent: 0, ..Load::default() }]);

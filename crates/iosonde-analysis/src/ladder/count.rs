@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_device_is_in_sight_the_reason_is_told() {
+    fn where_no_device_is_in_sight_the_reason_is_reported() {
         let model = Model { layers: Vec::new(), ..Model::honest() };
         let mut run = model.run();
         for (class, word) in [

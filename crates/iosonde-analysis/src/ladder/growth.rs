@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flat_flush_is_told_as_what_it_may_be() {
+    fn a_flat_flush_is_reported_as_what_it_may_be() {
         let flat = Model { ns_per_byte: 0.0, ..Model::honest() };
         expect(&flat, Some(Strength::ConsistentWith), "flush is flat at ");
         // Growth faster than any medium counts as none.

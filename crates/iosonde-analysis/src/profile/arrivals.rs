@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn even_random_and_bursty_arrivals_are_told_apart() {
+    fn even_random_and_bursty_arrivals_are_distinguished() {
         assert_eq!(process(&[1_000; 100]), Some(Process::Regular));
         // Quantiles of the exponential distribution, whose CV is 1.
         let exponential: Vec<u64> =

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_program_has_nothing_to_tell() {
+    fn a_plain_program_has_nothing_to_report() {
         // Random reads by one thread, four in flight, each block once.
         let flow = Flow { requests: 40_000, device_ns: 990_000, ..Flow::default() };
         let run = profile_of(&[flow]);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_diagnosed_from_books_that_do_not_balance() {
+    fn nothing_is_diagnosed_from_failed_consistency_checks() {
         let mut run = database();
         run.lost.insert("requests".into(), 70_000);
         run.traffic[0].errors = 3;

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_told_is_none() {
+    fn what_was_not_reported_is_none() {
         let machine = machine(&ProfileRun::default());
         assert_eq!((machine.cpu_used.count, machine.cpu_mean), (0, None));
         assert_eq!((machine.switches_per_s, machine.program_user), (None, None));

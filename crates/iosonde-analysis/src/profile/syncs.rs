@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_threads_that_need_not_have_lived_at_once_no_small_share_is_told() {
+    fn of_many_threads_that_need_not_have_lived_at_once_no_small_share_is_reported() {
         let share = |threads: u32, latency_ns: u64| {
             let mut run = profile_of(&[Flow { threads, ..Flow::default() }]);
             with_syncs(&mut run, "app", SyncKind::Fsync, 1_000, latency_ns);

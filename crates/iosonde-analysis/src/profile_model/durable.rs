@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_told() {
+    fn what_cannot_be_kept_is_reported() {
         let mut run = profile(vec![row(Class::Program, Op::Write, 100)]);
         run.syncs = vec![sync(SyncKind::Fsync, 1, 300), sync(SyncKind::Fsync, 2, 5)];
         let modelled = workload(&run).unwrap();

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_block_is_told_with_both_writes_and_its_time() {
+    fn a_stale_block_is_reported_with_both_writes_and_its_time() {
         let told = story_of(stale());
         let start = "stale: generation 1 instead of 2: an acknowledged write is missing";
         assert_eq!(told.words, start);
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_read_of_what_is_right_is_told_as_such() {
+    fn a_wrong_read_of_what_is_right_is_reported_as_such() {
         let told = story_of(Failure { reread: Reread::Right, ..stale() });
         assert!(told.transient && told.since.contains("the stored data is right"));
         assert!(told.reread_words.contains("the first read was wrong"));
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_elsewhere_is_told_with_its_place() {
+    fn what_belongs_elsewhere_is_reported_with_its_place() {
         let mut failure = failure(Class::Misdirected);
         let label =
             Label { offset: 532_480, generation: 3, writer: 1, sequence: 9, time_ns: STARTED };
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_bit_by_bit_or_by_its_span() {
+    fn damage_is_reported_bit_by_bit_or_by_its_span() {
         let damage = Damage {
             generation: 2,
             bits: 2,
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_under_way_is_told_and_what_is_not_known_is_not_made_up() {
+    fn what_was_under_way_is_reported_and_what_is_not_known_is_not_made_up() {
         let told = story_of(Failure { low: 1, high: 2, durable: 0, ..stale() });
         let words = &told.expected.words;
         assert!(words.contains("or up to generation 2, which was in flight: operation"), "{words}");

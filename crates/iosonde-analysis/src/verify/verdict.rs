@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_never_struck_is_inconclusive() {
+    fn a_fault_that_was_never_injected_is_inconclusive() {
         let mut run = soak();
         run.injected = vec![("drop:nth=9".into(), 0)];
         assert!(doubt(&run).contains("injected 0 times"));

@@ -400,7 +400,7 @@ fn each_picture_of_an_experiment_is_as_it_was_and_can_be_read() {
 }
 
 #[test]
-fn what_is_best_at_one_setting_is_said_once() {
+fn what_is_best_at_one_setting_is_reported_once() {
     // Known optima: most requests and bytes at 8 jobs, the shortest latency at one.
     let rows = [(1.0, 12e3, 48.0, 83e3), (4.0, 40e3, 160.0, 99e3), (8.0, 61e3, 244.0, 131e3)];
     let best = |what: &str, of: fn(&(f64, f64, f64, f64)) -> f64| {
@@ -427,7 +427,7 @@ fn what_is_best_at_one_setting_is_said_once() {
 }
 
 #[test]
-fn a_failed_point_is_told_and_no_line_touches_it() {
+fn a_failed_point_is_reported_and_no_line_touches_it() {
     let svg = figure("", Arrangement::Stacked, vec![depths()]).svg().unwrap();
     let told = words(&svg);
     assert!(told.contains(&"failed or invalid: not used".into()), "{told:?}");

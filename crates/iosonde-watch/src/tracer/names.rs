@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_told_through_the_mount_that_shows_most_of_its_file_system() {
+    fn a_path_is_reported_through_the_mount_that_shows_most_of_its_file_system() {
         let mounts = [
             mount((8, 1), "/etc/hosts", "/bound"),
             mount((8, 1), "/", "/mnt/disk"),

@@ -58,7 +58,7 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn a_large_buffered_stream_speaks_and_its_look_alikes_do_not() {
+    fn a_large_buffered_stream_is_reported_and_its_look_alikes_are_not() {
         let flow = Flow {
             requests: 4_000,
             size_bytes: 128 << 10,

@@ -62,7 +62,7 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn bursts_speak_and_even_arrivals_or_split_calls_do_not() {
+    fn bursts_are_reported_and_even_arrivals_or_split_calls_are_not() {
         assert_eq!(ask(detect, &profile_of(&[Flow::default()])), None);
         let flow = Flow { burst: 100, ..Flow::default() };
         let mut run = profile_of(&[flow]);

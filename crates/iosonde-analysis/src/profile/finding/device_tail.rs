@@ -82,7 +82,7 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn stalls_speak_and_larger_requests_do_not() {
+    fn stalls_are_reported_and_larger_requests_are_not() {
         let usual = Flow::default();
         let stalls = Flow { requests: 500, device_ns: 30_000_000, ..usual };
         let told = words(detect, &profile_of(&[usual, stalls]));

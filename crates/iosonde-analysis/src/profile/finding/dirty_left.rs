@@ -89,7 +89,7 @@ mod tests {
     use iosonde_model::record::profile::CallCounts;
 
     #[test]
-    fn write_back_after_the_end_speaks_and_before_it_does_not() {
+    fn write_back_after_the_end_is_reported_and_before_it_is_not() {
         let flow =
             Flow { class: Class::WriteBack, op: Op::Write, requests: 1_000, ..Flow::default() };
         let mut run = profile_of(&[Flow { size_bytes: 1 << 20, ..flow }]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_were_never_written_speak_unless_they_went_where_nothing_is_seen() {
+    fn pages_that_were_never_written_are_reported_unless_they_went_where_nothing_is_seen() {
         let mut run = profile_of(&[Flow { op: Op::Write, requests: 1_000, ..Flow::default() }]);
         run.calls = Some(CallCounts { storage_write_bytes: 4_096_000, ..CallCounts::default() });
         assert_eq!(ask(detect, &run), None);

@@ -69,7 +69,7 @@ mod tests {
     use iosonde_model::record::profile::{OpenCounts, SyncKind};
 
     #[test]
-    fn flushes_that_nobody_called_for_speak_and_those_of_syncs_do_not() {
+    fn flushes_that_nobody_called_for_are_reported_and_those_of_syncs_are_not() {
         let writes = Flow { op: Op::Write, requests: 1_000, ..Flow::default() };
         let flushes = Flow { op: Op::Flush, size_bytes: 0, requests: 990, ..writes };
         let mut run = profile_of(&[writes, flushes]);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn durable_writes_speak_and_a_few_among_many_do_not() {
+    fn durable_writes_are_reported_and_a_few_among_many_are_not() {
         let mut run = profile_of(&[Flow { op: Op::Write, requests: 1_000, ..Flow::default() }]);
         assert_eq!(ask(detect, &run), None);
         run.traffic[0].durable = 960;

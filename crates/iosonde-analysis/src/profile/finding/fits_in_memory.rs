@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_again_speaks_and_reading_once_or_too_much_does_not() {
+    fn reading_again_is_reported_and_reading_once_or_too_much_is_not() {
         let told = words(detect, &run(20));
         assert!(
             told.contains("195 MiB were read from 20.0 MiB of distinct blocks on vda"),

@@ -41,7 +41,7 @@ mod tests {
     use iosonde_model::record::profile::Chunk;
 
     #[test]
-    fn few_hot_chunks_speak_and_even_ones_do_not() {
+    fn few_hot_chunks_are_reported_and_even_ones_are_not() {
         let mut run = profile_of(&[Flow::default()]);
         with_places(&mut run, 100, Chunk { reads: 1, touched_blocks: 1, ..Chunk::default() });
         assert_eq!(ask(detect, &run), None);

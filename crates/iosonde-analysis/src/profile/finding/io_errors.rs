@@ -34,7 +34,7 @@ mod tests {
     use iosonde_model::record::profile::Class;
 
     #[test]
-    fn one_error_speaks_and_none_does_not() {
+    fn one_error_is_reported_and_none_is_not() {
         let mut run = profile_of(&[Flow::default()]);
         assert_eq!(ask(detect, &run), None);
         // Another program's.

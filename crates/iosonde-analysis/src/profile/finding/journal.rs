@@ -48,7 +48,7 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn a_busy_journal_speaks_and_a_small_or_foreign_one_does_not() {
+    fn a_busy_journal_is_reported_and_a_small_or_foreign_one_is_not() {
         let own = Flow { op: Op::Write, requests: 10_000, ..Flow::default() };
         let journal = Flow { class: Class::Journal, requests: 5_000, ..own };
         let told = words(detect, &profile_of(&[own, journal]));

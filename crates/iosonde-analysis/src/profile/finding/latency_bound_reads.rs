@@ -71,7 +71,7 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn one_at_a_time_speaks_and_many_or_sequential_ones_do_not() {
+    fn one_at_a_time_is_reported_and_many_or_sequential_ones_are_not() {
         let flow = Flow { requests: 90_000, ..Flow::default() };
         let told = words(detect, &profile_of(&[flow]));
         assert!(told.contains("`app` waits for random 4.00 KiB reads one at a time"), "{told}");

@@ -36,7 +36,7 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, by_counters, profile_of};
 
     #[test]
-    fn counters_alone_speak_and_tracepoints_do_not() {
+    fn counters_alone_are_reported_and_tracepoints_are_not() {
         let told = words(detect, &by_counters());
         assert!(told.contains("CAP_BPF") && told.contains("To see them: run as root"), "{told}");
         assert_eq!(ask(detect, &profile_of(&[Flow::default()])), None);

@@ -28,7 +28,7 @@ mod tests {
     use iosonde_model::record::facts::DeviceCounters;
 
     #[test]
-    fn a_hidden_device_in_use_speaks_and_an_idle_one_does_not() {
+    fn a_hidden_device_in_use_is_reported_and_an_idle_one_is_not() {
         let mut run = profile_of(&[Flow::default(), Flow { device: "zram0", ..Flow::default() }]);
         assert_eq!(ask(detect, &run), None);
         run.devices[1].invisible = Some("it has no request queue".into());

@@ -82,7 +82,7 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn others_on_the_same_device_speak_and_elsewhere_do_not() {
+    fn others_on_the_same_device_are_reported_and_elsewhere_are_not() {
         let other = Flow { class: Class::Other, requests: 10_000, ..Flow::default() };
         let told = words(detect, &profile_of(&[Flow::default(), other]));
         assert!(

@@ -48,7 +48,7 @@ mod tests {
     use iosonde_model::record::profile::{Chunk, Op};
 
     #[test]
-    fn writing_the_same_again_speaks_and_writing_anew_does_not() {
+    fn writing_the_same_again_is_reported_and_rewriting_is_not() {
         let chunk = |block_writes, overwrites| Chunk {
             writes: block_writes,
             written_blocks: 256,

@@ -52,7 +52,7 @@ mod tests {
     use iosonde_model::record::profile::CallCounts;
 
     #[test]
-    fn reads_from_memory_speak_and_reads_from_storage_do_not() {
+    fn reads_from_memory_are_reported_and_reads_from_storage_are_not() {
         let run = |storage_read_bytes| {
             let read_bytes = 1 << 30;
             let calls = CallCounts { read_bytes, storage_read_bytes, ..CallCounts::default() };

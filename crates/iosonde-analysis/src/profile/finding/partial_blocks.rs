@@ -63,7 +63,7 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn partial_blocks_speak_and_whole_ones_do_not() {
+    fn partial_blocks_are_reported_and_whole_ones_are_not() {
         let run = |op, size_bytes, block| {
             let mut run = profile_of(&[Flow { op, size_bytes, ..Flow::default() }]);
             run.devices[0].facts.physical_block_bytes = block;

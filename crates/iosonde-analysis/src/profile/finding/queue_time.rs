@@ -77,7 +77,7 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn waiting_before_the_device_speaks_and_a_slow_device_does_not() {
+    fn waiting_before_the_device_is_reported_and_a_slow_device_is_not() {
         let flow = Flow { queued_ns: 1_500_000, device_ns: 500_000, ..Flow::default() };
         let mut run = profile_of(&[flow]);
         run.devices[0].facts.scheduler = Some("bfq".into());

@@ -49,7 +49,7 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn a_stride_speaks_and_order_or_chance_does_not() {
+    fn a_stride_is_reported_and_order_or_chance_is_not() {
         let told = words(detect, &profile_of(&[Flow { strided_milli: 900, ..Flow::default() }]));
         assert!(
             told.contains("90 % of the reads of `app` (45,000) have a constant stride"),

@@ -87,7 +87,7 @@ mod tests {
     use iosonde_model::record::profile::Op;
 
     #[test]
-    fn most_of_the_time_speaks_and_some_of_it_does_not() {
+    fn most_of_the_time_is_reported_and_some_of_it_is_not() {
         let flow = Flow { op: Op::Write, size_bytes: 1 << 20, requests: 1_000, ..Flow::default() };
         let run = |latency_ns| {
             let mut run = profile_of(&[flow]);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn small_durable_appends_speak_and_large_or_rare_ones_do_not() {
+    fn small_durable_appends_are_reported_and_large_or_rare_ones_are_not() {
         let mut run = log(4096);
         assert_eq!(ask(detect, &run), None);
         with_syncs(&mut run, "app", SyncKind::Fdatasync, 20_000, 455_000);

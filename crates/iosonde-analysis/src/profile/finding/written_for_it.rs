@@ -56,7 +56,7 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn write_back_is_told_by_who_dirtied_and_own_writes_are_not() {
+    fn write_back_is_reported_by_who_dirtied_and_own_writes_are_not() {
         let own = Flow { op: Op::Write, requests: 1_000, ..Flow::default() };
         let back = |group, requests| Flow {
             class: Class::WriteBack,
