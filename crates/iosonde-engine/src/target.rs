@@ -1,0 +1,19 @@
+//! The target: what it truly is, how it is opened, and what protects it.
+//!
+//! Promises: this room alone opens anything for writing, and hands the engine an owned descriptor.
+
+pub mod contents;
+pub mod create;
+pub mod gate;
+pub mod held;
+mod inspection;
+pub mod open;
+mod ranges;
+pub mod safety;
+pub mod signature;
+pub mod truth;
+pub mod vhost;
+
+pub use contents::{Inspection, Seen};
+pub use gate::GateError;
+pub use open::{Direct, Held, Intent, TargetError};
