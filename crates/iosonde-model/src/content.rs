@@ -326,7 +326,8 @@ mod tests {
 
     #[test]
     fn small_writes_anywhere_are_ours_in_every_block_they_touch() {
-        for (write_bytes, unit) in [(512, 512), (1024, 512), (1536, 512), (4096, 512), (8192, 512)] {
+        for (write_bytes, unit) in [(512, 512), (1024, 512), (1536, 512), (4096, 512), (8192, 512)]
+        {
             let mut filler = Filler::new(1, &writer(Data::default()));
             let mut image = vec![0; 64 << 10];
             let mut chance = Chance::new(3);

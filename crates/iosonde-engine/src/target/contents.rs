@@ -336,11 +336,122 @@ fn telling(size_bytes: u64) -> impl Iterator<Item = Range<u64>> {
 /// One block from each of equal parts, so that no part is left out by chance.
 fn samples(size_bytes: u64, seed: u64) -> impl Iterator<Item = Range<u64>> {
     let blocks = size_bytes.div_ceil(BLOCK_BYTES);
-    let share = move |part: u64| (u128::from(blocks) * u128::from(part) / u128::from(SAMPLES)) as u64;
+    let share =
+        move |part: u64| (u128::from(blocks) * u128::from(part) / u128::from(SAMPLES)) as u64;
     let mut chance = Chance::new(mix(seed));
     (0..SAMPLES).filter_map(move |part| {
         let (from, to) = (share(part), share(part + 1));
         let block = from + chance.bits() % (to - from).max(1);
         (block < to).then_some(block * BLOCK_BYTES..(block + 1) * BLOCK_BYTES)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::cell::RefCell;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// Inspects a device that is zero but for one byte; gives also the bytes that were read.
+    fn inspected(
+        size: u64,
+        byte: Option<u64>,
+        zeros: &[Range<u64>],
+        how: Inspection,
+    ) -> (Contents, Vec<Range<u64>>) {
+        let reads = RefCell::new(Vec::new());
+        let read = |buffer: &mut [u8], offset: u64| {
+            let length = size.saturating_sub(offset).min(buffer.len() as u64);
+            buffer.fill(0);
+            if let Some(at) = byte.filter(|at| (offset..offset + length).contains(at)) {
+                buffer[(at - offset) as usize] = 0x55;
+            }
+            if length >= BLOCK_BYTES {
+                reads.borrow_mut().push(offset..offset + length);
+            }
+            Ok(length as usize)
+        };
+        let contents = inspect(size, zeros, &read, 3, how).unwrap();
+        (contents, reads.into_inner())
+    }
+
+    #[test]
+    fn one_byte_anywhere_is_found_where_all_is_read() {
+        let size = 64 * MIB + 512;
+        for byte in [0, 1, 4095, MIB, 5 * MIB + 17, 33 * MIB - 1, size - 1] {
+            let (contents, _) = inspected(size, Some(byte), &[], Inspection::default());
+            let found = contents.foreign.unwrap();
+            assert_eq!(found.offset, byte / BLOCK_BYTES * BLOCK_BYTES);
+        }
+        let (contents, reads) = inspected(size, None, &[], Inspection::default());
+        assert_eq!(contents.findings(), []);
+        assert_eq!(contents.seen, Seen { size_bytes: size, inspected_bytes: size });
+        let mut ranges = Ranges::default();
+        let total: u64 = reads.iter().map(|read| read.end - read.start).sum();
+        reads.into_iter().for_each(|read| ranges.insert(read));
+        assert!(size - ranges.bytes() <= 512 && total <= size, "each byte is read once");
+    }
+
+    #[test]
+    fn holes_are_not_read_and_count_as_inspected() {
+        let zeros = [MIB..900 * MIB, 901 * MIB + 5..1024 * MIB];
+        let (contents, reads) = inspected(1024 * MIB, None, &zeros, Inspection::default());
+        assert_eq!(contents.seen.unseen_bytes(), 0);
+        let inside = |read: &Range<u64>| read.start >= zeros[0].start && read.end <= zeros[0].end;
+        assert!(!reads.iter().any(inside), "{reads:?}");
+        // The block that is half a hole is read.
+        assert!(reads.iter().any(|read| read.contains(&(901 * MIB + 4))));
+        let data = inspected(1024 * MIB, Some(901 * MIB + 4), &zeros, Inspection::default()).0;
+        assert_eq!(data.foreign.unwrap().offset, 901 * MIB);
+    }
+
+    #[test]
+    fn without_time_the_answer_says_how_little_was_seen() {
+        let brief = Inspection::default().brief();
+        let size = 1 << 40;
+        let (contents, reads) = inspected(size, None, &[], brief);
+        assert!(contents.foreign.is_none());
+        let seen = contents.seen;
+        assert_eq!(
+            seen.inspected_bytes,
+            reads.iter().map(|read| read.end - read.start).sum::<u64>()
+        );
+        assert_eq!(contents.unseen_bytes(), size - seen.inspected_bytes);
+        assert_eq!(seen.to_string(), "less than 0.1 % was inspected; up to 1.10 TB may hold data");
+        // Both ends, the places of signatures, and something of every part.
+        for place in [0, MIB - 1, size - MIB, 64 * MIB + 64, 128 * MIB + 56, 256 << 30] {
+            assert!(reads.iter().any(|read| read.contains(&place)), "{place}");
+        }
+        for part in 0..SAMPLES {
+            let within = part * (size / SAMPLES)..(part + 1) * (size / SAMPLES);
+            assert!(reads.iter().any(|read| within.contains(&read.start)), "part {part}");
+        }
+    }
+
+    #[test]
+    fn time_ends_it_and_the_user_may() {
+        static NOW: AtomicU64 = AtomicU64::new(0);
+        // Each look at the clock takes a millisecond.
+        let now_ns = || NOW.fetch_add(1_000_000, Ordering::Relaxed);
+        let how = Inspection { time_ns: 400_000_000, now_ns, ..Inspection::default() };
+        let (contents, _) = inspected(1 << 40, None, &[], how);
+        let seen = contents.seen.inspected_bytes;
+        assert!((64 * MIB..400 * MIB).contains(&seen), "{seen}");
+        let ended = Inspection { progress: |_| false, ..how };
+        let read = |buffer: &mut [u8], _| Ok(buffer.len());
+        let error = inspect(1 << 40, &[], &read, 1, ended).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+    }
+
+    #[test]
+    fn shares_are_never_rounded_to_all_or_nothing() {
+        let seen = |inspected_bytes, size_bytes| Seen { size_bytes, inspected_bytes }.to_string();
+        assert_eq!(seen(0, 0), "all of it was inspected");
+        assert_eq!(seen(1 << 40, 1 << 40), "all of it was inspected");
+        assert!(seen((1 << 40) - 1, 1 << 40).starts_with("99.9 % was inspected"));
+        assert!(seen(4 << 20, 1 << 30).starts_with("0.4 % was inspected"));
+    }
 }

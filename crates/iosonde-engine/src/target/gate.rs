@@ -6,16 +6,13 @@
 //! may be unplugged and another take its name while we look. The descriptor so gained is held for
 //! the whole run, and every byte goes through it: no name is looked up again.
 
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iosonde_sys::inspect;
-use rustix::fs::{
-    Advice, CWD, FlockOperation, Mode, OFlags, fadvise, flock, fstat, major, minor, openat,
-};
-use rustix::io::{Errno, pread};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, major, minor, openat};
+use rustix::io::Errno;
 
 use super::contents::{Contents, Inspection, Seen};
 use super::inspection;

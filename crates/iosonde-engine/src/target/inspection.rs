@@ -110,8 +110,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(SIZE).unwrap();
         prepare(&file);
-        let contents =
-            of_file(Path::new("x"), &file.into(), SIZE, Inspection::default()).unwrap();
+        let contents = of_file(Path::new("x"), &file.into(), SIZE, Inspection::default()).unwrap();
         assert_eq!(contents.unseen_bytes(), 0, "all of it was inspected");
         contents.foreign
     }

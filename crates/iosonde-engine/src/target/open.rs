@@ -15,10 +15,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::gate::{self, Consent, GateError};
 use super::contents::{Contents, Foreign, Inspection, Seen};
-use super::{inspection, safety};
+use super::gate::{self, Consent, GateError};
 use super::truth;
+use super::{inspection, safety};
 use crate::host::{self, Root};
 use iosonde_model::record::TargetFacts;
 use iosonde_model::units::bytes;

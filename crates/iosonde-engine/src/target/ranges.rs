@@ -5,14 +5,14 @@ use std::ops::Range;
 
 /// Disjoint ranges, none of which touches another.
 #[derive(Clone, Debug, Default)]
-pub struct Ranges {
+pub(super) struct Ranges {
     /// End by start.
     ends: BTreeMap<u64, u64>,
 }
 
 impl Ranges {
     /// Adds a range, and joins it with those that it meets.
-    pub fn insert(&mut self, range: Range<u64>) {
+    pub(super) fn insert(&mut self, range: Range<u64>) {
         let Range { mut start, mut end } = range;
         if start >= end {
             return;
@@ -31,12 +31,12 @@ impl Ranges {
     }
 
     /// Sum of the lengths.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.ends.iter().map(|(start, end)| end - start).sum()
     }
 
     /// The first part of `from..to` that lies in no range.
-    pub fn next_gap(&self, from: u64, to: u64) -> Option<Range<u64>> {
+    pub(super) fn next_gap(&self, from: u64, to: u64) -> Option<Range<u64>> {
         let start = match self.last_from(from) {
             Some((_, end)) if end > from => end,
             _ => from,
@@ -47,7 +47,7 @@ impl Ranges {
     }
 
     /// The parts of a range that lie in none of these.
-    pub fn gaps(&self, within: Range<u64>) -> Vec<Range<u64>> {
+    pub(super) fn gaps(&self, within: Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut at = within.start;
         while let Some(gap) = self.next_gap(at, within.end) {
