@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::exit::{Exit, Failure};
+use super::inspect::InspectArgs;
 use super::keep;
 use iosonde_engine::target::{Held, Intent, signature};
 use iosonde_model::units::count;
@@ -22,6 +23,8 @@ pub(crate) struct ConsentArgs {
     /// Write the device although this kind of content was found on it; may be repeated
     #[arg(long, value_name = "KIND")]
     overwrite_signature: Vec<String>,
+    #[command(flatten)]
+    pub(crate) inspect: InspectArgs,
 }
 
 fn wrong(message: String) -> Failure {
@@ -41,14 +44,15 @@ impl ConsentArgs {
 
     /// What is going to be done to a target, and what was agreed to.
     pub(crate) fn intent(&self, write: bool, results: Option<&Path>, rehearse: bool) -> Intent {
-        Intent {
+        self.inspect.over(Intent {
             write,
             overwrite_file: self.overwrite_file.clone(),
             destroy_data: self.destroy_data.clone(),
             overwrite_signature: self.overwrite_signature.clone(),
             results: keep::directory(results),
             rehearse,
-        }
+            ..Intent::default()
+        })
     }
 
     /// Every kind of content must be one that is looked for.
@@ -86,6 +90,9 @@ impl ConsentArgs {
 
     /// The same about anything.
     pub(crate) fn none(&self, reason: &str) -> Result<(), Failure> {
+        if let Some(option) = self.inspect.given() {
+            return Err(wrong(format!("{option} has no effect: {reason}")));
+        }
         self.none_for_files(reason)?;
         self.none_for_devices(reason)
     }
@@ -96,7 +103,10 @@ impl ConsentArgs {
             true => self.none_for_devices("the target is no block device")?,
             false => self.none_for_files("the target is a block device")?,
         }
-        let devices = self.destroy_data.iter().map(|word| ("--destroy-data", word));
+        let unseen = self.inspect.accept_unseen.iter().map(|word| ("--accept-unseen", word));
+        let is_path = |word: &String| *word == held.path.to_string_lossy();
+        let unseen = unseen.filter(|(_, word)| !is_path(word));
+        let devices = self.destroy_data.iter().map(|word| ("--destroy-data", word)).chain(unseen);
         let kinds = self.overwrite_signature.iter().map(|word| ("--overwrite-signature", word));
         match devices.chain(kinds).find(|(_, word)| !held.agreed.contains(word)) {
             Some((option, word)) => {

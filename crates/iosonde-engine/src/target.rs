@@ -12,6 +12,7 @@ mod ranges;
 pub mod safety;
 pub mod signature;
 pub mod truth;
+pub mod undo;
 pub mod vhost;
 
 pub use contents::{Inspection, Seen};

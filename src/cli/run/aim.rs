@@ -11,6 +11,7 @@ use super::asked::Asked;
 use super::words::Extent;
 use super::{RunArgs, device, vhost};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::inspect::InspectArgs;
 use crate::cli::place::Place;
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
@@ -44,6 +45,8 @@ pub(super) struct TargetArgs {
     /// Write the device although this kind of content was found on it; may be repeated
     #[arg(long, value_name = "KIND")]
     pub(super) overwrite_signature: Vec<String>,
+    #[command(flatten)]
+    pub(super) inspect: InspectArgs,
 }
 
 /// What the operations go to.
@@ -190,8 +193,14 @@ fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure
         durable: all.iter().any(|held| held.bytes != u64::MAX),
         fresh,
         cautions: cautions.collect(),
-        held: all.into_iter().next(),
+        held: first_for_all(all),
     })
+}
+
+/// The first target, with what has to be saved of all of them.
+fn first_for_all(all: Vec<Held>) -> Option<Held> {
+    let undo = all.iter().flat_map(|held| held.undo.clone()).collect();
+    all.into_iter().next().map(|first| Held { undo, ..first })
 }
 
 /// An unnamed file in a directory.

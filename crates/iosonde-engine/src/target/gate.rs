@@ -8,6 +8,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iosonde_sys::inspect;
@@ -18,6 +19,7 @@ use super::contents::{Contents, Inspection, Seen};
 use super::inspection;
 use super::open::{Direct, Held, TargetError, hold, system};
 use super::signature::{self, Finding};
+use super::undo::Saved;
 use crate::host::{self, Identity, Root, Usage};
 
 /// Places whose disk is never written.
@@ -161,7 +163,7 @@ impl Report {
         how: Inspection,
     ) -> Result<Report, TargetError> {
         let (file, node) = examined(path)?;
-        Report::of_open(root, path, &node, &file, results, how)
+        Report::of_open(root, path, &node, &file, results, Some(how))
     }
 
     fn of_open(
@@ -170,7 +172,7 @@ impl Report {
         node: &Path,
         file: &OwnedFd,
         results: Option<&Path>,
-        how: Inspection,
+        how: Option<Inspection>,
     ) -> Result<Report, TargetError> {
         let number = fstat(file).map_err(|error| system("examine", path, error))?.st_rdev;
         let (major, minor) = (major(number), minor(number));
@@ -178,10 +180,11 @@ impl Report {
             .ok_or_else(|| GateError::Unidentified(path.into()))?;
         let mut places: Vec<PathBuf> = SYSTEM_PLACES.iter().map(PathBuf::from).collect();
         places.extend(results.map(Path::to_path_buf));
-        let contents = inspection::of_device(path, file, how)?;
-        let mut findings = contents.findings();
+        let contents = how.map(|how| inspection::of_device(path, file, how)).transpose()?;
+        let mut findings = contents.as_ref().map(Contents::findings).unwrap_or_default();
         // Whatever the table says to us: the kernel has read one.
         let partition = host::partition_starts(root, major, minor).into_iter().next();
+        let partition = partition.filter(|_| how.is_some());
         findings.extend(partition.and_then(|offset| signature::partition(offset, &findings)));
         Ok(Report {
             path: path.into(),
@@ -190,7 +193,7 @@ impl Report {
             uses: host::uses(root, major, minor),
             shares_disk_with: host::same_disk(root, major, minor, &places),
             findings,
-            contents,
+            contents: contents.unwrap_or_default(),
         })
     }
 
@@ -270,7 +273,7 @@ impl Report {
 }
 
 /// As a shell takes it in one piece.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+=@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();
@@ -287,7 +290,8 @@ fn examined(path: &Path) -> Result<(OwnedFd, PathBuf), TargetError> {
     Ok((file, node))
 }
 
-/// Takes a device for writing, for as long as the descriptor lives.
+/// Takes a device for writing, for as long as the descriptor lives. Without an inspection its
+/// content is the caller's to judge.
 ///
 /// # Errors
 /// Any objection; if the kernel or another program has it; if it is not the one that was examined.
@@ -297,12 +301,13 @@ pub(super) fn pass(
     consent: Consent<'_>,
     results: Option<&Path>,
     direct: Direct,
-    how: Inspection,
+    how: Option<Inspection>,
 ) -> Result<Held, TargetError> {
     let (looked, node) = examined(path)?;
     // Briefly first: all of it is inspected once, when nobody else can take the device any more, or
     // now, so that a refusal names everything.
-    let before = Report::of_open(root, path, &node, &looked, results, how.brief())?;
+    let brief = how.map(Inspection::brief);
+    let before = Report::of_open(root, path, &node, &looked, results, brief)?;
     match before.objection(Consent { accept_unseen: &[before.identity.id.clone()], ..consent }) {
         Some(GateError::Data { .. } | GateError::Consent { .. }) => {
             refuse(&Report::of_open(root, path, &node, &looked, results, how)?, consent)?;
@@ -340,7 +345,10 @@ pub(super) fn pass(
     if size_bytes != after.identity.bytes {
         return Err(changed("another size"));
     }
+    let undo = Saved::of(&file, &after)
+        .map_err(|error| TargetError::System { what: "save", path: path.into(), error })?;
     let mut held = hold(file, path, size_bytes, direct)?;
+    held.undo = undo.map(Arc::new).into_iter().collect();
     held.agreed = std::iter::once(after.identity.id.clone())
         .chain(after.findings.iter().map(|finding| finding.kind.to_owned()))
         .collect();

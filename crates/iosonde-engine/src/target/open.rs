@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use super::contents::{Contents, Foreign, Inspection, Seen};
 use super::gate::{self, Consent, GateError};
 use super::truth;
+use super::undo::Saved;
 use super::{inspection, safety};
 use crate::host::{self, Root};
 use iosonde_model::record::TargetFacts;
@@ -40,6 +41,9 @@ pub struct Held {
     pub agreed: Vec<String>,
     /// Where a path that is a symbolic link leads.
     pub leads_to: Option<PathBuf>,
+    /// What stood on this device, and on further targets behind it where it stands for all of them:
+    /// to be saved before the first write.
+    pub undo: Vec<Arc<Saved>>,
 }
 
 /// Why a target was not opened.
@@ -342,7 +346,7 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
                 accept_unseen: &intent.accept_unseen,
             };
             let results = intent.results.as_deref();
-            gate::pass(&Root::system(), path, agreed, results, direct, intent.inspection)
+            gate::pass(&Root::system(), path, agreed, results, direct, Some(intent.inspection))
         }
         FileType::BlockDevice => {
             let bytes = iosonde_sys::inspect::block_device_bytes(file.as_fd())
@@ -449,6 +453,7 @@ pub(super) fn hold(
         direct_refused: None,
         agreed: Vec::new(),
         leads_to: None,
+        undo: Vec::new(),
         file: Arc::new(file),
     };
     if direct == Direct::Never {

@@ -30,6 +30,11 @@ impl Ranges {
         self.ends.range(..=offset).next_back().map(|(start, end)| (*start, *end))
     }
 
+    /// Each range, ascending.
+    pub(super) fn all(&self) -> impl Iterator<Item = Range<u64>> {
+        self.ends.iter().map(|(start, end)| *start..*end)
+    }
+
     /// Sum of the lengths.
     pub(super) fn bytes(&self) -> u64 {
         self.ends.iter().map(|(start, end)| end - start).sum()
