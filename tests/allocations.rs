@@ -171,14 +171,14 @@ fn the_loop_of_a_job_allocates_nothing() {
         (EngineKind::IoUring, 16, &file),
     ] {
         if let Some(found) = allocations_within(kind, Rw::RandRw, iodepth, medium) {
-            assert_eq!(found, 0, "{} allocates while it measures", kind.word());
+            assert_eq!(found, 0, "{} allocates while it measures", kind.name());
         }
     }
     for (kind, iodepth) in [(EngineKind::Psync, 1), (EngineKind::IoUring, 16)] {
         // The first of its kind.
         allocations_of_verify(kind, iodepth, &file);
         let Some((found, ops)) = allocations_of_verify(kind, iodepth, &file) else { continue };
-        let kind = kind.word();
+        let kind = kind.name();
         assert!(found < 200 && ops > 5000, "verify {kind}: {found}, {ops} writes and their reads");
     }
 }

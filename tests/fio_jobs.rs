@@ -10,9 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use iosonde_model::plan::{
-    Engine, EngineKind, Job, OnError, Order, Plan, Setting, Stop, Target, resolve,
-};
+use iosonde_model::plan::{Engine, Job, OnError, Order, Plan, Setting, Stop, Target, resolve};
 use iosonde_model::spec::fio::{self, Asking, JobFile, Outside, StopAsk};
 use iosonde_model::spec::{
     Access, Data, Draw, Pace, Reap, Role, Sizes, Sync, Think, Threads, Workload,
@@ -55,7 +53,7 @@ fn told(file: &JobFile) -> Result<String, String> {
 
 fn run(text: &mut String, asking: &Asking, stop: StopAsk) {
     let engine = &asking.engine;
-    let _ = write!(text, "{}", engine.name);
+    let _ = write!(text, "{}", engine.kind.name());
     for (word, on) in [("hipri", engine.hipri), ("sqpoll", engine.sqpoll)] {
         let _ = write!(text, "{}", if on { format!(" {word}") } else { String::new() });
     }
@@ -154,8 +152,7 @@ fn plans(file: &JobFile) -> Vec<Plan> {
     let one = |group| {
         let asking = fio::ask(group).unwrap();
         let (workload, stop) = asking.workload(&lengths(&asking)).unwrap();
-        let kinds = [EngineKind::IoUring, EngineKind::Libaio, EngineKind::Psync, EngineKind::Null];
-        let kind = kinds.into_iter().find(|kind| kind.word() == asking.engine.name).unwrap();
+        let kind = asking.engine.kind;
         let target = |(index, bytes): (usize, u64)| Target {
             path: format!("/t:{index}"),
             bytes,

@@ -126,7 +126,7 @@ fn transfer(way: Way, target: u16, offset: u64, bytes: u64) -> Transfer {
 }
 
 fn depth(engine: &Engine) -> u32 {
-    if engine.kind == EngineKind::Psync { 1 } else { 8 }
+    if engine.kind.is_synchronous() { 1 } else { 8 }
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_sync_gives_0() {
                 transfer(Way::Write, 0, BLOCK, BLOCK),
                 transfer(Way::Sync, 0, 0, 0),
             ]);
-            assert_eq!(results, [4096, 0, 4096, 0], "{} {call:?}", engine.kind.word());
+            assert_eq!(results, [4096, 0, 4096, 0], "{} {call:?}", engine.kind.name());
         }
     }
 }
@@ -160,7 +160,7 @@ fn each_write_can_be_durable() {
                 let mut queue = AnyQueue::open(&engine, &job, vec![target.open()]).unwrap();
                 queue.buffer(0).fill(7);
                 let write = transfer(Way::Write, 0, 8 * BLOCK, BLOCK);
-                assert_eq!(queue.carry_out(&[write]), [4096], "{}", engine.kind.word());
+                assert_eq!(queue.carry_out(&[write]), [4096], "{}", engine.kind.name());
                 queue.buffer(0).fill(0);
                 let read = transfer(Way::Read, 0, 8 * BLOCK, BLOCK);
                 assert_eq!(queue.carry_out(&[read]), [4096]);
@@ -189,7 +189,7 @@ fn a_trim_punches_a_hole_and_keeps_the_size() {
         let mut queue = match opened {
             Ok(queue) => queue,
             Err(reason) => {
-                eprintln!("skipped for {}: {reason}", engine.kind.word());
+                eprintln!("skipped for {}: {reason}", engine.kind.name());
                 continue;
             }
         };
@@ -199,7 +199,7 @@ fn a_trim_punches_a_hole_and_keeps_the_size() {
             transfer(Way::Trim, 0, 64 * BLOCK, BLOCK),
             transfer(Way::Read, 0, 0, BLOCK),
         ]);
-        assert_eq!(results, [16384, 4096, 4096], "{}", engine.kind.word());
+        assert_eq!(results, [16384, 4096, 4096], "{}", engine.kind.name());
         assert_eq!(first_hole(&target.path()), 16 * BLOCK);
         let after = std::fs::read(target.path()).unwrap();
         assert_eq!(after.len(), 1 << 20);
@@ -228,7 +228,7 @@ fn a_trim_of_a_block_device_discards() {
         let mut queue = match AnyQueue::open(&engine, &job, vec![file()]) {
             Ok(queue) => queue,
             Err(reason) => {
-                eprintln!("skipped for {}: {reason}", engine.kind.word());
+                eprintln!("skipped for {}: {reason}", engine.kind.name());
                 continue;
             }
         };
@@ -240,7 +240,7 @@ fn a_trim_of_a_block_device_discards() {
         assert!(queue.buffer(0)[..4096].iter().all(|byte| *byte == 0), "a loop device punches");
         // Beyond the end of the device nothing can be trimmed: a result like any other.
         let beyond = queue.carry_out(&[transfer(Way::Trim, 0, 1 << 40, BLOCK)]);
-        assert_eq!(beyond, [-22], "{}", engine.kind.word());
+        assert_eq!(beyond, [-22], "{}", engine.kind.name());
     }
 }
 
@@ -312,7 +312,7 @@ fn buffers_are_in_huge_pages_or_the_job_is_refused() {
                 let said = reason.to_string();
                 assert!(matches!(reason, OpenError::HugePages { pages: 1, .. }), "{said}");
                 assert!(said.contains("vm.nr_hugepages"), "{said}");
-                eprintln!("skipped for {}: {said}", engine.kind.word());
+                eprintln!("skipped for {}: {said}", engine.kind.name());
             }
         }
     }
@@ -328,7 +328,7 @@ fn buffers_are_on_the_node_asked_for_or_the_job_is_refused() {
             Ok(mut queue) => {
                 assert_eq!(queue.carry_out(&[transfer(Way::Read, 0, 0, BLOCK)]), [4096]);
             }
-            Err(reason) => eprintln!("skipped for {}: {reason}", engine.kind.word()),
+            Err(reason) => eprintln!("skipped for {}: {reason}", engine.kind.name()),
         }
         job.place.numa_node = Some(99);
         let refused = AnyQueue::open(&engine, &job, vec![target.open()]).err().unwrap();

@@ -19,7 +19,7 @@ use iosonde_engine::engine::verify::Luggage;
 use iosonde_model::content::ledger::{Ledger, Survival};
 use iosonde_model::plan::resolve::MAX_IODEPTH;
 use iosonde_model::plan::verify::STREAM_VERSION;
-use iosonde_model::plan::{EngineKind, VerifyMode, VerifyPlan};
+use iosonde_model::plan::{VerifyMode, VerifyPlan};
 use iosonde_model::record::given::GivenError;
 use iosonde_model::record::ledger_file::{LedgerError, LedgerFile, LedgerHeader, Reader};
 use iosonde_model::record::verify::LedgerUse;
@@ -243,9 +243,9 @@ fn plan_of_check(
     plan.plan.title = "Verify: check".into();
     plan.plan.name = "verify-check".into();
     plan.plan.targets = vec![aim.target.clone()];
-    let usual = if engine.kind == EngineKind::Psync { 1 } else { 16 };
+    let usual = if engine.kind.is_synchronous() { 1 } else { 16 };
     let iodepth = args.engine.iodepth.unwrap_or(usual);
-    if engine.kind == EngineKind::Psync && iodepth != 1 {
+    if engine.kind.is_synchronous() && iodepth != 1 {
         return Err(iosonde_model::plan::Refusal::Depth { found: iodepth }.into());
     }
     if !(1..=MAX_IODEPTH).contains(&iodepth) {

@@ -129,7 +129,7 @@ impl Args {
         let plan = &run.plan.plan;
         let path = &plan.target().path;
         self.add("--path", path.strip_prefix("sim:").unwrap_or(path));
-        self.add("--ioengine", plan.engine.kind.word());
+        self.add("--ioengine", plan.engine.kind.name());
         if !matches!(plan.engine.kind, EngineKind::Sim | EngineKind::VhostUser) {
             self.add("--direct", u8::from(plan.target().direct));
         }

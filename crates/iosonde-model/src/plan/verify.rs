@@ -14,10 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chance::Chance;
 use super::resolve::{MAX_IODEPTH, in_range};
-use super::{
-    Engine, EngineKind, Job, LatencyGoal, OnError, Order, Plan, PrecisionGoal, Refusal, Stop,
-    Target,
-};
+use super::{Engine, Job, LatencyGoal, OnError, Order, Plan, PrecisionGoal, Refusal, Stop, Target};
 pub use describe::describe_verify;
 pub use stream::{STREAM_VERSION, VerifyOp, VerifyStream};
 
@@ -325,7 +322,7 @@ impl VerifySetting {
         };
         in_range("--numjobs", self.jobs.into(), 1, MAX_JOBS, "1 to 1024")?;
         in_range("--iodepth", self.iodepth.into(), 1, MAX_IODEPTH.into(), "1 to 4096")?;
-        let one_at_a_time = self.engine.kind == EngineKind::Psync;
+        let one_at_a_time = self.engine.kind.is_synchronous();
         if one_at_a_time && self.iodepth != 1 {
             return Err(Refusal::Depth { found: self.iodepth });
         }
@@ -417,6 +414,7 @@ pub(crate) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::plan::EngineKind;
 
     /// A run on the simulated device.
     pub(crate) fn setting(mode: VerifyMode, bytes: u64) -> VerifySetting {

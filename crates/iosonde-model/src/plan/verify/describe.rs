@@ -11,7 +11,7 @@ pub fn describe_verify(plan: &VerifyPlan) -> String {
     let first = plan.plan.jobs.first().map_or(0, |job| job.region_start);
     let lines = [
         ("run", format!("{}, seed {}", plan.run, plan.plan.seed)),
-        ("engine", format!("{}, depth {depth} per job", plan.plan.engine.kind.word())),
+        ("engine", format!("{}, depth {depth} per job", plan.plan.engine.kind.name())),
         (
             "target",
             format!("{}, {}", target.path, if target.direct { "direct" } else { "buffered" }),
