@@ -5,6 +5,7 @@
 pub mod create;
 pub mod gate;
 pub mod held;
+mod in_use;
 pub mod open;
 pub mod safety;
 pub mod signature;

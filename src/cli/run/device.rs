@@ -12,6 +12,7 @@ use crate::cli::keep;
 use crate::cli::output::{Output, note};
 use crate::host::Root;
 use crate::plan::{self, Plan, Stop};
+use crate::record::WriteAudit;
 use crate::report::fio_job::fio_job;
 use crate::target::gate::{Consent, Report};
 use crate::target::{Held, Intent, signature};
@@ -22,6 +23,7 @@ pub(super) fn intent(args: &RunArgs) -> Intent {
     Intent {
         destroy_data: args.target.destroy_data.clone(),
         overwrite_signature: args.target.overwrite_signature.clone(),
+        accept_unseen_processes: args.target.accept_unseen_processes.clone(),
         results: keep::directory(args.run.results.as_deref()),
         rehearse: args.run.dry_run,
         ..Intent::default()
@@ -41,6 +43,7 @@ pub(super) fn no_consents(args: &TargetArgs, reason: &str) -> Result<(), Failure
         ("--overwrite-file", &args.overwrite_file),
         ("--destroy-data", &args.destroy_data),
         ("--overwrite-signature", &args.overwrite_signature),
+        ("--accept-unseen-processes", &args.accept_unseen_processes),
     ];
     match given.iter().find(|(_, words)| !words.is_empty()) {
         Some((option, _)) => {
@@ -55,8 +58,10 @@ pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failu
     if args.run.dry_run {
         return Ok(());
     }
-    let agreed: Vec<&String> = held.iter().flat_map(|held| &held.agreed).collect();
-    let all_devices = held.iter().all(|held| !held.agreed.is_empty());
+    let audits: Vec<&WriteAudit> = held.iter().flat_map(|held| &held.audits).collect();
+    let needed = |option: &String| audits.iter().any(|audit| audit.consents.contains(option));
+    let is_device = |held: &Held| held.audits.iter().any(WriteAudit::is_of_device);
+    let all_devices = held.iter().all(is_device);
     if all_devices && !args.target.overwrite_file.is_empty() {
         let message = "--overwrite-file has no effect on a block device";
         return Err(Failure::new(Exit::Asked, message));
@@ -72,10 +77,16 @@ pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failu
             &args.target.overwrite_signature,
             "nothing of this kind was found",
         ),
+        (
+            "--accept-unseen-processes",
+            &args.target.accept_unseen_processes,
+            "nothing of this name is written that needs it",
+        ),
     ];
     for (option, words, reason) in given {
-        if let Some(word) = words.iter().find(|word| !agreed.contains(word)) {
-            let message = format!("{option}={word} has no effect: {reason}");
+        let mut options = words.iter().map(|word| format!("{option}={word}"));
+        if let Some(option) = options.find(|option| !needed(option)) {
+            let message = format!("{option} has no effect: {reason}");
             return Err(Failure::new(Exit::Asked, message));
         }
     }
@@ -140,6 +151,7 @@ impl Told {
         let consent = Consent {
             destroy_data: &args.target.destroy_data,
             overwrite_signature: &args.target.overwrite_signature,
+            accept_unseen_processes: &args.target.accept_unseen_processes,
         };
         let refused = report.objection(consent).map(|objection| objection.to_string());
         Ok(Told { report, write_bytes: write_bytes(plan), refused })
@@ -150,7 +162,8 @@ impl Told {
         let findings = report.findings.iter().map(|finding| {
             json!({ "kind": finding.kind, "title": finding.title, "offset": finding.offset })
         });
-        let uses: Vec<String> = report.uses.iter().map(ToString::to_string).collect();
+        let uses: Vec<String> = report.in_use.uses.iter().map(ToString::to_string).collect();
+        let unseen = &report.in_use.unseen;
         json!({
             "path": report.path,
             "node": report.node,
@@ -160,6 +173,7 @@ impl Told {
             "bytes": report.identity.bytes,
             "read_only": report.identity.read_only,
             "uses": uses,
+            "unseen": (!unseen.is_empty()).then(|| unseen.to_string()),
             "shares_disk_with": report.shares_disk_with,
             "findings": findings.collect::<Vec<_>>(),
             "write_bytes_at_most": self.write_bytes,

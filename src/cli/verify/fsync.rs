@@ -24,7 +24,7 @@ use crate::record::facts::FilesystemClass;
 use crate::record::run::Outcome;
 use crate::report::{ladder_header, ladder_json, ladder_text};
 use crate::schedule::ladder::ladder;
-use crate::target::gate::{Consent, Report};
+use crate::target::gate::Report;
 use crate::target::{Direct, Held, Intent, open};
 use crate::units::{bytes, duration};
 
@@ -254,11 +254,7 @@ fn dry_run(
     let refused = if absolute.is_some_and(|path| root.node(path).is_some()) {
         let results = keep::directory(args.results.as_deref());
         let report = Report::of(root, &args.path, results.as_deref())?;
-        let consent = Consent {
-            destroy_data: args.consent.devices(),
-            overwrite_signature: args.consent.kinds(),
-        };
-        report.objection(consent).map(|objection| objection.to_string())
+        report.objection(args.consent.of_devices()).map(|objection| objection.to_string())
     } else {
         None
     };

@@ -150,6 +150,7 @@ pub(super) const NOT_FOR_CHECK: [&str; 19] = [
     "overwrite_file",
     "destroy_data",
     "overwrite_signature",
+    "accept_unseen_processes",
 ];
 
 /// What was asked of the operations, with the defaults of the mode.
