@@ -6,10 +6,10 @@ use clap::Args;
 
 use super::exit::{Exit, Failure};
 use super::keep;
-use crate::record::WriteAudit;
-use crate::target::gate::Consent;
-use crate::target::{Held, Intent, signature};
-use crate::units::count;
+use iosonde_engine::target::gate::Consent;
+use iosonde_engine::target::{Held, Intent, signature};
+use iosonde_model::record::WriteAudit;
+use iosonde_model::units::count;
 
 /// Consents, each of which names what may be destroyed.
 #[derive(Args, Debug)]

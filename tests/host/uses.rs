@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iosonde::host::{self, Root};
+use iosonde_engine::host::{self, Root};
 
 use crate::tree::Tree;
 
@@ -74,7 +74,7 @@ impl Machine {
 
 /// The uses of a device in words.
 fn uses(root: &Root, major: u32, minor: u32) -> Vec<String> {
-    host::uses(root, major, minor).iter().map(ToString::to_string).collect()
+    host::uses(root, major, minor).uses.iter().map(ToString::to_string).collect()
 }
 
 fn id(root: &Root, major: u32, minor: u32) -> String {
