@@ -137,7 +137,7 @@ fn unneeded(
     held: &Held,
     reason: &str,
 ) -> Result<(), Failure> {
-    let needed = |option: &String| held.audits.iter().any(|audit| audit.consents.contains(option));
+    let needed = |option: &String| held.audits.iter().any(|audit| audit.needed(option));
     match given.find(|option| !needed(option)) {
         Some(option) => Err(wrong(format!("{option} has no effect: {reason}"))),
         None => Ok(()),

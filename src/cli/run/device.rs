@@ -59,7 +59,7 @@ pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failu
         return Ok(());
     }
     let audits: Vec<&WriteAudit> = held.iter().flat_map(|held| &held.audits).collect();
-    let needed = |option: &String| audits.iter().any(|audit| audit.consents.contains(option));
+    let needed = |option: &String| audits.iter().any(|audit| audit.needed(option));
     let is_device = |held: &Held| held.audits.iter().any(WriteAudit::is_of_device);
     let all_devices = held.iter().all(is_device);
     if all_devices && !args.target.overwrite_file.is_empty() {
@@ -198,12 +198,16 @@ impl Told {
             ),
             None => "as much as the device takes in the time; not known beforehand".into(),
         };
+        let unseen = match &report.in_use.unseen {
+            unseen if unseen.is_empty() => String::new(),
+            unseen => format!("  unseen    {unseen}\n"),
+        };
         let verdict = match &self.refused {
             Some(reason) => format!("refused: {reason}"),
             None => "nothing stands in the way".into(),
         };
         format!(
-            "device {}\n  identity  {}\n  holds     {found}\n  wear      writes {writes}\n  \
+            "device {}\n  identity  {}\n  holds     {found}\n  wear      writes {writes}\n{unseen}  \
              {verdict}\n",
             report.device(),
             report.identity.id,

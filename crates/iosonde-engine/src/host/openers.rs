@@ -187,7 +187,7 @@ impl Scan<'_> {
         let found_before = self.openers.found.len();
         match self.everything(&directory, pid, task.map_or(0, |task| task.threads)) {
             Ok(()) => self.openers.processes += 1,
-            Err(error) if is_gone(&error) => return,
+            Err(error) if is_gone(&error) => self.openers.found.truncate(found_before),
             Err(_) => {
                 let program = self.program(&directory);
                 self.openers.unseen.processes.push((pid, program));
@@ -223,7 +223,9 @@ impl Scan<'_> {
         for task in tasks {
             let directory =
                 if task == pid { process.into() } else { process.join(format!("task/{task}")) };
-            let shares = task != pid && sharing::share_descriptors(pid, task).unwrap_or(false);
+            // A recorded tree is no place to ask the kernel about.
+            let is_thread = task != pid && self.root.is_system();
+            let shares = is_thread && sharing::share_descriptors(pid, task).unwrap_or(false);
             let seen = if shares { Ok(()) } else { self.descriptors(&directory, pid) };
             // All threads share their memory; a first thread that has ended shows none of it.
             let seen = seen.and_then(|()| match is_mapped {

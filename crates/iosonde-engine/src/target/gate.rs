@@ -146,6 +146,8 @@ pub struct Report {
     pub shares_disk_with: Option<PathBuf>,
     /// Signatures and data on it.
     pub findings: Vec<Finding>,
+    /// How long reading them took.
+    content_took: Duration,
 }
 
 impl Report {
@@ -179,7 +181,9 @@ impl Report {
             },
             in_use::only_reads,
         );
+        let reading = Instant::now();
         let mut findings = contents(path, file)?;
+        let content_took = reading.elapsed();
         // Whatever the table says to us: the kernel has read one.
         let partition = host::partition_starts(root, major, minor).into_iter().next();
         findings.extend(partition.and_then(|offset| signature::partition(offset, &findings)));
@@ -190,6 +194,7 @@ impl Report {
             in_use,
             shares_disk_with: host::same_disk(root, major, minor, &places),
             findings,
+            content_took,
         })
     }
 
@@ -383,7 +388,9 @@ pub(super) fn pass(
     let mut held = hold(file, path, size_bytes, direct)?;
     let serial = host::device(root, major(number), minor(number)).and_then(|facts| facts.serial);
     let mut audit = after.audit(serial);
-    audit.took_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let reading = before.content_took + after.content_took;
+    let took = started.elapsed().saturating_sub(reading);
+    audit.took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
     held.audits = vec![audit];
     Ok(held)
 }
@@ -433,6 +440,7 @@ mod tests {
             in_use: InUse::default(),
             shares_disk_with: None,
             findings: Vec::new(),
+            content_took: Duration::ZERO,
         }
     }
 

@@ -338,6 +338,11 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
     held.map(|held| Held { leads_to, ..held })
 }
 
+/// Somebody would have to give back a lease first (fcntl(2)).
+fn leased(path: &Path) -> TargetError {
+    GateError::InUse { path: path.into(), uses: "another program has a lease on it".into() }.into()
+}
+
 /// Opens what a path leads to, for reading, and says where that is if the path is a link.
 fn look(path: &Path) -> Result<(OwnedFd, Option<PathBuf>), TargetError> {
     let is_link = std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink());
@@ -348,6 +353,7 @@ fn look(path: &Path) -> Result<(OwnedFd, Option<PathBuf>), TargetError> {
     let target = leads_to.as_deref().unwrap_or(path);
     let file = openat(CWD, target, flags, Mode::empty()).map_err(|error| match error {
         Errno::NOENT => TargetError::Missing(path.into()),
+        Errno::AGAIN => leased(path),
         error => system("open", path, error),
     })?;
     Ok((file, leads_to))
@@ -382,7 +388,9 @@ fn written(
     let root = Root::system();
     let before = FileUse::of(&root, &examined);
     before.refuse(path, intent)?;
+    let reading = Instant::now();
     consent(path, &examined, linked, size_bytes, intent)?;
+    let reading = reading.elapsed();
     let file = reopen(path, &examined, true)?;
     // The lease counts every descriptor.
     drop(examined);
@@ -405,7 +413,8 @@ fn written(
     if !after.unseen().is_empty() {
         audit.consents.push(format!("{ACCEPT_UNSEEN}={name}"));
     }
-    audit.took_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let took = started.elapsed().saturating_sub(reading);
+    audit.took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
     Ok(Held { audits: vec![audit], ..hold(file, path, size_bytes, direct)? })
 }
 
@@ -449,10 +458,7 @@ fn reopen(path: &Path, examined: &OwnedFd, write: bool) -> Result<OwnedFd, Targe
     // Whoever has a lease would otherwise make us wait until it is given back.
     let file = openat(CWD, itself.as_str(), flags | OFlags::NONBLOCK, Mode::empty());
     let file = file.map_err(|error| match error {
-        Errno::AGAIN => {
-            let uses = "another program has a lease on it".into();
-            TargetError::from(GateError::InUse { path: path.into(), uses })
-        }
+        Errno::AGAIN => leased(path),
         error => system(if write { "open for writing" } else { "open" }, path, error),
     })?;
     fcntl_getfl(&file)
