@@ -9,6 +9,7 @@
 mod ask;
 mod fault;
 mod fsync;
+mod in_use;
 mod latency;
 mod limit;
 mod matrix;

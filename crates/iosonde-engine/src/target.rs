@@ -6,6 +6,7 @@ pub mod contents;
 pub mod create;
 pub mod gate;
 pub mod held;
+mod in_use;
 mod inspection;
 pub mod open;
 mod ranges;

@@ -45,6 +45,10 @@ pub(super) struct TargetArgs {
     /// Write the device although this kind of content was found on it; may be repeated
     #[arg(long, value_name = "KIND")]
     pub(super) overwrite_signature: Vec<String>,
+    /// Write this device or file although not every process could be examined for having it open;
+    /// names it as the refusal does; may be repeated
+    #[arg(long, value_name = "ID")]
+    pub(super) accept_unseen_processes: Vec<String>,
     #[command(flatten)]
     pub(super) inspect: InspectArgs,
 }
@@ -193,14 +197,8 @@ fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure
         durable: all.iter().any(|held| held.bytes != u64::MAX),
         fresh,
         cautions: cautions.collect(),
-        held: first_for_all(all),
+        held: Held::first_for_all(&all),
     })
-}
-
-/// The first target, with what has to be saved of all of them.
-fn first_for_all(all: Vec<Held>) -> Option<Held> {
-    let undo = all.iter().flat_map(|held| held.undo.clone()).collect();
-    all.into_iter().next().map(|first| Held { undo, ..first })
 }
 
 /// An unnamed file in a directory.

@@ -363,7 +363,7 @@ fn group(
     let bench = Bench {
         root: place.root.clone(),
         clock: place.clock,
-        held: ready.held.first().cloned(),
+        held: Held::first_for_all(&ready.held),
         medium: ready.medium,
         control: Arc::new(Control::new(Arc::clone(&place.signal))),
         keeps_cache: false,

@@ -24,6 +24,7 @@ pub(super) fn aim(args: &TargetArgs, asked: &Asked) -> Result<Aim, Failure> {
     let others = [
         ("--overwrite-file", args.overwrite_file.first()),
         ("--overwrite-signature", args.overwrite_signature.first()),
+        ("--accept-unseen-processes", args.accept_unseen_processes.first()),
         ("a second --destroy-data", args.destroy_data.get(1)),
     ];
     if let Some((option, Some(word))) = others.iter().find(|(_, word)| word.is_some()) {

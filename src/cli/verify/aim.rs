@@ -112,7 +112,7 @@ impl ProveArgs {
             can_trim: iosonde_sys::syscall::probe_trim(std::os::fd::AsFd::as_fd(&held.file))
                 .is_ok(),
             offset_bytes,
-            identity: held.agreed.first().cloned(),
+            identity: held.identity().map(str::to_owned),
             held: Some(held),
             fresh,
         })
@@ -217,6 +217,7 @@ impl ProveArgs {
     fn served(&self, path: &Path) -> Result<Aim, Failure> {
         let reason = "it is for block devices and files, and this is a server's device";
         self.consent.none_for_files(reason)?;
+        self.consent.none_for_processes(reason)?;
         if self.engine.direct.is_some() || !self.consent.kinds().is_empty() {
             return Err(wrong(format!("--direct, --overwrite-signature: {reason}")));
         }

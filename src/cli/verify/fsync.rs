@@ -18,7 +18,7 @@ use crate::schedule::ladder::ladder;
 use iosonde_analysis::Ladder;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::host::Root;
-use iosonde_engine::target::gate::{Consent, Report};
+use iosonde_engine::target::gate::Report;
 use iosonde_engine::target::{Direct, Held, Intent, open};
 use iosonde_model::plan::ladder::{FEWEST_ROUNDS, LEVELS, LadderPlan, SMALLEST_BYTES, USUAL_BYTES};
 use iosonde_model::record::LadderRun;
@@ -256,12 +256,7 @@ fn dry_run(
         let results = keep::directory(args.results.as_deref());
         let how = args.consent.inspect.inspection();
         let report = Report::of(root, &args.path, results.as_deref(), how)?;
-        let consent = Consent {
-            destroy_data: args.consent.devices(),
-            overwrite_signature: args.consent.kinds(),
-            accept_unseen: &args.consent.inspect.accept_unseen,
-        };
-        report.objection(consent).map(|objection| objection.to_string())
+        report.objection(args.consent.of_devices()).map(|objection| objection.to_string())
     } else {
         None
     };

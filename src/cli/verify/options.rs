@@ -130,7 +130,7 @@ pub(super) struct ResultArgs {
 }
 
 /// Options that say what is written, which a check is told by its ledger.
-pub(super) const NOT_FOR_CHECK: [&str; 21] = [
+pub(super) const NOT_FOR_CHECK: [&str; 22] = [
     "size",
     "offset",
     "bs",
@@ -150,6 +150,7 @@ pub(super) const NOT_FOR_CHECK: [&str; 21] = [
     "overwrite_file",
     "destroy_data",
     "overwrite_signature",
+    "accept_unseen_processes",
     "accept_unseen",
     "inspect_time",
 ];

@@ -9,18 +9,20 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use iosonde_sys::inspect;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, major, minor, openat};
 use rustix::io::Errno;
 
 use super::contents::{Contents, Inspection, Seen};
+use super::in_use::{self, ACCEPT_UNSEEN};
 use super::inspection;
 use super::open::{Direct, Held, TargetError, hold, system};
 use super::signature::{self, Finding};
 use super::undo::Saved;
-use crate::host::{self, Identity, Root, Usage};
+use crate::host::{self, Identity, InUse, Root};
+use iosonde_model::record::WriteAudit;
 
 /// Places whose disk is never written.
 const SYSTEM_PLACES: [&str; 6] = ["/", "/boot", "/boot/efi", "/efi", "/usr", "/var"];
@@ -38,6 +40,8 @@ pub struct Consent<'a> {
     pub overwrite_signature: &'a [String],
     /// Identities given by `--accept-unseen`.
     pub accept_unseen: &'a [String],
+    /// Identities given by `--accept-unseen-processes`.
+    pub accept_unseen_processes: &'a [String],
 }
 
 /// Why a device or file is not written, though it could be opened.
@@ -113,6 +117,19 @@ pub enum GateError {
         /// The options that agree to it.
         options: String,
     },
+    /// Somebody may have it open who cannot be seen.
+    #[error(
+        "`{path}` may be in use by who could not be examined: {unseen}. Run as root to examine \
+         them, or, if none of them uses it, repeat with {options}"
+    )]
+    Unseen {
+        /// The path.
+        path: PathBuf,
+        /// What could not be examined.
+        unseen: String,
+        /// The options that agree to it.
+        options: String,
+    },
     /// The kernel does not give it to us alone.
     #[error(
         "`{0}` is claimed by the kernel or another program (EBUSY): mounted elsewhere, part of an \
@@ -142,13 +159,15 @@ pub struct Report {
     /// Who the device is.
     pub identity: Identity,
     /// Its uses, and those of all that shares its bytes.
-    pub uses: Vec<Usage>,
+    pub in_use: InUse,
     /// A place of the system, or the results, on the same disk.
     pub shares_disk_with: Option<PathBuf>,
     /// Signatures and data on it.
     pub findings: Vec<Finding>,
     /// All of what was found, and how much was inspected.
     pub contents: Contents,
+    /// How long reading them took.
+    content_took: Duration,
 }
 
 impl Report {
@@ -180,7 +199,17 @@ impl Report {
             .ok_or_else(|| GateError::Unidentified(path.into()))?;
         let mut places: Vec<PathBuf> = SYSTEM_PLACES.iter().map(PathBuf::from).collect();
         places.extend(results.map(Path::to_path_buf));
+        let in_use = in_use::settled(
+            || {
+                let mut found = host::uses(root, major, minor);
+                found.uses.extend(host::locks(root, file.as_fd(), &found.uses));
+                found
+            },
+            in_use::only_reads,
+        );
+        let reading = Instant::now();
         let contents = how.map(|how| inspection::of_device(path, file, how)).transpose()?;
+        let content_took = reading.elapsed();
         let mut findings = contents.as_ref().map(Contents::findings).unwrap_or_default();
         // Whatever the table says to us: the kernel has read one.
         let partition = host::partition_starts(root, major, minor).into_iter().next();
@@ -190,10 +219,11 @@ impl Report {
             path: path.into(),
             node: node.into(),
             identity,
-            uses: host::uses(root, major, minor),
+            in_use,
             shares_disk_with: host::same_disk(root, major, minor, &places),
             findings,
             contents: contents.unwrap_or_default(),
+            content_took,
         })
     }
 
@@ -212,16 +242,17 @@ impl Report {
         if self.contents.unseen_bytes() > 0 {
             options.push(format!("--accept-unseen={}", quoted(&self.identity.id)));
         }
+        if !self.in_use.unseen.is_empty() {
+            options.push(format!("{ACCEPT_UNSEEN}={}", quoted(&self.identity.id)));
+        }
         options.join(" ")
     }
 
     /// The first reason not to write, in the order of the gate.
     pub fn objection(&self, consent: Consent<'_>) -> Option<GateError> {
         let path = self.path.clone();
-        if !self.uses.is_empty() {
-            let mut uses: Vec<String> = self.uses.iter().map(ToString::to_string).collect();
-            uses.dedup();
-            return Some(GateError::InUse { path, uses: uses.join("; ") });
+        if !self.in_use.uses.is_empty() {
+            return Some(GateError::InUse { path, uses: in_use::words(&self.in_use) });
         }
         if self.identity.read_only {
             return Some(GateError::ReadOnly(path));
@@ -247,7 +278,7 @@ impl Report {
             return Some(GateError::Uninspected { path, device, seen, options });
         }
         if consent.destroy_data.contains(&self.identity.id) {
-            return None;
+            return self.unseen(consent);
         }
         let given = match consent.destroy_data {
             [] => "nothing names it".to_owned(),
@@ -255,6 +286,48 @@ impl Report {
         };
         let (device, options) = (self.device(), self.options());
         Some(GateError::Consent { path, device, given, options })
+    }
+
+    /// Whether somebody may use it who could not be examined, and nobody agreed to that.
+    fn unseen(&self, consent: Consent<'_>) -> Option<GateError> {
+        let unseen = &self.in_use.unseen;
+        if unseen.is_empty() || consent.accept_unseen_processes.contains(&self.identity.id) {
+            return None;
+        }
+        let (path, unseen, options) = (self.path.clone(), unseen.to_string(), self.options());
+        Some(GateError::Unseen { path, unseen, options })
+    }
+
+    /// The account of the checks, of a device that passed them all.
+    fn audit(&self, serial: Option<String>) -> WriteAudit {
+        let mut audit = WriteAudit {
+            path: self.path.to_string_lossy().into_owned(),
+            identity: self.identity.id.clone(),
+            serial,
+            disk_sequence: self.identity.sequence,
+            ..WriteAudit::default()
+        };
+        let shares = "not in use, and neither is what shares its bytes";
+        audit.note("mounts, swap, holders and loop devices", shares);
+        in_use::note_processes(&mut audit, &self.in_use, "before and after opening");
+        audit.note("system disk", "another one");
+        let found: Vec<String> = self.findings.iter().map(ToString::to_string).collect();
+        let found = if found.is_empty() { "nothing found".into() } else { found.join(", ") };
+        audit.note("content", format!("{found}; {}", self.contents.seen));
+        audit.note("exclusive claim (O_EXCL)", "granted");
+        audit.note("advisory lock (flock)", "taken");
+        audit.note("identity, size and disk sequence after opening", "as before");
+        in_use::note_unseen(&mut audit, &self.in_use.unseen);
+        audit.consents = vec![format!("--destroy-data={}", self.identity.id)];
+        let kinds = self.findings.iter().map(|finding| finding.kind);
+        audit.consents.extend(kinds.map(|kind| format!("--overwrite-signature={kind}")));
+        if self.contents.unseen_bytes() > 0 {
+            audit.consents.push(format!("--accept-unseen={}", self.identity.id));
+        }
+        if !self.in_use.unseen.is_empty() {
+            audit.consents.push(format!("{ACCEPT_UNSEEN}={}", self.identity.id));
+        }
+        audit
     }
 
     /// What is not as it was, where a device may not have been exchanged.
@@ -303,6 +376,7 @@ pub(super) fn pass(
     direct: Direct,
     how: Option<Inspection>,
 ) -> Result<Held, TargetError> {
+    let started = Instant::now();
     let (looked, node) = examined(path)?;
     // Briefly first: all of it is inspected once, when nobody else can take the device any more, or
     // now, so that a refusal names everything.
@@ -347,11 +421,15 @@ pub(super) fn pass(
     }
     let undo = Saved::of(&file, &after)
         .map_err(|error| TargetError::System { what: "save", path: path.into(), error })?;
+    let number = fstat(&file).map_err(|error| system("examine", path, error))?.st_rdev;
     let mut held = hold(file, path, size_bytes, direct)?;
     held.undo = undo.map(Arc::new).into_iter().collect();
-    held.agreed = std::iter::once(after.identity.id.clone())
-        .chain(after.findings.iter().map(|finding| finding.kind.to_owned()))
-        .collect();
+    let serial = host::device(root, major(number), minor(number)).and_then(|facts| facts.serial);
+    let mut audit = after.audit(serial);
+    let reading = before.content_took + after.content_took;
+    let took = started.elapsed().saturating_sub(reading);
+    audit.took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    held.audits = vec![audit];
     Ok(held)
 }
 
@@ -382,7 +460,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::host::Use;
+    use crate::host::{Usage, Use};
 
     fn blank() -> Report {
         let identity = Identity {
@@ -397,10 +475,11 @@ mod tests {
             path: "/dev/sdz".into(),
             node: "/dev/sdz".into(),
             identity,
-            uses: Vec::new(),
+            in_use: InUse::default(),
             shares_disk_with: None,
             findings: Vec::new(),
             contents: Contents::default(),
+            content_took: Duration::ZERO,
         }
     }
 
@@ -445,7 +524,7 @@ mod tests {
     fn a_use_is_beyond_any_consent() {
         let mut report = blank();
         report.findings.push(Finding { kind: "ext", title: "a file system", offset: 1080 });
-        report.uses.push(Usage { device: "sdz1".into(), by: Use::Swap });
+        report.in_use.uses.push(Usage { device: "sdz1".into(), by: Use::Swap });
         let said = objection(&report, &["S123"], &["ext"]).unwrap();
         assert!(said.contains("sdz1 is used as swap"), "{said}");
         assert!(!said.contains("--destroy-data"), "no option is offered: {said}");
@@ -454,6 +533,30 @@ mod tests {
         assert!(objection(&read_only, &["S123"], &[]).unwrap().contains("read-only"));
         let system = Report { shares_disk_with: Some("/boot".into()), ..blank() };
         assert!(objection(&system, &["S123"], &[]).unwrap().contains("`/boot`"));
+    }
+
+    #[test]
+    fn who_cannot_be_examined_needs_a_consent_of_its_own() {
+        let mut report = blank();
+        report.in_use.unseen.processes.push((1, "systemd".into()));
+        let said = objection(&report, &["S123"], &[]).unwrap();
+        assert!(said.contains("1 process that this user may not examine: 1 (systemd)"), "{said}");
+        let all = "--destroy-data=S123 --accept-unseen-processes=S123";
+        assert!(said.ends_with(all), "{said}");
+        assert!(objection(&report, &[], &[]).unwrap().ends_with(all), "both at once");
+        let id = ["S123".to_owned()];
+        let consent = Consent {
+            destroy_data: &id,
+            overwrite_signature: &[],
+            accept_unseen: &[],
+            accept_unseen_processes: &id,
+        };
+        assert!(report.objection(consent).is_none());
+        let audit = report.audit(Some("S123".into()));
+        assert!(audit.is_of_device());
+        assert_eq!(audit.consents.join(" "), all);
+        assert_eq!((audit.serial.as_deref(), audit.disk_sequence), (Some("S123"), Some(7)));
+        assert_eq!(audit.unseen.len(), 1);
     }
 
     #[test]

@@ -6,7 +6,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use iosonde_sys::inspect::block_device_bytes;
-use rustix::fs::{Advice, SeekFrom, fadvise, seek};
+use iosonde_sys::sharing::loop_backing;
+use rustix::fs::{
+    Advice, CWD, Mode, OFlags, SeekFrom, fadvise, fdatasync, fstat, major, minor, openat, seek,
+};
 use rustix::io::{Errno, pread};
 
 use super::TargetError;
@@ -23,7 +26,31 @@ pub(super) fn of_device(
 ) -> Result<Contents, TargetError> {
     let size_bytes =
         block_device_bytes(device.as_fd()).map_err(|error| failed("size", path, error))?;
-    of(path, device, size_bytes, &[], how)
+    let holes = holes_below(device, size_bytes).unwrap_or_default();
+    of(path, device, size_bytes, &holes, how)
+}
+
+/// Holes of the file below a loop device, as offsets of the device; nothing where it is none, or
+/// where the file cannot be found.
+fn holes_below(device: &OwnedFd, size_bytes: u64) -> Option<Vec<Range<u64>>> {
+    let backing = loop_backing(device.as_fd()).ok().filter(|backing| backing.is_device == 0)?;
+    let number = fstat(device).ok()?.st_rdev;
+    let name = format!("/sys/dev/block/{}:{}/loop/backing_file", major(number), minor(number));
+    let path = std::fs::read_to_string(name).ok()?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(CWD, path.trim_end_matches('\n'), flags, Mode::empty()).ok()?;
+    // The name may lead elsewhere by now: the kernel says which file it is.
+    let facts = fstat(&file).ok()?;
+    if (facts.st_dev, facts.st_ino) != (backing.device, backing.inode) {
+        return None;
+    }
+    // What was written to the device is in the file only when the device's cache is written back.
+    fdatasync(device).ok()?;
+    let from = backing.offset_bytes;
+    let end = from.checked_add(size_bytes)?;
+    let holes = holes(&file, end.min(u64::try_from(facts.st_size).ok()?)).ok()?;
+    let within = |hole: Range<u64>| hole.start.max(from) - from..hole.end.max(from) - from;
+    Some(holes.into_iter().map(within).collect())
 }
 
 /// What is in a file. Holes and preallocated space are not read: the file system says where they
