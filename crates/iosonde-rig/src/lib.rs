@@ -14,6 +14,7 @@ mod device;
 mod fault;
 mod files;
 mod fuse;
+pub mod guest;
 pub mod guard;
 mod latency;
 mod mount;
@@ -23,6 +24,7 @@ mod scratch;
 mod script;
 mod store;
 mod truth;
+pub mod write_log;
 
 pub use device::{Device, Ticket};
 pub use fault::{Effect, Fault, Op, OpFilter, Trigger};
