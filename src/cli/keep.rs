@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::output::note;
-use crate::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder};
+use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder};
 
 /// A run folder that may have failed; a failure is told once.
 #[derive(Debug)]

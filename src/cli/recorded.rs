@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::exit::{Exit, Failure};
-use crate::record::profile::PROFILE_SCHEMA;
-use crate::record::run::SCHEMA;
-use crate::record::{ProfileRun, Run};
+use iosonde_model::record::profile::PROFILE_SCHEMA;
+use iosonde_model::record::run::SCHEMA;
+use iosonde_model::record::{ProfileRun, Run};
 
 /// A record, of whichever kind.
 pub(super) enum Record {

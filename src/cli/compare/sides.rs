@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::{CompareArgs, asked, no_effect, no_replay, note, of_runs};
-use crate::analysis::comparison::{BASELINE_SCHEMA, Baseline, Side};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::recorded::runs::observations;
-use crate::record::export;
+use iosonde_analysis::comparison::{BASELINE_SCHEMA, Baseline, Side};
+use iosonde_model::record::export;
 
 /// One side, from everything that was given for it.
 pub(super) fn read(what: &str, paths: &[PathBuf]) -> Result<Side, Failure> {

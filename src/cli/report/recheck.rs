@@ -11,14 +11,14 @@ use sha2::{Digest, Sha256};
 use super::asked;
 use super::kept::{Kept, Records, is_plain};
 use super::retell::judgement;
-use crate::analysis::{judge, ladder};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputFormat};
 use crate::cli::recorded::bounded;
 use crate::cli::{profile, verify};
-use crate::record::Manifest;
-use crate::record::store::names_in;
-use crate::report::clean::clean;
+use iosonde_analysis::{judge, ladder};
+use iosonde_model::record::Manifest;
+use iosonde_model::record::store::names_in;
+use iosonde_report::clean::clean;
 
 const SUMS: &str = "SHA256SUMS";
 /// Most bytes of it: no folder has so many files.

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::cli::exit::{Exit, Failure};
-use crate::spec::{Workload, catalogue};
+use iosonde_model::spec::{Workload, catalogue};
 
 /// Longest workload file that is read, bytes.
 const MAX_BYTES: u64 = 1 << 20;
