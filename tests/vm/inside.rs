@@ -1,18 +1,20 @@
 //! What the tests have in common: the built program, here and in a guest, and its answer.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iosonde_rig::Unavailable;
-use iosonde_rig::guest::{Guest, Machine};
+use iosonde_rig::guest::{Guest, Machine, Ran};
 use serde_json::Value;
 
 pub(crate) const MIB: u64 = 1 << 20;
-/// How long a guest may live. One boot takes some 3 s of a processor, a check tenths of one.
-const LIMIT: Duration = Duration::from_secs(240);
+/// How long a guest may live. One boot takes some 3 s of a processor, a check tenths of one; a busy
+/// machine may give it a tenth of that.
+const LIMIT: Duration = Duration::from_secs(600);
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -38,6 +40,38 @@ pub(crate) fn machine(others: &[&str]) -> Option<Machine> {
     others.iter().try_fold(machine, |machine, other| here(machine.program(other)))
 }
 
+/// Starts the witness of a guest with a port `witness`: a process on this machine, whose log
+/// outlives the guest.
+pub(crate) fn witness(guest: &mut Guest, log: &Path) -> Child {
+    let port = OwnedFd::from(guest.take_port("witness").unwrap());
+    Command::new(program())
+        .args(["verify", "witness", "--log"])
+        .arg(log)
+        .stdin(port.try_clone().unwrap())
+        .stdout(port)
+        .spawn()
+        .unwrap()
+}
+
+/// Writes a script for `--witness` into the guest, which passes lines on to the one outside; `more`
+/// is done with `$line`, whose number is `$number`, before its answer is passed back.
+pub(crate) fn pass_on(guest: &mut Guest, more: &str) {
+    let script = format!(
+        r#"cat >/tmp/witness <<'END'
+exec 4<>/run/port/witness
+number=0
+while read -r line; do
+    number=$((number + 1))
+    printf '%s\n' "$line" >&4
+    read -r answer <&4
+    {more}
+    echo "$answer"
+done
+END"#
+    );
+    sh(guest, &script);
+}
+
 /// A new image of zeros.
 pub(crate) fn image(directory: &Path, name: &str, bytes: u64) -> PathBuf {
     let path = directory.join(name);
@@ -59,6 +93,11 @@ impl Answer {
         Answer { exit, json: serde_json::from_str(stdout).unwrap_or(Value::Null), stderr }
     }
 
+    /// The answer of a program that ran in a guest.
+    pub(crate) fn of(ran: &Ran) -> Answer {
+        Answer::new(ran.exit, &ran.stdout, ran.stderr.clone())
+    }
+
     /// Expects an exit code; `what` says which question it answers.
     #[track_caller]
     pub(crate) fn exits(self, code: i32, what: &str) -> Answer {
@@ -76,8 +115,7 @@ impl Answer {
 /// Runs the program in a guest.
 pub(crate) fn inside(guest: &mut Guest, line: &str) -> Answer {
     let script = format!("iosonde {line} --output-format json --eta-interval 0");
-    let ran = guest.run(&script).unwrap();
-    Answer::new(ran.exit, &ran.stdout, ran.stderr)
+    Answer::of(&guest.run(&script).unwrap())
 }
 
 /// Runs a script in a guest that has to succeed, and gives its trimmed output.

@@ -7,4 +7,7 @@
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
 
 mod crash;
+mod gate;
 mod inside;
+mod limit;
+mod power;
