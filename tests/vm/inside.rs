@@ -14,7 +14,7 @@ use serde_json::Value;
 pub(crate) const MIB: u64 = 1 << 20;
 /// How long a guest may live. One boot takes some 3 s of a processor, a check tenths of one; a busy
 /// machine may give it a tenth of that.
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_secs(500);
 
 static TURN: Mutex<()> = Mutex::new(());
 
