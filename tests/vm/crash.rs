@@ -16,9 +16,7 @@ use std::path::{Path, PathBuf};
 use iosonde_rig::write_log::{self, Entry};
 use iosonde_rig::{Rng, ScratchDir};
 
-use crate::inside::{
-    Answer, MIB, image, inside, machine, outside, pass_on, sh, turn, witness,
-};
+use crate::inside::{Answer, MIB, image, inside, machine, outside, pass_on, sh, turn, witness};
 
 const DISK_BYTES: u64 = MIB / 2;
 const JOBS: u64 = 2;
@@ -104,9 +102,8 @@ impl Scene {
             self.log[..cut].iter().rposition(is_post).unwrap_or(0)
         };
         let posted: Vec<usize> = (0..JOBS).map(posted).collect();
-        let known = |at: &usize| {
-            self.job(&self.log[*at]).is_some_and(|job| *at < posted[job as usize])
-        };
+        let known =
+            |at: &usize| self.job(&self.log[*at]).is_some_and(|job| *at < posted[job as usize]);
         (0..cut).filter(known).collect()
     }
 

@@ -101,7 +101,7 @@ impl World {
         self.clear(disk.node);
     }
 
-    /// Zeros the first disk below a node, and all of it.
+    /// Zeros all of a device.
     fn clear(&mut self, node: &str) {
         self.sh(&format!(
             "dd if=/dev/zero of={node} bs=64k count=$(($(blockdev --getsize64 {node}) / 65536)) \
@@ -123,9 +123,8 @@ impl World {
     fn scsi(&mut self, adapter: u32, target: u32) -> String {
         let name = self.sh(&format!(
             "for disk in /sys/block/sd*; do \
-                 address=$(readlink $disk/device); address=${{address##*/}}; \
-                 case $address in *:0:{target}:0) \
-                     readlink -f $disk | grep -q /host{adapter}/ && echo ${{disk##*/}};; \
+                 case $(readlink -f $disk) in \
+                     */host{adapter}/target*:0:{target}/*) echo ${{disk##*/}};; \
                  esac; \
              done"
         ));
@@ -191,15 +190,12 @@ fn the_serial_number_of_an_nvme_disk_decides_and_not_its_name() {
         assert!(world.contents() == before, "{node} was written");
     }
     // Unplugged and plugged in again in the other order, as after a restart.
-    world.sh(
-        "cd /sys/bus/pci/drivers/nvme; \
-         for name in alpha beta; do :; done; \
+    world.sh("cd /sys/bus/pci/drivers/nvme; \
          alpha=$(basename $(readlink /sys/class/nvme/nvme0/device)); \
          beta=$(basename $(readlink /sys/class/nvme/nvme1/device)); \
          echo $alpha >unbind; echo $beta >unbind; echo $beta >bind; echo $alpha >bind; \
          for i in $(seq 100); do [ -e /dev/nvme0n1 ] && [ -e /dev/nvme1n1 ] && break; \
-             sleep 0.1; done",
-    );
+             sleep 0.1; done");
     assert_eq!(serial(&mut world, 0), "SN-BETA");
     let said = world.refused("/dev/nvme0n1", "--destroy-data=SN-ALPHA", "which it is not");
     assert!(said.message().contains("SN-BETA"), "{}", said.message());
@@ -219,14 +215,14 @@ fn scsi(machine: Machine) -> Machine {
             format!("scsi-hd,bus=first.0,scsi-id={disk},drive=disk{disk},serial=DISK-{disk}");
         machine.options(&["-device", &words])
     });
-    let path = |bus: &str, drive: &str| format!("scsi-hd,bus={bus}.0,scsi-id=9,drive={drive},{both}");
+    let path =
+        |bus: &str, drive: &str| format!("scsi-hd,bus={bus}.0,scsi-id=9,drive={drive},{both}");
     plain
         .options(&["-device", &path("first", "shared")])
         .options(&["-device", &path("second", "again")])
 }
 
-const MAPPER: [&str; 5] =
-    ["dm-mod", "dm-crypt", "dm-multipath", "dm-round-robin", "dm-snapshot"];
+const MAPPER: [&str; 4] = ["dm-mod", "dm-crypt", "dm-multipath", "dm-round-robin"];
 
 fn scsi_world(programs: &[&str], modules: &[&str]) -> Option<World> {
     let dir = ScratchDir::new().unwrap();
@@ -246,8 +242,7 @@ fn scsi_world(programs: &[&str], modules: &[&str]) -> Option<World> {
 #[test]
 fn what_md_and_device_mapper_and_swap_have_is_not_written() {
     let _turn = turn();
-    let modules = [&MAPPER[..], &["raid1", "xts", "aes-x86_64"]].concat();
-    let modules: Vec<&str> = modules.into_iter().filter(|name| *name != "aes-x86_64").collect();
+    let modules = [&MAPPER[..], &["raid1", "xts"]].concat();
     let Some(mut world) = scsi_world(&["dmsetup", "mdadm"], &modules) else { return };
     let (one, two) = (world.scsi(0, 1), world.scsi(0, 2));
     let first = Disk { node: &one, id: "DISK-1" };
@@ -313,7 +308,7 @@ fn what_md_and_device_mapper_and_swap_have_is_not_written() {
     world.writable(Disk { node: "/dev/dm-0", id: "mpath-35000c50015ea71aa" });
     world.sh("dmsetup remove map");
 
-    // Swap: in use, through whatever node it was switched on, and afterwards by its signature.
+    // Swap: in use, and before and afterwards by its signature.
     world.sh(&format!("mkswap {one}"));
     world.holds(first, "swap");
     world.sh(&format!("swapon {one}"));
@@ -347,4 +342,54 @@ fn what_others_have_open_is_not_written_whatever_name_they_used() {
         world.refused(second.node, agreed, "is claimed by the kernel or another program");
     });
     world.clear(&two);
+}
+
+/// Number of a node, for `mknod`.
+fn number(node: &str) -> String {
+    format!("$(tr : ' ' </sys/class/block/{}/dev)", &node[5..])
+}
+
+#[test]
+#[ignore = "the gate does not find these uses yet"]
+fn what_is_in_use_by_another_path_or_node_is_not_written() {
+    let _turn = turn();
+    let modules = [&MAPPER[..], &["nvmet"]].concat();
+    let Some(mut world) = scsi_world(&["dmsetup"], &modules) else { return };
+    let one = world.scsi(0, 1);
+    let first = Disk { node: &one, id: "DISK-1" };
+    // A node of their own: gone, or in another mount namespace.
+    let own = format!("mknod /tmp/own b {}; exec 5<>/tmp/own; rm /tmp/own", number(&one));
+    let own = format!("sh -c '{own}; touch /tmp/open; sleep 1000'");
+    world.during(&own, |world| world.never(first, "is open for writing in process"));
+    let inside = format!(
+        "mkdir -p /tmp/inside; mount -t tmpfs none /tmp/inside; mknod /tmp/inside/disk b {}; \
+         exec 5<>/tmp/inside/disk; touch /tmp/open; sleep 1000",
+        number(&one)
+    );
+    let inside = format!("unshare -m sh -c '{inside}'");
+    world.during(&inside, |world| world.never(first, "is open for writing in process"));
+    // The same disk as a character device.
+    let generic = world.sh(&format!("ls /sys/class/block/{}/device/scsi_generic", &one[5..]));
+    world.during(&holding(&format!("/dev/{generic}")), |world| {
+        world.never(first, "is open for writing in process");
+    });
+    // The other path of a disk.
+    let (path, other) = (world.scsi(0, 9), world.scsi(1, 9));
+    let id = format!("{}:{DISK_BYTES}", &other[5..]);
+    let second = Disk { node: &other, id: &id };
+    world.during(&holding(&path), |world| world.never(second, "is open for writing in process"));
+    world.sh(&format!("dmsetup create top --table '0 8192 linear {path} 0'"));
+    world.never(second, "is held by dm-0");
+    world.sh("dmsetup remove top");
+    world.sh(&format!("mke2fs {path} >/dev/null; mkdir -p /tmp/here; mount {path} /tmp/here"));
+    world.never(second, "is mounted at /tmp/here");
+    world.sh("umount /tmp/here");
+    // Exported by the kernel, which claims nothing.
+    let export = "/sys/kernel/config/nvmet/subsystems/export";
+    world.sh(&format!(
+        "mount -t configfs none /sys/kernel/config; mkdir {export}; \
+         mkdir {export}/namespaces/1; echo -n {one} >{export}/namespaces/1/device_path; \
+         echo 1 >{export}/namespaces/1/enable"
+    ));
+    world.never(first, "NVMe target");
 }

@@ -33,8 +33,10 @@ fn a_limit_of_cgroup_version_2_is_named() {
     let rate = free.json["cells"][0]["summary"]["read"]["iops"].as_f64().unwrap();
     assert!(rate > 2.0 * LIMIT as f64, "{rate} without a limit");
     // The shell, and so the program, in the group.
-    let limited = format!("sh -c 'echo $$ >/sys/fs/cgroup/slow/cgroup.procs; exec iosonde {load} \
-         --output-format json --eta-interval 0'");
+    let limited = format!(
+        "sh -c 'echo $$ >/sys/fs/cgroup/slow/cgroup.procs; exec iosonde {load} \
+         --output-format json --eta-interval 0'"
+    );
     let ran = guest.run(&limited).unwrap();
     let answer = Answer::of(&ran).exits(0, "with a limit");
     let found: Vec<&Value> = findings(&answer).collect();

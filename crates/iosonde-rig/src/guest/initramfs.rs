@@ -10,8 +10,7 @@ use super::kernel::Kernel;
 use crate::ScratchDir;
 
 const INIT: &str = include_str!("init.sh");
-const DIRECTORIES: [&str; 9] =
-    ["bin", "dev", "etc", "lib", "lib64", "proc", "run", "sys", "tmp"];
+const DIRECTORIES: [&str; 9] = ["bin", "dev", "etc", "lib", "lib64", "proc", "run", "sys", "tmp"];
 
 /// Writes the archive that the kernel unpacks.
 pub(super) fn build(
