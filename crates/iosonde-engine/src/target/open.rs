@@ -14,7 +14,7 @@ use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, fallocate, fcntl_getfl, fcntl_setfl,
     fstat, fstatvfs, ftruncate, major, minor, openat, unlinkat,
 };
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::contents::{Contents, Foreign, Inspection, Seen};
 use super::gate::{self, Consent, GateError};
@@ -318,7 +318,8 @@ fn named_and_unlinked(dir: &OwnedFd, flags: OFlags, mode: Mode) -> Result<OwnedF
 
 /// Reserves space, so that a full disk shows now; where that is not supported, sets the length.
 pub(super) fn reserve(file: &OwnedFd, size_bytes: u64) -> Result<(), Errno> {
-    match fallocate(file, FallocateFlags::empty(), 0, size_bytes) {
+    // tmpfs gives up as soon as anything is to be done for the thread, such as work of io_uring.
+    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, size_bytes)) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => ftruncate(file, size_bytes),
         other => other,
     }
