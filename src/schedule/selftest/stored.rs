@@ -21,7 +21,8 @@ use iosonde_model::content::outcomes::Outcomes;
 use iosonde_model::content::replay::Known;
 use iosonde_model::plan::chance::{Chance, mix};
 use iosonde_model::plan::{Job, RunId, VerifyMode, VerifyPlan, VerifySetting};
-pub use kind::{Move, Reach, StoredFault};
+pub use kind::StoredFault;
+use kind::{Move, Reach};
 
 use Move::{Copied, Shifted, Swapped};
 use StoredFault::Moved;
