@@ -42,8 +42,8 @@ const SHAPES: [(u32, u32); 21] = {
     }
     shapes
 };
-/// The first so many have blocks of 64 KiB at most.
-const SMALL_SHAPES: u64 = 13;
+/// The first so many have blocks of 8 KiB at most.
+const SMALL_SHAPES: u64 = 7;
 
 /// A seed for each simulation of a fault: the shape follows from it, and all come in turn.
 pub(super) fn seed_of(seed: u64, index: u64, small: bool) -> u64 {
@@ -446,8 +446,8 @@ mod tests {
         let sizes = (9..=20).map(|power| 1 << power);
         let shapes = sizes.flat_map(|block| [(block, 512), (block, 4096)]);
         assert!(shapes.filter(|(block, sector)| sector <= block).eq(SHAPES));
-        assert!(SHAPES[..SMALL_SHAPES as usize].iter().all(|shape| shape.0 <= 64 << 10));
-        assert!(SHAPES[SMALL_SHAPES as usize].0 > 64 << 10);
+        assert!(SHAPES[..SMALL_SHAPES as usize].iter().all(|shape| shape.0 <= 8 << 10));
+        assert!(SHAPES[SMALL_SHAPES as usize].0 > 8 << 10);
         let seeds = (0..42).map(|index| SHAPES[(seed_of(9, index, false) % 21) as usize]);
         assert!(seeds.eq(SHAPES.into_iter().chain(SHAPES)));
     }
