@@ -91,6 +91,68 @@ fn each_lie_is_called_by_its_name() {
 }
 
 #[test]
+fn each_lie_within_a_block_is_called_by_its_name() {
+    let _turn = turn();
+    // Of 4 MiB in order, the fifth write is that of the fifth block.
+    for bs in ["4k", "16k", "64k"] {
+        let line = format!("{IN_ORDER} --bs {bs}");
+        for (fault, class) in [
+            ("swap-within", "swapped"),
+            ("copy-within", "duplicated"),
+            ("shift-within", "shifted"),
+            ("corrupt", "bit-flip"),
+        ] {
+            let word = format!("fault=write:{fault}:nth=5");
+            let Some(answer) = on(&[&word], &line) else { return };
+            let answer = answer.exits(4);
+            assert_eq!(classes(&answer), exactly(&[(class, 1)]), "{fault} {bs}");
+            assert_eq!(second_looks(&answer), ["same"], "{fault} {bs}");
+        }
+    }
+    // Pieces of a page, as long as those that a file system or an SSD moves.
+    for (fault, class) in [
+        ("write:swap-within=4096:nth=5", "swapped"),
+        ("write:copy-within=4096:nth=5", "duplicated"),
+        ("write:shift-within=4096:nth=5", "shifted"),
+    ] {
+        let line = format!("{IN_ORDER} --bs 64k");
+        let Some(answer) = on(&[&format!("fault={fault}")], &line) else { return };
+        assert_eq!(classes(&answer.exits(4)), exactly(&[(class, 1)]), "{fault}");
+    }
+    // What was only read wrongly is right at a second read.
+    for (fault, class) in
+        [("swap-within", "swapped"), ("copy-within", "duplicated"), ("shift-within", "shifted")]
+    {
+        let Some(answer) = on(&[&format!("fault=read:{fault}:nth=500")], IN_ORDER) else { return };
+        let answer = answer.exits(4);
+        assert_eq!(classes(&answer), exactly(&[(class, 1)]), "{fault}");
+        assert_eq!(second_looks(&answer), ["right"], "{fault}");
+    }
+}
+
+#[test]
+fn jobs_that_overlap_find_each_lie_and_raise_no_alarm_without_one() {
+    let _turn = turn();
+    let line = "soak {} --overlap --numjobs 3 --iodepth 4 --ops 3000 --randseed 7";
+    for words in [&[][..], &["read=exp:200us", "write=exp:300us", "servers=8"]] {
+        let Some(answer) = on(words, line) else { return };
+        assert_eq!(classes(&answer.exits(0)), Classes::new(), "{words:?}");
+    }
+    for (fault, expected) in [
+        ("write:lost:every=150", &["stale", "lost"][..]),
+        ("write:torn=512:every=150", &["torn", "stale", "lost"]),
+        ("write:misdirected=64k:every=150", &["misdirected", "stale", "lost", "shifted"]),
+        ("write:swap-within:every=150", &["swapped", "misdirected"]),
+        ("write:corrupt:every=150", &["bit-flip"]),
+    ] {
+        let Some(answer) = on(&[&format!("fault={fault}")], line) else { return };
+        let found = classes(&answer.exits(4));
+        assert!(!found.is_empty(), "{fault}");
+        assert!(found.keys().all(|class| expected.contains(&&**class)), "{fault}: {found:?}");
+    }
+}
+
+#[test]
 fn a_lost_write_leaves_what_was_there_before() {
     let _turn = turn();
     // In order twice: write 1024 + 7 is the second of block 6.

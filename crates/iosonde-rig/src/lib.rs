@@ -27,7 +27,7 @@ mod store;
 mod truth;
 
 pub use device::{Device, Ticket};
-pub use fault::{Effect, Fault, Op, OpFilter, Trigger};
+pub use fault::{Effect, Fault, Op, OpFilter, Pieces, Trigger};
 pub use latency::{Latency, Rng};
 pub use machine::{CpuWait, default_signals_for_children};
 pub use mount::FuseMount;
