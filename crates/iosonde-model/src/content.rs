@@ -13,9 +13,11 @@
 
 pub mod block;
 pub mod classify;
+pub mod comparisons;
 pub mod damage;
 pub mod ledger;
 mod ours;
+pub mod outcomes;
 pub mod replay;
 
 pub use ours::{is_ours_or_zero, is_zero};
