@@ -257,7 +257,8 @@ fn nothing_that_somebody_might_miss_is_written_without_the_right_consent() {
         }
         // Every third is a plain file.
         let as_file = nth % 3 == 2;
-        let device = if as_file { None } else { Some(LoopDevice::over(&image, LoopOptions::default())) };
+        let device =
+            if as_file { None } else { Some(LoopDevice::over(&image, LoopOptions::default())) };
         let device = match device.map(here) {
             Some(None) => return,
             Some(device) => device,
@@ -310,7 +311,11 @@ fn nothing_that_somebody_might_miss_is_written_without_the_right_consent() {
         let same = checksum(&image) == before;
         trials += 1;
         if same || answer.exit != Some(0) {
-            wrongly.push(format!("{}: {verb} {options:?} is agreed to: {}", content.name, answer.gist()));
+            wrongly.push(format!(
+                "{}: {verb} {options:?} is agreed to: {}",
+                content.name,
+                answer.gist()
+            ));
         }
         row.push(outcome(&answer, same));
         rows.push(format!("| {} |", row.join(" | ")));

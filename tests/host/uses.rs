@@ -285,9 +285,7 @@ fn threads_mappings_and_names_that_only_look_like_it() {
 #[test]
 fn what_cannot_be_examined_is_counted_and_named() {
     let machine = || Machine::default().disk("sdl", "8:176", "S1");
-    let unseen = |machine: Machine| {
-        host::uses(&machine.tree().root(), 8, 176).unseen.to_string()
-    };
+    let unseen = |machine: Machine| host::uses(&machine.tree().root(), 8, 176).unseen.to_string();
     assert_eq!(unseen(machine().mounts(&[])), "");
     let closed = machine()
         .mounts(&[])
@@ -308,9 +306,8 @@ fn what_cannot_be_examined_is_counted_and_named() {
     let said = "processes that /proc hides from this user (hidepid)";
     assert_eq!(hidden("0000000000000000"), said);
     assert_eq!(hidden("000001ffffffffff"), "", "who may examine all is shown all");
-    let lost = machine()
-        .mounts(&[])
-        .device("b/loop3", "7:3", &[("loop/backing_file", "/gone (deleted)")]);
+    let lost =
+        machine().mounts(&[]).device("b/loop3", "7:3", &[("loop/backing_file", "/gone (deleted)")]);
     assert_eq!(unseen(lost), "what loop3 lies over");
 }
 

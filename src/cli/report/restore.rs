@@ -28,7 +28,9 @@ pub(super) fn hint(paths: &[PathBuf]) {
 pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
     let [path] = args.path.as_slice() else {
         let found = args.path.len();
-        return Err(asked(format!("--restore-signatures: found {found} paths, expected one folder")));
+        return Err(asked(format!(
+            "--restore-signatures: found {found} paths, expected one folder"
+        )));
     };
     let format = match args.output_format {
         Form::Normal => OutputFormat::Normal,
@@ -48,8 +50,7 @@ pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
     for number in 1.. {
         let Some(undo) = read(&folder, number)? else { break };
         let file = folder.join(Undo::bytes_name(number));
-        let bytes = std::fs::read(&file)
-            .map_err(|error| unreadable(&file, &error.to_string()))?;
+        let bytes = std::fs::read(&file).map_err(|error| unreadable(&file, &error.to_string()))?;
         saved.push(Saved { undo, bytes });
     }
     if saved.is_empty() {

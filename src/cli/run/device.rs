@@ -85,11 +85,7 @@ pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failu
             &args.target.accept_unseen_processes,
             "nothing of this name is written that needs it",
         ),
-        (
-            "--accept-unseen",
-            &args.target.inspect.accept_unseen,
-            "nothing of this name is written",
-        ),
+        ("--accept-unseen", &args.target.inspect.accept_unseen, "nothing of this name is written"),
     ];
     for (option, words, reason) in given {
         let mut options = words.iter().map(|word| format!("{option}={word}"));

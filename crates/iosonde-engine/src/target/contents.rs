@@ -420,7 +420,10 @@ mod tests {
             reads.iter().map(|read| read.end - read.start).sum::<u64>()
         );
         assert_eq!(contents.unseen_bytes(), size - seen.inspected_bytes);
-        assert_eq!(seen.to_string(), "less than 0.1 % was inspected; up to 1,020 GiB may hold data");
+        assert_eq!(
+            seen.to_string(),
+            "less than 0.1 % was inspected; up to 1,020 GiB may hold data"
+        );
         // Both ends, the places of signatures, and something of every part.
         for place in [0, MIB - 1, size - MIB, 64 * MIB + 64, 128 * MIB + 56, 256 << 30] {
             assert!(reads.iter().any(|read| read.contains(&place)), "{place}");

@@ -419,8 +419,11 @@ pub(super) fn pass(
     if size_bytes != after.identity.bytes {
         return Err(changed("another size"));
     }
-    let undo = Saved::of(&file, &after)
-        .map_err(|error| TargetError::System { what: "save", path: path.into(), error })?;
+    let undo = Saved::of(&file, &after).map_err(|error| TargetError::System {
+        what: "save",
+        path: path.into(),
+        error,
+    })?;
     let number = fstat(&file).map_err(|error| system("examine", path, error))?.st_rdev;
     let mut held = hold(file, path, size_bytes, direct)?;
     held.undo = undo.map(Arc::new).into_iter().collect();

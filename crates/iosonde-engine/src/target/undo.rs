@@ -125,8 +125,10 @@ impl Saved {
             },
             bytes: Vec::new(),
         };
-        let signature =
-            |mark: &super::signature::Finding| Signature { kind: mark.kind.into(), offset: mark.offset };
+        let signature = |mark: &super::signature::Finding| Signature {
+            kind: mark.kind.into(),
+            offset: mark.offset,
+        };
         saved.undo.signatures = report.contents.marks.iter().map(signature).collect();
         for range in ranges.all() {
             let from = saved.bytes.len();

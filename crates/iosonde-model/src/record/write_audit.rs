@@ -48,9 +48,8 @@ impl WriteAudit {
     pub fn needed(&self, option: &str) -> bool {
         // So does what could be inspected in the time.
         let unseen = ["--accept-unseen-processes=", "--accept-unseen="];
-        let names = |name: &str| {
-            unseen.iter().any(|unseen| option.strip_prefix(unseen) == Some(name))
-        };
+        let names =
+            |name: &str| unseen.iter().any(|unseen| option.strip_prefix(unseen) == Some(name));
         self.consents.iter().any(|consent| consent == option)
             || names(if self.is_of_device() { &self.identity } else { &self.path })
     }

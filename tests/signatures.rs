@@ -58,7 +58,13 @@ const IMAGES: &[Image] = &[
     image("ext3", 64, By("mkfs.ext3 -qF {}"), "ext"),
     image("ext4", 256, By("mkfs.ext4 -qF {}"), "ext"),
     damaged("ext2, backups only", 64, By("mkfs.ext2 -qF -b 1024 {}"), FIRST_MIB, "ext"),
-    damaged("ext4, 2 KiB blocks, backups only", 64, By("mkfs.ext4 -qF -b 2048 {}"), FIRST_MIB, "ext"),
+    damaged(
+        "ext4, 2 KiB blocks, backups only",
+        64,
+        By("mkfs.ext4 -qF -b 2048 {}"),
+        FIRST_MIB,
+        "ext",
+    ),
     damaged("ext4, backups only", 256, By("mkfs.ext4 -qF -b 4096 {}"), FIRST_MIB, "ext"),
     image("XFS", 320, By("mkfs.xfs -qf {}"), "xfs"),
     damaged("XFS, allocation groups only", 320, By("mkfs.xfs -qf {}"), FIRST_MIB, "xfs"),
@@ -92,9 +98,29 @@ const IMAGES: &[Image] = &[
     image("swap", 16, By("mkswap -q {}"), "swap"),
     image("bcache, backing device", 64, By("make-bcache -B {}"), "bcache"),
     image("bcache, cache", 64, By("make-bcache -C {}"), "bcache"),
-    image("LUKS1", 32, By("cryptsetup luksFormat --type luks1 -q --pbkdf-force-iterations 1000 {} {k}"), "luks"),
-    image("LUKS2", 32, By("cryptsetup luksFormat --type luks2 -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 {} {k}"), "luks"),
-    damaged("LUKS2, second header", 32, By("cryptsetup luksFormat --type luks2 -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 {} {k}"), &[(0, 16 * KIB)], "luks"),
+    image(
+        "LUKS1",
+        32,
+        By("cryptsetup luksFormat --type luks1 -q --pbkdf-force-iterations 1000 {} {k}"),
+        "luks",
+    ),
+    image(
+        "LUKS2",
+        32,
+        By(
+            "cryptsetup luksFormat --type luks2 -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 {} {k}",
+        ),
+        "luks",
+    ),
+    damaged(
+        "LUKS2, second header",
+        32,
+        By(
+            "cryptsetup luksFormat --type luks2 -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 {} {k}",
+        ),
+        &[(0, 16 * KIB)],
+        "luks",
+    ),
     image("GPT", 16, By("sgdisk --clear {}"), "gpt"),
     damaged("GPT, backup only", 16, By("sgdisk --clear {}"), &[(0, 17 * KIB)], "gpt"),
     image("MBR", 16, By("sfdisk -q --label dos {}"), "mbr"),
@@ -103,18 +129,33 @@ const IMAGES: &[Image] = &[
     image("md 1.0", 16, From(|size| md_1((size / 512 - 16) / 8 * 8)), "md"),
     image("md 1.1", 16, From(|_| md_1(0)), "md"),
     image("md 1.2", 16, From(|_| md_1(8)), "md"),
-    image("ZFS, all labels", 64, From(|size| zfs(&[0, 256 * KIB, size - 512 * KIB, size - 256 * KIB])), "zfs"),
+    image(
+        "ZFS, all labels",
+        64,
+        From(|size| zfs(&[0, 256 * KIB, size - 512 * KIB, size - 256 * KIB])),
+        "zfs",
+    ),
     image("ZFS, last label", 64, From(|size| zfs(&[size - 256 * KIB])), "zfs"),
     image("VMFS volume member", 16, From(|_| vec![(MIB, b"\x0d\xd0\x01\xc0".to_vec())]), "vmfs"),
     image("VMFS", 16, From(|_| vec![(2 * MIB, b"\x5e\xf1\xab\x2f".to_vec())]), "vmfs"),
     image("HFS+", 16, From(|_| vec![(1024, hfs_plus())]), "hfs"),
-    image("Intel RAID", 16, From(|size| vec![(size - 1024, b"Intel Raid ISM Cfg Sig. 1.1.00".to_vec())]), "imsm"),
+    image(
+        "Intel RAID",
+        16,
+        From(|size| vec![(size - 1024, b"Intel Raid ISM Cfg Sig. 1.1.00".to_vec())]),
+        "imsm",
+    ),
     image("DDF", 16, From(|size| vec![(size - 512, b"\xde\x11\xde\x11".to_vec())]), "ddf"),
     image("BlueStore", 16, From(|_| vec![(0, b"bluestore block device".to_vec())]), "ceph"),
     image("romfs", 1, From(|_| vec![(0, b"-rom1fs-\0\0\x02\0".to_vec())]), "romfs"),
     image("UBI", 1, From(|_| vec![(0, b"UBI#\x01".to_vec())]), "ubi"),
     image("BeOS", 1, From(|_| vec![(544, b"BFS1".to_vec())]), "befs"),
-    image("HPFS", 1, From(|_| vec![(8 * KIB, b"\x49\xe8\x95\xf9\xc5\xe9\x53\xfa".to_vec())]), "hpfs"),
+    image(
+        "HPFS",
+        1,
+        From(|_| vec![(8 * KIB, b"\x49\xe8\x95\xf9\xc5\xe9\x53\xfa".to_vec())]),
+        "hpfs",
+    ),
     image("UFS2", 1, From(|_| vec![(64 * KIB + 1372, b"\x19\x01\x54\x19".to_vec())]), "ufs"),
     image("Veritas", 1, From(|_| vec![(KIB, b"\xf5\xfc\x01\xa5".to_vec())]), "vxfs"),
     image("suspended system", 1, From(|_| vec![(4 * KIB - 10, b"S1SUSPEND\0".to_vec())]), "swap"),
@@ -333,8 +374,8 @@ fn whatever_wipefs_and_blkid_see_is_seen() {
         }
         for (kind, offset) in &theirs {
             // The jump at the beginning of a boot sector of FAT is no mark of its own.
-            let at_place = marks.iter().any(|mark| mark.offset == *offset)
-                || (kind == "vfat" && *offset == 0);
+            let at_place =
+                marks.iter().any(|mark| mark.offset == *offset) || (kind == "vfat" && *offset == 0);
             if !is_seen(our_word(kind)) || !at_place {
                 faults.push(format!("{}: wipefs sees {kind} at {offset}", image.name));
             }
@@ -359,7 +400,7 @@ fn whatever_wipefs_and_blkid_see_is_seen() {
 fn documented(rows: Vec<String>) {
     const BEGIN: &str = "<!-- signatures: begin -->\n";
     const END: &str = "<!-- signatures: end -->";
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/safety.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/safety.md");
     let text = fs::read_to_string(&path).unwrap();
     let (before, rest) = text.split_once(BEGIN).expect("docs/safety.md has the list");
     let (list, after) = rest.split_once(END).expect("docs/safety.md has the list");
