@@ -219,7 +219,7 @@ impl Desk {
                 format!("verify write {{}} --ledger {ledger} --ops 50")
             }
             "experiment" => format!("experiment run {} {{}}", at("writes.toml")),
-            _ => "verify fsync {} --samples 1".to_owned(),
+            _ => "verify fsync {} --samples 20".to_owned(),
         };
         let mut question = ask(&line, target);
         for word in consent {
