@@ -233,6 +233,7 @@ impl Desk {
 fn offered(answer: &Answer) -> Vec<String> {
     let said = answer.at("/error/message").as_str().unwrap_or_default();
     let options = said.rsplit("repeat with ").next().unwrap_or_default();
+    let options = options.split(';').next().unwrap_or_default();
     // `ask` adds the consent about processes that cannot be examined by itself.
     let is_own = |word: &&str| !word.starts_with("--accept-unseen-processes");
     let words = options.split_whitespace().filter(|word| word.starts_with("--")).filter(is_own);
