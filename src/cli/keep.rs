@@ -90,6 +90,33 @@ impl Keeper {
         Ok(())
     }
 
+    /// Takes over what the runs of other processes, whose results lie below `results`, have saved of
+    /// devices before they wrote them: what the first of them has saved.
+    ///
+    /// # Errors
+    /// If it cannot be read, or no longer be kept.
+    pub(crate) fn adopt_undo(&mut self, results: &Path) -> std::io::Result<()> {
+        for folder in std::fs::read_dir(results).into_iter().flatten() {
+            let folder = folder?.path();
+            for number in 1.. {
+                let [name, bytes] = [Undo::name(number), Undo::bytes_name(number)];
+                let known = self.path().is_some_and(|path| path.join(&name).exists());
+                if known || !folder.join(&name).exists() {
+                    break;
+                }
+                for name in [&bytes, &name] {
+                    self.keep_bytes(name, &std::fs::read(folder.join(name))?);
+                }
+                if self.lost {
+                    let message = "what stood on a device could not be kept";
+                    return Err(std::io::Error::other(message));
+                }
+                self.has_undo = true;
+            }
+        }
+        Ok(())
+    }
+
     /// Goes on with a folder that was left unfinished.
     ///
     /// # Errors

@@ -78,6 +78,9 @@ pub(crate) struct ReportArgs {
     /// Put it back although newer data (`unknown-data`) stands there by now
     #[arg(long, value_name = "KIND", requires = "restore_signatures")]
     overwrite_signature: Vec<String>,
+    /// Put it back although not every process could be examined for having the device open
+    #[arg(long, value_name = "ID", requires = "restore_signatures")]
+    accept_unseen_processes: Vec<String>,
     /// A report with invented numbers, to see what one looks like
     #[arg(long)]
     demo: bool,

@@ -6,10 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::{LoopDevice, LoopOptions};
+use iosonde_rig::{ScratchDir, skip};
 
-use crate::ask::{here, program, turn};
+use crate::ask::{here, hides_processes, program, turn};
 
 const MIB: u64 = 1 << 20;
 
@@ -31,7 +31,7 @@ impl Disk {
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .output();
         if !output.is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: mkfs.ext4 cannot be run");
+            skip("mkfs.ext4 cannot be run");
             return None;
         }
         let device = here(LoopDevice::over(&image, LoopOptions::default()))?;
@@ -50,6 +50,7 @@ impl Disk {
             .arg("--path")
             .arg(self.device.path())
             .args([&self.id(), "--overwrite-signature=ext", "--overwrite-signature=unknown-data"])
+            .args(self.unseen())
             .arg("--results")
             .arg(&results)
             .output()
@@ -63,7 +64,18 @@ impl Disk {
     }
 
     fn restore(&self, folder: &Path, more: &[&str]) -> Output {
-        iosonde("report").arg(folder).arg("--restore-signatures").args(more).output().unwrap()
+        let mut command = iosonde("report");
+        command.arg(folder).arg("--restore-signatures").args(more);
+        if !more.is_empty() {
+            command.args(self.unseen());
+        }
+        command.output().unwrap()
+    }
+
+    /// Where not every process can be examined, that needs a consent, too.
+    fn unseen(&self) -> Option<String> {
+        let id = self.image.display();
+        hides_processes().then(|| format!("--accept-unseen-processes={id}"))
     }
 }
 
@@ -180,6 +192,7 @@ fn what_cannot_be_saved_is_not_overwritten() {
         .arg("--path")
         .arg(disk.device.path())
         .args([&disk.id(), "--overwrite-signature=ext", "--overwrite-signature=unknown-data"])
+        .args(disk.unseen())
         .arg("--results")
         .arg(&blocked)
         .output()

@@ -4,6 +4,7 @@
 
 pub mod contents;
 pub mod create;
+mod error;
 pub mod gate;
 pub mod held;
 mod in_use;

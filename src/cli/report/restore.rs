@@ -69,6 +69,7 @@ pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
     let consent = Consent {
         destroy_data: &args.destroy_data,
         overwrite_signature: &args.overwrite_signature,
+        accept_unseen_processes: &args.accept_unseen_processes,
         ..Consent::default()
     };
     let mut output = Output::new(format);

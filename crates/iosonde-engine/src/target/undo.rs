@@ -218,7 +218,8 @@ impl Saved {
     fn device(&self, root: &Root) -> Result<PathBuf, RestoreError> {
         let undo = &self.undo;
         let names = std::iter::once(undo.name.clone()).chain(root.names("/sys/class/block"));
-        let mut nodes = names.map(|name| Path::new("/dev").join(name.replace('!', "/")));
+        let nodes = names.map(|name| Path::new("/dev").join(name.replace('!', "/")));
+        let mut nodes = std::iter::once(PathBuf::from(&undo.path)).chain(nodes);
         let found = nodes.find_map(|node| {
             let (major, minor) = root.node(&node)?;
             let who = host::identity(root, major, minor)?;

@@ -327,6 +327,12 @@ fn le64(bytes: &[u8], at: usize) -> u64 {
     u64::from(le32(bytes, at)) | u64::from(le32(bytes, at + 4)) << 32
 }
 
+/// Whether this is a whole and undamaged sector of a block of the verifier, of any run and version.
+pub fn is_a_sector(sector: &[u8]) -> bool {
+    SECTOR_BYTES.contains(&sector.len())
+        && (sector[8] == VERSION && is_undamaged::<All>(sector) || is_of_version_1(sector))
+}
+
 /// Whether the first bytes that are not zero are a sector of a block of the verifier, of any run
 /// and version.
 pub fn begins_a_block(bytes: &[u8]) -> bool {
@@ -334,12 +340,6 @@ pub fn begins_a_block(bytes: &[u8]) -> bool {
         let first = bytes.chunks_exact(*size).find(|sector| sector.iter().any(|byte| *byte != 0));
         first.is_some_and(is_a_sector)
     })
-}
-
-/// Whether this is a whole and undamaged sector of a block of the verifier, of any run and version.
-pub fn is_a_sector(sector: &[u8]) -> bool {
-    SECTOR_BYTES.contains(&sector.len())
-        && (sector[8] == VERSION && is_undamaged::<All>(sector) || is_of_version_1(sector))
 }
 
 /// Whether this is a sector of a block as older programs wrote it: its stamp has no index, so that
