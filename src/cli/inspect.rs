@@ -29,7 +29,7 @@ impl InspectArgs {
     /// The inspection that these options ask for.
     pub(crate) fn inspection(&self) -> Inspection {
         let time_ns = self.inspect_time.unwrap_or(USUAL_TIME_NS);
-        Inspection { time_ns, progress: progress, ..Inspection::default() }
+        Inspection { time_ns, progress, ..Inspection::default() }
     }
 
     /// Adds them to what is going to be done to a target.

@@ -382,7 +382,9 @@ pub(super) fn pass(
     // now, so that a refusal names everything.
     let brief = how.map(Inspection::brief);
     let before = Report::of_open(root, path, &node, &looked, results, brief)?;
-    match before.objection(Consent { accept_unseen: &[before.identity.id.clone()], ..consent }) {
+    match before
+        .objection(Consent { accept_unseen: std::slice::from_ref(&before.identity.id), ..consent })
+    {
         Some(GateError::Data { .. } | GateError::Consent { .. }) => {
             refuse(&Report::of_open(root, path, &node, &looked, results, how)?, consent)?;
         }
