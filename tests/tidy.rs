@@ -34,7 +34,7 @@ const MODULES: [(&str, &[Module]); 2] = [
     ),
     (
         "crates/iosonde-engine/src/",
-        &[("host", &[]), ("target", &["host"]), ("backend", &[]), ("engine", &["backend"])],
+        &[("host", &[]), ("target", &["host"]), ("backend", &[]), ("engine", &["host", "backend"])],
     ),
 ];
 
