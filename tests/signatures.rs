@@ -27,6 +27,7 @@ enum Made {
 }
 
 use Made::{By, From};
+use iosonde_rig::skip;
 
 /// An image, what is zeroed of it afterwards, and the word under which we must find it.
 struct Image {
@@ -355,14 +356,14 @@ fn whatever_wipefs_and_blkid_see_is_seen() {
     fs::create_dir(dir.path().join("files")).unwrap();
     fs::write(dir.path().join("files/key"), [0x5a; 64]).unwrap();
     if let Err(reason) = theirs(dir.path().join("files/key").as_path()) {
-        return eprintln!("skipped: {reason}");
+        return skip(reason);
     }
     let mut rows = BTreeMap::new();
     let (mut faults, mut same) = (Vec::new(), 0);
     for (nth, image) in IMAGES.iter().enumerate() {
         let path = dir.path().join(format!("{nth}.img"));
         if let Err(reason) = make(image, &path, dir.path()) {
-            eprintln!("skipped: {}: {reason}", image.name);
+            skip(format!("{}: {reason}", image.name));
             continue;
         }
         let theirs = theirs(&path).unwrap();
