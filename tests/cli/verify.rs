@@ -2,12 +2,12 @@
 //! bad input is an error and never a pass.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use iosonde_rig::guard::TmpfsMount;
-use iosonde_rig::{FuseMount, Script};
+use iosonde_rig::{FuseMount, Script, skip};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ pub(crate) fn classes(place: &Place) -> Vec<(String, u64)> {
 /// A directory on a device of this behaviour.
 fn served(words: &[&str]) -> Option<FuseMount> {
     let script = Script::from_words(words.iter().copied()).unwrap();
-    FuseMount::new(script).map_err(|reason| eprintln!("skipped: {reason}")).ok()
+    FuseMount::new(script).map_err(skip).ok()
 }
 
 /// A run that wrote `data` and kept its ledger in `ledger`.
@@ -282,7 +282,7 @@ fn a_target_in_other_sectors_is_told() {
     verify(&place, "write data --ledger ledger --bs 512 --ops 300").end().exits(0);
     let device = match LoopDevice::over(&data, options) {
         Ok(device) => device,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     let call = verify(&place, "check --ledger ledger").arg(device.path());
     let ended = call.end().exits(2);
@@ -349,8 +349,10 @@ fn an_interrupt_while_writing() {
 fn an_interrupt_before_reading_back() {
     let place = place();
     let call = verify(&place, "flush data --verify-delay 60 --output-format json");
-    // All is written within a blink.
-    let running = call.start().pause(Duration::from_secs(4));
+    let data = place.work().join("data");
+    let written = || fs::metadata(&data).is_ok_and(|file| file.blocks() * 512 >= 4 << 20);
+    let running = call.start().until("end of the writes", written);
+    let running = running.pause(Duration::from_secs(1));
     let ended = running.signal(Signal::INT).end().exits(130);
     assert_eq!(ended.json()["verdict"]["word"], "inconclusive", "{ended}");
     let record = record(&place);
@@ -421,7 +423,7 @@ fn there_is_one_document_whatever_happens() {
 fn a_disk_that_fills_up_is_an_error() {
     let mount = match TmpfsMount::new(8 << 20) {
         Ok(mount) => mount,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     let place = Place::new();
     let data = mount.path().join("data");
@@ -443,7 +445,7 @@ fn a_disk_that_fills_up_is_an_error() {
 fn memory_passes_and_is_called_that() {
     let mount = match TmpfsMount::new(16 << 20) {
         Ok(mount) => mount,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     let place = Place::new();
     let data = mount.path().join("data");

@@ -1,17 +1,19 @@
 //! Asks the built program and holds its answer.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use iosonde_rig::guard::IoThrottle;
-use iosonde_rig::{FuseMount, ScratchDir, Script, Unavailable};
+use iosonde_rig::{FuseMount, ScratchDir, Script, Unavailable, default_signals_for_children, skip};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// A run that has not ended by then hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -26,9 +28,18 @@ pub(crate) fn program() -> PathBuf {
     other.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_iosonde")))
 }
 
+/// Waits until that is so.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE, "no {what} after {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// What this machine has, or the reason why the test cannot run on it.
 pub(crate) fn here<T>(thing: Result<T, Unavailable>) -> Option<T> {
-    thing.map_err(|reason| eprintln!("skipped: {reason}")).ok()
+    thing.map_err(skip).ok()
 }
 
 /// A FUSE device that behaves as the words say.
@@ -74,19 +85,34 @@ impl Ask {
     }
 
     fn answer_of(self, command: Command) -> Answer {
-        self.start_with(command).wait()
+        self.start_with(command, "0").wait()
     }
 
     /// Starts it, for a test that has something to do meanwhile.
     pub(crate) fn start(self) -> Asking {
-        self.start_with(Command::new(program()))
+        self.start_with(Command::new(program()), "0")
     }
 
-    fn start_with(self, mut command: Command) -> Asking {
+    /// Starts it and waits until it reports a rate, however long a busy machine takes for that.
+    pub(crate) fn start_measuring(self) -> Asking {
+        let asking = self.start_with(Command::new(program()), "0.1");
+        asking.until_reports(1);
+        asking
+    }
+
+    fn start_with(mut self, mut command: Command, eta_interval: &str) -> Asking {
+        default_signals_for_children();
+        let agreed = self.words.iter().filter_map(|word| word.strip_prefix("--destroy-data="));
+        let devices = agreed.filter(|id| !is_socket(id)).map(str::to_owned);
+        if hides_processes() {
+            let accept = |id: String| format!("--accept-unseen-processes={id}");
+            let accepted: Vec<String> = devices.map(accept).collect();
+            self.words.extend(accepted);
+        }
         let file = |name: &str| fs::File::create(self.results.path().join(name)).unwrap();
         command
             .args(&self.words)
-            .args(["--output-format", "json", "--eta-interval", "0", "--results"])
+            .args(["--output-format", "json", "--eta-interval", eta_interval, "--results"])
             .arg(self.results.path().join("kept"))
             .stdin(Stdio::null())
             .stdout(file("stdout"))
@@ -94,6 +120,27 @@ impl Ask {
         let child = command.spawn().unwrap();
         Asking { child, results: Some(self.results), started: Instant::now() }
     }
+}
+
+fn is_socket(path: &str) -> bool {
+    fs::metadata(path).is_ok_and(|facts| facts.file_type().is_socket())
+}
+
+/// Whether there are processes of which not even this user sees what they have open, as in many a
+/// container: then each write to a device needs a consent more.
+pub(crate) fn hides_processes() -> bool {
+    static HIDES: OnceLock<bool> = OnceLock::new();
+    *HIDES.get_or_init(|| {
+        let hides = |process: std::io::Result<fs::DirEntry>| {
+            let descriptors = process.ok().and_then(|at| fs::read_dir(at.path().join("fd")).ok());
+            let refuses = |link: std::io::Result<fs::DirEntry>| {
+                let refusal = link.and_then(|link| fs::read_link(link.path())).err();
+                refusal.is_some_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+            };
+            descriptors.into_iter().flatten().any(refuses)
+        };
+        fs::read_dir("/proc").unwrap().any(hides)
+    })
 }
 
 /// The program at work; killed where the test gives up.
@@ -107,6 +154,19 @@ impl Asking {
     /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits until it has reported so many more rates, of which there are ten a second.
+    pub(crate) fn until_reports(&self, more: usize) {
+        let stderr = self.results.as_ref().unwrap().path().join("stderr");
+        let reports = || fs::read_to_string(&stderr).unwrap().matches("IOPS").count();
+        let wanted = reports() + more;
+        until("report of a rate", || reports() >= wanted);
+    }
+
+    /// Sends it SIGINT.
+    pub(crate) fn interrupt(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
     }
 
     /// Its end, at most [`PATIENCE`] away.

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use iosonde_rig::guard::{LoopDevice, LoopOptions};
-use iosonde_rig::{FuseMount, ScratchDir};
+use iosonde_rig::{FuseMount, ScratchDir, skip};
 
 use crate::ask::{Answer, Ask, ask, here, lay_out, served, turn};
 use crate::vhost::{NULL, Server};
@@ -401,7 +401,7 @@ impl Exported {
             .stderr(std::process::Stdio::null())
             .spawn();
         let Ok(child) = child else {
-            eprintln!("skipped: `qemu-storage-daemon` (qemu-system-common) is not installed");
+            skip("`qemu-storage-daemon` (qemu-system-common) is not installed");
             return None;
         };
         let mut exported = Exported { child, point: point.to_owned() };
@@ -414,7 +414,7 @@ impl Exported {
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        eprintln!("skipped: this `qemu-storage-daemon` serves nothing by FUSE");
+        skip("this `qemu-storage-daemon` serves nothing by FUSE");
         None
     }
 }

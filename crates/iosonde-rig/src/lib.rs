@@ -1,13 +1,14 @@
 //! Devices of known behaviour, for tests.
 //!
-//! Two halves. [`FuseMount`] serves a directory whose latency, errors and lies are written in a
+//! Three parts. [`FuseMount`] serves a directory whose latency, errors and lies are written in a
 //! [`Script`] and which records what it really did ([`Truth`]), so that a measured percentile can
 //! be held against the true one. [`guard`] makes loop devices, file systems on images, tmpfs
 //! mounts, rate limits and zram devices, and takes them away again on drop, also when a test
-//! panics.
+//! panics. [`guest`] is a whole machine, emulated, with the disks that this one lacks and a power
+//! switch; [`write_log`] reads what one of its disks was written.
 //!
 //! Everything here returns [`Unavailable`] with the reason where the machine cannot do it, so that
-//! a test prints `skipped: reason` and never passes in silence.
+//! a test says so by [`skip`] and never passes in silence.
 #![forbid(unsafe_code)]
 
 mod device;
@@ -15,21 +16,27 @@ mod fault;
 mod files;
 mod fuse;
 pub mod guard;
+pub mod guest;
 mod latency;
+mod machine;
 mod mount;
 mod quantity;
 mod schedule;
 mod scratch;
 mod script;
+mod skip;
 mod store;
 mod truth;
+pub mod write_log;
 
 pub use device::{Device, Ticket};
 pub use fault::{Effect, Fault, Op, OpFilter, Pieces, Trigger};
 pub use latency::{Latency, Rng};
+pub use machine::{CpuWait, default_signals_for_children};
 pub use mount::FuseMount;
 pub use scratch::ScratchDir;
 pub use script::{Script, ScriptError};
+pub use skip::{skip, skip_part};
 pub use truth::{Distribution, Histogram, OpTruth, Truth};
 
 /// Why a rig cannot be had on this machine or by this user; its text is the reason to print.

@@ -210,7 +210,7 @@ fn overlaps(fault: StoredFault, seed: u64) -> bool {
     match fault {
         StoredFault::Superseded => true,
         StoredFault::Untrimmed => false,
-        _ => mix(!seed) % 3 == 0,
+        _ => mix(!seed).is_multiple_of(3),
     }
 }
 

@@ -1,6 +1,4 @@
 //! One battery over every backend: what the seam between engine and kernel promises.
-#![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,7 +25,7 @@ use iosonde_model::plan::{
 use iosonde_model::record::Run;
 use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::{Access, Region, Role, Rw, Threads, Workload};
-use iosonde_rig::ScratchDir;
+use iosonde_rig::{ScratchDir, skip, skip_part};
 use iosonde_sys::{Clock, ring};
 
 const BLOCK: usize = 4096;
@@ -89,7 +87,7 @@ fn skip_uring() -> bool {
     match ring::probe() {
         Ok(()) => false,
         Err(reason) => {
-            eprintln!("skipped for io_uring: {reason}");
+            skip_part("io_uring", reason);
             true
         }
     }
@@ -103,7 +101,7 @@ fn libaio(depth: u32, target_bytes: u64, direct: bool) -> Option<LibaioQueue> {
     match LibaioQueue::open(&job(depth), &kind, files, Clock::monotonic()) {
         Ok(queue) => Some(queue),
         Err(reason) => {
-            eprintln!("skipped for libaio: {reason}");
+            skip_part("libaio", reason);
             None
         }
     }
@@ -533,7 +531,7 @@ fn the_depth_seen_is_the_depth_asked_where_requests_wait() {
     let script = iosonde_rig::Script::from_words(["read=const:2ms"]).unwrap();
     let mount = match iosonde_rig::FuseMount::new(script) {
         Ok(mount) => mount,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     if skip_uring() {
         return;

@@ -1,7 +1,5 @@
 //! What backends do beside plain reads and writes: syncs, trims, durable writes, vectors, several
 //! targets, and buffers in places asked for.
-#![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,8 +13,8 @@ use iosonde_engine::backend::psync::PsyncQueue;
 use iosonde_engine::backend::uring::UringQueue;
 use iosonde_engine::backend::{OpenError, Queue, QueueFacts, Transfer};
 use iosonde_model::plan::{EachWrite, Engine, EngineKind, Job, SyncCall, Way};
-use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::LoopDevice;
+use iosonde_rig::{ScratchDir, skip, skip_part};
 use iosonde_sys::{Clock, ring};
 
 const BLOCK: u64 = 4096;
@@ -116,7 +114,7 @@ fn engines() -> Vec<Engine> {
     let mut engines = vec![Engine::of(EngineKind::Psync), Engine::of(EngineKind::Libaio)];
     match ring::probe() {
         Ok(()) => engines.push(Engine::of(EngineKind::IoUring)),
-        Err(reason) => eprintln!("skipped for io_uring: {reason}"),
+        Err(reason) => skip_part("io_uring", reason),
     }
     engines
 }
@@ -189,7 +187,7 @@ fn a_trim_punches_a_hole_and_keeps_the_size() {
         let mut queue = match opened {
             Ok(queue) => queue,
             Err(reason) => {
-                eprintln!("skipped for {}: {reason}", engine.kind.name());
+                skip_part(engine.kind.name(), reason);
                 continue;
             }
         };
@@ -219,7 +217,7 @@ fn a_trim_of_a_block_device_discards() {
         let dir = ScratchDir::new().unwrap();
         let device = match LoopDevice::new(&dir.path().join("image"), 16 << 20) {
             Ok(device) => device,
-            Err(reason) => return eprintln!("skipped: {reason}"),
+            Err(reason) => return skip(reason),
         };
         let mut options = File::options();
         let options = options.read(true).write(true);
@@ -228,7 +226,7 @@ fn a_trim_of_a_block_device_discards() {
         let mut queue = match AnyQueue::open(&engine, &job, vec![file()]) {
             Ok(queue) => queue,
             Err(reason) => {
-                eprintln!("skipped for {}: {reason}", engine.kind.name());
+                skip_part(engine.kind.name(), reason);
                 continue;
             }
         };
@@ -312,7 +310,7 @@ fn buffers_are_in_huge_pages_or_the_job_is_refused() {
                 let said = reason.to_string();
                 assert!(matches!(reason, OpenError::HugePages { pages: 1, .. }), "{said}");
                 assert!(said.contains("vm.nr_hugepages"), "{said}");
-                eprintln!("skipped for {}: {said}", engine.kind.name());
+                skip_part(engine.kind.name(), said);
             }
         }
     }
@@ -328,7 +326,7 @@ fn buffers_are_on_the_node_asked_for_or_the_job_is_refused() {
             Ok(mut queue) => {
                 assert_eq!(queue.carry_out(&[transfer(Way::Read, 0, 0, BLOCK)]), [4096]);
             }
-            Err(reason) => eprintln!("skipped for {}: {reason}", engine.kind.name()),
+            Err(reason) => skip_part(engine.kind.name(), reason),
         }
         job.place.numa_node = Some(99);
         let refused = AnyQueue::open(&engine, &job, vec![target.open()]).err().unwrap();
