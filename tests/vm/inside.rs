@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iosonde_rig::Unavailable;
 use iosonde_rig::guest::{Guest, Machine, Ran};
+use iosonde_rig::{Unavailable, skip};
 use serde_json::Value;
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -25,7 +25,7 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 
 /// What this machine has, or the reason why the test cannot run on it.
 pub(crate) fn here<T>(thing: Result<T, Unavailable>) -> Option<T> {
-    thing.map_err(|reason| eprintln!("skipped: {reason}")).ok()
+    thing.map_err(skip).ok()
 }
 
 /// The built program, or the build of it that `IOSONDE_PROGRAM` names.
