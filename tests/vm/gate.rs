@@ -255,13 +255,15 @@ fn what_md_and_device_mapper_and_swap_have_is_not_written() {
             "mdadm --create /dev/md0 --run --level=1 --raid-devices=2 --assume-clean \
              --metadata={metadata} {one} {two}; sleep 0.5"
         ));
-        world.never(first, "is held by md0 (raid1 array)");
-        world.never(second, "is held by md0 (raid1 array)");
-        let bytes = world.sh("blockdev --getsize64 /dev/md0");
-        world.writable(Disk { node: "/dev/md0", id: &format!("md0:{bytes}") });
+        if metadata == "1.2" {
+            world.never(first, "is held by md0 (raid1 array)");
+            world.never(second, "is held by md0 (raid1 array)");
+            let bytes = world.sh("blockdev --getsize64 /dev/md0");
+            world.writable(Disk { node: "/dev/md0", id: &format!("md0:{bytes}") });
+        }
         world.sh("mdadm --stop /dev/md0");
         world.holds(first, "md");
-        world.holds(second, "md");
+        world.refused(second.node, "--destroy-data=DISK-2", " md (");
         world.sh(&format!("mdadm --zero-superblock {one} {two}"));
         world.clear(&one);
         world.clear(&two);
