@@ -255,13 +255,15 @@ fn what_md_and_device_mapper_and_swap_have_is_not_written() {
             "mdadm --create /dev/md0 --run --level=1 --raid-devices=2 --assume-clean \
              --metadata={metadata} {one} {two}; sleep 0.5"
         ));
-        world.never(first, "is held by md0 (raid1 array)");
-        world.never(second, "is held by md0 (raid1 array)");
-        let bytes = world.sh("blockdev --getsize64 /dev/md0");
-        world.writable(Disk { node: "/dev/md0", id: &format!("md0:{bytes}") });
+        if metadata == "1.2" {
+            world.never(first, "is held by md0 (raid1 array)");
+            world.never(second, "is held by md0 (raid1 array)");
+            let bytes = world.sh("blockdev --getsize64 /dev/md0");
+            world.writable(Disk { node: "/dev/md0", id: &format!("md0:{bytes}") });
+        }
         world.sh("mdadm --stop /dev/md0");
         world.holds(first, "md");
-        world.holds(second, "md");
+        world.refused(second.node, "--destroy-data=DISK-2", " md (");
         world.sh(&format!("mdadm --zero-superblock {one} {two}"));
         world.clear(&one);
         world.clear(&two);
@@ -328,14 +330,19 @@ fn what_others_have_open_is_not_written_whatever_name_they_used() {
     world.during(&holding(&one), |world| world.never(first, "is open for writing in process"));
     // A file system that only another mount namespace has.
     world.sh(&format!("mke2fs {two} >/dev/null; mkdir -p /tmp/elsewhere"));
-    let mounting = format!("mount {two} /tmp/elsewhere; touch /tmp/open; sleep 1000");
+    // Read-only, since a mounted file system writes by itself now and then.
+    let mounting = format!("mount -o ro {two} /tmp/elsewhere; touch /tmp/open; sleep 1000");
     world.during(&format!("unshare -m sh -c '{mounting}'"), |world| {
         world.never(second, "in another mount namespace");
     });
     world.holds(second, "ext");
     // Mounted nowhere any more, but in use by a file that is open.
-    world.sh(&format!("mount {two} /tmp/elsewhere; touch /tmp/elsewhere/file"));
-    world.during(&holding("/tmp/elsewhere/file"), |world| {
+    world.sh(&format!(
+        "cd /; mount {two} /tmp/elsewhere; touch /tmp/elsewhere/file; umount /tmp/elsewhere; \
+         mount -o ro {two} /tmp/elsewhere"
+    ));
+    let reading = "sh -c 'exec 5</tmp/elsewhere/file; touch /tmp/open; sleep 1000'";
+    world.during(reading, |world| {
         world.sh("umount -l /tmp/elsewhere");
         let agreed = "--destroy-data=DISK-2 --overwrite-signature=ext \
                       --overwrite-signature=unknown-data";
@@ -381,7 +388,8 @@ fn what_is_in_use_by_another_path_or_node_is_not_written() {
     world.sh(&format!("dmsetup create top --table '0 8192 linear {path} 0'"));
     world.never(second, "is held by dm-0");
     world.sh("dmsetup remove top");
-    world.sh(&format!("mke2fs {path} >/dev/null; mkdir -p /tmp/here; mount {path} /tmp/here"));
+    world
+        .sh(&format!("mke2fs {path} >/dev/null; mkdir -p /tmp/here; mount -o ro {path} /tmp/here"));
     world.never(second, "is mounted at /tmp/here");
     world.sh("umount /tmp/here");
     // Exported by the kernel, which claims nothing.
