@@ -8,6 +8,7 @@ mod doctor;
 mod ending;
 mod exit;
 mod experiment;
+mod inspect;
 mod keep;
 mod output;
 mod outputs;
