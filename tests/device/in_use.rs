@@ -480,7 +480,8 @@ fn the_table_is_that_of_the_tests() {
     let text = fs::read_to_string(&path).unwrap();
     let (head, rest) = text.split_once("<!-- in use: begin -->\n").unwrap();
     let (found, tail) = rest.split_once("<!-- in use: end -->").unwrap();
-    let mut table = String::from("| target | who has it, and how | result |\n| --- | --- | --- |\n");
+    let mut table =
+        String::from("| target | who has it, and how | result |\n| --- | --- | --- |\n");
     for case in cases() {
         let kind = format!("{:?}", case.kind).to_lowercase();
         let result = if case.says.is_empty() { "written" } else { "refused, exit 5" };

@@ -94,8 +94,7 @@ pub fn loop_backing(device: BorrowedFd<'_>) -> io::Result<LoopBacking> {
     const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
     let mut info = MaybeUninit::<RawLoopInfo>::zeroed();
     // SAFETY: `info` is laid out as the kernel has it and exclusively borrowed.
-    let result =
-        unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) };
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }

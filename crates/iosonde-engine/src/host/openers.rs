@@ -295,7 +295,8 @@ impl Scan<'_> {
                 Some(known) => *known,
                 None => {
                     let open = || Directory::open(self.root, &task.join("map_files")).ok();
-                    let thing = self.behind(&mapping, directory.get_or_insert_with(open).as_ref())?;
+                    let thing =
+                        self.behind(&mapping, directory.get_or_insert_with(open).as_ref())?;
                     // Several subvolumes share an anonymous device number, and may share a name.
                     if mapping.device.0 != 0 {
                         self.mapped.insert(mapping.of.to_vec(), thing);

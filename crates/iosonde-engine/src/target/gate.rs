@@ -447,12 +447,11 @@ mod tests {
     fn objection(report: &Report, ids: &[&str], kinds: &[&str]) -> Option<String> {
         let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         let (destroy_data, overwrite_signature) = (owned(ids), owned(kinds));
-        let consent =
-            Consent {
-                destroy_data: &destroy_data,
-                overwrite_signature: &overwrite_signature,
-                ..Consent::default()
-            };
+        let consent = Consent {
+            destroy_data: &destroy_data,
+            overwrite_signature: &overwrite_signature,
+            ..Consent::default()
+        };
         report.objection(consent).map(|error| error.to_string())
     }
 
@@ -507,11 +506,8 @@ mod tests {
         assert!(said.ends_with(all), "{said}");
         assert!(objection(&report, &[], &[]).unwrap().ends_with(all), "both at once");
         let id = ["S123".to_owned()];
-        let consent = Consent {
-            destroy_data: &id,
-            overwrite_signature: &[],
-            accept_unseen_processes: &id,
-        };
+        let consent =
+            Consent { destroy_data: &id, overwrite_signature: &[], accept_unseen_processes: &id };
         assert!(report.objection(consent).is_none());
         let audit = report.audit(Some("S123".into()));
         assert!(audit.is_of_device());

@@ -224,7 +224,10 @@ mod tests {
         assert_eq!(refusal(unknown(), InUse::default(), &[]), None);
         for wrong in [&[][..], &["disk.img"], &["*"]] {
             let said = refusal(unknown(), unseen(), wrong).unwrap();
-            assert!(said.ends_with("repeat with --accept-unseen-processes=/srv/disk.img"), "{said}");
+            assert!(
+                said.ends_with("repeat with --accept-unseen-processes=/srv/disk.img"),
+                "{said}"
+            );
         }
         assert_eq!(refusal(unknown(), unseen(), &["other", NAME]), None);
         assert_eq!(refusal(Lease::Granted, InUse::default(), &[]), None);
