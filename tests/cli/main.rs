@@ -24,6 +24,7 @@ mod report;
 mod signals;
 mod told;
 mod verify;
+mod verify_damage;
 mod verify_kill;
 mod verify_selftest;
 mod verify_witness;
