@@ -11,6 +11,7 @@ pub mod safety;
 pub mod signature;
 pub mod truth;
 pub mod vhost;
+mod written;
 
 pub use gate::GateError;
 pub use open::{Direct, Held, Intent, TargetError};

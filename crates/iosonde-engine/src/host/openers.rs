@@ -4,7 +4,7 @@
 //! it was opened through, a file whatever name it has by now, in whatever mount namespace. Sources:
 //! proc_pid_fd(5), proc_pid_fdinfo(5), proc_pid_map_files(5), proc_pid_maps(5), proc_pid_task(5).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -120,7 +120,7 @@ impl Openers {
     pub(super) fn of(root: &Root, files: &[FileId]) -> Openers {
         let own = root.link("/proc/self").and_then(|link| link.to_str()?.parse().ok());
         let mut scan =
-            Scan { root, files, own, mapped: HashMap::new(), openers: Openers::default() };
+            Scan { root, files, own, mapped: BTreeMap::new(), openers: Openers::default() };
         let pids = numbers(&root.path("/proc")).unwrap_or_default();
         if own.is_some_and(|own| !pids.contains(&own)) || pids.is_empty() && root.is_system() {
             scan.openers.unseen.others.push("all processes: /proc does not show them".into());
@@ -162,7 +162,7 @@ struct Scan<'a> {
     own: Option<u32>,
     /// What was found behind mappings before, by the columns device, inode and path: most processes
     /// map the same libraries.
-    mapped: HashMap<Vec<u8>, Option<Thing>>,
+    mapped: BTreeMap<Vec<u8>, Option<Thing>>,
     openers: Openers,
 }
 

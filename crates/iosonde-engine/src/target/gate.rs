@@ -9,7 +9,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use iosonde_sys::inspect;
 use rustix::fs::{
@@ -146,8 +146,6 @@ pub struct Report {
     pub shares_disk_with: Option<PathBuf>,
     /// Signatures and data on it.
     pub findings: Vec<Finding>,
-    /// How long reading them took.
-    content_took: Duration,
 }
 
 impl Report {
@@ -181,9 +179,7 @@ impl Report {
             },
             in_use::only_reads,
         );
-        let reading = Instant::now();
         let mut findings = contents(path, file)?;
-        let content_took = reading.elapsed();
         // Whatever the table says to us: the kernel has read one.
         let partition = host::partition_starts(root, major, minor).into_iter().next();
         findings.extend(partition.and_then(|offset| signature::partition(offset, &findings)));
@@ -194,7 +190,6 @@ impl Report {
             in_use,
             shares_disk_with: host::same_disk(root, major, minor, &places),
             findings,
-            content_took,
         })
     }
 
@@ -350,7 +345,6 @@ pub(super) fn pass(
     results: Option<&Path>,
     direct: Direct,
 ) -> Result<Held, TargetError> {
-    let started = Instant::now();
     let (looked, node) = examined(path)?;
     let before = Report::of_open(root, path, &node, &looked, results)?;
     refuse(&before, consent)?;
@@ -387,11 +381,7 @@ pub(super) fn pass(
     let number = fstat(&file).map_err(|error| system("examine", path, error))?.st_rdev;
     let mut held = hold(file, path, size_bytes, direct)?;
     let serial = host::device(root, major(number), minor(number)).and_then(|facts| facts.serial);
-    let mut audit = after.audit(serial);
-    let reading = before.content_took + after.content_took;
-    let took = started.elapsed().saturating_sub(reading);
-    audit.took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-    held.audits = vec![audit];
+    held.audits = vec![after.audit(serial)];
     Ok(held)
 }
 
@@ -440,7 +430,6 @@ mod tests {
             in_use: InUse::default(),
             shares_disk_with: None,
             findings: Vec::new(),
-            content_took: Duration::ZERO,
         }
     }
 

@@ -8,7 +8,6 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, fallocate, fcntl_getfl, fcntl_setfl,
@@ -17,9 +16,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::gate::{self, Consent, GateError};
-use super::in_use::{self, ACCEPT_UNSEEN, FileUse};
-use super::safety::{self, Foreign};
-use super::truth;
+use super::safety::Foreign;
+use super::{truth, written};
 use crate::host::Root;
 use iosonde_model::record::{TargetFacts, WriteAudit};
 use iosonde_model::units::bytes;
@@ -156,8 +154,8 @@ pub struct Intent {
     pub destroy_data: Vec<String>,
     /// `--overwrite-signature`: kinds of what may be destroyed on them.
     pub overwrite_signature: Vec<String>,
-    /// `--accept-unseen-processes`: devices and files that may be written although not every process
-    /// could be examined.
+    /// `--accept-unseen-processes`: devices and files that may be written although not every
+    /// process could be examined.
     pub accept_unseen_processes: Vec<String>,
     /// Where the results go: their disk is not written.
     pub results: Option<PathBuf>,
@@ -312,7 +310,7 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
         FileType::RegularFile => {
             let bytes = u64::try_from(facts.st_size).unwrap_or(0);
             match intent.write {
-                true => written(path, file, facts.st_nlink > 1, bytes, intent, direct),
+                true => written::take(path, file, facts.st_nlink > 1, bytes, intent, direct),
                 false => hold(reopen(path, &file, false)?, path, bytes, direct),
             }
         }
@@ -375,82 +373,8 @@ fn kind_word(kind: FileType) -> &'static str {
     }
 }
 
-/// Takes a named file for writing: nobody else has it open, before and after we open it.
-fn written(
-    path: &Path,
-    examined: OwnedFd,
-    linked: bool,
-    size_bytes: u64,
-    intent: &Intent,
-    direct: Direct,
-) -> Result<Held, TargetError> {
-    let started = Instant::now();
-    let root = Root::system();
-    let before = FileUse::of(&root, &examined);
-    before.refuse(path, intent)?;
-    let reading = Instant::now();
-    consent(path, &examined, linked, size_bytes, intent)?;
-    let reading = reading.elapsed();
-    let file = reopen(path, &examined, true)?;
-    // The lease counts every descriptor.
-    drop(examined);
-    gate::lock(path, &file)?;
-    let after = FileUse::of(&root, &file);
-    after.refuse(path, intent)?;
-    let mut audit = WriteAudit { path: path.to_string_lossy().into(), ..WriteAudit::default() };
-    before.note(&mut audit, "before opening");
-    let name = path.to_string_lossy();
-    let content = match intent.overwrite_file.as_deref() == Some(&*name) {
-        true => "not examined: --overwrite-file names the file",
-        false => "all hole, zero or written by this program",
-    };
-    audit.note("content", content);
-    audit.note("advisory lock (flock)", "taken");
-    after.note(&mut audit, "after opening");
-    in_use::note_unseen(&mut audit, after.unseen());
-    let overwrite = intent.overwrite_file.iter().filter(|given| **given == *name);
-    audit.consents.extend(overwrite.map(|name| format!("--overwrite-file={name}")));
-    if !after.unseen().is_empty() {
-        audit.consents.push(format!("{ACCEPT_UNSEEN}={name}"));
-    }
-    let took = started.elapsed().saturating_sub(reading);
-    audit.took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-    Ok(Held { audits: vec![audit], ..hold(file, path, size_bytes, direct)? })
-}
-
-/// A named file may be written if it is nobody else's and all hole, zero or ours; else only if
-/// consent names it.
-fn consent(
-    path: &Path,
-    file: &OwnedFd,
-    linked: bool,
-    size_bytes: u64,
-    intent: &Intent,
-) -> Result<(), TargetError> {
-    let name = path.to_string_lossy().into_owned();
-    if intent.overwrite_file.as_deref() == Some(name.as_str()) {
-        return Ok(());
-    }
-    let shared = |how| Err(TargetError::Shared { path: path.into(), how, name: name.clone() });
-    if linked {
-        return shared("has more than one name (hard links)");
-    }
-    if safety::has_shared_extents(file, size_bytes) {
-        return shared("shares data with another file (reflink or snapshot)");
-    }
-    let found = safety::foreign_data(file, size_bytes).map_err(|error| TargetError::System {
-        what: "examine",
-        path: path.into(),
-        error,
-    })?;
-    match found {
-        None => Ok(()),
-        Some(found) => Err(TargetError::Foreign { path: path.into(), found, name }),
-    }
-}
-
 /// Opens the very file that was examined once more, with the rights that are needed.
-fn reopen(path: &Path, examined: &OwnedFd, write: bool) -> Result<OwnedFd, TargetError> {
+pub(super) fn reopen(path: &Path, examined: &OwnedFd, write: bool) -> Result<OwnedFd, TargetError> {
     use std::os::fd::AsRawFd;
     let flags = if write { OFlags::RDWR } else { OFlags::RDONLY };
     let itself = format!("/proc/self/fd/{}", examined.as_raw_fd());
