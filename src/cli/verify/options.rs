@@ -135,7 +135,7 @@ pub(super) struct ResultArgs {
 }
 
 /// Options that say what is written, which a check is told by its ledger.
-pub(super) const NOT_FOR_CHECK: [&str; 20] = [
+pub(super) const NOT_FOR_CHECK: [&str; 21] = [
     "size",
     "offset",
     "bs",

@@ -10,8 +10,8 @@ use std::path::Path;
 use iosonde_model::record::WriteAudit;
 use rustix::fs::fstat;
 
-use super::in_use::{self, ACCEPT_UNSEEN, FileUse};
 use super::gate::{self, GateError};
+use super::in_use::{self, ACCEPT_UNSEEN, FileUse};
 use super::open::{Direct, Held, Intent, TargetError, hold, reopen, system};
 use super::safety;
 use crate::host::Root;
