@@ -207,8 +207,8 @@ impl Told {
             None => "nothing stands in the way".into(),
         };
         format!(
-            "device {}\n  identity  {}\n  holds     {found}\n  wear      writes {writes}\n{unseen}  \
-             {verdict}\n",
+            "device {}\n  identity  {}\n  holds     {found}\n  wear      writes {writes}\n{unseen}\
+             \x20 {verdict}\n",
             report.device(),
             report.identity.id,
         )
