@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::exit::{Exit, Failure};
+use super::inspect::InspectArgs;
 use super::keep;
 use iosonde_engine::target::gate::Consent;
 use iosonde_engine::target::{Held, Intent, signature};
@@ -28,6 +29,8 @@ pub(crate) struct ConsentArgs {
     /// names it as the refusal does
     #[arg(long, value_name = "ID")]
     accept_unseen_processes: Vec<String>,
+    #[command(flatten)]
+    pub(crate) inspect: InspectArgs,
 }
 
 fn wrong(message: String) -> Failure {
@@ -45,6 +48,7 @@ impl ConsentArgs {
         Consent {
             destroy_data: &self.destroy_data,
             overwrite_signature: &self.overwrite_signature,
+            accept_unseen: &self.inspect.accept_unseen,
             accept_unseen_processes: &self.accept_unseen_processes,
         }
     }
@@ -56,7 +60,7 @@ impl ConsentArgs {
 
     /// What is going to be done to a target, and what was agreed to.
     pub(crate) fn intent(&self, write: bool, results: Option<&Path>, rehearse: bool) -> Intent {
-        Intent {
+        self.inspect.over(Intent {
             write,
             overwrite_file: self.overwrite_file.clone(),
             destroy_data: self.destroy_data.clone(),
@@ -64,7 +68,8 @@ impl ConsentArgs {
             accept_unseen_processes: self.accept_unseen_processes.clone(),
             results: keep::directory(results),
             rehearse,
-        }
+            ..Intent::default()
+        })
     }
 
     /// Every kind of content must be one that is looked for.
@@ -102,6 +107,9 @@ impl ConsentArgs {
 
     /// The same about anything.
     pub(crate) fn none(&self, reason: &str) -> Result<(), Failure> {
+        if let Some(option) = self.inspect.given() {
+            return Err(wrong(format!("{option} has no effect: {reason}")));
+        }
         self.none_for_files(reason)?;
         self.none_for_devices(reason)?;
         self.none_for_processes(reason)
@@ -127,6 +135,8 @@ impl ConsentArgs {
         unneeded(devices.chain(kinds), held, "nothing of this name was found")?;
         let unseen = self.accept_unseen_processes.iter();
         let unseen = unseen.map(|word| format!("--accept-unseen-processes={word}"));
+        let contents = self.inspect.accept_unseen.iter();
+        let unseen = unseen.chain(contents.map(|word| format!("--accept-unseen={word}")));
         unneeded(unseen, held, "nothing of this name is written that needs it")
     }
 }

@@ -16,6 +16,8 @@ mod matrix;
 mod powercut;
 mod profile;
 mod safety;
+mod safety_contents;
+mod safety_undo;
 mod sector;
 mod truth;
 mod verify;

@@ -20,6 +20,7 @@ pub mod profile;
 pub mod run;
 pub mod selftest;
 pub mod store;
+pub mod undo;
 pub mod verify;
 pub mod witness;
 pub mod witness_log;

@@ -65,6 +65,8 @@ pub struct LoopBacking {
     pub inode: u64,
     /// Number of the device that it is (`st_rdev`); 0 for a file.
     pub is_device: u64,
+    /// First byte of the file that the loop device shows.
+    pub offset_bytes: u64,
 }
 
 /// `struct loop_info64` of the kernel's user interface.
@@ -100,7 +102,12 @@ pub fn loop_backing(device: BorrowedFd<'_>) -> io::Result<LoopBacking> {
     }
     // SAFETY: every field is made of numbers, for which any bits are valid, and began as zero.
     let info = unsafe { info.assume_init() };
-    Ok(LoopBacking { device: info.device, inode: info.inode, is_device: info.rdevice })
+    Ok(LoopBacking {
+        device: info.device,
+        inode: info.inode,
+        is_device: info.rdevice,
+        offset_bytes: info.offset,
+    })
 }
 
 /// Whether two tasks share one table of descriptors (kcmp(2), `KCMP_FILES`).

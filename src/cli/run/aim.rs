@@ -11,6 +11,7 @@ use super::asked::Asked;
 use super::words::Extent;
 use super::{RunArgs, device, vhost};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::inspect::InspectArgs;
 use crate::cli::place::Place;
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
@@ -48,6 +49,8 @@ pub(super) struct TargetArgs {
     /// names it as the refusal does; may be repeated
     #[arg(long, value_name = "ID")]
     pub(super) accept_unseen_processes: Vec<String>,
+    #[command(flatten)]
+    pub(super) inspect: InspectArgs,
 }
 
 /// What the operations go to.

@@ -20,14 +20,14 @@ use iosonde_report::fio_job::fio_job;
 
 /// What may be done to a device, of what was asked. Whether the load writes is the caller's.
 pub(super) fn intent(args: &RunArgs) -> Intent {
-    Intent {
+    args.target.inspect.over(Intent {
         destroy_data: args.target.destroy_data.clone(),
         overwrite_signature: args.target.overwrite_signature.clone(),
         accept_unseen_processes: args.target.accept_unseen_processes.clone(),
         results: keep::directory(args.run.results.as_deref()),
         rehearse: args.run.dry_run,
         ..Intent::default()
-    }
+    })
 }
 
 /// Every kind named by --overwrite-signature must be one that is looked for.
@@ -39,6 +39,9 @@ pub(super) fn known_kinds(args: &TargetArgs) -> Result<(), Failure> {
 
 /// Consents where nothing that is written would ask for one.
 pub(super) fn no_consents(args: &TargetArgs, reason: &str) -> Result<(), Failure> {
+    if let Some(option) = args.inspect.given() {
+        return Err(Failure::new(Exit::Asked, format!("{option} has no effect: {reason}")));
+    }
     let given = [
         ("--overwrite-file", &args.overwrite_file),
         ("--destroy-data", &args.destroy_data),
@@ -82,6 +85,7 @@ pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failu
             &args.target.accept_unseen_processes,
             "nothing of this name is written that needs it",
         ),
+        ("--accept-unseen", &args.target.inspect.accept_unseen, "nothing of this name is written"),
     ];
     for (option, words, reason) in given {
         let mut options = words.iter().map(|word| format!("{option}={word}"));
@@ -147,10 +151,12 @@ pub(super) struct Told {
 impl Told {
     fn of(args: &RunArgs, root: &Root, plan: &Plan, path: &Path) -> Result<Told, Failure> {
         let results = keep::directory(args.run.results.as_deref());
-        let report = Report::of(root, path, results.as_deref())?;
+        let how = args.target.inspect.inspection();
+        let report = Report::of(root, path, results.as_deref(), how)?;
         let consent = Consent {
             destroy_data: &args.target.destroy_data,
             overwrite_signature: &args.target.overwrite_signature,
+            accept_unseen: &args.target.inspect.accept_unseen,
             accept_unseen_processes: &args.target.accept_unseen_processes,
         };
         let refused = report.objection(consent).map(|objection| objection.to_string());
@@ -176,6 +182,7 @@ impl Told {
             "unseen": (!unseen.is_empty()).then(|| unseen.to_string()),
             "shares_disk_with": report.shares_disk_with,
             "findings": findings.collect::<Vec<_>>(),
+            "inspected_bytes": report.contents.seen.inspected_bytes,
             "write_bytes_at_most": self.write_bytes,
             "consent": report.options(),
             "refused": self.refused,
@@ -185,10 +192,10 @@ impl Told {
     pub(super) fn text(&self) -> String {
         let report = &self.report;
         let found: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-        let found = if found.is_empty() {
-            "nothing that anybody would miss".into()
-        } else {
-            found.join(", ")
+        let found = match (found.as_slice(), report.contents.unseen_bytes()) {
+            ([], 0) => "no data: all of it is zero or written by iosonde".into(),
+            ([], _) => format!("no data that was found: {}", report.contents.seen),
+            _ => found.join(", "),
         };
         let writes = match self.write_bytes {
             Some(most) => format!(

@@ -8,7 +8,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use iosonde_engine::backend::vhost::{AdmitError, ConnectError, Server};
 use iosonde_engine::engine::Medium;
-use iosonde_engine::target::vhost::{VhostRefusal, admit_writes};
+use iosonde_engine::target::vhost::{VhostConsent, VhostRefusal, admit_writes};
 use iosonde_model::plan::{Plan, Target, Wait};
 
 /// Connects to the server.
@@ -74,8 +74,12 @@ pub(super) fn admit(
     }
     if plan.writes() {
         let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
-        let consent = args.destroy_data.first().map(String::as_str);
-        admit_writes(server.path(), server.facts().bytes, consent, &mut read)?;
+        let consent = VhostConsent {
+            destroy_data: args.destroy_data.first().map(String::as_str),
+            accept_unseen: &args.inspect.accept_unseen,
+        };
+        let how = args.inspect.inspection();
+        admit_writes(server.path(), server.facts().bytes, consent, how, &mut read)?;
     }
     Ok(())
 }

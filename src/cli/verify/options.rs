@@ -135,7 +135,7 @@ pub(super) struct ResultArgs {
 }
 
 /// Options that say what is written, which a check is told by its ledger.
-pub(super) const NOT_FOR_CHECK: [&str; 21] = [
+pub(super) const NOT_FOR_CHECK: [&str; 23] = [
     "size",
     "offset",
     "bs",
@@ -157,6 +157,8 @@ pub(super) const NOT_FOR_CHECK: [&str; 21] = [
     "destroy_data",
     "overwrite_signature",
     "accept_unseen_processes",
+    "accept_unseen",
+    "inspect_time",
 ];
 
 /// What was asked of the operations, with the defaults of the mode.

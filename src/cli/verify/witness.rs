@@ -39,7 +39,13 @@ pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
     while !recorder.ended() {
         line.clear();
         let read = (&mut input).take(MAX_LINE_BYTES as u64 + 2).read_until(b'\n', &mut line);
-        read.map_err(|error| Failure::new(Exit::Environment, format!("stdin: {error}")))?;
+        match read {
+            // A socket whose other end has lost its power.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
+            read => {
+                read.map_err(|error| Failure::new(Exit::Environment, format!("stdin: {error}")))?
+            }
+        };
         // A line that has no end and is not too long was cut off with its power.
         let whole = line.strip_suffix(b"\n");
         let Some(text) = whole.or((line.len() > MAX_LINE_BYTES).then_some(&*line)) else { break };

@@ -6,20 +6,21 @@
 //! may be unplugged and another take its name while we look. The descriptor so gained is held for
 //! the whole run, and every byte goes through it: no name is looked up again.
 
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iosonde_sys::inspect;
-use rustix::fs::{
-    Advice, CWD, FlockOperation, Mode, OFlags, fadvise, flock, fstat, major, minor, openat,
-};
-use rustix::io::{Errno, pread};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, major, minor, openat};
+use rustix::io::Errno;
 
+use super::contents::{Contents, Inspection, Seen};
 use super::in_use::{self, ACCEPT_UNSEEN};
+use super::inspection;
 use super::open::{Direct, Held, TargetError, hold, system};
 use super::signature::{self, Finding};
+use super::undo::Saved;
 use crate::host::{self, Identity, InUse, Root};
 use iosonde_model::record::WriteAudit;
 
@@ -37,6 +38,8 @@ pub struct Consent<'a> {
     pub destroy_data: &'a [String],
     /// Words given by `--overwrite-signature`.
     pub overwrite_signature: &'a [String],
+    /// Identities given by `--accept-unseen`.
+    pub accept_unseen: &'a [String],
     /// Identities given by `--accept-unseen-processes`.
     pub accept_unseen_processes: &'a [String],
 }
@@ -81,6 +84,21 @@ pub enum GateError {
         device: String,
         /// What was found, and where.
         found: String,
+        /// The options that agree to it.
+        options: String,
+    },
+    /// Not all of it could be inspected in time.
+    #[error(
+        "`{path}` ({device}) may hold data: {seen}, and nothing was found there. \
+         If that may be lost, repeat with {options}; --inspect-time gives more time to read"
+    )]
+    Uninspected {
+        /// The path.
+        path: PathBuf,
+        /// Model and size.
+        device: String,
+        /// How much was inspected.
+        seen: Seen,
         /// The options that agree to it.
         options: String,
     },
@@ -146,16 +164,23 @@ pub struct Report {
     pub shares_disk_with: Option<PathBuf>,
     /// Signatures and data on it.
     pub findings: Vec<Finding>,
+    /// All of what was found, and how much was inspected.
+    pub contents: Contents,
 }
 
 impl Report {
-    /// Looks at the device behind a path, without leave to write.
+    /// Examines the device behind a path, without permission to write.
     ///
     /// # Errors
     /// If it cannot be opened or read, or sysfs does not know it.
-    pub fn of(root: &Root, path: &Path, results: Option<&Path>) -> Result<Report, TargetError> {
+    pub fn of(
+        root: &Root,
+        path: &Path,
+        results: Option<&Path>,
+        how: Inspection,
+    ) -> Result<Report, TargetError> {
         let (file, node) = examined(path)?;
-        Report::of_open(root, path, &node, &file, results)
+        Report::of_open(root, path, &node, &file, results, Some(how))
     }
 
     fn of_open(
@@ -164,6 +189,7 @@ impl Report {
         node: &Path,
         file: &OwnedFd,
         results: Option<&Path>,
+        how: Option<Inspection>,
     ) -> Result<Report, TargetError> {
         let number = fstat(file).map_err(|error| system("examine", path, error))?.st_rdev;
         let (major, minor) = (major(number), minor(number));
@@ -179,9 +205,11 @@ impl Report {
             },
             in_use::only_reads,
         );
-        let mut findings = contents(path, file)?;
+        let contents = how.map(|how| inspection::of_device(path, file, how)).transpose()?;
+        let mut findings = contents.as_ref().map(Contents::findings).unwrap_or_default();
         // Whatever the table says to us: the kernel has read one.
         let partition = host::partition_starts(root, major, minor).into_iter().next();
+        let partition = partition.filter(|_| how.is_some());
         findings.extend(partition.and_then(|offset| signature::partition(offset, &findings)));
         Ok(Report {
             path: path.into(),
@@ -190,6 +218,7 @@ impl Report {
             in_use,
             shares_disk_with: host::same_disk(root, major, minor, &places),
             findings,
+            contents: contents.unwrap_or_default(),
         })
     }
 
@@ -205,6 +234,9 @@ impl Report {
         let mut options = vec![format!("--destroy-data={}", quoted(&self.identity.id))];
         let kinds = self.findings.iter().map(|finding| finding.kind);
         options.extend(kinds.map(|kind| format!("--overwrite-signature={kind}")));
+        if self.contents.unseen_bytes() > 0 {
+            options.push(format!("--accept-unseen={}", quoted(&self.identity.id)));
+        }
         if !self.in_use.unseen.is_empty() {
             options.push(format!("{ACCEPT_UNSEEN}={}", quoted(&self.identity.id)));
         }
@@ -233,6 +265,12 @@ impl Report {
                 found: found.join(", "),
                 options: self.options(),
             });
+        }
+        let agrees_to_unseen = consent.accept_unseen.contains(&self.identity.id);
+        if self.contents.unseen_bytes() > 0 && !agrees_to_unseen {
+            let (device, options) = (self.device(), self.options());
+            let seen = self.contents.seen;
+            return Some(GateError::Uninspected { path, device, seen, options });
         }
         if consent.destroy_data.contains(&self.identity.id) {
             return self.unseen(consent);
@@ -270,7 +308,7 @@ impl Report {
         audit.note("system disk", "another one");
         let found: Vec<String> = self.findings.iter().map(ToString::to_string).collect();
         let found = if found.is_empty() { "nothing found".into() } else { found.join(", ") };
-        audit.note("content", found);
+        audit.note("content", format!("{found}; {}", self.contents.seen));
         audit.note("exclusive claim (O_EXCL)", "granted");
         audit.note("advisory lock (flock)", "taken");
         audit.note("identity, size and disk sequence after opening", "as before");
@@ -278,6 +316,9 @@ impl Report {
         audit.consents = vec![format!("--destroy-data={}", self.identity.id)];
         let kinds = self.findings.iter().map(|finding| finding.kind);
         audit.consents.extend(kinds.map(|kind| format!("--overwrite-signature={kind}")));
+        if self.contents.unseen_bytes() > 0 {
+            audit.consents.push(format!("--accept-unseen={}", self.identity.id));
+        }
         if !self.in_use.unseen.is_empty() {
             audit.consents.push(format!("{ACCEPT_UNSEEN}={}", self.identity.id));
         }
@@ -300,7 +341,7 @@ impl Report {
 }
 
 /// As a shell takes it in one piece.
-pub(super) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+=@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();
@@ -317,24 +358,8 @@ fn examined(path: &Path) -> Result<(OwnedFd, PathBuf), TargetError> {
     Ok((file, node))
 }
 
-/// Signatures and samples; what was read for them leaves the page cache again.
-fn contents(path: &Path, file: &OwnedFd) -> Result<Vec<Finding>, TargetError> {
-    let failed =
-        |what| move |error: io::Error| TargetError::System { what, path: path.into(), error };
-    let size_bytes = inspect::block_device_bytes(file.as_fd()).map_err(failed("size"))?;
-    let mut seed = [0; 8];
-    // Samples that are known before are still samples.
-    let _ = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty());
-    // Without read-ahead a sample brings in no more than itself.
-    let _ = fadvise(file, 0, None, Advice::Random);
-    let read = |buffer: &mut [u8], offset| Ok(pread(file, buffer, offset)?);
-    let findings = signature::findings(size_bytes, &read, u64::from_le_bytes(seed))
-        .map_err(failed("examine"))?;
-    let _ = fadvise(file, 0, None, Advice::DontNeed);
-    Ok(findings)
-}
-
-/// Takes a device for writing, for as long as the descriptor lives.
+/// Takes a device for writing, for as long as the descriptor lives. Without an inspection its
+/// content is the caller's to judge.
 ///
 /// # Errors
 /// Any objection; if the kernel or another program has it; if it is not the one that was examined.
@@ -344,10 +369,22 @@ pub(super) fn pass(
     consent: Consent<'_>,
     results: Option<&Path>,
     direct: Direct,
+    how: Option<Inspection>,
 ) -> Result<Held, TargetError> {
     let (looked, node) = examined(path)?;
-    let before = Report::of_open(root, path, &node, &looked, results)?;
-    refuse(&before, consent)?;
+    // Briefly first: all of it is inspected once, when nobody else can take the device any more, or
+    // now, so that a refusal names everything.
+    let brief = how.map(Inspection::brief);
+    let before = Report::of_open(root, path, &node, &looked, results, brief)?;
+    match before
+        .objection(Consent { accept_unseen: std::slice::from_ref(&before.identity.id), ..consent })
+    {
+        Some(GateError::Data { .. } | GateError::Consent { .. }) => {
+            refuse(&Report::of_open(root, path, &node, &looked, results, how)?, consent)?;
+        }
+        Some(objection) => return Err(objection.into()),
+        None => {}
+    }
     if inspect::block_device_is_read_only(looked.as_fd()).unwrap_or(false) {
         return Err(GateError::ReadOnly(path.into()).into());
     }
@@ -368,7 +405,7 @@ pub(super) fn pass(
     {
         return Err(changed("it was unplugged, or its medium changed"));
     }
-    let after = Report::of_open(root, path, &node, &file, results)?;
+    let after = Report::of_open(root, path, &node, &file, results, how)?;
     if let Some(what) = after.change_since(&before) {
         return Err(changed(what));
     }
@@ -378,8 +415,14 @@ pub(super) fn pass(
     if size_bytes != after.identity.bytes {
         return Err(changed("another size"));
     }
+    let undo = Saved::of(&file, &after).map_err(|error| TargetError::System {
+        what: "save",
+        path: path.into(),
+        error,
+    })?;
     let number = fstat(&file).map_err(|error| system("examine", path, error))?.st_rdev;
     let mut held = hold(file, path, size_bytes, direct)?;
+    held.undo = undo.map(Arc::new).into_iter().collect();
     let serial = host::device(root, major(number), minor(number)).and_then(|facts| facts.serial);
     held.audits = vec![after.audit(serial)];
     Ok(held)
@@ -430,6 +473,7 @@ mod tests {
             in_use: InUse::default(),
             shares_disk_with: None,
             findings: Vec::new(),
+            contents: Contents::default(),
         }
     }
 
@@ -495,8 +539,12 @@ mod tests {
         assert!(said.ends_with(all), "{said}");
         assert!(objection(&report, &[], &[]).unwrap().ends_with(all), "both at once");
         let id = ["S123".to_owned()];
-        let consent =
-            Consent { destroy_data: &id, overwrite_signature: &[], accept_unseen_processes: &id };
+        let consent = Consent {
+            destroy_data: &id,
+            overwrite_signature: &[],
+            accept_unseen: &[],
+            accept_unseen_processes: &id,
+        };
         assert!(report.objection(consent).is_none());
         let audit = report.audit(Some("S123".into()));
         assert!(audit.is_of_device());

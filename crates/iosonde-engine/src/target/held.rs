@@ -11,7 +11,8 @@ impl Held {
     /// The first of several targets, which stands for all of them in the record.
     pub fn first_for_all(all: &[Held]) -> Option<Held> {
         let audits = all.iter().flat_map(|held| held.audits.clone()).collect();
-        Some(Held { audits, ..all.first()?.clone() })
+        let undo = all.iter().flat_map(|held| held.undo.clone()).collect();
+        Some(Held { audits, undo, ..all.first()?.clone() })
     }
 
     /// What identifies the block device, of one that was opened for writing.

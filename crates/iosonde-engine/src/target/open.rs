@@ -13,10 +13,13 @@ use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, fallocate, fcntl_getfl, fcntl_setfl,
     fstat, fstatvfs, ftruncate, major, minor, openat, unlinkat,
 };
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
+
+use super::contents::Inspection;
+pub use super::error::TargetError;
 
 use super::gate::{self, Consent, GateError};
-use super::safety::Foreign;
+use super::undo::Saved;
 use super::{truth, written};
 use crate::host::Root;
 use iosonde_model::record::{TargetFacts, WriteAudit};
@@ -40,107 +43,9 @@ pub struct Held {
     pub audits: Vec<WriteAudit>,
     /// Where a path that is a symbolic link leads.
     pub leads_to: Option<PathBuf>,
-}
-
-/// Why a target was not opened.
-#[derive(Debug, thiserror::Error)]
-pub enum TargetError {
-    /// Nothing there.
-    #[error("`{0}` does not exist")]
-    Missing(PathBuf),
-    /// A directory was expected.
-    #[error("`{0}` is not a directory; give the directory whose storage is to be measured")]
-    NotADirectory(PathBuf),
-    /// Neither a file nor a device nor a directory.
-    #[error("`{path}` is a {kind}; expected a file, a block device or a directory")]
-    WrongKind {
-        /// The path.
-        path: PathBuf,
-        /// What it is.
-        kind: &'static str,
-    },
-    /// The system refuses.
-    #[error("cannot {what} `{path}`: {error}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// The path.
-        path: PathBuf,
-        /// The system's answer.
-        error: io::Error,
-    },
-    /// Not enough room, known before the start.
-    #[error(
-        "{wanted} asked for, and {free} are free in `{path}`, of which {reserve} stay untouched; \
-         give a smaller size"
-    )]
-    Space {
-        /// The path.
-        path: PathBuf,
-        /// Size asked for.
-        wanted: String,
-        /// Free space.
-        free: String,
-        /// What is left for others.
-        reserve: String,
-    },
-    /// Too small to mean anything.
-    #[error("{found} asked for, expected at least 256 MiB")]
-    TooSmall {
-        /// Size asked for.
-        found: String,
-    },
-    /// Too little free space for a size chosen by the tool.
-    #[error(
-        "{free} are free in `{path}`; a tenth of it must be at least 256 MiB, so 2.56 GiB are \
-         needed. Free some space, or give a size"
-    )]
-    TooFull {
-        /// The path.
-        path: PathBuf,
-        /// Free space.
-        free: String,
-    },
-    /// Content that may be somebody's.
-    #[error(
-        "`{path}` holds data that this program did not write ({found}); writing would destroy it. \
-         If that is meant, repeat with --overwrite-file={name}"
-    )]
-    Foreign {
-        /// The path.
-        path: PathBuf,
-        /// What was found, and where.
-        found: Foreign,
-        /// What the consent must name.
-        name: String,
-    },
-    /// More than one name leads to it, or more than one file has its data.
-    #[error(
-        "`{path}` {how}; writing would change more than this file. \
-         If that is meant, repeat with --overwrite-file={name}"
-    )]
-    Shared {
-        /// The path.
-        path: PathBuf,
-        /// How it is shared.
-        how: &'static str,
-        /// What the consent must name.
-        name: String,
-    },
-    /// A device or file in use, a device with data, or one without consent.
-    #[error(transparent)]
-    Gate(#[from] GateError),
-    /// Direct I/O was demanded and cannot be had.
-    #[error(
-        "`{path}` takes no direct I/O ({reason}); repeat with --direct 0 to measure \
-         through the page cache"
-    )]
-    NoDirect {
-        /// The path.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    /// What stood on this device, and on further targets behind it where it stands for all of them:
+    /// to be saved before the first write.
+    pub undo: Vec<Arc<Saved>>,
 }
 
 /// What will be done to a named target.
@@ -154,6 +59,10 @@ pub struct Intent {
     pub destroy_data: Vec<String>,
     /// `--overwrite-signature`: kinds of what may be destroyed on them.
     pub overwrite_signature: Vec<String>,
+    /// `--accept-unseen`: devices and files that may be written though not all was inspected.
+    pub accept_unseen: Vec<String>,
+    /// How long existing content may be read.
+    pub inspection: Inspection,
     /// `--accept-unseen-processes`: devices and files that may be written although not every
     /// process could be examined.
     pub accept_unseen_processes: Vec<String>,
@@ -291,7 +200,8 @@ fn named_and_unlinked(dir: &OwnedFd, flags: OFlags, mode: Mode) -> Result<OwnedF
 
 /// Reserves space, so that a full disk shows now; where that is not supported, sets the length.
 pub(super) fn reserve(file: &OwnedFd, size_bytes: u64) -> Result<(), Errno> {
-    match fallocate(file, FallocateFlags::empty(), 0, size_bytes) {
+    // tmpfs gives up as soon as anything is to be done for the thread, such as work of io_uring.
+    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, size_bytes)) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => ftruncate(file, size_bytes),
         other => other,
     }
@@ -318,10 +228,11 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
             let agreed = Consent {
                 destroy_data: &intent.destroy_data,
                 overwrite_signature: &intent.overwrite_signature,
+                accept_unseen: &intent.accept_unseen,
                 accept_unseen_processes: &intent.accept_unseen_processes,
             };
             let results = intent.results.as_deref();
-            gate::pass(&Root::system(), path, agreed, results, direct)
+            gate::pass(&Root::system(), path, agreed, results, direct, Some(intent.inspection))
         }
         FileType::BlockDevice => {
             let bytes = iosonde_sys::inspect::block_device_bytes(file.as_fd())
@@ -407,6 +318,7 @@ pub(super) fn hold(
         direct_refused: None,
         audits: Vec::new(),
         leads_to: None,
+        undo: Vec::new(),
         file: Arc::new(file),
     };
     if direct == Direct::Never {

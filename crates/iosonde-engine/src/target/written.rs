@@ -10,10 +10,11 @@ use std::path::Path;
 use iosonde_model::record::WriteAudit;
 use rustix::fs::fstat;
 
+use super::contents::{Contents, Seen};
 use super::gate::{self, GateError};
 use super::in_use::{self, ACCEPT_UNSEEN, FileUse};
 use super::open::{Direct, Held, Intent, TargetError, hold, reopen, system};
-use super::safety;
+use super::{inspection, safety};
 use crate::host::Root;
 
 /// Takes a named file for writing: nobody else has it open, before and after we open it.
@@ -29,7 +30,7 @@ pub(super) fn take(
     let then = state(path, &examined)?;
     let before = FileUse::of(&root, &examined);
     before.refuse(path, intent)?;
-    consent(path, &examined, linked, size_bytes, intent)?;
+    let content = consent(path, &examined, linked, size_bytes, intent)?;
     let file = reopen(path, &examined, true)?;
     // The lease counts every descriptor.
     drop(examined);
@@ -43,21 +44,72 @@ pub(super) fn take(
     let mut audit = WriteAudit { path: path.to_string_lossy().into(), ..WriteAudit::default() };
     before.note(&mut audit, "before opening");
     let name = path.to_string_lossy();
-    let content = match intent.overwrite_file.as_deref() == Some(&*name) {
-        true => "not examined: --overwrite-file names the file",
-        false => "all hole, zero or written by this program",
-    };
-    audit.note("content", content);
+    audit.note("content", content.words());
     audit.note("advisory lock (flock)", "taken");
     after.note(&mut audit, "after opening");
     audit.note("size and times of change after opening", "as before");
     in_use::note_unseen(&mut audit, after.unseen());
     let overwrite = intent.overwrite_file.iter().filter(|given| **given == *name);
     audit.consents.extend(overwrite.map(|name| format!("--overwrite-file={name}")));
+    if matches!(content, Content::Blank(seen) if seen.unseen_bytes() > 0) {
+        audit.consents.push(format!("--accept-unseen={name}"));
+    }
     if !after.unseen().is_empty() {
         audit.consents.push(format!("{ACCEPT_UNSEEN}={name}"));
     }
     Ok(Held { audits: vec![audit], ..hold(file, path, size_bytes, direct)? })
+}
+
+/// What is known of the content of a file that may be written.
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    /// Consent names the file.
+    NotExamined,
+    /// Nothing of somebody's was found in what was inspected.
+    Blank(Seen),
+}
+
+impl Content {
+    fn words(self) -> String {
+        match self {
+            Content::NotExamined => "not examined: --overwrite-file names the file".into(),
+            Content::Blank(seen) => {
+                format!("hole, zero or written by this program; {seen}")
+            }
+        }
+    }
+}
+
+/// A named file may be written if it is nobody else's and all hole, zero or ours; else only if
+/// consent names it.
+fn consent(
+    path: &Path,
+    file: &OwnedFd,
+    linked: bool,
+    size_bytes: u64,
+    intent: &Intent,
+) -> Result<Content, TargetError> {
+    let name = path.to_string_lossy().into_owned();
+    if intent.overwrite_file.as_deref() == Some(name.as_str()) {
+        return Ok(Content::NotExamined);
+    }
+    let shared = |how| Err(TargetError::Shared { path: path.into(), how, name: name.clone() });
+    if linked {
+        return shared("has more than one name (hard links)");
+    }
+    if safety::has_shared_extents(file, size_bytes) {
+        return shared("shares data with another file (reflink or snapshot)");
+    }
+    let contents = inspection::of_file(path, file, size_bytes, intent.inspection)?;
+    let unseen_bytes = contents.unseen_bytes();
+    let Contents { foreign, seen, .. } = contents;
+    match foreign {
+        Some(found) => Err(TargetError::Foreign { path: path.into(), found, name }),
+        None if unseen_bytes > 0 && !intent.accept_unseen.contains(&name) => {
+            Err(TargetError::Uninspected { path: path.into(), seen, name })
+        }
+        None => Ok(Content::Blank(seen)),
+    }
 }
 
 /// What changes with the file: size, and the times of the last write and of the last change, in
@@ -71,35 +123,4 @@ fn state(path: &Path, file: &OwnedFd) -> Result<[i128; 5], TargetError> {
         seen.st_ctime.into(),
         seen.st_ctime_nsec.into(),
     ])
-}
-
-/// A named file may be written if it is nobody else's and all hole, zero or ours; else only if
-/// consent names it.
-fn consent(
-    path: &Path,
-    file: &OwnedFd,
-    linked: bool,
-    size_bytes: u64,
-    intent: &Intent,
-) -> Result<(), TargetError> {
-    let name = path.to_string_lossy().into_owned();
-    if intent.overwrite_file.as_deref() == Some(name.as_str()) {
-        return Ok(());
-    }
-    let shared = |how| Err(TargetError::Shared { path: path.into(), how, name: name.clone() });
-    if linked {
-        return shared("has more than one name (hard links)");
-    }
-    if safety::has_shared_extents(file, size_bytes) {
-        return shared("shares data with another file (reflink or snapshot)");
-    }
-    let found = safety::foreign_data(file, size_bytes).map_err(|error| TargetError::System {
-        what: "examine",
-        path: path.into(),
-        error,
-    })?;
-    match found {
-        None => Ok(()),
-        Some(found) => Err(TargetError::Foreign { path: path.into(), found, name }),
-    }
 }

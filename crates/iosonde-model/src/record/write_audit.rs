@@ -44,7 +44,10 @@ impl WriteAudit {
     /// wrong where it names what is written.
     #[must_use]
     pub fn needed(&self, option: &str) -> bool {
-        let names = |name: &str| option.strip_prefix("--accept-unseen-processes=") == Some(name);
+        // So does what could be inspected in the time.
+        let unseen = ["--accept-unseen-processes=", "--accept-unseen="];
+        let names =
+            |name: &str| unseen.iter().any(|unseen| option.strip_prefix(unseen) == Some(name));
         self.consents.iter().any(|consent| consent == option)
             || names(if self.is_of_device() { &self.identity } else { &self.path })
     }
