@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::output::note;
+use crate::record::given;
 use crate::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder};
+
+/// Largest manifest that is read, bytes.
+const MAX_MANIFEST: u64 = 64 << 20;
 
 /// A run folder that may have failed; a failure is told once.
 #[derive(Debug)]
@@ -36,6 +40,7 @@ impl Keeper {
     ) -> Keeper {
         let (mut keeper, folder) = Keeper::begin(option, asked, verb, words);
         keeper.folder = folder.map_err(|reason| not_kept(option, &reason)).ok();
+        keeper.announce();
         keeper
     }
 
@@ -51,6 +56,7 @@ impl Keeper {
     ) -> Result<Keeper, String> {
         let (mut keeper, folder) = Keeper::begin(option, Some(asked), verb, words);
         keeper.folder = Some(folder?);
+        keeper.announce();
         Ok(keeper)
     }
 
@@ -59,7 +65,7 @@ impl Keeper {
     /// # Errors
     /// In words, why it cannot be written.
     pub(crate) fn reopen(path: &Path, verb: &str, words: &[String]) -> Result<Keeper, String> {
-        let first = std::fs::read(path.join("manifest.json")).ok();
+        let first = given::bytes(&path.join("manifest.json"), MAX_MANIFEST).ok();
         let first = first.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
         let (mut keeper, folder) = Keeper::begin_with("FOLDER", verb, words, |_, _| {
             RunFolder::reopen(path).map_err(|error| format!("{}: {error}", path.display()))
@@ -117,7 +123,7 @@ impl Keeper {
 
     /// Keeps one value under this name.
     pub(crate) fn keep<T: Serialize>(&mut self, name: &str, value: &T) {
-        if let Some(folder) = &self.folder {
+        if let Some(folder) = &mut self.folder {
             let kept = folder.keep(name, value);
             self.check(kept);
         }
@@ -125,24 +131,32 @@ impl Keeper {
 
     /// Keeps a text under this name.
     pub(crate) fn keep_text(&mut self, name: &str, text: &str) {
-        if let Some(folder) = &self.folder {
+        if let Some(folder) = &mut self.folder {
             let kept = folder.keep_text(name, text);
             self.check(kept);
         }
     }
 
     /// Says what the command is, before it is known how it ends: a command that is killed cannot.
-    pub(crate) fn announce(&mut self) {
+    fn announce(&mut self) {
         let manifest = Manifest { complete: false, ..self.manifest.clone() };
         self.keep("manifest.json", &manifest);
     }
 
     /// Keeps bytes under this name.
     pub(crate) fn keep_bytes(&mut self, name: &str, bytes: &[u8]) {
-        if let Some(folder) = &self.folder {
+        if let Some(folder) = &mut self.folder {
             let kept = folder.keep_bytes(name, bytes);
             self.check(kept);
         }
+    }
+
+    /// Gives the record of a damaged cell a name that is not read.
+    ///
+    /// # Errors
+    /// If it cannot be renamed.
+    pub(crate) fn set_aside(&mut self, name: &str) -> std::io::Result<()> {
+        self.folder.as_mut().map_or(Ok(()), |folder| folder.set_aside(name))
     }
 
     /// A cell whose record is there already.

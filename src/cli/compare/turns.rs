@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{CompareArgs, asked, contrasted, note, place, tell, what_is_asked};
 use crate::analysis::comparison::{Asked, Kind, Observation, Side};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::intact::AcceptArgs;
 use crate::cli::keep::Keeper;
 use crate::cli::recorded::{Record, record};
 use crate::record::Run;
@@ -214,7 +215,7 @@ impl Scratch {
         let mut folders = fs::read_dir(&results).map_err(said)?.filter_map(Result::ok);
         let folder = folders.next().map(|entry| entry.path());
         let folder = folder.ok_or_else(|| failed(format!("ended with {code} and kept nothing")))?;
-        let read = record("--run", &folder);
+        let read = record("--run", &folder, AcceptArgs::NEVER);
         let removed = fs::remove_dir_all(&results);
         removed.map_err(said)?;
         match read?.0 {

@@ -47,6 +47,8 @@ impl Aim {
                 format!("{}{size}", device.name)
             }),
             is_laid_out: self.layout.is_some(),
+            used_engine: self.setting.engine.kind.word().into(),
+            direct: self.setting.targets[0].direct,
             ..asked.clone()
         }
     }
@@ -61,6 +63,8 @@ pub(super) struct Ask<'a> {
     pub(super) usual_bytes: Option<u64>,
     pub(super) seed: u64,
     pub(super) dry_run: bool,
+    /// Whether the runs before were allowed to write: those to come must be, too.
+    pub(super) must_write: bool,
 }
 
 /// Opens or makes the target.
@@ -167,7 +171,7 @@ fn existing(ask: &Ask<'_>, path: &Path) -> Result<(Held, bool, Option<String>), 
     // Root may open what nobody is meant to write.
     let is_protected = facts.is_ok_and(|facts| facts.permissions().readonly());
     let agreed = !ask.consent.devices().is_empty();
-    if (!is_device && !is_protected) || agreed {
+    if (!is_device && !is_protected) || agreed || ask.must_write {
         let intent = ask.consent.intent(true, ask.results, ask.dry_run);
         match open::existing(path, &intent, direct(ask)) {
             Ok(held) => {
@@ -180,7 +184,8 @@ fn existing(ask: &Ask<'_>, path: &Path) -> Result<(Held, bool, Option<String>), 
                 }
                 return Ok((held, false, None));
             }
-            Err(TargetError::Foreign { .. } | TargetError::Shared { .. }) if !agreed => {}
+            Err(TargetError::Foreign { .. } | TargetError::Shared { .. })
+                if !agreed && !ask.must_write => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -13,7 +13,7 @@ use crate::report::experiment_story::story;
 use crate::report::html::html;
 use crate::report::markdown::markdown;
 use crate::report::plain::plain;
-use crate::report::story::Story;
+use crate::report::story::{Caution, Story};
 use crate::report::story_json::story_json;
 use crate::spec::Direction;
 use crate::spec::experiment::Stage;
@@ -89,13 +89,16 @@ impl Teller {
     /// The whole report, to stdout and into the folder.
     pub(super) fn conclude(
         mut self,
-        study: &Study,
+        (study, altered): (&Study, &[String]),
         complete: bool,
         exit: Exit,
         mut keeper: Keeper,
     ) -> Exit {
         let mut exit = exit.or_graver(end_of(study));
         let mut told = story(study, keeper.command(), complete, exit.code());
+        if !altered.is_empty() {
+            told.cautions.insert(0, Caution::altered(altered));
+        }
         if let Err(error) = keep(&told, &mut keeper, self.png) {
             note(&format!("error: the report cannot be drawn: {error}"));
             exit = exit.or_graver(Exit::Environment);

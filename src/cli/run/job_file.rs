@@ -2,7 +2,6 @@
 
 mod shelf;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +23,7 @@ use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
 use crate::engine::{Control, Medium};
 use crate::plan::{self, Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
+use crate::record::given;
 use crate::record::run::{Outcome, Run};
 use crate::report::fio_job::fio_job;
 use crate::report::json::Document;
@@ -203,11 +203,7 @@ fn read(beside: &Beside<'_>, place: &Place) -> Result<JobFile, Failure> {
 
 /// The text of a file that is not too long for one.
 fn text_of(path: &Path) -> Result<String, String> {
-    let length = fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if length > lex::MAX_BYTES as u64 {
-        return Err("it is larger than 64 MiB".into());
-    }
-    fs::read_to_string(path).map_err(|error| error.to_string())
+    given::text(path, lex::MAX_BYTES as u64).map_err(|error| error.to_string())
 }
 
 /// An included file, which must lie in the job file's directory even behind symbolic links.
