@@ -4,10 +4,8 @@
 //! The schedule samples the host beside the engine, and turns what the engine measured into a
 //! record.
 
-mod confidant;
 pub mod cross_check;
 pub mod experiment;
-pub mod interleave;
 pub mod ladder;
 pub mod selftest;
 pub mod verify;
@@ -17,15 +15,15 @@ use std::sync::Arc;
 use iosonde_sys::Clock;
 use serde_json::Value;
 
-use crate::engine::{self, Control, EngineError, Medium, Observer, Progress, floor};
-use crate::host::telemetry::Sampler;
-use crate::host::{Root, device_counters, smart};
-use crate::plan::Plan;
-use crate::record::Run;
-use crate::record::facts::{DeviceCounters, SmartPair, TargetFacts, TelemetrySample};
-use crate::record::run::{BackendFacts, Outcome, SCHEMA};
-use crate::target::Held;
-use crate::target::held::drop_cache;
+use iosonde_engine::engine::{self, Control, EngineError, Medium, Observer, Progress, floor};
+use iosonde_engine::host::telemetry::Sampler;
+use iosonde_engine::host::{Root, device_counters, smart};
+use iosonde_engine::target::Held;
+use iosonde_engine::target::held::drop_cache;
+use iosonde_model::plan::Plan;
+use iosonde_model::record::Run;
+use iosonde_model::record::facts::{DeviceCounters, SmartPair, TargetFacts, TelemetrySample};
+use iosonde_model::record::run::{BackendFacts, Outcome, SCHEMA};
 
 /// What all cells of a schedule share.
 #[derive(Clone, Debug)]
@@ -209,7 +207,7 @@ fn of_the_first_alone(facts: TargetFacts) -> TargetFacts {
 
 fn clock_word(plan: &Plan, clock: Clock) -> &'static str {
     match plan.engine.kind {
-        crate::plan::EngineKind::Sim => "virtual",
+        iosonde_model::plan::EngineKind::Sim => "virtual",
         _ if clock.is_tsc() => "tsc",
         _ => "clock_monotonic",
     }

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use iosonde::engine::verify::{Luggage, verify};
-use iosonde::engine::{Control, Measured, Medium, Observer, Progress, Unwatched, run};
-use iosonde::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
-use iosonde::plan::{RunId, VerifyMode, VerifyPlan, VerifySetting};
-use iosonde::record::Outcome;
-use iosonde::spec::{Role, Rw, Threads, Workload};
+use iosonde_engine::engine::verify::{Luggage, verify};
+use iosonde_engine::engine::{Control, Measured, Medium, Observer, Progress, Unwatched, run};
+use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
+use iosonde_model::plan::{RunId, VerifyMode, VerifyPlan, VerifySetting};
+use iosonde_model::record::Outcome;
+use iosonde_model::spec::{Role, Rw, Threads, Workload};
 use iosonde_sys::Clock;
 use iosonde_sys::counting::CountingAllocator;
 

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use iosonde::analysis::verdict::Kind;
-use iosonde::analysis::{Assessment, assess, verdict};
-use iosonde::backend::sim::Model;
-use iosonde::engine::{Control, Medium};
-use iosonde::host::Root;
-use iosonde::plan::{Engine, EngineKind, OnError, Setting, Stop, Target, resolve};
-use iosonde::record::Run;
 use iosonde::schedule::{Bench, Event, carry_out};
-use iosonde::spec::{Role, Rw, Threads, Workload};
+use iosonde_analysis::verdict::Kind;
+use iosonde_analysis::{Assessment, assess, verdict};
+use iosonde_engine::backend::sim::Model;
+use iosonde_engine::engine::{Control, Medium};
+use iosonde_engine::host::Root;
+use iosonde_model::plan::{Engine, EngineKind, OnError, Setting, Stop, Target, resolve};
+use iosonde_model::record::Run;
+use iosonde_model::spec::{Role, Rw, Threads, Workload};
 use iosonde_sys::Clock;
 
 struct Load {

@@ -10,23 +10,23 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use iosonde::analysis::{assess, books, figures};
-use iosonde::backend::libaio::LibaioQueue;
-use iosonde::backend::null::NullQueue;
-use iosonde::backend::psync::PsyncQueue;
-use iosonde::backend::sim::{Model, SimQueue};
-use iosonde::backend::uring::UringQueue;
-use iosonde::backend::{Queue, Transfer};
-use iosonde::engine::{Control, Medium};
-use iosonde::host::Root;
-use iosonde::plan::chance::Chance;
-use iosonde::plan::{
+use iosonde::schedule::{Bench, Event, carry_out};
+use iosonde_analysis::{assess, books, figures};
+use iosonde_engine::backend::libaio::LibaioQueue;
+use iosonde_engine::backend::null::NullQueue;
+use iosonde_engine::backend::psync::PsyncQueue;
+use iosonde_engine::backend::sim::{Model, SimQueue};
+use iosonde_engine::backend::uring::UringQueue;
+use iosonde_engine::backend::{Queue, Transfer};
+use iosonde_engine::engine::{Control, Medium};
+use iosonde_engine::host::Root;
+use iosonde_model::plan::chance::Chance;
+use iosonde_model::plan::{
     Engine, EngineKind, Job, OnError, Order, Plan, Setting, Stop, Target, Way, resolve,
 };
-use iosonde::record::Run;
-use iosonde::record::run::Outcome;
-use iosonde::schedule::{Bench, Event, carry_out};
-use iosonde::spec::{Access, Region, Role, Rw, Threads, Workload};
+use iosonde_model::record::Run;
+use iosonde_model::record::run::Outcome;
+use iosonde_model::spec::{Access, Region, Role, Rw, Threads, Workload};
 use iosonde_rig::ScratchDir;
 use iosonde_sys::{Clock, ring};
 

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use iosonde::backend::null::Counts;
-use iosonde::backend::sim::Model;
-use iosonde::engine::{Control, Measured, Medium, Unwatched, run};
-use iosonde::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
-use iosonde::record::run::Outcome;
-use iosonde::spec::{Region, Role, Rw, Threads, Workload};
-use iosonde::stats::Histogram;
+use iosonde_engine::backend::null::Counts;
+use iosonde_engine::backend::sim::Model;
+use iosonde_engine::engine::{Control, Measured, Medium, Unwatched, run};
+use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
+use iosonde_model::record::run::Outcome;
+use iosonde_model::spec::{Region, Role, Rw, Threads, Workload};
+use iosonde_stats::Histogram;
 use iosonde_sys::Clock;
 
 const SECOND_NS: u64 = 1_000_000_000;

@@ -10,12 +10,14 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use iosonde::plan::{
+use iosonde_model::plan::{
     Engine, EngineKind, Job, OnError, Order, Plan, Setting, Stop, Target, resolve,
 };
-use iosonde::report::fio_job::{fio_arguments, fio_job};
-use iosonde::spec::fio::{self, Asking, JobFile, Outside, StopAsk};
-use iosonde::spec::{Access, Data, Draw, Pace, Reap, Role, Sizes, Sync, Think, Threads, Workload};
+use iosonde_model::spec::fio::{self, Asking, JobFile, Outside, StopAsk};
+use iosonde_model::spec::{
+    Access, Data, Draw, Pace, Reap, Role, Sizes, Sync, Think, Threads, Workload,
+};
+use iosonde_report::fio_job::{fio_arguments, fio_job};
 
 fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/fio")

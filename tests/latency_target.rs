@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
-use iosonde::backend::sim::Model;
-use iosonde::engine::{Control, Measured, Medium, Unwatched, run};
-use iosonde::plan::{Engine, EngineKind, OnError, Plan, Pursuit, Setting, Stop, Target, resolve};
-use iosonde::record::controlled::{Bound, Pursued};
-use iosonde::record::run::Outcome;
-use iosonde::spec::{LatencyTarget, Role, Rw, Threads, Workload};
+use iosonde_engine::backend::sim::Model;
+use iosonde_engine::engine::{Control, Measured, Medium, Unwatched, run};
+use iosonde_model::plan::{
+    Engine, EngineKind, OnError, Plan, Pursuit, Setting, Stop, Target, resolve,
+};
+use iosonde_model::record::controlled::{Bound, Pursued};
+use iosonde_model::record::run::Outcome;
+use iosonde_model::spec::{LatencyTarget, Role, Rw, Threads, Workload};
 use iosonde_sys::Clock;
 
 const SECOND_NS: u64 = 1_000_000_000;

@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use iosonde::analysis::arrivals::{ArrivalFigures, ArrivalVerdict};
-use iosonde::analysis::{Assessment, assess};
-use iosonde::backend::sim::Model;
-use iosonde::engine::{Control, Medium};
-use iosonde::host::Root;
-use iosonde::plan::{
+use iosonde::schedule::{Bench, Event, carry_out};
+use iosonde_analysis::arrivals::{ArrivalFigures, ArrivalVerdict};
+use iosonde_analysis::{Assessment, assess};
+use iosonde_engine::backend::sim::Model;
+use iosonde_engine::engine::{Control, Medium};
+use iosonde_engine::host::Root;
+use iosonde_model::plan::{
     Arrivals, Engine, EngineKind, OnError, Pace, Phase, Rate, Setting, Stop, Sync, Target, Think,
     resolve,
 };
-use iosonde::record::Run;
-use iosonde::schedule::{Bench, Event, carry_out};
-use iosonde::spec::{Reap, Role, Rw, Workload};
-use iosonde::stats::histogram::RELATIVE_ERROR;
+use iosonde_model::record::Run;
+use iosonde_model::spec::{Reap, Role, Rw, Workload};
+use iosonde_stats::histogram::RELATIVE_ERROR;
 use iosonde_sys::Clock;
 
 const SECOND_NS: u64 = 1_000_000_000;

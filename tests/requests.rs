@@ -10,11 +10,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use iosonde::backend::libaio::LibaioQueue;
-use iosonde::backend::psync::PsyncQueue;
-use iosonde::backend::uring::UringQueue;
-use iosonde::backend::{OpenError, Queue, QueueFacts, Transfer};
-use iosonde::plan::{EachWrite, Engine, EngineKind, Job, SyncCall, Way};
+use iosonde_engine::backend::libaio::LibaioQueue;
+use iosonde_engine::backend::psync::PsyncQueue;
+use iosonde_engine::backend::uring::UringQueue;
+use iosonde_engine::backend::{OpenError, Queue, QueueFacts, Transfer};
+use iosonde_model::plan::{EachWrite, Engine, EngineKind, Job, SyncCall, Way};
 use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::LoopDevice;
 use iosonde_sys::{Clock, ring};

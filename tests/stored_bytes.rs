@@ -59,7 +59,7 @@ fn the_check_can_fail() {
     let zeros = vec![0; 4 << 20];
     assert!(duplicates(&zeros) > 0.99 && ratio(&zeros) < 0.001);
     // The same random megabyte, four times: only the long window and the block sums see it.
-    let mut chance = iosonde::plan::chance::Chance::new(1);
+    let mut chance = iosonde_model::plan::chance::Chance::new(1);
     let one: Vec<u8> = (0..131_072).flat_map(|_| chance.bits().to_le_bytes()).collect();
     assert_incompressible(&one, "random bytes");
     let four = one.repeat(4);
@@ -119,7 +119,7 @@ fn on_the_device_below_a_file_system() {
     let ours: Vec<u8> = (0..image.len() - 4096)
         .step_by(1024)
         .map(|at| &image[at..at + 4096])
-        .filter(|block| block.starts_with(&iosonde::content::MAGIC))
+        .filter(|block| block.starts_with(&iosonde_model::content::MAGIC))
         .flatten()
         .copied()
         .collect();

@@ -1,59 +1,54 @@
-//! Code about code: the arrows between rooms, the words that may not be said, the lists that must
-//! be complete. All of it is a check of text: no dependency, and no second compiler.
+//! Checks of the source as text: imports between the modules of a crate, names that are not used,
+//! lists that must be complete.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 use std::path::Path;
 
-/// Each room with the rooms it may use; a room may use only rooms above its own line. `sys` is the
-/// crate iosonde-sys, `sys::clock` its clock alone. `cli` may use everything.
-const ROOMS: [(&str, &[&str]); 17] = [
-    ("units", &[]),
-    ("stats", &["units"]),
-    ("spec", &["units"]),
-    ("plan", &["units", "spec"]),
-    ("content", &["units", "plan"]),
-    ("record", &["units", "stats", "spec", "plan", "content"]),
-    ("analysis", &["units", "stats", "spec", "plan", "content", "record"]),
-    ("chart", &["units"]),
-    ("report", &["units", "stats", "spec", "plan", "record", "analysis", "chart"]),
-    ("host", &["units", "record", "sys"]),
-    ("target", &["units", "plan", "content", "record", "host", "sys"]),
-    ("backend", &["units", "plan", "content", "sys"]),
-    ("engine", &["units", "stats", "plan", "content", "record", "backend", "sys"]),
-    ("profile", &["units", "stats", "plan", "record", "host", "sys", "bpf"]),
-    (
-        "schedule",
-        &[
-            "units",
-            "stats",
-            "spec",
-            "plan",
-            "content",
-            "record",
-            "analysis",
-            "host",
-            "target",
-            "backend",
-            "engine",
-            "profile",
-            "sys::clock",
-        ],
-    ),
-    ("cli", &["*"]),
-    ("main", &["*"]),
+/// The crates of the product. Which may use which stands in their Cargo.toml, and the compiler holds
+/// it; within a crate of several modules the table below does.
+const PRODUCT: [&str; 7] = [
+    "src/",
+    "crates/iosonde-analysis/src/",
+    "crates/iosonde-engine/src/",
+    "crates/iosonde-model/src/",
+    "crates/iosonde-report/src/",
+    "crates/iosonde-stats/src/",
+    "crates/iosonde-watch/src/",
 ];
 
-/// Words that may not be said, what to say instead, and where they may be said after all.
-const WORDS: [(&str, &str, &[&str]); 6] = [
-    // `program` gives an outside program a deadline; it measures nothing.
-    ("Instant::now", "a clock that is passed in", &["engine", "backend", "cli", "host/program"]),
-    ("SystemTime::now", "a time that is passed in", &["engine", "backend", "cli"]),
-    ("HashMap", "BTreeMap, whose order is the same in every run", &[]),
-    ("process::exit", "a value that `cli` turns into an exit code", &["cli", "main"]),
-    ("println!", "a String that is returned to `cli`", &["cli", "main"]),
-    ("print!", "a String that is returned to `cli`", &["cli", "main"]),
+/// The modules of each crate that has several, each with the modules above it that it may use.
+const MODULES: [(&str, &[(&str, &[&str])]); 2] = [
+    (
+        "crates/iosonde-model/src/",
+        &[
+            ("units", &[]),
+            ("spec", &["units"]),
+            ("plan", &["units", "spec"]),
+            ("content", &["units", "plan"]),
+            ("record", &["units", "spec", "plan", "content"]),
+        ],
+    ),
+    (
+        "crates/iosonde-engine/src/",
+        &[("host", &[]), ("target", &["host"]), ("backend", &[]), ("engine", &["backend"])],
+    ),
 ];
+
+/// Names that the product does not use, what to use instead, and the places that may use them.
+const NAMES: [(&str, &str, &[&str]); 6] = [
+    // `program` gives an outside program a deadline; it measures nothing.
+    ("Instant::now", "a clock that is passed in", &[ENGINE, BACKEND, PROGRAM, CLI]),
+    ("SystemTime::now", "a time that is passed in", &[ENGINE, BACKEND, CLI]),
+    ("HashMap", "BTreeMap, whose order is the same in every run", &[]),
+    ("process::exit", "a value that `cli` turns into an exit code", &[CLI, "src/main.rs"]),
+    ("println!", "a String that is returned to `cli`", &[CLI, "src/main.rs"]),
+    ("print!", "a String that is returned to `cli`", &[CLI, "src/main.rs"]),
+];
+const CLI: &str = "src/cli";
+const ENGINE: &str = "crates/iosonde-engine/src/engine";
+const BACKEND: &str = "crates/iosonde-engine/src/backend";
+const PROGRAM: &str = "crates/iosonde-engine/src/host/program";
 
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 6] = ["utils", "util", "helpers", "misc", "common", "mod"];
@@ -71,13 +66,11 @@ struct Text {
 }
 
 impl Text {
-    /// The path below `src` without extension: `engine/job`.
-    fn place(&self) -> &str {
-        self.path.strip_prefix("src/").and_then(|path| path.strip_suffix(".rs")).unwrap_or("")
-    }
-
-    fn room(&self) -> &str {
-        self.place().split('/').next().unwrap_or("")
+    /// The crate's source folder, if it is one of the product, and the path below it without
+    /// extension: `engine/job`.
+    fn place(&self) -> Option<(&'static str, &str)> {
+        let folder = *PRODUCT.iter().find(|folder| self.path.starts_with(**folder))?;
+        Some((folder, self.path[folder.len()..].strip_suffix(".rs")?))
     }
 
     fn is_source(&self) -> bool {
@@ -152,59 +145,51 @@ fn heads(path: &str) -> Vec<String> {
     names
 }
 
-/// Imports that go up or sideways.
+/// Imports from a module below, within a crate.
 fn arrows(source: &Text) -> Vec<String> {
-    let room = source.room();
-    if !source.path.starts_with("src/") || room == "lib" {
+    let Some((folder, place)) = source.place() else { return Vec::new() };
+    let Some((_, modules)) = MODULES.iter().find(|(at, _)| *at == folder) else {
+        return Vec::new();
+    };
+    let module = place.split('/').next().unwrap_or("");
+    if module == "lib" {
         return Vec::new();
     }
-    let Some((_, may_use)) = ROOMS.iter().find(|(name, _)| *name == room) else {
-        return vec![source.fault(1, "this room is not in the table of tests/tidy.rs")];
+    let Some((_, may_use)) = modules.iter().find(|(name, _)| *name == module) else {
+        return vec![source.fault(1, "this module is not in the table of tests/tidy.rs")];
     };
-    let may = |name: &str| may_use.contains(&name) || may_use.contains(&"*");
     let code = code(&source.text);
     let mut faults = Vec::new();
     for (line, path) in after(&code, "crate::") {
-        for name in heads(path).iter().filter(|name| *name != room && !may(name)) {
-            faults.push(source.fault(line, &format!("`{room}` may not use `{name}`")));
+        for name in heads(path).iter().filter(|name| *name != module) {
+            if !may_use.contains(&name.as_str()) {
+                faults.push(source.fault(line, &format!("`{module}` may not use `{name}`")));
+            }
         }
     }
-    for (line, path) in after(&code, "iosonde_sys::") {
-        let clock_only = heads(path).iter().all(|name| name.eq_ignore_ascii_case("clock"));
-        if !(may("sys") || clock_only && may("sys::clock")) {
-            faults.push(source.fault(line, &format!("`{room}` may not use iosonde-sys so")));
-        }
-    }
-    for (line, _) in after(&code, "iosonde_vhost::") {
-        if room != "backend" {
-            faults.push(source.fault(line, "iosonde-vhost is for `backend` alone"));
-        }
-    }
-    for (line, _) in after(&code, "iosonde_bpf::") {
-        if !may("bpf") {
-            faults.push(source.fault(line, "iosonde-bpf is for `profile` alone"));
-        }
-    }
-    let outside = "super::".repeat(source.place().split('/').count());
+    let outside = "super::".repeat(place.split('/').count());
     for (line, _) in after(&code, &outside) {
-        faults.push(source.fault(line, "leaves its room by `super`; say `crate::room`"));
+        faults.push(source.fault(line, "leaves its module by `super`; say `crate::module`"));
     }
     faults
 }
 
-/// Banned words, with what to say instead.
-fn words(source: &Text) -> Vec<String> {
-    if !source.path.starts_with("src/") && !source.path.starts_with("crates/iosonde-sys/src/") {
+/// Names that are not used here, with what to use instead.
+fn names(source: &Text) -> Vec<String> {
+    if source.place().is_none() && !source.path.starts_with("crates/iosonde-sys/src/") {
         return Vec::new();
     }
     let code = code(&source.text);
     let mut faults = Vec::new();
-    for (word, instead, places) in WORDS {
-        let place = source.place();
-        if !places.iter().any(|at| place == *at || place.starts_with(&format!("{at}/"))) {
-            for (at, _) in code.match_indices(word) {
+    for (name, instead, places) in NAMES {
+        let may = |at: &&str| {
+            let rest = source.path.strip_prefix(*at);
+            rest.is_some_and(|rest| ["", ".rs"].contains(&rest) || rest.starts_with('/'))
+        };
+        if !places.iter().any(may) {
+            for (at, _) in code.match_indices(name) {
                 let line = 1 + code[..at].matches('\n').count();
-                faults.push(source.fault(line, &format!("`{word}`: use {instead}")));
+                faults.push(source.fault(line, &format!("`{name}`: use {instead}")));
             }
         }
     }
@@ -341,7 +326,7 @@ fn find<'a>(texts: &'a [Text], path: &str) -> Option<&'a Text> {
 }
 
 #[test]
-fn the_house_is_tidy() {
+fn the_repository_is_tidy() {
     let (mut texts, mut faults) = (Vec::new(), Vec::new());
     walk(Path::new(env!("CARGO_MANIFEST_DIR")), "", &mut texts, &mut faults);
     for text in &texts {
@@ -354,7 +339,7 @@ fn the_house_is_tidy() {
     // A file declared under `#[cfg(test)]` is a test as a whole.
     let is_test = |source: &Text| {
         let parent = source.path.rsplit_once('/').map(|(folder, _)| format!("{folder}.rs"));
-        let name = source.place().rsplit('/').next().unwrap_or("");
+        let name = source.place().and_then(|(_, place)| place.rsplit('/').next()).unwrap_or("");
         parent.and_then(|parent| find(&texts, &parent)).is_some_and(|parent| {
             let declaration = format!("mod {name};");
             parent.text.contains(&declaration) && !code(&parent.text).contains(&declaration)
@@ -362,40 +347,43 @@ fn the_house_is_tidy() {
     };
     for source in texts.iter().filter(|text| text.is_source() && !is_test(text)) {
         faults.extend(arrows(source));
-        faults.extend(words(source));
+        faults.extend(names(source));
     }
     faults.extend(orphans(&texts));
     for (folder, list) in [
-        ("workloads/", "src/spec/catalogue.rs"),
-        ("experiments/", "src/spec/catalogue.rs"),
-        ("src/analysis/finding/", "src/analysis/finding.rs"),
-        ("src/analysis/profile/finding/", "src/analysis/profile/finding.rs"),
+        ("workloads/", "crates/iosonde-model/src/spec/catalogue.rs"),
+        ("experiments/", "crates/iosonde-model/src/spec/catalogue.rs"),
+        ("crates/iosonde-analysis/src/finding/", "crates/iosonde-analysis/src/finding.rs"),
+        (
+            "crates/iosonde-analysis/src/profile/finding/",
+            "crates/iosonde-analysis/src/profile/finding.rs",
+        ),
     ] {
-        if let Some(list) = find(&texts, list) {
-            faults.extend(unlisted(&texts, folder, list));
-        }
+        faults.extend(unlisted(&texts, folder, find(&texts, list).unwrap()));
     }
     let changes = find(&texts, "CHANGELOG.md").unwrap();
     if !changes.text.contains("\n## Unreleased\n") {
         faults.push("CHANGELOG.md: has no section `## Unreleased`".into());
     }
     let drawing = find(&texts, "ARCHITECTURE.md").unwrap();
-    for (room, _) in ROOMS.iter().filter(|(room, _)| *room != "main") {
-        let stands = find(&texts, &format!("src/{room}.rs")).is_some();
-        if stands && !drawing.text.contains(&format!("`{room}`")) {
-            faults.push(format!("ARCHITECTURE.md: does not name the room `{room}`"));
+    for text in texts.iter().filter(|text| text.path.starts_with("crates/")) {
+        if let Some(name) = text.path.strip_suffix("/Cargo.toml")
+            && !drawing.text.contains(&format!("`{}`", name.trim_start_matches("crates/")))
+        {
+            faults.push(format!("ARCHITECTURE.md: does not name `{name}`"));
         }
     }
     assert!(faults.is_empty(), "{} fault(s)\n{}", faults.len(), faults.join("\n"));
 }
 
 #[test]
-fn the_table_has_no_circle() {
-    for (index, (room, may_use)) in ROOMS.iter().enumerate() {
-        let is_room = |used: &&&str| !used.starts_with("sys") && !["*", "bpf"].contains(*used);
-        for used in may_use.iter().filter(is_room) {
-            let above = ROOMS[..index].iter().any(|(name, _)| name == used);
-            assert!(above, "`{room}` may use `{used}`, which does not stand above it");
+fn the_table_of_modules_has_no_cycle() {
+    for (_, modules) in MODULES {
+        for (index, (module, may_use)) in modules.iter().enumerate() {
+            for used in *may_use {
+                let above = modules[..index].iter().any(|(name, _)| name == used);
+                assert!(above, "`{module}` may use `{used}`, which does not stand above it");
+            }
         }
     }
 }
@@ -411,47 +399,49 @@ mod planted {
 
     #[test]
     fn arrows_are_found_in_every_spelling() {
+        let of = |path: &str, code: &str| {
+            arrows(&text(&format!("crates/iosonde-model/src/{path}"), code))
+        };
         for wrong in [
-            "use crate::engine::run;",
-            "use crate::{units, engine::run};",
-            "use crate::{\n    units,\n    engine,\n};",
-            "fn f() { let a = crate::engine::run(); }",
-            "use super::super::engine;",
-            "use iosonde_sys::Clock;",
+            "use crate::record::Run;",
+            "use crate::{units, record::Run};",
+            "use crate::{\n    units,\n    record,\n};",
+            "fn f() { let a = crate::record::of(); }",
+            "use super::super::record;",
         ] {
-            assert_eq!(arrows(&text("src/plan/a.rs", wrong)).len(), 1, "{wrong}");
+            assert_eq!(of("plan/a.rs", wrong).len(), 1, "{wrong}");
         }
         for right in [
             "use crate::spec::Workload;",
             "use crate::plan::Job;",
-            "/// See [`crate::engine::run`].",
+            "/// See [`crate::record::Run`].",
             "use super::Job;",
-            "#[cfg(test)]\nmod tests {\n    use crate::engine::run;\n\n    fn f() {}\n}",
-            "#[cfg(test)]\nuse crate::engine::run;\nfn f() {}",
+            "#[cfg(test)]\nmod tests {\n    use crate::record::Run;\n\n    fn f() {}\n}",
+            "#[cfg(test)]\nuse crate::record::Run;\nfn f() {}",
         ] {
-            assert!(arrows(&text("src/plan/a.rs", right)).is_empty(), "{right}");
+            assert!(of("plan/a.rs", right).is_empty(), "{right}");
         }
-        let after_test = "#[cfg(test)]\nmod t {\n    x();\n}\nuse crate::cli::a;";
+        let after_test = "#[cfg(test)]\nmod t {\n    x();\n}\nuse crate::content::a;";
         assert_eq!(
-            arrows(&text("src/plan.rs", after_test)),
-            ["src/plan.rs:5: `plan` may not use `cli`"]
+            of("plan.rs", after_test),
+            ["crates/iosonde-model/src/plan.rs:5: `plan` may not use `content`"]
         );
-        assert_eq!(arrows(&text("src/attic.rs", "")).len(), 1, "a room that is not in the table");
-        let clock = "use iosonde_sys::{Clock, clock};";
-        assert!(arrows(&text("src/schedule.rs", clock)).is_empty());
-        assert_eq!(arrows(&text("src/schedule.rs", "use iosonde_sys::{Clock, Ring};")).len(), 1);
+        assert_eq!(of("attic.rs", "").len(), 1, "a module that is not in the table");
     }
 
     #[test]
-    fn words_are_found_where_they_are_banned() {
+    fn names_are_found_where_they_are_not_used() {
         let time = "fn f() {\n    let t = std::time::Instant::now();\n}";
-        let fault = "src/stats/a.rs:2: `Instant::now`: use a clock that is passed in";
-        assert_eq!(words(&text("src/stats/a.rs", time)), [fault]);
-        assert!(words(&text("src/engine/a.rs", time)).is_empty());
-        assert!(words(&text("src/stats/a.rs", "// not Instant::now")).is_empty());
-        assert_eq!(words(&text("src/plan.rs", "eprintln!(\"x\");")).len(), 1);
-        assert_eq!(words(&text("src/engine.rs", "std::process::exit(1);")).len(), 1);
-        assert!(words(&text("src/cli/a.rs", "println!();")).is_empty());
+        let stats = "crates/iosonde-stats/src/a.rs";
+        let fault = format!("{stats}:2: `Instant::now`: use a clock that is passed in");
+        assert_eq!(names(&text(stats, time)), [fault]);
+        assert!(names(&text("crates/iosonde-engine/src/engine/a.rs", time)).is_empty());
+        assert!(names(&text("crates/iosonde-rig/src/a.rs", time)).is_empty());
+        assert!(names(&text(stats, "// not Instant::now")).is_empty());
+        assert_eq!(names(&text("src/schedule.rs", "eprintln!(\"x\");")).len(), 1);
+        let exit = "std::process::exit(1);";
+        assert_eq!(names(&text("crates/iosonde-engine/src/engine.rs", exit)).len(), 1);
+        assert!(names(&text("src/cli/a.rs", "println!();")).is_empty());
     }
 
     #[test]
@@ -481,11 +471,10 @@ mod planted {
         let files = [text("workloads/a.toml", ""), text("workloads/b.toml", "")];
         let list = text("src/spec/catalogue.rs", "include_str!(\"../../workloads/a.toml\")");
         assert_eq!(unlisted(&files, "workloads/", &list).len(), 1);
-        let files = [text("src/analysis/finding/a.rs", ""), text("src/analysis/finding/b.rs", "")];
-        let list =
-            text("src/analysis/finding.rs", "mod a;\nmod b;\nconst X: [F; 1] = [b::detect];");
-        let fault = "src/analysis/finding/a.rs:1: is not listed in src/analysis/finding.rs";
-        assert_eq!(unlisted(&files, "src/analysis/finding/", &list), [fault]);
+        let files = [text("src/finding/a.rs", ""), text("src/finding/b.rs", "")];
+        let list = text("src/finding.rs", "mod a;\nmod b;\nconst X: [F; 1] = [b::detect];");
+        let fault = "src/finding/a.rs:1: is not listed in src/finding.rs";
+        assert_eq!(unlisted(&files, "src/finding/", &list), [fault]);
         let tree = [text("src/lib.rs", "pub mod a;"), text("src/a.rs", ""), text("src/b.rs", "")];
         assert_eq!(orphans(&tree), ["src/b.rs:1: no `mod` line reaches this file"]);
     }

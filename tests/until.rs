@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use iosonde::backend::sim::Model;
-use iosonde::engine::{Control, Measured, Medium, Unwatched, run};
-use iosonde::plan::{Engine, EngineKind, OnError, Plan, Precision, Setting, Stop, Target, resolve};
-use iosonde::record::Outcome;
-use iosonde::spec::{Role, Rw, Threads, Workload};
+use iosonde_engine::backend::sim::Model;
+use iosonde_engine::engine::{Control, Measured, Medium, Unwatched, run};
+use iosonde_model::plan::{
+    Engine, EngineKind, OnError, Plan, Precision, Setting, Stop, Target, resolve,
+};
+use iosonde_model::record::Outcome;
+use iosonde_model::spec::{Role, Rw, Threads, Workload};
 use iosonde_sys::Clock;
 
 const SECOND_NS: u64 = 1_000_000_000;

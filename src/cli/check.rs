@@ -16,17 +16,19 @@ use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
-use crate::analysis::expectation::Expectation;
-use crate::engine::{Control, Medium};
-use crate::plan::{self, LatencyTarget, OnError, Plan, Pursuit, Setting, Stop, Target, resolve};
-use crate::record::TargetFacts;
-use crate::record::facts::FilesystemClass;
-use crate::record::run::Outcome;
 use crate::schedule::{Bench, Event, carry_out};
-use crate::spec::experiment::Stage;
-use crate::spec::{Workload, catalogue};
-use crate::target::{Direct, Held, open};
-use crate::units::{bytes, count, duration};
+use iosonde_analysis::expectation::Expectation;
+use iosonde_engine::engine::{Control, Medium};
+use iosonde_engine::target::{Direct, Held, open};
+use iosonde_model::plan::{
+    self, LatencyTarget, OnError, Plan, Pursuit, Setting, Stop, Target, resolve,
+};
+use iosonde_model::record::TargetFacts;
+use iosonde_model::record::facts::FilesystemClass;
+use iosonde_model::record::run::Outcome;
+use iosonde_model::spec::experiment::Stage;
+use iosonde_model::spec::{Workload, catalogue};
+use iosonde_model::units::{bytes, count, duration};
 
 /// Is this storage healthy? Eight application workloads, one table, one verdict in words.
 ///
@@ -273,7 +275,7 @@ fn test_file(args: &CheckArgs, asked: &Asked) -> Result<Held, Failure> {
 
 /// Refuses what is no local storage, unless the user names it.
 fn gate(args: &CheckArgs) -> Result<(), Failure> {
-    let facts = open::describe_directory(&crate::host::Root::system(), &args.path)?;
+    let facts = open::describe_directory(&iosonde_engine::host::Root::system(), &args.path)?;
     let name = facts.filesystem.clone().unwrap_or_else(|| "unknown".into());
     let reason = match facts.class {
         FilesystemClass::Local | FilesystemClass::UserSpace | FilesystemClass::Unknown => {

@@ -13,13 +13,13 @@ use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat, note};
 use super::place;
 use super::recorded::runs::{Meaning, meaning};
-use crate::analysis::comparison::contrast::TOLERANCE;
-use crate::analysis::comparison::gate::metric;
-use crate::analysis::comparison::{
+use iosonde_analysis::comparison::contrast::TOLERANCE;
+use iosonde_analysis::comparison::gate::metric;
+use iosonde_analysis::comparison::{
     Asked, Comparison, Gate, Incomparable, Kind, Outcome, Side, compare as compare_sides,
 };
-use crate::report::clean::clean;
-use crate::report::{comparison_json, comparison_text};
+use iosonde_report::clean::clean;
+use iosonde_report::{comparison_json, comparison_text};
 
 /// Do two sets of runs differ, and are we sure? Or: how near does a replay come to the program it
 /// stands for?

@@ -6,8 +6,8 @@ use clap::Args;
 
 use super::exit::{Exit, Failure};
 use super::keep;
-use crate::target::{Held, Intent, signature};
-use crate::units::count;
+use iosonde_engine::target::{Held, Intent, signature};
+use iosonde_model::units::count;
 
 /// Consents, each of which names what may be destroyed.
 #[derive(Args, Debug)]

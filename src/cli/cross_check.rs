@@ -6,13 +6,13 @@ use super::exit::{Exit, Failure};
 use super::keep::Keeper;
 use super::output::{OutputFormat, note};
 use super::progress::Progress;
-use crate::analysis::cross_check::{self, CrossCheck};
-use crate::host::{Fio, FioError};
-use crate::plan::Plan;
-use crate::record::run::Run;
-use crate::report::fio_job::{Unsayable, fio_arguments};
 use crate::schedule::cross_check::{Crossed, Turn, Witness, cross_check, witness_paths};
 use crate::schedule::{Bench, Event};
+use iosonde_analysis::cross_check::{self, CrossCheck};
+use iosonde_engine::host::{Fio, FioError};
+use iosonde_model::plan::Plan;
+use iosonde_model::record::run::Run;
+use iosonde_report::fio_job::{Unsayable, fio_arguments};
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Second witness")]

@@ -11,10 +11,10 @@ use serde_json::json;
 use super::exit::{Exit, Failure};
 use super::output::{Output, OutputFormat};
 use super::place::Place;
-use crate::engine::floor;
-use crate::host::{self, Root};
-use crate::target::{Direct, Intent, TargetError, open};
-use crate::units::{bytes, count, duration};
+use iosonde_engine::engine::floor;
+use iosonde_engine::host::{self, Root};
+use iosonde_engine::target::{Direct, Intent, TargetError, open};
+use iosonde_model::units::{bytes, count, duration};
 
 /// What can this user measure here, and what is missing? With the mend for each.
 ///

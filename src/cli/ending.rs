@@ -1,13 +1,13 @@
 //! What a result means for the exit code.
 
 use super::exit::Exit;
-use crate::analysis::Assessment;
-use crate::analysis::arrivals::ArrivalVerdict;
-use crate::analysis::expectation::Judgement;
-use crate::analysis::precision::{Ended, PrecisionFigures};
-use crate::analysis::pursuit::{Class, PursuitFigures};
-use crate::record::Run;
-use crate::record::run::Outcome;
+use iosonde_analysis::Assessment;
+use iosonde_analysis::arrivals::ArrivalVerdict;
+use iosonde_analysis::expectation::Judgement;
+use iosonde_analysis::precision::{Ended, PrecisionFigures};
+use iosonde_analysis::pursuit::{Class, PursuitFigures};
+use iosonde_model::record::Run;
+use iosonde_model::record::run::Outcome;
 
 fn unsustainable(row: &Assessment) -> bool {
     let open = row.figures.arrivals.as_ref();

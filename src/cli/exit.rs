@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 
-use crate::backend::OpenError;
-use crate::engine::EngineError;
-use crate::plan::Refusal;
-use crate::target::TargetError;
-use crate::units::UnitError;
+use iosonde_engine::backend::OpenError;
+use iosonde_engine::engine::EngineError;
+use iosonde_engine::target::TargetError;
+use iosonde_model::plan::Refusal;
+use iosonde_model::units::UnitError;
 
 /// How the program ends. The number is the exit code.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

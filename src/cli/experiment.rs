@@ -20,8 +20,8 @@ use super::output::{Output, OutputFormat};
 pub(crate) use carry::study;
 pub(crate) use tell::{documents, end_of};
 
-use crate::report::clean::clean;
-use crate::spec::catalogue;
+use iosonde_model::spec::catalogue;
+use iosonde_report::clean::clean;
 
 /// Where is the knee, the crossover, the tail? Designed experiments: built in, or a file of yours.
 ///

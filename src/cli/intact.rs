@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::exit::{Exit, Failure};
 use super::output::note;
-use crate::record::checksums::{Altered, SUMS, alterations, is_unfinished};
+use iosonde_model::record::checksums::{Altered, SUMS, alterations, is_unfinished};
 
 /// Alterations that are listed; of more, how many there are.
 const LISTED: usize = 10;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::output::note;
-use crate::record::given;
-use crate::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder};
+use iosonde_model::record::given;
+use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder};
 
 /// Largest manifest that is read, bytes.
 const MAX_MANIFEST: u64 = 64 << 20;

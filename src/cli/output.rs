@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use clap::ValueEnum;
 
 use super::exit::{Exit, Failure};
-use crate::report::clean::clean;
-use crate::report::fio::json::{Form, fio_json};
-use crate::report::fio::terse::terse;
-use crate::report::json::{self, Document};
+use iosonde_report::clean::clean;
+use iosonde_report::fio::json::{Form, fio_json};
+use iosonde_report::fio::terse::terse;
+use iosonde_report::json::{self, Document};
 
 /// Form of the result on stdout.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]

@@ -9,14 +9,14 @@ use clap::{Args, ValueEnum};
 
 use super::exit::{Exit, Failure};
 use super::output::note;
-use crate::analysis::intervals;
-use crate::plan::Plan;
-use crate::record::Run;
-use crate::record::export;
-use crate::report::fio::log::{self, Kind};
-use crate::report::json::Document;
-use crate::report::{hlog, prometheus, series};
-use crate::units::duration;
+use iosonde_analysis::intervals;
+use iosonde_model::plan::Plan;
+use iosonde_model::record::Run;
+use iosonde_model::record::export;
+use iosonde_model::units::duration;
+use iosonde_report::fio::log::{self, Kind};
+use iosonde_report::json::Document;
+use iosonde_report::{hlog, prometheus, series};
 
 /// Width of an interval where none is asked for, ns.
 const WIDTH_NS: u64 = 1_000_000_000;
@@ -280,7 +280,7 @@ impl Gauge {
     }
 
     /// Tells how far it is. A place that takes no file any more is told once.
-    pub(crate) fn live(&mut self, pace: &crate::report::progress::Pace) {
+    pub(crate) fn live(&mut self, pace: &iosonde_report::progress::Pace) {
         if self.failed {
             return;
         }
@@ -318,7 +318,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::analysis::testing::{Load, run_of};
+    use iosonde_fixtures::{Load, run_of};
 
     #[test]
     fn histograms_are_kept_as_finely_as_asked() {

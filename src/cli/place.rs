@@ -7,12 +7,12 @@ use iosonde_sys::{Clock, ring};
 
 use super::exit::{Exit, Failure};
 use super::signals;
-use crate::engine::{Control, Medium};
-use crate::host::{self, Root};
-use crate::plan::{Engine, EngineKind};
-use crate::record::HostFacts;
 use crate::schedule::Bench;
-use crate::target::Held;
+use iosonde_engine::engine::{Control, Medium};
+use iosonde_engine::host::{self, Root};
+use iosonde_engine::target::Held;
+use iosonde_model::plan::{Engine, EngineKind};
+use iosonde_model::record::HostFacts;
 
 /// The machine as a verb finds it.
 pub(crate) struct Place {
@@ -92,5 +92,7 @@ pub(crate) fn default_engine() -> Engine {
 
 /// A seed that nobody asked for: printed and stored, so that the run can be repeated.
 pub(crate) fn fresh_seed() -> u64 {
-    crate::plan::chance::mix(iosonde_sys::clock::realtime_ns() ^ u64::from(std::process::id()))
+    iosonde_model::plan::chance::mix(
+        iosonde_sys::clock::realtime_ns() ^ u64::from(std::process::id()),
+    )
 }

@@ -17,12 +17,12 @@ use folder::Folder;
 
 use super::exit::{Exit, Failure};
 use super::output::note;
-use crate::analysis::profile::{Against, figures};
-use crate::host::{self, Root};
-use crate::profile::{WatchError, rehearse, wake_writing, watch};
-use crate::record::ProfileRun;
-use crate::record::profile::{Ended, Method, Missing, Source};
-use crate::report::profile_text;
+use iosonde_analysis::profile::{Against, figures};
+use iosonde_engine::host::{self, Root};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Ended, Method, Missing, Source};
+use iosonde_report::profile_text;
+use iosonde_watch::{WatchError, rehearse, wake_writing, watch};
 
 /// What does this program do to storage? Runs it, watches what the kernel does for it, and tells.
 ///

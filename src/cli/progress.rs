@@ -4,11 +4,11 @@
 use std::io::{self, IsTerminal, Write};
 
 use super::outputs::{Form, Gauge};
-use crate::engine::Progress as Moved;
-use crate::report::clean::clean;
-use crate::report::json::Document;
-use crate::report::progress::{Pace, progress_line};
-use crate::units::{count, duration};
+use iosonde_engine::engine::Progress as Moved;
+use iosonde_model::units::{count, duration};
+use iosonde_report::clean::clean;
+use iosonde_report::json::Document;
+use iosonde_report::progress::{Pace, progress_line};
 
 /// A terminal is told more often than a log.
 const TERMINAL_NS: u64 = 250_000_000;

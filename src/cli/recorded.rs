@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::exit::{Exit, Failure};
 use super::intact::AcceptArgs;
-use crate::record::given;
-use crate::record::profile::PROFILE_SCHEMA;
-use crate::record::run::SCHEMA;
-use crate::record::{ProfileRun, Run};
+use iosonde_model::record::given;
+use iosonde_model::record::profile::PROFILE_SCHEMA;
+use iosonde_model::record::run::SCHEMA;
+use iosonde_model::record::{ProfileRun, Run};
 
 /// A record, of whichever kind.
 pub(super) enum Record {

@@ -39,17 +39,17 @@ use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
-use crate::analysis::expectation::judge_all;
-use crate::analysis::verdict::{assess, verdict};
-use crate::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
-use crate::record::run::{Outcome, Run};
-use crate::report::json::Document;
-use crate::report::{
+use crate::schedule::{Bench, Event, carry_out};
+use iosonde_analysis::expectation::judge_all;
+use iosonde_analysis::verdict::{assess, verdict};
+use iosonde_model::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
+use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::spec::{Speed, catalogue};
+use iosonde_report::json::Document;
+use iosonde_report::{
     cross_check_text, expectations_text, layers_text, precision_text, pursuit_text, run_text,
     verdict_text,
 };
-use crate::schedule::{Bench, Event, carry_out};
-use crate::spec::{Speed, catalogue};
 
 /// What does exactly this load do? In fio's words, where all jobs are alike; or from a workload
 /// file, whose roles may differ in everything.

@@ -17,9 +17,9 @@ use clap::{Args, Subcommand};
 
 use super::exit::{Exit, Failure};
 use super::place::Place;
-use crate::engine::Control;
-use crate::plan::VerifyMode;
 use crate::schedule;
+use iosonde_engine::engine::Control;
+use iosonde_model::plan::VerifyMode;
 
 /// Does storage give back what was written, and was fsync honoured?
 ///

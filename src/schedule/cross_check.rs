@@ -4,12 +4,14 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Bench, Event, carry_out, interleave};
-use crate::engine::{EngineError, Medium};
-use crate::host::{Fio, FioError};
-use crate::plan::Plan;
-use crate::record::WitnessRun;
-use crate::record::run::{Outcome, Run};
+use iosonde_model::plan::interleave;
+
+use super::{Bench, Event, carry_out};
+use iosonde_engine::engine::{EngineError, Medium};
+use iosonde_engine::host::{Fio, FioError};
+use iosonde_model::plan::Plan;
+use iosonde_model::record::WitnessRun;
+use iosonde_model::record::run::{Outcome, Run};
 
 /// Time beyond the planned one until another program must have ended, ns.
 const GRACE_NS: u64 = 60_000_000_000;

@@ -9,18 +9,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Bench, Event, carry_out};
-use crate::analysis::experiment::{Measure, Spread, TrialFigures};
-use crate::engine::{EngineError, Medium, Progress};
-use crate::plan::design::{self, Cell};
-use crate::plan::trial::{Cache, Trial, TrialError, trial};
-use crate::plan::{EngineKind, Plan, Refusal, Setting, Stop, chance, resolve};
-use crate::record::HostFacts;
-use crate::record::experiment::{StageRun, TRIAL_SCHEMA, TrialRun};
-use crate::record::run::Outcome;
-use crate::spec::experiment::{Parameter, Prefill, Stage, Value};
-use crate::spec::{Direction, Precision, Role, Rw, Threads, Workload};
-use crate::stats::cheapest::{Setting as Level, Worse, gets_worse};
-use crate::units::count;
+use iosonde_analysis::experiment::{Measure, Spread, TrialFigures};
+use iosonde_engine::engine::{EngineError, Medium, Progress};
+use iosonde_model::plan::design::{self, Cell};
+use iosonde_model::plan::trial::{Cache, Trial, TrialError, trial};
+use iosonde_model::plan::{EngineKind, Plan, Refusal, Setting, Stop, chance, resolve};
+use iosonde_model::record::HostFacts;
+use iosonde_model::record::experiment::{StageRun, TRIAL_SCHEMA, TrialRun};
+use iosonde_model::record::run::Outcome;
+use iosonde_model::spec::experiment::{Parameter, Prefill, Stage, Value};
+use iosonde_model::spec::{Direction, Precision, Role, Rw, Threads, Workload};
+use iosonde_model::units::count;
+use iosonde_stats::cheapest::{Setting as Level, Worse, gets_worse};
 
 /// A stage that is to be carried out.
 #[derive(Debug)]
@@ -350,7 +350,7 @@ fn over(job: &StageJob<'_>, bench: &Bench, began_ns: u64) -> Option<String> {
     }
     let written = job.written_bytes.load(Ordering::Relaxed);
     let limit = job.write_limit_bytes.filter(|limit| written >= *limit)?;
-    let limit = crate::units::bytes::rough(limit);
+    let limit = iosonde_model::units::bytes::rough(limit);
     Some(format!("the limit of {limit} to be written (--max-written) was reached"))
 }
 
@@ -378,7 +378,7 @@ fn one(
     planned: &Trial,
     bench: &Bench,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
-) -> Result<Option<crate::record::Run>, EngineError> {
+) -> Result<Option<iosonde_model::record::Run>, EngineError> {
     let mut own = bench.clone();
     if let Some(held) = &mut own.held {
         held.set_direct(planned.plan.target().direct);

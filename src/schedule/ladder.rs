@@ -1,11 +1,11 @@
 //! One climb of the fsync ladder, with the host's flush counters read around every sync.
 
 use super::Bench;
-use crate::engine::ladder::{Bystander, Climbed, climb};
-use crate::engine::{EngineError, Medium, Progress};
-use crate::host::{Root, flush_layers, flushes, has_device_mapper};
-use crate::plan::ladder::LadderPlan;
-use crate::record::ladder::{FlushLayer, LADDER_SCHEMA, LadderRun};
+use iosonde_engine::engine::ladder::{Bystander, Climbed, climb};
+use iosonde_engine::engine::{EngineError, Medium, Progress};
+use iosonde_engine::host::{Root, flush_layers, flushes, has_device_mapper};
+use iosonde_model::plan::ladder::LadderPlan;
+use iosonde_model::record::ladder::{FlushLayer, LADDER_SCHEMA, LadderRun};
 
 /// Climbs and records it. The bench holds exactly one file or device.
 ///

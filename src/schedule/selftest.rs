@@ -13,10 +13,10 @@ mod trial;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::backend::fault::Fault;
-use crate::engine::Control;
-use crate::plan::chance::mix;
-use crate::record::{Matrix, MatrixRow, Repetition};
+use iosonde_engine::backend::fault::Fault;
+use iosonde_engine::engine::Control;
+use iosonde_model::plan::chance::mix;
+use iosonde_model::record::{Matrix, MatrixRow, Repetition};
 
 use scene::Scene;
 pub use trial::{Answer, Trial};

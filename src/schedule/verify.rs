@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use super::{Bench, clock_word, target_facts};
-use crate::backend::fault::{FaultLog, Injection};
-use crate::engine::verify::{Luggage, VerifyMeasured, VerifyObserver, simulate, site, verify};
-use crate::engine::{Control, EngineError, Medium, Progress};
-use crate::host::device_counters;
-use crate::plan::VerifyPlan;
-use crate::record::VerifyRun;
-use crate::record::run::BackendFacts;
-use crate::record::verify::{LedgerUse, VERIFY_SCHEMA};
-use crate::target::held::drop_cache;
+use iosonde_engine::backend::fault::{FaultLog, Injection};
+use iosonde_engine::engine::verify::{
+    Luggage, VerifyMeasured, VerifyObserver, simulate, site, verify,
+};
+use iosonde_engine::engine::{Control, EngineError, Medium, Progress};
+use iosonde_engine::host::device_counters;
+use iosonde_engine::target::held::drop_cache;
+use iosonde_model::plan::VerifyPlan;
+use iosonde_model::record::VerifyRun;
+use iosonde_model::record::run::BackendFacts;
+use iosonde_model::record::verify::{LedgerUse, VERIFY_SCHEMA};
 
 /// Carries out a plan of the verifier and records what was seen.
 ///
@@ -72,12 +74,12 @@ pub fn prove(
 /// On the simulated device, with a memory of its size.
 fn in_virtual_time(
     plan: &VerifyPlan,
-    model: &crate::backend::sim::Model,
+    model: &iosonde_engine::backend::sim::Model,
     mut luggage: Luggage,
     control: &Arc<Control>,
 ) -> VerifyMeasured {
-    use crate::backend::fault::{Fault, FaultQueue, When};
-    use crate::backend::sim::{Memory, SimQueue};
+    use iosonde_engine::backend::fault::{Fault, FaultQueue, When};
+    use iosonde_engine::backend::sim::{Memory, SimQueue};
     let never = Injection { fault: Fault::Drop, when: When::Nth(u64::MAX) };
     let (injection, log) = luggage.fault.take().unwrap_or((never, FaultLog::default()));
     let end = plan.plan.target().bytes;

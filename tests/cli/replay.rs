@@ -2,15 +2,15 @@
 
 use std::fs;
 
-use iosonde::record::ProfileRun;
-use iosonde::record::facts::DeviceFacts;
-use iosonde::record::profile::{
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::facts::DeviceFacts;
+use iosonde_model::record::profile::{
     self, Chunk, Class, Depth, Group, Method, Op, PROFILE_SCHEMA, Places, ProfiledDevice, Source,
     Subject, SyncKind, SyncRun, Traffic, TrafficSeries,
 };
-use iosonde::record::run::CounterSeries;
-use iosonde::report::profile_toml::emit;
-use iosonde::stats::Histogram;
+use iosonde_model::record::run::CounterSeries;
+use iosonde_report::profile_toml::emit;
+use iosonde_stats::Histogram;
 
 use serde_json::Value;
 

@@ -8,11 +8,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use iosonde::content::block::Format;
-use iosonde::content::ledger::Survival;
-use iosonde::plan::VerifyPlan;
-use iosonde::plan::verify::STREAM_VERSION;
-use iosonde::record::ledger_file::{LedgerFile, Reader};
+use iosonde_model::content::block::Format;
+use iosonde_model::content::ledger::Survival;
+use iosonde_model::plan::VerifyPlan;
+use iosonde_model::plan::verify::STREAM_VERSION;
+use iosonde_model::record::ledger_file::{LedgerFile, Reader};
 use rustix::process::Signal;
 
 use super::program::{Call, Ended, Place};

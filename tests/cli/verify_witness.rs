@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Stdio};
 
-use iosonde::plan::RunId;
-use iosonde::record::ledger_file::{LEDGER_SCHEMA, LedgerHeader};
-use iosonde::record::witness_log::{Line, WitnessLog};
+use iosonde_model::plan::RunId;
+use iosonde_model::record::ledger_file::{LEDGER_SCHEMA, LedgerHeader};
+use iosonde_model::record::witness_log::{Line, WitnessLog};
 
 use super::program::Place;
 

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use iosonde::content::block::Format;
-use iosonde::content::ledger::Survival;
-use iosonde::plan::VerifyPlan;
-use iosonde::plan::verify::STREAM_VERSION;
-use iosonde::record::witness_log::WitnessLog;
+use iosonde_model::content::block::Format;
+use iosonde_model::content::ledger::Survival;
+use iosonde_model::plan::VerifyPlan;
+use iosonde_model::plan::verify::STREAM_VERSION;
+use iosonde_model::record::witness_log::WitnessLog;
 use iosonde_rig::{FuseMount, ScratchDir};
 
 use crate::ask::{Answer, Asking, served, turn};

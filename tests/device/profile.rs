@@ -10,11 +10,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use iosonde::record::ProfileRun;
-use iosonde::record::profile::{Class, Method, Op, SyncKind, Traffic};
-use iosonde::stats::Histogram;
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Class, Method, Op, SyncKind, Traffic};
 use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice};
+use iosonde_stats::Histogram;
 
 use crate::ask::{here, program};
 

@@ -9,12 +9,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use iosonde::backend::vhost::Server as Device;
-use iosonde::content::{MAGIC, STAMP_EVERY};
-use iosonde::engine::{Control, Medium, Unwatched, run};
-use iosonde::plan::{Engine, EngineKind, OnError, Setting, Stop, Target, resolve};
-use iosonde::record::run::Outcome;
-use iosonde::spec::{Role, Rw, Sync, Threads, Workload};
+use iosonde_engine::backend::vhost::Server as Device;
+use iosonde_engine::engine::{Control, Medium, Unwatched, run};
+use iosonde_model::content::{MAGIC, STAMP_EVERY};
+use iosonde_model::plan::{Engine, EngineKind, OnError, Setting, Stop, Target, resolve};
+use iosonde_model::record::run::Outcome;
+use iosonde_model::spec::{Role, Rw, Sync, Threads, Workload};
 use iosonde_rig::ScratchDir;
 use iosonde_sys::Clock;
 use rustix::process::{Pid, Signal, kill_process};

@@ -4,14 +4,14 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::rc::Rc;
 
-use iosonde::backend::fault::{FaultLog, FaultQueue, Injected, Site};
-use iosonde::backend::psync::PsyncQueue;
-use iosonde::backend::sim::memory::SharedMemory;
-use iosonde::backend::sim::{Memory, Model, SimQueue};
-use iosonde::backend::uring::UringQueue;
-use iosonde::backend::{Queue, Transfer};
-use iosonde::plan::chance::Chance;
-use iosonde::plan::{Engine, EngineKind, Job, Way};
+use iosonde_engine::backend::fault::{FaultLog, FaultQueue, Injected, Site};
+use iosonde_engine::backend::psync::PsyncQueue;
+use iosonde_engine::backend::sim::memory::SharedMemory;
+use iosonde_engine::backend::sim::{Memory, Model, SimQueue};
+use iosonde_engine::backend::uring::UringQueue;
+use iosonde_engine::backend::{Queue, Transfer};
+use iosonde_model::plan::chance::Chance;
+use iosonde_model::plan::{Engine, EngineKind, Job, Way};
 use iosonde_sys::{Clock, ring};
 
 pub(crate) const BLOCK: usize = 4096;

@@ -1,7 +1,7 @@
 //! Each kind of fault: what it does to the stored bytes, over every queue, and nothing else.
 
-use iosonde::backend::Queue;
-use iosonde::backend::fault::{Fault, Injected, Injection, When};
+use iosonde_engine::backend::Queue;
+use iosonde_engine::backend::fault::{Fault, Injected, Injection, When};
 
 use crate::bench::{
     BLOCK, BLOCKS, Bench, Expected, SECTOR, STRUCK, Scenario, WRITTEN, content, over_all,

@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use iosonde::backend::fault::{Fault, FaultLog, FaultQueue, Injection, When};
-use iosonde::backend::psync::PsyncQueue;
-use iosonde::backend::sim::Memory;
-use iosonde::backend::uring::UringQueue;
-use iosonde::backend::{Queue, Transfer};
-use iosonde::plan::chance::Chance;
-use iosonde::plan::{Engine, EngineKind, Way};
+use iosonde_engine::backend::fault::{Fault, FaultLog, FaultQueue, Injection, When};
+use iosonde_engine::backend::psync::PsyncQueue;
+use iosonde_engine::backend::sim::Memory;
+use iosonde_engine::backend::uring::UringQueue;
+use iosonde_engine::backend::{Queue, Transfer};
+use iosonde_model::plan::chance::Chance;
+use iosonde_model::plan::{Engine, EngineKind, Way};
 use iosonde_sys::{Clock, ring};
 
 use crate::bench::{BLOCK, BLOCKS, Bench, SECOND_NS, job, sim, site, transfer};

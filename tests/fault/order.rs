@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use iosonde::backend::fault::{FaultLog, FaultQueue};
-use iosonde::backend::sim::Memory;
-use iosonde::backend::{Queue, Transfer};
-use iosonde::plan::Way;
+use iosonde_engine::backend::fault::{FaultLog, FaultQueue};
+use iosonde_engine::backend::sim::Memory;
+use iosonde_engine::backend::{Queue, Transfer};
+use iosonde_model::plan::Way;
 
 use crate::bench::{BLOCK, BLOCKS, Bench, Expected, SECOND_NS, content, job, sim, site};
 

@@ -8,11 +8,11 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
-use iosonde::host::telemetry::Sampler;
-use iosonde::host::{self, Root};
-use iosonde::record::TargetFacts;
-use iosonde::record::facts::FilesystemClass;
-use iosonde::target::truth;
+use iosonde_engine::host::telemetry::Sampler;
+use iosonde_engine::host::{self, Root};
+use iosonde_engine::target::truth;
+use iosonde_model::record::TargetFacts;
+use iosonde_model::record::facts::FilesystemClass;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ioctl_ficlone, open};
 
 const MIB: u64 = 1 << 20;

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use iosonde::host::telemetry::Sampler;
-use iosonde::host::{self, Root};
-use iosonde::record::facts::{IoLimit, IoLimitKind};
+use iosonde_engine::host::telemetry::Sampler;
+use iosonde_engine::host::{self, Root};
+use iosonde_model::record::facts::{IoLimit, IoLimitKind};
 
 use crate::tree::Tree;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use iosonde::host::Root;
+use iosonde_engine::host::Root;
 
 /// An unpacked tree; removed when dropped.
 pub(crate) struct Tree {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iosonde::host::{self, Root};
+use iosonde_engine::host::{self, Root};
 
 use crate::tree::Tree;
 

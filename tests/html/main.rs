@@ -8,8 +8,8 @@ mod browser;
 use std::fs;
 
 use browser::{Browser, Page};
-use iosonde::report::story::{Block, Story};
-use iosonde::report::{demo, html};
+use iosonde_report::story::{Block, Story};
+use iosonde_report::{demo, html};
 use serde_json::json;
 
 /// The demonstration in a browser, unless there is none.
@@ -195,10 +195,10 @@ fn the_data_can_be_saved() {
     let names = ["trials.csv", "points.csv", "course.csv", "report.json"];
     assert_eq!(saved[0], json!(names));
     for (at, data) in demo::story().data.iter().enumerate() {
-        assert_eq!(saved[1][at], json!(iosonde::report::csv(data)), "as the program writes it");
+        assert_eq!(saved[1][at], json!(iosonde_report::csv(data)), "as the program writes it");
     }
     let document: serde_json::Value = serde_json::from_str(saved[1][3].as_str().unwrap()).unwrap();
-    assert_eq!(document, iosonde::report::story_json(&demo::story()));
+    assert_eq!(document, iosonde_report::story_json(&demo::story()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::case::CaseName;
-use iosonde::stats::ratio::median;
+use iosonde_stats::ratio::median;
 
 use crate::numbers::{rate, spread};
 use crate::rounds::{CaseStory, Sample};

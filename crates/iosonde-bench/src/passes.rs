@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use iosonde::content::block::{Format, Label};
-use iosonde::plan::RunId;
-use iosonde::stats::ratio::median;
+use iosonde_model::content::block::{Format, Label};
+use iosonde_model::plan::RunId;
+use iosonde_stats::ratio::median;
 use iosonde_sys::thread;
 
 use crate::case::CaseName;

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use iosonde::schedule::interleave;
-use iosonde::stats::ratio::median;
+use iosonde_model::plan::interleave;
+use iosonde_stats::ratio::median;
 use serde::Serialize;
 
 use crate::case::{CaseName, TargetName};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use iosonde::stats::{Ratio, ratio::median};
+use iosonde_stats::{Ratio, ratio::median};
 
 use crate::case::{CaseName, Goal};
 use crate::cost;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use iosonde::record::VerifyRun;
-use iosonde::stats::ratio::median;
+use iosonde_model::record::VerifyRun;
+use iosonde_stats::ratio::median;
 use serde_json::Value;
 
 use crate::case::CaseName;
@@ -62,7 +62,7 @@ pub(crate) fn plain_words(bytes: u64, depth: u32, seconds: f64) -> String {
 /// The record of a run in which everything was read back and nothing was wrong.
 fn sound(record: &str) -> Option<VerifyRun> {
     let run: VerifyRun = serde_json::from_str(record).ok()?;
-    let is_sound = |job: &iosonde::record::VerifyJobRun| {
+    let is_sound = |job: &iosonde_model::record::VerifyJobRun| {
         job.swept_blocks == job.sweep_blocks && job.swept_blocks > 0 && job.failed_blocks.is_empty()
     };
     run.jobs.iter().all(is_sound).then_some(run)

@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use iosonde::record::ProfileRun;
-use iosonde::record::profile::Method;
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::Method;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::{Ran, ask};

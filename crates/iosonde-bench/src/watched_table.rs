@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use iosonde::stats::ratio::median;
+use iosonde_stats::ratio::median;
 
 use crate::case::CaseName;
 use crate::numbers::{rate, spread};

@@ -3,9 +3,6 @@
 use serde_json::json;
 
 use super::{Asked, length_ns};
-use crate::analysis::cross_check::CrossCheck;
-use crate::analysis::expectation::judge_all;
-use crate::analysis::verdict::{Assessment, Verdict, assess, verdict};
 use crate::cli::cross_check::Second;
 use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure};
@@ -13,16 +10,19 @@ use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
 use crate::cli::outputs::Outputs;
 use crate::cli::progress::Progress;
-use crate::plan::Plan;
-use crate::record::HostFacts;
-use crate::record::run::{Outcome, Run};
-use crate::report::json::Document;
-use crate::report::{
+use crate::schedule::{Bench, Event, carry_out};
+use iosonde_analysis::cross_check::CrossCheck;
+use iosonde_analysis::expectation::judge_all;
+use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
+use iosonde_model::plan::Plan;
+use iosonde_model::record::HostFacts;
+use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::units::count;
+use iosonde_report::json::Document;
+use iosonde_report::{
     check_footer, check_header, check_row, cross_check_text, expectations_text, pursuit_note,
     verdict_text,
 };
-use crate::schedule::{Bench, Event, carry_out};
-use crate::units::count;
 
 /// The measuring part of a check.
 pub(super) struct Session<'a> {
@@ -45,7 +45,7 @@ impl Session<'_> {
         let length = asked.length_ns as f64 / 1e9;
         self.output.text(&format!(
             "iosonde: {}  ({size} MiB test file, {length} s per test)\n\n",
-            crate::report::clean::clean(&held.path.to_string_lossy())
+            iosonde_report::clean::clean(&held.path.to_string_lossy())
         ));
         self.output.text(&check_header());
     }
@@ -140,7 +140,7 @@ impl Session<'_> {
         complete: bool,
         exit: Exit,
         told: &Verdict,
-        judged: &[crate::analysis::expectation::Judged],
+        judged: &[iosonde_analysis::expectation::Judged],
     ) -> Exit {
         if !complete {
             self.output.text("  partial: not every workload was measured to its end\n");

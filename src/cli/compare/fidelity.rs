@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use super::CompareArgs;
-use crate::analysis::fidelity::{fidelity, observed::Observed};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::Output;
 use crate::cli::recorded::{Record, record};
-use crate::record::export;
-use crate::report::{fidelity_json, fidelity_text, profile_figures};
-use crate::spec::Speed;
+use iosonde_analysis::fidelity::{fidelity, observed::Observed};
+use iosonde_model::record::export;
+use iosonde_model::spec::Speed;
+use iosonde_report::{fidelity_json, fidelity_text, profile_figures};
 
 /// Compares a profile with what was regenerated from it.
 pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Result<Exit, Failure> {

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::{CompareArgs, asked, no_effect, no_replay, note, of_runs};
-use crate::analysis::comparison::{BASELINE_SCHEMA, Baseline, Side};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::recorded::runs::observations;
-use crate::record::export;
+use iosonde_analysis::comparison::{BASELINE_SCHEMA, Baseline, Side};
+use iosonde_model::record::export;
 
 /// One side, from everything that was given for it, and what was altered in it, in words.
 pub(super) fn read(

@@ -10,16 +10,16 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{CompareArgs, asked, contrasted, note, place, tell, what_is_asked};
-use crate::analysis::comparison::{Asked, Kind, Observation, Side};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::keep::Keeper;
 use crate::cli::recorded::{Record, record};
-use crate::record::Run;
-use crate::report::clean::clean;
-use crate::report::comparison_json;
-use crate::schedule::interleave;
-use crate::units::count;
+use iosonde_analysis::comparison::{Asked, Kind, Observation, Side};
+use iosonde_model::plan::interleave;
+use iosonde_model::record::Run;
+use iosonde_model::units::count;
+use iosonde_report::clean::clean;
+use iosonde_report::comparison_json;
 
 /// Rounds unless told otherwise.
 const ROUNDS: u32 = 10;

@@ -3,19 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::backend::sim::Model;
 use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use crate::cli::place::{self, Place};
-use crate::engine::Medium;
-use crate::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
-use crate::record::experiment::TargetAsked;
-use crate::record::facts::FilesystemClass;
-use crate::spec::catalogue;
-use crate::target::open::{self, Direct};
-use crate::target::{Held, TargetError};
-use crate::units::bytes;
+use iosonde_engine::backend::sim::Model;
+use iosonde_engine::engine::Medium;
+use iosonde_engine::target::open::{self, Direct};
+use iosonde_engine::target::{Held, TargetError};
+use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
+use iosonde_model::record::experiment::TargetAsked;
+use iosonde_model::record::facts::FilesystemClass;
+use iosonde_model::spec::catalogue;
+use iosonde_model::units::bytes;
 
 /// Something to measure.
 pub(super) struct Aim {
@@ -148,7 +148,7 @@ fn simulated(ask: &Ask<'_>, place: &Place, engine: Engine) -> Result<Aim, Failur
 /// An unnamed file in a directory.
 fn made(ask: &Ask<'_>, directory: &Path) -> Result<(Held, bool, Option<String>), Failure> {
     ask.consent.none("the test file is made anew")?;
-    let facts = open::describe_directory(&crate::host::Root::system(), directory)?;
+    let facts = open::describe_directory(&iosonde_engine::host::Root::system(), directory)?;
     if facts.class == FilesystemClass::Virtual {
         let message = format!("`{}` is no place for files", directory.display());
         return Err(Failure::new(Exit::Refused, message));

@@ -11,24 +11,24 @@ use super::load;
 use super::quick::changed;
 use super::tell::Teller;
 use super::{CommonArgs, ResumeArgs, RunArgs, dry_run, wrong};
-use crate::analysis::experiment::{StageFacts, Study, TrialFigures};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
 use crate::cli::report::read_manifest;
-use crate::plan::chance;
-use crate::plan::design::{self, Found};
-use crate::record::experiment::{
-    EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TargetAsked, TrialRun,
-};
-use crate::record::experiment_folder::ExperimentFolder;
-use crate::record::run::Outcome;
 use crate::schedule::experiment::{StageEvent, StageJob, carry_out_stage};
 use crate::schedule::{Bench, Event, carry_out};
-use crate::spec::experiment::{Needs, Stage};
-use crate::units::{bytes, duration};
+use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
+use iosonde_model::plan::chance;
+use iosonde_model::plan::design::{self, Found};
+use iosonde_model::record::experiment::{
+    EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TargetAsked, TrialRun,
+};
+use iosonde_model::record::experiment_folder::ExperimentFolder;
+use iosonde_model::record::run::Outcome;
+use iosonde_model::spec::experiment::{Needs, Stage};
+use iosonde_model::units::{bytes, duration};
 
 /// What an experiment is carried out with.
 struct Session<'a> {

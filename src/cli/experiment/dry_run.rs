@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::aim::Aim;
 use super::wrong;
 use crate::cli::exit::Failure;
-use crate::plan::design::{self, Found};
-use crate::plan::trial::trial;
-use crate::report::clean::clean;
-use crate::spec::Experiment;
-use crate::spec::experiment::{Claims, Stage};
-use crate::units::{bytes, count, duration};
+use iosonde_model::plan::design::{self, Found};
+use iosonde_model::plan::trial::trial;
+use iosonde_model::spec::Experiment;
+use iosonde_model::spec::experiment::{Claims, Stage};
+use iosonde_model::units::{bytes, count, duration};
+use iosonde_report::clean::clean;
 
 /// What is assumed of a writing run before anything was measured, bytes per second.
 const ASSUMED_BYTES_PER_S: f64 = 500e6;

@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::analysis::experiment::TrialFigures;
 use crate::cli::exit::Failure;
-use crate::record::experiment_folder::{ExperimentFolder, FolderError};
-use crate::record::{HostFacts, TargetFacts};
+use iosonde_analysis::experiment::TrialFigures;
+use iosonde_model::record::experiment_folder::{ExperimentFolder, FolderError};
+use iosonde_model::record::{HostFacts, TargetFacts};
 
 /// What came of one record.
 type ReadTrial = Result<(TrialFigures, TargetFacts), FolderError>;

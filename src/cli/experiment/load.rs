@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use super::wrong;
-use crate::analysis::experiment;
 use crate::cli::exit::{Exit, Failure};
-use crate::plan::design;
-use crate::record::given;
-use crate::report::experiment_figures;
-use crate::spec::experiment::Claims;
-use crate::spec::{Experiment, catalogue};
-use crate::units::count;
+use iosonde_analysis::experiment;
+use iosonde_model::plan::design;
+use iosonde_model::record::given;
+use iosonde_model::spec::experiment::Claims;
+use iosonde_model::spec::{Experiment, catalogue};
+use iosonde_model::units::count;
+use iosonde_report::experiment_figures;
 
 /// Longest file of an experiment or a data sheet that is read, bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -91,7 +91,7 @@ pub(super) fn claims(path: &Path) -> Result<Claims, Failure> {
         return Err(wrong(format!("--spec: `{}` holds no [[claim]]", path.display())));
     }
     for claim in &claims.claims {
-        crate::analysis::Expectation::parse(&claim.promise, &[]).map_err(|error| {
+        iosonde_analysis::Expectation::parse(&claim.promise, &[]).map_err(|error| {
             let name = &claim.name;
             wrong(format!("--spec: `{}`, claim `{name}`: {error}", path.display()))
         })?;

@@ -4,9 +4,9 @@ use clap::Args;
 
 use super::wrong;
 use crate::cli::exit::Failure;
-use crate::spec::Experiment;
-use crate::spec::experiment::Parameter;
-use crate::units::{count, duration};
+use iosonde_model::spec::Experiment;
+use iosonde_model::spec::experiment::Parameter;
+use iosonde_model::units::{count, duration};
 
 /// Changes to all stages.
 #[derive(Args, Debug)]
@@ -90,7 +90,7 @@ pub(super) fn changed(
 fn varied_nowhere_else(experiment: &Experiment, set: &[String]) -> Result<(), Failure> {
     for text in set {
         let name = text.split('=').next().unwrap_or_default().trim().replace('_', "-");
-        let varies = |stage: &crate::spec::experiment::Stage| {
+        let varies = |stage: &iosonde_model::spec::experiment::Stage| {
             stage.axes.iter().any(|axis| {
                 axis.name == name
                     || axis.cases.iter().all(|case| case.contains_key(&name))

@@ -3,20 +3,20 @@
 use serde_json::json;
 
 use super::CommonArgs;
-use crate::analysis::experiment::{Measure, StageFacts, Standing, Study, TrialFigures};
 use crate::cli::exit::Exit;
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, OutputFormat, note};
-use crate::report::clean::clean;
-use crate::report::datasets::{csv, ssv};
-use crate::report::experiment_story::story;
-use crate::report::html::html;
-use crate::report::markdown::markdown;
-use crate::report::plain::plain;
-use crate::report::story::{Caution, Story};
-use crate::report::story_json::story_json;
-use crate::spec::Direction;
-use crate::spec::experiment::Stage;
+use iosonde_analysis::experiment::{Measure, StageFacts, Standing, Study, TrialFigures};
+use iosonde_model::spec::Direction;
+use iosonde_model::spec::experiment::Stage;
+use iosonde_report::clean::clean;
+use iosonde_report::datasets::{csv, ssv};
+use iosonde_report::experiment_story::story;
+use iosonde_report::html::html;
+use iosonde_report::markdown::markdown;
+use iosonde_report::plain::plain;
+use iosonde_report::story::{Caution, Story};
+use iosonde_report::story_json::story_json;
 
 /// Columns of a report in a file.
 const COLUMNS: usize = 150;
@@ -165,7 +165,11 @@ pub(crate) fn documents(story: &Story) -> Vec<(String, String)> {
 }
 
 /// Writes the report in every form.
-fn keep(story: &Story, keeper: &mut Keeper, png: bool) -> Result<(), crate::chart::ChartError> {
+fn keep(
+    story: &Story,
+    keeper: &mut Keeper,
+    png: bool,
+) -> Result<(), iosonde_report::chart::ChartError> {
     for (name, text) in documents(story) {
         keeper.keep_text(&name, &text);
     }
@@ -173,7 +177,7 @@ fn keep(story: &Story, keeper: &mut Keeper, png: bool) -> Result<(), crate::char
         let svg = picture.figure.svg()?;
         keeper.keep_text(&format!("figures/{}.svg", picture.name), &svg);
         if png {
-            let image = crate::chart::png(&svg, 2.0)?;
+            let image = iosonde_report::chart::png(&svg, 2.0)?;
             keeper.keep_bytes(&format!("figures/{}.png", picture.name), &image);
         }
     }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::analysis::profile::{self, Against, Figures, device_of};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::recorded::{Record, record};
-use crate::record::{ProfileRun, Run};
+use iosonde_analysis::profile::{self, Against, Figures, device_of};
+use iosonde_model::record::{ProfileRun, Run};
 
 /// A run that can stand beside a profile of the same device.
 pub(super) struct Beside(Box<Run>);

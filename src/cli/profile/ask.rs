@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::ProfileArgs;
 use crate::cli::exit::{Exit, Failure};
-use crate::profile::{Asked, Attached};
-use crate::units::duration;
+use iosonde_model::units::duration;
+use iosonde_watch::{Asked, Attached};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// More often would disturb what is watched, less often says little.

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
-use crate::record::ProfileRun;
-use crate::record::export;
-use crate::report::profile_toml::emit;
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::export;
+use iosonde_report::profile_toml::emit;
 
 /// A name that takes a workload file.
 pub(super) struct Emitted(PathBuf);

@@ -3,15 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::analysis::profile::{Against, Figures};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::{self, Keeper};
 use crate::cli::output::note;
-use crate::record::ProfileRun;
-use crate::record::export::{self, ExportError};
-use crate::report::json::json_text;
-use crate::report::profile_figures;
-use crate::report::profile_json::profile_json;
+use iosonde_analysis::profile::{Against, Figures};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::export::{self, ExportError};
+use iosonde_report::json::json_text;
+use iosonde_report::profile_figures;
+use iosonde_report::profile_json::profile_json;
 
 const TEXT: &str = "report.txt";
 const JSON: &str = "report.json";

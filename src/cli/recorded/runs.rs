@@ -7,16 +7,16 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use super::{MAX_BYTES, bounded};
-use crate::analysis::comparison::{BASELINE_SCHEMA, Baseline, Observation};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::intact::AcceptArgs;
-use crate::plan::design::Level;
-use crate::record::HostFacts;
-use crate::record::checksums::is_unfinished;
-use crate::record::experiment::{TRIAL_SCHEMA, TrialRun};
-use crate::record::profile::PROFILE_SCHEMA;
-use crate::record::run::{Run, SCHEMA};
-use crate::record::store::{MANIFEST_SCHEMA, Manifest};
+use iosonde_analysis::comparison::{BASELINE_SCHEMA, Baseline, Observation};
+use iosonde_model::plan::design::Level;
+use iosonde_model::record::HostFacts;
+use iosonde_model::record::checksums::is_unfinished;
+use iosonde_model::record::experiment::{TRIAL_SCHEMA, TrialRun};
+use iosonde_model::record::profile::PROFILE_SCHEMA;
+use iosonde_model::record::run::{Run, SCHEMA};
+use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest};
 
 /// Most records that are read for one argument.
 const MAX_RUNS: usize = 20_000;

@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::asked;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::recorded::{MAX_BYTES, bounded};
-use crate::record::checksums::is_unfinished;
-use crate::record::experiment_folder::ExperimentFolder;
-use crate::record::ladder::LADDER_SCHEMA;
-use crate::record::profile::PROFILE_SCHEMA;
-use crate::record::run::SCHEMA;
-use crate::record::store::{MANIFEST_SCHEMA, RunFolder, utc};
-use crate::record::verify::VERIFY_SCHEMA;
-use crate::record::{HostFacts, LadderRun, Manifest, ProfileRun, Run, VerifyRun};
+use iosonde_model::record::checksums::is_unfinished;
+use iosonde_model::record::experiment_folder::ExperimentFolder;
+use iosonde_model::record::ladder::LADDER_SCHEMA;
+use iosonde_model::record::profile::PROFILE_SCHEMA;
+use iosonde_model::record::run::SCHEMA;
+use iosonde_model::record::store::{MANIFEST_SCHEMA, RunFolder, utc};
+use iosonde_model::record::verify::VERIFY_SCHEMA;
+use iosonde_model::record::{HostFacts, LadderRun, Manifest, ProfileRun, Run, VerifyRun};
 
 /// Most records of one folder.
 const MAX_RECORDS: usize = 10_000;

@@ -6,14 +6,14 @@ use std::path::Path;
 use super::asked;
 use super::kept::{Kept, Records};
 use super::retell::judgement;
-use crate::analysis::{judge, ladder};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputFormat};
 use crate::cli::recorded::bounded;
 use crate::cli::{profile, verify};
-use crate::record::Manifest;
-use crate::record::checksums::{alterations, names_in};
-use crate::report::clean::clean;
+use iosonde_analysis::{judge, ladder};
+use iosonde_model::record::Manifest;
+use iosonde_model::record::checksums::{alterations, names_in};
+use iosonde_report::clean::clean;
 
 /// How far two numbers may lie apart that a record was written and read between.
 const ROUNDING: f64 = 1e-12;

@@ -5,23 +5,23 @@ use serde_json::Value;
 use super::kept::{Kept, Records};
 use super::write::{Told, deliver, marked, tell};
 use super::{Form, Pictures, ReportArgs, asked};
-use crate::analysis::expectation::{Expectation, Judged, judge_all};
-use crate::analysis::profile::figures as profile_figures_of;
-use crate::analysis::verdict::{Assessment, Verdict, assess, verdict};
-use crate::analysis::{judge, ladder};
 use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{profile, verify};
-use crate::record::Run;
-use crate::record::run::Outcome;
-use crate::report::json::{self, Document, json_text};
-use crate::report::run_story::{self, run_story};
-use crate::report::{
+use iosonde_analysis::expectation::{Expectation, Judged, judge_all};
+use iosonde_analysis::profile::figures as profile_figures_of;
+use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
+use iosonde_analysis::{judge, ladder};
+use iosonde_model::record::Run;
+use iosonde_model::record::run::Outcome;
+use iosonde_model::units::count;
+use iosonde_report::json::{self, Document, json_text};
+use iosonde_report::run_story::{self, run_story};
+use iosonde_report::{
     check_footer, check_header, check_row, expectations_text, ladder_header, ladder_json,
     ladder_text, layers_text, precision_text, profile_figures, profile_json, profile_text,
     pursuit_note, pursuit_text, run_text, verdict_text, verify_json, verify_text,
 };
-use crate::units::count;
 
 /// Runs with everything that follows from them.
 pub(super) struct Judgement<'a> {
@@ -185,7 +185,7 @@ fn check_again(kept: &Kept, rows: &[(&Run, &Assessment)], judgement: &Judgement<
     let mut out = String::new();
     if let Some((run, _)) = rows.first() {
         let size = count::thousands(run.plan.target().bytes >> 20);
-        let path = crate::report::clean::clean(&run.plan.target().path);
+        let path = iosonde_report::clean::clean(&run.plan.target().path);
         let length = run.plan.stop.length_ns().map_or(0, |ns| run.plan.warmup_ns + ns);
         let length = length as f64 / 1e9;
         out.push_str(&format!("iosonde: {path}  ({size} MiB test file, {length} s per test)\n\n"));

@@ -8,9 +8,9 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::experiment::{documents, end_of, study};
 use crate::cli::output::note;
 use crate::cli::report::kept::{read_manifest, unfinished_words};
-use crate::record::checksums::is_unfinished;
-use crate::record::store::utc;
-use crate::report::experiment_story::story;
+use iosonde_model::record::checksums::is_unfinished;
+use iosonde_model::record::store::utc;
+use iosonde_report::experiment_story::story;
 
 /// Clocks of two machines may differ by this, ns.
 const CLOCK_SLACK_NS: u64 = 300_000_000_000;

@@ -9,15 +9,15 @@ use serde_json::Value;
 use super::{Form, Pictures, ReportArgs, asked, pictures};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
-use crate::record::export::{self, ExportError};
-use crate::report::clean::clean;
-use crate::report::datasets::{csv, ssv};
-use crate::report::html::html;
-use crate::report::json::json_text;
-use crate::report::markdown::markdown;
-use crate::report::plain::plain;
-use crate::report::story::{Caution, DataSet, Story};
-use crate::report::story_json::story_json;
+use iosonde_model::record::export::{self, ExportError};
+use iosonde_report::clean::clean;
+use iosonde_report::datasets::{csv, ssv};
+use iosonde_report::html::html;
+use iosonde_report::json::json_text;
+use iosonde_report::markdown::markdown;
+use iosonde_report::plain::plain;
+use iosonde_report::story::{Caution, DataSet, Story};
+use iosonde_report::story_json::story_json;
 
 /// Columns of a text: as many as the table of `check` has.
 const COLUMNS: usize = 120;
@@ -191,7 +191,7 @@ fn is_ours(start: &str, now: &[u8]) -> bool {
 
 #[cfg(feature = "png")]
 fn png(name: &str, svg: &str) -> Result<Vec<u8>, Failure> {
-    crate::chart::png(svg, 2.0)
+    iosonde_report::chart::png(svg, 2.0)
         .map_err(|error| Failure::new(Exit::Environment, format!("picture {name}: {error}")))
 }
 

@@ -10,13 +10,13 @@ use clap::Args;
 use super::asked::Asked;
 use super::words::Extent;
 use super::{RunArgs, device, vhost};
-use crate::backend::sim::Model;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::place::Place;
-use crate::engine::Medium;
-use crate::plan::{EngineKind, Target};
-use crate::target::{Held, Intent, TargetError, open};
-use crate::units::bytes;
+use iosonde_engine::backend::sim::Model;
+use iosonde_engine::engine::Medium;
+use iosonde_engine::target::{Held, Intent, TargetError, open};
+use iosonde_model::plan::{EngineKind, Target};
+use iosonde_model::units::bytes;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Target")]

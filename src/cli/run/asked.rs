@@ -4,11 +4,11 @@ use super::RunArgs;
 use super::aim::Aim;
 use super::latency::Latency;
 use super::words::{Extent, extent, time, wrong};
-use crate::analysis::expectation::Expectation;
 use crate::cli::exit::{Exit, Failure};
-use crate::plan::{Engine, EngineKind, Stop};
-use crate::spec::{Precision, Role, Speed, SpeedError, Threads, Wait, Workload};
-use crate::target::Direct;
+use iosonde_analysis::expectation::Expectation;
+use iosonde_engine::target::Direct;
+use iosonde_model::plan::{Engine, EngineKind, Stop};
+use iosonde_model::spec::{Precision, Role, Speed, SpeedError, Threads, Wait, Workload};
 
 /// Percentages of a target are rounded down to a multiple of the block size and of this.
 const GRAIN_BYTES: u64 = 4096;

@@ -5,7 +5,7 @@ use clap::Args;
 use super::words::not_one_of;
 use super::{Switch, switched};
 use crate::cli::exit::{Exit, Failure};
-use crate::spec::{Data, EachWrite, Role, Sync, SyncCall};
+use iosonde_model::spec::{Data, EachWrite, Role, Sync, SyncCall};
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Durability and data")]

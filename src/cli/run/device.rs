@@ -10,12 +10,12 @@ use super::words::not_one_of;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep;
 use crate::cli::output::{Output, note};
-use crate::host::Root;
-use crate::plan::{self, Plan, Stop};
-use crate::report::fio_job::fio_job;
-use crate::target::gate::{Consent, Report};
-use crate::target::{Held, Intent, signature};
-use crate::units::bytes;
+use iosonde_engine::host::Root;
+use iosonde_engine::target::gate::{Consent, Report};
+use iosonde_engine::target::{Held, Intent, signature};
+use iosonde_model::plan::{self, Plan, Stop};
+use iosonde_model::units::bytes;
+use iosonde_report::fio_job::fio_job;
 
 /// What may be done to a device, of what was asked. Whether the load writes is the caller's.
 pub(super) fn intent(args: &RunArgs) -> Intent {

@@ -7,11 +7,11 @@ use clap::Args;
 
 use super::words::not_one_of;
 use super::{Switch, switched};
-use crate::backend::BACKENDS;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::place;
-use crate::plan::{Engine, EngineKind};
-use crate::target::Direct;
+use iosonde_engine::backend::BACKENDS;
+use iosonde_engine::target::Direct;
+use iosonde_model::plan::{Engine, EngineKind};
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Engine")]

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::cli::exit::{Exit, Failure};
-use crate::record::given;
-use crate::spec::{Workload, catalogue};
+use iosonde_model::record::given;
+use iosonde_model::spec::{Workload, catalogue};
 
 /// Longest workload file that is read, bytes.
 const MAX_BYTES: u64 = 1 << 20;

@@ -12,8 +12,6 @@ use shelf::{Opened, Shelf, at, opened};
 use super::asked::expectations;
 use super::words::time;
 use super::{RunArgs, carry_out_alone, caution_about, device, laid_out};
-use crate::analysis::expectation::{Expectation, judge_all};
-use crate::analysis::verdict::{assess, verdict};
 use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
@@ -21,17 +19,23 @@ use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::outputs::{Gauge, LogArgs, Outputs};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
-use crate::engine::{Control, Medium};
-use crate::plan::{self, Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
-use crate::record::given;
-use crate::record::run::{Outcome, Run};
-use crate::report::fio_job::fio_job;
-use crate::report::json::Document;
-use crate::report::{expectations_text, run_text, verdict_text};
 use crate::schedule::Bench;
-use crate::spec::fio::{Asking, EngineAsk, JobFile, Outside, StopAsk, TargetAsk, ask, lex, parse};
-use crate::spec::{Workload, catalogue};
-use crate::target::Held;
+use iosonde_analysis::expectation::{Expectation, judge_all};
+use iosonde_analysis::verdict::{assess, verdict};
+use iosonde_engine::engine::{Control, Medium};
+use iosonde_engine::target::Held;
+use iosonde_model::plan::{
+    self, Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve,
+};
+use iosonde_model::record::given;
+use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::spec::fio::{
+    Asking, EngineAsk, JobFile, Outside, StopAsk, TargetAsk, ask, lex, parse,
+};
+use iosonde_model::spec::{Workload, catalogue};
+use iosonde_report::fio_job::fio_job;
+use iosonde_report::json::Document;
+use iosonde_report::{expectations_text, run_text, verdict_text};
 
 /// Options that may stand beside a job file: they are no part of the load.
 const BESIDE: [&str; 16] = [
@@ -268,7 +272,7 @@ fn ready(
 /// The null engine's targets, of which nothing but the length is real.
 fn bare(asking: &Asking) -> Opened {
     const NULL_BYTES: u64 = 1 << 30;
-    let target = |asked: &crate::spec::fio::TargetAsk| Target {
+    let target = |asked: &iosonde_model::spec::fio::TargetAsk| Target {
         path: asked.path.clone(),
         bytes: asked.bytes.unwrap_or(NULL_BYTES),
         direct: false,

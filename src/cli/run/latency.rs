@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::words::time;
 use crate::cli::exit::{Exit, Failure};
-use crate::plan::{LatencyTarget, Plan, Pursuit};
+use iosonde_model::plan::{LatencyTarget, Plan, Pursuit};
 
 /// Shortest time in which a latency target can be decided on.
 const SHORTEST_WINDOW_NS: u64 = 1_000_000_000;

@@ -1,9 +1,9 @@
 //! A run that is watched by kernel programs meanwhile: where does the time of its I/O calls go?
 
 use crate::cli::exit::{Exit, Failure};
-use crate::host::Root;
-use crate::profile::tracer::{Tracer, Wanted};
-use crate::record::run::Run;
+use iosonde_engine::host::Root;
+use iosonde_model::record::run::Run;
+use iosonde_watch::tracer::{Tracer, Wanted};
 
 /// Kernel programs that watch this very process.
 pub(super) struct Watched(Tracer);

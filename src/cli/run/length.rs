@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::words::{size, time, wrong};
 use crate::cli::exit::{Exit, Failure};
-use crate::plan::{Precision, Stop};
+use iosonde_model::plan::{Precision, Stop};
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Length")]

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use super::words::{by_way, not_one_of, range, signed_size, size, split, wrong, zones};
 use super::{Switch, switched};
 use crate::cli::exit::{Exit, Failure};
-use crate::spec::{Access, Draw, Region, Role, Rw, Sizes, Threads};
+use iosonde_model::spec::{Access, Draw, Region, Role, Rw, Sizes, Threads};
 
 /// Percentage of reads of a mixed load where none is given.
 const MIX_PERCENT: u8 = 50;

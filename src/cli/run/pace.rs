@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 
 use super::words::{number, phase, size, time, wrong};
 use crate::cli::exit::{Exit, Failure};
-use crate::spec::{Arrivals, Pace, Rate, Role, Think};
-use crate::units::duration;
+use iosonde_model::spec::{Arrivals, Pace, Rate, Role, Think};
+use iosonde_model::units::duration;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Pace")]

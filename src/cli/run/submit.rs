@@ -6,7 +6,7 @@ use super::words::cpus;
 use super::{Switch, switched};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::place::Place;
-use crate::spec::{Placement, Reap, Role, Wait};
+use iosonde_model::spec::{Placement, Reap, Role, Wait};
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Submission and placement")]

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::aim::{Aim, TargetArgs, within};
 use super::asked::Asked;
-use crate::backend::vhost::{AdmitError, ConnectError, Server};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
-use crate::engine::Medium;
-use crate::plan::{Plan, Target, Wait};
-use crate::target::vhost::{VhostRefusal, admit_writes};
+use iosonde_engine::backend::vhost::{AdmitError, ConnectError, Server};
+use iosonde_engine::engine::Medium;
+use iosonde_engine::target::vhost::{VhostRefusal, admit_writes};
+use iosonde_model::plan::{Plan, Target, Wait};
 
 /// Connects to the server.
 pub(super) fn aim(args: &TargetArgs, asked: &Asked) -> Result<Aim, Failure> {

@@ -2,8 +2,8 @@
 //! names the option, what was found, and what is accepted.
 
 use crate::cli::exit::{Exit, Failure};
-use crate::spec::{Draw, Phase, Zone};
-use crate::units::{bytes, count, duration};
+use iosonde_model::spec::{Draw, Phase, Zone};
+use iosonde_model::units::{bytes, count, duration};
 
 /// A value that was not understood.
 pub(super) fn wrong(option: &str, found: &str, expected: &str) -> Failure {

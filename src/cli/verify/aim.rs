@@ -5,19 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::options::{ProveArgs, wrong};
-use crate::backend::BACKENDS;
-use crate::backend::sim::Model;
-use crate::backend::vhost::Server;
 use crate::cli::exit::Failure;
 use crate::cli::output::note;
 use crate::cli::place::{self, Place};
-use crate::engine::Medium;
-use crate::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
-use crate::record::TargetFacts;
-use crate::target::create::{Fresh, created};
-use crate::target::vhost::admit_writes;
-use crate::target::{Direct, Held, open};
-use crate::units::{bytes, count};
+use iosonde_engine::backend::BACKENDS;
+use iosonde_engine::backend::sim::Model;
+use iosonde_engine::backend::vhost::Server;
+use iosonde_engine::engine::Medium;
+use iosonde_engine::target::create::{Fresh, created};
+use iosonde_engine::target::vhost::admit_writes;
+use iosonde_engine::target::{Direct, Held, open};
+use iosonde_model::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
+use iosonde_model::record::TargetFacts;
+use iosonde_model::units::{bytes, count};
 
 /// What the operations go to.
 pub(super) struct Aim {

@@ -14,16 +14,16 @@ use crate::cli::output::{Output, note};
 use crate::cli::outputs::Form;
 use crate::cli::place::Place;
 use crate::cli::progress::Progress;
-use crate::content::ledger::{Ledger, Survival};
-use crate::engine::verify::Luggage;
-use crate::plan::resolve::MAX_IODEPTH;
-use crate::plan::verify::STREAM_VERSION;
-use crate::plan::{EngineKind, VerifyMode, VerifyPlan};
-use crate::record::given::GivenError;
-use crate::record::ledger_file::{LedgerError, LedgerFile, LedgerHeader, Reader};
-use crate::record::verify::LedgerUse;
-use crate::record::witness_log::{WitnessLog, WitnessLogError};
 use crate::schedule::verify::prove;
+use iosonde_engine::engine::verify::Luggage;
+use iosonde_model::content::ledger::{Ledger, Survival};
+use iosonde_model::plan::resolve::MAX_IODEPTH;
+use iosonde_model::plan::verify::STREAM_VERSION;
+use iosonde_model::plan::{EngineKind, VerifyMode, VerifyPlan};
+use iosonde_model::record::given::GivenError;
+use iosonde_model::record::ledger_file::{LedgerError, LedgerFile, LedgerHeader, Reader};
+use iosonde_model::record::verify::LedgerUse;
+use iosonde_model::record::witness_log::{WitnessLog, WitnessLogError};
 
 /// Reads back what `verify write` or `verify powercut` wrote, and judges it by what is known of
 /// that run. Nothing is written.
@@ -230,7 +230,7 @@ fn plan_of_check(
     args: &ProveArgs,
     known: &Known,
     aim: &Aim,
-    engine: crate::plan::Engine,
+    engine: iosonde_model::plan::Engine,
     memory_limit_bytes: u64,
 ) -> Result<VerifyPlan, Failure> {
     let has = aim.held.as_ref().map_or(aim.target.bytes, |held| held.bytes);
@@ -246,7 +246,7 @@ fn plan_of_check(
     let usual = if engine.kind == EngineKind::Psync { 1 } else { 16 };
     let iodepth = args.engine.iodepth.unwrap_or(usual);
     if engine.kind == EngineKind::Psync && iodepth != 1 {
-        return Err(crate::plan::Refusal::Depth { found: iodepth }.into());
+        return Err(iosonde_model::plan::Refusal::Depth { found: iodepth }.into());
     }
     if !(1..=MAX_IODEPTH).contains(&iodepth) {
         return Err(wrong(format!("--iodepth: found {iodepth}, expected 1 to {MAX_IODEPTH}")));

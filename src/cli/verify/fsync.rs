@@ -7,7 +7,6 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use crate::analysis::Ladder;
 use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::{self, Keeper};
@@ -15,18 +14,19 @@ use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::outputs::Form;
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
-use crate::engine::Medium;
-use crate::host::Root;
-use crate::plan::ladder::{FEWEST_ROUNDS, LEVELS, LadderPlan, SMALLEST_BYTES, USUAL_BYTES};
-use crate::record::LadderRun;
-use crate::record::TargetFacts;
-use crate::record::facts::FilesystemClass;
-use crate::record::run::Outcome;
-use crate::report::{ladder_header, ladder_json, ladder_text};
 use crate::schedule::ladder::ladder;
-use crate::target::gate::{Consent, Report};
-use crate::target::{Direct, Held, Intent, open};
-use crate::units::{bytes, duration};
+use iosonde_analysis::Ladder;
+use iosonde_engine::engine::Medium;
+use iosonde_engine::host::Root;
+use iosonde_engine::target::gate::{Consent, Report};
+use iosonde_engine::target::{Direct, Held, Intent, open};
+use iosonde_model::plan::ladder::{FEWEST_ROUNDS, LEVELS, LadderPlan, SMALLEST_BYTES, USUAL_BYTES};
+use iosonde_model::record::LadderRun;
+use iosonde_model::record::TargetFacts;
+use iosonde_model::record::facts::FilesystemClass;
+use iosonde_model::record::run::Outcome;
+use iosonde_model::units::{bytes, duration};
+use iosonde_report::{ladder_header, ladder_json, ladder_text};
 
 /// Was fsync honoured? A ladder of tests, each of which states what it can, and no more.
 ///
@@ -117,7 +117,7 @@ pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, 
 
 /// Tells and keeps the result; gives the exit code that follows.
 fn conclude(run: &LadderRun, mut output: Output, mut keeper: Keeper) -> Exit {
-    let told = crate::analysis::ladder(run);
+    let told = iosonde_analysis::ladder(run);
     let exit = end_of(run, &told);
     output.text(&ladder_text(run, &told));
     output.value(&ladder_json(run, &told, exit.code()));

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::backend::fault::Injection;
 use crate::cli::consent::ConsentArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::OutputFormat;
-use crate::plan::VerifyMode;
-use crate::units::{bytes, duration};
+use iosonde_engine::backend::fault::Injection;
+use iosonde_model::plan::VerifyMode;
+use iosonde_model::units::{bytes, duration};
 
 /// What is verified, and how.
 #[derive(Args, Debug)]

@@ -1,8 +1,8 @@
 //! How far a run of the verifier is: writing first, then reading everything back.
 
 use crate::cli::progress::Progress;
-use crate::engine::Progress as Moved;
-use crate::plan::VerifyPlan;
+use iosonde_engine::engine::Progress as Moved;
+use iosonde_model::plan::VerifyPlan;
 
 /// The progress lines of a run with two phases.
 pub(super) struct Phases {

@@ -9,22 +9,24 @@ use super::aim::Aim;
 use super::options::{Asked, ProveArgs, wrong};
 use super::phases::Phases;
 use super::tell::{Telling, dry_run};
-use crate::backend::fault::FaultLog;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
 use crate::cli::outputs::Form;
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
-use crate::engine::verify::{Confidant, Journal, Luggage};
-use crate::host::{ANSWER_WITHIN, Witness};
-use crate::plan::verify::STREAM_VERSION;
-use crate::plan::{EngineKind, RunId, VerifyMode, VerifyPlan, VerifySetting};
-use crate::record::VerifyRun;
-use crate::record::ledger_file::{LEDGER_SCHEMA, LedgerHeader, LedgerWriter, Progress as Noted};
-use crate::record::run::Outcome;
-use crate::record::witness_log::Line;
 use crate::schedule::verify::prove;
+use iosonde_engine::backend::fault::FaultLog;
+use iosonde_engine::engine::verify::{Confidant, Journal, Luggage};
+use iosonde_engine::host::{ANSWER_WITHIN, Witness};
+use iosonde_model::plan::verify::STREAM_VERSION;
+use iosonde_model::plan::{EngineKind, RunId, VerifyMode, VerifyPlan, VerifySetting};
+use iosonde_model::record::VerifyRun;
+use iosonde_model::record::ledger_file::{
+    LEDGER_SCHEMA, LedgerHeader, LedgerWriter, Progress as Noted,
+};
+use iosonde_model::record::run::Outcome;
+use iosonde_model::record::witness_log::Line;
 
 /// Writes, and leaves the reading to `verify check`: after a remount, a reboot, a kill, on another
 /// host.
@@ -193,7 +195,7 @@ fn setting(
     VerifySetting {
         mode,
         run: fresh_run(),
-        engine: crate::plan::Engine::of(EngineKind::Sim),
+        engine: iosonde_model::plan::Engine::of(EngineKind::Sim),
         target: aim.target.clone(),
         offset_bytes: aim.offset_bytes,
         jobs: args.ops.numjobs,

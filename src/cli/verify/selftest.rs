@@ -5,14 +5,14 @@ use std::sync::Mutex;
 use clap::Args;
 use iosonde_sys::Clock;
 
-use crate::backend::fault::Fault;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::place::{self, Place};
-use crate::engine::Control;
-use crate::report::{repetition_json, repetition_text, selftest_json, selftest_text};
 use crate::schedule::selftest::{self, Extent, Part};
-use crate::units::{count, duration};
+use iosonde_engine::backend::fault::Fault;
+use iosonde_engine::engine::Control;
+use iosonde_model::units::{count, duration};
+use iosonde_report::{repetition_json, repetition_text, selftest_json, selftest_text};
 
 /// Would the verifier have noticed? Every kind of fault is put into a simulated device, over and
 /// over, and the verifier runs against it: it must find every fault that can be seen and name it,

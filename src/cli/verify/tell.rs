@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use crate::analysis::{VerifyJudgement, VerifyVerdict, judge};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
-use crate::plan::VerifyPlan;
-use crate::plan::verify::describe_verify;
-use crate::record::VerifyRun;
-use crate::record::run::Outcome;
-use crate::report::{verify_json, verify_text};
+use iosonde_analysis::{VerifyJudgement, VerifyVerdict, judge};
+use iosonde_model::plan::VerifyPlan;
+use iosonde_model::plan::verify::describe_verify;
+use iosonde_model::record::VerifyRun;
+use iosonde_model::record::run::Outcome;
+use iosonde_report::{verify_json, verify_text};
 
 /// A run that is over, and where its result goes.
 pub(super) struct Telling<'a> {

@@ -8,8 +8,8 @@ use iosonde_sys::clock::realtime_ns;
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
-use crate::record::witness_log::{MAX_LINE_BYTES, Recorder, Unrecorded};
-use crate::report::clean::clean;
+use iosonde_model::record::witness_log::{MAX_LINE_BYTES, Recorder, Unrecorded};
+use iosonde_report::clean::clean;
 
 /// Writes down what a run on another machine says it has made durable, until its power is cut.
 ///

@@ -8,9 +8,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::scene::{Interlude, Scene};
-use crate::content::replay::Known;
-use crate::engine::verify::Journal;
-use crate::plan::chance::{Chance, mix};
+use iosonde_engine::engine::verify::Journal;
+use iosonde_model::content::replay::Known;
+use iosonde_model::plan::chance::{Chance, mix};
 
 /// When a run is cut off, and how far its jobs had come.
 #[derive(Clone)]

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use crate::backend::sim::memory::SharedMemory;
-use crate::backend::sim::shadow::{Change, change_of};
-use crate::backend::{Queue, QueueFacts, Transfer};
-use crate::plan::chance::Chance;
+use iosonde_engine::backend::sim::memory::SharedMemory;
+use iosonde_engine::backend::sim::shadow::{Change, change_of};
+use iosonde_engine::backend::{Queue, QueueFacts, Transfer};
+use iosonde_model::plan::chance::Chance;
 
 pub(super) struct DyingQueue<Q> {
     inner: Q,

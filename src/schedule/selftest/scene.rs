@@ -3,11 +3,13 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::backend::fault::{Fault, Injection, When};
-use crate::backend::sim::{Model, SharedDevice};
-use crate::content::block::{Format, Label};
-use crate::plan::chance::{Chance, mix};
-use crate::plan::{Engine, EngineKind, RunId, Target, VerifyMode, VerifyPlan, VerifySetting};
+use iosonde_engine::backend::fault::{Fault, Injection, When};
+use iosonde_engine::backend::sim::{Model, SharedDevice};
+use iosonde_model::content::block::{Format, Label};
+use iosonde_model::plan::chance::{Chance, mix};
+use iosonde_model::plan::{
+    Engine, EngineKind, RunId, Target, VerifyMode, VerifyPlan, VerifySetting,
+};
 
 /// Everything that one simulation depends on.
 #[derive(Clone, Debug)]

@@ -4,12 +4,12 @@ use std::io;
 use std::sync::Arc;
 
 use super::scene::{device, setting};
-use crate::backend::sim::{Memory, SimQueue};
-use crate::backend::{Queue, QueueFacts, Transfer};
-use crate::engine::Control;
-use crate::engine::verify::{Luggage, simulate};
-use crate::plan::{VerifyMode, VerifyPlan, VerifySetting};
-use crate::record::VerifyJobRun;
+use iosonde_engine::backend::sim::{Memory, SimQueue};
+use iosonde_engine::backend::{Queue, QueueFacts, Transfer};
+use iosonde_engine::engine::Control;
+use iosonde_engine::engine::verify::{Luggage, simulate};
+use iosonde_model::plan::{VerifyMode, VerifyPlan, VerifySetting};
+use iosonde_model::record::VerifyJobRun;
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, Default)]

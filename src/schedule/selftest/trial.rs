@@ -6,21 +6,21 @@ use std::sync::Arc;
 use super::crash::Crash;
 use super::dying::DyingQueue;
 use super::scene::{Interlude, Scene, device};
-use crate::backend::fault::{Fault, FaultLog, FaultQueue, Injection, When};
-use crate::backend::sim::memory::SharedMemory;
-use crate::backend::sim::shadow::ShadowQueue;
-use crate::backend::sim::{Memory, SimQueue};
-use crate::content::block::MAGIC;
-use crate::content::classify::Class;
-use crate::content::ledger::Survival;
-use crate::content::replay::replay;
-use crate::engine::Control;
-use crate::engine::verify::{Luggage, VerifyMeasured, simulate, site};
-use crate::plan::chance::Chance;
-use crate::plan::{Job, VerifyMode, VerifyPlan};
-use crate::record::run::Outcome;
-use crate::record::verify::Reread;
-use crate::record::{Repetition, RepetitionBlock};
+use iosonde_engine::backend::fault::{Fault, FaultLog, FaultQueue, Injection, When};
+use iosonde_engine::backend::sim::memory::SharedMemory;
+use iosonde_engine::backend::sim::shadow::ShadowQueue;
+use iosonde_engine::backend::sim::{Memory, SimQueue};
+use iosonde_engine::engine::Control;
+use iosonde_engine::engine::verify::{Luggage, VerifyMeasured, simulate, site};
+use iosonde_model::content::block::MAGIC;
+use iosonde_model::content::classify::Class;
+use iosonde_model::content::ledger::Survival;
+use iosonde_model::content::replay::replay;
+use iosonde_model::plan::chance::Chance;
+use iosonde_model::plan::{Job, VerifyMode, VerifyPlan};
+use iosonde_model::record::run::Outcome;
+use iosonde_model::record::verify::Reread;
+use iosonde_model::record::{Repetition, RepetitionBlock};
 
 /// What must come of a fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use iosonde::record::ProfileRun;
-use iosonde::record::facts::DeviceCounters;
-use iosonde::record::profile::{Class, Op, SyncKind};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::facts::DeviceCounters;
+use iosonde_model::record::profile::{Class, Op, SyncKind};
 use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::ImageMount;
 use serde_json::Value;

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use iosonde::record::LayersRun;
-use iosonde::record::layers::Layer;
-use iosonde::stats::Histogram;
+use iosonde_model::record::LayersRun;
+use iosonde_model::record::layers::Layer;
 use iosonde_rig::guard::{IoLimits, IoThrottle, LoopDevice, LoopOptions};
 use iosonde_rig::{FuseMount, ScratchDir};
+use iosonde_stats::Histogram;
 use serde_json::Value;
 
 use super::{bare, disk, has, merged, name, own, profile, reads, requests, traffic};

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use iosonde::record::ProfileRun;
-use iosonde::record::profile::Class;
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::Class;
 use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::ImageMount;
 

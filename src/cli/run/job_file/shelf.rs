@@ -7,9 +7,9 @@ use super::{Beside, device};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use crate::cli::place::Place;
-use crate::plan::Target;
-use crate::spec::fio::Asking;
-use crate::target::{Direct, Held, Intent, TargetError, open};
+use iosonde_engine::target::{Direct, Held, Intent, TargetError, open};
+use iosonde_model::plan::Target;
+use iosonde_model::spec::fio::Asking;
 
 /// Files that a group writes, or that stand in for named ones that do not exist: kept from group to
 /// group, so that one can read what another has written.
@@ -122,7 +122,7 @@ pub(super) fn opened(
 }
 
 /// A failure that says where in the job file it comes from.
-pub(super) fn at(place: &crate::spec::fio::Place, failure: &Failure) -> Failure {
+pub(super) fn at(place: &iosonde_model::spec::fio::Place, failure: &Failure) -> Failure {
     let mut failure = failure.clone();
     failure.message = format!("{place}: {}", failure.message);
     failure

@@ -1,0 +1,253 @@
+//! An open loop: what was due, what came of it, and whether the storage kept up.
+//!
+//! The rules are those of method 2.12. A loop whose backlog grows measures only how long it ran, so
+//! its latencies are withheld.
+
+use serde::Serialize;
+
+use iosonde_model::plan::{Arrivals, Job, Pace, Rate, Sizes};
+use iosonde_model::record::run::Run;
+use iosonde_stats::Histogram;
+use iosonde_stats::summary::{Summary, autocorrelation_time, t_975};
+
+/// Seconds of backlog gained per second from which a growth is more than a fluctuation.
+const GROWTH_FROM: f64 = 0.01;
+/// Share by which the achieved rate may miss the rate asked, however many operations there were.
+const RATE_WITHIN: f64 = 0.01;
+/// Share of operations that found no free slot up to which lag is the generator's own.
+const OWN_LAG_BELOW: f64 = 0.01;
+/// Lag at p99 as a share of the median response from which the generator is too slow.
+const LAG_SHARE: f64 = 0.10;
+
+/// An open loop's figures, all jobs together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArrivalFigures {
+    /// Operations asked for per second; `None` where arrivals were recorded or in bytes of several
+    /// sizes.
+    pub asked_per_s: Option<f64>,
+    /// Operations that were due in the window.
+    pub due: u64,
+    /// Of those, completed per second of the window.
+    pub achieved_per_s: f64,
+    /// Submitted more than a millisecond after their due time.
+    pub late: u64,
+    /// Found every slot in flight.
+    pub queued: u64,
+    /// Still waiting when the window closed.
+    pub dropped: u64,
+    /// Coefficient of variation of the distances between due times of a job.
+    pub gap_cv: Option<f64>,
+    /// Growth of the backlog, seconds of work per second, with its 95 % interval.
+    pub growth: Option<Growth>,
+    /// What the loop is worth.
+    pub verdict: ArrivalVerdict,
+}
+
+/// A slope with its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Growth {
+    /// Estimate.
+    pub per_s: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// What an open loop is worth.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrivalVerdict {
+    /// The storage kept up, and so did the generator.
+    Sustained,
+    /// The backlog grows: latencies only measure the length of the run.
+    Unsustainable,
+    /// Operations left late though slots were free: the latencies are the client's.
+    ClientBound,
+    /// The rate or the scatter of the due times is not what was asked.
+    OffSchedule,
+}
+
+/// Figures of the open loops of a run; `None` where it has none.
+pub fn arrivals(run: &Run) -> Option<ArrivalFigures> {
+    let open: Vec<usize> =
+        (0..run.jobs.len()).filter(|at| run.plan.jobs[*at].is_open_loop()).collect();
+    if open.is_empty() || run.measured_ns == 0 {
+        return None;
+    }
+    let seconds = run.measured_ns as f64 / 1e9;
+    let jobs = || open.iter().map(|at| &run.jobs[*at]);
+    let sum = |of: fn(&iosonde_model::record::run::ArrivalsRun) -> u64| -> u64 {
+        jobs().map(|job| of(&job.arrivals)).sum()
+    };
+    let (due, dropped) = (sum(|counts| counts.due), sum(|counts| counts.dropped));
+    let completed: u64 = jobs().map(|job| job.read.ops + job.write.ops + job.trim.ops).sum();
+    let asked: Option<f64> = open.iter().map(|at| asked(&run.plan.jobs[*at])).sum();
+    let mut figures = ArrivalFigures {
+        asked_per_s: asked,
+        due,
+        achieved_per_s: completed as f64 / seconds,
+        late: sum(|counts| counts.late),
+        queued: sum(|counts| counts.queued),
+        dropped,
+        gap_cv: gap_cv(run, &open),
+        growth: growth(run, &open),
+        verdict: ArrivalVerdict::Sustained,
+    };
+    figures.verdict = verdict(run, &open, &figures);
+    Some(figures)
+}
+
+fn verdict(run: &Run, open: &[usize], figures: &ArrivalFigures) -> ArrivalVerdict {
+    let due = figures.due.max(1) as f64;
+    let within = RATE_WITHIN.max(3.0 / due.sqrt());
+    let grows =
+        figures.growth.is_some_and(|growth| growth.low > 0.0 && growth.per_s >= GROWTH_FROM);
+    if grows || figures.dropped as f64 / due > within {
+        return ArrivalVerdict::Unsustainable;
+    }
+    let (mut lag, mut response) = (Histogram::new(), Histogram::new());
+    for job in open.iter().map(|at| &run.jobs[*at]) {
+        for direction in [&job.read, &job.write, &job.trim] {
+            lag.merge(&direction.lag);
+            response.merge(&direction.response);
+        }
+    }
+    let own_lag = (figures.queued as f64) < OWN_LAG_BELOW * due;
+    let median = response.quantile(0.5).unwrap_or(0) as f64;
+    if own_lag && lag.quantile(0.99).is_some_and(|lag| lag as f64 > LAG_SHARE * median) {
+        return ArrivalVerdict::ClientBound;
+    }
+    let off = figures.asked_per_s.zip(due_per_s(run, open)).is_some_and(|(asked, due_per_s)| {
+        (due_per_s / asked - 1.0).abs() > within.max(3.0 * scatter(run, open) / due.sqrt())
+    });
+    let poisson = open.iter().any(|at| {
+        matches!(run.plan.jobs[*at].pace, Pace::Rate { arrivals: Arrivals::Poisson, .. })
+    });
+    // The standard error of the CV of n exponential distances is 1 / sqrt(n).
+    let cv_within = 0.05f64.max(3.0 / due.sqrt());
+    let scattered = figures.gap_cv.is_some_and(|cv| (cv - 1.0).abs() > cv_within);
+    if off || (poisson && scattered) {
+        return ArrivalVerdict::OffSchedule;
+    }
+    ArrivalVerdict::Sustained
+}
+
+/// Largest coefficient of variation of the distances that a table gives: the standard error of
+/// their mean is this over the root of their number.
+fn scatter(run: &Run, open: &[usize]) -> f64 {
+    let of = |at: &usize| match &run.plan.jobs[*at].pace {
+        Pace::Rate { arrivals: Arrivals::Drawn(table), .. } => {
+            let moment = |power: i32| -> f64 {
+                table.iter().map(|(ns, percent)| (*ns as f64).powi(power) * percent / 100.0).sum()
+            };
+            (moment(2) / moment(1).powi(2) - 1.0).max(0.0).sqrt()
+        }
+        _ => 0.0,
+    };
+    open.iter().map(of).fold(0.0, f64::max)
+}
+
+/// Operations due per second, from the distances of due times: a run that ends after a count goes
+/// on for a while when nothing is due any more.
+fn due_per_s(run: &Run, open: &[usize]) -> Option<f64> {
+    let rate = |at: &usize| {
+        let counts = &run.jobs[*at].arrivals;
+        (counts.gap_sum_ns > 0).then(|| counts.gaps as f64 * 1e9 / counts.gap_sum_ns as f64)
+    };
+    open.iter().map(rate).sum()
+}
+
+/// Operations per second that a job's plan asks for.
+fn asked(job: &Job) -> Option<f64> {
+    let rate = match &job.pace {
+        Pace::Rate { rate: Rate::Ops(per_s), .. } => *per_s,
+        Pace::Rate { rate: Rate::Bytes(per_s), .. } if job.sizes == Sizes::default() => {
+            per_s / job.block_bytes as f64
+        }
+        Pace::Rate { .. } | Pace::Recorded(_) | Pace::Closed => return None,
+    };
+    let whole: u64 = job.phases.iter().map(|phase| phase.ns).sum();
+    if whole == 0 {
+        return Some(rate);
+    }
+    // Only a run of whole rounds has the mean rate of a round, so it is not held against one.
+    None
+}
+
+/// Coefficient of variation of the due times' distances, pooled over jobs of one rate.
+fn gap_cv(run: &Run, open: &[usize]) -> Option<f64> {
+    let (mut gaps, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for at in open {
+        let counts = &run.jobs[*at].arrivals;
+        let one_rate = run.plan.jobs[*at].pace == run.plan.jobs[open[0]].pace;
+        if !one_rate || !run.plan.jobs[*at].phases.is_empty() {
+            return None;
+        }
+        gaps += counts.gaps as f64;
+        sum += counts.gap_sum_ns as f64;
+        squares += counts.gap_square_sum;
+    }
+    let mean = sum / gaps;
+    let variance = squares / gaps - mean * mean;
+    (gaps >= 2.0 && mean > 0.0).then(|| variance.max(0.0).sqrt() / mean)
+}
+
+/// Least-squares slope of the backlog, the worst job's, with an interval that allows for
+/// neighbouring looks being alike.
+fn growth(run: &Run, open: &[usize]) -> Option<Growth> {
+    let slopes = open.iter().filter_map(|at| {
+        let counts = &run.jobs[*at].arrivals;
+        slope(&counts.backlog_ns, counts.backlog_width_ns)
+    });
+    slopes.max_by(|a, b| a.per_s.total_cmp(&b.per_s))
+}
+
+fn slope(backlog_ns: &[u64], width_ns: u64) -> Option<Growth> {
+    let n = backlog_ns.len() as f64;
+    if backlog_ns.len() < 8 || width_ns == 0 {
+        return None;
+    }
+    let y: Vec<f64> = backlog_ns.iter().map(|ns| *ns as f64 / width_ns as f64).collect();
+    let (mean_x, mean_y) = ((n - 1.0) / 2.0, Summary::of(&y)?.mean);
+    let sxx: f64 = (0..y.len()).map(|x| (x as f64 - mean_x).powi(2)).sum();
+    let sxy: f64 = y.iter().enumerate().map(|(x, y)| (x as f64 - mean_x) * (y - mean_y)).sum();
+    let per_s = sxy / sxx;
+    let residuals: Vec<f64> =
+        y.iter().enumerate().map(|(x, y)| y - mean_y - per_s * (x as f64 - mean_x)).collect();
+    let variance = residuals.iter().map(|r| r * r).sum::<f64>() / (n - 2.0);
+    let alike = autocorrelation_time(&residuals);
+    let reach = t_975(backlog_ns.len() - 2)? * (variance / sxx * alike).sqrt();
+    Some(Growth { per_s, low: per_s - reach, high: per_s + reach })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_model::plan::chance::Chance;
+
+    #[test]
+    fn a_growing_backlog_has_its_slope_and_a_noisy_one_has_none() {
+        let growing: Vec<u64> = (0..50).map(|look| look * 9_000_000).collect();
+        let growth = slope(&growing, 100_000_000).unwrap();
+        assert!((growth.per_s - 0.09).abs() < 1e-6 && growth.low > 0.0, "{growth:?}");
+        // A queue that wanders but does not grow: in 100 seeds hardly any slope that counts.
+        let mut alarms = 0;
+        for seed in 0..100 {
+            let mut chance = Chance::new(seed);
+            let mut level = 20e6;
+            let wander: Vec<u64> = (0..100)
+                .map(|_| {
+                    level = 20e6 + 0.8 * (level - 20e6) + 10e6 * (chance.unit() - 0.5);
+                    level as u64
+                })
+                .collect();
+            let growth = slope(&wander, 100_000_000).unwrap();
+            alarms += u32::from(growth.low > 0.0 && growth.per_s >= GROWTH_FROM);
+        }
+        assert!(alarms <= 2, "{alarms} false alarms of 100");
+        assert_eq!(slope(&[1, 2, 3], 1), None);
+    }
+}

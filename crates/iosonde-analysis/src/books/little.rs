@@ -1,0 +1,95 @@
+//! Little's law, and the depth that was asked for.
+
+use crate::figures::Figures;
+use iosonde_model::record::run::Run;
+use iosonde_stats::Histogram;
+
+use super::{Gravity, Identity, n3};
+
+/// Tolerance of Little's law.
+const LITTLE: f64 = 0.01;
+/// Share of the asked depth that must be in flight on time average.
+const DEPTH: f64 = 0.95;
+
+/// Requests in flight on time average equal completions per second times mean latency, and what
+/// the requests that cross an edge of the window add: their latency is not recorded, and one of
+/// them may have stalled for longer than any that was. `None` where nothing completed with a known
+/// latency.
+pub(super) fn little(run: &Run) -> Option<Identity> {
+    let mut latency = Histogram::new();
+    let mut crossing = 0.0;
+    for direction in crate::series::everything(run) {
+        latency.merge(&direction.latency);
+        crossing += direction.crossing_ns as f64;
+    }
+    let area: f64 = run.jobs.iter().map(|job| job.in_flight_area_ns as f64).sum();
+    let mean_ns = latency.mean()?;
+    let window_ns = run.measured_ns as f64;
+    if window_ns == 0.0 {
+        return None;
+    }
+    let flow = latency.count() as f64 * mean_ns;
+    let residual = if area > 0.0 { (area - flow - crossing).abs() / area } else { f64::INFINITY };
+    // What failed or never came back was in flight and has no latency: the law cannot be exact.
+    let lost = run.jobs.iter().any(|job| !job.errors.is_empty() || job.abandoned > 0);
+    let gravity = if lost { Gravity::Note } else { Gravity::Invalid };
+    let equation = format!(
+        "in flight {} = {} IOPS x {} µs + {} across the edges = {}",
+        n3(area / window_ns),
+        n3(latency.count() as f64 / window_ns * 1e9),
+        n3(mean_ns / 1e3),
+        n3(crossing / window_ns),
+        n3((flow + crossing) / window_ns),
+    );
+    Some(Identity::new("little", gravity, residual, LITTLE, equation))
+}
+
+/// The depth seen is at least 95 % of the depth asked; not judged where depth is a label only, or a
+/// limit.
+pub(super) fn depth(run: &Run, figures: &Figures) -> Option<Identity> {
+    let asked = figures.all.depth_asked as f64;
+    // A steered depth was judged by the controller, and its jobs may have no share at all.
+    let kept =
+        run.plan.jobs.iter().all(iosonde_model::plan::Job::keeps_depth) && run.controlled.is_none();
+    if figures.inline || !kept || asked == 0.0 || run.measured_ns == 0 {
+        return None;
+    }
+    let seen = figures.all.depth_seen;
+    let equation = format!("depth seen {} >= {DEPTH} x depth asked {}", n3(seen), n3(asked));
+    let residual = (1.0 - seen / asked).max(0.0);
+    Some(Identity::new("depth", Gravity::Note, residual, 1.0 - DEPTH, equation))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::figures;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn requests_crossing_the_edges_are_counted_and_excuse_nothing_else() {
+        let mut run = run_of(&[Load { iops: 64.0, ..Load::default() }]);
+        // A stall at the end: 16 requests were in flight for half a second and came back later.
+        run.jobs[0].in_flight_area_ns += 16 * 500_000_000;
+        assert!(!little(&run).unwrap().ok);
+        run.jobs[0].read.crossing_ns = 16 * 500_000_000;
+        let entry = little(&run).unwrap();
+        assert!(entry.ok, "{entry:?}");
+        run.jobs[0].in_flight_area_ns += 16 * 500_000_000;
+        assert!(!little(&run).unwrap().ok);
+    }
+
+    #[test]
+    fn a_depth_that_was_not_applied_shows_unless_requests_complete_inline() {
+        // T2: 32 asked, 1 in flight.
+        let mut run = run_of(&[Load { depth: 1, ..Load::default() }]);
+        run.plan.jobs[0].iodepth = 32;
+        let entry = depth(&run, &figures(&run)).unwrap();
+        assert!(!entry.ok);
+        assert_eq!(entry.gravity, Gravity::Note);
+        run.jobs[0].inline_seen = 100;
+        assert_eq!(depth(&run, &figures(&run)), None);
+    }
+}

@@ -1,0 +1,260 @@
+//! One metric of two sets of runs: how much they differ, and what may be said of it.
+//!
+//! The run is what is repeated. Each gives one value, and everything here rests on these values
+//! alone: what happened within a run says nothing about how runs differ.
+
+use serde::Serialize;
+
+use iosonde_stats::effect;
+use iosonde_stats::normal;
+use iosonde_stats::permutation::{self, mann_whitney, smallest_p, smallest_paired_p};
+use iosonde_stats::ratio::median;
+use iosonde_stats::resample::Resampled;
+use iosonde_stats::summary::Summary;
+
+/// Fewest runs of each side that are compared.
+pub const FEWEST: usize = 5;
+/// Fewest rounds of both sides in turn: five have no p below 0.0625.
+pub const FEWEST_ROUNDS: usize = 6;
+/// Runs of each side that are worth having.
+pub const BETTER: usize = 10;
+/// Differences of less than this share do not matter unless told otherwise.
+pub const TOLERANCE: f64 = 0.05;
+/// Largest p of a difference.
+const SIGNIFICANT: f64 = 0.05;
+/// Noise from run to run raises the tolerance to this many times itself.
+const NOISE_FLOOR: f64 = 2.0;
+/// Sameness passes regressions: each of its two sides is tested at this level.
+const SAMENESS: f64 = 0.000_1;
+
+/// Which way is good.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// Rates.
+    Higher,
+    /// Latencies and costs.
+    Lower,
+}
+
+/// What may be said of one metric.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Verdict {
+    /// B is better, by the tolerance at least.
+    Faster,
+    /// B is worse, by the tolerance at least.
+    Slower,
+    /// They differ, by less than what matters.
+    BelowTolerance {
+        /// What matters: the asked tolerance, or what noise made of it.
+        tolerance: f64,
+    },
+    /// Whatever the difference is, it is smaller than what matters.
+    Same {
+        /// What matters.
+        tolerance: f64,
+    },
+    /// None of these is certain.
+    Inconclusive {
+        /// About so many more runs of each side, or rounds, would decide.
+        more_runs: u64,
+    },
+    /// There are too few runs for any verdict.
+    TooFew,
+}
+
+/// Two sets of values of one metric beside each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Contrast {
+    /// Runs of each side.
+    pub runs: [usize; 2],
+    /// Whether A and B took turns, and are compared within rounds.
+    pub paired: bool,
+    /// Medians over runs, in the metric's unit.
+    pub medians: [f64; 2],
+    /// How many times as much B gives: of the medians, or the median within rounds.
+    pub ratio: f64,
+    /// 95 % interval of that, where there are enough runs.
+    pub interval: Option<(f64, f64)>,
+    /// 90 % interval of that: both its ends are tests of one side at 5 %.
+    pub interval_90: Option<(f64, f64)>,
+    /// By how much B is above A, in the metric's unit (Hodges and Lehmann).
+    pub shift: f64,
+    /// Spread from run to run, as a share of the level; within rounds, of the ratio.
+    pub spread: Option<f64>,
+    /// Permutation test of the difference of medians; signs are turned within rounds.
+    pub p: f64,
+    /// Whether every permutation was looked at.
+    pub exact: bool,
+    /// The smallest p that so many runs can have.
+    pub smallest_p: f64,
+    /// Second opinion: the Mann-Whitney test; `None` within rounds.
+    pub mann_whitney_p: Option<f64>,
+    /// Cliff's delta, from -1 to 1.
+    pub delta: f64,
+    /// Limits of the ratio of means outside of which it is with 0.01 % on each side only.
+    #[serde(skip)]
+    pub(super) strict: Option<(f64, f64)>,
+}
+
+impl Contrast {
+    /// Compares two sets of values of runs that know nothing of each other. `None` if one is empty,
+    /// or a value is no positive number.
+    pub fn of_sides(a: &[f64], b: &[f64], seed: u64) -> Option<Contrast> {
+        let resampled = Resampled::log_ratio_of_medians(a, b, seed)?;
+        let enough = a.len().min(b.len()) >= FEWEST;
+        let medians = [median(a)?, median(b)?];
+        let spread = effect::pooled_spread(a, b);
+        let between = (1.0 / a.len() as f64 + 1.0 / b.len() as f64).sqrt();
+        let strict = spread.map(|spread| {
+            around(log_mean(b) - log_mean(a), spread * between, a.len() + b.len() - 2)
+        });
+        let permuted = permutation::two_sides(a, b, seed);
+        Some(Contrast {
+            runs: [a.len(), b.len()],
+            paired: false,
+            medians,
+            ratio: medians[1] / medians[0],
+            interval: enough.then(|| ratios(resampled.interval(0.95))),
+            interval_90: enough.then(|| ratios(resampled.interval(0.90))),
+            shift: effect::shift(a, b)?,
+            spread,
+            p: permuted.p,
+            exact: permuted.exact,
+            smallest_p: smallest_p(a.len(), b.len()),
+            mann_whitney_p: Some(mann_whitney(a, b)),
+            delta: effect::cliffs_delta(a, b)?,
+            strict: strict.filter(|_| enough),
+        })
+    }
+
+    /// Compares two sides that took turns: one value of each per round, in the same order.
+    pub fn of_rounds(a: &[f64], b: &[f64], seed: u64) -> Option<Contrast> {
+        let positive = |value: &f64| *value > 0.0 && value.is_finite();
+        if a.len() != b.len() || !a.iter().chain(b).all(positive) {
+            return None;
+        }
+        let pairs = || a.iter().zip(b);
+        let logs: Vec<f64> = pairs().map(|(a, b)| (b / a).ln()).collect();
+        let differences: Vec<f64> = pairs().map(|(a, b)| b - a).collect();
+        let resampled = Resampled::median(&logs, seed)?;
+        let enough = logs.len() >= FEWEST_ROUNDS;
+        let summary = Summary::of(&logs)?;
+        let error = summary.std_dev / (logs.len() as f64).sqrt();
+        let permuted = permutation::rounds(&logs, seed);
+        Some(Contrast {
+            runs: [a.len(), b.len()],
+            paired: true,
+            medians: [median(a)?, median(b)?],
+            ratio: median(&logs)?.exp(),
+            interval: enough.then(|| ratios(resampled.interval(0.95))),
+            interval_90: enough.then(|| ratios(resampled.interval(0.90))),
+            shift: effect::paired_shift(&differences)?,
+            spread: (logs.len() > 1).then_some(summary.std_dev),
+            p: permuted.p,
+            exact: permuted.exact,
+            smallest_p: smallest_paired_p(logs.len()),
+            mann_whitney_p: None,
+            delta: effect::dominance(&differences)?,
+            strict: enough.then(|| around(summary.mean, error, logs.len() - 1)),
+        })
+    }
+
+    /// Whether there are enough runs to compare.
+    pub fn is_enough(&self) -> bool {
+        self.interval.is_some()
+    }
+
+    /// What must be exceeded: the asked tolerance, and never less than twice the noise.
+    pub fn raised(&self, tolerance: f64) -> f64 {
+        tolerance.max(NOISE_FLOOR * self.spread.unwrap_or(0.0))
+    }
+
+    /// The verdict, with a p that is corrected for the `family` of tests that it is one of.
+    ///
+    /// A tolerance of 5 % is a ratio of 1.05 or of 1 / 1.05, so that exchanging the sides changes
+    /// no verdict but its direction.
+    pub fn verdict(
+        &self,
+        better: Better,
+        corrected_p: f64,
+        tolerance: f64,
+        family: usize,
+    ) -> Verdict {
+        let (Some(interval), Some(interval_90)) = (self.interval, self.interval_90) else {
+            return Verdict::TooFew;
+        };
+        let raised = self.raised(tolerance);
+        if corrected_p <= SIGNIFICANT && !holds(interval, 1.0) {
+            if !is_within(self.ratio, raised) {
+                let is_better = (self.ratio > 1.0) == (better == Better::Higher);
+                return if is_better { Verdict::Faster } else { Verdict::Slower };
+            }
+            return Verdict::BelowTolerance { tolerance: raised };
+        }
+        // Noise makes differences harder to claim; it must not make sameness easier.
+        let all_within =
+            |(low, high): (f64, f64)| is_within(low, tolerance) && is_within(high, tolerance);
+        if all_within(interval_90) && self.strict.is_some_and(all_within) {
+            return Verdict::Same { tolerance };
+        }
+        Verdict::Inconclusive { more_runs: self.more_runs(tolerance, family) }
+    }
+
+    /// About how many more runs of each side, or rounds, would decide.
+    fn more_runs(&self, tolerance: f64, family: usize) -> u64 {
+        let have = self.runs[0].min(self.runs[1]);
+        let spread = self.spread.unwrap_or(0.0);
+        let sides = if self.paired { 1.0 } else { 2.0 };
+        let needed = |level: f64, power: f64| {
+            let z = normal::quantile(1.0 - level) + normal::quantile(power);
+            (sides * z * z * (spread / tolerance).powi(2)).ceil() as usize
+        };
+        // To see the tolerance with 80 %: 15.7 (c / d)^2 for two sides.
+        let to_differ = needed(SIGNIFICANT / 2.0, 0.8);
+        let to_reach_p = (have..have + 64)
+            .find(|runs| self.least_p(*runs) * family as f64 <= SIGNIFICANT)
+            .unwrap_or(have);
+        let to_be_same = needed(SAMENESS, 0.9);
+        let enough = to_differ.max(to_reach_p);
+        let enough = if enough > have { enough } else { to_be_same.max(have + 1) };
+        (enough - have) as u64
+    }
+
+    fn least_p(&self, runs: usize) -> f64 {
+        if self.paired { smallest_paired_p(runs) } else { smallest_p(runs, runs) }
+    }
+}
+
+fn log_mean(values: &[f64]) -> f64 {
+    values.iter().map(|value| value.ln()).sum::<f64>() / values.len().max(1) as f64
+}
+
+fn ratios((low, high): (f64, f64)) -> (f64, f64) {
+    (low.exp(), high.exp())
+}
+
+fn holds((low, high): (f64, f64), ratio: f64) -> bool {
+    low <= ratio && ratio <= high
+}
+
+fn is_within(ratio: f64, tolerance: f64) -> bool {
+    ratio.ln().abs() < (1.0 + tolerance).ln()
+}
+
+/// Limits, as ratios, that a mean of logarithms exceeds with [`SAMENESS`] on each side.
+fn around(mean: f64, error: f64, freedom: usize) -> (f64, f64) {
+    let reach = student(normal::quantile(1.0 - SAMENESS), freedom.max(1)) * error;
+    ratios((mean - reach, mean + reach))
+}
+
+/// The quantile of Student's t distribution that belongs to a quantile of the normal law
+/// (Cornish-Fisher, Abramowitz and Stegun 26.7.5); a little low below eight degrees of freedom.
+fn student(z: f64, freedom: usize) -> f64 {
+    let v = freedom as f64;
+    let g1 = (z.powi(3) + z) / 4.0;
+    let g2 = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    let g3 = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+    z + g1 / v + g2 / v.powi(2) + g3 / v.powi(3)
+}

@@ -1,0 +1,233 @@
+//! Are two runs of the same thing? What must be equal for their figures to be compared.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use iosonde_model::record::HostFacts;
+use iosonde_model::record::run::Run;
+
+/// Parts of a plan that do not change what is asked of the storage.
+const IMMATERIAL: [&str; 11] = [
+    "seed",
+    "notes",
+    "name",
+    "title",
+    "pattern",
+    "nominal_block_bytes",
+    "nominal_read_percent",
+    "engine",
+    "interval_ns",
+    "intervals_per_histogram",
+    "path",
+];
+/// Most text of one value that is kept.
+const VALUE_LENGTH: usize = 200;
+
+/// Facts that belong to one kind.
+pub type Facts = BTreeMap<String, String>;
+
+/// What kinds of facts there are.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// How I/O leaves the process.
+    Engine,
+    /// Which version of this program measured.
+    Version,
+    /// What was measured.
+    Target,
+    /// What was done to it.
+    Plan,
+    /// Where.
+    Host,
+}
+
+impl Kind {
+    /// All of them, as they are told.
+    pub const ALL: [Kind; 5] = [Kind::Engine, Kind::Version, Kind::Target, Kind::Plan, Kind::Host];
+
+    /// As typed and printed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Engine => "engine",
+            Kind::Version => "version",
+            Kind::Target => "target",
+            Kind::Plan => "plan",
+            Kind::Host => "host",
+        }
+    }
+}
+
+/// What a run was of.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Identity {
+    /// The facts of each kind; a fact that is not known is not there.
+    pub facts: BTreeMap<Kind, Facts>,
+}
+
+/// One fact in which two sides differ.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// Its kind.
+    pub kind: Kind,
+    /// The field: `jobs.iodepth`.
+    pub field: String,
+    /// Its value on side A.
+    pub a: String,
+    /// Its value on side B.
+    pub b: String,
+}
+
+impl Identity {
+    /// Of a run, on the machine where that is known.
+    pub fn of(run: &Run, host: Option<&HostFacts>) -> Identity {
+        let plan = serde_json::to_value(&run.plan).unwrap_or_default();
+        let mut engine = Facts::new();
+        flatten("", &plan["engine"], &["chosen_because"], &mut engine);
+        let mut of_plan = Facts::new();
+        flatten("", &plan, &IMMATERIAL, &mut of_plan);
+        let version = Facts::from([("program".into(), run.program.clone())]);
+        let facts = [
+            (Kind::Engine, engine),
+            (Kind::Version, version),
+            (Kind::Target, target(run)),
+            (Kind::Plan, of_plan),
+            (Kind::Host, host.map(of_host).unwrap_or_default()),
+        ];
+        Identity { facts: facts.into_iter().filter(|(_, facts)| !facts.is_empty()).collect() }
+    }
+
+    /// In which facts that both know they differ.
+    pub fn differences(&self, other: &Identity) -> Vec<Difference> {
+        let mut all = Vec::new();
+        for kind in Kind::ALL {
+            let (Some(a), Some(b)) = (self.facts.get(&kind), other.facts.get(&kind)) else {
+                continue;
+            };
+            let fields: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            let told = |facts: &Facts, field: &String| {
+                facts.get(field).cloned().unwrap_or_else(|| "none".into())
+            };
+            all.extend(fields.into_iter().filter(|field| a.get(*field) != b.get(*field)).map(
+                |field| Difference {
+                    kind,
+                    field: field.clone(),
+                    a: told(a, field),
+                    b: told(b, field),
+                },
+            ));
+        }
+        all
+    }
+}
+
+fn target(run: &Run) -> Facts {
+    let target = &run.target;
+    let device = target.device.as_ref();
+    let text = |value: Option<&String>| value.map(|value| value.trim().to_owned());
+    let known = [
+        ("kind", Some(target.kind.clone())),
+        ("bytes", target.bytes.map(|bytes| bytes.to_string())),
+        ("direct", Some(target.direct.to_string())),
+        ("filesystem", target.filesystem.clone()),
+        ("model", text(device.and_then(|device| device.model.as_ref()))),
+        ("serial", text(device.and_then(|device| device.serial.as_ref()))),
+        ("device.bytes", device.and_then(|device| device.bytes).map(|bytes| bytes.to_string())),
+        // What stands for the path of a simulated device is its model.
+        ("simulation", (target.kind == "simulated").then(|| target.path.clone())),
+    ];
+    let known = known.into_iter().filter_map(|(field, value)| Some((field.into(), short(value?))));
+    known.collect()
+}
+
+fn of_host(host: &HostFacts) -> Facts {
+    let known = [
+        ("kernel", host.kernel.clone()),
+        ("processor", host.cpu_model.clone()),
+        ("processors", host.cpus_online.map(|count| count.to_string())),
+        ("memory", host.memory_bytes.map(|bytes| bytes.to_string())),
+    ];
+    let known = known.into_iter().filter_map(|(field, value)| Some((field.into(), short(value?))));
+    known.collect()
+}
+
+/// Fields with their values. The elements of a list share a field, which lists what is different
+/// among them: 64 jobs that are alike are as short as one.
+fn flatten(front: &str, value: &Value, without: &[&str], into: &mut Facts) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields.iter().filter(|(name, _)| !without.contains(&name.as_str()))
+            {
+                let field = if front.is_empty() { name.clone() } else { format!("{front}.{name}") };
+                flatten(&field, value, without, into);
+            }
+        }
+        Value::Array(items) => {
+            if front == "jobs" {
+                into.insert("jobs.count".into(), items.len().to_string());
+            }
+            items.iter().for_each(|item| flatten(front, item, without, into));
+        }
+        value => {
+            let told = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let known = into.entry(front.to_owned()).or_default();
+            if known.is_empty() {
+                *known = short(told);
+            } else if !known.split(", ").any(|each| each == told) && known.len() < VALUE_LENGTH {
+                *known = short(format!("{known}, {told}"));
+            }
+        }
+    }
+}
+
+fn short(text: String) -> String {
+    text.chars().take(VALUE_LENGTH).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn another_seed_is_the_same_and_another_depth_is_told() {
+        let one = run_of(&[Load { jobs: 3, ..Load::default() }]);
+        let mut other = one.clone();
+        other.plan.seed ^= 1;
+        other.plan.jobs[1].seed ^= 7;
+        other.plan.title = "elsewhere".into();
+        other.plan.notes.push("depth lowered".into());
+        other.plan.targets[0].path = "/elsewhere".into();
+        let of = |run: &Run| Identity::of(run, None);
+        assert_eq!(of(&one).differences(&of(&other)), []);
+        other.plan.jobs.iter_mut().for_each(|job| job.iodepth = 7);
+        other.target.direct = !other.target.direct;
+        other.program = "9.9.9".into();
+        let told: Vec<(Kind, String, String)> =
+            of(&one).differences(&of(&other)).into_iter().map(|d| (d.kind, d.field, d.b)).collect();
+        let direct = other.target.direct.to_string();
+        assert_eq!(
+            told,
+            [
+                (Kind::Version, "program".into(), "9.9.9".into()),
+                (Kind::Target, "direct".into(), direct),
+                (Kind::Plan, "jobs.iodepth".into(), "7".into()),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_host_that_is_not_known_is_no_difference() {
+        let run = run_of(&[Load::default()]);
+        let host = |kernel: &str| HostFacts { kernel: Some(kernel.into()), ..HostFacts::default() };
+        let of = |host: Option<&HostFacts>| Identity::of(&run, host);
+        assert_eq!(of(None).differences(&of(Some(&host("6.1")))), []);
+        let differences = of(Some(&host("6.1"))).differences(&of(Some(&host("6.6"))));
+        assert_eq!((differences.len(), differences[0].kind), (1, Kind::Host));
+    }
+}

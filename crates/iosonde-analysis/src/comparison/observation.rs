@@ -1,0 +1,233 @@
+//! What one run gives to a comparison: a value per metric, and what the run was of. This is also
+//! what a baseline keeps of it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::contrast::Better;
+use super::identity::Identity;
+use crate::figures::{DirectionFigures, Figures};
+use crate::finding::Gravity;
+use crate::series;
+use crate::verdict::assess;
+use iosonde_model::record::HostFacts;
+use iosonde_model::record::run::Run;
+use iosonde_stats::summary::{Summary, autocorrelation_time, t_975};
+
+/// Name and version of the schema of a baseline.
+pub const BASELINE_SCHEMA: &str = "iosonde.baseline/1";
+
+/// Metrics that are compared unless others are asked for, in the order of the table.
+pub const METRICS: [&str; 8] = ["iops", "bw", "mean", "p50", "p95", "p99", "p99.9", "cpu"];
+
+/// Runs kept for later comparisons.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Baseline {
+    /// [`BASELINE_SCHEMA`].
+    pub schema: String,
+    /// Version of the program that wrote it.
+    pub program: String,
+    /// When, ns since 1970.
+    pub written_unix_ns: u64,
+    /// The runs.
+    pub runs: Vec<Observation>,
+}
+
+/// One run as a comparison sees it.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Observation {
+    /// What it is a run of: the title of the workload, and its levels in an experiment.
+    pub cell: String,
+    /// What must be equal.
+    pub identity: Identity,
+    /// Start of the measured window, ns since 1970.
+    pub started_unix_ns: u64,
+    /// Directions that moved data: `read`, `write`, `trim`.
+    pub directions: Vec<String>,
+    /// Values by metric: of all together, and with `read.` or `write.` in front where both are
+    /// there. Rates per second, latencies and CPU time per operation in ns. What has no right to
+    /// exist, such as a p99.9 of a thousand operations, is not there.
+    pub values: BTreeMap<String, f64>,
+    /// 95 % intervals of values within this run, which tell nothing of how runs differ.
+    #[serde(default)]
+    pub within: BTreeMap<String, (f64, f64)>,
+    /// Why it cannot be compared, if so.
+    #[serde(default)]
+    pub left_out: Option<String>,
+    /// What makes its numbers doubtful.
+    #[serde(default)]
+    pub doubts: Vec<String>,
+}
+
+impl Observation {
+    /// Of a run; `levels` are those of a trial, in words, and empty for a run of its own.
+    pub fn of(run: &Run, levels: &str, host: Option<&HostFacts>) -> Observation {
+        let row = assess(run, host);
+        let figures = &row.figures;
+        let all = &figures.all;
+        let moved = [("read", &all.read), ("write", &all.write), ("trim", &all.trim)];
+        let moved: Vec<_> = moved.into_iter().filter(|(_, each)| each.ops > 0).collect();
+        let (mut values, mut within) = (BTreeMap::new(), BTreeMap::new());
+        add("", &all.total, &mut values, &mut within);
+        if moved.len() > 1 {
+            for (name, direction) in &moved {
+                add(&format!("{name}."), direction, &mut values, &mut within);
+            }
+        }
+        values.extend(figures.cpu_ns_per_op.map(|ns| ("cpu".to_owned(), ns)));
+        let durable = figures.durable.as_ref().and_then(|durable| durable.bytes_per_s);
+        values.extend(durable.map(|rate| ("durable".to_owned(), rate)));
+        within.extend(rate_within(run, figures).map(|interval| ("iops".to_owned(), interval)));
+        values.retain(|_, value| value.is_finite() && *value > 0.0);
+        values.values_mut().for_each(|value| *value = rounded(*value));
+        let left_out = if !row.books.valid() {
+            Some("INVALID, its books do not balance".to_owned())
+        } else if !row.complete {
+            Some("it did not complete".to_owned())
+        } else {
+            None
+        };
+        let doubts = row.findings.iter().filter(|finding| finding.gravity >= Gravity::Doubt);
+        Observation {
+            cell: named(&run.plan.title, levels),
+            identity: Identity::of(run, host),
+            started_unix_ns: run.started_unix_ns,
+            directions: moved.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            values,
+            within,
+            left_out,
+            doubts: doubts.map(|finding| finding.subject.clone()).collect(),
+        }
+    }
+
+    /// The value of a metric. Where only one direction moved data, it is the whole.
+    pub fn value(&self, metric: &str) -> Option<f64> {
+        let alone = || {
+            let [only] = self.directions.as_slice() else { return None };
+            self.values.get(metric.strip_prefix(only.as_str())?.strip_prefix('.')?)
+        };
+        self.values.get(metric).or_else(alone).copied()
+    }
+
+    /// Metrics to compare unless others are asked for.
+    pub fn metrics(&self) -> Vec<String> {
+        let rates_and_latencies = || METRICS.iter().filter(|metric| **metric != "cpu");
+        let mut all: Vec<String> = match self.directions.as_slice() {
+            [] | [_] => rates_and_latencies().map(|metric| (*metric).to_owned()).collect(),
+            several => several
+                .iter()
+                .flat_map(|way| rates_and_latencies().map(move |metric| format!("{way}.{metric}")))
+                .collect(),
+        };
+        all.push("cpu".into());
+        all
+    }
+}
+
+/// To twelve digits, which come back from a file as they went in.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.11e}").parse().unwrap_or(value)
+}
+
+fn named(title: &str, levels: &str) -> String {
+    if levels.is_empty() { title.to_owned() } else { format!("{title} ({levels})") }
+}
+
+fn add(
+    front: &str,
+    of: &DirectionFigures,
+    values: &mut BTreeMap<String, f64>,
+    within: &mut BTreeMap<String, (f64, f64)>,
+) {
+    values.insert(format!("{front}iops"), of.iops);
+    values.insert(format!("{front}bw"), of.bytes_per_s);
+    values.extend(of.latency.mean_ns.map(|ns| (format!("{front}mean"), ns)));
+    for quantile in of.latency.quantiles.iter().filter(|quantile| quantile.q >= 0.5) {
+        if let Some((value, low, high)) = quantile.bounds() {
+            let name = format!("{front}{}", quantile_word(quantile.q));
+            values.insert(name.clone(), value as f64);
+            within.insert(name, (low as f64, high as f64));
+        }
+    }
+}
+
+/// `p99.9`
+fn quantile_word(q: f64) -> String {
+    format!("p{}", (q * 1e6).round() / 1e4)
+}
+
+/// The interval of the rate within a run, as if its seconds were repetitions: they are not, and
+/// what is wrong with them for longer than their own memory goes unseen.
+fn rate_within(run: &Run, figures: &Figures) -> Option<(f64, f64)> {
+    let rates = series::whole(run).iops();
+    let summary = Summary::of(&rates)?;
+    let independent = rates.len() as f64 / autocorrelation_time(&rates);
+    let reach = t_975((independent as usize).checked_sub(1)?)? * summary.std_dev;
+    let half = reach / independent.sqrt();
+    let rate = figures.all.total.iops;
+    (rates.len() >= 20).then_some((rate - half, rate + half))
+}
+
+/// Which way of a metric is good.
+pub fn better(metric: &str) -> Better {
+    match metric.rsplit_once('.').map_or(metric, |(_, last)| last) {
+        "iops" | "bw" | "durable" => Better::Higher,
+        _ => Better::Lower,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn a_run_of_one_direction_has_values_under_both_names() {
+        let run = run_of(&[Load::default()]);
+        let seen = Observation::of(&run, "", None);
+        assert_eq!(seen.directions, ["read"]);
+        assert_eq!(seen.left_out, None);
+        assert!((seen.value("iops").unwrap_or(0.0) / 5_000.0 - 1.0).abs() < 0.02);
+        assert_eq!(seen.value("read.iops"), seen.value("iops"));
+        assert_eq!(seen.value("write.iops"), None);
+        assert!(seen.value("p99.9").is_some() && seen.value("cpu").is_some());
+        assert_eq!(seen.metrics(), METRICS);
+        let text = serde_json::to_string(&seen).unwrap_or_default();
+        let back: Result<Observation, _> = serde_json::from_str(&text);
+        assert_eq!(back.map(|back| back.values).ok().as_ref(), Some(&seen.values));
+        let (low, high) = seen.within["iops"];
+        let own = seen.value("iops").unwrap_or(0.0);
+        assert!(low < own && own < high && high - low < 200.0, "{low} {own} {high}");
+    }
+
+    #[test]
+    fn directions_are_told_apart_and_what_is_not_earned_is_missing() {
+        let reads = Load { depth: 1, iops: 1_000.0, role: "read", ..Load::default() };
+        let writes =
+            Load { depth: 1, iops: 10.0, role: "write", read_percent: 0, ..Load::default() };
+        let seen = Observation::of(&run_of(&[reads, writes]), "bs=4k", None);
+        assert!(seen.cell.ends_with("(bs=4k)"));
+        assert_eq!(seen.metrics().len(), 15);
+        assert!(seen.value("read.p99.9").is_some());
+        assert_eq!(seen.value("write.p99.9"), None, "a hundred writes have none");
+    }
+
+    #[test]
+    fn an_invalid_run_says_so() {
+        let mut run = run_of(&[Load::default()]);
+        run.jobs[0].read.bytes += 1;
+        let seen = Observation::of(&run, "", None);
+        assert!(seen.left_out.is_some_and(|why| why.contains("books")));
+    }
+
+    #[test]
+    fn rates_are_better_high_and_times_low() {
+        for metric in ["iops", "read.bw", "durable"] {
+            assert_eq!(better(metric), Better::Higher);
+        }
+        for metric in ["mean", "write.p99.9", "p50", "cpu"] {
+            assert_eq!(better(metric), Better::Lower);
+        }
+    }
+}

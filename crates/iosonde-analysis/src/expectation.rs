@@ -1,0 +1,372 @@
+//! Declared expectations: `METRIC OP VALUE`, with a workload in front where there are several.
+//!
+//! `Database.p99<=2ms`, `iops>=10k`, `read.bw>=1GB/s`, `KV-Store.write.max<1s`.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use iosonde_model::record::run::Run;
+use iosonde_model::spec::precision::{UnknownMetric, subject};
+pub use iosonde_model::spec::{Direction, Metric};
+use iosonde_model::units::{UnitError, bytes, count, duration};
+
+use super::figures::{self, DirectionFigures, Figures};
+use super::verdict::Assessment;
+
+/// One expectation, as parsed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Expectation {
+    /// As typed.
+    pub text: String,
+    /// The workload it is about, by name or title; `None` for every one.
+    pub workload: Option<String>,
+    /// Reads, writes, or both.
+    pub direction: Direction,
+    /// Which figure.
+    pub metric: Metric,
+    /// Which side of the limit is good.
+    pub comparison: Comparison,
+    /// The limit: operations per second, bytes per second, or ns.
+    pub limit: f64,
+}
+
+/// Which side of the limit is good.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub enum Comparison {
+    /// `<=`
+    #[serde(rename = "<=")]
+    AtMost,
+    /// `>=`
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// `<`
+    #[serde(rename = "<")]
+    Below,
+    /// `>`
+    #[serde(rename = ">")]
+    Above,
+}
+
+/// Longest first, so that `<=` is not read as `<`.
+const COMPARISONS: [(&str, Comparison); 4] = [
+    ("<=", Comparison::AtMost),
+    (">=", Comparison::AtLeast),
+    ("<", Comparison::Below),
+    (">", Comparison::Above),
+];
+
+/// Why an expectation was not understood.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ExpectationError {
+    /// No comparison in it.
+    #[error("found `{text}`, expected METRIC OP VALUE with one of <= >= < >, such as p99<=2ms")]
+    Comparison {
+        /// The text as given.
+        text: String,
+    },
+    /// The metric is unknown.
+    #[error(transparent)]
+    Metric(#[from] UnknownMetric),
+    /// The workload is unknown.
+    #[error("found the workload `{found}`, expected one of {known}{hint}")]
+    Workload {
+        /// The word as given.
+        found: String,
+        /// The names that there are.
+        known: String,
+        /// `; did you mean …?`, or nothing.
+        hint: String,
+    },
+    /// The value is not a quantity of the metric's kind.
+    #[error("in `{text}`: {source}")]
+    Value {
+        /// The text as given.
+        text: String,
+        /// Why.
+        source: UnitError,
+    },
+    /// A durable rate has no direction but writing.
+    #[error("found `{text}`: only writes have a durable rate; write durable without read.")]
+    DurableRead {
+        /// The text as given.
+        text: String,
+    },
+}
+
+/// Whether an expectation was met.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Judgement {
+    /// It holds.
+    Met {
+        /// The figure.
+        measured: f64,
+    },
+    /// It does not hold.
+    Missed {
+        /// The figure.
+        measured: f64,
+    },
+    /// The figure is not known.
+    Unknown {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Expectation {
+    /// Reads one expectation. `workloads` are the names and titles that may stand in front; a
+    /// single run passes none and accepts no prefix.
+    ///
+    /// # Errors
+    /// If the comparison, the metric, the workload or the value is not understood; the error says
+    /// what is accepted and suggests the nearest word.
+    pub fn parse(text: &str, workloads: &[&str]) -> Result<Expectation, ExpectationError> {
+        let text = text.trim();
+        let (front, comparison, value) = split(text)?;
+        let (word, direction, metric) = subject(front)?;
+        if metric == Metric::Durable && direction == Direction::Read {
+            return Err(ExpectationError::DurableRead { text: text.to_owned() });
+        }
+        let workload = if word.is_empty() { None } else { Some(find_workload(&word, workloads)?) };
+        let limit = limit(metric, value)
+            .map_err(|source| ExpectationError::Value { text: text.to_owned(), source })?;
+        let text = text.to_owned();
+        Ok(Expectation { text, workload, direction, metric, comparison, limit })
+    }
+
+    /// Whether it is about this run.
+    pub fn applies_to(&self, run: &Run) -> bool {
+        self.workload.as_deref().is_none_or(|workload| {
+            workload.eq_ignore_ascii_case(&run.plan.name)
+                || workload.eq_ignore_ascii_case(&run.plan.title)
+        })
+    }
+
+    /// Judges it by the figures of a run whose books balance.
+    pub fn judge(&self, figures: &Figures) -> Judgement {
+        match self.measured(figures) {
+            Ok(measured) if self.holds(measured) => Judgement::Met { measured },
+            Ok(measured) => Judgement::Missed { measured },
+            Err(reason) => Judgement::Unknown { reason },
+        }
+    }
+
+    fn holds(&self, measured: f64) -> bool {
+        match self.comparison {
+            Comparison::AtMost => measured <= self.limit,
+            Comparison::AtLeast => measured >= self.limit,
+            Comparison::Below => measured < self.limit,
+            Comparison::Above => measured > self.limit,
+        }
+    }
+
+    /// The figure, or why there is none.
+    fn measured(&self, figures: &Figures) -> Result<f64, String> {
+        let direction = self.direction(figures);
+        let latency = &direction.latency;
+        let none = || "no operation of this kind was timed".to_owned();
+        match self.metric {
+            Metric::Iops => Ok(direction.iops),
+            Metric::Bandwidth => Ok(direction.bytes_per_s),
+            Metric::Durable => figures
+                .durable
+                .as_ref()
+                .and_then(|durable| durable.bytes_per_s)
+                .ok_or_else(|| "no durable rate was measured".to_owned()),
+            Metric::Mean => latency.mean_ns.ok_or_else(none),
+            Metric::Max => latency.max_ns.map(|ns| ns as f64).ok_or_else(none),
+            Metric::Quantile(q) => {
+                let quantile = latency.quantile(q).ok_or_else(none)?;
+                let reason = || figures::reason(quantile).unwrap_or_default();
+                quantile.value_ns().map(|ns| ns as f64).ok_or_else(reason)
+            }
+        }
+    }
+
+    fn direction<'a>(&self, figures: &'a Figures) -> &'a DirectionFigures {
+        match self.direction {
+            Direction::Total => &figures.all.total,
+            Direction::Read => &figures.all.read,
+            Direction::Write => &figures.all.write,
+        }
+    }
+
+    /// A figure of this metric in its unit, for people.
+    pub fn told(&self, figure: f64) -> String {
+        match self.metric {
+            Metric::Iops => format!("{} IOPS", count::significant_or_whole(figure)),
+            Metric::Bandwidth | Metric::Durable => bytes::per_second(figure),
+            Metric::Mean | Metric::Max | Metric::Quantile(_) => duration::latency(figure),
+        }
+    }
+}
+
+/// An expectation with what came of it in one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// The expectation.
+    pub expectation: Expectation,
+    /// Title of the run.
+    pub title: String,
+    /// What came of it.
+    pub judgement: Judgement,
+}
+
+/// Judges every expectation on every assessed run to which it applies. A run whose books do not
+/// balance, or that did not complete, cannot meet or miss one; an expectation without any run is
+/// unknown.
+pub fn judge_all(expectations: &[Expectation], rows: &[(&Run, &Assessment)]) -> Vec<Judged> {
+    let mut all = Vec::new();
+    for expectation in expectations {
+        let before = all.len();
+        for (run, assessment) in rows.iter().filter(|(run, _)| expectation.applies_to(run)) {
+            let judgement = if !assessment.books.valid() {
+                Judgement::Unknown { reason: "the result is INVALID".into() }
+            } else if !assessment.complete {
+                Judgement::Unknown { reason: "the run did not complete".into() }
+            } else {
+                expectation.judge(&assessment.figures)
+            };
+            let title = run.plan.title.clone();
+            all.push(Judged { expectation: expectation.clone(), title, judgement });
+        }
+        if all.len() == before {
+            let title = expectation.workload.clone().unwrap_or_default();
+            let judgement = Judgement::Unknown { reason: "it was not run".into() };
+            all.push(Judged { expectation: expectation.clone(), title, judgement });
+        }
+    }
+    all
+}
+
+impl fmt::Display for Expectation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn split(text: &str) -> Result<(&str, Comparison, &str), ExpectationError> {
+    let missing = || ExpectationError::Comparison { text: text.to_owned() };
+    let at = text.find(['<', '>']).ok_or_else(missing)?;
+    let (subject, rest) = text.split_at(at);
+    COMPARISONS
+        .iter()
+        .find_map(|(sign, comparison)| {
+            rest.strip_prefix(sign).map(|value| (subject.trim(), *comparison, value.trim()))
+        })
+        .ok_or_else(missing)
+}
+
+fn find_workload(word: &str, known: &[&str]) -> Result<String, ExpectationError> {
+    let found = known.iter().find(|name| name.eq_ignore_ascii_case(word));
+    found.map(|name| (*name).to_owned()).ok_or_else(|| ExpectationError::Workload {
+        found: word.to_owned(),
+        known: if known.is_empty() { "none".into() } else { known.join(", ") },
+        hint: hint(word, known),
+    })
+}
+
+fn hint(word: &str, known: &[&str]) -> String {
+    count::nearest(word, known.iter().copied())
+        .map_or(String::new(), |near| format!("; did you mean {near}?"))
+}
+
+/// Reads a limit in the unit of its metric: `10k` operations (decimal), `1GB/s`, `2ms`.
+fn limit(metric: Metric, value: &str) -> Result<f64, UnitError> {
+    match metric {
+        Metric::Iops => operations(value),
+        Metric::Bandwidth | Metric::Durable => {
+            let rate = value.strip_suffix("/s").unwrap_or(value);
+            bytes::parse(rate).map(|bytes| bytes as f64)
+        }
+        // A bare number is in milliseconds, as for `check -l`.
+        Metric::Mean | Metric::Max | Metric::Quantile(_) => {
+            duration::parse(value, 1_000_000).map(|ns| ns as f64)
+        }
+    }
+}
+
+/// `10k` is 10,000 operations: counts are decimal.
+fn operations(value: &str) -> Result<f64, UnitError> {
+    let expected = "a number of operations per second such as 5000, 10k or 1.5M";
+    let number = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let scale = match value[number.len()..].to_ascii_lowercase().as_str() {
+        "" => 1.0,
+        "k" => 1e3,
+        "m" => 1e6,
+        unit => {
+            return Err(UnitError::Unit { found: value.into(), unit: unit.into(), expected });
+        }
+    };
+    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    match number.parse::<f64>() {
+        Ok(count) if plain => Ok(count * scale),
+        _ if value.is_empty() => Err(UnitError::Empty { expected }),
+        _ => Err(UnitError::Malformed { found: value.into(), expected }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::figures;
+    use iosonde_fixtures::{Load, run_of};
+
+    const ROWS: [&str; 3] = ["Database", "KV-Store", "Cache"];
+
+    fn parse(text: &str) -> Expectation {
+        Expectation::parse(text, &ROWS).unwrap()
+    }
+
+    #[test]
+    fn every_part_is_understood() {
+        let full = parse(" Database.read.p99.9 <= 2ms ");
+        assert_eq!(full.workload.as_deref(), Some("Database"));
+        assert_eq!((full.direction, full.metric), (Direction::Read, Metric::Quantile(0.999)));
+        assert_eq!((full.comparison, full.limit), (Comparison::AtMost, 2e6));
+        assert_eq!(parse("kv-store.p99<500us").workload.as_deref(), Some("KV-Store"));
+        assert_eq!(parse("p99<5").limit, 5e6);
+        assert_eq!(parse("iops>=10k").limit, 10_000.0);
+        assert_eq!(parse("read.bw>=1GB/s").limit, 1e9);
+        assert_eq!(parse("bw>1GiB").limit, 1_073_741_824.0);
+        assert_eq!(parse("Database.durable>=100MB/s").metric, Metric::Durable);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_a_suggestion() {
+        let error = |text: &str| Expectation::parse(text, &ROWS).unwrap_err().to_string();
+        assert!(error("p99=2ms").contains("one of <= >= < >"));
+        assert!(error("p98<2ms").contains("did you mean p9"));
+        assert!(error("Databse.p99<2ms").contains("did you mean Database?"));
+        assert!(error("iops>=lots").contains("operations per second"));
+        assert!(error("p99<nan").contains("a time such as"));
+        assert!(error("p99<").contains("expected a time"));
+        assert!(error("iops>").contains("found nothing"));
+        assert!(error("read.durable>1M").contains("only writes"));
+        assert!(error("<2ms").contains("the metric ``"));
+        let single = Expectation::parse("Cache.p99<2ms", &[]).unwrap_err().to_string();
+        assert!(single.contains("expected one of none"), "{single}");
+    }
+
+    #[test]
+    fn a_judgement_is_met_missed_or_unknown() {
+        let run = run_of(&[Load::default()]);
+        let figures = figures(&run);
+        assert!(matches!(parse("iops>=4900").judge(&figures), Judgement::Met { .. }));
+        assert!(matches!(parse("iops>=5.2k").judge(&figures), Judgement::Missed { .. }));
+        assert!(matches!(parse("p99<=20ms").judge(&figures), Judgement::Met { .. }));
+        assert!(matches!(parse("write.p99<=20ms").judge(&figures), Judgement::Unknown { .. }));
+        assert!(matches!(parse("durable>1M").judge(&figures), Judgement::Unknown { .. }));
+        assert_eq!(parse("iops>=4900").told(5_001.0), "5,001 IOPS");
+        let assessment = crate::assess(&run, None);
+        let judged = judge_all(&[parse("iops>1"), parse("Cache.iops>1")], &[(&run, &assessment)]);
+        assert!(matches!(judged[0].judgement, Judgement::Met { .. }));
+        assert!(matches!(judged[1].judgement, Judgement::Unknown { .. }));
+        assert!(parse("database.iops>1").applies_to(&run));
+        assert!(!parse("Cache.iops>1").applies_to(&run));
+    }
+}

@@ -1,0 +1,387 @@
+//! What does an experiment answer? Runs become points, and named analyses read the points.
+//!
+//! An analysis is a function from a stage to an [`Answer`]: sentences for the reader, figures that
+//! later stages and pictures use, and cautions. A new one is a file and a line in [`ANALYSES`].
+
+mod baseline;
+#[cfg(test)]
+mod builtin;
+mod claims;
+mod cliff;
+mod disk;
+mod durability;
+mod factors;
+mod knee;
+mod load;
+pub mod measure;
+mod mix;
+pub mod point;
+mod size_model;
+mod sizes;
+mod study;
+mod surface;
+mod sweep;
+mod tail;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod words;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::finding::{Finding, Gravity};
+use iosonde_model::plan::design::{Cell, Found};
+use iosonde_model::record::HostFacts;
+use iosonde_model::record::experiment::{ExperimentRun, StageRun, TrialRun};
+use iosonde_model::spec::experiment::{Parameter, Stage, Value};
+use iosonde_stats::{Histogram, Quantile};
+
+pub use measure::{Measure, Quantity};
+pub use point::{Point, Spread};
+
+use super::figures::Figures;
+use super::intervals;
+use super::series::{self, Series};
+use super::verdict::assess;
+
+/// One run, boiled down to what analyses and pictures need of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialFigures {
+    /// Place of its cell in the stage.
+    pub cell: usize,
+    /// Which run of the cell.
+    pub repeat: u32,
+    /// Its place in the order of runs.
+    pub position: u32,
+    /// Name of its file.
+    pub file: String,
+    /// Start, ns since 1970.
+    pub started_unix_ns: u64,
+    /// Whether its figures may be used.
+    pub standing: Standing,
+    /// Its figures.
+    pub figures: Figures,
+    /// Its findings, gravest first.
+    pub findings: Vec<Finding>,
+    /// Latencies of all that moved data.
+    pub latency: Histogram,
+    /// Operations and bytes over time.
+    pub series: Series,
+    /// Percentiles over time, of intervals of a second or more.
+    pub over_time: Vec<Moment>,
+    /// Which cache was to answer.
+    pub cache: String,
+    /// Share of sampled pages that were in the page cache before it began, `0..=1`.
+    pub cached_share: Option<f64>,
+    /// Bytes that it wrote.
+    pub written_bytes: u64,
+}
+
+/// The latencies of an interval of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moment {
+    /// Since the window opened, ns.
+    pub start_ns: u64,
+    /// Since the window opened, ns.
+    pub end_ns: u64,
+    /// The median; `None` where too few requests completed in it.
+    pub p50_ns: Option<u64>,
+    /// The 99th percentile; `None` where too few requests completed in it.
+    pub p99_ns: Option<u64>,
+}
+
+/// Intervals of a run at most.
+const MOST_MOMENTS: u64 = 600;
+
+/// The latencies of all that moves data over time, each interval's from its own histogram.
+fn over_time(run: &iosonde_model::record::Run) -> Vec<Moment> {
+    let jobs = intervals::all_jobs(run);
+    let asked_ns = (run.measured_ns / MOST_MOMENTS).max(1_000_000_000);
+    let width_ns = intervals::common_width_ns(&jobs, asked_ns);
+    let [read, write, trim, _] = intervals::DIRECTIONS;
+    let edges = intervals::rates(&jobs, read, run.measured_ns, width_ns);
+    let last = edges.len().saturating_sub(1);
+    let moment = |(index, edge): (usize, &intervals::Interval)| {
+        let mut all = Histogram::new();
+        for direction in [read, write, trim] {
+            all.merge(&intervals::latency(&jobs, direction, width_ns, index, index == last));
+        }
+        let quantile = |q| Quantile::of(&all, q).value_ns();
+        let (start_ns, end_ns) = (edge.start_ns, edge.end_ns);
+        Moment { start_ns, end_ns, p50_ns: quantile(0.5), p99_ns: quantile(0.99) }
+    };
+    edges.iter().enumerate().map(moment).collect()
+}
+
+/// Whether the figures of a run may be used.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "standing", content = "because")]
+pub enum Standing {
+    /// Yes.
+    Good,
+    /// With care: these doubts are raised.
+    Doubtful(String),
+    /// No: it failed, was interrupted, or its books do not balance.
+    Failed(String),
+}
+
+impl TrialFigures {
+    /// Reads a record.
+    pub fn of(trial: &TrialRun, file: &str, host: Option<&HostFacts>) -> TrialFigures {
+        let run = &trial.run;
+        let row = assess(run, host);
+        let doubts: Vec<&str> = row
+            .findings
+            .iter()
+            .filter(|finding| is_doubt(finding, &trial.cache))
+            .map(|finding| finding.subject.as_str())
+            .collect();
+        let standing = if !row.books.valid() {
+            let broken: Vec<&str> = row.books.broken().map(|identity| identity.code).collect();
+            Standing::Failed(format!("the books do not balance: {}", broken.join(", ")))
+        } else if !row.complete {
+            Standing::Failed(ended(run))
+        } else if doubts.is_empty() {
+            Standing::Good
+        } else {
+            Standing::Doubtful(doubts.join(", "))
+        };
+        let mut latency = Histogram::new();
+        for direction in series::directions(run) {
+            let open = direction.response.count() > 0;
+            latency.merge(if open { &direction.response } else { &direction.latency });
+        }
+        TrialFigures {
+            cell: trial.cell,
+            repeat: trial.repeat,
+            position: trial.position,
+            file: file.into(),
+            started_unix_ns: run.started_unix_ns,
+            standing,
+            written_bytes: row.figures.all.write.bytes,
+            figures: row.figures,
+            findings: row.findings,
+            latency,
+            series: series::whole(run),
+            over_time: over_time(run),
+            cache: trial.cache.clone(),
+            cached_share: run
+                .target
+                .cached_samples
+                .map(|(hit, of)| f64::from(hit) / f64::from(of.max(1))),
+        }
+    }
+
+    /// Whether its figures may be used.
+    pub fn is_usable(&self) -> bool {
+        !matches!(self.standing, Standing::Failed(_))
+    }
+}
+
+/// What is asked for is no doubt: a page cache that was to answer.
+fn is_doubt(finding: &Finding, cache: &str) -> bool {
+    let through_cache = matches!(cache, "cold" | "warm");
+    let of_the_cache = ["page_cache", "buffered", "physics"].contains(&finding.code);
+    finding.gravity >= Gravity::Doubt && !(through_cache && of_the_cache)
+}
+
+fn ended(run: &iosonde_model::record::Run) -> String {
+    use iosonde_model::record::run::Outcome;
+    match &run.outcome {
+        Outcome::Complete => "nothing was completed in its window".into(),
+        Outcome::Failed { error } => format!("it failed: {error}"),
+        Outcome::Interrupted { signal } => format!("it was interrupted by signal {signal}"),
+    }
+}
+
+/// A stage with everything that was measured in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageFacts {
+    /// As it was asked.
+    pub stage: Stage,
+    /// As it was laid out.
+    pub laid_out: StageRun,
+    /// One point for each cell, in the order of the cells.
+    pub points: Vec<Point>,
+    /// Every run, in the order in which they were carried out.
+    pub trials: Vec<TrialFigures>,
+    /// What its analyses say, in the order in which it names them.
+    pub answers: Vec<(String, Answer)>,
+}
+
+/// What an analysis says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Answer {
+    /// Sentences with their numbers, the most important first.
+    pub sentences: Vec<String>,
+    /// Figures by name (`knee`), for later stages, pictures and programs. Intervals are `NAME_low`
+    /// and `NAME_high`.
+    pub found: BTreeMap<String, f64>,
+    /// What limits the trust in it.
+    pub cautions: Vec<Finding>,
+    /// Small tables of its own.
+    #[serde(skip)]
+    pub tables: Vec<AnswerTable>,
+    /// Everything behind it, for programs.
+    pub details: serde_json::Value,
+}
+
+/// A small table of an analysis: a caption, headings, and rows of words.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AnswerTable {
+    /// What it holds.
+    pub caption: String,
+    /// Headings.
+    pub columns: Vec<String>,
+    /// Rows, with as many words as there are headings.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A whole experiment, read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Study {
+    /// As it was asked.
+    pub run: ExperimentRun,
+    /// The machine.
+    pub host: Option<HostFacts>,
+    /// What the target was, at the first run.
+    pub target: Option<iosonde_model::record::TargetFacts>,
+    /// Its stages so far, in order.
+    pub stages: Vec<StageFacts>,
+    /// What the experiment as a whole concludes, by analysis.
+    pub conclusions: Vec<(String, Answer)>,
+}
+
+/// An analysis: of one stage, with those before it.
+pub type Analysis = fn(&StageFacts, &[StageFacts]) -> Answer;
+/// An analysis of all stages.
+pub type Conclusion = fn(&Study) -> Answer;
+
+/// Every analysis of a stage, by the name that a file gives. A new one is a file and a line here.
+pub const ANALYSES: [(&str, Analysis); 19] = [
+    ("baseline", baseline::analyse),
+    ("capacity", load::capacity),
+    ("cliff", cliff::analyse),
+    ("cpu-cost", surface::cpu_cost),
+    ("durability", durability::analyse),
+    ("factors", factors::analyse),
+    ("knee", knee::analyse),
+    ("matrix", load::matrix),
+    ("mix", mix::analyse),
+    ("random", sizes::random),
+    ("rotation", disk::rotation),
+    ("seek", disk::seek),
+    ("size-model", size_model::analyse),
+    ("sizes", sizes::analyse),
+    ("staircase", load::staircase),
+    ("stride", sizes::stride),
+    ("surface", surface::analyse),
+    ("tail", tail::analyse),
+    ("zones", disk::zones),
+];
+/// Every analysis of a whole experiment.
+pub const CONCLUSIONS: [(&str, Conclusion); 3] =
+    [("claims", claims::conclude), ("micro", study::micro), ("study", study::study)];
+
+/// The names of all analyses.
+pub fn names() -> Vec<&'static str> {
+    let stages = ANALYSES.iter().map(|(name, _)| *name);
+    stages.chain(CONCLUSIONS.iter().map(|(name, _)| *name)).collect()
+}
+
+/// The names of the analyses in a file that there are not.
+pub fn unknown(experiment: &iosonde_model::spec::Experiment) -> Vec<String> {
+    let stages = experiment.stages.iter().flat_map(|stage| &stage.analysis);
+    let stages = stages.filter(|name| !ANALYSES.iter().any(|(known, _)| known == name));
+    let whole = experiment.conclude.iter();
+    let whole = whole.filter(|name| !CONCLUSIONS.iter().any(|(known, _)| known == name));
+    stages.chain(whole).cloned().collect()
+}
+
+impl StageFacts {
+    /// Gathers the runs of a stage and lets its analyses speak.
+    pub fn of(
+        stage: &Stage,
+        laid_out: StageRun,
+        mut trials: Vec<TrialFigures>,
+        before: &[StageFacts],
+    ) -> StageFacts {
+        trials.sort_by_key(|trial| (trial.position, trial.cell));
+        let points = laid_out.cells.iter().map(|cell| Point::of(cell, &trials)).collect();
+        let stage = stage.clone();
+        let mut facts = StageFacts { stage, laid_out, points, trials, answers: Vec::new() };
+        // Of what was skipped there is nothing to say but why.
+        if !facts.laid_out.skipped.is_empty() {
+            return facts;
+        }
+        let named = facts.stage.analysis.iter().filter_map(|name| {
+            let (_, analysis) = ANALYSES.iter().find(|(known, _)| known == name)?;
+            Some((name.clone(), analysis(&facts, before)))
+        });
+        facts.answers = named.collect();
+        facts
+    }
+
+    /// A figure that one of its analyses has found.
+    pub fn found(&self, name: &str) -> Option<f64> {
+        self.answers.iter().find_map(|(_, answer)| answer.found.get(name).copied())
+    }
+
+    /// Everything that its analyses have found, as later stages name it.
+    pub fn all_found(&self) -> Found {
+        let answers = self.answers.iter().flat_map(|(_, answer)| &answer.found);
+        answers.map(|(name, value)| (format!("{}.{name}", self.stage.name), *value)).collect()
+    }
+
+    /// The runs of a cell that may be used, in the order of their repeats.
+    pub fn of_cell(&self, cell: usize) -> Vec<&TrialFigures> {
+        let mut all: Vec<&TrialFigures> =
+            self.trials.iter().filter(|trial| trial.cell == cell && trial.is_usable()).collect();
+        all.sort_by_key(|trial| trial.repeat);
+        all
+    }
+
+    /// The points along an axis for each combination of the other axes: a heading, and the points
+    /// in the order of the axis.
+    pub fn lines(&self, axis: &str) -> Vec<(String, Vec<&Point>)> {
+        let mut lines: Vec<(String, Vec<&Point>)> = Vec::new();
+        for point in &self.points {
+            let others = point.levels.iter().filter(|level| level.axis != axis);
+            let name: Vec<&str> = others.map(|level| level.label.as_str()).collect();
+            let name = name.join(", ");
+            match lines.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, points)) => points.push(point),
+                None => lines.push((name, vec![point])),
+            }
+        }
+        lines
+    }
+
+    /// What a parameter was in a cell: set by its levels, or by the stage.
+    pub fn parameter(&self, cell: &Cell, parameter: Parameter) -> Option<Value> {
+        let levels = cell.levels.iter().rev().flat_map(|level| level.set.iter().rev());
+        let own = levels.filter(|(each, _)| *each == parameter).map(|(_, value)| value.clone());
+        own.into_iter().next().or_else(|| {
+            let given = self.stage.set.get(parameter.word())?;
+            parameter.value(given).ok()
+        })
+    }
+}
+
+impl Study {
+    /// The stage of this name.
+    pub fn stage(&self, name: &str) -> Option<&StageFacts> {
+        self.stages.iter().find(|facts| facts.stage.name == name)
+    }
+
+    /// Lets the experiment conclude.
+    pub fn conclude(&mut self) {
+        let names = self.run.experiment.conclude.clone();
+        let named = names.into_iter().filter_map(|name| {
+            let (_, conclusion) = CONCLUSIONS.iter().find(|(known, _)| *known == name)?;
+            Some((name, conclusion(self)))
+        });
+        self.conclusions = named.collect();
+    }
+}

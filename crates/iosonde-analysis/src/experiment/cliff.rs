@@ -1,0 +1,323 @@
+//! Does fast writing, or a burst, end; after how much; and what is left then?
+//!
+//! A write cache ends after so many bytes, a token bucket after so much credit of operations or
+//! bytes, and what comes after a bucket is smoother than any device (method 4.6).
+
+use super::words::{self, nothing};
+use super::{Answer, Point, StageFacts, TrialFigures};
+use crate::finding::{Gravity, Strength};
+use iosonde_model::plan::chance::mix;
+use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::ratio::median;
+use iosonde_stats::regimes::{Regimes, Segment, regimes};
+use iosonde_stats::summary::Summary;
+
+/// Scatter below which a level is smoother than a device: a policer's.
+const POLICED_BELOW: f64 = 0.02;
+/// Fall from which a write cache is said to have ended.
+const CACHE_FALL_FROM: f64 = 0.30;
+/// Relative difference of two figures that are the same.
+const SAME_WITHIN: f64 = 0.10;
+
+/// One fall of one run.
+struct Fall<'a> {
+    point: &'a Point,
+    /// Operations per second before and after.
+    iops: (f64, f64),
+    /// Bytes per second before and after.
+    rate: (f64, f64),
+    /// Seconds until it.
+    after_s: f64,
+    /// Bytes moved until it.
+    after_bytes: f64,
+    /// Scatter of the rate after it.
+    scatter: f64,
+    writes: bool,
+}
+
+/// Looks for a fall in each run.
+pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+    let usable: Vec<&TrialFigures> = facts.trials.iter().filter(|t| t.is_usable()).collect();
+    if usable.is_empty() {
+        return nothing("No run can be used, so no cliff can be looked for.");
+    }
+    let mut answer = Answer::default();
+    let mut falls: Vec<Fall> = Vec::new();
+    let mut marked: Vec<usize> = Vec::new();
+    for trial in usable {
+        let Some(point) = facts.points.iter().find(|point| point.cell == trial.cell) else {
+            continue;
+        };
+        let found = regimes(&trial.series.bytes_per_s(), mix(facts.laid_out.order_seed));
+        if found.matters && found.segments.len() > 1 && !marked.contains(&point.cell) {
+            marked.push(point.cell);
+            changes(&mut answer, facts, point, trial, &found);
+        }
+        match fall(point, trial, &found) {
+            Some(fall) => falls.push(fall),
+            None => even(&mut answer, point, trial, &found),
+        }
+    }
+    for fall in &falls {
+        tell(&mut answer, fall);
+    }
+    kind(&mut answer, &falls);
+    answer
+}
+
+/// How many times the usual rate the first interval has where a burst ended within it.
+const BURST_FROM: f64 = 3.0;
+
+/// A burst that is over before the second interval: no regime is that short.
+fn early_burst(answer: &mut Answer, point: &Point, trial: &TrialFigures) -> bool {
+    let rates = trial.series.iops();
+    let Some((first, rest)) = rates.split_first() else { return false };
+    let Some(usual) = median(rest).filter(|usual| *usual > 0.0 && *first > BURST_FROM * usual)
+    else {
+        return false;
+    };
+    let width_s = trial.series.width_ns as f64 / 1e9;
+    let burst = (first - usual) * width_s;
+    answer.find("burst-ops", burst);
+    answer.find("sustained-iops", usual);
+    answer.say(format!(
+        "{}, run {}: a burst of about {} operations was over within the first {}; from then on it \
+         does {} IOPS. The mean over the run holds both, and describes neither.",
+        point.name(),
+        trial.repeat + 1,
+        count::significant_or_whole(burst),
+        duration::latency(trial.series.width_ns as f64),
+        count::significant_or_whole(usual),
+    ));
+    true
+}
+
+/// When the first run of a setting that changed did so, seconds after its start, for pictures:
+/// `change-1`, with the setting behind it (`change-1-reads`) where there are several.
+fn changes(
+    answer: &mut Answer,
+    facts: &StageFacts,
+    point: &Point,
+    trial: &TrialFigures,
+    found: &Regimes,
+) {
+    let cell = |word: String| match facts.points.len() {
+        1 => word,
+        _ => format!("{word}-{}", words::slug(&point.name())),
+    };
+    for (number, segment) in found.segments.iter().enumerate().skip(1) {
+        let after_s = segment.start as f64 * trial.series.width_ns as f64 / 1e9;
+        answer.find(&cell(format!("change-{number}")), after_s);
+    }
+}
+
+fn even(answer: &mut Answer, point: &Point, trial: &TrialFigures, found: &Regimes) {
+    if early_burst(answer, point, trial) {
+        return;
+    }
+    let seconds = trial.series.bytes.len() as f64 * trial.series.width_ns as f64 / 1e9;
+    let moved: u64 = trial.series.bytes.iter().sum();
+    let also = if found.segments.len() > 1 { ", though it changed on the way" } else { "" };
+    answer.say(format!(
+        "{}, run {}: no lasting fall within {} and {}{also}; what may come later was not seen.",
+        point.name(),
+        trial.repeat + 1,
+        duration::latency(seconds * 1e9),
+        bytes::rough(moved),
+    ));
+}
+
+/// The largest fall between two regimes that follow each other, unless it recovers.
+fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<Fall<'a>> {
+    if !found.matters {
+        return None;
+    }
+    let deep = |pair: &&[Segment]| 1.0 - pair[1].median / pair[0].median.max(f64::MIN_POSITIVE);
+    let pair = found.segments.windows(2).max_by(|a, b| deep(a).total_cmp(&deep(b)))?;
+    let (before, after) = (pair[0], pair[1]);
+    let last = found.segments.last()?;
+    let lasting = last.median < before.median * 0.9 && after.median < before.median * 0.9;
+    if !lasting {
+        return None;
+    }
+    let (iops, rates) = (trial.series.iops(), trial.series.bytes_per_s());
+    let mean = |values: &[f64], part: Segment| {
+        Summary::of(values.get(part.start..part.end)?).map(|summary| summary.mean)
+    };
+    // What follows the fall to the end is what is left.
+    let left = Segment { start: after.start, end: last.end, median: after.median };
+    let scatter = Summary::of(rates.get(left.start..left.end)?)?.cv()?;
+    Some(Fall {
+        point,
+        iops: (mean(&iops, before)?, mean(&iops, left)?),
+        rate: (mean(&rates, before)?, mean(&rates, left)?),
+        after_s: after.start as f64 * trial.series.width_ns as f64 / 1e9,
+        after_bytes: trial.series.bytes.iter().take(after.start).sum::<u64>() as f64,
+        scatter,
+        writes: trial.written_bytes > 0,
+    })
+}
+
+fn tell(answer: &mut Answer, fall: &Fall<'_>) {
+    let name = fall.point.name();
+    let key = |word: &str| format!("{word}-{}", words::slug(&name));
+    let (fast, slow) = fall.rate;
+    // r = X2, B = (X1 - r) tau.
+    let burst = (fall.iops.0 - fall.iops.1) * fall.after_s;
+    for (word, value) in [
+        ("after-s", fall.after_s),
+        ("after-bytes", fall.after_bytes),
+        ("burst-bytes-per-s", fast),
+        ("sustained-bytes-per-s", slow),
+        ("sustained-iops", fall.iops.1),
+        ("burst-ops", burst),
+    ] {
+        answer.find(&key(word), value);
+    }
+    answer.say(format!(
+        "{name}: {} for {} ({}), then {} ({} IOPS, {} less). Whatever is shorter measures the \
+         first alone.",
+        bytes::per_second(fast),
+        duration::latency(fall.after_s * 1e9),
+        words::size(fall.after_bytes),
+        bytes::per_second(slow),
+        count::significant_or_whole(fall.iops.1),
+        words::percent(1.0 - slow / fast),
+    ));
+}
+
+/// Which kind of thing ended.
+fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
+    let Some(first) = falls.first() else { return };
+    let same = |a: f64, b: f64| (a / b - 1.0).abs() <= SAME_WITHIN;
+    let other = falls.iter().find(|fall| fall.point.cell != first.point.cell);
+    let smooth = falls.iter().all(|fall| fall.scatter < POLICED_BELOW);
+    if smooth {
+        let r = count::significant_or_whole(first.iops.1);
+        let (what, strength) = match other {
+            Some(other) if same(other.iops.1, first.iops.1) => {
+                (format!("operations are counted: {r} IOPS at both sizes"), Strength::Supported)
+            }
+            Some(other) if same(other.rate.1, first.rate.1) => (
+                format!("bytes are counted: {} at both sizes", bytes::per_second(first.rate.1)),
+                Strength::Supported,
+            ),
+            _ => (format!("{r} IOPS are left"), Strength::ConsistentWith),
+        };
+        let burst = (first.iops.0 - first.iops.1) * first.after_s;
+        let words = format!(
+            "A token bucket: a burst of about {} operations beyond the rate, then a rate smoother \
+             than a device's (it scatters by {}); {what}. Plan with the rate, not with the burst.",
+            count::significant_or_whole(burst),
+            words::percent(first.scatter)
+        );
+        answer.find("bucket-ops", burst);
+        answer.find("bucket-rate-iops", first.iops.1);
+        answer.say(words.clone());
+        let subject = "a token bucket";
+        answer.mind("token_bucket", subject, strength, Gravity::Limit, words);
+        return;
+    }
+    let drop = 1.0 - first.rate.1 / first.rate.0;
+    if !first.writes || drop < CACHE_FALL_FROM {
+        answer.say(
+            "What ended cannot be told from these runs: it is no token bucket, for what is left \
+             scatters as a device does.",
+        );
+        return;
+    }
+    let again: Vec<&Fall> = falls.iter().filter(|f| f.point.cell == first.point.cell).collect();
+    let volumes: Vec<f64> = again.iter().map(|fall| fall.after_bytes).collect();
+    let comes_back = match volumes.as_slice() {
+        [one, .., last] if same(*one, *last) => " It was as large again after the pause.",
+        [one, .., last] if last < one => " After the pause less of it was free.",
+        _ => "",
+    };
+    let words = format!(
+        "A write cache of about {}: beyond it {} are sustained.{comes_back}",
+        words::size(first.after_bytes),
+        bytes::per_second(first.rate.1)
+    );
+    answer.find("cache-bytes", first.after_bytes);
+    answer.say(words.clone());
+    let strength = if volumes.len() > 1 { Strength::Supported } else { Strength::ConsistentWith };
+    answer.mind("slc_exhausted", "a write cache that is full", strength, Gravity::Limit, words);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{at, facts, stage};
+    use super::*;
+    use iosonde_fixtures::Load;
+
+    #[test]
+    fn a_bucket_of_operations_is_told_with_its_size_and_rate() {
+        let facts = facts(&stage("token-bucket", "token-bucket"), |cell, repeat| Load {
+            block_bytes: at(cell, "block-size") as u64,
+            iops: 1_000.0,
+            // 4,000 for 4 s, then 1,000: a burst of 12,000.
+            shape: |time| if time < 0.4 { 4.0 } else { 1.0 },
+            noise: 0.005,
+            seed: u64::from(repeat) + 1,
+            ..Load::default()
+        });
+        let rate = facts.found("bucket-rate-iops").unwrap();
+        let burst = facts.found("bucket-ops").unwrap();
+        assert!((rate / 1_000.0 - 1.0).abs() < 0.03, "{rate}");
+        assert!((burst / 12_000.0 - 1.0).abs() < 0.06, "{burst}");
+        let changes = facts.all_found();
+        let changes: Vec<f64> = changes
+            .iter()
+            .filter_map(|(name, at)| name.contains(".change-1-").then_some(*at))
+            .collect();
+        assert_eq!(changes.len(), facts.points.len(), "one for each size");
+        assert!(changes.iter().all(|at| (at - 4.0).abs() < 0.3), "{changes:?}");
+        let caution = &facts.answers[0].1.cautions[0];
+        assert_eq!((caution.code, caution.strength), ("token_bucket", Strength::Supported));
+    }
+
+    #[test]
+    fn a_burst_within_the_first_interval_is_seen_and_an_even_run_has_none() {
+        let burst = |shape: fn(f64) -> f64| {
+            facts(&stage("token-bucket", "token-bucket"), |cell, repeat| Load {
+                block_bytes: at(cell, "block-size") as u64,
+                iops: 3_000.0,
+                shape,
+                noise: 0.005,
+                seed: u64::from(repeat) + 1,
+                ..Load::default()
+            })
+        };
+        // One interval of a hundred at 60 times the rate.
+        let seen = burst(|time| if time < 0.005 { 60.0 } else { 1.0 });
+        let sustained = seen.found("sustained-iops").unwrap();
+        assert!((sustained / 3_000.0 - 1.0).abs() < 0.02, "{sustained}");
+        assert!(seen.found("burst-ops").is_some_and(|ops| ops > 10_000.0));
+        assert_eq!(burst(|_| 1.0).found("burst-ops"), None);
+    }
+
+    #[test]
+    fn a_write_cache_is_no_bucket_and_an_even_run_is_neither() {
+        let cliff = |shape: fn(f64) -> f64| {
+            facts(&stage("cache-size", "cache-size"), |_, repeat| Load {
+                read_percent: 0,
+                block_bytes: 1 << 20,
+                iops: 500.0,
+                shape,
+                noise: 0.05,
+                seed: u64::from(repeat) + 1,
+                ..Load::default()
+            })
+        };
+        let full = cliff(|time| if time < 0.5 { 3.0 } else { 1.0 });
+        let cache = full.found("cache-bytes").unwrap();
+        let truth = 5.0 * 1_500.0 * f64::from(1 << 20);
+        assert!((cache / truth - 1.0).abs() < 0.06, "{cache} of {truth}");
+        assert_eq!(full.found("bucket-ops"), None);
+        let even = cliff(|_| 1.0);
+        assert_eq!(even.answers[0].1.cautions, Vec::new());
+        assert!(even.answers[0].1.sentences[0].contains("no lasting fall"));
+    }
+}

@@ -1,0 +1,160 @@
+//! Disks that turn: seeks, zones and rotation.
+
+use super::words::{self, nothing};
+use super::{Answer, Measure, Point, StageFacts};
+use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::least_squares::solve;
+
+fn along<'a>(facts: &'a StageFacts, axis: &str, measure: Measure) -> Vec<(f64, f64, &'a Point)> {
+    let usable = facts.points.iter().filter(|point| point.is_usable());
+    let mut all: Vec<(f64, f64, &Point)> =
+        usable.filter_map(|p| Some((p.at(axis)?, p.mean(measure)?, p))).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all
+}
+
+/// Latency against the span of random reads: a fixed part and one that grows with its root.
+pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+    let points = along(facts, "span", Measure::Mean);
+    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+        return nothing("No span fits this target, so there is no seek curve.");
+    };
+    let mut answer = Answer::default();
+    answer.find("narrow_ns", first.1);
+    answer.find("wide_ns", last.1);
+    answer.say(format!(
+        "A random read takes {} within {} and {} within {}.",
+        first.2.told(Measure::Mean),
+        bytes::exact(first.0 as u64),
+        last.2.told(Measure::Mean),
+        bytes::exact(last.0 as u64)
+    ));
+    let rows: Vec<([f64; 2], f64, f64)> =
+        points.iter().map(|(span, ns, _)| ([1.0, (span / last.0).sqrt()], *ns, 1.0)).collect();
+    if rows.len() >= 4
+        && let Some([fixed, seek]) = solve(&rows)
+        && seek > 0.05 * last.1
+    {
+        answer.find("fixed_ns", fixed);
+        answer.find("seek_ns", seek);
+        answer.say(format!(
+            "Of that about {} do not depend on the distance (half a turn and the transfer); seeks \
+             over the whole span add {} on average, less with the root of the span.",
+            duration::latency(fixed.max(0.0)),
+            duration::latency(seek)
+        ));
+    } else {
+        answer.say("Latency hardly depends on the span: nothing has to move that takes its time.");
+    }
+    super::sweep::left_out(&mut answer, facts);
+    answer
+}
+
+/// Bandwidth against the place.
+pub(super) fn zones(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+    let points = along(facts, "offset", Measure::Bandwidth);
+    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+        return nothing("No place could be read, so nothing is known of zones.");
+    };
+    if points.len() < 2 {
+        return nothing("One place alone fits this target; zones show on the whole disk.");
+    }
+    let mut answer = Answer::default();
+    let times = first.1 / last.1;
+    answer.find("outer-bytes-per-s", first.1);
+    answer.find("inner-bytes-per-s", last.1);
+    answer.find("outer-over-inner", times);
+    answer.say(if times > 1.05 {
+        format!(
+            "At {} it reads {}, at {} {}: the outer tracks are {} times as fast. Put what is \
+             streamed at the beginning.",
+            words::size(first.0),
+            first.2.told(Measure::Bandwidth),
+            words::size(last.0),
+            last.2.told(Measure::Bandwidth),
+            count::significant(times)
+        )
+    } else {
+        "It reads at the same rate at every place: there are no zones to be seen.".into()
+    });
+    answer
+}
+
+/// Time of a turn from rewriting one sector durably.
+pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+    let named = |name: &str| {
+        let has = |point: &&Point| point.levels.iter().any(|level| level.label == name);
+        facts.points.iter().filter(|point| point.is_usable()).find(has)
+    };
+    let turn = named("same sector").and_then(|point| point.mean(Measure::Mean));
+    let Some(turn) = turn else {
+        return nothing("The same sector could not be written again and again: no turn was timed.");
+    };
+    let mut answer = Answer::default();
+    let per_minute = 60e9 / turn;
+    // Disks turn 4,200 to 15,000 times a minute.
+    if !(3_600.0..=16_500.0).contains(&per_minute) {
+        answer.say(format!(
+            "A durable rewrite of one sector takes {}, which is no turn of a disk: a cache \
+             acknowledges it, or a write takes several turns (journal, barriers).",
+            duration::latency(turn)
+        ));
+        return answer;
+    }
+    answer.find("turn_ns", turn);
+    answer.find("turns_per_minute", per_minute);
+    answer.say(format!(
+        "A durable rewrite of one sector takes {}: a full turn, so about {} turns a minute. On \
+         average a random access waits half of it.",
+        duration::latency(turn),
+        count::significant_or_whole(per_minute)
+    ));
+    let least = facts.points.iter().filter(|point| point.is_usable());
+    let least = least.filter_map(|point| Some((point, point.mean(Measure::Mean)?)));
+    if let Some((point, ns)) = least.min_by(|a, b| a.1.total_cmp(&b.1))
+        && ns < 0.9 * turn
+    {
+        answer.say(format!(
+            "The least wait is at gap {}: {}, {} of a turn.",
+            point.name(),
+            duration::latency(ns),
+            words::percent(ns / turn)
+        ));
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{at, facts, stage};
+    use iosonde_fixtures::Load;
+
+    #[test]
+    fn seeks_zones_and_turns_of_a_known_disk() {
+        let load = |seconds: f64| Load { depth: 1, iops: 1.0 / seconds, ..Load::default() };
+        let disk = facts(&stage("seek-curve", "seek-curve"), |cell, _| {
+            load(5e-3 + 8e-3 * (at(cell, "span") / 17_592_186_044_416.0).sqrt())
+        });
+        let seek = disk.found("seek_ns").unwrap();
+        assert!((seek / 8e6 - 1.0).abs() < 0.1, "{seek}");
+        let flash = facts(&stage("seek-curve", "seek-curve"), |_, _| load(1e-3));
+        assert_eq!(flash.found("seek_ns"), None);
+        let zones = facts(&stage("zones", "zones"), |cell, _| Load {
+            depth: 4,
+            iops: if at(cell, "offset") > 1e13 { 100.0 } else { 200.0 },
+            ..Load::default()
+        });
+        assert!((zones.found("outer-over-inner").unwrap() - 2.0).abs() < 0.1);
+        let turning = facts(&stage("rotation", "rotation"), |_, _| Load {
+            read_percent: 0,
+            ..load(60.0 / 7_200.0)
+        });
+        let turns = turning.found("turns_per_minute").unwrap();
+        assert!((turns / 7_200.0 - 1.0).abs() < 0.03, "{turns}");
+        let cached =
+            facts(&stage("rotation", "rotation"), |_, _| Load { read_percent: 0, ..load(50e-6) });
+        assert_eq!(cached.found("turns_per_minute"), None);
+    }
+}

@@ -1,0 +1,532 @@
+//! At which depth does more depth stop being worth its latency?
+
+use super::words::{self, lines, nothing, of_line, runs};
+use super::{Answer, Measure, Point, StageFacts};
+use crate::finding::{Gravity, Strength};
+use iosonde_model::plan::chance::mix;
+use iosonde_model::plan::design;
+use iosonde_model::spec::Direction;
+use iosonde_model::spec::experiment::Parameter;
+use iosonde_model::units::count;
+use iosonde_stats::cheapest::{Setting, cheapest};
+use iosonde_stats::knee::{self, Knee, Level, Saturation, Side, State};
+use iosonde_stats::queue::{self, Model, Queue};
+use iosonde_stats::usl;
+
+/// Share of the best that may be missing where a cheaper setting is enough.
+const ENOUGH_WITHIN: f64 = 0.05;
+/// Difference of depth seen and X R from which Little's law is said to be broken.
+const LITTLE_WITHIN: f64 = 0.05;
+/// Share of the depth asked for below which it was not reached.
+const REACHED_FROM: f64 = 0.95;
+
+/// Finds the knee of each line of the sweep.
+pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+    let Some(axis) = axis_of(facts) else {
+        return nothing("No axis has numbers for its levels, so there is no knee.");
+    };
+    let lines = lines(facts, axis);
+    if lines.is_empty() {
+        return nothing("No run can be used, so there is no knee.");
+    }
+    let mut answer = Answer::default();
+    for (name, points) in &lines {
+        let line = Line { name, axis, points, lines: lines.len(), per_level: None };
+        let line = Line { per_level: line.per_level(facts), ..line };
+        line.tell(&mut answer, facts);
+    }
+    answer
+}
+
+/// The axis of the sweep: the first that sets how much is in flight, else the first of numbers.
+fn axis_of(facts: &StageFacts) -> Option<&str> {
+    let levels = |axis: &str| -> Vec<&design::Level> {
+        facts.points.iter().filter_map(|point| point.level(axis)).collect()
+    };
+    let names = || facts.stage.axes.iter().map(|axis| axis.name.as_str());
+    let is_depth = |what: &Parameter| [Parameter::Iodepth, Parameter::Numjobs].contains(what);
+    let numbers = |axis: &&str| {
+        let levels = levels(axis);
+        !levels.is_empty() && levels.iter().all(|level| level.value.is_some())
+    };
+    let depths = |axis: &&str| {
+        levels(axis).iter().all(|level| level.set.iter().any(|(what, _)| is_depth(what)))
+    };
+    names().filter(numbers).find(depths).or_else(|| names().find(numbers))
+}
+
+/// Requests in flight in words, as a level of the axis.
+type Told<'a> = &'a dyn Fn(f64) -> String;
+
+/// A sweep along one axis.
+struct Line<'a> {
+    name: &'a str,
+    axis: &'a str,
+    points: &'a [&'a Point],
+    lines: usize,
+    /// Requests in flight for each 1 of the axis: the jobs of a sweep of depths. `None` where that
+    /// is not the same at all levels, so that the axis is no number of requests.
+    per_level: Option<f64>,
+}
+
+impl Line<'_> {
+    fn tell(&self, answer: &mut Answer, facts: &StageFacts) {
+        let seed = mix(facts.laid_out.order_seed);
+        let levels: Vec<Level> = self.points.iter().filter_map(|point| self.level(point)).collect();
+        let knee = self.in_levels(knee::knee(&levels, seed));
+        self.place(answer, &knee);
+        self.companions(answer, &knee, &levels);
+        self.cheapest(answer, seed);
+        if let Some(per_level) = self.per_level {
+            self.queue(answer, &levels, per_level, seed);
+        }
+        self.books(answer, facts);
+        answer.details[self.key("knee")] = serde_json::to_value(knee).unwrap_or_default();
+    }
+
+    /// What was found in requests in flight, in levels of the axis: those are what one can set.
+    fn in_levels(&self, knee: Knee) -> Knee {
+        if let Some(per_level) = self.per_level {
+            return knee.per(per_level);
+        }
+        // Without requests in flight there is no N*, nor is it held against the knee.
+        let is_blunt = knee.state == State::NoSharpKnee;
+        let state = if is_blunt { State::Found } else { knee.state };
+        Knee { state, asymptotes_cross: None, asymptotes_interval: None, ..knee }
+    }
+
+    fn per_level(&self, facts: &StageFacts) -> Option<f64> {
+        let of = |point: &&Point| Some(self.asked(point, facts)? / point.at(self.axis)?);
+        let all: Vec<f64> = self.points.iter().map(of).collect::<Option<_>>()?;
+        let first = all.first().copied().filter(|per| per.is_finite() && *per > 0.0)?;
+        all.iter().all(|per| (per / first - 1.0).abs() < 1e-9).then_some(first)
+    }
+
+    /// Requests in flight as asked: all threads together.
+    fn asked(&self, point: &Point, facts: &StageFacts) -> Option<f64> {
+        let cell = facts.laid_out.cells.get(point.cell)?;
+        let of = |parameter| facts.parameter(cell, parameter).and_then(|value| value.number());
+        let depth = of(Parameter::Iodepth).unwrap_or(1.0) * of(Parameter::Numjobs).unwrap_or(1.0);
+        Some(depth.max(1.0))
+    }
+
+    fn level(&self, point: &Point) -> Option<Level> {
+        let rates = point.values(Measure::Iops, Direction::Total);
+        let latencies = point.values(Measure::Mean, Direction::Total);
+        let seconds: Vec<f64> = latencies.iter().map(|ns| ns / 1e9).collect();
+        (!rates.is_empty()).then_some(())?;
+        let n = point.at(self.axis)? * self.per_level.unwrap_or(1.0);
+        Some(Level { n, rates, latencies: seconds })
+    }
+
+    fn key(&self, name: &str) -> String {
+        of_line(name, self.name, self.lines)
+    }
+
+    fn setting(&self, value: f64) -> String {
+        format!("{} {}", self.axis, count::setting(value))
+    }
+
+    /// The level nearest to a depth by ratio.
+    fn nearest(&self, at: f64) -> Option<&Point> {
+        let far = |point: &&&Point| {
+            point.at(self.axis).map_or(f64::INFINITY, |level| (level / at).ln().abs())
+        };
+        self.points.iter().min_by(|a, b| far(a).total_cmp(&far(b))).copied()
+    }
+
+    fn place(&self, answer: &mut Answer, knee: &Knee) {
+        let levels: Vec<f64> = self.points.iter().filter_map(|point| point.at(self.axis)).collect();
+        let (first, last) = match levels.as_slice() {
+            [first, .., last] => (*first, *last),
+            _ => {
+                answer.say(format!("{}: one level is no sweep.", self.name));
+                return;
+            }
+        };
+        match knee.state {
+            State::TooFewLevels => answer.say(format!(
+                "{}: {} levels show no knee; it takes {}.",
+                self.name,
+                levels.len(),
+                knee::FEWEST_LEVELS
+            )),
+            State::OutsideSweep(Side::First) => {
+                // Without a knee the first level is what later stages stand on.
+                answer.find(&self.key("knee"), first);
+                answer.find(&self.key("knee_outside"), 1.0);
+                answer.say(format!(
+                    "{}: the knee is outside the sweep, at or below {}: what is in the way takes \
+                     one request at a time, and more in flight only wait.",
+                    self.name,
+                    self.setting(first)
+                ));
+            }
+            State::OutsideSweep(Side::Last) => {
+                answer.find(&self.key("knee"), last);
+                answer.find(&self.key("knee_outside"), 1.0);
+                answer.say(format!(
+                    "{}: the knee is outside the sweep, at or beyond {}: throughput still grows \
+                     faster than latency there, so sweep further.",
+                    self.name,
+                    self.setting(last)
+                ));
+            }
+            State::Found | State::NoSharpKnee => self.inside(answer, knee, last),
+        }
+    }
+
+    fn inside(&self, answer: &mut Answer, knee: &Knee, last: f64) {
+        let Some(at) = knee.knee else { return };
+        answer.find_between(&self.key("knee"), at, knee.interval);
+        let runs = words::interval(knee.interval, runs(self.points), count::significant);
+        if knee.state == State::NoSharpKnee {
+            answer.find(&self.key("no_sharp_knee"), 1.0);
+            let cross = knee.asymptotes_cross.map_or("n/a".into(), |at| self.setting(at));
+            answer.say(format!(
+                "{}: there is no sharp knee: throughput over latency is largest at {}{runs}, but \
+                 the asymptotes cross at {cross}. Throughput bends slowly, so read the curve.",
+                self.name,
+                self.setting(at),
+            ));
+            return;
+        }
+        let told = self.nearest(at).map_or(String::new(), |point| {
+            format!(
+                "; at {} it does {} IOPS at {}",
+                self.setting(point.at(self.axis).unwrap_or(at)),
+                point.told(Measure::Iops),
+                point.told(Measure::Mean)
+            )
+        });
+        let advice = self.nearest(at).and_then(|point| point.at(self.axis)).unwrap_or(at);
+        answer.find(&self.key("advised"), advice);
+        let open = knee.interval.is_some_and(|interval| interval.high >= last);
+        let open = if open { " The interval reaches the end of the sweep." } else { "" };
+        answer.say(format!(
+            "{}: the knee is at {}{runs}{told}. Set {}: more adds latency rather than \
+             throughput.{open}",
+            self.name,
+            self.setting(at),
+            self.setting(advice),
+        ));
+    }
+
+    fn companions(&self, answer: &mut Answer, knee: &Knee, levels: &[Level]) {
+        if let Some(cross) = knee.asymptotes_cross {
+            answer.find_between(&self.key("n_star"), cross, knee.asymptotes_interval);
+        }
+        let best = self
+            .points
+            .iter()
+            .filter_map(|point| Some((point.mean(Measure::Iops)?, point.at(self.axis)?, *point)));
+        let Some((iops, at, point)) = best.max_by(|a, b| a.0.total_cmp(&b.0)) else { return };
+        answer.find(&self.key("best_iops"), iops);
+        answer.find(&self.key("best_at"), at);
+        let words = format!(
+            "{}: most throughput at {}: {} IOPS, {}, at {} on average",
+            self.name,
+            self.setting(at),
+            point.told(Measure::Iops),
+            point.told(Measure::Bandwidth),
+            point.told(Measure::Mean),
+        );
+        let basis =
+            point.spread(Measure::Iops, Direction::Total).map_or(String::new(), |s| s.basis());
+        let tail = match knee.saturation {
+            Some(Saturation::At(depth)) => {
+                answer.find(&self.key("saturation"), depth);
+                format!("; {} is the least with 95 % of the best", self.setting(depth))
+            }
+            Some(Saturation::Beyond(depth)) => {
+                let beyond = "; it is not saturated yet at";
+                format!(
+                    "{beyond} {}, where the last doubling gained 5 % or more",
+                    count::setting(depth)
+                )
+            }
+            None => String::new(),
+        };
+        answer.say(format!("{words} ({basis}){tail}."));
+        if self.per_level.is_some()
+            && let Some(first) = levels.first().filter(|level| level.n == 1.0)
+            && let Some(latency) = iosonde_stats::ratio::median(&first.latencies)
+        {
+            answer.find(&self.key("latency_at_1_ns"), latency * 1e9);
+        }
+    }
+
+    fn cheapest(&self, answer: &mut Answer, seed: u64) {
+        let setting = |point: &&Point| {
+            let values = point.values(Measure::Iops, Direction::Total);
+            let cost = point.at(self.axis)?;
+            (!values.is_empty()).then_some(Setting { cost, values })
+        };
+        let settings: Vec<Setting> = self.points.iter().filter_map(setting).collect();
+        let Some(enough) = cheapest(&settings, ENOUGH_WITHIN, seed) else { return };
+        answer.find(&self.key("enough"), enough.cost);
+        if enough.cost < enough.best_cost {
+            answer.say(format!(
+                "{}: {} is enough: it is shown to be within {} of the best, which {} has.",
+                self.name,
+                self.setting(enough.cost),
+                words::percent(ENOUGH_WITHIN),
+                self.setting(enough.best_cost),
+            ));
+        }
+    }
+
+    /// What queue models say, of requests in flight; depths are told as levels of the axis.
+    fn queue(&self, answer: &mut Answer, levels: &[Level], per_level: f64, seed: u64) {
+        let rates: Vec<usl::Level> =
+            levels.iter().map(|level| (level.n, level.rates.clone())).collect();
+        let first = levels.first().filter(|level| level.n == 1.0);
+        let base = first.and_then(|level| iosonde_stats::ratio::median(&level.latencies));
+        let Some(fitted) = queue::fit(&rates, base, seed) else { return };
+        let told = |depth: f64| self.setting(depth / per_level);
+        self.falls(answer, &rates, &told, seed);
+        self.above(answer, &fitted, &told);
+        let limit = told(fitted.largest_depth);
+        let words = match fitted.best().map(|best| (&best.model, best.largest_residual)) {
+            None => format!(
+                "{}: no simple queue model fits within {}, which says that something changes along \
+                 the way.",
+                self.name,
+                words::percent(queue::FITS_WITHIN)
+            ),
+            Some((model, residual)) => format!(
+                "{}: it behaves like {} (largest residual {}, nothing is said beyond \
+                 {limit}).",
+                self.name,
+                model_words(model, &told),
+                words::percent(residual)
+            ),
+        };
+        answer.say(words);
+        if let Some(parallelism) = fitted.parallelism {
+            answer.find(&self.key("parallelism"), parallelism);
+        }
+    }
+
+    /// A fall of throughput beyond its peak, and the law where it may be asked.
+    fn falls(&self, answer: &mut Answer, rates: &[usl::Level], told: Told<'_>, seed: u64) {
+        let Some(fall) = usl::fall(rates, seed).filter(|fall| fall.is_real()) else { return };
+        answer.find_between(&self.key("fall_share"), fall.share, Some(fall.interval));
+        let law = match usl::usl(rates, seed) {
+            Ok(law) => format!(
+                "; by the universal scalability law {} is done one at a time, each pair costs {}, \
+                 and the most is at {}",
+                words::percent(law.alpha),
+                count::significant(law.beta),
+                told(law.optimum)
+            ),
+            Err(_) => String::new(),
+        };
+        answer.say(format!(
+            "{}: throughput falls by {} from its peak at {} to the last level (95 % {} to \
+             {}){law}.",
+            self.name,
+            words::percent(fall.share),
+            told(fall.peak),
+            words::percent(fall.interval.low),
+            words::percent(fall.interval.high),
+        ));
+    }
+
+    /// Points above N / R(1) are no faster device: something else answered.
+    fn above(&self, answer: &mut Answer, fitted: &Queue, told: Told<'_>) {
+        let worst = fitted.above_bound.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((n, over)) = worst else { return };
+        answer.mind(
+            "above_bound",
+            "throughput above what depth allows",
+            Strength::ConsistentWith,
+            Gravity::Caution,
+            format!(
+                "{}: at {} throughput is {} times what so many requests of the latency at depth 1 \
+                 could do: a cache answers at depth, requests are merged, or the device wakes \
+                 slowly at depth 1.",
+                self.name,
+                told(*n),
+                count::significant(*over),
+            ),
+        );
+    }
+
+    /// Little's law in every row, and whether the depth asked for was there.
+    fn books(&self, answer: &mut Answer, facts: &StageFacts) {
+        let mut worst: f64 = 0.0;
+        let mut rows = 0;
+        let mut missed: Vec<String> = Vec::new();
+        for point in self.points {
+            for figures in &point.runs {
+                let all = &figures.all;
+                let Some(mean) = all.total.latency.mean_ns else { continue };
+                if all.depth_seen > 0.0 {
+                    rows += 1;
+                    worst = worst.max((all.total.iops * mean / 1e9 / all.depth_seen - 1.0).abs());
+                }
+            }
+            let (Some(seen), Some(asked)) = (point.mean(Measure::Depth), self.asked(point, facts))
+            else {
+                continue;
+            };
+            if seen < REACHED_FROM * asked {
+                missed.push(format!("{} of {asked}", count::significant(seen)));
+            }
+        }
+        if rows == 0 {
+            return;
+        }
+        answer.find(&self.key("little_residual"), worst);
+        if worst > LITTLE_WITHIN {
+            answer.mind(
+                "little",
+                "depth seen and throughput times latency",
+                Strength::Proven,
+                Gravity::Doubt,
+                format!(
+                    "{}: depth seen and throughput times latency differ by up to {}: latencies or \
+                     the depth of these runs are not what they seem.",
+                    self.name,
+                    words::percent(worst)
+                ),
+            );
+        } else {
+            answer.say(format!(
+                "{}: Little's law holds in all {rows} runs, within {}.",
+                self.name,
+                words::percent(worst)
+            ));
+        }
+        if !missed.is_empty() {
+            answer.mind(
+                "depth_not_applied",
+                "depth that was not reached",
+                Strength::Proven,
+                Gravity::Caution,
+                format!(
+                    "{}: fewer requests were in flight than asked for: {}. The levels are labels \
+                     there, not depths.",
+                    self.name,
+                    missed.join(", ")
+                ),
+            );
+        }
+    }
+}
+
+fn model_words(model: &Model, told: Told<'_>) -> String {
+    match model {
+        Model::Bounds { most: Some(most), .. } => format!(
+            "a straight rise to {} IOPS and none beyond: no queueing before it is full",
+            count::significant_or_whole(*most)
+        ),
+        Model::Bounds { most: None, .. } => "a straight rise, not saturated in this sweep".into(),
+        Model::BalancedDies { dies, most } => format!(
+            "about {} equal units hit at random, which approach {} IOPS: what random reads of \
+             flash dies look like",
+            count::significant(*dies),
+            count::significant_or_whole(*most)
+        ),
+        Model::Mmc { servers, service } => format!(
+            "one queue before {servers} equal servers of {} each (M/M/{servers})",
+            iosonde_model::units::duration::latency(service * 1e9)
+        ),
+        Model::Usl(law) => {
+            format!("the universal scalability law, with its most at {}", told(law.optimum))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{at, facts, noise, stage, stage_of};
+    use super::*;
+    use iosonde_fixtures::Load;
+
+    fn sweep(shape: fn(f64) -> f64) -> StageFacts {
+        let mut noise = noise(11, 0.01);
+        facts(&stage("queue-depth", "queue-depth"), |cell, _| {
+            let depth = at(cell, "iodepth");
+            Load { depth: depth as u32, iops: shape(depth) * noise(), ..Load::default() }
+        })
+    }
+
+    fn said(facts: &StageFacts) -> String {
+        facts.answers[0].1.sentences.join("\n")
+    }
+
+    #[test]
+    fn the_knee_of_eight_servers_is_found_and_told() {
+        let facts = sweep(|depth| 2_000.0 * depth.min(8.0));
+        let knee = facts.found("knee").unwrap();
+        assert!((knee / 8.0 - 1.0).abs() < 0.1, "{knee}");
+        assert!(
+            facts.found("knee_low").unwrap() <= 8.1 && facts.found("knee_high").unwrap() >= 7.9
+        );
+        assert_eq!(facts.found("advised"), Some(8.0));
+        assert!((facts.found("n_star").unwrap() / 8.0 - 1.0).abs() < 0.1);
+        assert_eq!(facts.found("saturation"), Some(8.0));
+        assert_eq!(facts.found("enough"), Some(8.0));
+        assert!(said(&facts).contains("Set iodepth 8"), "{}", said(&facts));
+        assert!(said(&facts).contains("Little's law holds"), "{}", said(&facts));
+        assert_eq!(facts.answers[0].1.cautions, Vec::new());
+    }
+
+    #[test]
+    fn what_is_told_is_a_level_of_the_axis_whatever_the_jobs_and_the_order_of_the_file() {
+        let stage = stage_of(
+            "repeats = 3\nset = { numjobs = 4 }\nanalysis = [\"knee\"]\n[[stage.axis]]\nname = \
+             \"rw\"\nvalues = [\"randread\"]\n[[stage.axis]]\nname = \"iodepth\"\nvalues = [32, 1, \
+             8, 2, 64, 16, 4]\n",
+        );
+        let mut noise = noise(5, 0.01);
+        let facts = facts(&stage, |cell, _| {
+            let depth = 4.0 * at(cell, "iodepth");
+            Load { depth: depth as u32, iops: 500.0 * depth.min(32.0) * noise(), ..Load::default() }
+        });
+        let near = |name: &str| (facts.found(name).unwrap() / 8.0 - 1.0).abs() < 0.1;
+        assert!(near("knee"), "{}", said(&facts));
+        assert_eq!(facts.found("advised"), Some(8.0));
+        assert_eq!(facts.found("saturation"), Some(8.0));
+        assert_eq!(facts.found("enough"), Some(8.0));
+        assert!(facts.found("knee_high").unwrap() < 12.0);
+        assert!(facts.found("n_star").is_none(), "R(1) was not measured");
+        assert!(said(&facts).contains("Set iodepth 8"), "{}", said(&facts));
+    }
+
+    #[test]
+    fn depths_that_do_not_follow_the_axis_give_a_knee_over_the_axis() {
+        let facts = sweep(|depth| 2_000.0 * depth.min(8.0));
+        let points: Vec<&Point> = facts.points.iter().collect();
+        let line = Line { name: "", axis: "iodepth", points: &points, lines: 1, per_level: None };
+        let levels: Vec<Level> = points.iter().filter_map(|point| line.level(point)).collect();
+        let knee = line.in_levels(knee::knee(&levels, 1));
+        assert_eq!((knee.state, knee.asymptotes_cross), (State::Found, None));
+    }
+
+    #[test]
+    fn a_straight_line_and_a_flat_one_have_no_knee_within() {
+        let rising = sweep(|depth| 100.0 * depth);
+        assert!(said(&rising).contains("outside the sweep, at or beyond iodepth 256"));
+        assert_eq!(rising.found("knee_outside"), Some(1.0));
+        assert_eq!(rising.found("advised"), None);
+        let flat = sweep(|_| 4_000.0);
+        assert!(
+            said(&flat).contains("outside the sweep, at or below iodepth 1"),
+            "{}",
+            said(&flat)
+        );
+        assert_eq!(flat.found("enough"), Some(1.0));
+    }
+
+    #[test]
+    fn throughput_that_falls_is_told_and_one_that_does_not_is_not() {
+        let falling = sweep(|n| 2_000.0 * n / (1.0 + 0.05 * (n - 1.0) + 0.002 * n * (n - 1.0)));
+        assert!(falling.found("fall_share").unwrap() > 0.3, "{}", said(&falling));
+        assert!(sweep(|depth| 2_000.0 * depth.min(8.0)).found("fall_share").is_none());
+    }
+}

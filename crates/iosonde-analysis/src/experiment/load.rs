@@ -1,0 +1,296 @@
+//! Offered load: the most of each alone, the rate that is sustained, and what reads and writes
+//! allow each other.
+
+use super::words::{self, nothing};
+use super::{Answer, Measure, Point, StageFacts};
+use crate::arrivals::ArrivalVerdict;
+use iosonde_model::spec::Direction;
+use iosonde_model::units::count;
+
+/// The most of each load in a closed loop.
+pub(super) fn capacity(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+    let mut answer = Answer::default();
+    for point in facts.points.iter().filter(|point| point.is_usable()) {
+        let (Some(iops), Some(rate)) = (point.mean(Measure::Iops), point.mean(Measure::Bandwidth))
+        else {
+            continue;
+        };
+        let reads = point.spread(Measure::Iops, Direction::Read).is_some();
+        let writes = point.spread(Measure::Iops, Direction::Write).is_some();
+        let which = match (reads, writes) {
+            (true, false) => "read-",
+            (false, true) => "write-",
+            _ => "",
+        };
+        answer.find(&format!("{which}iops"), iops);
+        answer.find(&format!("{which}bytes-per-s"), rate);
+        if facts.points.len() == 1 {
+            answer.find("iops", iops);
+        }
+        let name =
+            if point.levels.is_empty() { facts.stage.heading().into() } else { point.name() };
+        let basis =
+            point.spread(Measure::Iops, Direction::Total).map_or(String::new(), |s| s.basis());
+        answer.say(format!(
+            "{name}: {} IOPS, {} at {} on average ({basis}); what follows is offered in shares of \
+             it.",
+            point.told(Measure::Iops),
+            point.told(Measure::Bandwidth),
+            point.told(Measure::Mean)
+        ));
+    }
+    if answer.sentences.is_empty() {
+        return nothing("No run can be used, so nothing is known of the most it can do.");
+    }
+    answer
+}
+
+/// Whether every open loop of a point was kept up with; `None` where the generator was in the way.
+fn carried(point: &Point) -> Option<bool> {
+    let mut all = true;
+    for figures in &point.runs {
+        match figures.arrivals.as_ref()?.verdict {
+            ArrivalVerdict::Sustained => {}
+            ArrivalVerdict::Unsustainable => all = false,
+            ArrivalVerdict::ClientBound | ArrivalVerdict::OffSchedule => return None,
+        }
+    }
+    (!point.runs.is_empty()).then_some(all)
+}
+
+/// Latency against offered load, and the highest rate that is sustained.
+pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
+    let mut points: Vec<(f64, &Point)> = facts
+        .points
+        .iter()
+        .filter(|point| point.is_usable())
+        .filter_map(|point| Some((point.at("rate")?, point)))
+        .collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    if points.is_empty() {
+        return nothing("No run can be used, so nothing is known of offered load.");
+    }
+    let mut answer = Answer::default();
+    // A step above one that was not carried says nothing.
+    let first_missed = points.iter().find(|(_, point)| carried(point) == Some(false));
+    let below = |rate: f64| first_missed.is_none_or(|(missed, _)| rate < *missed);
+    let sustained: Vec<&(f64, &Point)> = points
+        .iter()
+        .filter(|(rate, point)| below(*rate) && carried(point) == Some(true))
+        .collect();
+    let per_s = count::significant_or_whole;
+    match (sustained.last(), first_missed) {
+        (Some((rate, point)), missed) => {
+            answer.find("sustained", *rate);
+            let unrefused = "; no step above was refused, so it is at least that";
+            let next = missed.map_or(unrefused.into(), |missed| {
+                answer.find("sustained_high", missed.0);
+                format!("; at {}/s the backlog grows", per_s(missed.0))
+            });
+            answer.find("sustained_low", *rate);
+            answer.say(format!(
+                "{}/s are sustained (p99 {}, n = {}){next}.",
+                per_s(*rate),
+                point.told(Measure::Quantile(0.99)),
+                point.runs.len()
+            ));
+            let peak = before.iter().rev().find_map(|stage| stage.found("iops"));
+            if let Some(peak) = peak {
+                answer.find("sustained-share", rate / peak);
+                answer.say(format!(
+                    "That is {} of what comes back when a fixed number is always in flight: the \
+                     rest cannot be had by users who do not wait for each other.",
+                    words::percent(rate / peak)
+                ));
+            }
+        }
+        (None, Some((rate, _))) => answer.say(format!(
+            "Not even {}/s, the lowest rate offered, are sustained: the backlog grows.",
+            per_s(*rate)
+        )),
+        (None, None) => answer.say(
+            "No step can be judged: requests left late though slots were free, so the generator \
+             was the limit.",
+        ),
+    }
+    rise(&mut answer, &sustained);
+    let rows = points.iter().map(|(rate, point)| {
+        let verdict = match carried(point) {
+            Some(true) => "carried",
+            Some(false) => "backlog grows",
+            None => "generator late",
+        };
+        vec![
+            format!("{}/s", per_s(*rate)),
+            point.told(Measure::Iops),
+            point.told(Measure::Mean),
+            point.told(Measure::Quantile(0.99)),
+            verdict.into(),
+        ]
+    });
+    let columns = ["offered", "carried", "mean", "p99", "verdict"];
+    answer.table("Steps of the staircase", &columns, rows.collect());
+    answer
+}
+
+/// Where latency has doubled.
+fn rise(answer: &mut Answer, sustained: &[&(f64, &Point)]) {
+    let Some((lowest, first)) = sustained.first() else { return };
+    let tail = Measure::Quantile(0.99);
+    let Some(base) = first.mean(tail) else { return };
+    let doubled =
+        sustained.iter().find(|(_, point)| point.mean(tail).is_some_and(|ns| ns > 2.0 * base));
+    let Some((rate, point)) = doubled else { return };
+    answer.find("p99_doubled_at", *rate);
+    answer.say(format!(
+        "From {}/s on p99 is more than twice that at {}/s: {} against {}. Plan for less than that \
+         rate where latency is promised.",
+        count::significant_or_whole(*rate),
+        count::significant_or_whole(*lowest),
+        point.told(tail),
+        first.told(tail)
+    ));
+}
+
+/// Which combinations of reads and writes are carried: the line r / R + w / W = k.
+pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
+    let most = |name: &str| before.iter().rev().find_map(|stage| stage.found(name));
+    let (Some(reads), Some(writes)) = (most("read-iops"), most("write-iops")) else {
+        return nothing("The most of each alone is not known, so there is no line to fit.");
+    };
+    let cells: Vec<(f64, bool, &Point)> = facts
+        .points
+        .iter()
+        .filter_map(|point| {
+            let (r, w) = (point.at("read-rate")?, point.at("write-rate")?);
+            Some((r / reads + w / writes, carried(point)?, point))
+        })
+        .collect();
+    if cells.is_empty() {
+        return nothing("No combination can be judged.");
+    }
+    let mut answer = Answer::default();
+    let carried = cells.iter().filter(|(_, carried, _)| *carried).count();
+    answer.find("carried-share", carried as f64 / cells.len() as f64);
+    match boundary(&cells) {
+        Some((k, wrong)) => {
+            answer.find("k", k);
+            answer.find("k_misplaced", wrong as f64);
+            let trade = if k < 0.9 {
+                "reads and writes get in each other's way beyond sharing"
+            } else if k > 1.1 {
+                "reads and writes share little: together they do more than in turn"
+            } else {
+                "reads and writes share one budget"
+            };
+            answer.say(format!(
+                "Combinations are carried up to r / {} + w / {} = {} ({} of {} lie on the wrong \
+                 side of that line): {trade}.",
+                count::significant_or_whole(reads),
+                count::significant_or_whole(writes),
+                count::significant(k),
+                wrong,
+                cells.len()
+            ));
+        }
+        None if carried == 0 => answer.say("No combination is carried, not even the lightest."),
+        None => answer.say(
+            "Every combination is carried: the boundary lies beyond what was offered, so offer \
+             more.",
+        ),
+    }
+    price_of_writes(&mut answer, facts, writes);
+    answer
+}
+
+/// The k that puts the fewest cells on the wrong side, in the middle of its range.
+fn boundary(cells: &[(f64, bool, &Point)]) -> Option<(f64, usize)> {
+    if cells.iter().all(|(_, carried, _)| *carried) || cells.iter().all(|(_, carried, _)| !carried)
+    {
+        return None;
+    }
+    let mut loads: Vec<f64> = cells.iter().map(|(load, ..)| *load).collect();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup_by(|a, b| (*a - *b).abs() < 1e-9);
+    let wrong = |k: f64| cells.iter().filter(|(load, carried, _)| (*load <= k) != *carried).count();
+    let between = loads.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0);
+    let scored: Vec<(f64, usize)> = between.map(|k| (k, wrong(k))).collect();
+    let least = scored.iter().map(|(_, wrong)| *wrong).min()?;
+    let best: Vec<f64> =
+        scored.iter().filter(|(_, wrong)| *wrong == least).map(|(k, _)| *k).collect();
+    Some((best.iter().sum::<f64>() / best.len() as f64, least))
+}
+
+/// What half of the writes do to the light reads.
+fn price_of_writes(answer: &mut Answer, facts: &StageFacts, writes: f64) {
+    let tail = Measure::Quantile(0.95);
+    let of = |point: &Point| point.spread(tail, Direction::Read).map(|spread| spread.mean);
+    let light = |point: &&Point| point.at("read-rate") > Some(0.0);
+    let lightest = facts
+        .points
+        .iter()
+        .filter(light)
+        .filter(|point| point.at("write-rate") == Some(0.0))
+        .filter(|point| of(point).is_some())
+        .min_by(|a, b| {
+            a.at("read-rate").partial_cmp(&b.at("read-rate")).unwrap_or(std::cmp::Ordering::Equal)
+        });
+    let Some(alone) = lightest else { return };
+    let same = facts.points.iter().filter(|point| point.at("read-rate") == alone.at("read-rate"));
+    let half = same
+        .filter(|point| carried(point) == Some(true) && of(point).is_some())
+        .filter_map(|point| Some((point.at("write-rate")? / writes, point)))
+        .min_by(|a, b| (a.0 - 0.5).abs().total_cmp(&(b.0 - 0.5).abs()));
+    let (Some((share, beside)), Some(base)) = (half, of(alone)) else { return };
+    let Some(value) = of(beside).filter(|_| share > 0.0) else { return };
+    answer.find("read-p95-price", value / base);
+    answer.say(format!(
+        "Beside {} of the writes p95 of light reads is {}, {} times what it is alone ({}).",
+        words::percent(share),
+        tail.told(value),
+        count::significant(value / base),
+        tail.told(base)
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{at, facts, of_runs, stage};
+    use iosonde_fixtures::{Load, open_run_of};
+    use iosonde_model::plan::design::Found;
+
+    fn steady(_: u64) -> u64 {
+        0
+    }
+
+    fn growing(tenth: u64) -> u64 {
+        tenth * 50_000_000
+    }
+
+    #[test]
+    fn the_highest_rate_below_the_first_backlog_is_sustained() {
+        let peak = facts(&stage("rate-staircase", "peak"), |_, _| Load {
+            iops: 10_000.0,
+            depth: 64,
+            ..Load::default()
+        });
+        assert!((peak.found("iops").unwrap() / 10_000.0 - 1.0).abs() < 0.01);
+        let found = Found::from([("peak.iops".to_owned(), 10_000.0)]);
+        let stage = stage("rate-staircase", "rate-staircase");
+        let run = |limit: f64| {
+            of_runs(&stage, &found, std::slice::from_ref(&peak), move |cell, _| {
+                let iops = at(cell, "rate");
+                let backlog = if iops > limit { growing } else { steady };
+                open_run_of(&Load { iops, ..Load::default() }, backlog)
+            })
+        };
+        let some = run(8_200.0);
+        assert_eq!(some.found("sustained"), Some(8_000.0), "{:?}", some.answers);
+        assert_eq!(some.found("sustained_high"), Some(8_500.0));
+        let all = run(1e9);
+        assert_eq!(all.found("sustained_high"), None);
+        assert!(all.answers[0].1.sentences[0].contains("at least that"));
+    }
+}

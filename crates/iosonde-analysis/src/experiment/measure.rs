@@ -1,0 +1,176 @@
+//! The figures of a run that points, tables and pictures are made of, each with its unit.
+
+use serde::Serialize;
+
+use crate::figures::{DirectionFigures, Figures};
+use iosonde_model::spec::Direction;
+use iosonde_model::units::{bytes, count, duration};
+
+/// A figure of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Operations per second.
+    Iops,
+    /// Bytes per second.
+    Bandwidth,
+    /// Bytes per second, the final sync included.
+    Durable,
+    /// Mean latency.
+    Mean,
+    /// A quantile of the latency, `0..1`.
+    Quantile(f64),
+    /// Largest latency.
+    Max,
+    /// Mean latency of syncs.
+    SyncMean,
+    /// Syncs per second.
+    Syncs,
+    /// Requests in flight on time average.
+    Depth,
+    /// CPU time of the process per operation.
+    CpuPerOp,
+}
+
+/// What a number is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// Operations per second.
+    PerSecond,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Time, ns.
+    Time,
+    /// A plain number.
+    Plain,
+}
+
+/// Word, heading and name in tables for programs, which ends in the unit.
+const MEASURES: [(Measure, &str, &str, &str); 14] = [
+    (Measure::Iops, "iops", "IOPS", "iops_per_s"),
+    (Measure::Bandwidth, "bw", "bandwidth", "bandwidth_bytes_per_s"),
+    (Measure::Durable, "durable", "durable rate", "durable_bytes_per_s"),
+    (Measure::Mean, "mean", "mean latency", "latency_mean_ns"),
+    (Measure::Quantile(0.5), "p50", "p50", "latency_p50_ns"),
+    (Measure::Quantile(0.95), "p95", "p95", "latency_p95_ns"),
+    (Measure::Quantile(0.99), "p99", "p99", "latency_p99_ns"),
+    (Measure::Quantile(0.999), "p99.9", "p99.9", "latency_p999_ns"),
+    (Measure::Quantile(0.9999), "p99.99", "p99.99", "latency_p9999_ns"),
+    (Measure::Max, "max", "maximum", "latency_max_ns"),
+    (Measure::SyncMean, "sync", "mean sync", "sync_mean_ns"),
+    (Measure::Syncs, "syncs", "syncs", "syncs_per_s"),
+    (Measure::Depth, "depth", "depth seen", "depth_seen_count"),
+    (Measure::CpuPerOp, "cpu", "CPU per operation", "cpu_per_op_ns"),
+];
+
+impl Measure {
+    /// Every measure, in the order of tables.
+    pub fn all() -> impl Iterator<Item = Measure> {
+        MEASURES.iter().map(|(measure, ..)| *measure)
+    }
+
+    /// The measure of this word.
+    pub fn parse(word: &str) -> Option<Measure> {
+        MEASURES.iter().find(|(_, name, ..)| *name == word).map(|(measure, ..)| *measure)
+    }
+
+    fn row(self) -> &'static (Measure, &'static str, &'static str, &'static str) {
+        MEASURES.iter().find(|(measure, ..)| *measure == self).unwrap_or(&MEASURES[0])
+    }
+
+    /// As typed.
+    pub fn word(self) -> &'static str {
+        self.row().1
+    }
+
+    /// As printed in headings and on axes.
+    pub fn title(self) -> &'static str {
+        self.row().2
+    }
+
+    /// Name of its column in tables for programs.
+    pub fn column(self) -> &'static str {
+        self.row().3
+    }
+
+    /// What its number is.
+    pub fn quantity(self) -> Quantity {
+        match self {
+            Measure::Iops | Measure::Syncs => Quantity::PerSecond,
+            Measure::Bandwidth | Measure::Durable => Quantity::BytesPerSecond,
+            Measure::Depth => Quantity::Plain,
+            _ => Quantity::Time,
+        }
+    }
+
+    /// Whether more of it is better; `None` where that depends.
+    pub fn more_is_better(self) -> Option<bool> {
+        match self.quantity() {
+            Quantity::PerSecond | Quantity::BytesPerSecond => Some(true),
+            Quantity::Time => Some(false),
+            Quantity::Plain => None,
+        }
+    }
+
+    /// Whether it is of the run as a whole: reads and writes have no value of their own.
+    pub fn is_of_the_whole(self) -> bool {
+        use Measure::{CpuPerOp, Depth, Durable, SyncMean, Syncs};
+        matches!(self, CpuPerOp | Depth | Durable | SyncMean | Syncs)
+    }
+
+    /// Its value in a run; `None` where it is not known or has no right to exist.
+    pub fn of(self, figures: &Figures, direction: Direction) -> Option<f64> {
+        let all = &figures.all;
+        let of: &DirectionFigures = match direction {
+            Direction::Read => &all.read,
+            Direction::Write => &all.write,
+            Direction::Total => &all.total,
+        };
+        match self {
+            Measure::Iops => (of.ops > 0).then_some(of.iops),
+            Measure::Bandwidth => (of.ops > 0).then_some(of.bytes_per_s),
+            Measure::Durable => figures.durable.as_ref().and_then(|durable| durable.bytes_per_s),
+            Measure::Mean => of.latency.mean_ns,
+            Measure::Quantile(q) => {
+                of.latency.quantile(q).and_then(|quantile| quantile.value_ns()).map(|ns| ns as f64)
+            }
+            Measure::Max => of.latency.max_ns.map(|ns| ns as f64),
+            Measure::SyncMean => all.sync.latency.mean_ns,
+            Measure::Syncs => (all.sync.ops > 0).then_some(all.sync.iops),
+            Measure::Depth => Some(all.depth_seen),
+            Measure::CpuPerOp => figures.cpu_ns_per_op,
+        }
+    }
+
+    /// A value as printed, with its unit.
+    pub fn told(self, value: f64) -> String {
+        match self.quantity() {
+            Quantity::PerSecond => count::significant_or_whole(value),
+            Quantity::BytesPerSecond => bytes::per_second(value),
+            Quantity::Time => duration::latency(value),
+            Quantity::Plain => count::significant(value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn each_measure_has_a_row_of_its_own_and_its_unit_in_its_name() {
+        for measure in Measure::all() {
+            assert_eq!(Measure::parse(measure.word()), Some(measure));
+            let ends = match measure.quantity() {
+                Quantity::PerSecond => "_per_s",
+                Quantity::BytesPerSecond => "_bytes_per_s",
+                Quantity::Time => "_ns",
+                Quantity::Plain => "_count",
+            };
+            assert!(measure.column().ends_with(ends), "{}", measure.column());
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What do writes among the reads cost?
+//!
+//! Percentiles of a mixture are those of all its requests in one histogram; the larger of two
+//! percentiles is no percentile of anything.
+
+use super::words::{self, Times, nothing};
+use super::{Answer, Measure, Point, StageFacts};
+use iosonde_model::spec::Direction;
+use iosonde_model::units::{count, duration};
+
+/// The axis of the mixture.
+const AXIS: &str = "read-percent";
+/// Share by which a mixture differs from the sum of its parts before it is worth a word.
+const MIXING_COSTS_FROM: f64 = 0.10;
+
+/// Reads and writes alone, between, and what each does to the other.
+pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+    let mut points: Vec<(f64, &Point)> = facts
+        .points
+        .iter()
+        .filter(|point| point.is_usable())
+        .filter_map(|point| Some((point.at(AXIS)?, point)))
+        .collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    if points.is_empty() {
+        return nothing("No run can be used, so nothing is known of the mixture.");
+    }
+    let mut answer = Answer::default();
+    let end = |share: f64| points.iter().find(|(at, _)| *at == share).map(|(_, point)| *point);
+    let (writes, reads) = (end(0.0), end(100.0));
+    if let (Some(writes), Some(reads)) = (writes, reads) {
+        asymmetry(&mut answer, reads, writes);
+        sum_of_parts(&mut answer, &points, reads, writes);
+        if let Some(alone) = reads.spread(Measure::Mean, Direction::Read) {
+            reads_among_writes(&mut answer, &points, alone.mean);
+        }
+    }
+    for (share, point) in &points {
+        each(&mut answer, *share, point);
+    }
+    table(&mut answer, &points);
+    answer
+}
+
+fn asymmetry(answer: &mut Answer, reads: &Point, writes: &Point) {
+    let rates = Times::of(reads, writes, Measure::Iops);
+    let means = Times::of(writes, reads, Measure::Mean);
+    let (Some(rates), Some(means)) = (rates, means) else { return };
+    answer.find_between("read_over_write_iops", rates.times, rates.interval);
+    let told = format!(
+        "reads alone do {} IOPS at {}, writes alone {} at {}",
+        reads.told(Measure::Iops),
+        reads.told(Measure::Mean),
+        writes.told(Measure::Iops),
+        writes.told(Measure::Mean)
+    );
+    answer.say(match (rates.interval.is_some(), rates.differ()) {
+        (true, false) => format!(
+            "No difference between reads and writes could be shown: {told}, {}.",
+            rates.told()
+        ),
+        _ if rates.times >= 1.0 => format!(
+            "Reads are the faster side: {told}, so {} the rate; a write takes {} as long.",
+            rates.told(),
+            means.told()
+        ),
+        _ => format!(
+            "Writes are the faster side: {told}. They are acknowledged before they are durable, \
+             and a cache in front of the medium takes them; durability tells what is \
+             left with a sync."
+        ),
+    });
+}
+
+/// What a mixture would do if reads and writes only took turns: 1 / X = r / Xr + w / Xw.
+fn sum_of_parts(answer: &mut Answer, points: &[(f64, &Point)], reads: &Point, writes: &Point) {
+    let ends = (reads.mean(Measure::Iops), writes.mean(Measure::Iops));
+    let (Some(reads), Some(writes)) = ends else { return };
+    let between = points.iter().filter(|(share, _)| *share > 0.0 && *share < 100.0);
+    let gaps = between.filter_map(|(share, point)| {
+        let share_of_reads = share / 100.0;
+        let expected = (share_of_reads / reads + (1.0 - share_of_reads) / writes).recip();
+        Some((*share, point.mean(Measure::Iops)? / expected - 1.0))
+    });
+    let Some((share, gap)) = gaps.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())) else { return };
+    answer.find("mixing_gap", gap);
+    answer.say(if gap < -MIXING_COSTS_FROM {
+        format!(
+            "Mixing costs by itself: at {share} % reads the rate is {} below what reads and writes \
+             in turn would give.",
+            words::percent(-gap)
+        )
+    } else if gap > MIXING_COSTS_FROM {
+        format!(
+            "Reads and writes go on side by side: at {share} % reads the rate is {} above what \
+             they would give in turn.",
+            words::percent(gap)
+        )
+    } else {
+        format!(
+            "A mixture does what its parts do in turn, within {}: mixing costs nothing by itself.",
+            words::percent(gap.abs())
+        )
+    });
+}
+
+fn reads_among_writes(answer: &mut Answer, points: &[(f64, &Point)], alone_ns: f64) {
+    let slowed = points.iter().filter(|(share, _)| *share > 0.0 && *share < 100.0);
+    let slowed = slowed.filter_map(|(share, point)| {
+        let mean = point.spread(Measure::Mean, Direction::Read)?.mean;
+        Some((*share, mean))
+    });
+    let Some((share, mean)) = slowed.max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+    answer.find("read_mean_among_writes_ns", mean);
+    let times = mean / alone_ns;
+    answer.find("read_slowdown", times);
+    answer.say(if times > 1.0 + MIXING_COSTS_FROM {
+        format!(
+            "Writes slow reads down: at {share} % reads a read takes {} on average, {} times as \
+             long as among reads alone ({}).",
+            duration::latency(mean),
+            count::significant(times),
+            duration::latency(alone_ns)
+        )
+    } else {
+        format!(
+            "Writes do not slow reads down by more than a tenth: at most {} ({share} % reads) \
+             against {} alone.",
+            duration::latency(mean),
+            duration::latency(alone_ns)
+        )
+    });
+}
+
+fn each(answer: &mut Answer, share: f64, point: &Point) {
+    let key = count::significant(share);
+    for (measure, word) in [(Measure::Iops, "iops"), (Measure::Mean, "mean_ns")] {
+        if let Some(value) = point.mean(measure) {
+            answer.find(&format!("r{key}_{word}"), value);
+        }
+    }
+}
+
+fn table(answer: &mut Answer, points: &[(f64, &Point)]) {
+    let of = |point: &Point, measure: Measure, direction| {
+        point.spread(measure, direction).map_or("-".into(), |spread| spread.told(measure))
+    };
+    let rows = points.iter().map(|(share, point)| {
+        vec![
+            format!("{share} %"),
+            point.told(Measure::Iops),
+            point.told(Measure::Mean),
+            of(point, Measure::Mean, Direction::Read),
+            of(point, Measure::Mean, Direction::Write),
+            point.told(Measure::Quantile(0.95)),
+            point.told(Measure::Quantile(0.99)),
+        ]
+    });
+    let columns = ["reads", "IOPS", "mean", "mean read", "mean write", "p95 of all", "p99 of all"];
+    answer.table("From writes alone to reads alone", &columns, rows.collect());
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{at, facts, noise, stage};
+    use super::*;
+    use iosonde_fixtures::Load;
+
+    fn sweep(rate: fn(f64) -> f64) -> StageFacts {
+        let mut noise = noise(5, 0.01);
+        facts(&stage("read-write-mix", "read-write-mix"), |cell, _| {
+            let share = at(cell, AXIS);
+            let (read_percent, iops) = (share as u8, rate(share / 100.0) * noise());
+            Load { depth: 8, read_percent, iops, ..Load::default() }
+        })
+    }
+
+    #[test]
+    fn asymmetry_and_taking_turns_are_seen() {
+        // 20,000 reads or 5,000 writes a second, in turn.
+        let facts = sweep(|reads| (reads / 20_000.0 + (1.0 - reads) / 5_000.0).recip());
+        assert!((facts.found("read_over_write_iops").unwrap() / 4.0 - 1.0).abs() < 0.03);
+        assert!(facts.found("mixing_gap").unwrap().abs() < 0.05);
+        let said = facts.answers[0].1.sentences.join("\n");
+        assert!(said.contains("mixing costs nothing by itself"), "{said}");
+        assert!(said.contains("Writes slow reads down"), "{said}");
+        let rows = &facts.answers[0].1.tables[0].rows;
+        assert_eq!((rows[0][0].as_str(), rows[4][0].as_str()), ("0 %", "100 %"));
+        assert_eq!(rows[0][3], "-", "no reads among writes alone");
+    }
+
+    #[test]
+    fn where_nothing_differs_nothing_is_claimed() {
+        let facts = sweep(|_| 6_000.0);
+        let said = facts.answers[0].1.sentences.join("\n");
+        assert!(said.contains("No difference between reads and writes could be shown"), "{said}");
+        assert!(said.contains("Writes do not slow reads down"), "{said}");
+    }
+}

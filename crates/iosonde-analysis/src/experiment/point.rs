@@ -1,0 +1,122 @@
+//! A cell with the figures of its runs: the unit of replication is the run (method 2.1).
+
+use serde::Serialize;
+
+use super::{Measure, Standing, TrialFigures};
+use iosonde_model::plan::design::{Cell, Level};
+use iosonde_model::spec::Direction;
+use iosonde_stats::summary::Summary;
+
+/// A cell and its runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Place of the cell in its stage.
+    pub cell: usize,
+    /// Its levels.
+    pub levels: Vec<Level>,
+    /// Figures of its usable runs, in the order of their repeats.
+    pub runs: Vec<crate::Figures>,
+    /// How far it can be trusted: the worst of its runs, as far as they are used.
+    pub standing: Standing,
+    /// Runs that failed.
+    pub failed: usize,
+}
+
+/// One measure over the runs of a point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// One value for each run.
+    pub values: Vec<f64>,
+    /// Their mean.
+    pub mean: f64,
+    /// Their sample standard deviation; `None` for one run.
+    pub std_dev: Option<f64>,
+    /// The 95 % t interval of their mean; `None` for one run.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Point {
+    /// Gathers the runs of a cell.
+    pub fn of(cell: &Cell, trials: &[TrialFigures]) -> Point {
+        let mut own: Vec<&TrialFigures> =
+            trials.iter().filter(|trial| trial.cell == cell.index).collect();
+        own.sort_by_key(|trial| trial.repeat);
+        let usable: Vec<&&TrialFigures> = own.iter().filter(|trial| trial.is_usable()).collect();
+        let failed = own.len() - usable.len();
+        let doubt = usable.iter().find(|trial| trial.standing != Standing::Good);
+        let standing = match (usable.is_empty(), doubt, own.first()) {
+            (true, _, None) => Standing::Failed("it was not carried out".into()),
+            (true, _, Some(first)) => first.standing.clone(),
+            (false, Some(doubt), _) => doubt.standing.clone(),
+            (false, None, _) if failed > 0 => {
+                Standing::Doubtful(format!("{failed} of {} runs failed", own.len()))
+            }
+            (false, None, _) => Standing::Good,
+        };
+        Point {
+            cell: cell.index,
+            levels: cell.levels.clone(),
+            runs: usable.iter().map(|trial| trial.figures.clone()).collect(),
+            standing,
+            failed,
+        }
+    }
+
+    /// The level on an axis.
+    pub fn level(&self, axis: &str) -> Option<&Level> {
+        self.levels.iter().find(|level| level.axis == axis)
+    }
+
+    /// The quantity of the level on an axis.
+    pub fn at(&self, axis: &str) -> Option<f64> {
+        self.level(axis)?.value
+    }
+
+    /// All levels as one name.
+    pub fn name(&self) -> String {
+        let labels: Vec<&str> = self.levels.iter().map(|level| level.label.as_str()).collect();
+        labels.join(", ")
+    }
+
+    /// Whether there is anything to show.
+    pub fn is_usable(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    /// A measure in each of its runs; empty unless every run has it, for the runs that lack it are
+    /// no random choice.
+    pub fn values(&self, measure: Measure, direction: Direction) -> Vec<f64> {
+        let values: Option<Vec<f64>> =
+            self.runs.iter().map(|figures| measure.of(figures, direction)).collect();
+        values.unwrap_or_default()
+    }
+
+    /// A measure over its runs.
+    pub fn spread(&self, measure: Measure, direction: Direction) -> Option<Spread> {
+        Spread::of(self.values(measure, direction))
+    }
+
+    /// The mean of a measure of all that moves data.
+    pub fn mean(&self, measure: Measure) -> Option<f64> {
+        self.spread(measure, Direction::Total).map(|spread| spread.mean)
+    }
+}
+
+impl Spread {
+    /// Summarises values; `None` if there are none.
+    pub fn of(values: Vec<f64>) -> Option<Spread> {
+        let summary = Summary::of(&values)?;
+        Some(Spread {
+            mean: summary.mean,
+            std_dev: (summary.n > 1).then_some(summary.std_dev),
+            interval: summary.t_interval(),
+            values,
+        })
+    }
+
+    /// Half the interval as a share of the mean.
+    pub fn width(&self) -> Option<f64> {
+        let (low, high) = self.interval?;
+        (self.mean > 0.0).then(|| (high - low) / 2.0 / self.mean)
+    }
+}

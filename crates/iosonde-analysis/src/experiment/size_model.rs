@@ -1,0 +1,222 @@
+//! From which size on does bandwidth count rather than the number of requests?
+
+use super::words::{self, Times, lines, nothing, of_line, runs};
+use super::{Answer, Measure, Point, StageFacts};
+use crate::finding::{Gravity, Strength};
+use iosonde_model::plan::chance::mix;
+use iosonde_model::spec::Direction;
+use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::size_model::{NoLine, Size, SizeModel};
+
+/// The axis of sizes.
+const AXIS: &str = "block-size";
+/// Relative difference within which two lines count as one.
+const CONVERGED_WITHIN: f64 = 0.05;
+
+/// Fits fixed part and transfer to each line over the block size.
+pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+    let lines = lines(facts, AXIS);
+    if lines.is_empty() {
+        return nothing("No run can be used, so there is no curve over the block size.");
+    }
+    let mut answer = Answer::default();
+    for (name, points) in &lines {
+        let sizes: Vec<Size> = points.iter().filter_map(|point| of_point(point)).collect();
+        match SizeModel::of_rates(&sizes, mix(facts.laid_out.order_seed)) {
+            Ok(model) => fitted(&mut answer, name, points, &model, lines.len()),
+            Err(reason) => answer.say(format!("{name}: {}", reason_of(reason))),
+        }
+    }
+    if let [(one, first), (two, second)] = lines.as_slice() {
+        converge(&mut answer, (one, first), (two, second));
+    }
+    answer
+}
+
+fn of_point(point: &Point) -> Option<Size> {
+    let values = point.values(Measure::Iops, Direction::Total);
+    (!values.is_empty()).then_some(Size { bytes: point.at(AXIS)? as u64, values })
+}
+
+fn reason_of(reason: NoLine) -> &'static str {
+    match reason {
+        NoLine::TooFewSizes => "fewer than three sizes were measured, so nothing is fitted.",
+        NoLine::NoGrowth => {
+            "larger requests take no longer than small ones in this range: the number of requests \
+             is all that counts, so report IOPS."
+        }
+        NoLine::NoFixedPart => {
+            "requests take as long as their transfer at every size: bandwidth is all that counts, \
+             so report MB/s."
+        }
+    }
+}
+
+fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel, of_lines: usize) {
+    let key = |name: &str| of_line(name, line, of_lines);
+    let crossover = model.crossover_bytes;
+    let most_iops = model.fixed_s.recip();
+    answer.find_between(&key("crossover"), crossover, model.crossover_interval);
+    answer.find(&key("iops-max"), most_iops);
+    answer.find(&key("bytes-per-s-max"), model.bandwidth);
+    answer.find(&key("largest-residual"), model.largest_residual);
+    let sizes: Vec<u64> =
+        points.iter().filter_map(|point| point.at(AXIS)).map(|v| v as u64).collect();
+    let last_small = sizes.iter().copied().filter(|size| *size as f64 <= crossover).max();
+    let first_large = sizes.iter().copied().filter(|size| *size as f64 > crossover).min();
+    let shift = match (last_small, first_large) {
+        (Some(small), Some(large)) => {
+            answer.find(&key("last-iops-size"), small as f64);
+            answer.find(&key("first-bandwidth-size"), large as f64);
+            format!("report IOPS up to {}, MB/s from {}", bytes::exact(small), bytes::exact(large))
+        }
+        (None, Some(large)) => {
+            answer.find(&key("first-bandwidth-size"), large as f64);
+            "it lies below the smallest size, so report MB/s throughout".into()
+        }
+        (Some(small), None) => {
+            answer.find(&key("last-iops-size"), small as f64);
+            "it lies beyond the largest size, so report IOPS throughout".into()
+        }
+        (None, None) => "nothing was measured on either side".into(),
+    };
+    answer.say(format!(
+        "{line}: the crossover from IOPS to bandwidth is at {}{}: {shift}.",
+        words::size(crossover),
+        words::interval(model.crossover_interval, runs(points), words::size),
+    ));
+    // What the time between completions is: that of a request only where one is in flight.
+    let is_one = points.iter().flat_map(|point| &point.runs).all(|run| run.all.depth_asked == 1);
+    let takes = if is_one { "a request takes" } else { "one request comes back every" };
+    answer.say(format!(
+        "{line}: {takes} {} and its transfer at {}, so at most {} IOPS however small, and \
+         at most {} however large (largest residual {}).",
+        duration::latency(model.fixed_s * 1e9),
+        bytes::per_second(model.bandwidth),
+        count::significant_or_whole(most_iops),
+        bytes::per_second(model.bandwidth),
+        words::percent(model.largest_residual),
+    ));
+    if !model.is_one_line {
+        bent(answer, line, is_one, model);
+    }
+}
+
+/// What the residuals say where they are no noise.
+fn bent(answer: &mut Answer, line: &str, is_one: bool, model: &SizeModel) {
+    let words = match &model.step {
+        Some(step) => format!(
+            "{line}: it is not one line: between {} and {} {} {} {} than the line says, as where \
+             requests are split (max_sectors_kb, the drive's own limit) or a stripe ends; with \
+             that step residuals are within {}.",
+            bytes::exact(step.after_bytes),
+            bytes::exact(step.from_bytes),
+            if is_one { "a request takes" } else { "one request comes back" },
+            duration::latency(step.rise_s.abs() * 1e9),
+            match (is_one, step.rise_s > 0.0) {
+                (true, true) => "longer",
+                (true, false) => "less",
+                (false, true) => "later",
+                (false, false) => "sooner",
+            },
+            words::percent(step.largest_residual),
+        ),
+        None => {
+            let worst = model.residuals.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+            let at = worst.map_or(String::new(), |(size, residual)| {
+                let side = if *residual > 0.0 { "slower" } else { "faster" };
+                format!(
+                    ", most at {} ({} {side})",
+                    bytes::exact(*size),
+                    words::percent(residual.abs())
+                )
+            });
+            format!(
+                "{line}: no line of a fixed part and a transfer fits{at}, so take the crossover as \
+                 rough and read the curve."
+            )
+        }
+    };
+    answer.say(words.clone());
+    let subject = "a step in the time over the size";
+    answer.mind("size_step", subject, Strength::ConsistentWith, Gravity::Fact, words);
+}
+
+/// Where two patterns differ, and from where on they do not.
+fn converge(answer: &mut Answer, one: (&str, &[&Point]), two: (&str, &[&Point])) {
+    let ratios: Vec<(f64, Times)> = one
+        .1
+        .iter()
+        .filter_map(|point| {
+            let size = point.at(AXIS)?;
+            let other = two.1.iter().find(|other| other.at(AXIS) == Some(size))?;
+            Some((size, Times::of(point, other, Measure::Iops)?))
+        })
+        .collect();
+    let far = |times: &Times| (times.times.max(times.times.recip()) - 1.0).abs();
+    let Some((size, most)) = ratios.iter().max_by(|a, b| far(&a.1).total_cmp(&far(&b.1))) else {
+        return;
+    };
+    let apart = ratios.iter().rev().find(|(_, times)| far(times) > CONVERGED_WITHIN);
+    let together = match apart {
+        None => "at every size they are within 5 % of each other".to_owned(),
+        Some((last, _)) => match ratios.iter().find(|(size, _)| size > last) {
+            Some((size, _)) => {
+                answer.find("converged-from", *size);
+                format!("from {} on they are within 5 %", words::size(*size))
+            }
+            None => "they do not converge within these sizes".into(),
+        },
+    };
+    let (one, two) = (one.0, two.0);
+    answer.say(format!(
+        "{one} and {two} differ most at {}, where {one} has {} the IOPS; {together}.",
+        words::size(*size),
+        most.told()
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{at, facts, noise, stage};
+    use super::*;
+    use iosonde_fixtures::Load;
+
+    fn sweep(time_s: fn(f64) -> f64) -> StageFacts {
+        let mut noise = noise(3, 0.01);
+        facts(&stage("block-size", "block-size"), |cell, _| {
+            let size = at(cell, AXIS);
+            let iops = noise() / time_s(size);
+            Load { depth: 8, block_bytes: size as u64, iops, ..Load::default() }
+        })
+    }
+
+    #[test]
+    fn the_crossover_of_a_known_line_is_found_with_its_shift() {
+        // 100 µs and 1 GB/s: they cross at 100,000 B.
+        let facts = sweep(|size| 100e-6 + size / 1e9);
+        for line in ["sequential-read", "random-read"] {
+            let of = |name: &str| facts.found(&name.replace("LINE", line)).unwrap();
+            assert!((of("crossover-LINE") / 100_000.0 - 1.0).abs() < 0.1);
+            assert!(of("crossover-LINE_low") < 100_000.0 && of("crossover-LINE_high") > 100_000.0);
+            assert_eq!(of("last-iops-size-LINE"), 65_536.0);
+            assert_eq!(of("first-bandwidth-size-LINE"), 131_072.0);
+        }
+        let said = facts.answers[0].1.sentences.join("\n");
+        assert!(said.contains("report IOPS up to 64 KiB, MB/s from 128 KiB"), "{said}");
+        assert!(said.contains("at every size they are within 5 %"), "{said}");
+        assert!(said.contains("one request comes back every"), "eight are in flight: {said}");
+    }
+
+    #[test]
+    fn without_growth_there_is_no_crossover_and_a_step_is_told() {
+        let flat = sweep(|_| 100e-6);
+        let said = |facts: &StageFacts| facts.answers[0].1.sentences.join("\n");
+        let crossover = flat.found("crossover-random-read");
+        assert!(crossover.is_none_or(|at| at > 1e6), "{crossover:?}");
+        let step = sweep(|size| 100e-6 + size / 1e9 + if size > 70e3 { 200e-6 } else { 0.0 });
+        assert!(said(&step).contains("between 64 KiB and 128 KiB"), "{}", said(&step));
+    }
+}

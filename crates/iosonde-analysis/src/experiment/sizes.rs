@@ -1,0 +1,206 @@
+//! Throughput over I/O size, over the gap, and at random places: the micro-benchmarks.
+
+use super::sweep::{as_planned, compare, left_out, line};
+use super::words::{self, lines, nothing};
+use super::{Answer, Measure, Point, StageFacts};
+use crate::finding::{Gravity, Strength};
+use iosonde_model::spec::Direction;
+use iosonde_model::units::count;
+
+/// The axis of sizes.
+const SIZE: &str = "block-size";
+/// The axis of gaps.
+const GAP: &str = "gap";
+/// Share of cached pages from which a cache counts as warm, and below which as cold.
+const WARM_FROM: f64 = 0.95;
+const COLD_TO: f64 = 0.05;
+/// Scatter between runs from which a level is called unsteady.
+const SCATTER_FROM: f64 = 0.10;
+
+/// Over the I/O size.
+pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+    over(facts, SIZE)
+}
+
+/// At random places, over the I/O size, against the same sizes in order where they were measured.
+pub(super) fn random(facts: &StageFacts, before: &[StageFacts]) -> Answer {
+    let mut answer = over(facts, SIZE);
+    if let Some(ordered) = before.iter().find(|stage| stage.stage.name == "io-size") {
+        against_order(&mut answer, facts, ordered);
+    }
+    answer
+}
+
+/// Over the gap, for each I/O size.
+pub(super) fn stride(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
+    let mut answer = over(facts, GAP);
+    let mut kept: Vec<(String, f64)> = Vec::new();
+    for (name, points) in lines(facts, GAP) {
+        let without = points.iter().find(|point| point.at(GAP) == Some(0.0));
+        let without = without.and_then(|point| point.mean(Measure::Bandwidth));
+        let rates = points.iter().filter(|point| point.at(GAP) > Some(0.0));
+        let least = rates.filter_map(|point| point.mean(Measure::Bandwidth)).min_by(f64::total_cmp);
+        if let (Some(without), Some(least)) = (without, least) {
+            kept.push((name, least / without));
+        }
+    }
+    let worst = kept.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    let mildest = kept.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    if let (Some(worst), Some(mildest)) = (worst, mildest) {
+        answer.find("least-kept", worst.1);
+        answer.say(format!(
+            "At its worst gap {} keeps {} of the throughput without a gap, {} keeps {}.",
+            worst.0,
+            words::percent(worst.1),
+            mildest.0,
+            words::percent(mildest.1)
+        ));
+    }
+    answer
+}
+
+fn over(facts: &StageFacts, axis: &str) -> Answer {
+    let lines = lines(facts, axis);
+    if lines.is_empty() {
+        return nothing("No run can be used, so there is no curve.");
+    }
+    let mut answer = Answer::default();
+    for (name, points) in &lines {
+        line(&mut answer, facts, axis, name, points);
+    }
+    for other in facts.stage.axes.iter().filter(|each| each.name != axis && each.name != SIZE) {
+        compare(&mut answer, facts, &other.name);
+    }
+    scatter(&mut answer, facts);
+    cache(&mut answer, facts);
+    as_planned(&mut answer, facts);
+    left_out(&mut answer, facts);
+    answer
+}
+
+/// Where runs of the same cell differ much.
+fn scatter(answer: &mut Answer, facts: &StageFacts) {
+    let unsteady = facts.points.iter().filter_map(|point| {
+        let spread = point.spread(Measure::Bandwidth, Direction::Total)?;
+        let cv = spread.std_dev? / spread.mean;
+        (cv > SCATTER_FROM).then_some((point, cv))
+    });
+    let unsteady: Vec<(&Point, f64)> = unsteady.collect();
+    let Some((worst, cv)) = unsteady.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+    answer.say(format!(
+        "Runs of the same level scatter by more than {} at {} of {} levels, most at {} ({}): read \
+         those by their intervals.",
+        words::percent(SCATTER_FROM),
+        unsteady.len(),
+        facts.points.len(),
+        worst.name(),
+        words::percent(*cv)
+    ));
+}
+
+/// Whether the cache was what its label says.
+fn cache(answer: &mut Answer, facts: &StageFacts) {
+    for (label, holds) in [("warm", true), ("cold", false)] {
+        let reads = |trial: &&super::TrialFigures| trial.figures.all.read.ops > 0;
+        let own = facts.trials.iter().filter(|trial| trial.cache == label).filter(reads);
+        let shares: Vec<f64> = own.filter_map(|trial| trial.cached_share).collect();
+        if shares.is_empty() {
+            continue;
+        }
+        let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+        let (low, high) = shares.iter().fold((1.0f64, 0.0f64), |(l, h), s| (l.min(*s), h.max(*s)));
+        let proven = if holds { low >= WARM_FROM } else { high <= COLD_TO };
+        let told = format!(
+            "Before the {} reading runs through a {label} cache {} of the sampled pages were in it",
+            shares.len(),
+            words::percent(mean)
+        );
+        if proven {
+            answer.say(format!("{told}: that it was {label} is proven."));
+        } else {
+            answer.mind(
+                "cache_label",
+                "a cache that was not what its label says",
+                Strength::Proven,
+                Gravity::Doubt,
+                format!("{told}: it was not {label}, so do not read those curves as {label}."),
+            );
+        }
+    }
+}
+
+/// Random places against the same size in order.
+fn against_order(answer: &mut Answer, facts: &StageFacts, ordered: &StageFacts) {
+    for direction in ["read", "write"] {
+        let of = |stage: &StageFacts| -> Vec<(f64, f64)> {
+            let own = stage.points.iter().filter(|point| {
+                let at = |axis: &str| point.level(axis).map(|level| level.label.as_str());
+                at("direction") == Some(direction) && at("alignment") == Some("aligned")
+            });
+            own.filter_map(|point| Some((point.at(SIZE)?, point.mean(Measure::Bandwidth)?)))
+                .collect()
+        };
+        let ordered = of(ordered);
+        let ratios: Vec<(f64, f64)> = of(facts)
+            .iter()
+            .filter_map(|(size, rate)| {
+                let (_, other) = ordered.iter().find(|(other, _)| other == size)?;
+                (*other > 0.0).then(|| (*size, rate / other))
+            })
+            .collect();
+        if let (Some(first), Some(last)) = (ratios.first(), ratios.last()) {
+            answer.find(&format!("random-over-ordered-{direction}"), first.1);
+            answer.say(format!(
+                "Random {direction}s do {} times the throughput of those in order at {}, {} times \
+                 at {}.",
+                count::significant(first.1),
+                words::size(first.0),
+                count::significant(last.1),
+                words::size(last.0)
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{at, facts, noise, stage};
+    use iosonde_fixtures::Load;
+
+    fn load(bytes: f64, seconds: f64, reads: bool) -> Load {
+        let read_percent = if reads { 100 } else { 0 };
+        let iops = 1.0 / seconds;
+        Load { depth: 1, block_bytes: bytes as u64, read_percent, iops, ..Load::default() }
+    }
+
+    #[test]
+    fn the_best_size_and_a_cliff_are_told_and_neither_is_invented() {
+        let mut noise = noise(8, 0.01);
+        let random = facts(&stage("random", "random"), |cell, _| {
+            let size = at(cell, "block-size");
+            let reads = cell.levels[1].label == "read";
+            // From 1 MiB on reads are served at a tenth.
+            let slow = if reads && size >= 1048576.0 { 10.0 } else { 1.0 };
+            load(size, noise() * slow * (50e-6 + size / 1e9), reads)
+        });
+        assert_eq!(random.found("best-read-aligned"), Some(524_288.0));
+        assert!((random.found("cliff-share-read-aligned").unwrap() - 0.9).abs() < 0.05);
+        assert_eq!(random.found("cliff-share-write-aligned"), None);
+        assert_eq!(random.found("best-write-aligned"), Some(4_194_304.0));
+        let same = random.found("512-b-off-over-aligned").unwrap();
+        assert!((same - 1.0).abs() < 0.05, "{same}");
+    }
+
+    #[test]
+    fn a_frozen_level_is_found_out() {
+        let stage = stage("stride", "stride");
+        let frozen = facts(&stage, |cell, _| load(4096.0, 1e-4 + at(cell, "gap") / 1e12, true));
+        let cautions = &frozen.answers[0].1.cautions;
+        assert_eq!(cautions[0].code, "level_not_applied");
+        let right = facts(&stage, |cell, _| load(at(cell, "block-size"), 1e-3, true));
+        assert_eq!(right.answers[0].1.cautions, Vec::new());
+        assert!((right.found("least-kept").unwrap() - 1.0).abs() < 0.05);
+    }
+}

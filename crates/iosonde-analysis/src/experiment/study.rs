@@ -1,0 +1,290 @@
+//! What a whole study concludes: each answer in a line, what was odd, and what it cannot tell.
+
+use super::claims::at_ceiling;
+use super::sweep::{bandwidth, best};
+use super::words::{self, nothing};
+use super::{Answer, Measure, Point, StageFacts, Standing, Study};
+use crate::finding::{Finding, Gravity, Strength};
+use iosonde_model::units::{count, duration};
+
+/// Relative difference of two stages of the same load that is worth a word.
+const SAME_WITHIN: f64 = 0.15;
+/// Runs of a level below which small differences cannot be shown: the t interval of three is 2.5
+/// standard deviations to each side, that of ten 0.7.
+const FEW_RUNS: usize = 10;
+/// Rate that no link of a single device reaches: beyond it memory answers.
+const BEYOND_LINKS_BYTES_PER_S: f64 = 64e9;
+
+/// The study of a device.
+pub(super) fn study(study: &Study) -> Answer {
+    if study.stages.iter().all(|facts| facts.points.is_empty()) {
+        return nothing("Nothing was measured, so there is nothing to conclude.");
+    }
+    let mut answer = Answer::default();
+    for facts in study.stages.iter().filter(|facts| !facts.points.is_empty()) {
+        let first = facts.answers.iter().find_map(|(_, answer)| answer.sentences.first());
+        if let Some(first) = first {
+            let heading = format!("{}: ", facts.stage.heading());
+            let named = first.starts_with(&heading);
+            answer.say(if named { first.clone() } else { format!("{heading}{first}") });
+        }
+    }
+    stages_agree(&mut answer, study);
+    ceiling(&mut answer, study);
+    anomalies(&mut answer, study);
+    limits(&mut answer, study);
+    answer
+}
+
+/// The best pattern of all that was measured.
+pub(super) fn micro(study: &Study) -> Answer {
+    let mut answer = Answer::default();
+    for (what, reads) in [("reading", true), ("writing", false)] {
+        let own = |point: &&Point| {
+            point.runs.first().is_some_and(|run| {
+                (run.all.read.ops > 0) == reads && (run.all.write.ops > 0) != reads
+            })
+        };
+        // What a page cache answered is no pattern of the storage.
+        let direct = |facts: &&StageFacts| {
+            facts.trials.iter().all(|trial| !matches!(trial.cache.as_str(), "cold" | "warm"))
+        };
+        let tops = study.stages.iter().filter(direct).filter_map(|facts| {
+            let points: Vec<&Point> =
+                facts.points.iter().filter(|point| point.is_usable()).filter(own).collect();
+            Some((facts, best(&points)?))
+        });
+        let rate = |point: &Point| point.mean(Measure::Bandwidth).unwrap_or(0.0);
+        let top = tops.max_by(|a, b| rate(a.1).total_cmp(&rate(b.1)));
+        let Some((facts, point)) = top else { continue };
+        answer.find(&format!("best-{what}-bytes-per-s"), rate(point));
+        answer.say(format!(
+            "The best pattern for {what}: {} ({}): {}.",
+            facts.stage.heading(),
+            point.name(),
+            bandwidth(point)
+        ));
+    }
+    if answer.sentences.is_empty() {
+        return nothing("Nothing was measured, so there is no best pattern.");
+    }
+    let rates = (
+        answer.found.get("best-reading-bytes-per-s"),
+        answer.found.get("best-writing-bytes-per-s"),
+    );
+    if let (Some(reading), Some(writing)) = rates {
+        let times = reading / writing;
+        answer.find("reading-over-writing", times);
+        let words = count::significant(times);
+        answer.say(format!("At their best, reads do {words} times the throughput of writes."));
+    }
+    beyond_physics(&mut answer, study);
+    anomalies(&mut answer, study);
+    limits(&mut answer, study);
+    answer
+}
+
+/// Rates that no storage behind a link has.
+fn beyond_physics(answer: &mut Answer, study: &Study) {
+    let device = study.target.as_ref().and_then(|target| target.device.as_ref());
+    let link = device.and_then(|device| device.link_bytes_per_s).map(|link| link as f64);
+    let ceiling = link.unwrap_or(BEYOND_LINKS_BYTES_PER_S);
+    let mut beyond: Vec<String> = Vec::new();
+    for facts in &study.stages {
+        for point in facts.points.iter().filter(|point| point.is_usable()) {
+            if point.mean(Measure::Bandwidth).is_some_and(|rate| rate > ceiling) {
+                let rate = point.told(Measure::Bandwidth);
+                beyond.push(format!("{} ({}): {rate}", facts.stage.heading(), point.name()));
+            }
+        }
+    }
+    let Some(first) = beyond.first() else { return };
+    let words = format!(
+        "{} levels are faster than {}: {first}{}. Memory answered there, not storage.",
+        beyond.len(),
+        Measure::Bandwidth.told(ceiling),
+        if beyond.len() > 1 { ", and others" } else { "" }
+    );
+    let subject = "rates beyond the link";
+    answer.mind("beyond_physics", subject, Strength::Supported, Gravity::Doubt, words);
+}
+
+/// The same load in two stages, such as the baseline and the first level of a sweep.
+fn stages_agree(answer: &mut Answer, study: &Study) {
+    let base = study.stage("zero-queue").and_then(|f| f.found("4-kib-random-read_mean_ns"));
+    let Some(base) = base else { return };
+    for facts in study.stages.iter().filter(|facts| facts.stage.name != "zero-queue") {
+        let Some(first) = facts.found("latency_at_1_ns") else { continue };
+        let gap = first / base - 1.0;
+        let (a, b) = (duration::latency(base), duration::latency(first));
+        answer.say(if gap.abs() <= SAME_WITHIN {
+            format!(
+                "The baseline ({a}) and the first level of {} ({b}) agree within {}.",
+                facts.stage.heading(),
+                words::percent(gap.abs())
+            )
+        } else {
+            format!(
+                "The baseline ({a}) and the first level of {} ({b}) differ by {} although their \
+                 load is the same: something changed between the stages, such as temperature, \
+                 cache, or other users of the machine.",
+                facts.stage.heading(),
+                words::percent(gap.abs())
+            )
+        });
+    }
+}
+
+/// What the best rate of all runs into.
+fn ceiling(answer: &mut Answer, study: &Study) {
+    let all = study.stages.iter().flat_map(|facts| facts.points.iter().map(move |p| (facts, p)));
+    let found = all.filter_map(|(facts, point)| Some((facts, at_ceiling(study, facts, point)?)));
+    if let Some((facts, (name, share))) = found.max_by(|a, b| a.1.1.total_cmp(&b.1.1)) {
+        answer.say(format!(
+            "In {} throughput reaches {} of {name}: that limits there, not the device.",
+            facts.stage.heading(),
+            words::percent(share)
+        ));
+    }
+}
+
+/// Each finding of the runs once, with its strength, how often and where.
+fn anomalies(answer: &mut Answer, study: &Study) {
+    struct Seen<'a> {
+        finding: &'a Finding,
+        runs: usize,
+        stages: Vec<&'a str>,
+    }
+    let mut seen: Vec<Seen> = Vec::new();
+    for facts in &study.stages {
+        for finding in facts.trials.iter().flat_map(|trial| &trial.findings) {
+            let stage = facts.stage.heading();
+            match seen.iter_mut().find(|known| known.finding.code == finding.code) {
+                Some(known) => {
+                    known.runs += 1;
+                    if known.finding.strength < finding.strength {
+                        known.finding = finding;
+                    }
+                    if !known.stages.contains(&stage) {
+                        known.stages.push(stage);
+                    }
+                }
+                None => seen.push(Seen { finding, runs: 1, stages: vec![stage] }),
+            }
+        }
+    }
+    seen.sort_by_key(|each| std::cmp::Reverse((each.finding.gravity, each.finding.strength)));
+    let runs: usize = study.stages.iter().map(|facts| facts.trials.len()).sum();
+    for each in &seen {
+        let mut finding = each.finding.clone();
+        finding.words = format!(
+            "{} ({}; {} of {runs} runs, in {})",
+            finding.words.trim_end_matches('.'),
+            finding.strength.word(),
+            each.runs,
+            each.stages.join(", ")
+        );
+        answer.cautions.push(finding);
+    }
+    if seen.is_empty() {
+        answer.say(format!("None of the {runs} runs showed anything odd."));
+    }
+}
+
+/// What these runs cannot tell.
+fn limits(answer: &mut Answer, study: &Study) {
+    let failed = |standing: &Standing| matches!(standing, Standing::Failed(_));
+    let trials = || study.stages.iter().flat_map(|facts| &facts.trials);
+    let lost = trials().filter(|trial| failed(&trial.standing)).count();
+    if lost > 0 {
+        answer.say(format!("{lost} runs failed and are in no figure."));
+    }
+    let short = trials().map(|trial| trial.figures.window_ns).min();
+    // Cells that were left out have no runs.
+    let points = study.stages.iter().flat_map(|facts| &facts.points);
+    let few = points.map(|point| point.runs.len()).filter(|runs| *runs > 0).min();
+    if let (Some(short), Some(few)) = (short, few) {
+        let small =
+            if few < FEW_RUNS { ", and so few runs cannot prove a small difference" } else { "" };
+        let runs = if few == 1 { "run" } else { "runs" };
+        answer.say(format!(
+            "Limits: windows of {} and {few} {runs} of a level at the least; what takes longer to \
+             show, such as a full write cache, heat or garbage collection, was not seen{small}.",
+            duration::latency(short as f64)
+        ));
+    }
+    let skipped = study.stages.iter().filter(|facts| !facts.laid_out.skipped.is_empty());
+    for facts in skipped {
+        answer.say(format!("{} was left out: {}.", facts.stage.heading(), facts.laid_out.skipped));
+    }
+    let virtualised = study.host.as_ref().is_some_and(|host| !host.virtualization.is_empty());
+    if virtualised {
+        answer.say(
+            "The machine is virtual: its storage is shared with others that cannot be seen from \
+             here.",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{at, facts, stage, study as study_of};
+    use super::*;
+    use iosonde_fixtures::Load;
+    use iosonde_model::record::TargetFacts;
+    use iosonde_model::record::facts::DeviceFacts;
+
+    fn stages(first_level: f64) -> Vec<StageFacts> {
+        let base = facts(&stage("zero-queue", "zero-queue"), |cell, _| Load {
+            depth: 1,
+            block_bytes: if cell.index < 2 { 4096 } else { 131_072 },
+            read_percent: if cell.index % 2 == 0 { 100 } else { 0 },
+            iops: 5_000.0,
+            ..Load::default()
+        });
+        let sweep = facts(&stage("queue-depth", "queue-depth"), |cell, _| {
+            let depth = at(cell, "iodepth");
+            Load { depth: depth as u32, iops: first_level * depth.min(8.0), ..Load::default() }
+        });
+        vec![base, sweep]
+    }
+
+    #[test]
+    fn stages_of_the_same_load_are_held_against_each_other() {
+        let same = study(&study_of(stages(5_000.0), None)).sentences.join("\n");
+        assert!(same.contains("agree within"), "{same}");
+        let other = study(&study_of(stages(3_000.0), None)).sentences.join("\n");
+        assert!(other.contains("something changed between the stages"), "{other}");
+    }
+
+    #[test]
+    fn a_cell_that_was_left_out_is_no_level_of_no_runs() {
+        let mut all = stages(5_000.0);
+        all[1].points[3].runs.clear();
+        let said = study(&study_of(all, None)).sentences.join("\n");
+        assert!(said.contains("3 runs of a level at the least"), "{said}");
+        assert!(said.contains("so few runs cannot prove"), "{said}");
+    }
+
+    #[test]
+    fn the_best_pattern_is_named_and_memory_is_not_taken_for_storage() {
+        let sizes = |rate: f64| {
+            facts(&stage("random", "random"), move |cell, _| {
+                let size = at(cell, "block-size");
+                let iops = (50e-6 + size / rate).recip();
+                let read_percent = if cell.levels[1].label == "read" { 100 } else { 0 };
+                Load { depth: 1, block_bytes: size as u64, iops, read_percent, ..Load::default() }
+            })
+        };
+        let answer = micro(&study_of(vec![sizes(2e9)], None));
+        assert!(answer.sentences[0].contains("4 MiB"), "{:?}", answer.sentences);
+        assert_eq!(answer.cautions, Vec::new());
+        let mut linked = study_of(vec![sizes(2e9)], None);
+        let device = DeviceFacts { link_bytes_per_s: Some(985_000_000), ..DeviceFacts::default() };
+        linked.target = Some(TargetFacts { device: Some(device), ..TargetFacts::default() });
+        let codes = micro(&linked).cautions.iter().map(|finding| finding.code).collect::<Vec<_>>();
+        assert!(codes.contains(&"beyond_physics"), "{codes:?}");
+    }
+}

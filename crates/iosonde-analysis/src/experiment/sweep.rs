@@ -1,0 +1,206 @@
+//! What sweeps of throughput have in common: the best level with its interval, the least that is
+//! enough, cliffs, levels that were not what they should be.
+
+use super::words::{self, Times, slug};
+use super::{Answer, Measure, Point, StageFacts};
+use crate::finding::{Gravity, Strength};
+use iosonde_model::plan::chance::mix;
+use iosonde_model::spec::Direction;
+use iosonde_model::spec::experiment::Parameter;
+use iosonde_stats::bootstrap::log_t_p;
+use iosonde_stats::cheapest::{Setting, cheapest};
+use iosonde_stats::holm::holm;
+
+/// Share of the best that may be missing where less is enough.
+const ENOUGH_WITHIN: f64 = 0.05;
+/// Largest p, of all pairs together, at which a difference is shown.
+const SHOWN: f64 = 0.05;
+/// Share of throughput that a neighbour loses where one speaks of a cliff.
+const CLIFF_FROM: f64 = 0.25;
+
+/// The level of greatest mean bandwidth of a line.
+pub(super) fn best<'a>(points: &[&'a Point]) -> Option<&'a Point> {
+    let rate = |point: &&&Point| point.mean(Measure::Bandwidth).unwrap_or(0.0);
+    points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b))).copied()
+}
+
+/// `1,230 MB/s (95 % 1,190 to 1,270, n = 5)`.
+pub(super) fn bandwidth(point: &Point) -> String {
+    let Some(spread) = point.spread(Measure::Bandwidth, Direction::Total) else {
+        return "n/a".into();
+    };
+    let told = |value: f64| Measure::Bandwidth.told(value);
+    match spread.interval {
+        Some((low, high)) => format!(
+            "{} (95 % {} to {}, n = {})",
+            told(spread.mean),
+            told(low.max(0.0)),
+            told(high),
+            spread.values.len()
+        ),
+        None => format!("{} (n = {})", told(spread.mean), spread.values.len()),
+    }
+}
+
+/// The best of a line, what is enough, and the most that a neighbour loses.
+pub(super) fn line(
+    answer: &mut Answer,
+    facts: &StageFacts,
+    axis: &str,
+    name: &str,
+    points: &[&Point],
+) {
+    let Some(best) = best(points) else { return };
+    let label =
+        |point: &Point| point.level(axis).map_or(String::new(), |level| level.label.clone());
+    let key = |word: &str| format!("{word}-{}", slug(name));
+    if let Some(at) = best.at(axis) {
+        answer.find(&key("best"), at);
+    }
+    if let Some(spread) = best.spread(Measure::Bandwidth, Direction::Total) {
+        answer.find(&key("best-bytes-per-s"), spread.mean);
+        if let Some((low, high)) = spread.interval {
+            answer.find(&key("best-bytes-per-s_low"), low);
+            answer.find(&key("best-bytes-per-s_high"), high);
+        }
+    }
+    let setting = |point: &&Point| {
+        let values = point.values(Measure::Bandwidth, Direction::Total);
+        let cost = point.at(axis)?;
+        (!values.is_empty()).then_some(Setting { cost, values })
+    };
+    let settings: Vec<Setting> = points.iter().filter_map(setting).collect();
+    let enough = cheapest(&settings, ENOUGH_WITHIN, mix(facts.laid_out.order_seed));
+    let enough = enough.filter(|enough| enough.cost < enough.best_cost).and_then(|enough| {
+        answer.find(&key("enough"), enough.cost);
+        points.iter().find(|point| point.at(axis) == Some(enough.cost))
+    });
+    let enough = enough.map_or(String::new(), |point| {
+        format!("; {} is within {} of it already", label(point), words::percent(ENOUGH_WITHIN))
+    });
+    answer.say(format!("{name}: most at {}: {}{enough}.", label(best), bandwidth(best)));
+    cliff(answer, name, points, &label);
+}
+
+/// The largest fall from a level to the next, where its interval shows it.
+fn cliff(answer: &mut Answer, name: &str, points: &[&Point], label: &dyn Fn(&Point) -> String) {
+    let falls = points.windows(2).filter_map(|pair| {
+        let times = Times::of(pair[1], pair[0], Measure::Bandwidth)?;
+        let shown = times.interval.is_some_and(|interval| interval.high < 1.0);
+        (shown && times.times < 1.0 - CLIFF_FROM).then_some((pair[0], pair[1], times))
+    });
+    let Some((before, after, times)) = falls.min_by(|a, b| a.2.times.total_cmp(&b.2.times)) else {
+        return;
+    };
+    answer.find(&format!("cliff-share-{}", slug(name)), 1.0 - times.times);
+    answer.say(format!(
+        "{name}: throughput falls from {} at {} to {} at {}: {}.",
+        before.told(Measure::Bandwidth),
+        label(before),
+        after.told(Measure::Bandwidth),
+        label(after),
+        times.told()
+    ));
+}
+
+/// Compares the lines that differ in one axis alone: `what` over the first of its levels.
+pub(super) fn compare(answer: &mut Answer, facts: &StageFacts, axis: &str) {
+    let Some(of) = facts.stage.axes.iter().find(|each| each.name == axis) else { return };
+    let pairs = pairs(facts, axis);
+    let mut seconds: Vec<String> = pairs.iter().map(|pair| pair.second.clone()).collect();
+    seconds.dedup();
+    for second in seconds {
+        let own: Vec<&Pair> = pairs.iter().filter(|pair| pair.second == second).collect();
+        let mut ratios: Vec<f64> = own.iter().map(|pair| pair.times).collect();
+        ratios.sort_by(f64::total_cmp);
+        let (Some(low), Some(high)) = (ratios.first(), ratios.last()) else { continue };
+        let middle = ratios[ratios.len() / 2];
+        let first = own.first().map_or("", |pair| pair.first.as_str());
+        let shown = own.iter().filter(|pair| pair.p <= SHOWN).count();
+        answer.find(&format!("{}-over-{}", slug(&second), slug(first)), middle);
+        let [low, high, middle] =
+            [low, high, &middle].map(|v| iosonde_model::units::count::significant(*v));
+        answer.say(format!(
+            "{}: {second} does {middle} times the throughput of {first} in the middle of {} pairs \
+             ({low} to {high}); in {shown} of them the difference is shown (Holm over {} pairs).",
+            of.heading(),
+            own.len(),
+            pairs.len(),
+        ));
+    }
+}
+
+/// Two cells that differ in one axis alone.
+struct Pair {
+    first: String,
+    second: String,
+    /// How many times as much the second does.
+    times: f64,
+    /// Probability of so large a difference if there were none, corrected for all pairs.
+    p: f64,
+}
+
+/// Cells that differ in one axis alone from the cell with its first level.
+fn pairs(facts: &StageFacts, axis: &str) -> Vec<Pair> {
+    let mut found = Vec::new();
+    for (_, points) in facts.lines(axis) {
+        let Some((first, others)) = points.split_first() else { continue };
+        for other in others {
+            let label = |point: &Point| point.level(axis).map(|level| level.label.clone());
+            let times = Times::of(other, first, Measure::Bandwidth);
+            if let (Some(a), Some(b), Some(times)) = (label(first), label(other), times) {
+                let rates = |point: &Point| point.values(Measure::Bandwidth, Direction::Total);
+                let p = log_t_p(&rates(other), &rates(first));
+                found.push(Pair { first: a, second: b, times: times.times, p });
+            }
+        }
+    }
+    let corrected = holm(&found.iter().map(|pair| pair.p).collect::<Vec<f64>>());
+    found.iter_mut().zip(corrected).for_each(|(pair, p)| pair.p = p);
+    found.sort_by(|a, b| a.second.cmp(&b.second));
+    found
+}
+
+/// Whether each run really had the sizes that its cell asked for: a level that the engine never saw
+/// draws a curve all the same.
+pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
+    let mut wrong = Vec::new();
+    for point in &facts.points {
+        let Some(cell) = facts.laid_out.cells.get(point.cell) else { continue };
+        let asked = facts.parameter(cell, Parameter::BlockSize).and_then(|value| value.number());
+        for figures in &point.runs {
+            let seen = figures.all.total.bytes as f64 / figures.all.total.ops.max(1) as f64;
+            // Short transfers at the end of a region make the mean no larger.
+            if let Some(asked) = asked
+                && (seen / asked - 1.0).abs() > 0.01
+            {
+                wrong.push(format!("{} ({} an operation)", point.name(), words::size(seen)));
+            }
+        }
+    }
+    wrong.dedup();
+    if !wrong.is_empty() {
+        answer.mind(
+            "level_not_applied",
+            "levels that the engine did not see",
+            Strength::Proven,
+            Gravity::Doubt,
+            format!("The size asked for is not the size that was moved: {}.", wrong.join("; ")),
+        );
+    }
+}
+
+/// Cells that were left out, with the reason, each reason once.
+pub(super) fn left_out(answer: &mut Answer, facts: &StageFacts) {
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    for (_, reason) in &facts.laid_out.left_out {
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((reason, 1)),
+        }
+    }
+    for (reason, count) in reasons {
+        let cells = if count == 1 { "cell was" } else { "cells were" };
+        answer.say(format!("{count} {cells} left out: {reason}."));
+    }
+}

@@ -1,0 +1,208 @@
+//! What analyses have in common: an answer that grows, figures with their scatter in words, and the
+//! ratio of two cells.
+
+use super::{Answer, AnswerTable, Measure, Point, Spread, StageFacts};
+use crate::finding::{Finding, Gravity, Strength};
+use iosonde_model::spec::Direction;
+use iosonde_model::units::{bytes, count};
+use iosonde_stats::bootstrap::{Interval, log_t_ratio};
+
+impl Answer {
+    /// One more sentence.
+    pub(super) fn say(&mut self, sentence: impl Into<String>) {
+        self.sentences.push(sentence.into());
+    }
+
+    /// One more figure.
+    pub(super) fn find(&mut self, name: &str, value: f64) {
+        if value.is_finite() {
+            self.found.insert(name.into(), value);
+        }
+    }
+
+    /// One more figure with the ends of its interval.
+    pub(super) fn find_between(&mut self, name: &str, value: f64, interval: Option<Interval>) {
+        self.find(name, value);
+        if let Some(Interval { low, high, .. }) = interval {
+            self.find(&format!("{name}_low"), low);
+            self.find(&format!("{name}_high"), high);
+        }
+    }
+
+    /// One more thing to mind.
+    pub(super) fn mind(
+        &mut self,
+        code: &'static str,
+        subject: &str,
+        strength: Strength,
+        gravity: Gravity,
+        words: String,
+    ) {
+        self.cautions.push(Finding::new(code, subject, strength, gravity, words));
+    }
+
+    /// One more table.
+    pub(super) fn table(&mut self, caption: &str, columns: &[&str], rows: Vec<Vec<String>>) {
+        self.tables.push(AnswerTable {
+            caption: caption.into(),
+            columns: columns.iter().map(|column| (*column).into()).collect(),
+            rows,
+        });
+    }
+}
+
+impl Spread {
+    /// `158 µs ± 3.20 µs`: mean and standard deviation; the mean alone of one run.
+    pub(super) fn told(&self, measure: Measure) -> String {
+        let mean = measure.told(self.mean);
+        match self.std_dev {
+            // Below a millionth it is rounding.
+            Some(deviation) if deviation <= self.mean.abs() * 1e-6 => format!("{mean} ± 0"),
+            Some(deviation) => format!("{mean} ± {}", measure.told(deviation)),
+            None => mean,
+        }
+    }
+
+    /// `mean ± sd of 3`, or that it is one run.
+    pub(super) fn basis(&self) -> String {
+        match self.values.len() {
+            1 => "one run".into(),
+            n => format!("mean ± sd of {n}"),
+        }
+    }
+}
+
+impl Point {
+    /// A measure of all that moves data in words; `n/a` where it is not known.
+    pub(super) fn told(&self, measure: Measure) -> String {
+        self.spread(measure, Direction::Total).map_or("n/a".into(), |spread| spread.told(measure))
+    }
+}
+
+/// How many times as much one cell has as another, with its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Times {
+    pub(super) times: f64,
+    pub(super) interval: Option<Interval>,
+}
+
+impl Times {
+    /// `None` unless both are known.
+    pub(super) fn of(one: &Point, other: &Point, measure: Measure) -> Option<Times> {
+        let values = |point: &Point| point.values(measure, Direction::Total);
+        Times::of_values(&values(one), &values(other))
+    }
+
+    pub(super) fn of_values(one: &[f64], other: &[f64]) -> Option<Times> {
+        let (a, b) = (Spread::of(one.to_vec())?, Spread::of(other.to_vec())?);
+        let times = (b.mean > 0.0).then(|| a.mean / b.mean)?;
+        Some(Times { times, interval: log_t_ratio(one, other) })
+    }
+
+    /// Whether the interval shows that they differ.
+    pub(super) fn differ(&self) -> bool {
+        self.interval.is_some_and(|interval| !interval.holds(1.0))
+    }
+
+    /// `1.92 times (95 % 1.85 to 1.99)`.
+    pub(super) fn told(&self) -> String {
+        let times = count::significant(self.times);
+        match self.interval {
+            Some(Interval { low, high, .. }) => {
+                let [low, high] = [low, high].map(count::significant);
+                format!("{times} times (95 % {low} to {high})")
+            }
+            None => format!("{times} times"),
+        }
+    }
+}
+
+/// ` (95 % 7.50 to 8.30, n = 3)`, or how many runs there were where they give no interval.
+pub(super) fn interval(
+    interval: Option<Interval>,
+    runs: usize,
+    told: impl Fn(f64) -> String,
+) -> String {
+    match interval {
+        Some(Interval { low, high, .. }) => {
+            format!(" (95 % {} to {}, n = {runs})", told(low), told(high))
+        }
+        None => format!(" (n = {runs}, too few for an interval)"),
+    }
+}
+
+/// `22.3 KiB`.
+pub(super) fn size(value: f64) -> String {
+    bytes::rough(value.max(0.0).round() as u64)
+}
+
+/// `12.3 %` of a share.
+pub(super) fn percent(share: f64) -> String {
+    format!("{} %", count::significant(share * 100.0))
+}
+
+/// A heading as part of a figure's name: `4 KiB random read` as `4-kib-random-read`.
+pub(super) fn slug(text: &str) -> String {
+    let plain = |letter: char| {
+        if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' }
+    };
+    let joined: String = text.chars().map(plain).collect();
+    let parts = joined.split('-').filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("-")
+}
+
+/// The usable points along an axis by line, where there are any, ascending: what a line is called,
+/// or the stage's heading where there is but one.
+pub(super) fn lines<'a>(facts: &'a StageFacts, axis: &str) -> Vec<(String, Vec<&'a Point>)> {
+    let lines = facts.lines(axis).into_iter().map(|(name, points)| {
+        let mut usable: Vec<&Point> =
+            points.into_iter().filter(|point| point.is_usable()).collect();
+        // Levels without a number stay in the order of the file.
+        let at = |point: &Point| point.at(axis).unwrap_or(f64::INFINITY);
+        usable.sort_by(|a, b| at(a).total_cmp(&at(b)));
+        (if name.is_empty() { facts.stage.heading().into() } else { name }, usable)
+    });
+    lines.filter(|(_, points)| !points.is_empty()).collect()
+}
+
+/// Fewest runs of a point: the n of what is said of all of them.
+pub(super) fn runs(points: &[&Point]) -> usize {
+    points.iter().map(|point| point.runs.len()).min().unwrap_or(0)
+}
+
+/// The name of a figure of a line: plain where there is one line alone.
+pub(super) fn of_line(name: &str, line: &str, lines: usize) -> String {
+    if lines == 1 { name.into() } else { format!("{name}-{}", slug(line)) }
+}
+
+/// Says that nothing can be said, and why.
+pub(super) fn nothing(what: &str) -> Answer {
+    Answer { sentences: vec![what.into()], ..Answer::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn figures_are_told_with_their_scatter() {
+        let spread = Spread::of(vec![158_000.0, 162_000.0, 160_000.0]).unwrap();
+        assert_eq!(spread.told(Measure::Mean), "160 µs ± 2.00 µs");
+        assert_eq!(spread.basis(), "mean ± sd of 3");
+        let one = Spread::of(vec![158_000.0]).unwrap();
+        assert_eq!((one.told(Measure::Mean).as_str(), one.basis().as_str()), ("158 µs", "one run"));
+        assert_eq!(slug("4 KiB random read"), "4-kib-random-read");
+    }
+
+    #[test]
+    fn a_ratio_differs_only_where_its_interval_shows_it() {
+        let far = Times::of_values(&[200.0, 202.0, 198.0], &[100.0, 101.0, 99.0]).unwrap();
+        assert!(far.differ() && (far.times - 2.0).abs() < 0.01);
+        let near = Times::of_values(&[104.0, 99.0, 101.0], &[100.0, 103.0, 98.0]).unwrap();
+        assert!(!near.differ());
+        let single = Times::of_values(&[200.0], &[100.0]).unwrap();
+        assert!(!single.differ(), "one run shows no difference");
+    }
+}

@@ -1,0 +1,570 @@
+//! How near a regenerated load comes to the recorded one.
+//!
+//! Each dimension is a distance between two distributions that has no unit, and its score is one
+//! minus that: the distance of Kolmogorov and Smirnov for sizes, depths, distances of arrivals,
+//! skew and the course of time; the total variation for the mix; the ratio of the smaller to the
+//! larger for what is one number (see [`iosonde_stats::distance`]). The whole is the mean over the
+//! dimensions that both have data of. Latency is shown and not scored: it is the storage's answer
+//! to the load and no part of it.
+
+pub mod observed;
+mod streams;
+
+use serde::Serialize;
+
+use iosonde_model::record::profile::Op;
+use iosonde_model::spec::Speed;
+use iosonde_model::units::{bytes, count};
+use iosonde_stats::Histogram;
+use iosonde_stats::distance::{Weighted, kolmogorov_smirnov, likeness, total_variation};
+use observed::{Course, Known, Moved, Observed, Touched};
+
+/// The score, dimension by dimension.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fidelity {
+    /// Mean of the dimensions' scores, `0..=1`; `None` if no dimension has data, or the replay
+    /// ended with an error.
+    pub score: Option<f64>,
+    /// With what error the replay ended, where the recording did not end in the same way: what it
+    /// did until then stands for nothing.
+    pub failed: Option<String>,
+    /// The dimensions, in a fixed order.
+    pub dimensions: Vec<Dimension>,
+    /// Latencies, not scored.
+    pub latencies: Vec<Latencies>,
+    /// What a reader should know before believing the score.
+    pub notes: Vec<String>,
+}
+
+/// One dimension.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Dimension {
+    /// A stable word (`sizes`).
+    pub code: &'static str,
+    /// What is compared, in words.
+    pub title: &'static str,
+    /// How.
+    pub method: &'static str,
+    /// One minus the distance; `None` without data.
+    pub score: Option<f64>,
+    /// The score of each direction that both have, where directions are told apart.
+    pub ways: Vec<(Op, f64)>,
+    /// What was recorded, in words.
+    pub recorded: String,
+    /// What was regenerated, in words.
+    pub regenerated: String,
+    /// Why there is no score; empty if there is one.
+    pub no_data: String,
+}
+
+/// Latency of one direction, ns; a percentile needs ten requests beyond it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Latencies {
+    /// Direction.
+    pub op: Op,
+    /// Median and 99th percentile, recorded.
+    pub recorded_ns: [Option<u64>; 2],
+    /// Median and 99th percentile, regenerated.
+    pub regenerated_ns: [Option<u64>; 2],
+}
+
+/// Lengths that differ by less than this share are one length.
+const SAME_LENGTH: f64 = 0.1;
+
+/// Fewer syncs per write than this beside none at all are no trait of the load: a program that
+/// syncs once when it ends, as a replay does, is not a program that syncs.
+const FEW_SYNCS: f64 = 1e-3;
+
+/// What of a dimension is known before it becomes one.
+struct Scored {
+    score: f64,
+    ways: Vec<(Op, f64)>,
+    told: [String; 2],
+}
+
+/// Compares a recorded load with a regenerated one, which went at this speed.
+pub fn fidelity(recorded: &Observed, regenerated: &Observed, speed: Speed) -> Fidelity {
+    let (one, other) = match speed {
+        Speed::Times(factor) => (recorded.faster(factor), regenerated),
+        Speed::Max => (recorded.clone(), regenerated),
+    };
+    let free = |_: &()| "replayed without the clock of the recording (--speed max)".to_string();
+    let clock = if speed == Speed::Max { Err(free(&())) } else { Ok(()) };
+    let ks = "1 - Kolmogorov-Smirnov distance";
+    let ratio = "smaller / larger";
+    let dimensions = vec![
+        dimension("sizes", "sizes of requests", ks, by_way(&one, other, sizes)),
+        dimension("mix", "reads, writes, discards", "1 - total variation", mix(&one, other)),
+        dimension("depth", "requests in flight while busy", ks, depth(&one, other)),
+        dimension(
+            "gaps",
+            "distances of arrivals",
+            ks,
+            clock.clone().and_then(|()| by_way(&one, other, gaps)),
+        ),
+        dimension(
+            "sequential",
+            "share of sequential requests",
+            "1 - difference",
+            by_way(&one, other, sequential),
+        ),
+        dimension("working_set", "bytes touched", ratio, by_way(&one, other, working_set)),
+        dimension("skew", "accesses by hot and cold places", ks, by_way(&one, other, skew)),
+        dimension("syncs", "syncs per write request", ratio, syncs(&one, other)),
+        dimension(
+            "rate",
+            "requests over time",
+            "1 - largest difference of the sums so far",
+            clock.and_then(|()| rate(&one, other)),
+        ),
+    ];
+    let scores: Vec<f64> = dimensions.iter().filter_map(|dimension| dimension.score).collect();
+    let failed = other.failed.clone().filter(|_| other.failed != one.failed);
+    let is_scored = failed.is_none() && !scores.is_empty();
+    let score = is_scored.then(|| scores.iter().sum::<f64>() / scores.len() as f64);
+    let mut notes = notes(&one, other);
+    notes.extend(failed.as_ref().map(|how| format!("the replay ended with an error: {how}")));
+    Fidelity { score, failed, dimensions, latencies: latencies(&one, other), notes }
+}
+
+fn dimension(
+    code: &'static str,
+    title: &'static str,
+    method: &'static str,
+    scored: Known<Scored>,
+) -> Dimension {
+    let empty = Dimension {
+        code,
+        title,
+        method,
+        score: None,
+        ways: Vec::new(),
+        recorded: String::new(),
+        regenerated: String::new(),
+        no_data: String::new(),
+    };
+    match scored {
+        Ok(Scored { score, ways, told: [recorded, regenerated] }) => {
+            Dimension { score: Some(score.clamp(0.0, 1.0)), ways, recorded, regenerated, ..empty }
+        }
+        Err(no_data) => Dimension { no_data, ..empty },
+    }
+}
+
+type OfWay = fn(&Moved, &Moved) -> Known<(f64, [String; 2])>;
+
+/// The score of each direction that both have, weighted by its share of the recorded requests.
+fn by_way(one: &Observed, other: &Observed, of: OfWay) -> Known<Scored> {
+    let (mut sum, mut weight) = (0.0, 0.0);
+    let (mut ways, mut told) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let mut reason = "no direction that both have".to_string();
+    for (op, mine) in &one.ways {
+        let Some((_, theirs)) = other.ways.iter().find(|(way, _)| way == op) else { continue };
+        match of(mine, theirs) {
+            Ok((score, words)) => {
+                sum += score * mine.requests as f64;
+                weight += mine.requests as f64;
+                ways.push((*op, score));
+                for (all, words) in told.iter_mut().zip(words) {
+                    all.push(format!("{} {words}", word(*op)));
+                }
+            }
+            Err(why) => reason = why,
+        }
+    }
+    if ways.is_empty() {
+        return Err(reason);
+    }
+    let told = told.map(|words| words.join(", "));
+    Ok(Scored { score: sum / weight, ways, told })
+}
+
+/// The word of a direction.
+pub fn word(op: Op) -> &'static str {
+    match op {
+        Op::Read => "read",
+        Op::Write => "write",
+        Op::Discard => "discard",
+        Op::Flush => "flush",
+        Op::Other => "other",
+    }
+}
+
+/// The value that half the weight does not exceed.
+fn median(of: &Weighted) -> u64 {
+    let mut steps = of.to_vec();
+    steps.sort_unstable();
+    let half = steps.iter().map(|(_, weight)| weight).sum::<u64>().div_ceil(2);
+    let mut seen = 0;
+    let found = steps.iter().find(|(_, weight)| {
+        seen += weight;
+        seen >= half
+    });
+    found.map_or(0, |(value, _)| *value)
+}
+
+fn ks(one: &Weighted, other: &Weighted) -> Known<f64> {
+    kolmogorov_smirnov(one, other).map(|d| 1.0 - d).ok_or_else(|| "nothing was counted".to_string())
+}
+
+fn sizes(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
+    let told = |of: &Moved| format!("median {}", bytes::exact(median(&of.sizes)));
+    Ok((ks(&one.sizes, &other.sizes)?, [told(one), told(other)]))
+}
+
+fn gaps(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
+    let (mine, theirs) = (one.gaps.clone()?, other.gaps.clone()?);
+    let told = |of: &Weighted| format!("median {} µs", count::significant(median(of) as f64 / 1e3));
+    Ok((ks(&mine, &theirs)?, [told(&mine), told(&theirs)]))
+}
+
+fn sequential(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
+    let (mine, theirs) = (one.sequential.clone()?, other.sequential.clone()?);
+    let told = |share: f64| format!("{} %", count::significant(share * 100.0));
+    Ok((1.0 - (mine - theirs).abs(), [told(mine), told(theirs)]))
+}
+
+fn working_set(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
+    let (mine, theirs) = (one.touched.clone()?, other.touched.clone()?);
+    let told = |of: &Touched| bytes::rough(of.bytes as u64);
+    let score = likeness(mine.bytes, theirs.bytes).ok_or("nothing was touched")?;
+    Ok((score, [told(&mine), told(&theirs)]))
+}
+
+fn skew(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
+    let (mine, theirs) = (one.touched.clone()?, other.touched.clone()?);
+    let told = |of: &Touched| {
+        let share = count::significant(of.share_of_hottest(0.1) * 100.0);
+        format!("{share} % in the hottest tenth")
+    };
+    Ok((1.0 - mine.apart(&theirs), [told(&mine), told(&theirs)]))
+}
+
+fn mix(one: &Observed, other: &Observed) -> Known<Scored> {
+    let counts = |of: &Observed| {
+        [Op::Read, Op::Write, Op::Discard].map(|op| {
+            of.ways.iter().find(|(way, _)| *way == op).map_or(0, |(_, moved)| moved.requests)
+        })
+    };
+    let (mine, theirs) = (counts(one), counts(other));
+    let told = |counts: [u64; 3]| {
+        let all = counts.iter().sum::<u64>().max(1) as f64;
+        let share = |requests: u64| count::significant(requests as f64 * 100.0 / all);
+        format!("{} / {} / {} %", share(counts[0]), share(counts[1]), share(counts[2]))
+    };
+    let distance = total_variation(&mine, &theirs).ok_or("one of both has no requests")?;
+    Ok(Scored { score: 1.0 - distance, ways: Vec::new(), told: [told(mine), told(theirs)] })
+}
+
+fn depth(one: &Observed, other: &Observed) -> Known<Scored> {
+    let (mine, theirs) = (one.depth.clone()?, other.depth.clone()?);
+    let told = |of: &Weighted| {
+        let whole: f64 = of.iter().map(|(_, ns)| *ns as f64).sum();
+        let sum: f64 = of.iter().map(|(level, ns)| *level as f64 * *ns as f64).sum();
+        format!("mean {}", count::significant(sum / whole.max(1.0)))
+    };
+    let told = [told(&mine), told(&theirs)];
+    Ok(Scored { score: ks(&mine, &theirs)?, ways: Vec::new(), told })
+}
+
+fn syncs(one: &Observed, other: &Observed) -> Known<Scored> {
+    let writes = |of: &Observed| {
+        of.ways.iter().find(|(op, _)| *op == Op::Write).map_or(0, |(_, moved)| moved.requests)
+    };
+    let (mine, theirs) = (one.syncs.clone()?, other.syncs.clone()?);
+    if mine == 0 && theirs == 0 {
+        return Err("neither syncs".into());
+    }
+    if writes(one) == 0 || writes(other) == 0 {
+        return Err("one of both writes nothing".into());
+    }
+    let per_write = [mine as f64 / writes(one) as f64, theirs as f64 / writes(other) as f64];
+    let (least, most) = (per_write[0].min(per_write[1]), per_write[0].max(per_write[1]));
+    if least == 0.0 && most < FEW_SYNCS {
+        return Err(format!(
+            "one of both does not sync, the other once in {:.0} writes",
+            1.0 / most
+        ));
+    }
+    let score = likeness(per_write[0], per_write[1]).ok_or("neither syncs")?;
+    let told = per_write.map(|share| format!("{} per write", count::significant(share)));
+    Ok(Scored { score, ways: Vec::new(), told })
+}
+
+fn rate(one: &Observed, other: &Observed) -> Known<Scored> {
+    let (mine, theirs) = (one.course.clone()?, other.course.clone()?);
+    let distance = mine.apart(&theirs).ok_or("one of both has no series")?;
+    let told = |course: &Course| {
+        format!(
+            "{} requests in {} s",
+            count::thousands(course.total() as u64),
+            count::significant(course.length_ns() / 1e9)
+        )
+    };
+    Ok(Scored { score: 1.0 - distance, ways: Vec::new(), told: [told(&mine), told(&theirs)] })
+}
+
+fn latencies(one: &Observed, other: &Observed) -> Vec<Latencies> {
+    let quantiles = |of: &Histogram| {
+        [0.5, 0.99].map(|q| {
+            let carried = of.count() as f64 * (1.0 - q) >= 10.0;
+            of.quantile(q).filter(|_| carried)
+        })
+    };
+    let mut all = Vec::new();
+    for (op, mine) in &one.ways {
+        if let Some((_, theirs)) = other.ways.iter().find(|(way, _)| way == op) {
+            all.push(Latencies {
+                op: *op,
+                recorded_ns: quantiles(&mine.latency),
+                regenerated_ns: quantiles(&theirs.latency),
+            });
+        }
+    }
+    all
+}
+
+fn notes(one: &Observed, other: &Observed) -> Vec<String> {
+    let mut notes = other.notes.clone();
+    if let (Ok(mine), Ok(theirs)) = (&one.course, &other.course) {
+        let (mine, theirs) = (mine.length_ns(), theirs.length_ns());
+        if likeness(mine, theirs).is_some_and(|alike| alike < 1.0 - SAME_LENGTH) {
+            notes.push(format!(
+                "the recording's requests span {} s and the replay's {} s: with the same length \
+                 (run --runtime) the score says more",
+                count::significant(mine / 1e9),
+                count::significant(theirs / 1e9)
+            ));
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_fixtures::profile_model::{chunk, gaps as distances, profile, row};
+    use iosonde_fixtures::profile_model::{series, sync};
+    use iosonde_model::record::profile::{
+        Class, Depth, Ended, Missing, Places, ProfileRun, SyncKind,
+    };
+
+    fn full() -> ProfileRun {
+        let mut run = profile(vec![
+            row(Class::Program, Op::Read, 6000),
+            row(Class::Program, Op::Write, 4000),
+        ]);
+        run.traffic[0].sequential = 600;
+        run.traffic[0].sizes = vec![(4096, 5000), (8192, 1000)];
+        run.traffic[0].gaps = distances((0..5999).map(|n| 1_000_000 + n * 100));
+        run.devices[0].program_depth =
+            Depth { time_ns: vec![(0, 9_000_000), (1, 700), (2, 300)], max: 2, ..Depth::default() };
+        run.places = vec![Places {
+            device: "vda".into(),
+            chunk_bytes: 16 << 20,
+            block_bytes: 4096,
+            chunks: vec![chunk(1, (100, 5000), (0, 0)), chunk(3, (900, 1000), (4000, 4000))],
+            lost_bytes: 0,
+        }];
+        run.syncs = vec![sync(SyncKind::Fdatasync, 1, 1000)];
+        run.series = vec![series(Op::Read, vec![60; 100]), series(Op::Write, vec![40; 100])];
+        run
+    }
+
+    fn against(change: impl FnOnce(&mut ProfileRun)) -> Fidelity {
+        let mut other = full();
+        change(&mut other);
+        fidelity(&Observed::of_profile(&full()), &Observed::of_profile(&other), Speed::Times(1.0))
+    }
+
+    fn scores(fidelity: &Fidelity) -> Vec<(&'static str, Option<f64>)> {
+        fidelity.dimensions.iter().map(|dimension| (dimension.code, dimension.score)).collect()
+    }
+
+    /// Asserts that these dimensions have these scores and all others 1.
+    fn only(fidelity: &Fidelity, expected: &[(&str, f64)]) {
+        for (code, score) in scores(fidelity) {
+            let wanted = expected.iter().find(|(name, _)| *name == code).map_or(1.0, |(_, s)| *s);
+            let score = score.unwrap();
+            assert!((score - wanted).abs() < 1e-9, "{code}: {score}, expected {wanted}");
+        }
+        let sum: f64 = scores(fidelity).iter().filter_map(|(_, score)| *score).sum();
+        assert!((fidelity.score.unwrap() - sum / 9.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_profile_is_exactly_like_itself() {
+        let same = against(|_| {});
+        only(&same, &[]);
+        assert!((same.score.unwrap() - 1.0).abs() < 1e-12);
+        assert_eq!(same.notes, [] as [&str; 0]);
+    }
+
+    #[test]
+    fn each_change_lowers_its_own_dimension() {
+        // Half of the writes in another size: they are 40 % of the requests.
+        let sizes = against(|run| run.traffic[1].sizes = vec![(4096, 2000), (65_536, 2000)]);
+        only(&sizes, &[("sizes", 0.6 + 0.4 * 0.5)]);
+        assert_eq!(sizes.dimensions[0].ways, [(Op::Read, 1.0), (Op::Write, 0.5)]);
+        let depth = against(|run| {
+            run.devices[0].program_depth.time_ns = vec![(0, 5), (1, 400), (2, 600)];
+        });
+        only(&depth, &[("depth", 0.7)]);
+        only(&against(|run| run.traffic[0].sequential = 3600), &[("sequential", 1.0 - 0.6 * 0.5)]);
+        only(&against(|run| run.syncs[0].calls = 500), &[("syncs", 0.5)]);
+        let late = against(|run| run.traffic[0].gaps = distances((0..9).map(|_| 1 << 35)));
+        only(&late, &[("gaps", 0.4)]);
+        let wide = against(|run| {
+            run.places[0].chunks[0].read_blocks = 200;
+            run.places[0].chunks[1].read_blocks = 1800;
+        });
+        only(&wide, &[("working_set", 0.4 + 0.6 * 0.5)]);
+    }
+
+    #[test]
+    fn half_the_requests_in_the_first_half_are_a_quarter_away() {
+        // 75 % in the first five seconds instead of 50 %.
+        let early: Vec<u64> = (0..100).map(|at| if at < 50 { 90 } else { 30 }).collect();
+        let writes: Vec<u64> = (0..100).map(|at| if at < 50 { 60 } else { 20 }).collect();
+        let changed = against(|run| {
+            run.series = vec![series(Op::Read, early), series(Op::Write, writes)];
+        });
+        only(&changed, &[("rate", 0.75)]);
+    }
+
+    #[test]
+    fn twice_as_fast_is_alike_at_twice_the_speed() {
+        let mut fast = full();
+        let halved = |all: Vec<u64>| all.into_iter().map(|ns| ns / 2);
+        fast.traffic[0].gaps = distances(halved((0..5999).map(|n| 1_000_000 + n * 100).collect()));
+        fast.traffic[1].gaps = distances((0..3999).map(|_| 1_250_000));
+        for series in &mut fast.series {
+            series.counters.width_ns /= 2;
+        }
+        for row in &mut fast.traffic {
+            row.active_ns = Some((0, 5_000_000_000));
+        }
+        let (one, other) = (Observed::of_profile(&full()), Observed::of_profile(&fast));
+        let score = |speed, code| {
+            let all = fidelity(&one, &other, speed);
+            all.dimensions.into_iter().find(|dimension| dimension.code == code).unwrap()
+        };
+        assert!(score(Speed::Times(2.0), "gaps").score.unwrap() > 0.95);
+        assert!(score(Speed::Times(2.0), "rate").score.unwrap() > 0.99);
+        assert!(score(Speed::Times(1.0), "rate").score.unwrap() < 0.55);
+        assert!(score(Speed::Max, "gaps").no_data.contains("max"));
+    }
+
+    #[test]
+    fn of_a_replay_the_jobs_count_and_not_what_it_does_beside() {
+        let replay = |run: &mut ProfileRun, beside: u64| {
+            run.subject = iosonde_model::record::profile::Subject::Command {
+                words: vec!["iosonde".into(), "run".into(), "app.toml".into()],
+                pid: 1,
+            };
+            run.groups[1].name = "job 0".into();
+            run.traffic.push(iosonde_model::record::profile::Traffic {
+                group: 2,
+                ..row(Class::Program, Op::Read, beside)
+            });
+            run.syncs.push(sync(SyncKind::Fsync, 2, 13));
+        };
+        only(&against(|run| replay(run, 50)), &[]);
+        // What is known of all threads together is not known of the jobs any more.
+        let looked = against(|run| replay(run, 5000));
+        for (code, score) in scores(&looked) {
+            let known = !matches!(code, "working_set" | "skew" | "rate" | "depth");
+            assert_eq!(score, known.then_some(1.0), "{code}");
+        }
+    }
+
+    #[test]
+    fn one_sync_at_the_end_beside_none_is_no_trait_of_the_load() {
+        let with = |calls: u64| {
+            let mut run = full();
+            run.syncs[0].calls = calls;
+            Observed::of_profile(&run)
+        };
+        let syncs = |one: u64, other: u64| {
+            let all = fidelity(&with(one), &with(other), Speed::Times(1.0)).dimensions;
+            let found = all.into_iter().find(|dimension| dimension.code == "syncs").unwrap();
+            (found.score, found.no_data)
+        };
+        // Of 4,000 writes.
+        let told = (None, "one of both does not sync, the other once in 4000 writes".to_owned());
+        assert_eq!([syncs(0, 1), syncs(1, 0)], [told.clone(), told]);
+        assert_eq!(syncs(0, 4), (Some(0.0), String::new()));
+        assert_eq!(syncs(1, 2), (Some(0.5), String::new()));
+    }
+
+    #[test]
+    fn a_replay_that_ended_with_an_error_has_no_score() {
+        let refused = against(|run| run.ended = Ended::Exited { code: 5 });
+        assert_eq!((refused.score, refused.failed.as_deref()), (None, Some("exit code 5")));
+        assert_eq!(refused.notes, ["the replay ended with an error: exit code 5"]);
+        let killed = against(|run| run.ended = Ended::Killed { signal: 9 });
+        assert_eq!(killed.failed.as_deref(), Some("killed by signal 9"));
+        // A program that always ends so is like itself.
+        let mut same = full();
+        same.ended = Ended::Exited { code: 1 };
+        let same = Observed::of_profile(&same);
+        assert_eq!(fidelity(&same, &same, Speed::Times(1.0)).score, Some(1.0));
+        // The load was done, whatever is thought of it.
+        let missed = |code: i32| {
+            against(|run| {
+                run.subject = iosonde_model::record::profile::Subject::Command {
+                    words: vec!["iosonde".into(), "run".into(), "app.toml".into()],
+                    pid: 1,
+                };
+                run.groups[1].name = "job 0".into();
+                run.ended = Ended::Exited { code };
+            })
+        };
+        assert_eq!((missed(3).score, missed(1).score), (Some(1.0), None));
+    }
+
+    #[test]
+    fn syncs_that_could_not_be_seen_are_not_none() {
+        let blind = against(|run| {
+            run.syncs.clear();
+            run.source.missing.push(Missing {
+                what: "syncs and opens".into(),
+                reason: "no tracepoint sys_enter".into(),
+                mend: None,
+            });
+        });
+        let found = blind.dimensions.iter().find(|dimension| dimension.code == "syncs").unwrap();
+        assert_eq!((found.score, blind.score), (None, Some(1.0)));
+        assert_eq!(found.no_data, "syncs were not seen: no tracepoint sys_enter");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_counted() {
+        let bare = against(|run| {
+            run.places.clear();
+            run.series.clear();
+            run.devices[0].program_depth = Depth::default();
+        });
+        for code in ["working_set", "skew", "rate", "depth"] {
+            let found = bare.dimensions.iter().find(|dimension| dimension.code == code).unwrap();
+            assert!(found.score.is_none() && !found.no_data.is_empty(), "{found:?}");
+        }
+        assert!((bare.score.unwrap() - 1.0).abs() < 1e-12, "{:?}", bare.score);
+        let nothing = Observed::of_profile(&ProfileRun::default());
+        assert_eq!(fidelity(&nothing, &nothing, Speed::Times(1.0)).score, None);
+    }
+
+    #[test]
+    fn latency_is_shown_and_not_scored() {
+        let slow = against(|run| {
+            run.traffic[0].latency.clear();
+            run.traffic[0].latency.record_many(50_000_000, 6000);
+        });
+        only(&slow, &[]);
+        let [Some(before), _] = slow.latencies[0].recorded_ns else { panic!() };
+        let [Some(after), _] = slow.latencies[0].regenerated_ns else { panic!() };
+        assert!(before.abs_diff(1_000_000) < 10_000 && after.abs_diff(50_000_000) < 400_000);
+    }
+}

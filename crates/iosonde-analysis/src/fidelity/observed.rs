@@ -1,0 +1,387 @@
+//! What a record shows of a load, whichever record it is.
+
+use super::streams;
+use crate::profile::missing;
+use iosonde_model::record::profile::{
+    Ended, Method, Op, Places, ProfileRun, Subject, SyncKind, Traffic,
+};
+use iosonde_model::record::run::{CounterSeries, Outcome, Run};
+use iosonde_stats::Histogram;
+
+/// What is known, or why it is not.
+pub type Known<T> = Result<T, String>;
+
+/// A load as it was seen.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The directions that moved data.
+    pub ways: Vec<(Op, Moved)>,
+    /// `(level, ns)` while at least one request was in flight.
+    pub depth: Known<Vec<(u64, u64)>>,
+    /// Calls that make data durable.
+    pub syncs: Known<u64>,
+    /// Requests over time, all directions together.
+    pub course: Known<Course>,
+    /// With what error it ended; `None` if it ended as it should.
+    pub failed: Option<String>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// One direction.
+#[derive(Clone, Debug)]
+pub struct Moved {
+    /// Requests.
+    pub requests: u64,
+    /// `(bytes, requests)`.
+    pub sizes: Vec<(u64, u64)>,
+    /// Share of the requests that were sequential.
+    pub sequential: Known<f64>,
+    /// `(ns, times)` of distances of arrivals.
+    pub gaps: Known<Vec<(u64, u64)>>,
+    /// Where.
+    pub touched: Known<Touched>,
+    /// Latencies, ns.
+    pub latency: Histogram,
+}
+
+/// Blocks that were touched, from hot to cold.
+#[derive(Clone, Debug)]
+pub struct Touched {
+    /// Bytes of different blocks.
+    pub bytes: f64,
+    /// `(share of the blocks, share of the accesses)` so far, ascending to `(1, 1)`.
+    curve: Vec<(f64, f64)>,
+}
+
+impl Touched {
+    /// From `(blocks, accesses)` of chunks; an error if there is none.
+    pub(super) fn new(block_bytes: u64, chunks: Vec<(f64, f64)>) -> Known<Touched> {
+        let mut chunks: Vec<(f64, f64)> =
+            chunks.into_iter().filter(|(blocks, hits)| *blocks > 0.0 && *hits > 0.0).collect();
+        chunks.sort_by(|a, b| (b.1 / b.0).total_cmp(&(a.1 / a.0)));
+        let blocks: f64 = chunks.iter().map(|(blocks, _)| blocks).sum();
+        let hits: f64 = chunks.iter().map(|(_, hits)| hits).sum();
+        if chunks.is_empty() {
+            return Err("places were not recorded".into());
+        }
+        let mut sum = (0.0, 0.0);
+        let curve = chunks.iter().map(|(of_blocks, of_hits)| {
+            sum = (sum.0 + of_blocks / blocks, sum.1 + of_hits / hits);
+            sum
+        });
+        Ok(Touched { bytes: blocks * block_bytes as f64, curve: curve.collect() })
+    }
+
+    /// Share of the accesses that the hottest share of the blocks gets.
+    pub fn share_of_hottest(&self, share: f64) -> f64 {
+        let mut before = (0.0, 0.0);
+        for at in &self.curve {
+            if at.0 >= share {
+                let part = (share - before.0) / (at.0 - before.0).max(f64::MIN_POSITIVE);
+                return before.1 + part * (at.1 - before.1);
+            }
+            before = *at;
+        }
+        1.0
+    }
+
+    /// Largest difference of the two curves.
+    pub fn apart(&self, other: &Touched) -> f64 {
+        let edges = self.curve.iter().chain(&other.curve).map(|(share, _)| *share);
+        edges
+            .map(|share| (self.share_of_hottest(share) - other.share_of_hottest(share)).abs())
+            .fold(0.0, f64::max)
+    }
+}
+
+/// How many requests there had been, over time.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// `(ns since the first request, requests so far)`, ascending.
+    points: Vec<(f64, f64)>,
+}
+
+impl Course {
+    /// From series that run side by side, between the first and the last request, ns.
+    fn new(series: &[&CounterSeries], active: (u64, u64)) -> Known<Course> {
+        let (first, last) = (active.0 as f64, active.1 as f64);
+        // `(time, requests at once, change of the rate)`.
+        let mut changes: Vec<(f64, f64, f64)> = Vec::new();
+        for each in series.iter().filter(|series| series.width_ns > 0) {
+            let end = each.ops.iter().rposition(|ops| *ops > 0);
+            for (at, ops) in each.ops.iter().enumerate().filter(|(_, ops)| **ops > 0) {
+                // Within the first and the last interval requests begin and end with the load.
+                let (width, ops) = (each.width_ns as f64, *ops as f64);
+                let from = at as f64 * width;
+                let is_end = Some(at) == end;
+                let to = if is_end { last.clamp(from, from + width) } else { from + width };
+                let from = from.max(first).min(to) - first;
+                let to = to.min(last.max(first)) - first;
+                if to > from {
+                    changes.push((from, 0.0, ops / (to - from)));
+                    changes.push((to, 0.0, -ops / (to - from)));
+                } else {
+                    changes.push((from, ops, 0.0));
+                }
+            }
+        }
+        if changes.is_empty() {
+            return Err("no series over time was recorded".into());
+        }
+        changes.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (mut before, mut requests, mut rate) = (0.0, 0.0, 0.0f64);
+        let mut points: Vec<(f64, f64)> = vec![(0.0, 0.0)];
+        for (at, at_once, change) in changes {
+            requests += rate * (at - before) + at_once;
+            rate = (rate + change).max(0.0);
+            before = at;
+            match points.last_mut() {
+                Some((last, so_far)) if *last == at && at > 0.0 => *so_far = requests,
+                _ => points.push((at, requests)),
+            }
+        }
+        Ok(Course { points })
+    }
+
+    /// Requests in all.
+    pub fn total(&self) -> f64 {
+        self.points.last().map_or(0.0, |(_, requests)| *requests)
+    }
+
+    /// From the first request to the last, ns.
+    pub fn length_ns(&self) -> f64 {
+        self.points.last().map_or(0.0, |(at, _)| *at)
+    }
+
+    fn so_far(&self, at: f64) -> f64 {
+        let next = self.points.partition_point(|(ns, _)| *ns < at);
+        match (next.checked_sub(1).map(|before| self.points[before]), self.points.get(next)) {
+            (_, None) => self.total(),
+            (None, Some((_, requests))) => *requests,
+            (Some(before), Some(after)) => {
+                let part = (at - before.0) / (after.0 - before.0).max(f64::MIN_POSITIVE);
+                before.1 + part * (after.1 - before.1)
+            }
+        }
+    }
+
+    /// Largest difference of the sums so far, as a share of the larger total.
+    pub fn apart(&self, other: &Course) -> Option<f64> {
+        let most = self.total().max(other.total());
+        let edges = self.points.iter().chain(&other.points).map(|(at, _)| *at);
+        let largest =
+            edges.map(|at| (self.so_far(at) - other.so_far(at)).abs()).fold(0.0, f64::max);
+        (most > 0.0).then(|| largest / most)
+    }
+
+    fn faster(&self, factor: f64) -> Course {
+        let points = self.points.iter().map(|(at, requests)| (at / factor, *requests));
+        Course { points: points.collect() }
+    }
+}
+
+/// The directions that move data.
+pub(super) const WAYS: [Op; 3] = [Op::Read, Op::Write, Op::Discard];
+
+impl Observed {
+    /// What a profile shows: requests of the program and the write-back of its pages.
+    ///
+    /// Of a replay by `iosonde run` only its jobs count, and not what it does to look at its
+    /// target, to lay it out and to keep its result. Places, series and depth are not told apart by
+    /// threads, so they are known only where that was next to nothing.
+    pub fn of_profile(run: &ProfileRun) -> Observed {
+        match jobs_alone(run) {
+            None => Observed::of_all(run),
+            Some((jobs, beside)) => {
+                let mut observed = Observed::of_all(&jobs);
+                if beside > BESIDE {
+                    let reason = "the replay's requests cannot be told from those with which it \
+                                  looked at its target or laid it out: replay onto a block device";
+                    observed.course = Err(reason.into());
+                    observed.depth = Err(reason.into());
+                    for (_, moved) in &mut observed.ways {
+                        moved.touched = Err(reason.into());
+                    }
+                }
+                observed
+            }
+        }
+    }
+
+    fn of_all(run: &ProfileRun) -> Observed {
+        let ways: Vec<(Op, Moved)> =
+            WAYS.into_iter().filter_map(|op| Some((op, moved(run, op)?))).collect();
+        let mut levels: Vec<(u64, u64)> = Vec::new();
+        for device in &run.devices {
+            let busy = device.program_depth.time_ns.iter().filter(|(level, _)| *level > 0);
+            levels.extend(busy.map(|(level, ns)| (u64::from(*level), *ns)));
+        }
+        let depth = if levels.is_empty() {
+            Err("the depth over time was not recorded".into())
+        } else {
+            Ok(levels)
+        };
+        let active = run
+            .traffic
+            .iter()
+            .filter(|row| row.class.is_of_the_program() && WAYS.contains(&row.op))
+            .filter_map(|row| row.active_ns)
+            .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+            .unwrap_or((0, run.measured_ns));
+        let series: Vec<&CounterSeries> = run
+            .series
+            .iter()
+            .filter(|series| WAYS.contains(&series.op))
+            .map(|series| &series.counters)
+            .collect();
+        Observed {
+            ways,
+            depth,
+            syncs: syncs(run),
+            course: Course::new(&series, active),
+            failed: failed(run),
+            notes: Vec::new(),
+        }
+    }
+
+    /// What a run shows: its operations are those of its plan, which are made again.
+    pub fn of_run(run: &Run) -> Observed {
+        let by_way = streams::of_run(run);
+        let ways = by_way.into_iter().filter(|(_, moved)| moved.requests > 0).collect();
+        let mean = "a run keeps only the mean of it: profile the replay \
+                    (iosonde profile -- iosonde run …)";
+        let syncs = run.jobs.iter().map(|job| job.sync.ops).sum();
+        let series: Vec<&CounterSeries> = run
+            .jobs
+            .iter()
+            .flat_map(|job| [&job.read, &job.write, &job.trim])
+            .map(|direction| &direction.counters)
+            .collect();
+        Observed {
+            ways,
+            depth: Err(mean.into()),
+            syncs: Ok(syncs),
+            course: Course::new(&series, (0, run.measured_ns)),
+            failed: match &run.outcome {
+                Outcome::Failed { error } => Some(error.clone()),
+                Outcome::Interrupted { signal } => Some(format!("interrupted by signal {signal}")),
+                Outcome::Complete => None,
+            },
+            notes: vec![
+                "the replay is a run and no profile: its operations count as requests, before the \
+                 block layer splits and merges them"
+                    .into(),
+            ],
+        }
+    }
+
+    /// The same load, so many times as fast.
+    #[must_use]
+    pub fn faster(&self, factor: f64) -> Observed {
+        let mut faster = self.clone();
+        if factor == 1.0 {
+            return faster;
+        }
+        for (_, moved) in &mut faster.ways {
+            if let Ok(gaps) = &mut moved.gaps {
+                gaps.iter_mut().for_each(|(ns, _)| *ns = (*ns as f64 / factor).round() as u64);
+            }
+        }
+        faster.course =
+            self.course.as_ref().map(|course| course.faster(factor)).map_err(Clone::clone);
+        faster
+    }
+}
+
+/// Share of requests beside those of a replay's jobs from which places and series are not its own.
+const BESIDE: f64 = 0.01;
+
+/// Exit codes of `iosonde run` after a load that was done: an expectation missed, the books not
+/// balanced, too little for a verdict.
+const VERDICTS: [i32; 3] = [3, 6, 7];
+
+/// What the jobs of a replay did, and the share of all other requests; `None` if the profile is not
+/// of one.
+fn jobs_alone(run: &ProfileRun) -> Option<(ProfileRun, f64)> {
+    let Subject::Command { words, .. } = &run.subject else { return None };
+    let is_job = |group: u32| {
+        let name = run.groups.get(group as usize).map_or("", |group| group.name.as_str());
+        name.strip_prefix("job ").is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    let replays = words.iter().any(|word| word == "run");
+    let moves = |row: &&Traffic| row.class.is_of_the_program() && WAYS.contains(&row.op);
+    let of = |jobs: bool| -> u64 {
+        let rows = run.traffic.iter().filter(moves).filter(|row| is_job(row.group) == jobs);
+        rows.map(|row| row.requests).sum()
+    };
+    let (jobs, others) = (of(true), of(false));
+    if !replays || jobs == 0 {
+        return None;
+    }
+    let mut alone = run.clone();
+    alone.traffic.retain(|row| is_job(row.group));
+    alone.syncs.retain(|sync| is_job(sync.group));
+    Some((alone, others as f64 / (jobs + others) as f64))
+}
+
+/// One direction of a profile; `None` if there was none of it.
+fn moved(run: &ProfileRun, op: Op) -> Option<Moved> {
+    let rows = || {
+        let all = run.traffic.iter();
+        all.filter(move |row| row.class.is_of_the_program() && row.op == op && row.requests > 0)
+    };
+    let requests: u64 = rows().map(|row| row.requests).sum();
+    if requests == 0 {
+        return None;
+    }
+    let (mut gaps, mut latency) = (Histogram::new(), Histogram::new());
+    for row in rows() {
+        gaps.merge(&row.gaps);
+        latency.merge(&row.latency);
+    }
+    let gaps: Vec<(u64, u64)> = gaps.midpoints().collect();
+    Some(Moved {
+        requests,
+        sizes: rows().flat_map(|row| row.sizes.iter().copied()).collect(),
+        sequential: Ok(rows().map(|row| row.sequential).sum::<u64>() as f64 / requests as f64),
+        gaps: if gaps.is_empty() { Err("too few requests".into()) } else { Ok(gaps) },
+        touched: touched(&run.places, op),
+        latency,
+    })
+}
+
+/// With what error the command ended, if it did. Of `iosonde run`, verdicts on what it measured are
+/// no failures: it did its load.
+fn failed(run: &ProfileRun) -> Option<String> {
+    match run.ended {
+        Ended::Exited { code: 0 } | Ended::TimeUp | Ended::Gone => None,
+        Ended::Exited { code } if VERDICTS.contains(&code) && jobs_alone(run).is_some() => None,
+        Ended::Exited { code } => Some(format!("exit code {code}")),
+        Ended::Killed { signal } => Some(format!("killed by signal {signal}")),
+        Ended::Interrupted { signal } => Some(format!("interrupted by signal {signal}")),
+    }
+}
+
+/// Calls that make data durable. None in the record is only none where calls were seen.
+fn syncs(run: &ProfileRun) -> Known<u64> {
+    let missing = missing(run, "syncs");
+    if missing.is_some() || run.source.method != Method::Tracepoints {
+        let reason = missing.map_or("only counters", |missing| &missing.reason);
+        return Err(format!("syncs were not seen: {reason}"));
+    }
+    let durable = run.syncs.iter().filter(|sync| sync.kind != SyncKind::SyncFileRange);
+    Ok(durable.map(|sync| sync.calls).sum())
+}
+
+fn touched(places: &[Places], op: Op) -> Known<Touched> {
+    let block_bytes = places.first().map_or(0, |places| places.block_bytes);
+    let chunks = places.iter().filter(|each| each.block_bytes == block_bytes).flat_map(|each| {
+        each.chunks.iter().map(|chunk| match op {
+            Op::Read => (f64::from(chunk.read_blocks), chunk.reads as f64),
+            Op::Write => (f64::from(chunk.written_blocks), chunk.writes as f64),
+            _ => (0.0, 0.0),
+        })
+    });
+    Touched::new(block_bytes, chunks.collect())
+}

@@ -1,0 +1,140 @@
+//! The operations of a run once more: a plan fixes them, so that their sizes, places and order need
+//! not be in the record.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::observed::{Moved, Touched};
+use iosonde_model::plan::{OpStream, Stop, Way};
+use iosonde_model::record::profile::Op;
+use iosonde_model::record::run::Run;
+use iosonde_stats::Histogram;
+
+/// Most operations that are made again.
+const MOST_OPS: u64 = 400_000;
+/// Most blocks whose places are kept.
+const MOST_BLOCKS: u64 = 4_000_000;
+/// As a profile has them.
+const BLOCK_BYTES: u64 = 4096;
+const CHUNK_BYTES: u64 = 1 << 20;
+/// Streams that are recognised at a time.
+const STREAMS: usize = 64;
+
+/// One way while it is gathered.
+#[derive(Default)]
+struct Gathered {
+    ops: u64,
+    sizes: BTreeMap<u64, u64>,
+    sequential: u64,
+    /// Accesses and blocks of each chunk of a target.
+    chunks: BTreeMap<(u16, u64), (u64, BTreeSet<u64>)>,
+}
+
+/// The directions of a run.
+pub(super) fn of_run(run: &Run) -> Vec<(Op, Moved)> {
+    let done: Vec<u64> =
+        run.jobs.iter().map(|job| job.read.ops + job.write.ops + job.trim.ops).collect();
+    let whole: u64 = done.iter().sum();
+    let part = (MOST_OPS as f64 / whole.max(1) as f64).min(1.0);
+    let jobs = run.plan.jobs.iter().zip(&done);
+    let mut streams: Vec<(OpStream, u64)> = jobs
+        .map(|(job, ops)| {
+            let stream = OpStream::new(job, Stop::AfterNs(u64::MAX));
+            (stream, (*ops as f64 * part).round() as u64)
+        })
+        .collect();
+    let mut ways: [Gathered; 3] = Default::default();
+    let mut recent: VecDeque<(u16, u64)> = VecDeque::new();
+    let mut blocks = 0;
+    // In turn: which job came when is not in the record.
+    while streams.iter().any(|(_, left)| *left > 0) {
+        for (stream, left) in streams.iter_mut().filter(|(_, left)| *left > 0) {
+            *left -= 1;
+            let Some(op) = stream.next_op() else { continue };
+            let way = &mut ways[match op.way {
+                Way::Read => 0,
+                Way::Write => 1,
+                _ => 2,
+            }];
+            let end = op.offset + u64::from(op.bytes);
+            way.ops += 1;
+            *way.sizes.entry(u64::from(op.bytes)).or_default() += 1;
+            let follows = recent.iter().position(|at| *at == (op.target, op.offset));
+            way.sequential += u64::from(follows.is_some());
+            follows.map(|at| recent.remove(at));
+            recent.push_front((op.target, end));
+            recent.truncate(STREAMS);
+            blocks += u64::from(op.bytes).div_ceil(BLOCK_BYTES);
+            if blocks <= MOST_BLOCKS {
+                way.touch(op.target, op.offset, end);
+            }
+        }
+    }
+    let complete = part == 1.0 && blocks <= MOST_BLOCKS;
+    let [reads, writes, trims] = ways;
+    [(Op::Read, reads), (Op::Write, writes), (Op::Discard, trims)]
+        .map(|(op, way)| (op, way.moved(run, op, complete)))
+        .into()
+}
+
+impl Gathered {
+    fn touch(&mut self, target: u16, from: u64, to: u64) {
+        let mut at = from;
+        while at < to {
+            let chunk = at / CHUNK_BYTES;
+            let end = to.min((chunk + 1) * CHUNK_BYTES);
+            let (hits, blocks) = self.chunks.entry((target, chunk)).or_default();
+            *hits += 1;
+            blocks.extend(at / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES));
+            at = end;
+        }
+    }
+
+    fn moved(self, run: &Run, op: Op, complete: bool) -> Moved {
+        let (mut requests, mut latency) = (0, Histogram::new());
+        for job in &run.jobs {
+            let direction = match op {
+                Op::Read => &job.read,
+                Op::Write => &job.write,
+                _ => &job.trim,
+            };
+            requests += direction.ops;
+            latency.merge(&direction.latency);
+        }
+        let chunks = self.chunks.values().map(|(hits, blocks)| (blocks.len() as f64, *hits as f64));
+        let touched = if complete {
+            Touched::new(BLOCK_BYTES, chunks.collect())
+        } else {
+            Err("the run has more operations than are made again for this: profile the replay"
+                .into())
+        };
+        Moved {
+            requests,
+            sizes: self.sizes.into_iter().collect(),
+            sequential: Ok(self.sequential as f64 / self.ops.max(1) as f64),
+            gaps: Err("a run keeps no distribution of its distances: profile the replay \
+                       (iosonde profile -- iosonde run …)"
+                .into()),
+            touched,
+            latency,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn hot_and_cold_are_told_apart_as_finely_as_in_a_profile() {
+        let mut way = Gathered::default();
+        for _ in 0..3 {
+            way.touch(0, 0, 4096);
+        }
+        way.touch(0, 1 << 20, (1 << 20) + 4096);
+        let chunks = way.chunks.values().map(|(hits, blocks)| (blocks.len() as f64, *hits as f64));
+        let touched = Touched::new(BLOCK_BYTES, chunks.collect()).unwrap();
+        assert_eq!((touched.bytes, touched.share_of_hottest(0.5)), (8192.0, 0.75));
+    }
+}

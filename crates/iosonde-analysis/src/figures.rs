@@ -1,0 +1,558 @@
+//! The headline figures of a run: rates, latencies, depth, cost per operation, durable rate.
+//!
+//! Histograms are merged, percentiles never averaged. Where MSER-5 finds that the planned warm-up
+//! was too short, figures of throughput and latency come from the intervals after it; depth and CPU
+//! cost stay those of the whole window, of which only sums are kept.
+
+use serde::Serialize;
+
+use iosonde_model::plan::{EngineKind, Job};
+use iosonde_model::record::run::{DirectionRun, JobRun, Run};
+use iosonde_model::units::count;
+use iosonde_stats::steady::{self, WarmUp};
+use iosonde_stats::{Histogram, Quantile};
+
+use super::arrivals::{ArrivalFigures, ArrivalVerdict};
+use super::series;
+use super::targets::{TargetFigures, targets};
+
+/// The quantiles computed for every latency distribution.
+pub const QUANTILES: [f64; 9] = [0.01, 0.05, 0.10, 0.50, 0.90, 0.95, 0.99, 0.999, 0.9999];
+/// Share of probed requests completing inside submission above which depth is a label only.
+const INLINE_FROM: f64 = 0.9;
+/// MSER-5 is followed only where discarding changes the mean rate by this share or more: below it
+/// the cut would cost a good part of a short run and change nothing.
+const MATERIAL_CHANGE: f64 = 0.02;
+/// Relative difference of level between the halves from which a run without a steady part is called
+/// so: steps below 5 % are not reported (method 2.4).
+const UNSTEADY_FROM: f64 = 0.10;
+
+/// Figures of one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// Length of the part of the window the figures come from, ns.
+    pub window_ns: u64,
+    /// Whether the planned warm-up was enough.
+    pub steady: Steady,
+    /// All jobs together.
+    pub all: GroupFigures,
+    /// Each role, in the order of the plan.
+    pub roles: Vec<GroupFigures>,
+    /// Whether requests complete inside submission, so that depth is a label only.
+    pub inline: bool,
+    /// CPU time of the process per operation, ns.
+    pub cpu_ns_per_op: Option<f64>,
+    /// User CPU time of the process over its wall time; 1 is one CPU.
+    pub cpu_user_share: Option<f64>,
+    /// System CPU time of the process over its wall time; 1 is one CPU.
+    pub cpu_system_share: Option<f64>,
+    /// Context switches of the process per operation, voluntary and not.
+    pub switches_per_op: Option<f64>,
+    /// I/O system calls per operation.
+    pub syscalls_per_op: Option<f64>,
+    /// I/O errors over the whole run, warm-up included.
+    pub errors: u64,
+    /// What of the writing survived an fsync, and how fast.
+    pub durable: Option<Durable>,
+    /// An open loop's side of it; `None` in a closed loop.
+    pub arrivals: Option<ArrivalFigures>,
+    /// Each target, where jobs use several, all jobs together.
+    pub targets: Vec<TargetFigures>,
+}
+
+/// Whether the planned warm-up was enough.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Steady {
+    /// Nothing more was discarded.
+    AsPlanned,
+    /// MSER-5 discarded this much more from the start of the window.
+    Lengthened {
+        /// Discarded time, ns.
+        ns: u64,
+    },
+    /// The rate was still changing in the second half: no single mean describes the run.
+    NoSteadyPart,
+}
+
+/// Figures of a set of jobs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupFigures {
+    /// Role name; empty for all jobs together.
+    pub role: String,
+    /// Number of jobs.
+    pub jobs: u32,
+    /// Size of one operation in bytes, if all jobs agree.
+    pub block_bytes: Option<u64>,
+    /// Reads.
+    pub read: DirectionFigures,
+    /// Writes.
+    pub write: DirectionFigures,
+    /// Trims.
+    pub trim: DirectionFigures,
+    /// Syncs, which move no data and are not in the total.
+    pub sync: DirectionFigures,
+    /// Everything that moves data.
+    pub total: DirectionFigures,
+    /// Share of reads of the operations, `0..=1`; `None` without operations.
+    pub read_share: Option<f64>,
+    /// Requests to be kept in flight, summed over jobs.
+    pub depth_asked: u64,
+    /// Requests in flight on time average, summed over jobs.
+    pub depth_seen: f64,
+}
+
+/// Figures of one direction.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DirectionFigures {
+    /// Operations completed.
+    pub ops: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Operations per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_s: f64,
+    /// Latency to after reaping: in an open loop from the due time, else from before submission.
+    pub latency: LatencyFigures,
+    /// Open loop: from before submission to after reaping.
+    pub service: Option<LatencyFigures>,
+    /// Open loop: from the due time to before submission.
+    pub lag: Option<LatencyFigures>,
+    /// From before submission to the return of the call, where that was asked.
+    pub slat: Option<LatencyFigures>,
+    /// From the return of that call to after reaping.
+    pub clat: Option<LatencyFigures>,
+}
+
+/// A latency distribution.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LatencyFigures {
+    /// Operations whose latency is known.
+    pub count: u64,
+    /// Mean, ns.
+    pub mean_ns: Option<f64>,
+    /// Sample standard deviation, ns.
+    pub std_dev_ns: Option<f64>,
+    /// Smallest, ns.
+    pub min_ns: Option<u64>,
+    /// Largest, ns: an extreme of the sample, not to be compared between runs of different length.
+    pub max_ns: Option<u64>,
+    /// Latencies beyond the range of the histogram.
+    pub overflow: u64,
+    /// [`QUANTILES`], each with its interval or the reason why it is not known.
+    pub quantiles: Vec<Quantile>,
+}
+
+/// The durable rate: bytes over the time from the first write to the return of the final fsync.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Durable {
+    /// Durable bytes per second; `None` if the fsync failed.
+    pub bytes_per_s: Option<f64>,
+    /// Time of the fsync itself, ns.
+    pub sync_ns: u64,
+    /// Errno name if it failed.
+    pub error: Option<String>,
+}
+
+impl GroupFigures {
+    /// Every direction in which something was done, with its name.
+    pub fn directions(&self) -> impl Iterator<Item = (&'static str, &DirectionFigures)> {
+        let all = [
+            ("read", &self.read),
+            ("write", &self.write),
+            ("trim", &self.trim),
+            ("sync", &self.sync),
+        ];
+        all.into_iter().filter(|(_, each)| each.ops > 0)
+    }
+
+    /// Whether depth is more than a label: requests do not complete inside submission, or one per
+    /// job is all that was asked for.
+    pub fn has_depth(&self, inline: bool) -> bool {
+        !inline || self.depth_asked == u64::from(self.jobs)
+    }
+}
+
+impl LatencyFigures {
+    /// The quantile `q`, one of [`QUANTILES`].
+    pub fn quantile(&self, q: f64) -> Option<&Quantile> {
+        self.quantiles.iter().find(|quantile| (quantile.q - q).abs() < 1e-9)
+    }
+
+    /// The same without its values, where they would mislead: the reason is told elsewhere.
+    fn withheld(&self) -> LatencyFigures {
+        LatencyFigures { count: self.count, ..LatencyFigures::of(&Histogram::new()) }
+    }
+
+    /// The figures of a distribution.
+    pub fn of(histogram: &Histogram) -> LatencyFigures {
+        LatencyFigures {
+            count: histogram.count(),
+            mean_ns: histogram.mean(),
+            std_dev_ns: histogram.std_dev(),
+            min_ns: histogram.min(),
+            max_ns: histogram.max(),
+            overflow: histogram.overflow(),
+            quantiles: QUANTILES.iter().map(|q| Quantile::of(histogram, *q)).collect(),
+        }
+    }
+}
+
+/// Why a quantile has no value, in words; `None` if it has one.
+pub fn reason(quantile: &Quantile) -> Option<String> {
+    let had = count::thousands(quantile.n);
+    quantile.needs().map(|needs| format!("needs {} I/Os, had {had}", count::thousands(needs)))
+}
+
+/// Computes the figures of a run.
+pub fn figures(run: &Run) -> Figures {
+    let (steady, skip_ns) = steadiness(run);
+    let window_ns = run.measured_ns.saturating_sub(skip_ns);
+    let cut = Cut { skip_ns, window_ns };
+    let everyone: Vec<usize> = (0..run.jobs.len()).collect();
+    let arrivals = super::arrivals::arrivals(run);
+    let mut all = group(run, "", &everyone, cut);
+    let mut roles: Vec<GroupFigures> =
+        roles(run).into_iter().map(|(role, jobs)| group(run, role, &jobs, cut)).collect();
+    if arrivals.as_ref().is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable) {
+        withhold(&mut all, &mut roles);
+    }
+    let ops: u64 = series::directions(run).map(|direction| direction.ops).sum();
+    let per_op = |amount: u64| (ops > 0).then(|| amount as f64 / ops as f64);
+    let process = &run.process;
+    // The readings of the process are taken by another thread, which may come late to an edge.
+    let whole = run.measured_ns as f64 / process.span_ns.max(1) as f64;
+    let of_process = |amount: u64| per_op(amount).map(|each| each * whole);
+    let share = |ns: u64| (process.span_ns > 0).then(|| ns as f64 / process.span_ns as f64);
+    Figures {
+        window_ns,
+        steady,
+        all,
+        roles,
+        inline: is_inline(run),
+        cpu_ns_per_op: of_process(process.cpu_user_ns + process.cpu_system_ns),
+        cpu_user_share: share(process.cpu_user_ns),
+        cpu_system_share: share(process.cpu_system_ns),
+        switches_per_op: of_process(process.voluntary_switches + process.involuntary_switches),
+        syscalls_per_op: per_op(run.jobs.iter().map(|job| job.syscalls).sum()),
+        errors: run.jobs.iter().flat_map(|job| job.errors.values()).sum(),
+        durable: durable(run),
+        arrivals,
+        targets: targets(run),
+    }
+}
+
+/// Takes back the latencies of an open loop whose backlog grows.
+fn withhold(all: &mut GroupFigures, roles: &mut [GroupFigures]) {
+    for group in std::iter::once(all).chain(roles) {
+        for direction in [&mut group.read, &mut group.write, &mut group.trim, &mut group.total] {
+            direction.latency = direction.latency.withheld();
+            direction.lag = None;
+        }
+    }
+}
+
+/// The part of the window that figures come from.
+#[derive(Clone, Copy)]
+struct Cut {
+    skip_ns: u64,
+    window_ns: u64,
+}
+
+/// Role names in order of appearance, with the indices of their jobs.
+fn roles(run: &Run) -> Vec<(&str, Vec<usize>)> {
+    let mut roles: Vec<(&str, Vec<usize>)> = Vec::new();
+    for (index, job) in run.plan.jobs.iter().enumerate().take(run.jobs.len()) {
+        match roles.iter_mut().find(|(name, _)| *name == job.role) {
+            Some((_, jobs)) => jobs.push(index),
+            None => roles.push((&job.role, vec![index])),
+        }
+    }
+    roles
+}
+
+fn group(run: &Run, role: &str, jobs: &[usize], cut: Cut) -> GroupFigures {
+    let chosen = || jobs.iter().filter_map(|index| run.jobs.get(*index));
+    let planned = || jobs.iter().filter_map(|index| run.plan.jobs.get(*index));
+    // Jobs may end before others do: a group's rate is over its own time.
+    let longest_ns = chosen().map(|job| job.measured_ns).max().filter(|ns| *ns > 0);
+    let own_ns = longest_ns.map_or(cut.window_ns, |ns| ns.saturating_sub(cut.skip_ns));
+    let cut = Cut { window_ns: own_ns.min(cut.window_ns), ..cut };
+    let read = Tally::of(chosen().map(|job| &job.read), cut);
+    let write = Tally::of(chosen().map(|job| &job.write), cut);
+    let trim = Tally::of(chosen().map(|job| &job.trim), cut);
+    let sync = Tally::of(chosen().map(|job| &job.sync), cut);
+    let mut total = read.clone();
+    total.merge(&write);
+    total.merge(&trim);
+    let first = planned().next().map(|job| job.block_bytes);
+    GroupFigures {
+        role: role.to_owned(),
+        jobs: u32::try_from(jobs.len()).unwrap_or(u32::MAX),
+        block_bytes: first.filter(|bytes| planned().all(|job| job.block_bytes == *bytes)),
+        read_share: (total.ops > 0).then(|| read.ops as f64 / total.ops as f64),
+        read: read.figures(cut),
+        write: write.figures(cut),
+        trim: trim.figures(cut),
+        sync: sync.figures(cut),
+        total: total.figures(cut),
+        depth_asked: depth_asked(run, planned()),
+        depth_seen: chosen().map(|job| depth_seen(run, job)).sum(),
+    }
+}
+
+/// Requests to be kept in flight over these jobs: as planned, or as they were steered.
+fn depth_asked<'a>(run: &Run, planned: impl Iterator<Item = &'a Job>) -> u64 {
+    let planned: u64 = planned.map(|job| u64::from(job.iodepth)).sum();
+    let Some(controlled) = &run.controlled else { return planned };
+    let spent = controlled.window_depths.values().sum::<u64>().max(1) as f64;
+    let depths = controlled.window_depths.iter();
+    let mean = depths.map(|(depth, ns)| f64::from(*depth) * *ns as f64).sum::<f64>() / spent;
+    (mean * planned as f64 / run.plan.depth().max(1) as f64).round() as u64
+}
+
+/// Time-weighted mean number of requests in flight of one job.
+pub fn depth_seen(run: &Run, job: &JobRun) -> f64 {
+    let window_ns = if job.measured_ns > 0 { job.measured_ns } else { run.measured_ns };
+    if window_ns == 0 { 0.0 } else { job.in_flight_area_ns as f64 / window_ns as f64 }
+}
+
+/// Sums of one direction over jobs, after the cut.
+#[derive(Clone, Default)]
+struct Tally {
+    ops: u64,
+    bytes: u64,
+    latency: Histogram,
+    /// Whether any of it came from an open loop.
+    open: bool,
+    response: Histogram,
+    lag: Histogram,
+    slat: Histogram,
+    clat: Histogram,
+}
+
+impl Tally {
+    fn of<'a>(directions: impl Iterator<Item = &'a DirectionRun>, cut: Cut) -> Tally {
+        let mut tally = Tally::default();
+        for direction in directions {
+            tally.add(direction, cut.skip_ns);
+        }
+        tally
+    }
+
+    fn add(&mut self, direction: &DirectionRun, skip_ns: u64) {
+        // Nothing is cut from runs that have these.
+        let is_open = direction.response.count() > 0;
+        self.open |= is_open;
+        // Beside an open loop the latency of a closed one is its response.
+        self.response.merge(if is_open { &direction.response } else { &direction.latency });
+        self.lag.merge(&direction.lag);
+        self.slat.merge(&direction.slat);
+        self.clat.merge(&direction.clat);
+        if skip_ns == 0 {
+            self.ops += direction.ops;
+            self.bytes += direction.bytes;
+            self.latency.merge(&direction.latency);
+            return;
+        }
+        let counters = &direction.counters;
+        let skipped = intervals(skip_ns, counters.width_ns);
+        let early = |counts: &[u64]| counts.iter().take(skipped).sum::<u64>();
+        self.ops += direction.ops.saturating_sub(early(&counters.ops));
+        self.bytes += direction.bytes.saturating_sub(early(&counters.bytes));
+        let skipped = intervals(skip_ns, direction.latencies.width_ns);
+        let series = &direction.latencies;
+        for (interval, exact) in series.intervals.iter().zip(&series.exact).skip(skipped) {
+            self.latency.merge(&Histogram::from_interval(interval, *exact));
+        }
+    }
+
+    fn merge(&mut self, other: &Tally) {
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        self.latency.merge(&other.latency);
+        self.open |= other.open;
+        self.response.merge(&other.response);
+        self.lag.merge(&other.lag);
+        self.slat.merge(&other.slat);
+        self.clat.merge(&other.clat);
+    }
+
+    fn figures(&self, cut: Cut) -> DirectionFigures {
+        let per_second = |count: u64| match cut.window_ns {
+            0 => 0.0,
+            window_ns => count as f64 * 1e9 / window_ns as f64,
+        };
+        let (open, apart) = (self.open, self.slat.count() > 0);
+        DirectionFigures {
+            ops: self.ops,
+            bytes: self.bytes,
+            iops: per_second(self.ops),
+            bytes_per_s: per_second(self.bytes),
+            latency: LatencyFigures::of(if open { &self.response } else { &self.latency }),
+            service: open.then(|| LatencyFigures::of(&self.latency)),
+            lag: open.then(|| LatencyFigures::of(&self.lag)),
+            slat: apart.then(|| LatencyFigures::of(&self.slat)),
+            clat: apart.then(|| LatencyFigures::of(&self.clat)),
+        }
+    }
+}
+
+/// Intervals of this width that begin before `skip_ns`.
+fn intervals(skip_ns: u64, width_ns: u64) -> usize {
+    if width_ns == 0 { 0 } else { usize::try_from(skip_ns.div_ceil(width_ns)).unwrap_or(0) }
+}
+
+/// Judges steadiness, and how much to skip: whole intervals of the widest series, so that the same
+/// time is cut from every counter and every histogram.
+fn steadiness(run: &Run) -> (Steady, u64) {
+    // What was asked to be uneven is, and what is counted over the whole window is not cut.
+    if !run.plan.jobs.iter().all(|job| job.keeps_depth() && !job.reap.slat) {
+        return (Steady::AsPlanned, 0);
+    }
+    let series = series::whole(run);
+    let rates = series.iops();
+    match steady::mser5(&rates) {
+        WarmUp::EndsAfter(0) | WarmUp::TooShort => (Steady::AsPlanned, 0),
+        // Who asks for no warm-up gets every second of the run.
+        WarmUp::EndsAfter(_) if run.plan.warmup_ns == 0 => (Steady::AsPlanned, 0),
+        WarmUp::EndsAfter(count) => {
+            let skip_ns = round_up(run, count as u64 * series.width_ns);
+            let usable = skip_ns < run.measured_ns && shift(&rates, count) >= MATERIAL_CHANGE;
+            if usable {
+                (Steady::Lengthened { ns: skip_ns }, skip_ns)
+            } else {
+                (Steady::AsPlanned, 0)
+            }
+        }
+        WarmUp::NoSteadyPart if differ(&rates, rates.len() / 2) >= UNSTEADY_FROM => {
+            (Steady::NoSteadyPart, 0)
+        }
+        WarmUp::NoSteadyPart => (Steady::AsPlanned, 0),
+    }
+}
+
+/// Relative difference of the means before and after an index.
+fn differ(series: &[f64], at: usize) -> f64 {
+    let (before, after) = series.split_at(at.min(series.len()));
+    relative(mean(before), mean(after))
+}
+
+/// Relative change of the mean where everything before an index is discarded.
+fn shift(series: &[f64], at: usize) -> f64 {
+    relative(mean(series), mean(&series[at.min(series.len())..]))
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn relative(a: f64, b: f64) -> f64 {
+    if b > 0.0 { (a / b - 1.0).abs() } else { f64::INFINITY }
+}
+
+/// The next time at which an interval of every series begins.
+fn round_up(run: &Run, ns: u64) -> u64 {
+    let widest = series::directions(run)
+        .filter(|direction| direction.ops > 0)
+        .map(|direction| direction.latencies.width_ns.max(direction.counters.width_ns))
+        .max()
+        .unwrap_or(0);
+    if widest == 0 { ns } else { ns.next_multiple_of(widest) }
+}
+
+/// Whether requests complete inside submission.
+fn is_inline(run: &Run) -> bool {
+    let probed: u64 = run.jobs.iter().map(|job| job.inline_probed).sum();
+    let seen: u64 = run.jobs.iter().map(|job| job.inline_seen).sum();
+    matches!(run.plan.engine.kind, EngineKind::Null | EngineKind::Psync)
+        || (probed > 0 && seen as f64 / probed as f64 > INLINE_FROM)
+}
+
+fn durable(run: &Run) -> Option<Durable> {
+    let sync = run.final_sync.as_ref()?;
+    let known = sync.error.is_none() && sync.since_start_ns > 0;
+    Some(Durable {
+        bytes_per_s: known
+            .then(|| sync.bytes_since_start as f64 * 1e9 / sync.since_start_ns as f64),
+        sync_ns: sync.sync_ns,
+        error: sync.error.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn a_known_load_gives_its_own_figures() {
+        let run = run_of(&[Load { jobs: 2, iops: 5_000.0, ..Load::default() }]);
+        let figures = figures(&run);
+        assert!((figures.all.total.iops - 10_000.0).abs() < 100.0);
+        assert_eq!(figures.all.total.bytes, figures.all.total.ops * 4096);
+        assert_eq!(figures.all.depth_asked, 64);
+        assert!((figures.all.depth_seen - 64.0).abs() < 1.0, "{}", figures.all.depth_seen);
+        // Little: 32 in flight at 5,000 per second take 6.4 ms.
+        let mean = figures.all.total.latency.mean_ns.unwrap();
+        assert!((mean / 6.4e6 - 1.0).abs() < 0.02, "{mean}");
+        assert_eq!(figures.steady, Steady::AsPlanned);
+        assert_eq!(figures.all.read_share, Some(1.0));
+        assert!(!figures.inline);
+    }
+
+    #[test]
+    fn reads_and_writes_are_told_apart() {
+        // T13: 1 ms reads and 10 ms writes.
+        let reads = Load { depth: 1, iops: 1_000.0, role: "read", ..Load::default() };
+        let writes =
+            Load { depth: 1, iops: 100.0, role: "write", read_percent: 0, ..Load::default() };
+        let figures = figures(&run_of(&[reads, writes]));
+        let mean = |direction: &DirectionFigures| direction.latency.mean_ns.unwrap() / 1e6;
+        assert!((mean(&figures.all.read) - 1.0).abs() < 0.05);
+        assert!((mean(&figures.all.write) - 10.0).abs() < 0.5);
+        assert_eq!(figures.roles.len(), 2);
+        assert_eq!(figures.roles[0].write.ops, 0);
+    }
+
+    #[test]
+    fn a_slow_start_lengthens_the_warm_up() {
+        let load = Load { shape: |t| if t < 0.15 { 0.3 } else { 1.0 }, ..Load::default() };
+        let run = run_of(&[load]);
+        let figures = figures(&run);
+        assert_eq!(figures.steady, Steady::Lengthened { ns: 2_000_000_000 });
+        assert_eq!(figures.window_ns, 8_000_000_000);
+        assert!((figures.all.total.iops / 5_000.0 - 1.0).abs() < 0.02);
+        assert!(
+            figures.all.total.latency.max_ns.unwrap() < run.jobs[0].read.latency.max().unwrap()
+        );
+    }
+
+    #[test]
+    fn a_start_that_does_not_matter_costs_nothing() {
+        let load =
+            Load { shape: |t| if t < 0.05 { 0.9 } else { 1.0 }, noise: 0.0, ..Load::default() };
+        assert_eq!(figures(&run_of(&[load])).steady, Steady::AsPlanned);
+    }
+
+    #[test]
+    fn a_falling_rate_has_no_steady_part_and_noise_has() {
+        let falling = Load { shape: |t| 1.0 - 0.7 * t, ..Load::default() };
+        assert_eq!(figures(&run_of(&[falling])).steady, Steady::NoSteadyPart);
+        for seed in 0..50 {
+            let noisy = Load { noise: 0.05, seed, ..Load::default() };
+            assert_ne!(figures(&run_of(&[noisy])).steady, Steady::NoSteadyPart, "{seed}");
+        }
+    }
+
+    #[test]
+    fn an_empty_run_has_figures_without_values() {
+        let figures = figures(&run_of(&[Load { iops: 0.0, ..Load::default() }]));
+        assert_eq!(figures.all.total.ops, 0);
+        assert_eq!(figures.all.read_share, None);
+        assert_eq!(figures.all.total.latency.quantile(0.99).unwrap().value_ns(), None);
+    }
+}

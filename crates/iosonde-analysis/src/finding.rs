@@ -1,0 +1,333 @@
+//! Findings: what explains a number, or forbids trusting it, with the evidence and its strength.
+//!
+//! One detector per file; [`DETECTORS`] lists them. A detector speaks only where its evidence is
+//! there: a fact that could not be read is never evidence.
+
+mod buffered;
+mod cgroup_limit;
+mod client_cpu;
+mod client_lag;
+mod client_sched;
+mod clock_suspect;
+mod compressed;
+mod depth_not_applied;
+mod engine_fallback;
+mod errors;
+mod fsync_suspicious;
+mod host_cache;
+mod level_drop;
+mod link_down;
+mod misaligned;
+mod mix_off;
+mod no_steady_part;
+mod noisy_neighbour;
+mod not_local;
+mod odirect_ignored;
+mod off_schedule;
+mod page_cache;
+mod physics;
+mod punted;
+mod ram_backed;
+mod shared_extents;
+mod smart_failing;
+mod suspended;
+mod thermal;
+mod token_bucket;
+mod unsustainable;
+mod unwritten_reads;
+mod write_cache_volatile;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use iosonde_model::plan::EngineKind;
+use iosonde_model::record::run::Run;
+use iosonde_model::record::{HostFacts, TargetFacts};
+use iosonde_stats::step::{self, Step};
+
+use super::books::Books;
+use super::figures::Figures;
+use super::series::{self, Series};
+
+/// Something the numbers say beyond themselves.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// Code, as listed in [`DETECTORS`].
+    pub code: &'static str,
+    /// What it is about, as a noun phrase that can follow "limited by".
+    pub subject: String,
+    /// How well the evidence carries it.
+    pub strength: Strength,
+    /// What it does to the verdict.
+    pub gravity: Gravity,
+    /// The finding as a sentence, with its numbers.
+    pub words: String,
+    /// The numbers and facts that triggered it.
+    pub evidence: BTreeMap<&'static str, Evidence>,
+}
+
+/// How well the evidence carries a finding. The weakest is the least.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strength {
+    /// The evidence would also fit something else.
+    ConsistentWith,
+    /// Evidence and a discriminating test agree.
+    Supported,
+    /// A counter or the kernel says so.
+    Proven,
+}
+
+/// What a finding does to the verdict. The lightest is the least.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gravity {
+    /// Good to know.
+    Fact,
+    /// Something to mind; the verdict stands.
+    Caution,
+    /// It names what limits the result.
+    Limit,
+    /// The number does not mean what it seems to.
+    Doubt,
+    /// The storage, or the way to it, is failing.
+    Fault,
+}
+
+/// One term of the evidence.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Evidence {
+    /// A number; the key names its unit.
+    Number(f64),
+    /// A fact in words.
+    Text(String),
+}
+
+impl From<f64> for Evidence {
+    fn from(number: f64) -> Self {
+        Evidence::Number(number)
+    }
+}
+
+impl From<&str> for Evidence {
+    fn from(text: &str) -> Self {
+        Evidence::Text(text.to_owned())
+    }
+}
+
+impl Strength {
+    /// As printed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Strength::ConsistentWith => "consistent with",
+            Strength::Supported => "supported",
+            Strength::Proven => "proven",
+        }
+    }
+}
+
+impl Finding {
+    pub(crate) fn new(
+        code: &'static str,
+        subject: impl Into<String>,
+        strength: Strength,
+        gravity: Gravity,
+        words: String,
+    ) -> Finding {
+        let evidence = BTreeMap::new();
+        Finding { code, subject: subject.into(), strength, gravity, words, evidence }
+    }
+
+    pub(crate) fn with(mut self, key: &'static str, value: impl Into<Evidence>) -> Finding {
+        self.evidence.insert(key, value.into());
+        self
+    }
+}
+
+/// What a detector looks at.
+pub struct Case<'a> {
+    /// The record.
+    pub run: &'a Run,
+    /// The machine, where known.
+    pub host: Option<&'a HostFacts>,
+    /// The figures of the record.
+    pub figures: &'a Figures,
+    /// Its books.
+    pub books: &'a Books,
+    /// Its series, jobs and directions together.
+    series: Series,
+}
+
+/// A detector: speaks or stays silent.
+pub type Detector = fn(&Case<'_>) -> Option<Finding>;
+
+/// Every detector, by code. To add one: one file, one `mod` line, one line here.
+pub const DETECTORS: [(&str, Detector); 33] = [
+    ("buffered", buffered::detect),
+    ("cgroup_limit", cgroup_limit::detect),
+    ("client_cpu", client_cpu::detect),
+    ("client_lag", client_lag::detect),
+    ("client_sched", client_sched::detect),
+    ("clock_suspect", clock_suspect::detect),
+    ("compressed", compressed::detect),
+    ("depth_not_applied", depth_not_applied::detect),
+    ("engine_fallback", engine_fallback::detect),
+    ("errors", errors::detect),
+    ("fsync_suspicious", fsync_suspicious::detect),
+    ("host_cache", host_cache::detect),
+    ("level_drop", level_drop::detect),
+    ("link_down", link_down::detect),
+    ("misaligned", misaligned::detect),
+    ("mix_off", mix_off::detect),
+    ("no_steady_part", no_steady_part::detect),
+    ("noisy_neighbour", noisy_neighbour::detect),
+    ("not_local", not_local::detect),
+    ("odirect_ignored", odirect_ignored::detect),
+    ("off_schedule", off_schedule::detect),
+    ("page_cache", page_cache::detect),
+    ("physics", physics::detect),
+    ("punted", punted::detect),
+    ("ram_backed", ram_backed::detect),
+    ("shared_extents", shared_extents::detect),
+    ("smart_failing", smart_failing::detect),
+    ("suspended", suspended::detect),
+    ("thermal", thermal::detect),
+    ("token_bucket", token_bucket::detect),
+    ("unsustainable", unsustainable::detect),
+    ("unwritten_reads", unwritten_reads::detect),
+    ("write_cache_volatile", write_cache_volatile::detect),
+];
+
+/// All findings of a run, gravest and strongest first. If the books do not balance only errors are
+/// told: nothing can be diagnosed from numbers that contradict themselves.
+pub fn findings(
+    run: &Run,
+    host: Option<&HostFacts>,
+    figures: &Figures,
+    books: &Books,
+) -> Vec<Finding> {
+    let case = Case::new(run, host, figures, books);
+    let mut findings: Vec<Finding> = DETECTORS
+        .iter()
+        .filter(|(code, _)| books.valid() || *code == "errors")
+        .filter_map(|(_, detect)| detect(&case))
+        .collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse((finding.gravity, finding.strength)));
+    findings
+}
+
+/// Shortest level that counts, in intervals, and as the inverse of its share of the run.
+const SHORTEST_LEVEL: usize = 5;
+const SHORTEST_SHARE: usize = 10;
+
+impl<'a> Case<'a> {
+    /// Gathers what detectors look at.
+    pub fn new(
+        run: &'a Run,
+        host: Option<&'a HostFacts>,
+        figures: &'a Figures,
+        books: &'a Books,
+    ) -> Case<'a> {
+        Case { run, host, figures, books, series: series::whole(run) }
+    }
+
+    /// Whether a real target was driven.
+    fn is_real(&self) -> bool {
+        !matches!(self.run.plan.engine.kind, EngineKind::Null | EngineKind::Sim)
+    }
+
+    /// Operations per second as two levels, each at least 10 % of the run.
+    fn step(&self) -> Option<Step> {
+        // A rate that was asked to change does, and says nothing about the storage.
+        let even = self.run.plan.jobs.iter().all(|job| job.phases.is_empty() && job.think.ns == 0);
+        let rates = if even { self.series.iops() } else { Vec::new() };
+        step::two_levels(&rates, SHORTEST_LEVEL.max(rates.len().div_ceil(SHORTEST_SHARE)))
+    }
+
+    /// Bytes read by the device over bytes read by us; `None` if unknown or too little to tell.
+    fn device_read_share(&self) -> Option<f64> {
+        let work = super::books::device_work(self.run)?;
+        let (read, _, crossing) = super::books::our_bytes(self.run);
+        // With requests crossing the edges the share is uncertain by their bytes.
+        let enough = read > 0 && self.is_real() && !self.pooled() && crossing * 50 < read;
+        enough.then(|| work.read_bytes as f64 / read as f64)
+    }
+
+    /// Whether the file system spreads over several devices, or stores other bytes than it was
+    /// given: the counters of one device then say nothing about ours.
+    fn pooled(&self) -> bool {
+        let name = self.run.target.filesystem.as_deref();
+        matches!(name, Some("btrfs" | "bcachefs" | "zfs"))
+    }
+
+    /// Share of sampled blocks found in the page cache before the run.
+    fn cached_share(&self) -> Option<f64> {
+        let (cached, sampled) = self.run.target.cached_samples?;
+        (sampled > 0).then(|| f64::from(cached) / f64::from(sampled))
+    }
+
+    /// Bytes of the tested range that hold nothing, over the range.
+    fn empty_share(&self) -> f64 {
+        let target = &self.run.target;
+        let empty = target.hole_bytes.unwrap_or(0) + target.unwritten_bytes.unwrap_or(0);
+        empty as f64 / self.run.plan.target().bytes.max(1) as f64
+    }
+}
+
+/// Whether the target is a character device: the endless ones, which hold no data.
+fn is_endless(target: &TargetFacts) -> bool {
+    matches!(target.kind.as_str(), "character device" | "null")
+}
+
+/// `12.3 %` of a share.
+fn percent(share: f64) -> String {
+    format!("{} %", iosonde_model::units::count::significant(share * 100.0))
+}
+
+/// Operations per second for a sentence.
+fn iops(rate: f64) -> String {
+    format!("{} IOPS", iosonde_model::units::count::significant_or_whole(rate))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::{books, figures};
+    use iosonde_fixtures::{Load, run_of};
+
+    /// What a detector says of a run.
+    pub(super) fn ask(detect: Detector, run: &Run, host: Option<&HostFacts>) -> Option<Finding> {
+        let figures = figures(run);
+        let books = books(run, &figures);
+        detect(&Case::new(run, host, &figures, &books))
+    }
+
+    #[test]
+    fn a_healthy_run_has_nothing_to_tell() {
+        for read_percent in [100, 70, 0] {
+            let run = run_of(&[Load { jobs: 2, read_percent, ..Load::default() }]);
+            let figures = figures(&run);
+            let books = books(&run, &figures);
+            assert_eq!(findings(&run, None, &figures, &books), Vec::new());
+        }
+    }
+
+    #[test]
+    fn an_invalid_run_is_not_diagnosed() {
+        let mut run = run_of(&[Load::default()]);
+        run.target.direct = false;
+        run.jobs[0].read.bytes -= 1;
+        let figures = figures(&run);
+        let books = books(&run, &figures);
+        assert_eq!(findings(&run, None, &figures, &books), Vec::new());
+    }
+
+    #[test]
+    fn detectors_are_listed_in_order_and_once() {
+        assert!(DETECTORS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+}

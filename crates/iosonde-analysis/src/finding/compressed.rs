@@ -1,0 +1,53 @@
+//! `compressed`: the target stores less than was written.
+
+use iosonde_model::units::bytes;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Speaks where extents of the target are stored encoded, or its mount asks for compression.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let target = &case.run.target;
+    let encoded = target.encoded_bytes.unwrap_or(0);
+    let option = target
+        .mount_options
+        .iter()
+        .find(|option| option.starts_with("compress") && !option.ends_with("=no"));
+    if encoded > 0 {
+        let words = format!(
+            "{} of the target are stored compressed: rates depend on the data.",
+            bytes::rough(encoded)
+        );
+        let finding =
+            Finding::new("compressed", "compression", Strength::Proven, Gravity::Caution, words);
+        return Some(finding.with("encoded_bytes", encoded as f64));
+    }
+    let option = option?;
+    let words = format!(
+        "The file system compresses ({option}); the data written here cannot be compressed, so CPU \
+         is spent and nothing saved."
+    );
+    let strength = Strength::ConsistentWith;
+    let finding = Finding::new("compressed", "compression", strength, Gravity::Fact, words);
+    Some(finding.with("mount_option", option.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn encoded_extents_speak_and_plain_ones_do_not() {
+        let mut run = run_of(&[Load::default()]);
+        run.target.encoded_bytes = Some(0);
+        run.target.mount_options = vec!["rw".into(), "compress=no".into()];
+        assert_eq!(ask(detect, &run, None), None);
+        run.target.mount_options = vec!["compress-force=zstd:3".into()];
+        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Fact);
+        run.target.encoded_bytes = Some(1 << 20);
+        assert_eq!(ask(detect, &run, None).unwrap().strength, Strength::Proven);
+    }
+}

@@ -1,0 +1,70 @@
+//! `depth_not_applied`: fewer requests were in flight than asked for.
+
+use iosonde_model::units::count;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Share of the asked depth below which the row answers another question than the one asked.
+const HALF: f64 = 0.5;
+/// Share from which on nothing is said: handing over a burst takes a little time, in which the
+/// queue is not quite full. The books note it all the same.
+const NEARLY_ALL: f64 = 0.9;
+
+/// Speaks where the depth identity fails, and names the role farthest from its depth.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    case.books.broken_code("depth")?;
+    let reached =
+        |role: &&crate::figures::GroupFigures| role.depth_seen / role.depth_asked.max(1) as f64;
+    let roles = case.figures.roles.iter();
+    let worst = roles.min_by(|a, b| reached(a).total_cmp(&reached(b)))?;
+    if reached(&worst) >= NEARLY_ALL {
+        return None;
+    }
+    let all = &case.figures.all;
+    let place = if case.figures.roles.len() > 1 {
+        format!(" (role {})", worst.role)
+    } else {
+        String::new()
+    };
+    let words = format!(
+        "Depth asked {}, in flight on time average {}{place}.",
+        worst.depth_asked,
+        count::significant(worst.depth_seen)
+    );
+    let share = all.depth_seen / all.depth_asked.max(1) as f64;
+    let gravity = if share < HALF { Gravity::Doubt } else { Gravity::Caution };
+    let subject = "a depth that was not reached";
+    let finding = Finding::new("depth_not_applied", subject, Strength::Proven, gravity, words);
+    Some(finding.with("depth_asked", all.depth_asked as f64).with("depth_seen", all.depth_seen))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn a_depth_of_one_speaks_and_inline_completion_does_not() {
+        let mut run = run_of(&[Load { depth: 1, ..Load::default() }]);
+        assert_eq!(ask(detect, &run, None), None);
+        run.plan.jobs[0].iodepth = 32;
+        let finding = ask(detect, &run, None).unwrap();
+        assert_eq!(finding.gravity, Gravity::Doubt);
+        assert!(finding.words.contains("asked 32, in flight on time average 1.0"));
+        run.jobs[0].inline_seen = run.jobs[0].inline_probed;
+        assert_eq!(ask(detect, &run, None), None);
+    }
+
+    #[test]
+    fn a_queue_that_is_nearly_full_is_left_alone() {
+        let mut run = run_of(&[Load { depth: 32, ..Load::default() }]);
+        let full_ns = run.jobs[0].in_flight_area_ns;
+        for (percent, speaks) in [(92, false), (85, true)] {
+            run.jobs[0].in_flight_area_ns = full_ns / 100 * percent;
+            assert_eq!(ask(detect, &run, None).is_some(), speaks, "{percent} %");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `engine_fallback`: not the engine that measures best.
+
+use iosonde_model::plan::EngineKind;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Speaks where the synchronous engine was chosen for the user.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let engine = &case.run.plan.engine;
+    if engine.kind != EngineKind::Psync || engine.chosen_because.is_empty() {
+        return None;
+    }
+    let words = format!("Engine psync was used: {}.", engine.chosen_because.trim_end_matches('.'));
+    let subject = "the synchronous engine";
+    let finding =
+        Finding::new("engine_fallback", subject, Strength::Proven, Gravity::Caution, words);
+    Some(finding.with("engine", engine.kind.word()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn a_forced_choice_speaks_and_a_wish_does_not() {
+        let mut run = run_of(&[Load { depth: 1, ..Load::default() }]);
+        run.plan.engine.chosen_because = "io_uring is the default".into();
+        assert_eq!(ask(detect, &run, None), None);
+        run.plan.engine.kind = EngineKind::Psync;
+        run.plan.engine.chosen_because = "io_uring is forbidden here (EPERM)".into();
+        assert!(ask(detect, &run, None).unwrap().words.contains("EPERM"));
+        run.plan.engine.chosen_because.clear();
+        assert_eq!(ask(detect, &run, None), None);
+    }
+}

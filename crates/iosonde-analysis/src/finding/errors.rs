@@ -1,0 +1,78 @@
+//! `errors`: requests failed, or never came back.
+
+use iosonde_model::record::run::Outcome;
+use iosonde_model::units::count;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Speaks where any request failed or never returned, the run ended by an error, or the final fsync
+/// failed.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let run = case.run;
+    let abandoned: u64 = run.jobs.iter().map(|job| u64::from(job.abandoned)).sum();
+    let sync = run.final_sync.as_ref().and_then(|sync| sync.error.as_deref());
+    let mut parts = Vec::new();
+    if case.figures.errors > 0 {
+        let first = run.jobs.iter().find_map(|job| job.first_error.as_ref());
+        let place = first.map_or(String::new(), |(offset, _, errno)| {
+            format!(", the first {errno} at offset {}", count::thousands(*offset))
+        });
+        let operations = count::thousands(case.figures.errors);
+        parts.push(format!("failed requests: {operations}{place}"));
+    }
+    if abandoned > 0 {
+        parts.push(format!("requests that never came back: {}", count::thousands(abandoned)));
+    }
+    if let Some(errno) = sync {
+        parts.push(format!("the final fsync failed with {errno}: what was written may be lost"));
+    }
+    if let (Outcome::Failed { error }, true) = (&run.outcome, parts.is_empty()) {
+        parts.push(format!("the run ended early: {error}"));
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let words = format!("I/O errors: {}.", parts.join("; "));
+    let finding = Finding::new("errors", "I/O errors", Strength::Proven, Gravity::Fault, words);
+    Some(
+        finding.with("errors", case.figures.errors as f64).with("never_returned", abandoned as f64),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn any_error_is_a_fault_and_a_retry_is_none() {
+        let mut run = run_of(&[Load::default()]);
+        run.jobs[0].retries = 100;
+        run.jobs[0].short_transfers = 3;
+        assert_eq!(ask(detect, &run, None), None);
+        run.jobs[0].errors.insert("read EIO".into(), 2);
+        run.jobs[0].first_error = Some((8192, 4096, "EIO".into()));
+        let finding = ask(detect, &run, None).unwrap();
+        assert_eq!(finding.gravity, Gravity::Fault);
+        assert!(finding.words.contains("failed requests: 2, the first EIO at offset 8,192"));
+    }
+
+    #[test]
+    fn a_failed_fsync_and_a_lost_request_are_errors() {
+        let mut run = run_of(&[Load::default()]);
+        run.jobs[0].abandoned = 1;
+        assert!(ask(detect, &run, None).unwrap().words.contains("never came back: 1"));
+        run.jobs[0].abandoned = 0;
+        run.final_sync = Some(iosonde_model::record::run::SyncResult {
+            since_window_ns: 0,
+            sync_ns: 0,
+            bytes_since_start: 0,
+            since_start_ns: 0,
+            error: Some("EIO".into()),
+        });
+        assert!(ask(detect, &run, None).unwrap().words.contains("fsync failed with EIO"));
+    }
+}

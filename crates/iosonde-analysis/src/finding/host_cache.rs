@@ -1,0 +1,75 @@
+//! `host_cache`: a virtual disk whose random reads are faster than flash can answer.
+
+use iosonde_model::plan::Order;
+use iosonde_model::units::duration;
+use iosonde_stats::Quantile;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Time in which no NAND flash answers a random read, controller and bus included, ns.
+const FLASH_READ_NS: u64 = 40_000;
+
+/// Speaks where a tenth of the random reads from a virtual disk were answered faster than flash can
+/// be read. Never more than consistent with: memory-like devices answer as fast.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let device = case.run.target.device.as_ref()?;
+    let random = case
+        .run
+        .plan
+        .jobs
+        .iter()
+        .all(|job| job.read_percent == 0 || !matches!(job.order, Order::Sequential { .. }));
+    if device.is_virtual != Some(true) || !random || !case.run.target.direct || !case.is_real() {
+        return None;
+    }
+    // Holes and unwritten extents are answered without any device.
+    if case.empty_share() > 0.01 {
+        return None;
+    }
+    let fast = case.figures.all.read.latency.quantile(0.10).and_then(Quantile::value_ns)?;
+    if fast >= FLASH_READ_NS {
+        return None;
+    }
+    let words = format!(
+        "Host cache suspected: a tenth of the random reads took {} or less, which no flash device \
+         can do; the hypervisor may be answering from memory.",
+        duration::latency(fast as f64)
+    );
+    let strength = Strength::ConsistentWith;
+    let finding = Finding::new("host_cache", "the host's cache", strength, Gravity::Doubt, words);
+    Some(finding.with("read_p10_ns", fast as f64).with("flash_read_ns", FLASH_READ_NS as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::facts::DeviceFacts;
+
+    fn fast_reads(is_virtual: bool) -> iosonde_model::record::run::Run {
+        let mut run = run_of(&[Load { depth: 1, iops: 40_000.0, ..Load::default() }]);
+        run.target.device =
+            Some(DeviceFacts { is_virtual: Some(is_virtual), ..DeviceFacts::default() });
+        run
+    }
+
+    #[test]
+    fn a_virtual_disk_faster_than_flash_speaks() {
+        let finding = ask(detect, &fast_reads(true), None).unwrap();
+        assert_eq!(finding.strength, Strength::ConsistentWith);
+    }
+
+    #[test]
+    fn a_real_disk_sequential_reads_and_flash_like_times_do_not() {
+        assert_eq!(ask(detect, &fast_reads(false), None), None);
+        let mut run = fast_reads(true);
+        run.plan.jobs[0].order = Order::Sequential { start_block: 0, lane: 0, lanes: 1 };
+        assert_eq!(ask(detect, &run, None), None);
+        let mut run = run_of(&[Load { depth: 1, iops: 8_000.0, ..Load::default() }]);
+        run.target.device = Some(DeviceFacts { is_virtual: Some(true), ..DeviceFacts::default() });
+        assert_eq!(ask(detect, &run, None), None);
+    }
+}

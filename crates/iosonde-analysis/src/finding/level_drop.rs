@@ -1,0 +1,86 @@
+//! `level_drop`: the rate fell to a lower level during the run.
+
+use iosonde_model::units::{bytes, duration};
+use iosonde_stats::step::Step;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Smallest drop reported.
+const DROP: f64 = 0.05;
+/// Drop from which one mean describes neither level.
+const GRAVE: f64 = 0.20;
+/// Drop of a write-only load that a full fast write cache would explain.
+const WRITE_CACHE: f64 = 0.30;
+/// Share of the variance that two levels must explain; noise and ramps stay below.
+const EXPLAINED: f64 = 0.6;
+
+/// The drop, if the run is two levels and the second is lower by 5 % or more.
+pub(super) fn drop(case: &Case<'_>) -> Option<Step> {
+    case.step().filter(|step| step.change() <= -DROP && step.explained >= EXPLAINED)
+}
+
+/// Speaks where the rate dropped and no rate limiter explains it.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let step = drop(case)?;
+    if super::token_bucket::detect(case).is_some() {
+        return None;
+    }
+    let at_ns = step.at as u64 * case.series.width_ns;
+    let share = -step.change();
+    let mut words = format!(
+        "The rate dropped by {} after {}: {}, then {}; one mean describes neither.",
+        super::percent(share),
+        duration::span(at_ns),
+        super::iops(step.before.mean),
+        super::iops(step.after.mean)
+    );
+    let written: u64 = case.series.bytes.iter().take(step.at).sum();
+    if case.figures.all.read.ops == 0 && share >= WRITE_CACHE {
+        let hint = format!(
+            " Consistent with a fast write cache that was full after {} (warm-up not counted).",
+            bytes::rough(written)
+        );
+        words.push_str(&hint);
+    }
+    let gravity = if share >= GRAVE { Gravity::Doubt } else { Gravity::Caution };
+    let finding =
+        Finding::new("level_drop", "a drop during the run", Strength::Supported, gravity, words);
+    Some(
+        finding
+            .with("at_ns", at_ns as f64)
+            .with("iops_before", step.before.mean)
+            .with("iops_after", step.after.mean)
+            .with("explained", step.explained),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn a_drop_speaks_and_names_the_write_cache_for_writes_only() {
+        let shape = |t| if t < 0.4 { 1.0 } else { 0.37 };
+        let reads = Load { shape, noise: 0.08, ..Load::default() };
+        let finding = ask(detect, &run_of(&[reads]), None).unwrap();
+        assert_eq!(finding.gravity, Gravity::Doubt);
+        assert!(finding.words.contains("after 4.0 s") && !finding.words.contains("write cache"));
+        let writes = Load { read_percent: 0, ..reads };
+        assert!(ask(detect, &run_of(&[writes]), None).unwrap().words.contains("write cache"));
+    }
+
+    #[test]
+    fn noise_a_ramp_a_rise_and_a_short_dip_do_not() {
+        let noisy = Load { noise: 0.3, ..Load::default() };
+        let rise = Load { shape: |t| if t < 0.5 { 0.5 } else { 1.0 }, ..Load::default() };
+        let dip = |t| if (0.5..0.55).contains(&t) { 0.2 } else { 1.0 };
+        let dip = Load { shape: dip, ..Load::default() };
+        for load in [noisy, rise, dip] {
+            assert_eq!(ask(detect, &run_of(&[load]), None), None);
+        }
+    }
+}

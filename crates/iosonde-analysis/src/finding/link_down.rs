@@ -1,0 +1,60 @@
+//! `link_down`: the link runs below what both ends can do.
+
+use iosonde_model::units;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Share of the link's payload rate from which the link is the limit.
+const NEAR: f64 = 0.85;
+
+/// Speaks where the link now differs from the best both ends can do; a limit where the bandwidth
+/// comes near it, else a caution.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let device = case.run.target.device.as_ref()?;
+    let (now, best) = (device.link.as_deref()?, device.link_max.as_deref()?);
+    if now == best {
+        return None;
+    }
+    let rate = case.figures.all.read.bytes_per_s.max(case.figures.all.write.bytes_per_s);
+    let ceiling = device.link_bytes_per_s.map(|ceiling| ceiling as f64);
+    let near = ceiling.is_some_and(|ceiling| rate >= NEAR * ceiling);
+    let gravity = if near { Gravity::Limit } else { Gravity::Caution };
+    let mut words = format!("The link runs at {now}, both ends can do {best}");
+    if let Some(ceiling) = ceiling {
+        words.push_str(&format!(
+            "; ceiling {}, measured {}",
+            units::bytes::per_second(ceiling),
+            units::bytes::per_second(rate)
+        ));
+    }
+    words.push('.');
+    let finding = Finding::new("link_down", "a slowed-down link", Strength::Proven, gravity, words);
+    Some(finding.with("link", now).with("link_max", best).with("bytes_per_s", rate))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::facts::DeviceFacts;
+
+    #[test]
+    fn half_the_lanes_speak_and_all_lanes_do_not() {
+        let mut run = run_of(&[Load { block_bytes: 1 << 20, iops: 1_700.0, ..Load::default() }]);
+        let device = |now: &str| DeviceFacts {
+            link: Some(now.into()),
+            link_max: Some("8.0 GT/s PCIe x4".into()),
+            link_bytes_per_s: Some(1_773_000_000),
+            ..DeviceFacts::default()
+        };
+        run.target.device = Some(device("8.0 GT/s PCIe x4"));
+        assert_eq!(ask(detect, &run, None), None);
+        run.target.device = Some(device("8.0 GT/s PCIe x2"));
+        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Limit);
+        run.target.device.as_mut().unwrap().link_bytes_per_s = None;
+        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Caution);
+    }
+}

@@ -1,0 +1,47 @@
+//! `mix_off`: the share of reads achieved is not the nominal one.
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Difference worth a word, percentage points.
+const POINTS: f64 = 5.0;
+/// Operations from which a share means something.
+const FEWEST_OPS: u64 = 100;
+
+/// Speaks where the achieved share of reads is more than 5 points off.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let all = &case.figures.all;
+    let achieved = all.read_share? * 100.0;
+    // Phases may each have a mix of their own.
+    if case.run.plan.jobs.iter().any(|job| !job.phases.is_empty()) {
+        return None;
+    }
+    let nominal = f64::from(case.run.plan.nominal_read_percent);
+    if all.total.ops < FEWEST_OPS || (achieved - nominal).abs() <= POINTS {
+        return None;
+    }
+    let words = format!(
+        "{achieved:.0} % of the operations were reads, nominally {nominal:.0} %: the roles run at \
+         their own speeds."
+    );
+    let subject = "an uneven mix";
+    let finding = Finding::new("mix_off", subject, Strength::Proven, Gravity::Caution, words);
+    Some(finding.with("read_percent_achieved", achieved).with("read_percent_nominal", nominal))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn six_points_speak_and_four_do_not() {
+        let mut run = run_of(&[Load { read_percent: 70, ..Load::default() }]);
+        run.plan.nominal_read_percent = 74;
+        assert_eq!(ask(detect, &run, None), None);
+        run.plan.nominal_read_percent = 76;
+        assert!(ask(detect, &run, None).unwrap().words.contains("nominally 76 %"));
+    }
+}

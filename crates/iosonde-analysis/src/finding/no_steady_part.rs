@@ -1,0 +1,43 @@
+//! `no_steady_part`: the rate was still changing when the run ended.
+
+use crate::figures::Steady;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Speaks where MSER-5 found no steady part, and neither a drop nor a rate limiter says it better.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let better = super::level_drop::drop(case).is_some();
+    if case.figures.steady != Steady::NoSteadyPart || better {
+        return None;
+    }
+    let rates = case.series.iops();
+    let (first, second) = rates.split_at(rates.len() / 2);
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len().max(1) as f64;
+    let (first, second) = (mean(first), mean(second));
+    let words = format!(
+        "No steady part: {} in the first half, {} in the second; a longer run is needed.",
+        super::iops(first),
+        super::iops(second)
+    );
+    let subject = "a rate still changing";
+    let strength = Strength::Supported;
+    let finding = Finding::new("no_steady_part", subject, strength, Gravity::Doubt, words);
+    Some(finding.with("iops_first_half", first).with("iops_second_half", second))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn a_ramp_speaks_and_a_slow_start_does_not() {
+        let ramp = Load { shape: |t| 0.2 + 0.8 * t, ..Load::default() };
+        assert!(ask(detect, &run_of(&[ramp]), None).is_some());
+        let start = Load { shape: |t| if t < 0.2 { 0.4 } else { 1.0 }, ..Load::default() };
+        assert_eq!(ask(detect, &run_of(&[start]), None), None);
+    }
+}

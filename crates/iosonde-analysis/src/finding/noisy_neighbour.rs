@@ -1,0 +1,68 @@
+//! `noisy_neighbour`: someone else used the device.
+
+use crate::books;
+use iosonde_model::units::bytes;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Bytes of others over ours worth a word.
+const SHARE: f64 = 0.02;
+/// Share from which on the figures describe what the others left over.
+const DOUBTFUL_SHARE: f64 = 0.20;
+/// Bytes of others below which it is the file system's own book-keeping.
+const LEAST_BYTES: u64 = 1 << 20;
+
+/// Speaks where the device moved 2 % more bytes than we did, requests crossing the edges aside.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let work = books::device_work(case.run)?;
+    let (read, written, crossing) = books::our_bytes(case.run);
+    // Buffered I/O reads ahead and writes back in its own time.
+    if !case.run.target.direct || !case.is_real() || case.pooled() {
+        return None;
+    }
+    let device = work.read_bytes + work.written_bytes;
+    let others = device.saturating_sub(read + written + crossing);
+    let share = others as f64 / (read + written).max(1) as f64;
+    if others < LEAST_BYTES || share <= SHARE {
+        return None;
+    }
+    let words = format!(
+        "The device moved {} more than this run did ({}): something else was using it.",
+        bytes::rough(others),
+        super::percent(share)
+    );
+    let finding = Finding::new(
+        "noisy_neighbour",
+        "other I/O on the device",
+        Strength::Supported,
+        if share >= DOUBTFUL_SHARE { Gravity::Doubt } else { Gravity::Caution },
+        words,
+    );
+    Some(finding.with("other_bytes", others as f64).with("share_of_ours", share))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::facts::DeviceCounters;
+
+    #[test]
+    fn a_tenth_more_speaks_and_the_journal_does_not() {
+        let mut run = run_of(&[Load::default()]);
+        let ours = run.jobs[0].read.bytes / 512;
+        let device = |read_sectors| {
+            let end = DeviceCounters { read_sectors, ..DeviceCounters::default() };
+            Some((DeviceCounters::default(), end))
+        };
+        run.device = device(ours + ours / 100);
+        assert_eq!(ask(detect, &run, None), None);
+        run.device = device(ours + ours / 10);
+        assert!(ask(detect, &run, None).is_some());
+        run.target.direct = false;
+        assert_eq!(ask(detect, &run, None), None);
+    }
+}

@@ -1,0 +1,41 @@
+//! `not_local`: the path to the storage leads over a network, a hypervisor or a program.
+
+use iosonde_model::record::facts::FilesystemClass;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Speaks where the file system is not a local one.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let over = match case.run.target.class {
+        FilesystemClass::Network => "a network",
+        FilesystemClass::HostShare => "a share of the host",
+        FilesystemClass::UserSpace => "a program in user space",
+        FilesystemClass::Stacked => "another file system",
+        _ => return None,
+    };
+    let name = case.run.target.filesystem.as_deref().unwrap_or("this file system");
+    let words = format!("{name} reaches its storage over {over}: both were measured together.");
+    let subject = "the way to the storage";
+    let finding = Finding::new("not_local", subject, Strength::Proven, Gravity::Caution, words);
+    Some(finding.with("filesystem", name))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn a_network_speaks_and_a_local_disk_does_not() {
+        let mut run = run_of(&[Load::default()]);
+        assert_eq!(ask(detect, &run, None), None);
+        run.target.class = FilesystemClass::Network;
+        run.target.filesystem = Some("nfs".into());
+        assert!(ask(detect, &run, None).unwrap().words.starts_with("nfs reaches"));
+        run.target.class = FilesystemClass::Unknown;
+        assert_eq!(ask(detect, &run, None), None);
+    }
+}

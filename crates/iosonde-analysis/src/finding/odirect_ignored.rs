@@ -1,0 +1,105 @@
+//! `odirect_ignored`: direct I/O was granted, and memory answered all the same.
+
+use iosonde_model::record::facts::FilesystemClass;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Device reads over ours below which something else answered.
+const DEVICE_SHARE: f64 = 0.9;
+/// Share of sampled blocks in the page cache that shows it to be in use.
+const CACHED: f64 = 0.05;
+
+/// Speaks where a direct target's device read less than we did, its blocks sit in the page cache,
+/// or the kernel says that it cannot do direct I/O.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let target = &case.run.target;
+    let memory = target.class == FilesystemClass::Memory;
+    if !target.direct || memory || !case.is_real() || case.figures.all.read.ops == 0 {
+        return None;
+    }
+    // Holes and unwritten extents need no device either: another finding.
+    let device = case.device_read_share().filter(|_| case.empty_share() <= 0.01);
+    let device = device.filter(|share| *share < DEVICE_SHARE);
+    let cached = case.cached_share().filter(|share| *share > CACHED);
+    let unable = target.dio_mem_align == Some(0);
+    let (strength, told) = match (device, cached, unable) {
+        (Some(share), _, _) => {
+            let told = format!("the device read only {} of what was read", super::percent(share));
+            (Strength::Proven, told)
+        }
+        (None, Some(share), _) => {
+            let told =
+                format!("{} of sampled blocks were in the page cache", super::percent(share));
+            let strength = if unable { Strength::Supported } else { Strength::ConsistentWith };
+            (strength, told)
+        }
+        (None, None, true) => {
+            (Strength::ConsistentWith, "it reports no alignment for direct I/O".to_owned())
+        }
+        (None, None, false) => return None,
+    };
+    let name = target.filesystem.as_deref().unwrap_or("the file system");
+    let words = format!("{name} accepts direct I/O and seems to ignore it: {told}.");
+    let subject = "reads answered from memory";
+    let mut finding = Finding::new("odirect_ignored", subject, strength, Gravity::Doubt, words);
+    if let Some(share) = device {
+        finding = finding.with("device_read_share", share);
+    }
+    if let Some(share) = cached {
+        finding = finding.with("cached_share", share);
+    }
+    Some(finding.with("filesystem", name))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::facts::DeviceCounters;
+
+    fn with_device_reads(percent: u64) -> iosonde_model::record::run::Run {
+        let mut run = run_of(&[Load::default()]);
+        let read_sectors = run.jobs[0].read.bytes / 512 * percent / 100;
+        let end = DeviceCounters { read_sectors, ..DeviceCounters::default() };
+        run.device = Some((DeviceCounters::default(), end));
+        run
+    }
+
+    #[test]
+    fn a_device_that_read_half_of_it_speaks() {
+        let finding = ask(detect, &with_device_reads(50), None).unwrap();
+        assert_eq!(finding.strength, Strength::Proven);
+        assert_eq!(ask(detect, &with_device_reads(99), None), None);
+    }
+
+    #[test]
+    fn one_device_of_a_pool_proves_nothing() {
+        let mut run = with_device_reads(50);
+        run.target.filesystem = Some("btrfs".into());
+        assert_eq!(ask(detect, &run, None), None);
+    }
+
+    #[test]
+    fn unwritten_space_and_plain_buffered_reads_are_other_findings() {
+        let mut run = with_device_reads(0);
+        run.target.unwritten_bytes = Some(1 << 30);
+        assert_eq!(ask(detect, &run, None), None);
+        let mut run = with_device_reads(0);
+        run.target.direct = false;
+        assert_eq!(ask(detect, &run, None), None);
+    }
+
+    #[test]
+    fn cached_blocks_speak_more_softly() {
+        let mut run = run_of(&[Load::default()]);
+        run.target.cached_samples = Some((2, 64));
+        assert_eq!(ask(detect, &run, None), None);
+        run.target.cached_samples = Some((60, 64));
+        assert_eq!(ask(detect, &run, None).unwrap().strength, Strength::ConsistentWith);
+        run.target.dio_mem_align = Some(0);
+        assert_eq!(ask(detect, &run, None).unwrap().strength, Strength::Supported);
+    }
+}

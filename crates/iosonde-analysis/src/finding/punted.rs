@@ -1,0 +1,38 @@
+//! `punted`: io_uring hands every request to a worker thread.
+
+use iosonde_model::plan::EngineKind;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Speaks where the target refuses to be asked without blocking and io_uring drives it.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let uring = case.run.plan.engine.kind == EngineKind::IoUring;
+    if case.run.target.punted != Some(true) || !uring {
+        return None;
+    }
+    let words = "io_uring hands every request on this target to a worker thread; --ioengine psync \
+                 costs less CPU here."
+        .to_owned();
+    let subject = "io_uring's worker threads";
+    Some(Finding::new("punted", subject, Strength::Proven, Gravity::Caution, words))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn io_uring_on_such_a_target_speaks_and_psync_does_not() {
+        let mut run = run_of(&[Load::default()]);
+        run.target.punted = Some(false);
+        assert_eq!(ask(detect, &run, None), None);
+        run.target.punted = Some(true);
+        assert!(ask(detect, &run, None).is_some());
+        run.plan.engine.kind = EngineKind::Psync;
+        assert_eq!(ask(detect, &run, None), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! `ram_backed`: the target is memory.
+
+use iosonde_model::record::facts::FilesystemClass;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Transports of block devices that keep their data in memory.
+const MEMORY_TRANSPORTS: [&str; 4] = ["zram", "ram", "brd", "pmem-legacy"];
+
+/// Speaks where the file system or the block device keeps its data in memory, or there are no data:
+/// `/dev/zero`, `/dev/null`.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let target = &case.run.target;
+    let transport = target.device.as_ref().and_then(|device| device.transport.as_deref());
+    let name = if super::is_endless(target) {
+        "a device without data"
+    } else if target.class == FilesystemClass::Memory {
+        target.filesystem.as_deref().unwrap_or("a memory file system")
+    } else {
+        transport.filter(|name| MEMORY_TRANSPORTS.contains(name))?
+    };
+    let words = format!("The target is memory ({name}), not storage.");
+    let finding = Finding::new("ram_backed", "memory", Strength::Proven, Gravity::Doubt, words);
+    Some(finding.with("name", name))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::facts::DeviceFacts;
+
+    #[test]
+    fn tmpfs_and_zram_speak_and_a_loop_device_does_not() {
+        let mut run = run_of(&[Load::default()]);
+        let device = |transport: &str| DeviceFacts {
+            transport: Some(transport.into()),
+            ..DeviceFacts::default()
+        };
+        run.target.device = Some(device("loop"));
+        assert_eq!(ask(detect, &run, None), None);
+        run.target.device = Some(device("zram"));
+        assert!(ask(detect, &run, None).is_some());
+        run.target.device = None;
+        run.target.kind = "character device".into();
+        assert!(ask(detect, &run, None).unwrap().words.contains("without data"));
+        run.target.kind = "file".into();
+        run.target.class = FilesystemClass::Memory;
+        run.target.filesystem = Some("tmpfs".into());
+        assert!(ask(detect, &run, None).unwrap().words.contains("tmpfs"));
+    }
+}

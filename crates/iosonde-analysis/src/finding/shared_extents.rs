@@ -1,0 +1,42 @@
+//! `shared_extents`: the first write to each block must copy.
+
+use iosonde_model::units::bytes;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Speaks where a written target shares extents with another file.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let shared = case.run.target.shared_bytes.filter(|bytes| *bytes > 0)?;
+    if case.figures.all.write.ops == 0 {
+        return None;
+    }
+    let words = format!(
+        "{} of the target are shared with another file (reflink or snapshot): first writes copy.",
+        bytes::rough(shared)
+    );
+    let subject = "copy-on-write";
+    let finding =
+        Finding::new("shared_extents", subject, Strength::Proven, Gravity::Caution, words);
+    Some(finding.with("shared_bytes", shared as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn writes_to_shared_extents_speak_and_reads_do_not() {
+        let mut run = run_of(&[Load::default()]);
+        run.target.shared_bytes = Some(1 << 20);
+        assert_eq!(ask(detect, &run, None), None);
+        let mut run = run_of(&[Load { read_percent: 0, ..Load::default() }]);
+        run.target.shared_bytes = Some(0);
+        assert_eq!(ask(detect, &run, None), None);
+        run.target.shared_bytes = Some(1 << 20);
+        assert!(ask(detect, &run, None).is_some());
+    }
+}

@@ -1,0 +1,82 @@
+//! `smart_failing`: the drive itself says that it is failing, or lost data during the run.
+
+use serde_json::Value;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Speaks where the drive's self-assessment failed, a critical warning stands, or its count of
+/// media errors grew during the run.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let smart = case.run.target.smart.as_ref()?;
+    let last = smart.after.as_ref().or(smart.before.as_ref())?;
+    let failed = last.pointer("/smart_status/passed").and_then(Value::as_bool) == Some(false);
+    let warning = nvme(last, "critical_warning").unwrap_or(0);
+    let grown = smart
+        .before
+        .as_ref()
+        .and_then(|before| nvme(before, "media_errors"))
+        .zip(nvme(last, "media_errors"))
+        .map_or(0, |(before, after)| after.saturating_sub(before));
+    let told = if failed {
+        "its self-assessment failed".to_owned()
+    } else if grown > 0 {
+        format!("media errors during the run: {grown}")
+    } else if warning != 0 {
+        format!("critical warning {warning:#04x}")
+    } else {
+        return None;
+    };
+    let words = format!("The drive reports that it is failing: {told}.");
+    let subject = "the drive's own report";
+    let finding = Finding::new("smart_failing", subject, Strength::Proven, Gravity::Fault, words);
+    Some(
+        finding
+            .with("critical_warning", warning as f64)
+            .with("media_errors_during_run", grown as f64),
+    )
+}
+
+/// A counter of the NVMe health log, by smartctl's names.
+fn nvme(report: &Value, name: &str) -> Option<u64> {
+    report.get("nvme_smart_health_information_log")?.get(name)?.as_u64()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::facts::SmartPair;
+
+    fn with(before: Value, after: Value) -> iosonde_model::record::run::Run {
+        let mut run = run_of(&[Load::default()]);
+        run.target.smart =
+            Some(SmartPair { before: Some(before), after: Some(after), missing: None });
+        run
+    }
+
+    fn log(warning: u64, media_errors: u64) -> Value {
+        json!({
+            "smart_status": { "passed": true },
+            "nvme_smart_health_information_log":
+                { "critical_warning": warning, "media_errors": media_errors },
+        })
+    }
+
+    #[test]
+    fn a_warning_new_media_errors_and_a_failed_assessment_speak() {
+        assert!(ask(detect, &with(log(0, 3), log(4, 3)), None).is_some());
+        assert!(ask(detect, &with(log(0, 3), log(0, 4)), None).is_some());
+        let failed = json!({ "smart_status": { "passed": false } });
+        assert!(ask(detect, &with(log(0, 0), failed), None).is_some());
+    }
+
+    #[test]
+    fn old_media_errors_on_a_healthy_drive_do_not() {
+        assert_eq!(ask(detect, &with(log(0, 3), log(0, 3)), None), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! `thermal`: heat slowed the drive or the CPU.
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Temperature from which drives begin to throttle, thousandths of a degree Celsius.
+const HOT_MC: i64 = 70_000;
+/// Drop of the rate that goes with throttling.
+const DROP: f64 = 0.10;
+
+/// Counters of an NVMe drive that grow while it is too hot, by smartctl's names.
+const HOT_COUNTERS: [&str; 2] = ["warning_temp_time", "critical_comp_time"];
+
+/// Speaks where the drive or the CPU counted heat events, or the rate fell by 10 % on a hot drive.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    drive(case).or_else(|| device(case)).or_else(|| cpu(case))
+}
+
+/// The drive's own counters before and after.
+fn drive(case: &Case<'_>) -> Option<Finding> {
+    let smart = case.run.target.smart.as_ref()?;
+    let read = |report: &Option<serde_json::Value>, name: &str| {
+        report.as_ref()?.get("nvme_smart_health_information_log")?.get(name)?.as_u64()
+    };
+    let name = HOT_COUNTERS.into_iter().find(|name| {
+        read(&smart.before, name).zip(read(&smart.after, name)).is_some_and(|(a, b)| b > a)
+    })?;
+    let words = format!("The drive was too hot during the run: its counter {name} grew.");
+    let finding = Finding::new("thermal", "a hot drive", Strength::Proven, Gravity::Doubt, words);
+    Some(finding.with("counter", name))
+}
+
+fn cpu(case: &Case<'_>) -> Option<Finding> {
+    let mut counts = case.run.telemetry.iter().filter_map(|sample| sample.cpu_throttle_count);
+    let first = counts.next()?;
+    let events = counts.next_back()?.saturating_sub(first);
+    (events > 0).then(|| {
+        let words = format!("The CPU was throttled by heat {events} times during the run.");
+        let subject = "a hot CPU";
+        Finding::new("thermal", subject, Strength::Proven, Gravity::Caution, words)
+            .with("cpu_throttle_events", events as f64)
+    })
+}
+
+fn device(case: &Case<'_>) -> Option<Finding> {
+    let temperatures = case.run.telemetry.iter().filter_map(|sample| sample.device_temperature_mc);
+    let hottest = temperatures.max().filter(|temperature| *temperature >= HOT_MC)?;
+    let step = super::level_drop::drop(case).filter(|step| step.change() <= -DROP)?;
+    let share = -step.change();
+    let words = format!(
+        "The drive reached {:.0} °C and the rate fell by {}: throttling would look like this.",
+        hottest as f64 / 1e3,
+        super::percent(share)
+    );
+    let strength = Strength::ConsistentWith;
+    let finding = Finding::new("thermal", "a hot drive", strength, Gravity::Doubt, words);
+    Some(finding.with("device_temperature_c", hottest as f64 / 1e3).with("drop_share", share))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::facts::{SmartPair, TelemetrySample};
+
+    fn falling(temperature: i64) -> iosonde_model::record::run::Run {
+        let shape = |t| if t < 0.5 { 1.0 } else { 0.6 };
+        let mut run = run_of(&[Load { shape, noise: 0.05, ..Load::default() }]);
+        run.telemetry = vec![TelemetrySample {
+            device_temperature_mc: Some(temperature),
+            ..TelemetrySample::default()
+        }];
+        run
+    }
+
+    #[test]
+    fn a_drop_on_a_hot_drive_speaks_and_on_a_cool_one_does_not() {
+        assert!(ask(detect, &falling(78_000), None).unwrap().words.contains("78 °C"));
+        assert_eq!(ask(detect, &falling(45_000), None), None);
+        let mut steady = run_of(&[Load::default()]);
+        steady.telemetry = falling(78_000).telemetry;
+        assert_eq!(ask(detect, &steady, None), None);
+    }
+
+    #[test]
+    fn the_counters_of_the_drive_prove_it() {
+        let report = |minutes: u64| {
+            let log = serde_json::json!({ "warning_temp_time": minutes });
+            Some(serde_json::json!({ "nvme_smart_health_information_log": log }))
+        };
+        let mut run = run_of(&[Load::default()]);
+        let pair = SmartPair { before: report(5), after: report(5), ..SmartPair::default() };
+        run.target.smart = Some(pair);
+        assert_eq!(ask(detect, &run, None), None);
+        run.target.smart.as_mut().unwrap().after = report(6);
+        assert_eq!(ask(detect, &run, None).unwrap().strength, Strength::Proven);
+    }
+
+    #[test]
+    fn throttle_events_of_this_run_speak_and_old_ones_do_not() {
+        let look = |count| TelemetrySample {
+            cpu_throttle_count: Some(count),
+            ..TelemetrySample::default()
+        };
+        let mut run = run_of(&[Load::default()]);
+        run.telemetry = vec![look(7), look(7)];
+        assert_eq!(ask(detect, &run, None), None);
+        run.telemetry.push(look(9));
+        assert_eq!(ask(detect, &run, None).unwrap().strength, Strength::Proven);
+    }
+}

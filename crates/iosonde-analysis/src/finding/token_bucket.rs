@@ -1,0 +1,103 @@
+//! `token_bucket`: a burst allowance ran out, and a policer holds the rate since.
+
+use iosonde_model::units::{count, duration};
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Spread of the second level below which a policer, not a device, sets the rate.
+const POLICED_CV: f64 = 0.02;
+/// Smallest step down.
+const DROP: f64 = 0.10;
+/// Share of the variance that the two levels must explain.
+const EXPLAINED: f64 = 0.8;
+/// Distance from a round number that still counts as round.
+const ROUND: f64 = 0.01;
+/// Leading digits of rates that are sold.
+const LEADING: [f64; 12] = [1.0, 1.25, 1.5, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5, 8.0];
+
+/// Speaks where the rate steps down once to a level that is smoother than devices are.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let step = case.step()?;
+    let smooth = step.after.cv().is_some_and(|cv| cv < POLICED_CV);
+    if !smooth || step.change() > -DROP || step.explained < EXPLAINED {
+        return None;
+    }
+    let rate = step.after.mean;
+    let bytes = case.series.bytes_per_s();
+    let after = bytes.get(step.at..).unwrap_or_default();
+    let bytes_per_s = after.iter().sum::<f64>() / after.len().max(1) as f64;
+    let round =
+        is_round(rate) || is_round(bytes_per_s / 1e6) || is_round(bytes_per_s / 1_048_576.0);
+    let strength = if round { Strength::Supported } else { Strength::ConsistentWith };
+    // The burst began with the warm-up, at the same rate as far as is known.
+    let burst_ns = step.at as u64 * case.series.width_ns + case.run.plan.warmup_ns;
+    let bucket = (step.before.mean - rate) * burst_ns as f64 / 1e9;
+    let words = format!(
+        "A burst of about {} I/Os at {}, then {} held smoothly: anything shorter than {} measures \
+         the burst.",
+        count::significant(bucket),
+        super::iops(step.before.mean),
+        super::iops(rate),
+        duration::span(burst_ns)
+    );
+    let subject = format!("a rate limiter at {}", super::iops(rate));
+    let finding = Finding::new("token_bucket", subject, strength, Gravity::Limit, words);
+    Some(
+        finding
+            .with("burst_iops", step.before.mean)
+            .with("sustained_iops", rate)
+            .with("sustained_bytes_per_s", bytes_per_s)
+            .with("burst_ns", burst_ns as f64)
+            .with("bucket_ios", bucket),
+    )
+}
+
+/// Whether a rate is within 1 % of a number that rates are sold in.
+fn is_round(rate: f64) -> bool {
+    if rate < 1.0 {
+        return false;
+    }
+    let decade = 10f64.powf(rate.log10().floor());
+    let near = |digits: f64| (rate / (digits * decade) - 1.0).abs() <= ROUND;
+    LEADING.into_iter().chain([10.0]).any(near)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn a_burst_that_ends_at_a_round_rate_speaks() {
+        let shape = |t| if t < 0.4 { 1.0 } else { 0.3 };
+        let run = run_of(&[Load { iops: 10_000.0, shape, ..Load::default() }]);
+        let finding = ask(detect, &run, None).unwrap();
+        assert_eq!(finding.strength, Strength::Supported);
+        assert!(finding.subject.contains("IOPS"), "{}", finding.subject);
+        // (10,000 - 3,000) x (4 s + 3 s of warm-up).
+        let Some(super::super::Evidence::Number(bucket)) = finding.evidence.get("bucket_ios")
+        else {
+            panic!("no bucket")
+        };
+        assert!((bucket / 49_000.0 - 1.0).abs() < 0.02, "{bucket}");
+    }
+
+    #[test]
+    fn a_noisy_second_level_a_ramp_and_a_steady_rate_do_not() {
+        let shape = |t| if t < 0.4 { 1.0 } else { 0.3 };
+        let noisy = Load { noise: 0.1, shape, ..Load::default() };
+        let ramp = Load { shape: |t| 1.0 - 0.6 * t, ..Load::default() };
+        for load in [noisy, ramp, Load::default()] {
+            assert_eq!(ask(detect, &run_of(&[load]), None), None);
+        }
+    }
+
+    #[test]
+    fn round_means_as_sold() {
+        assert!(is_round(3_010.0) && is_round(16_000.0) && is_round(125.0) && is_round(995.0));
+        assert!(!is_round(3_300.0) && !is_round(9_200.0));
+    }
+}

@@ -1,0 +1,49 @@
+//! `unwritten_reads`: space that was never written was read.
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// Empty share of the tested range that shows in the rates.
+const EMPTY: f64 = 0.01;
+
+/// Speaks where 1 % of the range read are holes or preallocated extents.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let share = case.empty_share();
+    if share <= EMPTY || case.figures.all.read.ops == 0 || !case.is_real() {
+        return None;
+    }
+    let words = format!(
+        "{} of the range read was never written: such reads touch no device.",
+        super::percent(share.min(1.0))
+    );
+    let subject = "reads of unwritten space";
+    let strength = Strength::Proven;
+    let finding = Finding::new("unwritten_reads", subject, strength, Gravity::Doubt, words);
+    let target = &case.run.target;
+    Some(
+        finding
+            .with("hole_bytes", target.hole_bytes.unwrap_or(0) as f64)
+            .with("unwritten_bytes", target.unwritten_bytes.unwrap_or(0) as f64),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn reads_of_holes_speak_and_writes_or_written_space_do_not() {
+        let mut run = run_of(&[Load::default()]);
+        run.target.hole_bytes = Some(0);
+        run.target.unwritten_bytes = Some(1 << 20);
+        assert_eq!(ask(detect, &run, None), None);
+        run.target.hole_bytes = Some(1 << 29);
+        assert!(ask(detect, &run, None).unwrap().words.contains("50.1 %"));
+        let mut writes = run_of(&[Load { read_percent: 0, ..Load::default() }]);
+        writes.target.hole_bytes = Some(1 << 30);
+        assert_eq!(ask(detect, &writes, None), None);
+    }
+}

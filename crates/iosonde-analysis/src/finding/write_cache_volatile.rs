@@ -1,0 +1,48 @@
+//! `write_cache_volatile`: an acknowledged write is not yet a durable one.
+
+use iosonde_model::units::bytes;
+
+use super::{Case, Finding, Gravity, Strength};
+
+/// States, for a run that writes to a device with a write-back cache, the durable rate.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let cache = case.run.target.device.as_ref()?.write_cache.as_deref()?;
+    if cache != "write back" || case.figures.all.write.ops == 0 {
+        return None;
+    }
+    let durable = case.figures.durable.as_ref().and_then(|durable| durable.bytes_per_s);
+    let told = durable.map_or("not measured".to_owned(), bytes::per_second);
+    let words = format!(
+        "The device has a write-back cache: acknowledged is not durable; with fsync: {told}."
+    );
+    let subject = "a volatile write cache";
+    let finding =
+        Finding::new("write_cache_volatile", subject, Strength::Proven, Gravity::Fact, words);
+    Some(match durable {
+        Some(rate) => finding.with("durable_bytes_per_s", rate),
+        None => finding,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::facts::DeviceFacts;
+
+    #[test]
+    fn writes_to_a_write_back_cache_speak_and_reads_do_not() {
+        let device =
+            DeviceFacts { write_cache: Some("write back".into()), ..DeviceFacts::default() };
+        let mut run = run_of(&[Load { read_percent: 0, ..Load::default() }]);
+        assert_eq!(ask(detect, &run, None), None);
+        run.target.device = Some(device.clone());
+        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Fact);
+        let mut reads = run_of(&[Load::default()]);
+        reads.target.device = Some(device);
+        assert_eq!(ask(detect, &reads, None), None);
+    }
+}

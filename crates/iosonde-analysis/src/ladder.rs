@@ -1,0 +1,316 @@
+//! Was fsync honoured? A ladder, not a yes or no: each rung states what it can, and no more.
+//!
+//! F0 nothing; F1 flushes that devices counted; F2 what a flush costs by what was written before
+//! it; F3 replay of logged writes; F4 power cuts.
+
+mod count;
+mod growth;
+
+use serde::Serialize;
+
+use super::finding::Strength;
+use iosonde_model::plan::ladder::Call;
+use iosonde_model::record::LadderRun;
+use iosonde_model::record::ladder::FailedCall;
+use iosonde_model::units::{bytes, count::significant, duration};
+use iosonde_stats::Slope;
+use iosonde_stats::ratio::median;
+
+pub use count::{Counted, LayerCount};
+pub use growth::Growth;
+
+/// What was learned.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ladder {
+    /// F1 to F4, in this order; before them F0 where no other states anything.
+    pub rungs: Vec<Rung>,
+    /// Each device that a flush passes.
+    pub layers: Vec<LayerCount>,
+    /// Latencies by what was written before.
+    pub levels: Vec<Level>,
+    /// Growth of the latency of a flush, ns per byte written before it.
+    pub slope: Option<Slope>,
+    /// What that means.
+    pub growth: Growth,
+    /// Overwrites of one block, each made durable by an fsync, per second.
+    pub overwrites_per_s: Option<f64>,
+    /// What a reader should know besides.
+    pub notes: Vec<String>,
+    /// What the call that failed means.
+    pub failure: Option<String>,
+}
+
+/// One rung.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rung {
+    /// `F0` to `F4`.
+    pub code: &'static str,
+    /// How sure it is; `None` where it states nothing.
+    pub strength: Option<Strength>,
+    /// The statement, or why there is none.
+    pub words: String,
+}
+
+/// Syncs of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Level {
+    /// The call.
+    pub call: Call,
+    /// Bytes written before it.
+    pub dirty_bytes: u64,
+    /// How many.
+    pub calls: usize,
+    /// Median latency, ns.
+    pub median_ns: f64,
+    /// Smallest, ns.
+    pub min_ns: u64,
+    /// Largest, ns.
+    pub max_ns: u64,
+    /// Of those, how many saw the flush counter of each layer rise.
+    pub with_flush: Vec<Option<usize>>,
+}
+
+/// Turns of a usual disk per second: it can make the same block durable so often.
+const TURNS_PER_S: f64 = 120.0;
+
+/// Judges a climb.
+pub fn ladder(run: &LadderRun) -> Ladder {
+    let layers = count::layers(run);
+    let (slope, growth) = growth::growth(run);
+    let mut rungs = vec![
+        count::rung(run, &layers),
+        growth::rung(run, slope.as_ref(), &growth, count::none_sent(&layers)),
+        logged_writes(run),
+        power_cuts(run),
+    ];
+    if rungs.iter().all(|rung| rung.strength.is_none()) {
+        rungs.insert(0, Rung::silent("F0", "not tested: no rung of the ladder could be climbed"));
+    }
+    let overwrites_per_s = overwrites_per_s(run);
+    Ladder {
+        rungs,
+        levels: levels(run),
+        notes: notes(run, overwrites_per_s),
+        failure: run.failed.as_ref().map(meaning),
+        layers,
+        slope,
+        growth,
+        overwrites_per_s,
+    }
+}
+
+impl Ladder {
+    /// Whether anything could be stated.
+    pub fn states(&self) -> bool {
+        self.rungs.iter().any(|rung| rung.strength.is_some())
+    }
+
+    /// All statements in one line.
+    pub fn words(&self) -> String {
+        let stated = self.rungs.iter().filter(|rung| rung.strength.is_some());
+        let stated: Vec<&str> = stated.map(|rung| rung.words.as_str()).collect();
+        if stated.is_empty() { "not tested".into() } else { stated.join("; ") }
+    }
+}
+
+impl Rung {
+    fn stating(code: &'static str, strength: Strength, words: impl Into<String>) -> Rung {
+        Rung { code, strength: Some(strength), words: words.into() }
+    }
+
+    fn silent(code: &'static str, words: impl Into<String>) -> Rung {
+        Rung { code, strength: None, words: words.into() }
+    }
+}
+
+/// Largest chance of a loss per power cut that `cuts` cuts without a loss leave possible, at 95 %:
+/// the p for which so many cuts would all go well in 5 % of cases.
+pub fn loss_bound(cuts: u32) -> f64 {
+    1.0 - 0.05f64.powf(1.0 / f64::from(cuts.max(1)))
+}
+
+fn logged_writes(run: &LadderRun) -> Rung {
+    let words = if run.device_mapper {
+        "not carried out: this version does not replay logged writes (dm-log-writes)"
+    } else {
+        "not available: this kernel has no device mapper, which dm-log-writes needs"
+    };
+    Rung::silent("F3", words)
+}
+
+fn power_cuts(run: &LadderRun) -> Rung {
+    let bound = |cuts| format!("{cuts} to {} %", significant(loss_bound(cuts) * 100.0));
+    let words = format!(
+        "not tested: only a power cut with a witness on another machine tests what survives: \
+         iosonde verify powercut {} --witness 'ssh HOST iosonde verify witness'; n cuts without a \
+         loss bound the chance of one per cut at p < 1 - 0.05^(1/n), 95 %: {}, {}, {}",
+        harmless(&run.plan.path),
+        bound(5),
+        bound(30),
+        bound(299)
+    );
+    Rung::silent("F4", words)
+}
+
+/// A path as it can be typed into a shell, or the word for one.
+fn harmless(path: &str) -> &str {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+".contains(c);
+    if path.chars().all(plain) { path } else { "PATH" }
+}
+
+fn levels(run: &LadderRun) -> Vec<Level> {
+    let mut kinds: Vec<(Call, u64)> =
+        run.samples.iter().map(|sample| (sample.call, sample.dirty_bytes)).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds.into_iter().filter_map(|kind| level(run, kind)).collect()
+}
+
+fn level(run: &LadderRun, (call, dirty_bytes): (Call, u64)) -> Option<Level> {
+    let of_it = || run.samples.iter().filter(|s| s.call == call && s.dirty_bytes == dirty_bytes);
+    let times: Vec<f64> = of_it().map(|sample| sample.sync_ns as f64).collect();
+    let rose = |layer: usize| {
+        let counts = of_it().map(|sample| sample.flushes.get(layer).copied().flatten());
+        let rose = counts.map(|pair| pair.map(|(before, after)| usize::from(after > before)));
+        rose.sum()
+    };
+    Some(Level {
+        call,
+        dirty_bytes,
+        calls: times.len(),
+        median_ns: median(&times)?,
+        min_ns: of_it().map(|sample| sample.sync_ns).min()?,
+        max_ns: of_it().map(|sample| sample.sync_ns).max()?,
+        with_flush: (0..run.layers.len()).map(rose).collect(),
+    })
+}
+
+fn overwrites_per_s(run: &LadderRun) -> Option<f64> {
+    let fsyncs = run.samples.iter().filter(|sample| sample.call == Call::Fsync);
+    let times: Vec<f64> = fsyncs.map(|s| (s.write_ns + s.sync_ns) as f64).collect();
+    median(&times).filter(|ns| *ns > 0.0).map(|ns| 1e9 / ns)
+}
+
+fn notes(run: &LadderRun, overwrites_per_s: Option<f64>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !run.plan.left_out.is_empty() {
+        let left_out: Vec<String> = run.plan.left_out.iter().map(|b| bytes::exact(*b)).collect();
+        notes.push(format!(
+            "left out, since {} hold no more: {}",
+            bytes::exact(run.plan.span_bytes),
+            left_out.join(", ")
+        ));
+    }
+    let lowest = run.layers.iter().max_by_key(|layer| layer.depth);
+    let spins = lowest.filter(|layer| layer.rotational == Some(true));
+    if let (Some(layer), Some(rate)) = (spins, overwrites_per_s.filter(|rate| *rate > TURNS_PER_S))
+    {
+        let told = significant(rate);
+        notes.push(if layer.is_virtual == Some(true) {
+            format!(
+                "{} says that it turns, as virtual disks often do wrongly: {told} overwrites with \
+                 fsync per second are too many for a 7,200/min disk",
+                layer.name
+            )
+        } else {
+            format!(
+                "{} turns, and a 7,200/min disk can make the same block durable about 120 times a \
+                 second; {told} are implausible without a cache that answers for it",
+                layer.name
+            )
+        });
+    }
+    notes
+}
+
+/// What a program has to know that gets this error.
+fn meaning(failed: &FailedCall) -> String {
+    let FailedCall { call, error, dirty_bytes } = failed;
+    let dirty = bytes::rough(*dirty_bytes);
+    if call == "write" {
+        return format!("write failed with {error}; nothing was repeated");
+    }
+    format!(
+        "{call} failed with {error} after {dirty} of writes, and was not repeated: the kernel may \
+         have marked what it could not write as clean, and reports the error once, so that another \
+         {call} may succeed though the data is lost. A program must take this as fatal: restore \
+         what it wrote since the last good {call} from its own log"
+    )
+}
+
+/// `1.25 ms`, also below zero.
+fn signed(ns: f64) -> String {
+    let told = duration::latency(ns.abs());
+    if ns < 0.0 { format!("-{told}") } else { told }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iosonde_fixtures::ladder::Model;
+
+    #[test]
+    fn the_bound_of_the_tables() {
+        for (cuts, percent) in [(5, 45.07), (30, 9.50), (299, 0.997)] {
+            let found = loss_bound(cuts) * 100.0;
+            assert!((found / percent - 1.0).abs() < 1e-3, "{cuts}: {found}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_climbed_is_told_and_never_claimed() {
+        let told = ladder(&Model { layers: Vec::new(), noise: 5e3, ..Model::honest() }.run());
+        let codes: Vec<&str> = told.rungs.iter().map(|rung| rung.code).collect();
+        assert_eq!(codes, ["F0", "F1", "F2", "F3", "F4"]);
+        assert!(!told.states());
+        assert_eq!(told.words(), "not tested");
+        let mut run = Model::honest().run();
+        assert!(ladder(&run).rungs[2].words.contains("no device mapper"));
+        run.device_mapper = true;
+        let told = ladder(&run);
+        assert_eq!(told.rungs[2].strength, None);
+        assert!(told.rungs[2].words.starts_with("not carried out"));
+        assert_eq!(told.rungs[0].code, "F1");
+        assert!(told.rungs[3].words.contains("299 to 0.997 %"), "{}", told.rungs[3].words);
+    }
+
+    #[test]
+    fn a_disk_that_turns_is_not_faster_than_its_turns() {
+        let mut run = Model::honest().run();
+        let told = |run: &LadderRun| ladder(run).notes.join(" ");
+        assert_eq!(told(&run), "");
+        run.layers[0].rotational = Some(true);
+        assert!(told(&run).contains("implausible"));
+        run.layers[0].is_virtual = Some(true);
+        assert!(told(&run).contains("as virtual disks often do wrongly"));
+        run.samples.iter_mut().for_each(|sample| sample.sync_ns += 8_400_000);
+        assert_eq!(told(&run), "");
+    }
+
+    #[test]
+    fn a_failed_fsync_is_told_as_what_it_is() {
+        let mut run = Model::honest().run();
+        let failed = |call: &str| FailedCall {
+            call: call.into(),
+            error: "EIO".into(),
+            dirty_bytes: 1 << 20,
+        };
+        run.failed = Some(failed("fsync"));
+        assert!(
+            ladder(&run).failure.is_some_and(|words| words.contains("must take this as fatal"))
+        );
+        run.failed = Some(failed("write"));
+        assert!(ladder(&run).failure.is_some_and(|words| !words.contains("fsync")));
+    }
+
+    #[test]
+    fn levels_are_listed_with_their_flushes() {
+        let told = ladder(&Model::honest().run());
+        let kinds: Vec<(Call, u64)> =
+            told.levels.iter().map(|level| (level.call, level.dirty_bytes)).collect();
+        let data = [0, 64 << 10, 1 << 20, 16 << 20, 64 << 20].map(|b| (Call::Fdatasync, b));
+        assert_eq!(kinds[0], (Call::Fsync, 4 << 10));
+        assert_eq!(kinds[1..], data);
+        assert!(told.levels.iter().all(|l| l.calls == 20 && l.with_flush == [Some(20)]));
+    }
+}

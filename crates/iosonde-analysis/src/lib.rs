@@ -1,0 +1,34 @@
+//! What does it mean? Figures, books, findings, verdicts.
+//!
+//! Promises: pure. Everything here is recomputed from a record, so an old record can be judged
+//! anew.
+#![forbid(unsafe_code)]
+
+pub mod arrivals;
+pub mod books;
+pub mod comparison;
+pub mod cross_check;
+pub mod expectation;
+pub mod experiment;
+pub mod fidelity;
+pub mod figures;
+pub mod finding;
+pub mod foreign;
+pub mod intervals;
+pub mod ladder;
+pub mod precision;
+pub mod profile;
+pub mod profile_model;
+pub mod pursuit;
+pub mod series;
+pub mod targets;
+pub mod verdict;
+pub mod verify;
+
+pub use books::{Books, books};
+pub use expectation::Expectation;
+pub use figures::{Figures, figures};
+pub use finding::{Finding, findings};
+pub use ladder::{Ladder, ladder};
+pub use verdict::{Assessment, Verdict, assess, verdict};
+pub use verify::{VerifyJudgement, VerifyVerdict, judge};

@@ -1,0 +1,178 @@
+//! What does a profile mean? Figures, books and findings of a program that was watched.
+//!
+//! A figure that the source of the profile cannot give is `None`, never zero.
+
+pub mod against;
+pub mod arrivals;
+pub mod books;
+pub mod course;
+pub mod depth;
+pub mod finding;
+pub mod machine;
+pub mod places;
+pub mod spread;
+pub mod syncs;
+pub mod traffic;
+pub mod who;
+
+use serde::Serialize;
+
+use crate::books::Books;
+use crate::finding::Finding;
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{
+    CgroupRun, Method, Missing, OpenCounts, ProfiledDevice, Traffic,
+};
+
+pub use against::{Against, against, device_of};
+pub use arrivals::{ArrivalFigures, Process};
+pub use course::{CourseFigures, Heat};
+pub use depth::DepthFigures;
+pub use machine::{CallFigures, CounterFigures, MachineFigures};
+pub use places::PlaceFigures;
+pub use spread::{Latency, Percentile, Spread};
+pub use syncs::SyncFigures;
+pub use traffic::{ClassFigures, OpFigures, Side};
+pub use who::{FileFigures, ThreadCounts, ThreadFigures};
+
+/// Everything derived from a profile.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// Time measured, ns.
+    pub window_ns: u64,
+    /// Time watched afterwards, ns.
+    pub settle_ns: u64,
+    /// Why there are no requests to tell of; `None` where there are, or might have been.
+    pub unseen: Option<String>,
+    /// The program's requests, its write-back among them; `None` where they cannot be seen.
+    pub program: Option<Side>,
+    /// Everybody's requests.
+    pub everybody: Option<Side>,
+    /// Each class with requests.
+    pub classes: Vec<ClassFigures>,
+    /// Each device, in the order of the record.
+    pub devices: Vec<DeviceFigures>,
+    /// Threads that did I/O.
+    pub io_threads: Option<ThreadCounts>,
+    /// Calls that make data durable; `None` where not seen.
+    pub syncs: Option<SyncFigures>,
+    /// How files were opened; `None` where not seen.
+    pub opens: Option<OpenCounts>,
+    /// Read and write calls; `None` where not seen.
+    pub calls: Option<CallFigures>,
+    /// CPU and waiting.
+    pub machine: MachineFigures,
+    /// Threads, the busiest first.
+    pub threads: Vec<ThreadFigures>,
+    /// Files, the busiest first.
+    pub files: Vec<FileFigures>,
+    /// Cgroups, the busiest first.
+    pub cgroups: Vec<CgroupRun>,
+    /// Where on the devices.
+    pub places: Vec<PlaceFigures>,
+    /// How requests arrive.
+    pub arrivals: Vec<ArrivalFigures>,
+    /// Rates and latencies over time.
+    pub course: Option<CourseFigures>,
+    /// Whether the trace agrees with the kernel's counters and with itself.
+    pub books: Books,
+    /// What follows, gravest first.
+    pub findings: Vec<Finding>,
+}
+
+/// One device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeviceFigures {
+    /// Kernel name of the whole disk.
+    pub name: String,
+    /// Why its requests cannot be seen, if so.
+    pub invisible: Option<String>,
+    /// The program's requests on it.
+    pub program: Option<Side>,
+    /// Requests in flight, everybody's.
+    pub depth: Option<DepthFigures>,
+    /// Requests in flight of the program.
+    pub program_depth: Option<DepthFigures>,
+    /// The kernel's own counters.
+    pub counters: Option<CounterFigures>,
+}
+
+/// Computes all figures of a profile.
+pub fn figures(run: &ProfileRun) -> Figures {
+    let unseen = unseen(run);
+    let seen = unseen.is_none();
+    let mut figures = Figures {
+        window_ns: run.measured_ns,
+        settle_ns: run.settle_ns,
+        program: seen.then(|| traffic::side(run, |each| each.class.is_of_the_program())),
+        everybody: (seen || !run.traffic.is_empty()).then(|| traffic::side(run, |_| true)),
+        classes: traffic::classes(run),
+        devices: run.devices.iter().map(|each| device(run, each)).collect(),
+        io_threads: seen.then(|| who::counts(run)),
+        syncs: (run.source.method == Method::Tracepoints && missing(run, "syncs").is_none())
+            .then(|| syncs::syncs(run)),
+        opens: run.opens,
+        calls: machine::calls(run),
+        machine: machine::machine(run),
+        threads: who::threads(run),
+        files: who::files(run),
+        cgroups: run.cgroups.clone(),
+        places: run.places.iter().map(places::places).collect(),
+        arrivals: arrivals::arrivals(run),
+        course: course::course(run),
+        books: books::books(run),
+        findings: Vec::new(),
+        unseen,
+    };
+    figures.findings = finding::findings(run, &figures);
+    figures
+}
+
+/// Why there are no requests to tell of.
+fn unseen(run: &ProfileRun) -> Option<String> {
+    if run.source.method == Method::Counters {
+        let reason = missing(run, "requests").or(run.source.missing.first());
+        let words = reason.map_or("requests were not traced", |missing| missing.reason.as_str());
+        return Some(words.to_owned());
+    }
+    let hidden =
+        run.devices.iter().filter(|device| moved(device)).find_map(|device| {
+            Some(format!("{}: {}", device.facts.name, device.invisible.as_ref()?))
+        });
+    // Others' requests elsewhere say nothing of what the program did there.
+    hidden.filter(|_| !run.traffic.iter().any(|each| each.class.is_of_the_program()))
+}
+
+/// Whether a device did anything, as far as its counters tell.
+fn moved(device: &ProfiledDevice) -> bool {
+    device.counters.is_none_or(|(start, end)| start != end)
+}
+
+/// What is told to be missing under this name, alone or with something else (`syncs and opens`).
+pub fn missing<'a>(run: &'a ProfileRun, what: &str) -> Option<&'a Missing> {
+    let is_about = |words: &str| words.split(" and ").any(|part| part == what);
+    run.source.missing.iter().find(|missing| is_about(&missing.what))
+}
+
+fn device(run: &ProfileRun, device: &ProfiledDevice) -> DeviceFigures {
+    let name = &device.facts.name;
+    let seen = run.source.method == Method::Tracepoints && device.invisible.is_none();
+    let own = |each: &Traffic| each.device == *name && each.class.is_of_the_program();
+    DeviceFigures {
+        name: name.clone(),
+        invisible: device.invisible.clone(),
+        program: seen.then(|| traffic::side(run, own)),
+        depth: seen.then(|| depth::depth(&device.depth)),
+        program_depth: seen.then(|| depth::depth(&device.program_depth)),
+        counters: machine::counters(run, device),
+    }
+}
+
+/// The name of a thread group; the first is of those that found no place of their own.
+fn group_name(run: &ProfileRun, group: u32) -> String {
+    let found = usize::try_from(group).ok().and_then(|at| run.groups.get(at));
+    match found {
+        Some(group) if !group.name.is_empty() => group.name.clone(),
+        _ => "others".into(),
+    }
+}

@@ -1,0 +1,292 @@
+//! How much of what a device can do does a program use? A profile beside a run on the same device.
+
+use serde::Serialize;
+
+use crate::figures::{self as run_figures, DirectionFigures};
+use iosonde_model::plan::Order;
+use iosonde_model::record::facts::DeviceFacts;
+use iosonde_model::record::profile::{Op, ProfiledDevice};
+use iosonde_model::record::{ProfileRun, Run};
+use iosonde_model::units::{bytes, count};
+
+use super::{Figures, Side};
+
+/// A profile beside a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Against {
+    /// Kernel name of the device in the profile.
+    pub device: String,
+    /// By what the two devices are known to be one.
+    pub known_by: KnownBy,
+    /// What the run did, in a few words.
+    pub load: String,
+    /// Each operation that both have.
+    pub ops: Vec<OpAgainst>,
+    /// The largest of the shares, and of what.
+    pub words: String,
+}
+
+/// By what two devices are known to be one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KnownBy {
+    /// World-wide name or serial number.
+    Identity,
+    /// Model, size and kernel name: the device shows nothing better.
+    Name,
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OpAgainst {
+    /// Reads or writes.
+    pub op: Op,
+    /// What the device did in the run: requests and bytes per second.
+    pub run_iops: f64,
+    /// Bytes per second of the run.
+    pub run_bytes_per_s: f64,
+    /// The program's requests per second over those of the run.
+    pub iops_share: f64,
+    /// The program's bytes per second over those of the run.
+    pub bandwidth_share: f64,
+    /// The same of the program's busiest interval, where intervals were kept.
+    pub peak_iops_share: Option<f64>,
+    /// Of bytes.
+    pub peak_bandwidth_share: Option<f64>,
+}
+
+/// The device of a run, where something can be set beside it at all. This is known before there is
+/// a profile.
+///
+/// # Errors
+/// In words: the run has no device that is known, or neither read nor wrote.
+pub fn device_of(run: &Run) -> Result<&DeviceFacts, String> {
+    let device = run.target.device.as_ref().ok_or_else(|| {
+        format!("the run was on {}, which is on no block device that is known", run.target.path)
+    })?;
+    if run.jobs.iter().all(|job| job.read.ops == 0 && job.write.ops == 0) {
+        return Err(format!("the run on {} neither read nor wrote", run.target.path));
+    }
+    Ok(device)
+}
+
+/// Sets a profile beside a run.
+///
+/// # Errors
+/// In words, where the two cannot be compared: another device, a run without a device or without
+/// operations, a profile without requests on it.
+pub fn against(profile: &ProfileRun, figures: &Figures, run: &Run) -> Result<Against, String> {
+    let theirs = device_of(run)?;
+    let (index, known_by) = same(profile, theirs)?;
+    let device = &figures.devices[index];
+    let side =
+        device.program.as_ref().filter(|side| side.requests() > 0).ok_or_else(|| {
+            format!("the profile has no requests of the program on {}", device.name)
+        })?;
+    let measured = run_figures::figures(run).all;
+    // Intervals are of all devices together: they are this device's where it is the only one.
+    let alone = figures
+        .devices
+        .iter()
+        .filter(|device| device.program.as_ref().is_some_and(|side| side.requests() > 0))
+        .count()
+        == 1;
+    let ways = [(Op::Read, &measured.read), (Op::Write, &measured.write)];
+    let ops: Vec<OpAgainst> = ways
+        .into_iter()
+        .filter_map(|(op, measured)| of_op(side, figures, op, measured, alone))
+        .collect();
+    if ops.is_empty() {
+        let words = "the program and the run have no operation in common: the run has to read \
+                     where the program reads, or write where it writes";
+        return Err(words.into());
+    }
+    let load = load(run);
+    let words = words(&device.name, &load, &ops);
+    Ok(Against { device: device.name.clone(), known_by, load, ops, words })
+}
+
+/// The profile's device that is the run's.
+fn same(profile: &ProfileRun, theirs: &DeviceFacts) -> Result<(usize, KnownBy), String> {
+    let find = |is: &dyn Fn(&ProfiledDevice) -> bool| profile.devices.iter().position(is);
+    let both = |ours: &Option<String>, theirs: &Option<String>| {
+        ours.as_ref().is_some_and(|ours| !ours.is_empty() && Some(ours) == theirs.as_ref())
+    };
+    let identical = find(&|device| {
+        both(&device.facts.wwid, &theirs.wwid) || both(&device.facts.serial, &theirs.serial)
+    });
+    if let Some(index) = identical {
+        return Ok((index, KnownBy::Identity));
+    }
+    // Where one of the two shows an identity that the other lacks or contradicts, a name is not
+    // enough.
+    let named = find(&|device| {
+        let facts = &device.facts;
+        facts.name == theirs.name
+            && (facts.model == theirs.model && facts.bytes == theirs.bytes)
+            && (facts.wwid == theirs.wwid && facts.serial == theirs.serial)
+    });
+    named.map(|index| (index, KnownBy::Name)).ok_or_else(|| {
+        let names: Vec<&str> =
+            profile.devices.iter().map(|device| device.facts.name.as_str()).collect();
+        format!(
+            "the run was on {}, and the profile has {}: not the same device",
+            told(theirs),
+            if names.is_empty() { "no device".to_owned() } else { names.join(", ") }
+        )
+    })
+}
+
+fn told(device: &DeviceFacts) -> String {
+    match device.serial.as_deref().or(device.wwid.as_deref()) {
+        Some(identity) => format!("{} ({identity})", device.name),
+        None => device.name.clone(),
+    }
+}
+
+fn of_op(
+    side: &Side,
+    figures: &Figures,
+    op: Op,
+    measured: &DirectionFigures,
+    alone: bool,
+) -> Option<OpAgainst> {
+    let own = side.op(op);
+    if own.requests == 0 || measured.ops == 0 || measured.iops <= 0.0 {
+        return None;
+    }
+    let course = figures.course.as_ref().filter(|_| alone);
+    let peak = course.map(|course| if op == Op::Read { &course.read } else { &course.write });
+    let over = |of: f64, whole: f64| of / whole.max(f64::MIN_POSITIVE);
+    Some(OpAgainst {
+        op,
+        run_iops: measured.iops,
+        run_bytes_per_s: measured.bytes_per_s,
+        iops_share: over(own.requests_per_s, measured.iops),
+        bandwidth_share: over(own.bytes_per_s, measured.bytes_per_s),
+        peak_iops_share: peak.and_then(|peak| peak.0.max).map(|max| over(max, measured.iops)),
+        peak_bandwidth_share: peak
+            .and_then(|peak| peak.1.max)
+            .map(|max| over(max, measured.bytes_per_s)),
+    })
+}
+
+/// `random reads of 4 KiB, 32 in flight`.
+fn load(run: &Run) -> String {
+    let jobs = &run.plan.jobs;
+    let Some(first) = jobs.first() else { return "no jobs".into() };
+    let random = !matches!(first.order, Order::Sequential { .. });
+    let what = match first.read_percent {
+        100 => "reads".to_owned(),
+        0 => "writes".to_owned(),
+        share => format!("reads and writes ({share} % reads)"),
+    };
+    format!(
+        "{} {what} of {}, {} in flight",
+        if random { "random" } else { "sequential" },
+        bytes::exact(first.block_bytes),
+        jobs.iter().map(|job| u64::from(job.iodepth)).sum::<u64>(),
+    )
+}
+
+fn words(device: &str, load: &str, ops: &[OpAgainst]) -> String {
+    let percent = |share: f64| match share * 100.0 {
+        percent if percent >= 9.95 => format!("{percent:.0} %"),
+        percent => format!("{} %", count::significant((percent * 10.0).round() / 10.0)),
+    };
+    let each = ops.iter().map(|op| {
+        let peak = match (op.peak_iops_share, op.peak_bandwidth_share) {
+            (Some(iops), Some(bandwidth)) => {
+                format!("; in its busiest interval {} and {}", percent(iops), percent(bandwidth))
+            }
+            _ => String::new(),
+        };
+        format!(
+            "{} {} of its IOPS and {} of its bandwidth{peak}",
+            if op.op == Op::Read { "reading" } else { "writing" },
+            percent(op.iops_share),
+            percent(op.bandwidth_share),
+        )
+    });
+    format!(
+        "Of what {device} did with {load}, the program uses, {}.",
+        each.collect::<Vec<_>>().join("; ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::profile::figures;
+    use iosonde_fixtures::profile::{Flow, profile_of};
+    use iosonde_fixtures::{Load, run_of};
+
+    fn on(name: &str, serial: Option<&str>) -> Option<DeviceFacts> {
+        let serial = serial.map(str::to_owned);
+        Some(DeviceFacts { name: name.into(), serial, ..DeviceFacts::default() })
+    }
+
+    fn ask(profile: &ProfileRun, run: &Run) -> Result<Against, String> {
+        against(profile, &figures(profile), run)
+    }
+
+    #[test]
+    fn shares_of_a_known_device() {
+        // The program: 5,000 reads/s of 4 KiB; the run: 20,000.
+        let profile = profile_of(&[Flow::default()]);
+        let mut run = run_of(&[Load { iops: 20_000.0, noise: 0.0, ..Load::default() }]);
+        run.target.device = on("vda", None);
+        let told = ask(&profile, &run).unwrap();
+        assert_eq!(told.known_by, KnownBy::Name);
+        let op = &told.ops[0];
+        assert!((op.iops_share - 0.25).abs() < 1e-3 && (op.bandwidth_share - 0.25).abs() < 1e-3);
+        assert!((op.peak_iops_share.unwrap() - 0.25).abs() < 1e-3);
+        assert_eq!(told.ops.len(), 1);
+        assert!(
+            told.words.starts_with("Of what vda did with random reads of 4 KiB, 32 in flight, the")
+                && told.words.contains("reading 25 % of its IOPS and 25 % of its bandwidth"),
+            "{}",
+            told.words
+        );
+    }
+
+    #[test]
+    fn a_run_without_a_device_or_without_requests_is_known_beforehand() {
+        let mut run = run_of(&[Load::default()]);
+        assert!(device_of(&run).unwrap_err().contains("no block device"));
+        run.target.device = on("vda", None);
+        assert_eq!(device_of(&run).map(|device| device.name.as_str()), Ok("vda"));
+        run.jobs.clear();
+        assert!(device_of(&run).unwrap_err().contains("neither read nor wrote"));
+    }
+
+    #[test]
+    fn larger_requests_use_more_of_the_bandwidth_than_of_the_iops() {
+        let profile = profile_of(&[Flow { size_bytes: 16 << 10, ..Flow::default() }]);
+        let mut run = run_of(&[Load { iops: 20_000.0, noise: 0.0, ..Load::default() }]);
+        run.target.device = on("vda", None);
+        let op = ask(&profile, &run).unwrap().ops.remove(0);
+        assert!((op.iops_share - 0.25).abs() < 1e-3 && (op.bandwidth_share - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn another_device_or_operation_is_refused_and_a_moved_one_is_known() {
+        let mut profile = profile_of(&[Flow::default()]);
+        let mut run = run_of(&[Load::default()]);
+        assert!(ask(&profile, &run).unwrap_err().contains("no block device"));
+        run.target.device = on("sdb", None);
+        let error = ask(&profile, &run).unwrap_err();
+        assert!(error.contains("was on sdb, and the profile has vda"), "{error}");
+        // The same name with another serial number is another device; the reverse is the same.
+        profile.devices[0].facts.serial = Some("A".into());
+        run.target.device = on("vda", Some("B"));
+        assert!(ask(&profile, &run).is_err());
+        run.target.device = on("sdb", Some("A"));
+        assert_eq!(ask(&profile, &run).unwrap().known_by, KnownBy::Identity);
+        let mut writes = run_of(&[Load { read_percent: 0, ..Load::default() }]);
+        writes.target.device = on("sdb", Some("A"));
+        assert!(ask(&profile, &writes).unwrap_err().contains("no operation in common"));
+    }
+}

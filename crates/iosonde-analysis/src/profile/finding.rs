@@ -1,0 +1,186 @@
+//! Findings of a profile: what a program does to storage, in words with evidence.
+//!
+//! One detector per file; [`DETECTORS`] lists them. A detector speaks only where its evidence is
+//! there: what was not seen is never evidence.
+
+mod buffered_stream;
+mod bursty;
+mod device_tail;
+mod dirty_left;
+mod durable_writes;
+mod fits_in_memory;
+mod hot_spot;
+mod io_errors;
+mod journal;
+mod latency_bound_reads;
+mod limited_fidelity;
+mod not_visible;
+mod other_traffic;
+mod overwrites;
+mod page_cache;
+mod partial_blocks;
+mod queue_time;
+mod strided;
+mod sync_bound;
+mod sync_small_writes;
+mod written_for_it;
+
+use std::collections::BTreeMap;
+
+use crate::finding::Finding;
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Class, Op};
+use iosonde_model::units::count;
+
+use super::Figures;
+use super::traffic::Tally;
+
+/// A detector: speaks or stays silent.
+pub type Detector = fn(&ProfileRun, &Figures) -> Option<Finding>;
+
+/// Every detector, by code. To add one: one file, one `mod` line, one line here.
+pub const DETECTORS: [(&str, Detector); 21] = [
+    ("buffered_stream", buffered_stream::detect),
+    ("bursty", bursty::detect),
+    ("device_tail", device_tail::detect),
+    ("dirty_left", dirty_left::detect),
+    ("durable_writes", durable_writes::detect),
+    ("fits_in_memory", fits_in_memory::detect),
+    ("hot_spot", hot_spot::detect),
+    ("io_errors", io_errors::detect),
+    ("journal", journal::detect),
+    ("latency_bound_reads", latency_bound_reads::detect),
+    ("limited_fidelity", limited_fidelity::detect),
+    ("not_visible", not_visible::detect),
+    ("other_traffic", other_traffic::detect),
+    ("overwrites", overwrites::detect),
+    ("page_cache", page_cache::detect),
+    ("partial_blocks", partial_blocks::detect),
+    ("queue_time", queue_time::detect),
+    ("strided", strided::detect),
+    ("sync_bound", sync_bound::detect),
+    ("sync_small_writes", sync_small_writes::detect),
+    ("written_for_it", written_for_it::detect),
+];
+
+/// Those that speak even where the books do not balance: they say what is wrong.
+const ALWAYS: [&str; 3] = ["io_errors", "limited_fidelity", "not_visible"];
+
+/// All findings of a profile, gravest and strongest first. Where the books do not balance nothing
+/// is diagnosed from their numbers.
+pub fn findings(run: &ProfileRun, figures: &Figures) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = DETECTORS
+        .iter()
+        .filter(|(code, _)| figures.books.valid() || ALWAYS.contains(code))
+        .filter_map(|(_, detect)| detect(run, figures))
+        .collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse((finding.gravity, finding.strength)));
+    findings
+}
+
+/// The requests that the threads of a group made themselves, of one operation.
+fn own(run: &ProfileRun, group: u32, op: Op) -> Tally {
+    Tally::of(run.traffic.iter().filter(|traffic| {
+        traffic.class == Class::Program && traffic.group == group && traffic.op == op
+    }))
+}
+
+/// Thread groups with an index, a name and at least one thread.
+fn groups(run: &ProfileRun) -> impl Iterator<Item = (u32, String, u32)> + '_ {
+    (0u32..)
+        .zip(&run.groups)
+        .map(|(index, group)| (index, super::group_name(run, index), group.threads.max(1)))
+}
+
+/// The commonest size, and its share of the requests.
+fn commonest(sizes: &BTreeMap<u64, u64>) -> Option<(u64, f64)> {
+    let all: u64 = sizes.values().sum();
+    let (bytes, requests) = sizes.iter().max_by_key(|(_, requests)| **requests)?;
+    (all > 0).then(|| (*bytes, *requests as f64 / all as f64))
+}
+
+/// Share of the requests of at most this size.
+fn share_up_to(sizes: &BTreeMap<u64, u64>, bytes: u64) -> f64 {
+    let all: u64 = sizes.values().sum();
+    let small: u64 = sizes.range(..=bytes).map(|(_, requests)| requests).sum();
+    small as f64 / all.max(1) as f64
+}
+
+/// `91 %` of a share, with at most two digits unless it is near the whole.
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent >= 9.95 => format!("{percent:.0} %"),
+        percent => format!("{} %", count::significant((percent * 10.0).round() / 10.0)),
+    }
+}
+
+/// `` `name` `` with the number of its threads, where there are several.
+fn named(name: &str, threads: u32) -> String {
+    if threads > 1 { format!("`{name}` ({threads} threads)") } else { format!("`{name}`") }
+}
+
+/// How an operation is called in a sentence.
+fn plural(op: Op) -> &'static str {
+    match op {
+        Op::Read => "reads",
+        Op::Write => "writes",
+        Op::Discard => "discards",
+        Op::Flush => "flushes",
+        Op::Other => "other requests",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::figures;
+    use iosonde_fixtures::profile::{Flow, database, profile_of};
+
+    /// What a detector says of a profile.
+    pub(super) fn ask(detect: Detector, run: &ProfileRun) -> Option<Finding> {
+        detect(run, &figures(run))
+    }
+
+    /// The words of what it says; fails where it is silent.
+    #[track_caller]
+    pub(super) fn words(detect: Detector, run: &ProfileRun) -> String {
+        ask(detect, run).map(|finding| finding.words).expect("it speaks")
+    }
+
+    #[test]
+    fn detectors_are_listed_in_order_and_once() {
+        assert!(DETECTORS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+
+    #[test]
+    fn what_a_detector_says_bears_its_own_code() {
+        let run = database();
+        let figures = figures(&run);
+        assert!(figures.books.valid(), "{:?}", figures.books.broken().collect::<Vec<_>>());
+        for (code, detect) in DETECTORS {
+            if let Some(finding) = detect(&run, &figures) {
+                assert_eq!(finding.code, code);
+                assert!(!finding.evidence.is_empty(), "{code}");
+            }
+        }
+        assert!(figures.findings.iter().any(|finding| finding.code == "sync_small_writes"));
+    }
+
+    #[test]
+    fn a_plain_program_has_nothing_to_tell() {
+        // Four reads in flight at random by one thread, each once.
+        let flow = Flow { requests: 40_000, device_ns: 990_000, ..Flow::default() };
+        let run = profile_of(&[flow]);
+        assert_eq!(figures(&run).findings, Vec::new());
+        assert_eq!(figures(&profile_of(&[])).findings, Vec::new());
+    }
+
+    #[test]
+    fn nothing_is_diagnosed_from_books_that_do_not_balance() {
+        let mut run = database();
+        run.lost.insert("requests".into(), 70_000);
+        run.traffic[0].errors = 3;
+        let codes: Vec<&str> = figures(&run).findings.iter().map(|each| each.code).collect();
+        assert_eq!(codes, ["io_errors"]);
+    }
+}

@@ -1,0 +1,80 @@
+//! `buffered_stream`: much data in order through the page cache.
+
+use crate::finding::{Finding, Gravity, Strength};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::Op;
+use iosonde_model::units::bytes;
+
+use super::super::{Figures, OpFigures};
+use super::percent;
+
+/// Bytes from which it is much.
+const FROM_BYTES: u64 = 256 << 20;
+/// Mean size of a request from which it is large, bytes.
+const LARGE: f64 = 65_536.0;
+/// Share in order, and share through the cache.
+const MOSTLY: f64 = 0.8;
+
+/// Speaks of the operation that moved more.
+pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    let side = figures.program.as_ref()?;
+    let streams = [side.op(Op::Read), side.op(Op::Write)].into_iter().filter(|op| is_stream(op));
+    let op = streams.max_by_key(|op| op.bytes)?;
+    let buffered = op.bytes.saturating_sub(op.direct_bytes);
+    let memory = run
+        .host
+        .memory_bytes
+        .map_or(String::new(), |memory| format!(", in a memory of {}", bytes::rough(memory)));
+    let words = format!(
+        "{} were {} in order through the page cache ({} of them, in requests of {} on \
+         average{memory}): each byte is copied once more and pushes other pages out; O_DIRECT or \
+         posix_fadvise would spare both.",
+        bytes::rough(buffered),
+        if op.op == Op::Read { "read" } else { "written" },
+        percent(buffered as f64 / op.bytes.max(1) as f64),
+        bytes::rough(op.sizes.mean.unwrap_or(0.0) as u64),
+    );
+    let strength = Strength::Supported;
+    let finding = Finding::new("buffered_stream", "the page cache", strength, Gravity::Fact, words);
+    Some(
+        finding
+            .with("buffered_bytes", buffered as f64)
+            .with("sequential_share", op.sequential_share.unwrap_or(0.0)),
+    )
+}
+
+fn is_stream(op: &OpFigures) -> bool {
+    let buffered = op.bytes.saturating_sub(op.direct_bytes);
+    buffered >= FROM_BYTES
+        && buffered as f64 >= MOSTLY * op.bytes as f64
+        && op.sequential_share.is_some_and(|share| share >= MOSTLY)
+        && op.sizes.mean.is_some_and(|mean| mean >= LARGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::finding::tests::{ask, words};
+    use iosonde_fixtures::profile::{Flow, profile_of};
+
+    #[test]
+    fn a_large_buffered_stream_speaks_and_its_look_alikes_do_not() {
+        let flow = Flow {
+            requests: 4_000,
+            size_bytes: 128 << 10,
+            sequential_milli: 950,
+            direct_milli: 0,
+            ..Flow::default()
+        };
+        let told = words(detect, &profile_of(&[flow]));
+        assert!(told.contains("500 MiB were read in order through the page cache"), "{told}");
+        for other in [
+            Flow { direct_milli: 1_000, ..flow },
+            Flow { sequential_milli: 100, ..flow },
+            Flow { requests: 400, ..flow },
+            Flow { requests: 128_000, size_bytes: 4096, ..flow },
+        ] {
+            assert_eq!(ask(detect, &profile_of(&[other])), None);
+        }
+    }
+}

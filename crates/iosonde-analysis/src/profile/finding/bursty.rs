@@ -1,0 +1,76 @@
+//! `bursty`: requests come several at once, then none for long.
+
+use crate::finding::{Finding, Gravity, Strength};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Class, Op};
+use iosonde_model::units::count;
+
+use super::super::{Figures, Process};
+use super::{own, percent, plural};
+
+/// Share of the program's requests from which a kind of them matters.
+const MATTERS: f64 = 0.2;
+/// Share of requests of the largest size a device takes from which they are parts of larger calls.
+const SPLIT: f64 = 0.5;
+
+/// Speaks of the most frequent kind of requests that arrives so.
+pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    let all = figures.program.as_ref()?.requests().max(1);
+    let kind = figures.arrivals.iter().find(|kind| {
+        kind.process == Process::Bursty
+            && kind.class == Class::Program
+            && kind.gaps as f64 >= MATTERS * all as f64
+            && !is_split(run, &kind.device, &kind.group, kind.op)
+    })?;
+    let words = format!(
+        "The {} of `{}` on {} come in bursts: the gaps between them vary {} times as much as they \
+         are long (random arrivals: 1), at {}/s on average; {} of the program's requests.",
+        plural(kind.op),
+        kind.group,
+        kind.device,
+        count::significant(kind.cv),
+        count::significant_or_whole(kind.per_s),
+        percent((kind.gaps + 1) as f64 / all as f64),
+    );
+    let finding =
+        Finding::new("bursty", "bursts of requests", Strength::Proven, Gravity::Fact, words);
+    Some(
+        finding
+            .with("group", kind.group.as_str())
+            .with("gap_cv", kind.cv)
+            .with("per_s", kind.per_s),
+    )
+}
+
+/// Whether the requests are parts of calls larger than the device takes: they come at once then.
+fn is_split(run: &ProfileRun, device: &str, group: &str, op: Op) -> bool {
+    let facts = run.devices.iter().find(|each| each.facts.name == device);
+    let Some(largest) = facts.and_then(|each| each.facts.max_sectors_kb) else { return false };
+    let largest = u64::from(largest) << 10;
+    let index = super::groups(run).find(|(_, name, _)| name == group).map(|(index, _, _)| index);
+    let sizes = index.map(|index| own(run, index, op).sizes).unwrap_or_default();
+    let all: u64 = sizes.values().sum();
+    let full: u64 = sizes.range(largest..).map(|(_, requests)| requests).sum();
+    full as f64 >= SPLIT * all.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::finding::tests::{ask, words};
+    use iosonde_fixtures::profile::{Flow, profile_of};
+
+    #[test]
+    fn bursts_speak_and_even_arrivals_or_split_calls_do_not() {
+        assert_eq!(ask(detect, &profile_of(&[Flow::default()])), None);
+        let flow = Flow { burst: 100, ..Flow::default() };
+        let mut run = profile_of(&[flow]);
+        let told = words(detect, &run);
+        assert!(told.contains("The reads of `app` on vda come in bursts"), "{told}");
+        // The same requests as parts of larger calls.
+        run.devices[0].facts.max_sectors_kb = Some(4);
+        assert_eq!(ask(detect, &run), None);
+        run.devices[0].facts.max_sectors_kb = Some(1_280);
+        assert!(ask(detect, &run).is_some());
+    }
+}

@@ -1,0 +1,98 @@
+//! `device_tail`: a few requests take the device far longer than the others.
+
+use crate::finding::{Finding, Gravity, Strength};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Class, Op};
+use iosonde_model::units::{count, duration};
+
+use super::super::traffic::Tally;
+use super::super::{Figures, Latency, Spread};
+use super::plural;
+
+/// Times the median from which a rare latency is a stall.
+const TIMES: f64 = 20.0;
+/// Latency below which nobody minds, ns.
+const FROM_NS: u64 = 1_000_000;
+/// Times the median size up to which requests are alike.
+const ALIKE: f64 = 4.0;
+
+/// Speaks of the operation and device with the longest tail.
+pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    let mut worst: Option<(f64, Finding)> = None;
+    for device in &figures.devices {
+        for op in [Op::Read, Op::Write] {
+            let tally = Tally::of(run.traffic.iter().filter(|traffic| {
+                traffic.device == device.name && traffic.op == op && traffic.class == Class::Program
+            }));
+            // Large requests among small ones take longer by themselves.
+            if !alike(&tally) {
+                continue;
+            }
+            let Some((times, finding)) = tail(&device.name, op, &Latency::of(&tally.device_time))
+            else {
+                continue;
+            };
+            if worst.as_ref().is_none_or(|(most, _)| times > *most) {
+                worst = Some((times, finding));
+            }
+        }
+    }
+    worst.map(|(_, finding)| finding)
+}
+
+fn alike(tally: &Tally) -> bool {
+    let sizes: Vec<(f64, u64)> =
+        tally.sizes.iter().map(|(bytes, requests)| (*bytes as f64, *requests)).collect();
+    let spread = Spread::weighted(&sizes, tally.requests);
+    spread.at(0.5).zip(spread.max).is_some_and(|(median, max)| max <= ALIKE * median)
+}
+
+fn tail(device: &str, op: Op, latency: &Latency) -> Option<(f64, Finding)> {
+    let median = latency.at(0.5)?;
+    let (q, rare) = [0.999, 0.99].into_iter().find_map(|q| Some((q, latency.at(q)?)))?;
+    let times = rare as f64 / median.max(1) as f64;
+    if times < TIMES || rare < FROM_NS {
+        return None;
+    }
+    let one_in = (1.0 / (1.0 - q)).round() as u64;
+    let words = format!(
+        "One in {} {} took {device} {} or longer, {} times the median of {}: the device stalls \
+         (requests of like size; the longest took {}).",
+        count::thousands(one_in),
+        plural(op),
+        duration::latency(rare as f64),
+        count::significant(times),
+        duration::latency(median as f64),
+        duration::latency(latency.max_ns.unwrap_or(rare) as f64),
+    );
+    let strength = Strength::Supported;
+    let finding =
+        Finding::new("device_tail", "stalls of the device", strength, Gravity::Caution, words);
+    let finding = finding
+        .with("device", device)
+        .with("median_ns", median as f64)
+        .with("rare_ns", rare as f64)
+        .with("quantile", q);
+    Some((times, finding))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::finding::tests::{ask, words};
+    use iosonde_fixtures::profile::{Flow, profile_of};
+
+    #[test]
+    fn stalls_speak_and_larger_requests_do_not() {
+        let usual = Flow::default();
+        let stalls = Flow { requests: 500, device_ns: 30_000_000, ..usual };
+        let told = words(detect, &profile_of(&[usual, stalls]));
+        assert!(told.contains("One in 1,000 reads took vda 29.9 ms or longer"), "{told}");
+        assert!(told.contains("332 times the median of 90.1 µs"), "{told}");
+        let large = Flow { size_bytes: 4 << 20, ..stalls };
+        assert_eq!(ask(detect, &profile_of(&[usual, large])), None);
+        // The tail of waiting in the block layer is not the device's.
+        let queued = Flow { device_ns: usual.device_ns, queued_ns: 30_000_000, ..stalls };
+        assert_eq!(ask(detect, &profile_of(&[usual, queued])), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! `durable_writes`: writes that are durable by themselves, as O_SYNC and O_DSYNC make them.
+//!
+//! A device with FUA gets it with the write. For one without it the block layer sends a flush after
+//! each: flushes of the program without any sync call.
+
+use crate::finding::{Finding, Gravity, Strength};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Class, Op};
+use iosonde_model::units::{count, duration};
+
+use super::super::Figures;
+use super::super::traffic::Tally;
+use super::percent;
+
+/// Share of the writes from which it is a habit.
+const SHARE: f64 = 0.5;
+/// Sync calls per flush up to which the flushes are not theirs.
+const SYNCS: f64 = 0.1;
+/// Writes below which it is not.
+const WRITES: u64 = 30;
+
+/// Speaks where most of the program's own writes carry a flush or FUA.
+pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    let tally = Tally::of(
+        run.traffic
+            .iter()
+            .filter(|traffic| traffic.class == Class::Program && traffic.op == Op::Write),
+    );
+    let durable = tally.durable.max(flushed(run, figures).min(tally.requests));
+    let share = durable as f64 / tally.requests.max(1) as f64;
+    if durable < WRITES || share < SHARE {
+        return None;
+    }
+    let opens = run.opens.unwrap_or_default();
+    let how = match (opens.sync, opens.dsync) {
+        (0, 0) => String::new(),
+        (sync, dsync) => format!(" (files opened with O_SYNC: {sync}, with O_DSYNC: {dsync})"),
+    };
+    let words = format!(
+        "{} of its {} writes are durable by themselves{how}: each waits for the device's cache, {} \
+         on average.",
+        percent(share),
+        count::thousands(tally.requests),
+        duration::latency(tally.latency.mean().unwrap_or(0.0)),
+    );
+    let finding = Finding::new(
+        "durable_writes",
+        "writes durable by themselves",
+        Strength::Proven,
+        Gravity::Caution,
+        words,
+    );
+    Some(finding.with("durable_share", share).with("writes", tally.requests as f64))
+}
+
+/// Flushes that the program caused without calling for one; 0 where calls were not seen.
+fn flushed(run: &ProfileRun, figures: &Figures) -> u64 {
+    let Some(syncs) = &figures.syncs else { return 0 };
+    let own = run.traffic.iter().filter(|t| t.class == Class::Program && t.op == Op::Flush);
+    let flushes: u64 = own.map(|traffic| traffic.requests).sum();
+    if syncs.calls as f64 <= SYNCS * flushes as f64 { flushes } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::finding::tests::{ask, words};
+    use iosonde_fixtures::profile::{Flow, profile_of, with_syncs};
+    use iosonde_model::record::profile::{OpenCounts, SyncKind};
+
+    #[test]
+    fn flushes_that_nobody_called_for_speak_and_those_of_syncs_do_not() {
+        let writes = Flow { op: Op::Write, requests: 1_000, ..Flow::default() };
+        let flushes = Flow { op: Op::Flush, size_bytes: 0, requests: 990, ..writes };
+        let mut run = profile_of(&[writes, flushes]);
+        assert!(words(detect, &run).contains("99 % of its 1,000 writes are durable by themselves"));
+        with_syncs(&mut run, "app", SyncKind::Fsync, 990, 100_000);
+        assert_eq!(ask(detect, &run), None);
+    }
+
+    #[test]
+    fn durable_writes_speak_and_a_few_among_many_do_not() {
+        let mut run = profile_of(&[Flow { op: Op::Write, requests: 1_000, ..Flow::default() }]);
+        assert_eq!(ask(detect, &run), None);
+        run.traffic[0].durable = 960;
+        run.opens = Some(OpenCounts { opens: 1, dsync: 1, ..OpenCounts::default() });
+        let told = words(detect, &run);
+        assert!(told.contains("96 % of its 1,000 writes are durable by themselves"), "{told}");
+        assert!(told.contains("O_DSYNC: 1"), "{told}");
+        run.traffic[0].durable = 100;
+        assert_eq!(ask(detect, &run), None);
+    }
+}

@@ -1,0 +1,50 @@
+//! `io_errors`: requests of the program ended with an error.
+
+use crate::finding::{Finding, Gravity, Strength};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::Traffic;
+use iosonde_model::units::count;
+
+use super::super::Figures;
+use super::plural;
+
+/// Speaks of all of them, naming where most are.
+pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
+    let own = || run.traffic.iter().filter(|traffic| traffic.class.is_of_the_program());
+    let all: u64 = own().map(|traffic| traffic.errors).sum();
+    let most: &Traffic = own().max_by_key(|traffic| traffic.errors)?;
+    if all == 0 {
+        return None;
+    }
+    let words = format!(
+        "{} of its requests ended with an error, most of them {} on {}.",
+        count::thousands(all),
+        plural(most.op),
+        most.device
+    );
+    let finding = Finding::new("io_errors", "I/O errors", Strength::Proven, Gravity::Fault, words);
+    Some(finding.with("errors", all as f64).with("device", most.device.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::finding::tests::{ask, words};
+    use iosonde_fixtures::profile::{Flow, profile_of};
+    use iosonde_model::record::profile::Class;
+
+    #[test]
+    fn one_error_speaks_and_none_does_not() {
+        let mut run = profile_of(&[Flow::default()]);
+        assert_eq!(ask(detect, &run), None);
+        // Somebody else's.
+        let mut other = run.clone();
+        other.traffic[0].class = Class::Other;
+        other.traffic[0].errors = 1;
+        assert_eq!(ask(detect, &other), None);
+        run.traffic[0].errors = 1;
+        assert!(
+            words(detect, &run).contains("1 of its requests ended with an error, most of them r")
+        );
+    }
+}

@@ -1,0 +1,65 @@
+//! `journal`: the journal writes a good part of what the program does.
+
+use crate::finding::{Finding, Gravity, Strength};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Class, Op};
+use iosonde_model::units::{bytes, count};
+
+use super::super::Figures;
+
+/// Bytes of the journal per byte of the program from which it matters.
+const RATIO: f64 = 0.25;
+/// Bytes of the journal below which it does not.
+const FROM_BYTES: u64 = 1 << 20;
+
+/// Speaks where the program is the main writer and the journal adds a quarter or more.
+pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    let program = figures.program.as_ref()?.op(Op::Write).bytes;
+    let of = |class: Class| {
+        figures.classes.iter().find(|each| each.class == class).map_or(0, |each| each.write_bytes)
+    };
+    let (journal, others) = (of(Class::Journal), of(Class::Other));
+    let ratio = journal as f64 / program.max(1) as f64;
+    // The journal is for everybody: with other writers it is not known for whom.
+    if journal < FROM_BYTES || ratio < RATIO || others > program {
+        return None;
+    }
+    let syncs = figures.syncs.as_ref().map_or(0, |syncs| syncs.calls);
+    let per_sync = match syncs {
+        0 => String::new(),
+        syncs => format!(", {} per sync", bytes::rough(journal / syncs)),
+    };
+    let words = format!(
+        "For {} of the program's the file systems' journals and metadata took {}: {} bytes \
+         more for each byte{per_sync}.",
+        bytes::rough(program),
+        bytes::rough(journal),
+        count::significant(ratio),
+    );
+    let strength = if others == 0 { Strength::Supported } else { Strength::ConsistentWith };
+    let finding = Finding::new("journal", "journal writes", strength, Gravity::Caution, words);
+    Some(finding.with("journal_bytes", journal as f64).with("program_bytes", program as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::finding::tests::{ask, words};
+    use iosonde_fixtures::profile::{Flow, profile_of};
+
+    #[test]
+    fn a_busy_journal_speaks_and_a_small_or_foreign_one_does_not() {
+        let own = Flow { op: Op::Write, requests: 10_000, ..Flow::default() };
+        let journal = Flow { class: Class::Journal, requests: 5_000, ..own };
+        let told = words(detect, &profile_of(&[own, journal]));
+        assert!(
+            told.contains("For 39.1 MiB of the program's") && told.contains("0.500 bytes"),
+            "{told}"
+        );
+        let small = Flow { requests: 1_000, ..journal };
+        assert_eq!(ask(detect, &profile_of(&[own, small])), None);
+        // Somebody else writes more: whose journal it is cannot be told.
+        let other = Flow { class: Class::Other, requests: 20_000, ..own };
+        assert_eq!(ask(detect, &profile_of(&[own, journal, other])), None);
+    }
+}

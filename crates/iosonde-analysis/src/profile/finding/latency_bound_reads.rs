@@ -1,0 +1,90 @@
+//! `latency_bound_reads`: threads that wait for one small random read after the other.
+
+use crate::finding::{Finding, Gravity, Strength};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::Op;
+use iosonde_model::units::{bytes, count, duration};
+
+use super::super::Figures;
+use super::{commonest, named, own, percent, share_up_to};
+
+/// Largest size of a small read.
+const SMALL_BYTES: u64 = 64 << 10;
+/// Share of small ones from which the reads are called small.
+const MOSTLY: f64 = 0.8;
+/// Share of sequential ones up to which they are called random.
+const RANDOM: f64 = 0.2;
+/// Reads in flight per thread, by Little's law, that mean one at a time for most of the time.
+const IN_FLIGHT: (f64, f64) = (0.5, 1.1);
+/// Reads below which it is not a habit.
+const READS: u64 = 100;
+
+/// Speaks of the group that waits the largest share of its time.
+pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
+    let mut bound: Option<(f64, Finding)> = None;
+    for (index, name, threads) in super::groups(run) {
+        let reads = own(run, index, Op::Read);
+        let had_ns = run.measured_ns.max(1) as f64 * f64::from(threads);
+        let in_flight = reads.latency.sum() as f64 / had_ns;
+        let random = (reads.sequential as f64) <= RANDOM * reads.requests as f64;
+        let small = share_up_to(&reads.sizes, SMALL_BYTES) >= MOSTLY;
+        let alone = (IN_FLIGHT.0..=IN_FLIGHT.1).contains(&in_flight);
+        if reads.requests < READS || !(random && small && alone) {
+            continue;
+        }
+        if bound.as_ref().is_some_and(|(most, _)| *most >= in_flight) {
+            continue;
+        }
+        let Some((size, _)) = commonest(&reads.sizes) else { continue };
+        let Some(mean_ns) = reads.latency.mean() else { continue };
+        let words = format!(
+            "{} waits for random reads of {} one at a time, {} of its time: {} per read allow no \
+             more than the {} reads/s per thread of these; more in flight would, or a faster \
+             device.",
+            named(&name, threads),
+            bytes::rough(size),
+            percent(in_flight.min(1.0)),
+            duration::latency(mean_ns),
+            count::significant_or_whole(1e9 / mean_ns),
+        );
+        let finding = Finding::new(
+            "latency_bound_reads",
+            "the latency of single reads",
+            Strength::Supported,
+            Gravity::Limit,
+            words,
+        );
+        let finding = finding
+            .with("group", name.as_str())
+            .with("reads", reads.requests as f64)
+            .with("in_flight_per_thread", in_flight)
+            .with("mean_latency_ns", mean_ns);
+        bound = Some((in_flight, finding));
+    }
+    bound.map(|(_, finding)| finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::finding::tests::{ask, words};
+    use iosonde_fixtures::profile::{Flow, profile_of};
+
+    #[test]
+    fn one_at_a_time_speaks_and_many_or_sequential_ones_do_not() {
+        let flow = Flow { requests: 90_000, ..Flow::default() };
+        let told = words(detect, &profile_of(&[flow]));
+        assert!(told.contains("`app` waits for random reads of 4.00 KiB one at a time"), "{told}");
+        assert!(told.contains("90 % of its time: 100 µs per read"), "{told}");
+        for other in [
+            Flow { requests: 900_000, ..flow },
+            Flow { requests: 9_000, ..flow },
+            Flow { sequential_milli: 900, ..flow },
+            Flow { size_bytes: 1 << 20, ..flow },
+            Flow { op: Op::Write, ..flow },
+            Flow { threads: 8, ..flow },
+        ] {
+            assert_eq!(ask(detect, &profile_of(&[other])), None);
+        }
+    }
+}

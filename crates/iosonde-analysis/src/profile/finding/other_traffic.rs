@@ -1,0 +1,94 @@
+//! `other_traffic`: somebody else used the same device meanwhile.
+
+use crate::finding::{Finding, Gravity, Strength};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Class, ThreadRun, Traffic};
+use iosonde_model::units::bytes;
+
+use super::super::Figures;
+use super::percent;
+
+/// Share of a device's requests or bytes from which it disturbs.
+const SHARE: f64 = 0.10;
+
+/// Speaks of the device where others had the largest share.
+pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    let mut worst: Option<(f64, Finding)> = None;
+    for device in &figures.devices {
+        if device.program.as_ref().is_none_or(|side| side.requests() == 0) {
+            continue;
+        }
+        let sum = |pick: fn(&Traffic) -> bool| {
+            let own = run.traffic.iter().filter(|t| t.device == device.name && pick(t));
+            own.fold((0u64, 0u64), |(n, bytes), t| (n + t.requests, bytes + t.bytes))
+        };
+        let (all, others) = (sum(|_| true), sum(|t| t.class == Class::Other));
+        let by_requests = others.0 as f64 / all.0.max(1) as f64;
+        let by_bytes = others.1 as f64 / all.1.max(1) as f64;
+        let share = by_requests.max(by_bytes);
+        if share < SHARE || worst.as_ref().is_some_and(|(most, _)| *most >= share) {
+            continue;
+        }
+        let words = format!(
+            "Others made {} of the requests and {} of the bytes ({}) on {}{}: the latencies are \
+             not the program's doing alone.",
+            percent(by_requests),
+            percent(by_bytes),
+            bytes::rough(others.1),
+            device.name,
+            busiest(run, others.1),
+        );
+        let strength = Strength::Proven;
+        let finding =
+            Finding::new("other_traffic", "other traffic", strength, Gravity::Caution, words);
+        let finding = finding
+            .with("device", device.name.as_str())
+            .with("request_share", by_requests)
+            .with("byte_share", by_bytes);
+        worst = Some((share, finding));
+    }
+    worst.map(|(_, finding)| finding)
+}
+
+/// The thread that moved most of the others' bytes, where one did. A thread of the kernel may have
+/// done so for the program, and is not named; nor is any where there are several disks, for what a
+/// thread moved is not told apart by disk.
+fn busiest(run: &ProfileRun, bytes: u64) -> String {
+    let used = run.traffic.iter().filter(|row| row.requests > 0);
+    let mut disks: Vec<&str> = used.map(|row| row.device.as_str()).collect();
+    disks.sort_unstable();
+    disks.dedup();
+    if disks.len() > 1 {
+        return String::new();
+    }
+    let moved = |thread: &ThreadRun| thread.read_bytes + thread.write_bytes;
+    let others = run.threads.iter().filter(|thread| !thread.of_program && !thread.of_kernel);
+    let most = others.max_by_key(|thread| moved(thread));
+    match most.filter(|thread| moved(thread) * 2 > bytes) {
+        Some(thread) => format!(", most of them `{}`", thread.name),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::finding::tests::{ask, words};
+    use iosonde_fixtures::profile::{Flow, profile_of};
+
+    #[test]
+    fn others_on_the_same_device_speak_and_elsewhere_do_not() {
+        let other = Flow { class: Class::Other, requests: 10_000, ..Flow::default() };
+        let told = words(detect, &profile_of(&[Flow::default(), other]));
+        assert!(told.contains("Others made 17 % of the requests and 17 % of the bytes"), "{told}");
+        assert!(told.contains("on vda, most of them `someone else`"), "{told}");
+        // A thread's bytes are those on all disks: it may have moved them on the other one.
+        let beside = Flow { device: "sdb", ..Flow::default() };
+        let told = words(detect, &profile_of(&[Flow::default(), other, beside]));
+        assert!(told.contains("on vda: the latencies"), "{told}");
+        let elsewhere = Flow { device: "sdb", ..other };
+        assert_eq!(ask(detect, &profile_of(&[Flow::default(), elsewhere])), None);
+        let few = Flow { requests: 1_000, ..other };
+        assert_eq!(ask(detect, &profile_of(&[Flow::default(), few])), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! `partial_blocks`: writes that are no whole number of the device's physical blocks.
+
+use crate::finding::{Finding, Gravity, Strength};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::Op;
+use iosonde_model::units::{bytes, count};
+
+use super::super::Figures;
+use super::super::traffic::Tally;
+use super::percent;
+
+/// Share of such writes from which they matter.
+const SHARE: f64 = 0.05;
+/// Such writes below which they do not.
+const WRITES: u64 = 100;
+
+/// Speaks of the first device with many of them.
+pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
+    run.devices.iter().find_map(|device| {
+        let block = u64::from(device.facts.physical_block_bytes?);
+        let name = &device.facts.name;
+        let own = run.traffic.iter().filter(|traffic| {
+            traffic.device == *name && traffic.op == Op::Write && traffic.class.is_of_the_program()
+        });
+        let sizes = Tally::of(own).sizes;
+        let all: u64 = sizes.values().sum();
+        // Sizes beyond 32 KiB are buckets and tell nothing about remainders.
+        let odd = sizes.iter().filter(|(bytes, _)| **bytes < 32 << 10 && **bytes % block != 0);
+        let partial: u64 = odd.clone().map(|(_, requests)| requests).sum();
+        let (commonest, _) = odd.max_by_key(|(_, requests)| **requests)?;
+        let share = partial as f64 / all.max(1) as f64;
+        if partial < WRITES || share < SHARE {
+            return None;
+        }
+        let words = format!(
+            "{} of the writes on {name} ({}) are no whole number of its physical blocks of {}, \
+             most often {}: the device has to read, change and write a block for each.",
+            percent(share),
+            count::thousands(partial),
+            bytes::exact(block),
+            bytes::exact(*commonest),
+        );
+        let finding = Finding::new(
+            "partial_blocks",
+            "writes of partial blocks",
+            Strength::ConsistentWith,
+            Gravity::Caution,
+            words,
+        );
+        Some(
+            finding
+                .with("device", name.as_str())
+                .with("partial_share", share)
+                .with("physical_block_bytes", block as f64),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::finding::tests::{ask, words};
+    use iosonde_fixtures::profile::{Flow, profile_of};
+
+    #[test]
+    fn partial_blocks_speak_and_whole_ones_do_not() {
+        let run = |op, size_bytes, block| {
+            let mut run = profile_of(&[Flow { op, size_bytes, ..Flow::default() }]);
+            run.devices[0].facts.physical_block_bytes = block;
+            run
+        };
+        let told = words(detect, &run(Op::Write, 512, Some(4096)));
+        assert!(told.contains("100 % of the writes on vda (50,000)"), "{told}");
+        assert!(told.contains("blocks of 4 KiB, most often 512 B"), "{told}");
+        assert_eq!(ask(detect, &run(Op::Write, 8192, Some(4096))), None);
+        assert_eq!(ask(detect, &run(Op::Write, 512, Some(512))), None);
+        assert_eq!(ask(detect, &run(Op::Write, 512, None)), None);
+        assert_eq!(ask(detect, &run(Op::Read, 512, Some(4096))), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! `queue_time`: requests wait longer before the device than in it.
+
+use crate::finding::{Finding, Gravity, Strength};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::ProfiledDevice;
+use iosonde_model::units::{count, duration};
+
+use super::super::Figures;
+use super::{percent, plural};
+
+/// Share of the latency before the device from which it dominates.
+const SHARE: f64 = 0.5;
+/// Requests in flight on average, while there were any, from which the queue is deep.
+const DEEP: f64 = 4.0;
+/// Requests below which little can be said.
+const REQUESTS: u64 = 100;
+
+/// Speaks of the operation and device with the largest share.
+pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    if figures.books.broken_code("program_depth").is_some() {
+        return None;
+    }
+    let mut worst: Option<(f64, Finding)> = None;
+    for (device, facts) in figures.devices.iter().zip(&run.devices) {
+        let depth = device.program_depth.as_ref().and_then(|depth| depth.by_time.mean);
+        let Some(depth) = depth.filter(|depth| *depth >= DEEP) else { continue };
+        for op in device.program.iter().flat_map(|side| &side.ops) {
+            // Only requests of which both parts are known.
+            let seen = op.requests >= REQUESTS && op.queued.count == op.latency.count;
+            let share = op.queued.sum_ns as f64 / op.latency.sum_ns.max(1) as f64;
+            let more = worst.as_ref().is_none_or(|(most, _)| share > *most);
+            let (Some(queued), Some(whole)) = (op.queued.mean_ns, op.latency.mean_ns) else {
+                continue;
+            };
+            if !seen || share < SHARE || !more {
+                continue;
+            }
+            let words = format!(
+                "{} of the latency of {} on {} passes before the device has them ({} of {} on \
+                 average, {} in flight): {}.",
+                percent(share),
+                plural(op.op),
+                device.name,
+                duration::latency(queued),
+                duration::latency(whole),
+                count::significant(depth),
+                cause(facts),
+            );
+            let finding = Finding::new(
+                "queue_time",
+                "waiting in the block layer",
+                Strength::Supported,
+                Gravity::Limit,
+                words,
+            );
+            let finding = finding
+                .with("device", device.name.as_str())
+                .with("queued_share", share)
+                .with("mean_queued_ns", queued)
+                .with("depth", depth);
+            worst = Some((share, finding));
+        }
+    }
+    worst.map(|(_, finding)| finding)
+}
+
+fn cause(device: &ProfiledDevice) -> String {
+    let scheduler = device.facts.scheduler.as_deref().filter(|name| *name != "none");
+    let scheduler = scheduler.map_or(String::new(), |name| format!(" (scheduler {name})"));
+    format!("the block layer{scheduler}, the device's queue or a limit holds them back")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::finding::tests::{ask, words};
+    use iosonde_fixtures::profile::{Flow, profile_of};
+
+    #[test]
+    fn waiting_before_the_device_speaks_and_a_slow_device_does_not() {
+        let flow = Flow { queued_ns: 1_500_000, device_ns: 500_000, ..Flow::default() };
+        let mut run = profile_of(&[flow]);
+        run.devices[0].facts.scheduler = Some("bfq".into());
+        let told = words(detect, &run);
+        assert!(told.contains("75 % of the latency of reads on vda passes before"), "{told}");
+        assert!(told.contains("1.50 ms of 2.00 ms on average, 10.0 in flight"), "{told}");
+        assert!(told.contains("scheduler bfq"), "{told}");
+        let slow = Flow { queued_ns: 500_000, device_ns: 1_500_000, ..Flow::default() };
+        assert_eq!(ask(detect, &profile_of(&[slow])), None);
+        let mut off = run.clone();
+        off.devices[0].program_depth.area_ns *= 2;
+        assert_eq!(ask(detect, &off), None);
+        // A shallow queue: two at a time.
+        let shallow = Flow { requests: 5_000, ..flow };
+        assert_eq!(ask(detect, &profile_of(&[shallow])), None);
+    }
+}

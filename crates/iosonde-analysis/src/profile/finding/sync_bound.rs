@@ -1,0 +1,113 @@
+//! `sync_bound`: a thread group, or one thread of it, that waits for syncs most of its time.
+
+use crate::finding::{Finding, Gravity, Strength};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::SyncKind;
+use iosonde_model::units::{count, duration};
+
+use super::super::Figures;
+use super::{named, percent};
+
+/// Share of the time from which syncs are what a thread mostly does.
+const TIME: f64 = 0.5;
+/// Calls below which it is not a habit.
+const CALLS: u64 = 10;
+
+/// Speaks of the group with the most time in syncs, unless more can be said of it; of a thread if
+/// no group as a whole waits so long.
+pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    let groups = &figures.syncs.as_ref()?.groups;
+    let is_bound = |share: Option<f64>| share.is_some_and(|share| share >= TIME);
+    if groups.iter().any(|group| group.calls >= CALLS && is_bound(group.time_share)) {
+        return of_group(run, figures);
+    }
+    // In syncs by io_uring nobody waits, and a thread's time does not tell them apart.
+    let nobody_flies = groups.iter().all(|group| group.in_flight.is_none());
+    nobody_flies.then(|| of_thread(run))?
+}
+
+/// One thread among others of its name, whose time the group's mean hides.
+fn of_thread(run: &ProfileRun) -> Option<Finding> {
+    let own = run.threads.iter().filter(|thread| thread.of_program && thread.syncs >= CALLS);
+    let bound = own.max_by_key(|thread| thread.sync_ns)?;
+    let share = bound.sync_ns as f64 / run.measured_ns.max(1) as f64;
+    let tid = bound.tid.filter(|_| share >= TIME)?;
+    let words = format!(
+        "One thread of `{}` ({tid}) spends {} of its time in syncs: {} calls of {} on average.",
+        bound.name,
+        percent(share),
+        count::thousands(bound.syncs),
+        duration::latency(bound.sync_ns as f64 / bound.syncs as f64),
+    );
+    let strength = Strength::Proven;
+    let finding = Finding::new("sync_bound", "waiting for syncs", strength, Gravity::Limit, words);
+    let finding = finding.with("thread", f64::from(tid)).with("sync_calls", bound.syncs as f64);
+    Some(finding.with("sync_time_share", share))
+}
+
+fn of_group(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
+    let bound = figures.syncs.as_ref()?.groups.iter().find(|group| {
+        group.calls >= CALLS && group.time_share.is_some_and(|share| share >= TIME)
+    })?;
+    if super::sync_small_writes::of_group(run, bound).is_some() {
+        return None;
+    }
+    let share = bound.time_share?;
+    let words = format!(
+        "{} spends {} of its time in {}: {} calls of {} on average.",
+        named(&bound.name, bound.threads),
+        percent(share),
+        kind(run, bound.group),
+        count::thousands(bound.calls),
+        duration::latency(bound.ns as f64 / bound.calls as f64),
+    );
+    let strength = Strength::Proven;
+    let finding = Finding::new("sync_bound", "waiting for syncs", strength, Gravity::Limit, words);
+    Some(
+        finding
+            .with("group", bound.name.as_str())
+            .with("sync_calls", bound.calls as f64)
+            .with("sync_time_share", share),
+    )
+}
+
+/// The word of the call that takes a group the longest.
+pub(super) fn kind(run: &ProfileRun, group: u32) -> &'static str {
+    let own = run.syncs.iter().filter(|sync| sync.group == group);
+    let longest = own.max_by_key(|sync| sync.latency.sum()).map(|sync| sync.kind);
+    let word = |kind| SyncKind::WORDS.iter().find(|(each, _)| *each == kind);
+    longest.and_then(word).map_or("syncs", |(_, word)| word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::finding::tests::{ask, words};
+    use iosonde_fixtures::profile::{Flow, profile_of, with_syncs};
+    use iosonde_model::record::profile::Op;
+
+    #[test]
+    fn most_of_the_time_speaks_and_some_of_it_does_not() {
+        let flow = Flow { op: Op::Write, size_bytes: 1 << 20, requests: 1_000, ..Flow::default() };
+        let run = |latency_ns| {
+            let mut run = profile_of(&[flow]);
+            with_syncs(&mut run, "app", SyncKind::Fsync, 100, latency_ns);
+            run
+        };
+        let told = words(detect, &run(70_000_000));
+        assert!(
+            told.contains("`app` spends 70 % of its time in fsync: 100 calls of 70.0 ms"),
+            "{told}"
+        );
+        assert_eq!(ask(detect, &run(20_000_000)), None);
+        // One of four threads is named where their mean hides it.
+        let mut shared = run(70_000_000);
+        shared.groups[1].threads = 4;
+        let told = words(detect, &shared);
+        assert!(told.contains("One thread of `app` ("), "{told}");
+        assert!(told.contains("spends 70 % of its time in syncs: 100 calls"), "{told}");
+        // Of four threads the same time is a quarter each.
+        shared.threads.iter_mut().for_each(|thread| thread.sync_ns /= 4);
+        assert_eq!(ask(detect, &shared), None);
+    }
+}

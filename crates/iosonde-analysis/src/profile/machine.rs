@@ -1,0 +1,213 @@
+//! The machine and the program on it: CPU, waiting for I/O, context switches, pressure.
+
+use serde::Serialize;
+
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{CallCounts, ProfiledDevice};
+
+use super::spread::Spread;
+use super::traffic::per_second;
+
+/// CPU and waiting.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MachineFigures {
+    /// Share of all CPUs in use per interval (user and system).
+    pub cpu_used: Spread,
+    /// Share of all CPUs that idled while a task waited for I/O, per interval.
+    pub iowait: Spread,
+    /// Mean shares of all CPUs over the time watched: user, system, steal.
+    pub cpu_mean: Option<[f64; 3]>,
+    /// Share of the time in which some task waited for I/O (pressure stall information).
+    pub io_pressure: Option<f64>,
+    /// Context switches of the machine per second.
+    pub switches_per_s: Option<f64>,
+    /// User CPU time of the program over the time measured; 1 is one CPU.
+    pub program_user: Option<f64>,
+    /// System CPU time of the program over the time measured; 1 is one CPU.
+    pub program_system: Option<f64>,
+    /// Context switches of the program per second: voluntary and involuntary.
+    pub program_switches_per_s: Option<(f64, f64)>,
+    /// Time the program's tasks waited for block I/O over the time measured; 1 is one task always.
+    pub program_io_delay: Option<f64>,
+    /// CPU time of the collector over the time it watched; 1 is one CPU.
+    pub collector_cpu: Option<f64>,
+}
+
+/// What the kernel's own counters of a device say, everybody's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CounterFigures {
+    /// Time between the two looks, ns.
+    pub window_ns: u64,
+    /// Reads completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Discards completed.
+    pub discards: u64,
+    /// Flushes completed.
+    pub flushes: u64,
+    /// Requests merged into others before they were sent.
+    pub merges: u64,
+    /// Mean latency of reads and writes by the kernel's millisecond counters, ns.
+    pub read_mean_ns: Option<f64>,
+    /// The same of writes.
+    pub write_mean_ns: Option<f64>,
+    /// Share of the time with anything in flight.
+    pub busy_share: Option<f64>,
+    /// Mean number in flight.
+    pub depth_mean: Option<f64>,
+}
+
+/// What the program asked by calls, and what of it reached storage.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CallFigures {
+    /// The counts.
+    #[serde(flatten)]
+    pub counts: CallCounts,
+    /// Bytes fetched from storage per second.
+    pub storage_read_bytes_per_s: f64,
+    /// Bytes caused to be written to storage per second, truncated pages taken off.
+    pub storage_write_bytes_per_s: f64,
+}
+
+/// The figures of the machine.
+pub(super) fn machine(run: &ProfileRun) -> MachineFigures {
+    let ticks: Vec<[u64; 5]> = run.telemetry.iter().filter_map(|look| look.cpu_ticks).collect();
+    let steps: Vec<[f64; 5]> =
+        ticks.windows(2).filter_map(|pair| shares(pair[0], pair[1])).collect();
+    let whole = ticks.first().zip(ticks.last()).and_then(|(first, last)| shares(*first, *last));
+    let of_time = |ns: u64| (run.measured_ns > 0).then(|| ns as f64 / run.measured_ns as f64);
+    let cpu = run.cpu.as_ref().filter(|cpu| cpu.span_ns > 0);
+    let of_span = |ns: u64, span_ns: u64| ns as f64 / span_ns as f64;
+    let collector = &run.collector;
+    MachineFigures {
+        cpu_used: Spread::of(&steps.iter().map(|step| step[0] + step[1]).collect::<Vec<_>>()),
+        iowait: Spread::of(&steps.iter().map(|step| step[3]).collect::<Vec<_>>()),
+        cpu_mean: whole.map(|[user, system, _, _, steal]| [user, system, steal]),
+        io_pressure: pressure(run),
+        switches_per_s: run
+            .machine_switches
+            .map(|(start, end)| per_second(end.saturating_sub(start), watched_ns(run))),
+        program_user: cpu.map(|cpu| of_span(cpu.cpu_user_ns, cpu.span_ns)),
+        program_system: cpu.map(|cpu| of_span(cpu.cpu_system_ns, cpu.span_ns)),
+        program_switches_per_s: cpu.map(|cpu| {
+            let rate = |switches| per_second(switches, cpu.span_ns);
+            (rate(cpu.voluntary_switches), rate(cpu.involuntary_switches))
+        }),
+        program_io_delay: run.io_delay_ns.and_then(of_time),
+        collector_cpu: (collector.span_ns > 0)
+            .then(|| of_span(collector.cpu_user_ns + collector.cpu_system_ns, collector.span_ns)),
+    }
+}
+
+/// Time watched, settling included, ns: that of the counters of the machine and of its devices.
+fn watched_ns(run: &ProfileRun) -> u64 {
+    run.collector.span_ns.max(run.measured_ns + run.settle_ns)
+}
+
+/// User, system, idle, iowait and steal between two looks as shares of all CPUs.
+fn shares(before: [u64; 5], after: [u64; 5]) -> Option<[f64; 5]> {
+    let mut step = [0; 5];
+    for (index, slot) in step.iter_mut().enumerate() {
+        // iowait may go backwards: the kernel says so of itself.
+        *slot = after[index].saturating_sub(before[index]);
+    }
+    let all: u64 = step.iter().sum();
+    (all > 0).then(|| step.map(|ticks| ticks as f64 / all as f64))
+}
+
+fn pressure(run: &ProfileRun) -> Option<f64> {
+    let looks = || run.telemetry.iter().filter(|look| look.io_pressure_us.is_some());
+    let (first, last) = (looks().next()?, looks().next_back()?);
+    let ns = u64::try_from(last.at_ns - first.at_ns).ok().filter(|ns| *ns > 0)?;
+    let waited = last.io_pressure_us?.saturating_sub(first.io_pressure_us?);
+    Some(waited as f64 * 1e3 / ns as f64)
+}
+
+/// The counters of a device over the time watched, settling included.
+pub(super) fn counters(run: &ProfileRun, device: &ProfiledDevice) -> Option<CounterFigures> {
+    let (start, end) = device.counters?;
+    let window_ns = watched_ns(run);
+    let sectors = |before: u64, after: u64| after.saturating_sub(before).saturating_mul(512);
+    let count = |before: u64, after: u64| after.saturating_sub(before);
+    let (reads, writes) = (count(start.reads, end.reads), count(start.writes, end.writes));
+    let mean = |requests: u64, before: u64, after: u64| {
+        (requests > 0).then(|| count(before, after) as f64 * 1e6 / requests as f64)
+    };
+    let of_time = |before: u64, after: u64| {
+        (window_ns > 0).then(|| count(before, after) as f64 * 1e6 / window_ns as f64)
+    };
+    Some(CounterFigures {
+        window_ns,
+        reads,
+        read_bytes: sectors(start.read_sectors, end.read_sectors),
+        writes,
+        write_bytes: sectors(start.write_sectors, end.write_sectors),
+        discards: count(start.discards, end.discards),
+        flushes: count(start.flushes, end.flushes),
+        merges: count(start.read_merges + start.write_merges, end.read_merges + end.write_merges),
+        read_mean_ns: mean(reads, start.read_ms, end.read_ms),
+        write_mean_ns: mean(writes, start.write_ms, end.write_ms),
+        busy_share: of_time(start.busy_ms, end.busy_ms),
+        depth_mean: of_time(start.weighted_ms, end.weighted_ms),
+    })
+}
+
+/// Calls and their bytes per second.
+pub(super) fn calls(run: &ProfileRun) -> Option<CallFigures> {
+    let counts = run.calls?;
+    let written = counts.storage_write_bytes.saturating_sub(counts.cancelled_bytes);
+    Some(CallFigures {
+        counts,
+        storage_read_bytes_per_s: per_second(counts.storage_read_bytes, run.measured_ns),
+        storage_write_bytes_per_s: per_second(written, run.measured_ns),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_fixtures::profile::{by_counters, database};
+
+    #[test]
+    fn the_machine_and_the_program_of_a_known_profile() {
+        let machine = machine(&database());
+        assert!((machine.cpu_used.at(0.5).unwrap() - 0.3).abs() < 1e-9);
+        assert!((machine.iowait.max.unwrap() - 0.1).abs() < 1e-9);
+        assert_eq!(machine.cpu_used.count, 10);
+        assert_eq!(machine.cpu_mean, Some([0.2, 0.1, 0.0]));
+        assert_eq!((machine.program_user, machine.program_system), (Some(0.1), Some(0.2)));
+        assert_eq!(machine.switches_per_s, Some(20_000.0));
+        assert_eq!(machine.program_switches_per_s, Some((5_000.0, 10.0)));
+        assert_eq!((machine.io_pressure, machine.program_io_delay), (Some(0.25), Some(0.5)));
+        assert_eq!(machine.collector_cpu, Some(0.002));
+    }
+
+    #[test]
+    fn what_was_not_told_is_none() {
+        let machine = machine(&ProfileRun::default());
+        assert_eq!((machine.cpu_used.count, machine.cpu_mean), (0, None));
+        assert_eq!((machine.switches_per_s, machine.program_user), (None, None));
+        assert_eq!((machine.program_io_delay, machine.io_pressure), (None, None));
+        assert_eq!(calls(&ProfileRun::default()), None);
+    }
+
+    #[test]
+    fn counters_of_a_device_are_of_all_the_time_watched() {
+        let mut run = by_counters();
+        run.settle_ns = run.measured_ns;
+        let figures = counters(&run, &run.devices[0]).unwrap();
+        assert_eq!(figures.window_ns, 20_000_000_000);
+        assert_eq!((figures.reads, figures.read_bytes), (50_000, 204_800_000));
+        assert_eq!(figures.read_mean_ns, Some(100_000.0));
+        assert_eq!((figures.busy_share, figures.depth_mean), (Some(0.25), Some(0.25)));
+        let calls = calls(&run).unwrap();
+        assert_eq!(calls.storage_read_bytes_per_s, 20_480_000.0);
+    }
+}

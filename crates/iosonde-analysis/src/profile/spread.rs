@@ -1,0 +1,135 @@
+//! Distributions in figures. A latency is a sample of what the device does: a percentile stands
+//! only where the number of samples carries it. Sizes, depths and intervals are all that there was,
+//! so that every percentile of them stands.
+
+use serde::Serialize;
+
+use iosonde_stats::{Histogram, Quantile};
+
+/// The quantiles of every distribution of a profile.
+pub const QUANTILES: [f64; 6] = [0.25, 0.50, 0.75, 0.90, 0.99, 0.999];
+
+/// Latencies.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// How many.
+    pub count: u64,
+    /// Sum, ns.
+    pub sum_ns: u128,
+    /// Mean, ns.
+    pub mean_ns: Option<f64>,
+    /// Largest, ns.
+    pub max_ns: Option<u64>,
+    /// [`QUANTILES`], each with its interval or the number of samples it needs.
+    pub quantiles: Vec<Quantile>,
+}
+
+impl Latency {
+    /// The figures of a histogram of ns.
+    pub fn of(histogram: &Histogram) -> Latency {
+        Latency {
+            count: histogram.count(),
+            sum_ns: histogram.sum(),
+            mean_ns: histogram.mean(),
+            max_ns: histogram.max(),
+            quantiles: QUANTILES.iter().map(|q| Quantile::of(histogram, *q)).collect(),
+        }
+    }
+
+    /// The value of one of [`QUANTILES`], ns, if it is known.
+    pub fn at(&self, q: f64) -> Option<u64> {
+        let found = self.quantiles.iter().find(|quantile| (quantile.q - q).abs() < 1e-9);
+        found.and_then(Quantile::value_ns)
+    }
+}
+
+/// Values of any kind, each with its weight.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// Samples that stand behind it.
+    pub count: u64,
+    /// Weighted mean.
+    pub mean: Option<f64>,
+    /// Smallest.
+    pub min: Option<f64>,
+    /// Largest.
+    pub max: Option<f64>,
+    /// [`QUANTILES`].
+    pub percentiles: Vec<Percentile>,
+}
+
+/// One percentile of a [`Spread`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Percentile {
+    /// Which quantile, `0..1`.
+    pub q: f64,
+    /// Nearest-rank value; `None` where there is nothing.
+    pub value: Option<f64>,
+}
+
+impl Spread {
+    /// Of `(value, weight)`, ascending by value; `count` samples stand behind the weights.
+    pub fn weighted(pairs: &[(f64, u64)], count: u64) -> Spread {
+        let known: Vec<(f64, u64)> = pairs.iter().copied().filter(|(_, w)| *w > 0).collect();
+        let total: u64 = known.iter().map(|(_, weight)| weight).sum();
+        let sum: f64 = known.iter().map(|(value, weight)| value * *weight as f64).sum();
+        let percentile = |q: f64| Percentile { q, value: nearest_rank(&known, total, q) };
+        Spread {
+            count,
+            mean: (total > 0).then(|| sum / total as f64),
+            min: known.first().map(|(value, _)| *value),
+            max: known.last().map(|(value, _)| *value),
+            percentiles: QUANTILES.iter().map(|q| percentile(*q)).collect(),
+        }
+    }
+
+    /// Of single values, in any order.
+    pub fn of(values: &[f64]) -> Spread {
+        let mut sorted: Vec<(f64, u64)> = values.iter().map(|value| (*value, 1)).collect();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Spread::weighted(&sorted, sorted.len() as u64)
+    }
+
+    /// The value of one of [`QUANTILES`], if it is known.
+    pub fn at(&self, q: f64) -> Option<f64> {
+        let found = self.percentiles.iter().find(|each| (each.q - q).abs() < 1e-9);
+        found.and_then(|each| each.value)
+    }
+}
+
+fn nearest_rank(pairs: &[(f64, u64)], total: u64, q: f64) -> Option<f64> {
+    let rank = ((q * total as f64 - 1e-9).ceil() as u64).clamp(1, total.max(1));
+    let mut seen = 0;
+    let reaches = |pair: &&(f64, u64)| {
+        seen += pair.1;
+        seen >= rank
+    };
+    pairs.iter().find(reaches).map(|(value, _)| *value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_percentiles_of_a_hundred() {
+        let values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        let spread = Spread::of(&values);
+        assert_eq!(
+            (spread.at(0.25), spread.at(0.5), spread.at(0.9)),
+            (Some(25.0), Some(50.0), Some(90.0))
+        );
+        assert_eq!((spread.mean, spread.min, spread.max), (Some(50.5), Some(1.0), Some(100.0)));
+        assert_eq!((spread.at(0.99), spread.at(0.999)), (Some(99.0), Some(100.0)));
+    }
+
+    #[test]
+    fn weights_count_and_nothing_has_no_percentile() {
+        let spread = Spread::weighted(&[(1.0, 900), (8.0, 100)], 1_000);
+        assert_eq!((spread.at(0.9), spread.at(0.99)), (Some(1.0), Some(8.0)));
+        assert_eq!(spread.mean, Some(1.7));
+        assert_eq!(Spread::of(&[]).at(0.5), None);
+        assert_eq!(Spread::of(&[]), Spread::weighted(&[], 0));
+        assert_eq!(Spread::of(&[]).mean, None);
+    }
+}

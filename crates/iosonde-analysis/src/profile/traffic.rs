@@ -1,0 +1,279 @@
+//! Requests: rates, sizes, order and latencies, by operation, for the program and for everybody.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Class, Op, Traffic};
+use iosonde_stats::Histogram;
+
+use super::spread::{Latency, Spread};
+
+/// The requests of some classes on some devices.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// Time that rates are over, ns: the time measured, or up to the end of the last request if
+    /// that came later (write-back of what the program left).
+    pub window_ns: u64,
+    /// One entry per [`Op::ALL`], in that order.
+    pub ops: Vec<OpFigures>,
+    /// Share of reads of the reads and writes, by requests; `None` without any.
+    pub read_share: Option<f64>,
+    /// The same by bytes.
+    pub read_byte_share: Option<f64>,
+    /// Share of the read and write requests that began where a recent stream ended.
+    pub sequential_share: Option<f64>,
+    /// Share of the bytes read and written that did not pass the page cache.
+    pub direct_share: Option<f64>,
+}
+
+/// The requests of one operation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OpFigures {
+    /// What.
+    pub op: Op,
+    /// Requests that ended.
+    pub requests: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Requests per second of the window.
+    pub requests_per_s: f64,
+    /// Bytes per second of the window.
+    pub bytes_per_s: f64,
+    /// Bytes that did not pass the page cache.
+    pub direct_bytes: u64,
+    /// Requests that are durable by themselves.
+    pub durable: u64,
+    /// Requests that ended with an error.
+    pub errors: u64,
+    /// Share that began where a recent stream ended.
+    pub sequential_share: Option<f64>,
+    /// Share of the others that kept their thread's last distance.
+    pub strided_share: Option<f64>,
+    /// Sizes, bytes.
+    pub sizes: Spread,
+    /// From start to end.
+    pub latency: Latency,
+    /// Of that, until issued to the device.
+    pub queued: Latency,
+    /// Of that, from issue to end.
+    pub device_time: Latency,
+}
+
+/// The requests of one class, all operations together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassFigures {
+    /// On whose behalf.
+    pub class: Class,
+    /// Requests.
+    pub requests: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Share of the bytes that all classes read and wrote.
+    pub byte_share: Option<f64>,
+    /// From start to end.
+    pub latency: Latency,
+}
+
+impl Side {
+    /// The figures of one operation.
+    pub fn op(&self, op: Op) -> &OpFigures {
+        let at = Op::ALL.iter().position(|each| *each == op).unwrap_or(0);
+        &self.ops[at]
+    }
+
+    /// Requests of every operation.
+    pub fn requests(&self) -> u64 {
+        self.ops.iter().map(|op| op.requests).sum()
+    }
+
+    /// Bytes read and written.
+    pub fn data_bytes(&self) -> u64 {
+        self.op(Op::Read).bytes + self.op(Op::Write).bytes
+    }
+}
+
+/// The requests that `pick` picks.
+pub(super) fn side(run: &ProfileRun, pick: impl Fn(&Traffic) -> bool) -> Side {
+    let chosen: Vec<&Traffic> = run.traffic.iter().filter(|traffic| pick(traffic)).collect();
+    let last_ns = chosen.iter().filter_map(|traffic| traffic.active_ns).map(|(_, end)| end).max();
+    let window_ns = run.measured_ns.max(last_ns.unwrap_or(0));
+    let tallies: Vec<Tally> = Op::ALL
+        .iter()
+        .map(|op| Tally::of(chosen.iter().copied().filter(|traffic| traffic.op == *op)))
+        .collect();
+    let (read, write) = (&tallies[0], &tallies[1]);
+    let data = read.requests + write.requests;
+    let bytes = read.bytes + write.bytes;
+    Side {
+        window_ns,
+        read_share: share(read.requests, data),
+        read_byte_share: share(read.bytes, bytes),
+        sequential_share: share(read.sequential + write.sequential, data),
+        direct_share: share(read.direct_bytes + write.direct_bytes, bytes),
+        ops: Op::ALL
+            .iter()
+            .zip(&tallies)
+            .map(|(op, tally)| tally.figures(*op, window_ns))
+            .collect(),
+    }
+}
+
+/// Each class with requests.
+pub(super) fn classes(run: &ProfileRun) -> Vec<ClassFigures> {
+    let moved = |traffic: &&Traffic| matches!(traffic.op, Op::Read | Op::Write);
+    let all: u64 = run.traffic.iter().filter(moved).map(|traffic| traffic.bytes).sum();
+    let figures = |class: &Class| {
+        let chosen = || run.traffic.iter().filter(move |traffic| traffic.class == *class);
+        let bytes = |op: Op| chosen().filter(|t| t.op == op).map(|t| t.bytes).sum::<u64>();
+        let tally = Tally::of(chosen());
+        let (read_bytes, write_bytes) = (bytes(Op::Read), bytes(Op::Write));
+        ClassFigures {
+            class: *class,
+            requests: tally.requests,
+            read_bytes,
+            write_bytes,
+            byte_share: share(read_bytes + write_bytes, all),
+            latency: Latency::of(&tally.latency),
+        }
+    };
+    Class::ALL.iter().map(figures).filter(|class| class.requests > 0).collect()
+}
+
+/// A part of a whole; `None` of nothing.
+pub(super) fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// Amount per second; 0 of no time.
+pub(super) fn per_second(amount: u64, ns: u64) -> f64 {
+    if ns == 0 { 0.0 } else { amount as f64 * 1e9 / ns as f64 }
+}
+
+/// Sums of several kinds of traffic.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) requests: u64,
+    pub(super) bytes: u64,
+    direct_bytes: u64,
+    pub(super) durable: u64,
+    errors: u64,
+    pub(super) sequential: u64,
+    pub(super) strided: u64,
+    pub(super) latency: Histogram,
+    pub(super) queued: Histogram,
+    pub(super) device_time: Histogram,
+    pub(super) sizes: BTreeMap<u64, u64>,
+}
+
+impl Tally {
+    pub(super) fn of<'a>(traffic: impl Iterator<Item = &'a Traffic>) -> Tally {
+        let mut tally = Tally::default();
+        for each in traffic {
+            tally.requests += each.requests;
+            tally.bytes += each.bytes;
+            tally.direct_bytes += each.direct_bytes;
+            tally.durable += each.durable;
+            tally.errors += each.errors;
+            tally.sequential += each.sequential;
+            tally.strided += each.strided;
+            tally.latency.merge(&each.latency);
+            tally.queued.merge(&each.queued);
+            tally.device_time.merge(&each.device_time);
+            for (bytes, requests) in &each.sizes {
+                *tally.sizes.entry(*bytes).or_default() += requests;
+            }
+        }
+        tally
+    }
+
+    fn figures(&self, op: Op, window_ns: u64) -> OpFigures {
+        let sizes: Vec<(f64, u64)> =
+            self.sizes.iter().map(|(bytes, requests)| (*bytes as f64, *requests)).collect();
+        let whole = self.latency.max();
+        OpFigures {
+            op,
+            requests: self.requests,
+            bytes: self.bytes,
+            requests_per_s: per_second(self.requests, window_ns),
+            bytes_per_s: per_second(self.bytes, window_ns),
+            direct_bytes: self.direct_bytes,
+            durable: self.durable,
+            errors: self.errors,
+            sequential_share: share(self.sequential, self.requests),
+            strided_share: share(self.strided, self.requests),
+            sizes: Spread::weighted(&sizes, self.sizes.values().sum()),
+            latency: Latency::of(&self.latency),
+            queued: part(&self.queued, whole),
+            device_time: part(&self.device_time, whole),
+        }
+    }
+}
+
+/// A part of a latency, whose largest value is known by its bucket alone: the whole is no shorter.
+fn part(histogram: &Histogram, whole: Option<u64>) -> Latency {
+    let latency = Latency::of(histogram);
+    let max_ns = latency.max_ns.map(|max| whole.map_or(max, |whole| max.min(whole)));
+    Latency { max_ns, ..latency }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iosonde_fixtures::profile::{Flow, profile_of};
+
+    #[test]
+    fn reads_writes_discards_and_flushes_are_apart() {
+        let read = Flow { requests: 30_000, sequential_milli: 500, ..Flow::default() };
+        let write =
+            Flow { op: Op::Write, requests: 10_000, direct_milli: 250, strided_milli: 100, ..read };
+        let write = Flow { sequential_milli: 900, size_bytes: 12_288, ..write };
+        let discard = Flow { op: Op::Discard, requests: 10, size_bytes: 1 << 20, ..read };
+        let flush = Flow { op: Op::Flush, requests: 500, size_bytes: 0, ..read };
+        let run = profile_of(&[read, write, discard, flush]);
+        let side = side(&run, |_| true);
+        assert_eq!(side.op(Op::Read).requests_per_s, 3_000.0);
+        assert_eq!(side.op(Op::Write).bytes_per_s, 12_288_000.0);
+        assert_eq!(side.op(Op::Discard).requests, 10);
+        assert_eq!(side.op(Op::Flush).requests_per_s, 50.0);
+        // Neither discards nor flushes are part of the ratio.
+        assert_eq!((side.read_share, side.read_byte_share), (Some(0.75), Some(0.5)));
+        assert_eq!(side.sequential_share, Some(0.6));
+        assert_eq!(side.direct_share, Some(0.625));
+        assert_eq!(side.op(Op::Write).sequential_share, Some(0.9));
+        assert_eq!(side.op(Op::Write).strided_share, Some(0.1));
+        assert_eq!(side.op(Op::Read).sizes.at(0.5), Some(4096.0));
+        assert_eq!(side.op(Op::Read).latency.max_ns, Some(100_000));
+        assert_eq!(side.op(Op::Read).queued.mean_ns, Some(10_000.0));
+        assert_eq!(side.op(Op::Read).device_time.mean_ns, Some(90_000.0));
+    }
+
+    #[test]
+    fn write_back_belongs_to_the_program_and_its_time_counts() {
+        let own = Flow { op: Op::Write, requests: 1_000, ..Flow::default() };
+        let back = Flow { class: Class::WriteBack, requests: 3_000, ..own };
+        let other = Flow { class: Class::Other, requests: 4_000, ..own };
+        let mut run = profile_of(&[own, back, other]);
+        let program = side(&run, |traffic| traffic.class.is_of_the_program());
+        assert_eq!(program.op(Op::Write).requests, 4_000);
+        let classes = classes(&run);
+        let shares: Vec<Option<f64>> = classes.iter().map(|class| class.byte_share).collect();
+        assert_eq!(shares, [Some(0.125), Some(0.375), Some(0.5)]);
+        // It ended after half the time, and its pages were written until the end.
+        run.measured_ns /= 2;
+        let program = side(&run, |traffic| traffic.class.is_of_the_program());
+        assert_eq!(program.window_ns, 10_000_000_000);
+        assert_eq!(program.op(Op::Write).requests_per_s, 400.0);
+    }
+
+    #[test]
+    fn nothing_has_no_shares() {
+        let side = side(&ProfileRun::default(), |_| true);
+        assert_eq!((side.read_share, side.sequential_share, side.direct_share), (None, None, None));
+        assert_eq!((side.op(Op::Read).sizes.max, side.op(Op::Read).latency.max_ns), (None, None));
+        assert_eq!(side.op(Op::Read).requests_per_s, 0.0);
+    }
+}

@@ -1,0 +1,114 @@
+//! Who did it and where: threads, files and cgroups with their rates.
+
+use serde::Serialize;
+
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{FileRun, ThreadRun};
+
+use super::traffic::{per_second, share};
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ThreadFigures {
+    /// The counts.
+    #[serde(flatten)]
+    pub thread: ThreadRun,
+    /// Requests per second.
+    pub requests_per_s: f64,
+    /// Share of its reads and writes that were sequential.
+    pub sequential_share: Option<f64>,
+    /// Time in sync calls over the time measured.
+    pub sync_share: Option<f64>,
+}
+
+/// A file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FileFigures {
+    /// The counts.
+    #[serde(flatten)]
+    pub file: FileRun,
+    /// Share of its requests that were sequential.
+    pub sequential_share: Option<f64>,
+    /// Share of the bytes written that write-back wrote.
+    pub write_back_share: Option<f64>,
+}
+
+/// How many threads did I/O.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct ThreadCounts {
+    /// Of the program.
+    pub of_program: u32,
+    /// Of the kernel.
+    pub of_kernel: u32,
+    /// Of others.
+    pub others: u32,
+    /// Whether more threads were there than could be told apart.
+    pub at_least: bool,
+}
+
+/// Every thread, in the order of the record.
+pub(super) fn threads(run: &ProfileRun) -> Vec<ThreadFigures> {
+    let figures = |thread: &ThreadRun| {
+        // The program ended, and the others were watched until the end of settling.
+        let settle_ns = if thread.of_program { 0 } else { run.settle_ns };
+        ThreadFigures {
+            requests_per_s: per_second(requests(thread), run.measured_ns + settle_ns),
+            sequential_share: share(thread.sequential, thread.reads + thread.writes),
+            sync_share: share(thread.sync_ns, run.measured_ns),
+            thread: thread.clone(),
+        }
+    };
+    run.threads.iter().map(figures).collect()
+}
+
+/// Threads with requests.
+pub(super) fn counts(run: &ProfileRun) -> ThreadCounts {
+    let mut counts = ThreadCounts::default();
+    for thread in run.threads.iter().filter(|thread| requests(thread) > 0) {
+        let slot = match (thread.of_program, thread.of_kernel) {
+            (true, _) => &mut counts.of_program,
+            (false, true) => &mut counts.of_kernel,
+            (false, false) => &mut counts.others,
+        };
+        *slot += 1;
+        counts.at_least |= thread.tid.is_none();
+    }
+    counts
+}
+
+/// Every file, in the order of the record.
+pub(super) fn files(run: &ProfileRun) -> Vec<FileFigures> {
+    let figures = |file: &FileRun| FileFigures {
+        sequential_share: share(file.sequential, file.reads + file.writes),
+        write_back_share: share(file.write_back_bytes, file.write_bytes),
+        file: file.clone(),
+    };
+    run.files.iter().map(figures).collect()
+}
+
+fn requests(thread: &ThreadRun) -> u64 {
+    thread.reads + thread.writes + thread.others
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iosonde_fixtures::profile::database;
+
+    #[test]
+    fn threads_and_files_of_a_known_profile() {
+        let mut run = database();
+        let threads = threads(&run);
+        assert_eq!(threads[0].thread.name, "log writer");
+        assert_eq!(threads[0].requests_per_s, 2_000.0);
+        assert_eq!(threads[0].sequential_share, Some(0.99));
+        assert_eq!(threads[0].sync_share, Some(0.91));
+        let expected = ThreadCounts { of_program: 2, of_kernel: 2, others: 1, at_least: false };
+        assert_eq!(counts(&run), expected);
+        run.threads[0].tid = None;
+        assert!(counts(&run).at_least);
+        let shares: Vec<Option<f64>> =
+            files(&run).iter().map(|file| file.write_back_share).collect();
+        assert_eq!(shares, [Some(0.0), None, Some(1.0)]);
+    }
+}

@@ -1,0 +1,318 @@
+//! When the requests of a role are due: a law for the distances of arrivals, and phases where the
+//! load is on and off or changes its rate.
+
+use super::rows::Row;
+use super::sizes::rounded;
+use iosonde_model::record::profile::ProfileRun;
+use iosonde_model::spec::{Arrivals, Pace, Phase, Rate};
+use iosonde_stats::Histogram;
+use iosonde_stats::distance::from_exponential;
+
+/// Most phases of a role.
+const MOST_PHASES: usize = 48;
+/// Intervals that are looked at, at most; more are taken together first.
+const MOST_INTERVALS: usize = 512;
+/// A series tells about a row that has this share of its requests.
+const DOMINANT: f64 = 0.7;
+/// Relative change of the rate that is worth a phase, where it is no fluctuation either.
+const CHANGE: f64 = 0.25;
+/// Standard errors from which a change is no fluctuation.
+const ERRORS: f64 = 4.0;
+/// Idle share of the time from which a role has an idle phase.
+const IDLE: f64 = 0.05;
+/// Coefficient of variation up to which arrivals are evenly spaced.
+const EVEN: f64 = 0.1;
+/// Distance from the exponential law up to which arrivals are those of a Poisson process.
+const EXPONENTIAL: f64 = 0.05;
+/// Fewest distances of which a law can be told.
+const FEWEST: u64 = 20;
+/// Share of the distances that one entry of a table stands for, at most.
+const ENTRY: f64 = 1.0 / 32.0;
+/// Ratio of the longest and the shortest distance of an entry, at most.
+const ENTRY_RATIO: f64 = 2.0;
+
+/// When a role sends.
+pub(super) struct Phased {
+    pub(super) pace: Pace,
+    pub(super) phases: Vec<Phase>,
+}
+
+/// A stretch of time with its requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Stretch {
+    ns: u64,
+    requests: f64,
+}
+
+impl Stretch {
+    fn rate(self) -> f64 {
+        self.requests / self.ns.max(1) as f64
+    }
+
+    fn with(self, other: Stretch) -> Stretch {
+        Stretch { ns: self.ns + other.ns, requests: self.requests + other.requests }
+    }
+}
+
+/// Length of one round of the phases of every role, ns: until the last request of any.
+pub(super) fn round_ns(run: &ProfileRun, rows: &[Row]) -> u64 {
+    rows.iter().map(|row| row.active.1).max().unwrap_or(0).max(run.measured_ns).max(1)
+}
+
+/// When the requests of a row are due.
+pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
+    let round_ns = round_ns(run, rows);
+    let of_op = rows.iter().filter(|other| other.op == row.op);
+    let share = row.requests as f64 / of_op.map(|other| other.requests).sum::<u64>().max(1) as f64;
+    let stretches = series(run, row).filter(|_| share >= DOMINANT);
+    let stretches = merged(stretches.unwrap_or_else(|| active(row, round_ns)));
+    let is_on = |stretch: &&Stretch| stretch.requests > 0.0;
+    let on_ns: u64 = stretches.iter().filter(is_on).map(|stretch| stretch.ns).sum();
+    let per_ns = row.requests as f64 / on_ns.max(1) as f64;
+    let mean = stretches.iter().map(|stretch| stretch.requests).sum::<f64>() / on_ns.max(1) as f64;
+    let phase = |stretch: &Stretch| Phase {
+        ns: stretch.ns,
+        rate_percent: rounded(100.0 * stretch.rate() / mean),
+        read_percent: None,
+    };
+    let phases: Vec<Phase> = match stretches.as_slice() {
+        [] | [_] => Vec::new(),
+        several => several.iter().map(phase).collect(),
+    };
+    let idle = phases.iter().filter(|phase| phase.rate_percent == 0.0).map(|phase| phase.ns).min();
+    let law = row.gaps.as_ref().map_or(Arrivals::Poisson, |gaps| law(gaps, idle));
+    // Six significant digits: no rate is known any better.
+    let ops = significant(per_ns * 1e9);
+    Phased { pace: Pace::Rate { rate: Rate::Ops(ops), arrivals: law }, phases }
+}
+
+fn significant(value: f64) -> f64 {
+    let scale = 10f64.powf(5.0 - value.abs().max(1e-12).log10().floor());
+    (value * scale).round() / scale
+}
+
+/// The series of the row's direction, from the start of the round to its end.
+fn series(run: &ProfileRun, row: &Row) -> Option<Vec<Stretch>> {
+    let series = &run.series.iter().find(|series| series.op == row.op)?.counters;
+    let (width_ns, last) = (series.width_ns, series.ops.iter().rposition(|ops| *ops > 0)?);
+    if width_ns == 0 || last < 2 {
+        return None;
+    }
+    let counted = series.ops.iter().map(|ops| Stretch { ns: width_ns, requests: *ops as f64 });
+    let mut stretches: Vec<Stretch> = counted.take(last + 1).collect();
+    // The last interval ends with the last request.
+    let before = last as u64 * width_ns;
+    if let Some(end) = stretches.last_mut() {
+        end.ns = row.active.1.saturating_sub(before).clamp(width_ns / 10, width_ns).max(1);
+    }
+    let seen: u64 = stretches.iter().map(|stretch| stretch.ns).sum();
+    let rest = run.measured_ns.saturating_sub(seen);
+    if rest > 0 {
+        stretches.push(Stretch { ns: rest, requests: 0.0 });
+    }
+    Some(stretches)
+}
+
+/// Idle, on, idle: all that the first and the last request tell.
+fn active(row: &Row, round_ns: u64) -> Vec<Stretch> {
+    let (from, to) = row.active;
+    let idle_ns = from + round_ns.saturating_sub(to);
+    if to <= from || (idle_ns as f64) < IDLE * round_ns as f64 {
+        return vec![Stretch { ns: round_ns, requests: row.requests as f64 }];
+    }
+    let all = [
+        Stretch { ns: from, requests: 0.0 },
+        Stretch { ns: to - from, requests: row.requests as f64 },
+        Stretch { ns: round_ns.saturating_sub(to), requests: 0.0 },
+    ];
+    all.into_iter().filter(|stretch| stretch.ns > 0).collect()
+}
+
+/// Neighbours that do not differ are taken together, the most alike first, and as many more as it
+/// takes to have few.
+fn merged(mut all: Vec<Stretch>) -> Vec<Stretch> {
+    while all.len() > MOST_INTERVALS {
+        all = all
+            .chunks(2)
+            .map(|pair| pair[1..].iter().fold(pair[0], |sum, next| sum.with(*next)))
+            .collect();
+    }
+    let whole = all.iter().fold(Stretch { ns: 0, requests: 0.0 }, |sum, next| sum.with(*next));
+    let mean = whole.rate().max(f64::MIN_POSITIVE);
+    let difference = |one: Stretch, other: Stretch| {
+        let apart = (one.rate() - other.rate()).abs();
+        let variance = |of: Stretch| of.requests / (of.ns.max(1) as f64).powi(2);
+        let error = (variance(one) + variance(other)).sqrt().max(f64::MIN_POSITIVE);
+        (apart / mean / CHANGE).min(apart / error / ERRORS)
+    };
+    while all.len() > 1 {
+        let pairs = all.windows(2).map(|pair| difference(pair[0], pair[1])).enumerate();
+        let Some((at, least)) = pairs.min_by(|a, b| a.1.total_cmp(&b.1)) else { break };
+        if least >= 1.0 && all.len() <= MOST_PHASES {
+            break;
+        }
+        let next = all.remove(at + 1);
+        all[at] = all[at].with(next);
+    }
+    all
+}
+
+/// The law of the distances; those as long as an idle phase are the phases' doing.
+fn law(gaps: &Histogram, idle_ns: Option<u64>) -> Arrivals {
+    let limit = idle_ns.unwrap_or(u64::MAX);
+    let points: Vec<(u64, u64)> = gaps.midpoints().filter(|(ns, _)| *ns < limit).collect();
+    let whole: f64 = points.iter().map(|(_, n)| *n as f64).sum();
+    let moment = |power: i32| -> f64 {
+        points.iter().map(|(ns, n)| (*ns as f64).powi(power) * *n as f64).sum::<f64>() / whole
+    };
+    if whole < FEWEST as f64 || moment(1) <= 0.0 {
+        return Arrivals::Poisson;
+    }
+    let variation = (moment(2) / moment(1).powi(2) - 1.0).max(0.0).sqrt();
+    match from_exponential(&points) {
+        _ if variation <= EVEN => Arrivals::Constant,
+        Some(distance) if distance <= EXPONENTIAL => Arrivals::Poisson,
+        _ => Arrivals::Drawn(table(&points, whole)),
+    }
+}
+
+/// Neighbouring distances together under their mean, each entry with a bounded share and reach.
+fn table(points: &[(u64, u64)], whole: f64) -> Vec<(u64, f64)> {
+    let mut entries: Vec<(u64, f64, f64)> = Vec::new();
+    for (ns, times) in points {
+        let (ns_each, times) = (*ns as f64, *times as f64);
+        match entries.last_mut() {
+            Some((first, sum, count))
+                if (*count + times) <= ENTRY * whole
+                    && ns_each <= ENTRY_RATIO * (*first).max(1) as f64 =>
+            {
+                *sum += ns_each * times;
+                *count += times;
+            }
+            _ => entries.push((*ns, ns_each * times, times)),
+        }
+    }
+    // Six places: a rare distance may be so long that the mean hangs on it.
+    let six = |percent: f64| (percent * 1e6).round() / 1e6;
+    let mut shares: Vec<(u64, f64)> = entries
+        .iter()
+        .map(|(_, sum, count)| ((sum / count).round() as u64, six(count * 100.0 / whole)))
+        .filter(|(_, percent)| *percent > 0.0)
+        .collect();
+    let sum: f64 = shares.iter().map(|(_, percent)| percent).sum();
+    if let Some((_, most)) = shares.iter_mut().max_by(|a, b| a.1.total_cmp(&b.1)) {
+        *most = six(*most + 100.0 - sum);
+    }
+    shares
+}
+
+/// The law of one of several threads whose arrivals together follow this one: many independent
+/// ones together are a Poisson process, and so is each.
+pub(super) fn of_one_among(together: Arrivals, threads: u32) -> Arrivals {
+    match together {
+        Arrivals::Drawn(_) if threads > 1 => Arrivals::Poisson,
+        law => law,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::rows::rows;
+    use super::*;
+    use iosonde_fixtures::profile_model::{gaps, profile, row, series};
+    use iosonde_model::plan::chance::Chance;
+    use iosonde_model::record::profile::{Class, Op, Traffic};
+
+    fn phased(run: &ProfileRun) -> Phased {
+        let rows = rows(run).0;
+        arrivals(run, &rows[0], &rows)
+    }
+
+    fn rate_of(pace: &Pace) -> (f64, Arrivals) {
+        match pace {
+            Pace::Rate { rate: Rate::Ops(ops), arrivals } => (*ops, arrivals.clone()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn poisson(mean_ns: f64, n: u64) -> Histogram {
+        let mut chance = Chance::new(1);
+        gaps((0..n).map(|_| (-(1.0 - chance.unit()).ln() * mean_ns) as u64))
+    }
+
+    #[test]
+    fn a_steady_load_has_its_rate_and_its_law_and_no_phases() {
+        for (histogram, law) in [
+            (poisson(1e6, 9999), Arrivals::Poisson),
+            (gaps(std::iter::repeat_n(1_000_000, 9999)), Arrivals::Constant),
+        ] {
+            let traffic = Traffic { gaps: histogram, ..row(Class::Program, Op::Read, 10_000) };
+            let phased = phased(&profile(vec![traffic]));
+            assert_eq!(rate_of(&phased.pace), (1000.0, law));
+            assert_eq!(phased.phases, []);
+        }
+    }
+
+    #[test]
+    fn bursts_become_a_table_with_their_mean_and_shares() {
+        // Groups of ten at 10 µs, then a millisecond.
+        let all = (0..10_000).map(|n| if n % 10 == 9 { 1_000_000 } else { 10_000 });
+        let traffic = Traffic { gaps: gaps(all), ..row(Class::WriteBack, Op::Write, 10_001) };
+        let (_, law) = rate_of(&phased(&profile(vec![traffic])).pace);
+        let Arrivals::Drawn(table) = law else { panic!("{law:?}") };
+        let [(short, many), (long, few)] = table[..] else { panic!("{table:?}") };
+        assert!(short.abs_diff(10_000) < 100 && long.abs_diff(1_000_000) < 8000, "{table:?}");
+        assert!((many - 90.0).abs() < 1e-6 && (few - 10.0).abs() < 1e-6, "{table:?}");
+    }
+
+    #[test]
+    fn a_table_has_bounded_entries_and_adds_up() {
+        let mut chance = Chance::new(4);
+        let wide = (0..50_000).map(|_| 10f64.powf(2.0 + 7.0 * chance.unit()) as u64);
+        let Arrivals::Drawn(table) = law(&gaps(wide), None) else { panic!() };
+        assert!((20..80).contains(&table.len()), "{}", table.len());
+        assert!((table.iter().map(|(_, percent)| percent).sum::<f64>() - 100.0).abs() < 1e-6);
+        assert!(table.iter().all(|(_, percent)| *percent < 5.0), "{table:?}");
+    }
+
+    #[test]
+    fn on_and_off_become_phases_of_the_right_length() {
+        // Two seconds on, three off, twice: ten seconds of 100 ms.
+        let counts: Vec<u64> = (0..100).map(|at| if at % 50 < 20 { 100 } else { 0 }).collect();
+        let mut run = profile(vec![row(Class::Program, Op::Write, 4000)]);
+        run.series = vec![series(Op::Write, counts)];
+        let phased = phased(&run);
+        let told: Vec<(u64, f64)> =
+            phased.phases.iter().map(|phase| (phase.ns, phase.rate_percent)).collect();
+        let (on, off) = (2_000_000_000, 3_000_000_000);
+        assert_eq!(told, [(on, 100.0), (off, 0.0), (on, 100.0), (off, 0.0)]);
+        assert_eq!(rate_of(&phased.pace).0, 1000.0);
+    }
+
+    #[test]
+    fn a_rate_that_only_fluctuates_has_no_phases() {
+        let mut chance = Chance::new(2);
+        let counts: Vec<u64> =
+            (0..100).map(|_| (0..200).filter(|_| chance.unit() < 0.5).count() as u64).collect();
+        let requests = counts.iter().sum();
+        let mut run = profile(vec![row(Class::Program, Op::Write, requests)]);
+        run.series = vec![series(Op::Write, counts)];
+        assert_eq!(phased(&run).phases, []);
+    }
+
+    #[test]
+    fn one_group_among_several_is_on_from_its_first_to_its_last_request() {
+        let late = Traffic {
+            active_ns: Some((5_000_000_000, 10_000_000_000)),
+            ..row(Class::Program, Op::Write, 500)
+        };
+        let other = Traffic { group: 2, ..row(Class::Program, Op::Write, 400) };
+        let phased = phased(&profile(vec![late, other]));
+        let told: Vec<(u64, f64)> =
+            phased.phases.iter().map(|phase| (phase.ns, phase.rate_percent)).collect();
+        assert_eq!(told, [(5_000_000_000, 0.0), (5_000_000_000, 100.0)]);
+        assert_eq!(rate_of(&phased.pace).0, 100.0);
+    }
+}

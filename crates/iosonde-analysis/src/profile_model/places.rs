@@ -1,0 +1,313 @@
+//! Where the roles of a device work: regions of the size of what was touched, hot and cold zones.
+
+use super::rows::Row;
+use super::sizes::rounded;
+use iosonde_model::record::profile::{Chunk, Op, Places, ProfileRun};
+use iosonde_model::spec::{Access, Zone};
+use iosonde_model::units::bytes;
+
+/// Regions begin and end on multiples of this, bytes.
+const GRID_BYTES: u64 = 4096;
+/// Bytes moved over bytes touched up to which nothing was touched twice.
+const ONCE: f64 = 1.05;
+/// How much larger than what was touched a region of uniform draws may be.
+const MOST_GROWTH: f64 = 4.0;
+/// Largest difference between the share of accesses and the share of blocks from which accesses are
+/// skewed, beyond what chance does to few accesses.
+const SKEW: f64 = 0.15;
+/// Most zones.
+const MOST_ZONES: usize = 8;
+
+/// The regions of the roles of one device.
+pub(super) struct Layout {
+    /// Each row with its place.
+    places: Vec<(Row, Place)>,
+    /// Bytes that a target needs.
+    pub(super) whole_bytes: u64,
+    /// What could not be told.
+    pub(super) remarks: Vec<String>,
+}
+
+/// The region of a role.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Place {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    /// How its random offsets are drawn.
+    pub(super) access: Access,
+}
+
+/// All rows of one direction.
+struct Direction<'a> {
+    rows: Vec<&'a Row>,
+    /// Bytes that were touched.
+    touched: f64,
+    /// The region as a multiple of that.
+    growth: f64,
+    access: Access,
+}
+
+impl Layout {
+    /// Writes lie at the beginning, reads end where they must so that both share what both touched.
+    pub(super) fn new(run: &ProfileRun, device: &str, rows: &[Row]) -> Layout {
+        let seen = run.places.iter().find(|places| places.device == device);
+        let of = |op: Op| -> Vec<&Row> {
+            rows.iter().filter(|row| row.device == device && row.op == op).collect()
+        };
+        let mut remarks = Vec::new();
+        if seen.is_none() {
+            remarks.push(format!(
+                "places on {device} were not recorded: regions are as long as all bytes moved"
+            ));
+        }
+        if let Some(places) = seen.filter(|places| places.lost_bytes > 0) {
+            remarks.push(format!(
+                "{} on {device} found no place in the profiler's table; regions are scaled up",
+                bytes::rough(places.lost_bytes)
+            ));
+        }
+        let reads = Direction::new(of(Op::Read), seen, |chunk| (chunk.read_blocks, chunk.reads));
+        let writes =
+            Direction::new(of(Op::Write), seen, |chunk| (chunk.written_blocks, chunk.writes));
+        let mut layout = Layout { places: Vec::new(), whole_bytes: 0, remarks };
+        layout.lay(&writes, 0);
+        let end = layout.whole_bytes as f64;
+        let both = shared(seen) * reads.growth.min(writes.growth);
+        let start = (end - both.min(reads.touched * reads.growth)).max(0.0) as u64;
+        layout.lay(&reads, start / GRID_BYTES * GRID_BYTES);
+        let discards = of(Op::Discard);
+        let largest = discards.iter().map(|row| largest(row)).max().unwrap_or(0);
+        layout.whole_bytes = layout.whole_bytes.max(largest);
+        for row in discards {
+            let bytes = layout.whole_bytes;
+            layout.places.push((row.clone(), Place { offset: 0, bytes, access: Access::Uniform }));
+        }
+        layout
+    }
+
+    /// The rows of a direction one after another, each with its share of the region by its bytes.
+    fn lay(&mut self, direction: &Direction<'_>, start: u64) {
+        let all: f64 = direction.rows.iter().map(|row| row.bytes as f64).sum();
+        let mut offset = start;
+        for row in &direction.rows {
+            let share = direction.touched * direction.growth * row.bytes as f64 / all.max(1.0);
+            let bytes = (share as u64).max(largest(row)).next_multiple_of(GRID_BYTES);
+            let access = direction.access.clone();
+            self.places.push(((*row).clone(), Place { offset, bytes, access }));
+            offset += bytes;
+        }
+        self.whole_bytes = self.whole_bytes.max(offset);
+    }
+
+    /// The place of a row.
+    pub(super) fn of(&self, row: &Row) -> Place {
+        let found = self.places.iter().find(|(other, _)| other == row);
+        found.map(|(_, place)| place.clone()).unwrap_or(Place {
+            offset: 0,
+            bytes: self.whole_bytes,
+            access: Access::Uniform,
+        })
+    }
+}
+
+/// Largest request of a row as it is regenerated, bytes.
+fn largest(row: &Row) -> u64 {
+    let sizes = row.sizes.iter().filter(|(_, requests)| *requests > 0).map(|(size, _)| *size);
+    let most = if row.op == Op::Discard { 16 << 20 } else { 1 << 30 };
+    sizes.max().unwrap_or(row.bytes / row.requests.max(1)).min(most).next_multiple_of(GRID_BYTES)
+}
+
+/// Bytes that were both read and written.
+fn shared(seen: Option<&Places>) -> f64 {
+    let Some(places) = seen else { return 0.0 };
+    let both = |chunk: &Chunk| {
+        (u64::from(chunk.read_blocks) + u64::from(chunk.written_blocks))
+            .saturating_sub(u64::from(chunk.touched_blocks))
+    };
+    places.chunks.iter().map(both).sum::<u64>() as f64 * places.block_bytes as f64
+}
+
+impl<'a> Direction<'a> {
+    fn new(
+        rows: Vec<&'a Row>,
+        seen: Option<&Places>,
+        of: impl Fn(&Chunk) -> (u32, u64),
+    ) -> Direction<'a> {
+        let moved: f64 = rows.iter().map(|row| row.bytes as f64).sum();
+        let chunks: Vec<(f64, f64)> = seen
+            .iter()
+            .flat_map(|places| places.chunks.iter().map(&of))
+            .filter(|(blocks, hits)| *blocks > 0 && *hits > 0)
+            .map(|(blocks, hits)| (f64::from(blocks), hits as f64))
+            .collect();
+        let block_bytes = seen.map_or(0, |places| places.block_bytes) as f64;
+        let lost = seen.map_or(0.0, |places| places.lost_bytes as f64).min(moved * 0.9);
+        let found: f64 = chunks.iter().map(|(blocks, _)| blocks).sum::<f64>() * block_bytes;
+        let touched = if found > 0.0 { found * moved / (moved - lost) } else { moved };
+        let again = moved / touched.max(1.0);
+        let random: u64 = rows.iter().map(|row| row.scattered()).sum();
+        let is_random = random * 2 > rows.iter().map(|row| row.requests).sum::<u64>();
+        let zones = if is_random { zones(&chunks) } else { None };
+        let (access, growth) = match zones {
+            Some(zones) => (Access::Zoned(zones), 1.0),
+            None if again <= ONCE => (Access::Permutation, 1.0),
+            None if is_random => (Access::Uniform, growth(again)),
+            None => (Access::Uniform, 1.0),
+        };
+        Direction { rows, touched, growth, access }
+    }
+}
+
+/// How much larger than what they touch a region is in which uniform draws of `again` times the
+/// touched bytes touch as much: x such that x (1 - e^(-again / x)) = 1, found by halving.
+fn growth(again: f64) -> f64 {
+    let touched = |x: f64| x * (1.0 - (-again / x).exp());
+    let (mut low, mut high) = (1.0, MOST_GROWTH);
+    if touched(high) <= 1.0 {
+        return high;
+    }
+    for _ in 0..50 {
+        let middle = f64::midpoint(low, high);
+        if touched(middle) < 1.0 { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// Chunks `(blocks, hits)` from hot to cold as zones; `None` if none is hotter than by chance.
+fn zones(chunks: &[(f64, f64)]) -> Option<Vec<Zone>> {
+    let mut chunks = chunks.to_vec();
+    chunks.sort_by(|a, b| (b.1 / b.0).total_cmp(&(a.1 / a.0)));
+    let blocks: f64 = chunks.iter().map(|(blocks, _)| blocks).sum();
+    let hits: f64 = chunks.iter().map(|(_, hits)| hits).sum();
+    let (mut size, mut access, mut skew) = (0.0, 0.0, 0.0f64);
+    let mut edges: Vec<(f64, f64)> = Vec::new();
+    for (at, (of_blocks, of_hits)) in chunks.iter().enumerate() {
+        size += of_blocks / blocks;
+        access += of_hits / hits;
+        skew = skew.max(access - size);
+        let next = (edges.len() + 1) as f64 / MOST_ZONES as f64;
+        if access >= next - 1e-9 && edges.len() + 1 < MOST_ZONES || at + 1 == chunks.len() {
+            edges.push((size, access));
+        }
+    }
+    let by_chance = 0.5 / (hits / chunks.len() as f64).sqrt();
+    if chunks.len() < 2 || skew < SKEW + by_chance {
+        return None;
+    }
+    let mut zones: Vec<Zone> = Vec::new();
+    let mut before = (0.0, 0.0);
+    for (size, access) in edges {
+        let size_percent = rounded(100.0 * (size - before.0)).max(0.001);
+        zones.push(Zone { access_percent: rounded(100.0 * (access - before.1)), size_percent });
+        before = (size, access);
+    }
+    let left = |share: fn(&Zone) -> f64| 100.0 - zones.iter().map(share).sum::<f64>();
+    let (of_access, of_size) = (left(|zone| zone.access_percent), left(|zone| zone.size_percent));
+    let largest = zones.iter_mut().max_by(|a, b| a.size_percent.total_cmp(&b.size_percent))?;
+    largest.size_percent = rounded(largest.size_percent + of_size);
+    largest.access_percent = rounded(largest.access_percent + of_access).max(0.0);
+    Some(zones)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::rows::rows;
+    use super::*;
+    use iosonde_fixtures::profile_model::{chunk, profile, row};
+    use iosonde_model::record::profile::Class;
+
+    const MIB: u64 = 1 << 20;
+
+    fn layout(run: &ProfileRun) -> (Layout, Vec<Row>) {
+        let rows = rows(run).0;
+        (Layout::new(run, "vda", &rows), rows)
+    }
+
+    fn places(chunks: Vec<Chunk>) -> Vec<Places> {
+        vec![Places {
+            device: "vda".into(),
+            chunk_bytes: 16 * MIB,
+            block_bytes: 4096,
+            chunks,
+            lost_bytes: 0,
+        }]
+    }
+
+    #[test]
+    fn what_was_read_and_written_is_shared_and_the_rest_is_not() {
+        // 4096 blocks written, 4096 read, 1024 of them both.
+        let mut run = profile(vec![
+            row(Class::Program, Op::Write, 4096),
+            row(Class::Program, Op::Read, 4096),
+        ]);
+        run.places = places(vec![
+            chunk(5, (0, 0), (3072, 3072)),
+            Chunk { touched_blocks: 1024, ..chunk(9, (1024, 1024), (1024, 1024)) },
+            chunk(11, (3072, 3072), (0, 0)),
+        ]);
+        let (layout, rows) = layout(&run);
+        let region = |op: Op| {
+            let place = layout.of(rows.iter().find(|row| row.op == op).unwrap());
+            (place.offset, place.bytes, place.access)
+        };
+        assert_eq!(region(Op::Write), (0, 16 * MIB, Access::Permutation));
+        assert_eq!(region(Op::Read), (12 * MIB, 16 * MIB, Access::Permutation));
+        assert_eq!(layout.whole_bytes, 28 * MIB);
+    }
+
+    #[test]
+    fn repeated_draws_get_a_region_in_which_they_touch_as_much() {
+        // Uniform draws of as many blocks as there are touch 1 - 1/e of them.
+        let n: u64 = 100_000;
+        let touched = (n as f64 * (1.0 - (-1.0f64).exp())) as u32;
+        let mut run = profile(vec![row(Class::Program, Op::Read, n)]);
+        run.places = places(vec![chunk(1, (touched, n), (0, 0))]);
+        let (layout, rows) = layout(&run);
+        let place = layout.of(&rows[0]);
+        assert_eq!(place.access, Access::Uniform);
+        let blocks = place.bytes as f64 / 4096.0;
+        assert!((blocks / n as f64 - 1.0).abs() < 0.001, "{blocks}");
+    }
+
+    #[test]
+    fn hot_chunks_become_zones_with_their_shares() {
+        // A tenth of the blocks gets nine tenths of the reads.
+        let chunks =
+            (0..10).map(|n| chunk(n, (1000, if n == 3 { 81_000 } else { 1000 }), (0, 0))).collect();
+        let mut run = profile(vec![row(Class::Program, Op::Read, 90_000)]);
+        run.places = places(chunks);
+        let (layout, rows) = layout(&run);
+        let Access::Zoned(zones) = layout.of(&rows[0]).access else { panic!() };
+        assert_eq!((zones[0].access_percent, zones[0].size_percent), (90.0, 10.0));
+        let sum = |share: fn(&Zone) -> f64| zones.iter().map(share).sum::<f64>();
+        assert!((sum(|zone| zone.access_percent) - 100.0).abs() < 1e-6);
+        assert!((sum(|zone| zone.size_percent) - 100.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn chance_makes_no_zones() {
+        let mut chance = iosonde_model::plan::chance::Chance::new(3);
+        let mut hits = vec![0u64; 100];
+        for _ in 0..1000 {
+            hits[chance.below(100) as usize] += 1;
+        }
+        let chunks: Vec<(f64, f64)> = hits.iter().map(|hits| (9.0, *hits as f64)).collect();
+        assert_eq!(zones(&chunks), None);
+    }
+
+    #[test]
+    fn several_groups_have_parts_of_their_own() {
+        let second = iosonde_model::record::profile::Traffic {
+            group: 2,
+            ..row(Class::Program, Op::Write, 1000)
+        };
+        let mut run = profile(vec![row(Class::Program, Op::Write, 3000), second]);
+        run.places = places(vec![chunk(1, (0, 0), (4000, 4000))]);
+        let (layout, rows) = layout(&run);
+        let parts: Vec<(u64, u64)> =
+            rows.iter().map(|row| (layout.of(row).offset, layout.of(row).bytes)).collect();
+        assert_eq!(parts, [(0, 3000 * 4096), (3000 * 4096, 1000 * 4096)]);
+    }
+}

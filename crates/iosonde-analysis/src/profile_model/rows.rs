@@ -1,0 +1,167 @@
+//! What becomes a role: traffic of the program by device, thread group, class and direction, the
+//! small remainder put together.
+
+use iosonde_model::record::profile::{Class, Op, ProfileRun, Traffic};
+use iosonde_stats::Histogram;
+
+/// Most roles of one model, beside those of the remainder.
+const MOST_ROWS: usize = 12;
+/// Share of all requests below which a row goes to the remainder.
+const SMALL: f64 = 0.005;
+/// Share of all requests below which a whole device is left out.
+const SMALL_DEVICE: f64 = 0.01;
+
+/// What becomes one role.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    pub(super) device: String,
+    pub(super) class: Class,
+    pub(super) op: Op,
+    /// The thread groups, of which the first gives the name; several in the remainder.
+    pub(super) groups: Vec<u32>,
+    pub(super) group_name: String,
+    /// Threads of these groups that did I/O.
+    pub(super) threads: u32,
+    /// Threads that went their own sequential ways; at least one.
+    pub(super) streams: u32,
+    pub(super) requests: u64,
+    pub(super) bytes: u64,
+    pub(super) durable: u64,
+    pub(super) latency_sum_ns: u128,
+    pub(super) sizes: Vec<(u64, u64)>,
+    pub(super) sequential: u64,
+    pub(super) strided: u64,
+    /// Distances of arrivals; `None` in the remainder, whose groups arrived independently.
+    pub(super) gaps: Option<Histogram>,
+    /// First start and last end, ns.
+    pub(super) active: (u64, u64),
+}
+
+impl Row {
+    fn of(run: &ProfileRun, traffic: &Traffic) -> Row {
+        let group = run.groups.get(traffic.group as usize);
+        let name = group.map(|group| group.name.clone()).unwrap_or_default();
+        let own = run.threads.iter().filter(|thread| thread.of_program && thread.name == name);
+        let (mut running, mut sequential) = (0u32, 0u32);
+        for thread in own {
+            let requests = thread.reads + thread.writes;
+            running += u32::from(requests > 0);
+            sequential += u32::from(requests > 0 && thread.sequential * 2 > requests);
+        }
+        let is_own = traffic.class == Class::Program;
+        Row {
+            device: traffic.device.clone(),
+            class: traffic.class,
+            op: traffic.op,
+            groups: vec![traffic.group],
+            group_name: name,
+            threads: group.map_or(running, |group| group.threads).max(1),
+            streams: if is_own { sequential.clamp(1, 64) } else { 1 },
+            requests: traffic.requests,
+            bytes: traffic.bytes,
+            durable: traffic.durable,
+            latency_sum_ns: traffic.latency.sum(),
+            sizes: traffic.sizes.clone(),
+            sequential: traffic.sequential,
+            strided: traffic.strided,
+            gaps: Some(traffic.gaps.clone()),
+            active: traffic.active_ns.unwrap_or((0, run.measured_ns)),
+        }
+    }
+
+    /// Adds a row of the same device and direction.
+    fn take_in(&mut self, other: Row) {
+        self.groups.extend(other.groups);
+        self.group_name = "others".into();
+        self.threads += other.threads;
+        self.streams = 1;
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.durable += other.durable;
+        self.latency_sum_ns += other.latency_sum_ns;
+        self.sizes.extend(other.sizes);
+        self.sequential += other.sequential;
+        self.strided += other.strided;
+        self.gaps = None;
+        self.active = (self.active.0.min(other.active.0), self.active.1.max(other.active.1));
+    }
+
+    /// Requests that followed on no other. The kernel knows the one when a request begins and the
+    /// other when it ends, so that of a watched stream in full flight more may follow than end.
+    pub(super) fn scattered(&self) -> u64 {
+        self.requests.saturating_sub(self.sequential)
+    }
+
+    pub(super) fn active_ns(&self) -> u64 {
+        self.active.1.saturating_sub(self.active.0)
+    }
+
+    /// The name of the role, before it is made one of the spec's words.
+    pub(super) fn name(&self) -> String {
+        let way = match (self.op, self.class) {
+            (Op::Read, _) => "read",
+            (Op::Write, Class::WriteBack) => "write-back",
+            (Op::Write, _) => "write",
+            _ => "discard",
+        };
+        format!("{} {way}", self.group_name)
+    }
+
+    /// The row in words.
+    pub(super) fn words(&self) -> String {
+        let who = match (self.groups.len(), self.group_name.as_str()) {
+            (1, "") => "threads without a name".to_string(),
+            (1, name) => format!("`{name}`"),
+            (several, _) => format!("{several} small thread groups"),
+        };
+        let way = match self.op {
+            Op::Read => "reads",
+            Op::Write => "writes",
+            _ => "discards",
+        };
+        format!("{way} of {who}")
+    }
+}
+
+/// The rows, the busiest first, and what was left out.
+pub(super) fn rows(run: &ProfileRun) -> (Vec<Row>, Vec<String>) {
+    let regenerated = |traffic: &&Traffic| {
+        traffic.class.is_of_the_program()
+            && matches!(traffic.op, Op::Read | Op::Write | Op::Discard)
+            && traffic.requests > 0
+    };
+    let all: Vec<Row> =
+        run.traffic.iter().filter(regenerated).map(|traffic| Row::of(run, traffic)).collect();
+    let whole: u64 = all.iter().map(|row| row.requests).sum();
+    let mut left_out = Vec::new();
+    let mut of_devices: Vec<(String, u64)> = Vec::new();
+    for row in &all {
+        match of_devices.iter_mut().find(|(device, _)| *device == row.device) {
+            Some((_, requests)) => *requests += row.requests,
+            None => of_devices.push((row.device.clone(), row.requests)),
+        }
+    }
+    of_devices.sort_by_key(|(_, requests)| std::cmp::Reverse(*requests));
+    let is_small = |requests: u64, share: f64| (requests as f64) < share * whole as f64;
+    for (device, requests) in of_devices.iter().filter(|(_, n)| is_small(*n, SMALL_DEVICE)) {
+        left_out.push(format!("{requests} requests to {device}: less than 1 % of all"));
+    }
+    let mut kept: Vec<Row> = Vec::new();
+    for (device, _) in of_devices.iter().filter(|(_, n)| !is_small(*n, SMALL_DEVICE)) {
+        let mut here: Vec<Row> = all.iter().filter(|row| row.device == *device).cloned().collect();
+        here.sort_by_key(|row| std::cmp::Reverse(row.requests));
+        let mut rest: Vec<Row> = Vec::new();
+        for row in here {
+            if kept.len() < MOST_ROWS && !is_small(row.requests, SMALL) {
+                kept.push(row);
+                continue;
+            }
+            match rest.iter_mut().find(|other| other.op == row.op) {
+                Some(other) => other.take_in(row),
+                None => rest.push(row),
+            }
+        }
+        kept.extend(rest);
+    }
+    (kept, left_out)
+}

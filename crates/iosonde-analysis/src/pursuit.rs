@@ -1,0 +1,278 @@
+//! What came of a latency target: was it met, and what kept the depth from being larger?
+
+use serde::Serialize;
+
+use iosonde_model::plan::{LatencyGoal, LatencyTarget, Pursuit};
+use iosonde_model::record::ControlledRun;
+use iosonde_model::record::controlled::{Bound, Judgement, Phase, Pursued};
+use iosonde_model::record::run::Run;
+use iosonde_stats::sequential::{Bin, Verdict, design_effect, fewest_for_a_pass, wald};
+use iosonde_stats::summary::{Summary, autocorrelation_time};
+use iosonde_stats::{Histogram, Quantile};
+
+use super::series;
+
+/// Depths of the last decisions that stand for the range of one that did not settle.
+const LAST: usize = 20;
+/// Operations from which a decision's rate is worth comparing: its error is a twentieth.
+const RATED_OPS: u64 = 400;
+/// Intervals from which the rate has a confidence interval.
+const FEWEST_INTERVALS: usize = 4;
+
+/// How a latency target was met, or why not.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PursuitFigures {
+    /// Which of the five.
+    pub class: Class,
+    /// What keeps the depth from being larger, where the target is met.
+    pub bound: Option<Bound>,
+    /// The target.
+    #[serde(flatten)]
+    pub target: LatencyTarget,
+    /// How it was pursued.
+    pub mode: Pursuit,
+    /// Median over the measured window of the depth, over all jobs.
+    pub depth: u32,
+    /// Smallest and largest depth: of the window where it was met, else of the last decisions.
+    pub depth_range: (u32, u32),
+    /// Operations per second in the window.
+    pub iops: f64,
+    /// Half the width of its 95 % interval, as a share; `None` of too short a window.
+    pub iops_error: Option<f64>,
+    /// The percentile that was achieved in the window.
+    pub achieved: Quantile,
+    /// Share of the window's operations beyond the limit; `None` without any.
+    pub violations: Option<f64>,
+    /// The smallest larger depth that missed the target, and its share beyond the limit.
+    pub fails_at: Option<(u32, f64)>,
+    /// Rate in the window as a share of the largest that was seen at any depth.
+    pub share_of_most: Option<f64>,
+    /// Time until the window opened, ns.
+    pub pursued_ns: u64,
+    /// Operations until then.
+    pub pursued_ops: u64,
+    /// Decisions, those in the window included.
+    pub decisions: u64,
+    /// Operations without a single slow one that a pass needs at least.
+    pub needs_ops: u64,
+}
+
+/// How the pursuit of a latency target came out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Class {
+    /// Met, and a larger depth misses it.
+    MetAndBinding,
+    /// Met, and something else keeps the depth from being larger.
+    MetNotBinding,
+    /// Missed with one request in flight.
+    Infeasible,
+    /// Met at times.
+    Unstable,
+    /// The time was too short for an answer.
+    Undecided,
+}
+
+impl Class {
+    /// In words.
+    pub fn word(self) -> &'static str {
+        match self {
+            Class::MetAndBinding => "met and binding",
+            Class::MetNotBinding => "met, not binding",
+            Class::Infeasible => "INFEASIBLE",
+            Class::Unstable => "UNSTABLE",
+            Class::Undecided => "UNDECIDED",
+        }
+    }
+}
+
+/// The figures of a run with a latency target.
+pub fn pursuit(run: &Run) -> Option<PursuitFigures> {
+    let LatencyGoal::Target { target, pursuit: mode, .. } = run.plan.latency else { return None };
+    let controlled = run.controlled.as_ref()?;
+    let latency = latency(run);
+    let allowed = target.allowed();
+    let seen = Bin { ops: latency.count(), exceeded: latency.count_above(target.limit_ns) };
+    let held = {
+        let effect = design_effect(&bins(run, target.limit_ns));
+        wald(allowed, seen.ops as f64 / effect, seen.exceeded as f64 / effect) != Verdict::Fail
+    };
+    let (class, bound) = match controlled.ended {
+        // Met while it was looked for, missed while it was measured.
+        Pursued::Met { .. } if !held => (Class::Unstable, None),
+        Pursued::Met { bound: Bound::Target } => (Class::MetAndBinding, Some(Bound::Target)),
+        Pursued::Met { bound } => (Class::MetNotBinding, Some(bound)),
+        Pursued::Infeasible => (Class::Infeasible, None),
+        Pursued::Unstable => (Class::Unstable, None),
+        Pursued::Undecided => (Class::Undecided, None),
+    };
+    let depth = median_depth(controlled);
+    let rates = series::whole(run).iops();
+    let iops = seen_iops(run);
+    let most = controlled
+        .decisions
+        .iter()
+        .filter(|decision| decision.span_ns > 0 && decision.ops >= RATED_OPS)
+        .map(|decision| decision.ops as f64 * 1e9 / decision.span_ns as f64)
+        .fold(iops, f64::max);
+    Some(PursuitFigures {
+        class,
+        bound,
+        target,
+        mode,
+        depth,
+        depth_range: depth_range(controlled, bound.is_some()),
+        iops,
+        iops_error: rate_error(&rates),
+        achieved: Quantile::of(&latency, target.quantile),
+        violations: (seen.ops > 0).then(|| seen.exceeded as f64 / seen.ops as f64),
+        fails_at: fails_at(controlled, depth),
+        share_of_most: (most > 0.0).then(|| iops / most),
+        pursued_ns: controlled.pursued_ns,
+        pursued_ops: controlled.pursued_ops,
+        decisions: controlled.decisions.len() as u64 + controlled.unlisted,
+        needs_ops: fewest_for_a_pass(allowed),
+    })
+}
+
+/// All latencies of the window.
+fn latency(run: &Run) -> Histogram {
+    let mut all = Histogram::new();
+    series::directions(run).for_each(|direction| all.merge(&direction.latency));
+    all
+}
+
+fn seen_iops(run: &Run) -> f64 {
+    let ops: u64 = series::directions(run).map(|direction| direction.ops).sum();
+    if run.measured_ns == 0 { 0.0 } else { ops as f64 * 1e9 / run.measured_ns as f64 }
+}
+
+/// Operations and those beyond the limit, per histogram interval of the window.
+fn bins(run: &Run, limit_ns: u64) -> Vec<Bin> {
+    let mut bins: Vec<Bin> = Vec::new();
+    for series in series::directions(run).map(|direction| &direction.latencies) {
+        bins.resize(bins.len().max(series.intervals.len()), Bin::default());
+        for (bin, interval) in bins.iter_mut().zip(&series.intervals) {
+            let histogram = Histogram::from_buckets(interval);
+            bin.ops += histogram.count();
+            bin.exceeded += histogram.count_above(limit_ns);
+        }
+    }
+    bins
+}
+
+/// Half the 95 % interval of the mean rate, as a share of it.
+fn rate_error(rates: &[f64]) -> Option<f64> {
+    let independent = rates.len() as f64 / autocorrelation_time(rates);
+    let cv = Summary::of(rates)?.cv()?;
+    (rates.len() >= FEWEST_INTERVALS).then(|| 1.96 * cv / independent.sqrt())
+}
+
+/// The depth at which half of the window's time was spent below or at.
+fn median_depth(controlled: &ControlledRun) -> u32 {
+    let total: u64 = controlled.window_depths.values().sum();
+    let mut before = 0;
+    let reaches_half = |spent: &u64| {
+        before += spent;
+        2 * before >= total
+    };
+    let mut spent = controlled.window_depths.iter();
+    let mut reaches_half = reaches_half;
+    let at = spent.find(|(_, spent)| reaches_half(spent)).map(|(depth, _)| *depth);
+    at.unwrap_or(controlled.depth)
+}
+
+fn depth_range(controlled: &ControlledRun, met: bool) -> (u32, u32) {
+    let window: Vec<u32> = controlled.window_depths.keys().copied().collect();
+    let last = controlled.decisions.iter().rev().take(LAST).map(|decision| decision.depth);
+    let depths: Vec<u32> = if met && !window.is_empty() { window } else { last.collect() };
+    let low = depths.iter().min().copied().unwrap_or(controlled.depth);
+    (low, depths.iter().max().copied().unwrap_or(low))
+}
+
+/// The smallest depth above that was not passed, by its last decision. Openness is a failure where
+/// depths are looked for, and only patience where one is held.
+fn fails_at(controlled: &ControlledRun, depth: u32) -> Option<(u32, f64)> {
+    let failed = |phase: Phase, judgement: Judgement| match judgement {
+        Judgement::Fail => true,
+        Judgement::Open => !matches!(phase, Phase::Climb | Phase::Steer),
+        Judgement::Pass => false,
+    };
+    let above = controlled.decisions.iter().rev().filter(|decision| {
+        decision.depth > depth && decision.ops > 0 && failed(decision.phase, decision.judgement)
+    });
+    above
+        .min_by_key(|decision| decision.depth)
+        .map(|decision| (decision.depth, decision.exceeded as f64 / decision.ops as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::controlled::Decision;
+
+    fn controlled(ended: Pursued) -> ControlledRun {
+        let decision = |depth, exceeded, judgement| Decision {
+            at_ns: 0,
+            phase: Phase::Confirm,
+            depth,
+            span_ns: 1_000_000_000,
+            ops: 10_000,
+            exceeded,
+            effect: 1.0,
+            judgement,
+            next: depth,
+        };
+        ControlledRun {
+            ended,
+            depth: 11,
+            pursued_ns: 5_000_000_000,
+            pursued_ops: 40_000,
+            decisions: vec![
+                decision(16, 900, Judgement::Fail),
+                decision(12, 131, Judgement::Fail),
+                decision(11, 60, Judgement::Pass),
+            ],
+            unlisted: 0,
+            window_depths: [(10, 1_000_000_000), (11, 4_000_000_000)].into(),
+        }
+    }
+
+    fn figures(limit_ns: u64, ended: Pursued) -> PursuitFigures {
+        let mut run = run_of(&[Load::default()]);
+        run.plan.latency = LatencyGoal::Target {
+            target: LatencyTarget { quantile: 0.99, limit_ns },
+            pursuit: Pursuit::Search,
+            patience_ns: 0,
+        };
+        run.controlled = Some(controlled(ended));
+        pursuit(&run).unwrap()
+    }
+
+    #[test]
+    fn a_binding_target_is_told_with_the_depth_that_fails() {
+        let met = figures(1_000_000_000, Pursued::Met { bound: Bound::Target });
+        assert_eq!(met.class, Class::MetAndBinding);
+        assert_eq!((met.depth, met.depth_range), (11, (10, 11)));
+        assert_eq!(met.fails_at, Some((12, 0.0131)));
+        assert_eq!(met.violations, Some(0.0));
+        let max = figures(1_000_000_000, Pursued::Met { bound: Bound::MaxDepth });
+        assert_eq!((max.class, max.bound), (Class::MetNotBinding, Some(Bound::MaxDepth)));
+    }
+
+    #[test]
+    fn what_was_found_and_does_not_hold_is_unstable() {
+        let met = figures(1, Pursued::Met { bound: Bound::Target });
+        assert_eq!((met.class, met.bound), (Class::Unstable, None));
+        assert_eq!(met.depth_range, (11, 16));
+        assert_eq!(figures(1, Pursued::Infeasible).class, Class::Infeasible);
+    }
+
+    #[test]
+    fn without_a_target_there_is_nothing() {
+        assert_eq!(pursuit(&run_of(&[Load::default()])), None);
+    }
+}

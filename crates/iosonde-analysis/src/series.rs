@@ -1,0 +1,92 @@
+//! Interval series of several jobs on one time axis.
+
+use iosonde_model::record::run::{CounterSeries, DirectionRun, JobRun, Run};
+
+/// Operations and bytes per interval, summed over jobs and directions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Width of an interval, ns; 0 if there is no series.
+    pub width_ns: u64,
+    /// Operations per interval.
+    pub ops: Vec<u64>,
+    /// Bytes per interval.
+    pub bytes: Vec<u64>,
+}
+
+impl Series {
+    /// Operations per second in each whole interval.
+    pub fn iops(&self) -> Vec<f64> {
+        self.per_second(&self.ops)
+    }
+
+    /// Bytes per second in each whole interval.
+    pub fn bytes_per_s(&self) -> Vec<f64> {
+        self.per_second(&self.bytes)
+    }
+
+    fn per_second(&self, counts: &[u64]) -> Vec<f64> {
+        counts.iter().map(|count| *count as f64 * 1e9 / self.width_ns.max(1) as f64).collect()
+    }
+}
+
+/// All that moves data in every job of a run.
+pub fn directions(run: &Run) -> impl Iterator<Item = &DirectionRun> {
+    run.jobs.iter().flat_map(|job| [&job.read, &job.write, &job.trim])
+}
+
+/// The same and the syncs: whatever was in flight.
+pub fn everything(run: &Run) -> impl Iterator<Item = &DirectionRun> {
+    run.jobs.iter().flat_map(JobRun::directions)
+}
+
+/// The series of a run, whole intervals only: the last one is left out where the window cut it
+/// short.
+pub fn whole(run: &Run) -> Series {
+    total(directions(run).map(|direction| &direction.counters), run.measured_ns)
+}
+
+/// The series of one direction of a run, chosen by `pick`, whole intervals only.
+pub fn of(run: &Run, pick: impl Fn(&JobRun) -> &DirectionRun) -> Series {
+    total(run.jobs.iter().map(|job| &pick(job).counters), run.measured_ns)
+}
+
+/// Sums series of possibly different widths: a width is the plan's, doubled some number of times,
+/// so the widest is a multiple of all.
+pub(crate) fn total<'a>(series: impl Iterator<Item = &'a CounterSeries>, window_ns: u64) -> Series {
+    let series: Vec<&CounterSeries> = series.filter(|each| each.width_ns > 0).collect();
+    let width_ns = series.iter().map(|each| each.width_ns).max().unwrap_or(0);
+    if width_ns == 0 {
+        return Series::default();
+    }
+    let count = usize::try_from(window_ns / width_ns).unwrap_or(0);
+    let mut sum = Series { width_ns, ops: vec![0; count], bytes: vec![0; count] };
+    for each in series {
+        add(&mut sum.ops, &each.ops, each.width_ns, width_ns);
+        add(&mut sum.bytes, &each.bytes, each.width_ns, width_ns);
+    }
+    sum
+}
+
+/// Adds narrow intervals into wide ones.
+fn add(wide: &mut [u64], narrow: &[u64], narrow_ns: u64, wide_ns: u64) {
+    for (index, value) in narrow.iter().enumerate() {
+        let slot = index as u64 * narrow_ns / wide_ns;
+        if let Some(slot) = usize::try_from(slot).ok().and_then(|slot| wide.get_mut(slot)) {
+            *slot += value;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_of_different_widths_meet_on_the_widest() {
+        let fine = CounterSeries { width_ns: 100, ops: vec![1, 2, 3, 4, 9], bytes: vec![0; 5] };
+        let coarse = CounterSeries { width_ns: 200, ops: vec![10, 20, 5], bytes: vec![7, 7, 7] };
+        let sum = total([&fine, &coarse].into_iter(), 450);
+        assert_eq!(sum, Series { width_ns: 200, ops: vec![13, 27], bytes: vec![7, 7] });
+        assert_eq!(sum.iops(), [13.0 * 5e6, 27.0 * 5e6]);
+    }
+}

@@ -1,0 +1,176 @@
+//! The figures of a run of the verifier, over all its jobs.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use iosonde_model::content::classify::Class;
+use iosonde_model::record::verify::{Failure, Reread, VerifyJobRun, VerifyRun};
+
+/// What a run of the verifier did, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct VerifyFigures {
+    /// Length of a block, bytes.
+    pub block_bytes: u64,
+    /// Blocks of the region.
+    pub region_blocks: u64,
+    /// Operations submitted.
+    pub ops: u64,
+    /// Blocks changed at least once.
+    pub changed_blocks: u64,
+    /// Times that a block of which something is required was read and judged.
+    pub checked: u64,
+    /// Of these, times that a change was pending, so that more than one content was right.
+    pub uncertain: u64,
+    /// Times that a block was read of which nothing is required.
+    pub unrequired: u64,
+    /// Blocks read and judged when everything was read back.
+    pub swept_blocks: u64,
+    /// Blocks that were to be.
+    pub sweep_blocks: u64,
+    /// Blocks that could not be read.
+    pub unreadable_blocks: u64,
+    /// Blocks that were not what they must be, by what went wrong.
+    pub failed_blocks: BTreeMap<Class, u64>,
+    /// Of these, known to be right at a second read: the stored block is right, the read was wrong.
+    pub transient_blocks: u64,
+    /// Blocks of a run that is later than the ledger's; no failures.
+    pub newer_blocks: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes trimmed.
+    pub trimmed_bytes: u64,
+    /// Flushes acknowledged.
+    pub flushes: u64,
+    /// Requests that failed, by operation and errno.
+    pub errors: BTreeMap<String, u64>,
+    /// The first error of the first job with one: offset, bytes, errno.
+    pub first_error: Option<(u64, u64, String)>,
+    /// Operations that were cut short and continued.
+    pub short_transfers: u64,
+    /// Requests that never came back.
+    pub abandoned: u64,
+    /// Time of the slowest job until everything was written and flushed, ns.
+    pub churn_ns: u64,
+    /// Time of the slowest job for reading everything back, ns.
+    pub sweep_ns: u64,
+    /// Throughput of writing, flushes included, bytes per second.
+    pub written_bytes_per_s: Option<f64>,
+    /// Throughput of reading everything back, bytes per second.
+    pub swept_bytes_per_s: Option<f64>,
+    /// Median, 99th percentile and longest of the reads, ns.
+    pub read_latency_ns: Option<[u64; 3]>,
+    /// The same of the writes.
+    pub write_latency_ns: Option<[u64; 3]>,
+    /// The same of the flushes.
+    pub flush_latency_ns: Option<[u64; 3]>,
+    /// CPU time of the jobs' threads, ns.
+    pub cpu_ns: u64,
+    /// CPU time of everything, per GiB written or read, ns.
+    pub cpu_ns_per_gib: Option<f64>,
+    /// System calls for I/O.
+    pub syscalls: u64,
+}
+
+impl VerifyFigures {
+    /// Blocks that were not what they must be.
+    pub fn failed(&self) -> u64 {
+        self.failed_blocks.values().sum()
+    }
+
+    /// Requests that failed.
+    pub fn error_count(&self) -> u64 {
+        self.errors.values().sum()
+    }
+}
+
+/// Whether a block was written by a run that began after the ledger's: no fault of the storage.
+pub(super) fn is_of_newer_run(run: &VerifyRun, failure: &Failure) -> bool {
+    let Some(ledger) = &run.ledger else { return false };
+    failure.misfit.class == Class::OldRun
+        && failure.misfit.label.is_some_and(|label| label.time_ns > ledger.created_unix_ns)
+}
+
+/// Sums up a run.
+pub(super) fn figures(run: &VerifyRun) -> VerifyFigures {
+    let sum = |of: fn(&VerifyJobRun) -> u64| run.jobs.iter().map(of).sum::<u64>();
+    let most = |of: fn(&VerifyJobRun) -> u64| run.jobs.iter().map(of).max().unwrap_or(0);
+    let mut figures = VerifyFigures {
+        block_bytes: run.plan.block_bytes.into(),
+        region_blocks: run.plan.blocks(),
+        ops: sum(|job| job.ops),
+        changed_blocks: sum(|job| job.changed_blocks),
+        checked: sum(|job| job.checked),
+        uncertain: sum(|job| job.uncertain),
+        unrequired: sum(|job| job.unrequired),
+        swept_blocks: sum(|job| job.swept_blocks),
+        // A job that was stopped before does not know what it was to read.
+        sweep_blocks: if run.plan.mode.sweeps() { run.plan.blocks() } else { 0 },
+        unreadable_blocks: sum(|job| job.unreadable_blocks),
+        written_bytes: sum(|job| job.written_bytes),
+        read_bytes: sum(|job| job.read_bytes),
+        trimmed_bytes: sum(|job| job.trimmed_bytes),
+        flushes: sum(|job| job.flushes),
+        first_error: run.jobs.iter().find_map(|job| job.first_error.clone()),
+        short_transfers: sum(|job| job.short_transfers),
+        abandoned: sum(|job| job.abandoned.into()),
+        churn_ns: most(|job| job.churn_ns),
+        sweep_ns: most(|job| job.sweep_ns),
+        read_latency_ns: latency(run, |job| &job.read_latency),
+        write_latency_ns: latency(run, |job| &job.write_latency),
+        flush_latency_ns: latency(run, |job| &job.flush_latency),
+        cpu_ns: sum(|job| job.cpu_user_ns + job.cpu_system_ns),
+        syscalls: sum(|job| job.syscalls),
+        ..VerifyFigures::default()
+    };
+    for job in &run.jobs {
+        count_failures(run, job, &mut figures);
+        for (error, count) in &job.errors {
+            *figures.errors.entry(error.clone()).or_default() += count;
+        }
+    }
+    figures.written_bytes_per_s = rate(figures.written_bytes, figures.churn_ns);
+    let swept_bytes = figures.swept_blocks * figures.block_bytes;
+    figures.swept_bytes_per_s = rate(swept_bytes, figures.sweep_ns);
+    let gib = (figures.written_bytes + figures.read_bytes) as f64 / f64::from(1 << 30);
+    let all_cpu_ns = (run.process.cpu_user_ns + run.process.cpu_system_ns).max(figures.cpu_ns);
+    figures.cpu_ns_per_gib = (gib > 0.0 && all_cpu_ns > 0).then(|| all_cpu_ns as f64 / gib);
+    figures
+}
+
+/// Counts what one job saw. Where all that is known in detail of a job's blocks of other runs is
+/// of a later one, so is the rest.
+fn count_failures(run: &VerifyRun, job: &VerifyJobRun, figures: &mut VerifyFigures) {
+    let newer = job.failures.iter().filter(|failure| is_of_newer_run(run, failure)).count() as u64;
+    let is_other = |failure: &&Failure| failure.misfit.class == Class::OldRun;
+    let of_other_runs = job.failures.iter().filter(is_other).count() as u64;
+    for (class, count) in &job.failed_blocks {
+        let newer = match (*class == Class::OldRun, newer == of_other_runs && newer > 0) {
+            (true, true) => *count,
+            (true, false) => newer.min(*count),
+            _ => 0,
+        };
+        figures.newer_blocks += newer;
+        if *count > newer {
+            *figures.failed_blocks.entry(*class).or_default() += count - newer;
+        }
+    }
+    let was_wrong =
+        |failure: &&Failure| failure.reread == Reread::Right && !is_of_newer_run(run, failure);
+    figures.transient_blocks += job.failures.iter().filter(was_wrong).count() as u64;
+}
+
+fn rate(bytes: u64, ns: u64) -> Option<f64> {
+    (bytes > 0 && ns > 0).then(|| bytes as f64 * 1e9 / ns as f64)
+}
+
+fn latency(
+    run: &VerifyRun,
+    of: fn(&VerifyJobRun) -> &iosonde_stats::Histogram,
+) -> Option<[u64; 3]> {
+    let mut all = iosonde_stats::Histogram::new();
+    run.jobs.iter().for_each(|job| all.merge(of(job)));
+    Some([all.quantile(0.5)?, all.quantile(0.99)?, all.max()?])
+}

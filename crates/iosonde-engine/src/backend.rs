@@ -1,0 +1,186 @@
+//! How does I/O leave the process? One narrow seam, [`Queue`], and one file per backend.
+//!
+//! A backend knows no workload, no plan beyond one job's depth and block size, and no statistics.
+//! Calls are statically dispatched: the engine's loop is compiled once per backend.
+
+pub mod fault;
+pub mod libaio;
+pub mod null;
+pub mod psync;
+mod setup;
+pub mod sim;
+pub mod uring;
+pub mod vhost;
+
+use std::io;
+use std::time::Duration;
+
+use iosonde_sys::Clock;
+
+use iosonde_model::plan::Way;
+
+/// One transfer between a slot's buffer and the target.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Transfer {
+    /// Which way.
+    pub way: Way,
+    /// Which of the plan's targets, counted from 0.
+    pub target: u16,
+    /// First byte on the target.
+    pub offset: u64,
+    /// First byte within the slot's buffer.
+    pub skip: u32,
+    /// Length, bytes; 0 for [`Way::Sync`], which reports 0 moved when it succeeds.
+    pub bytes: u32,
+}
+
+/// A sleeper wakes 50 µs late or more on real time.
+const SLEEPER_LATE_NS: u64 = 100_000;
+
+/// Waits on real time, as [`Queue::pause`] promises.
+fn pause(clock: Clock, until_ns: u64) {
+    loop {
+        let left_ns = until_ns.saturating_sub(clock.now_ns());
+        if left_ns == 0 {
+            return;
+        }
+        if left_ns > SLEEPER_LATE_NS {
+            std::thread::sleep(Duration::from_nanos(left_ns - SLEEPER_LATE_NS));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// One queue, owned by one job on one thread.
+///
+/// Slots `0..depth` are the caller's until pushed and again after being reaped. Every pushed slot
+/// comes back exactly once, with the bytes moved or a negated errno.
+pub trait Queue {
+    /// By how much a wait may end too late, ns: who has an appointment looks again and again for so
+    /// long before it.
+    const WAKES_LATE_NS: u64 = SLEEPER_LATE_NS;
+
+    /// Now, ns, on the clock that all queues of a run share.
+    fn now_ns(&self) -> u64;
+
+    /// The buffer of a slot that is the caller's.
+    fn buffer(&mut self, slot: usize) -> &mut [u8];
+
+    /// Stages a transfer; `enter` hands it over.
+    fn push(&mut self, slot: usize, transfer: Transfer);
+
+    /// Hands over what is staged and, if `wait_for > 0`, waits until that many requests are
+    /// finished, at most `patience_ns` (where the queue can give up waiting at all: a synchronous
+    /// one cannot). With `wait_for` 0 nothing is waited for.
+    ///
+    /// # Errors
+    /// EAGAIN or EBUSY: reap, then try again. Anything else: this queue is dead.
+    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()>;
+
+    /// Returns once it is `until_ns`: asleep while that is far, spinning for the last stretch. On
+    /// virtual time it moves the clock there.
+    fn pause(&mut self, until_ns: u64);
+
+    /// Gives back every finished slot.
+    fn reap(&mut self, done: impl FnMut(usize, i32));
+
+    /// System calls made for I/O so far.
+    fn syscalls(&self) -> u64;
+
+    /// What was found out when the queue was set up.
+    fn facts(&self) -> QueueFacts;
+}
+
+/// What a queue found out when it was set up.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct QueueFacts {
+    /// Features in effect.
+    pub features: Vec<String>,
+    /// Features tried in vain, each with the reason.
+    pub missing: Vec<String>,
+    /// Page size behind the buffers, bytes; 0 where there are none.
+    pub buffer_page_bytes: u64,
+}
+
+/// Why a queue could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No memory for buffers.
+    #[error("{bytes} B of I/O buffers: {error}; ask for a smaller --iodepth, --numjobs or --bs")]
+    Buffers {
+        /// What was asked of the system.
+        bytes: u64,
+        /// Its answer.
+        error: io::Error,
+    },
+    /// Too few huge pages.
+    #[error(
+        "the buffers of a job need {pages} huge page(s) of {page_bytes} B, and so many are not \
+         free ({error}): reserve more for all jobs (sysctl vm.nr_hugepages=N; HugePages_Free in \
+         /proc/meminfo shows what is free), or ask for no huge pages"
+    )]
+    HugePages {
+        /// Size of one, bytes.
+        page_bytes: usize,
+        /// How many a job needs.
+        pages: usize,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+    /// No memory on this node.
+    #[error(
+        "the buffers cannot be on NUMA node {node}: {error}; `ls /sys/devices/system/node` shows \
+         the nodes that there are"
+    )]
+    Node {
+        /// The node asked for.
+        node: u32,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+    /// The engine or the target cannot do what the job asks for.
+    #[error("{0}")]
+    Unable(String),
+    /// The kernel does not let the thread run where it was asked to.
+    #[error("the CPUs {cpus:?} of --cpus-allowed: the kernel gives this process none of them")]
+    Cpus {
+        /// What was asked.
+        cpus: Vec<u32>,
+    },
+    /// The target's descriptor cannot be shared.
+    #[error(
+        "cannot duplicate the target's descriptor: {0}; raise the limit on open files (ulimit -n)"
+    )]
+    Descriptor(io::Error),
+    /// io_uring refused.
+    #[error("io_uring cannot be set up: {error}{hint}")]
+    Ring {
+        /// The kernel's answer.
+        error: io::Error,
+        /// Likely cause and mend.
+        hint: String,
+    },
+    /// IOPOLL was granted and does not work.
+    #[error(
+        "polled completions (--hipri) do not work here: the first request came back {0}; \
+         the device has no polled queues"
+    )]
+    Polling(String),
+    /// A vhost-user server whose queues are set up for another plan.
+    #[error("the vhost-user connection has no queue for this job")]
+    NoQueue,
+    /// A vhost-user server that cannot carry out the plan.
+    #[error(transparent)]
+    Vhost(#[from] vhost::AdmitError),
+}
+
+/// The engines a user can name, with what each is for. A new backend adds its line here.
+pub const BACKENDS: [(&str, &str); 6] = [
+    ("io_uring", "Linux io_uring: many requests in flight from one thread"),
+    ("libaio", "io_submit: the kernel's older asynchronous interface, for comparison"),
+    ("psync", "pread/pwrite: exactly one request in flight per job, the depth-1 reference"),
+    ("null", "completes at once and touches nothing: the tool's own ceiling"),
+    ("sim", "a simulated device in virtual time; --path describes it"),
+    ("virtio-blk-vhost-user", "the device of a user-space server; --path is its socket"),
+];

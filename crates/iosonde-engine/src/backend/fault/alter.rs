@@ -1,0 +1,126 @@
+//! Bytes on their way that arrive as others. Each gives the range that is not as it was.
+
+use std::ops::Range;
+
+use iosonde_model::plan::chance::Chance;
+
+/// Flips so many bits of one block.
+pub(super) fn flip(bytes: &mut [u8], block: usize, bits: u8, chance: &mut Chance) -> Range<usize> {
+    let Range { start, end } = piece(bytes.len(), block, chance);
+    let mut flipped = Vec::with_capacity(usize::from(bits));
+    let wanted = usize::from(bits).min(8 * (end - start));
+    while flipped.len() < wanted {
+        let bit = 8 * start + chance.below(8 * (end - start) as u64) as usize;
+        if !flipped.contains(&bit) {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            flipped.push(bit);
+        }
+    }
+    let first = flipped.iter().min().map_or(start, |bit| bit / 8);
+    let last = flipped.iter().max().map_or(first, |bit| bit / 8 + 1);
+    first..last
+}
+
+/// Makes one byte another.
+pub(super) fn byte(bytes: &mut [u8], chance: &mut Chance) -> Range<usize> {
+    let at = chance.below(bytes.len() as u64) as usize;
+    bytes[at] ^= 1 + chance.below(255) as u8;
+    at..at + 1
+}
+
+/// Makes one sector zeros.
+pub(super) fn zero(bytes: &mut [u8], sector: usize, chance: &mut Chance) -> Range<usize> {
+    let range = piece(bytes.len(), sector, chance);
+    bytes[range.clone()].fill(0);
+    range
+}
+
+/// Overwrites an aligned run of 32 to 256 bytes.
+pub(super) fn corrupt(bytes: &mut [u8], chance: &mut Chance) -> Range<usize> {
+    let range = piece(bytes.len(), 32 << chance.below(4), chance);
+    for byte in &mut bytes[range.clone()] {
+        // No byte by chance as it was: so the run is as long as it says.
+        *byte ^= 1 + chance.below(255) as u8;
+    }
+    range
+}
+
+/// Makes one block another, by a forger.
+pub(super) fn forge(
+    bytes: &mut [u8],
+    block: usize,
+    forger: fn(&mut [u8]),
+    chance: &mut Chance,
+) -> Range<usize> {
+    let range = piece(bytes.len(), block, chance);
+    forger(&mut bytes[range.clone()]);
+    range
+}
+
+/// One of the pieces of this length, of which the last may be shorter.
+fn piece(length: usize, each: usize, chance: &mut Chance) -> Range<usize> {
+    let start = chance.below(length.div_ceil(each) as u64) as usize * each;
+    start..length.min(start + each)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: usize = 4096;
+
+    /// Which bytes of a write of two blocks an alteration changes, over many seeds.
+    fn check(
+        alter: impl Fn(&mut [u8], &mut Chance) -> Range<usize>,
+        expect: impl Fn(&[u8], usize),
+    ) {
+        for seed in 0..300 {
+            let before: Vec<u8> = (0..2 * BLOCK).map(|at| (at % 251) as u8 | 1).collect();
+            let mut after = before.clone();
+            let range = alter(&mut after, &mut Chance::new(seed));
+            assert_eq!(before[..range.start], after[..range.start]);
+            assert_eq!(before[range.end..], after[range.end..]);
+            let xor = before.iter().zip(&after).map(|(a, b)| a ^ b);
+            let changed: Vec<u8> = xor.skip(range.start).take(range.len()).collect();
+            assert!(
+                changed.first() != Some(&0) && changed.last() != Some(&0),
+                "as tight as can be"
+            );
+            expect(&changed, range.start);
+        }
+    }
+
+    #[test]
+    fn so_many_bits_of_one_block_are_flipped() {
+        for bits in 1..=8 {
+            check(
+                |bytes, chance| flip(bytes, BLOCK, bits, chance),
+                |changed, start| {
+                    let count: u32 = changed.iter().map(|byte| byte.count_ones()).sum();
+                    assert_eq!(count, u32::from(bits));
+                    assert_eq!(start / BLOCK, (start + changed.len() - 1) / BLOCK);
+                },
+            );
+        }
+    }
+
+    #[test]
+    fn one_byte_one_sector_or_one_run_is_changed() {
+        check(byte, |changed, _| assert_eq!(changed.len(), 1));
+        check(
+            |bytes, chance| zero(bytes, 512, chance),
+            |changed, start| {
+                assert_eq!((changed.len(), start % 512), (512, 0));
+            },
+        );
+        check(corrupt, |changed, start| {
+            assert!([32, 64, 128, 256].contains(&changed.len()));
+            assert!(start.is_multiple_of(changed.len()));
+            assert!(!changed.contains(&0));
+        });
+        check(
+            |bytes, chance| forge(bytes, BLOCK, |block| block.fill(0), chance),
+            |changed, start| assert_eq!((changed.len(), start % BLOCK), (BLOCK, 0)),
+        );
+    }
+}

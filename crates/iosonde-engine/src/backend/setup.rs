@@ -1,0 +1,123 @@
+//! What the backends for files have in common before their first request: buffers, and whether the
+//! job's operations are possible at all.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use iosonde_sys::{Direction, Placement, Request, Slab, SlabError, syscall};
+
+use super::{OpenError, Transfer};
+use iosonde_model::plan::{EachWrite, Job, SyncCall, Way};
+
+/// The same request in the words of those who make system calls.
+#[inline(always)]
+pub(super) fn request(transfer: &Transfer) -> Request {
+    let Transfer { way, target, offset, skip, bytes } = *transfer;
+    Request { way: direction(way), target, offset, skip, bytes }
+}
+
+/// The same way in the words of those who make system calls.
+#[inline(always)]
+pub(super) fn direction(way: Way) -> Direction {
+    match way {
+        Way::Read => Direction::Read,
+        Way::Write => Direction::Write,
+        Way::Trim => Direction::Trim,
+        Way::Sync => Direction::Sync,
+    }
+}
+
+/// The buffers of a job: one slot per request in flight, where the job wants them.
+pub(super) fn slab(job: &Job) -> Result<Slab, OpenError> {
+    let place = &job.place;
+    let placement = Placement { huge_pages: place.huge_pages, numa_node: place.numa_node };
+    let slab = Slab::placed(job.iodepth as usize, job.block_bytes as usize, placement);
+    slab.map_err(|error| match error {
+        SlabError::Memory(error) => OpenError::Buffers { bytes: job.buffer_bytes(), error },
+        SlabError::HugePages { page_bytes, pages, error } => {
+            OpenError::HugePages { page_bytes, pages, error }
+        }
+        SlabError::Node(error) => {
+            OpenError::Node { node: place.numa_node.unwrap_or_default(), error }
+        }
+    })
+}
+
+/// What each write of the job promises, as a flag of the system call.
+pub(super) fn write_flags(job: &Job) -> u32 {
+    match job.sync.each_write {
+        EachWrite::Accepted => 0,
+        EachWrite::Dsync => syscall::DSYNC,
+        EachWrite::Sync => syscall::SYNC,
+    }
+}
+
+/// Whether the job's syncs leave out metadata that reading does not need.
+pub(super) fn syncs_data_only(job: &Job) -> bool {
+    job.sync.call == SyncCall::Fdatasync
+}
+
+/// Whether the job sends syncs at all.
+pub(super) fn syncs(job: &Job) -> bool {
+    job.sync.every_writes > 0
+}
+
+/// Whether the job trims at all.
+pub(super) fn trims(job: &Job) -> bool {
+    job.trims && job.changes()
+}
+
+/// The targets of a job, of those that there are.
+pub(super) fn targets<'a>(
+    job: &Job,
+    files: &'a [OwnedFd],
+) -> impl Iterator<Item = (u16, &'a OwnedFd)> {
+    let numbers = if job.targets.is_empty() { vec![0] } else { job.targets.clone() };
+    let file = |number: u16| files.get(usize::from(number)).map(|file| (number, file));
+    numbers.into_iter().filter_map(file)
+}
+
+/// Finds out, without giving anything back, whether every target of a job that trims can be.
+pub(super) fn can_trim(job: &Job, files: &[OwnedFd]) -> Result<(), OpenError> {
+    if !trims(job) {
+        return Ok(());
+    }
+    for (number, file) in targets(job, files) {
+        syscall::probe_trim(file.as_fd()).map_err(|error| {
+            let mend = match error.kind() {
+                io::ErrorKind::Unsupported | io::ErrorKind::NotFound => {
+                    "a file needs a file system that punches holes (ext4, XFS, btrfs, tmpfs), \
+                     a block device one that discards (`lsblk --discard` shows it)"
+                }
+                _ => "it must be a file or a block device that is open for writing",
+            };
+            OpenError::Unable(format!("target {number} cannot be trimmed: {error}; {mend}"))
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_trimmed_is_refused_before_the_first_request() {
+        let job = Job { trims: true, read_percent: 0, ..Job::default() };
+        let device = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        let refused = can_trim(&job, &[device()]).unwrap_err().to_string();
+        assert!(refused.starts_with("target 0 cannot be trimmed"), "{refused}");
+        assert!(can_trim(&Job { trims: false, ..job.clone() }, &[device()]).is_ok());
+        assert!(can_trim(&Job { read_percent: 100, ..job }, &[device()]).is_ok());
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_named() {
+        let mut job = Job::default();
+        job.place.numa_node = Some(900);
+        let refused = slab(&job).unwrap_err().to_string();
+        assert!(refused.contains("NUMA node 900"), "{refused}");
+    }
+}

@@ -1,0 +1,255 @@
+//! A simulated device in words: `servers=4,read=100us,write=exp:1ms,rate=5000,burst=100`.
+
+use std::collections::BTreeMap;
+
+use super::Device;
+use super::bucket::Bucket;
+use super::cache::WriteCache;
+use super::errors::{Fault, Faulty};
+use super::servers::{Latency, Servers};
+use super::stall::Stalling;
+use iosonde_model::units::{UnitError, bytes, count, duration};
+
+/// A description from which any number of equal devices can be built.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    words: BTreeMap<String, String>,
+    /// Size of the device, bytes.
+    pub bytes: u64,
+}
+
+/// Why a description was not understood.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ModelError {
+    /// A part without `=`.
+    #[error("found `{0}` in the simulated device, expected key=value, such as read=100us")]
+    NotAPair(String),
+    /// An unknown key.
+    #[error(
+        "found the key `{found}` in the simulated device, expected one of {accepted}{}",
+        nearest.as_ref().map(|word| format!("; did you mean `{word}`?")).unwrap_or_default()
+    )]
+    Key {
+        /// The key.
+        found: String,
+        /// What is accepted.
+        accepted: String,
+        /// What may have been meant.
+        nearest: Option<String>,
+    },
+    /// A value that is not understood.
+    #[error("simulated device, {key}: {error}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What is wrong.
+        error: UnitError,
+    },
+}
+
+/// Every key, with its default.
+const KEYS: [(&str, &str); 14] = [
+    ("servers", "1"),
+    ("read", "100us"),
+    ("write", "100us"),
+    ("size", "1g"),
+    ("rate", "0"),
+    ("burst", "1"),
+    ("cache", "0"),
+    ("cache-latency", "10us"),
+    ("error-every", "0"),
+    ("error-after", "0"),
+    ("errno", "5"),
+    ("short-every", "0"),
+    ("stall-every", "0"),
+    ("stall-for", "0"),
+];
+
+/// Longest service time of a request.
+const MAX_SERVICE_NS: u64 = 24 * 3_600_000_000_000;
+
+impl Model {
+    /// Reads a description; absent keys have their defaults.
+    ///
+    /// # Errors
+    /// On an unknown key or a value that is not understood.
+    pub fn parse(text: &str) -> Result<Model, ModelError> {
+        let mut words: BTreeMap<String, String> =
+            KEYS.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (key, value) =
+                part.split_once('=').ok_or_else(|| ModelError::NotAPair(part.into()))?;
+            let keys = KEYS.iter().map(|(key, _)| *key);
+            match words.get_mut(key.trim()) {
+                Some(slot) => *slot = value.trim().into(),
+                None => {
+                    return Err(ModelError::Key {
+                        found: key.into(),
+                        accepted: keys.clone().collect::<Vec<_>>().join(", "),
+                        nearest: count::nearest(key, keys).map(Into::into),
+                    });
+                }
+            }
+        }
+        let mut model = Model { words, bytes: 0 };
+        model.bytes = model.size("size")?;
+        // Everything is read once here, so that `build` cannot meet a bad word later.
+        model.try_build(0)?;
+        Ok(model)
+    }
+
+    /// A new device; the seed fixes its chance.
+    pub fn build(&self, seed: u64) -> Box<dyn Device> {
+        match self.try_build(seed) {
+            Ok(device) => device,
+            Err(error) => unreachable!("checked by parse: {error}"),
+        }
+    }
+
+    /// Innermost first; a further model adds its lines here.
+    fn try_build(&self, seed: u64) -> Result<Box<dyn Device>, ModelError> {
+        let servers = self.number("servers")?.clamp(1, 65_536) as u32;
+        let (read, write) = (self.latency("read")?, self.latency("write")?);
+        let mut device: Box<dyn Device> = Box::new(Servers::new(servers, read, write, seed));
+        let cache_bytes = self.size("cache")?;
+        let cache_ns = self.some_time("cache-latency", self.word("cache-latency"))?;
+        if cache_bytes > 0 {
+            device = Box::new(WriteCache::new(device, cache_bytes, cache_ns));
+        }
+        let (rate, burst) = (self.number("rate")?, self.number("burst")?);
+        if rate > 0 {
+            device = Box::new(Bucket::new(device, rate, burst));
+        }
+        let (every_ns, for_ns) = (self.time("stall-every")?, self.time("stall-for")?);
+        if every_ns > 0 {
+            device = Box::new(Stalling::new(device, every_ns, for_ns));
+        }
+        let (errno, after) = (self.errno()?, self.number("error-after")?);
+        for (key, fault) in [("error-every", Fault::Errno(errno)), ("short-every", Fault::Short)] {
+            let key: &'static str = key;
+            let every = self.number(key)?;
+            if every > 0 {
+                device = Box::new(Faulty::new(device, fault, every, after));
+            }
+        }
+        Ok(device)
+    }
+
+    fn word(&self, key: &'static str) -> &str {
+        self.words.get(key).map_or("", String::as_str)
+    }
+
+    fn number(&self, key: &'static str) -> Result<u64, ModelError> {
+        bytes::parse(self.word(key)).map_err(|error| ModelError::Value { key, error })
+    }
+
+    fn size(&self, key: &'static str) -> Result<u64, ModelError> {
+        self.number(key)
+    }
+
+    fn time(&self, key: &'static str) -> Result<u64, ModelError> {
+        duration::parse(self.word(key), 1).map_err(|error| ModelError::Value { key, error })
+    }
+
+    /// A service time: without any, virtual time would stand still and a run would never end.
+    fn some_time(&self, key: &'static str, text: &str) -> Result<u64, ModelError> {
+        let fail = |error| ModelError::Value { key, error };
+        match duration::parse(text, 1).map_err(fail)? {
+            ns @ 1..=MAX_SERVICE_NS => Ok(ns),
+            _ => Err(fail(UnitError::Malformed {
+                found: text.into(),
+                expected: "a service time from 1 ns to 24 h",
+            })),
+        }
+    }
+
+    /// The kernel's numbers end at 4095.
+    fn errno(&self) -> Result<i32, ModelError> {
+        match self.number("errno")? {
+            errno @ 1..=4095 => Ok(errno as i32),
+            _ => Err(ModelError::Value {
+                key: "errno",
+                error: UnitError::Malformed {
+                    found: self.word("errno").into(),
+                    expected: "an error number from 1 to 4095",
+                },
+            }),
+        }
+    }
+
+    /// `100us`, `exp:100us`, or `bimodal:0.995:300us:5ms`.
+    fn latency(&self, key: &'static str) -> Result<Latency, ModelError> {
+        let fail = |error| ModelError::Value { key, error };
+        let time = |text: &str| self.some_time(key, text);
+        let parts: Vec<&str> = self.word(key).split(':').collect();
+        match parts.as_slice() {
+            [constant] => Ok(Latency::Constant(time(constant)?)),
+            ["exp", mean] => Ok(Latency::Exponential(time(mean)?)),
+            ["bimodal", share, fast, slow] => match share.parse::<f64>() {
+                Ok(value) if (0.0..=1.0).contains(&value) => {
+                    Ok(Latency::Bimodal(value, time(fast)?, time(slow)?))
+                }
+                _ => Err(fail(UnitError::Malformed {
+                    found: share.to_string(),
+                    expected: "a share from 0 to 1",
+                })),
+            },
+            _ => Err(fail(UnitError::Malformed {
+                found: self.word(key).into(),
+                expected: "a time, exp:TIME, or bimodal:SHARE:TIME:TIME",
+            })),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::backend::Transfer;
+    use iosonde_model::plan::Way;
+
+    fn read(bytes: u32) -> Transfer {
+        Transfer { way: Way::Read, target: 0, offset: 0, skip: 0, bytes }
+    }
+
+    #[test]
+    fn descriptions_are_strict() {
+        assert!(Model::parse("").is_ok());
+        assert!(Model::parse("servers=4, read=exp:100us").is_ok());
+        for text in ["nonsense", "sever=4", "read=fast", "read=bimodal:2:1us:2us", "rate=-1"] {
+            assert!(Model::parse(text).is_err(), "{text}");
+        }
+        // Virtual time would stand still, or run over.
+        for text in ["read=0", "write=exp:0ns", "read=bimodal:0.5:0:1us", "read=25h", "errno=0"] {
+            assert!(Model::parse(text).is_err(), "{text}");
+        }
+        assert!(Model::parse("cache=1g,cache-latency=0").is_err());
+        let error = Model::parse("sever=4").unwrap_err().to_string();
+        assert!(error.contains("`servers`"), "{error}");
+    }
+
+    #[test]
+    fn a_full_bucket_bursts_and_then_drips() {
+        let mut device = Model::parse("read=1ns,servers=1000,rate=1000,burst=10").unwrap().build(1);
+        let done: Vec<u64> = (0..20).map(|_| device.serve(0, &read(512)).done_ns).collect();
+        assert_eq!(done[..10], [1; 10]);
+        assert_eq!(done[10], 1_000_001);
+        assert_eq!(done[19], 10_000_001);
+    }
+
+    #[test]
+    fn servers_queue_first_come_first_served() {
+        let mut device = Model::parse("read=1ms,servers=2").unwrap().build(1);
+        let done: Vec<u64> = (0..4).map(|_| device.serve(0, &read(512)).done_ns).collect();
+        assert_eq!(done, [1_000_000, 1_000_000, 2_000_000, 2_000_000]);
+    }
+
+    #[test]
+    fn chosen_requests_fail() {
+        let mut device = Model::parse("error-every=3,error-after=2,errno=5").unwrap().build(1);
+        let results: Vec<i32> = (0..8).map(|_| device.serve(0, &read(512)).result).collect();
+        assert_eq!(results, [512, 512, 512, 512, -5, 512, 512, -5]);
+    }
+}

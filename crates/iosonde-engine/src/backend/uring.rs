@@ -1,0 +1,169 @@
+//! Linux io_uring: single issuer, deferred task run, registered buffers and file.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use iosonde_sys::clock::monotonic_ns;
+use iosonde_sys::inspect::{is_block_device, locked_memory_limit};
+use iosonde_sys::{Clock, Direction, Request, Ring, RingOptions, errno_name};
+
+use super::{OpenError, Queue, QueueFacts, Transfer, setup};
+use iosonde_model::plan::{Engine, Job};
+
+/// The io_uring queue.
+pub struct UringQueue {
+    clock: Clock,
+    ring: Ring,
+    page_bytes: u64,
+}
+
+impl UringQueue {
+    /// A queue for this job, on the calling thread, which alone may use it.
+    ///
+    /// # Errors
+    /// If there is no memory, the kernel refuses a ring, polling was asked for and does not work,
+    /// or the job trims what cannot be trimmed.
+    pub fn open(
+        job: &Job,
+        engine: &Engine,
+        files: Vec<OwnedFd>,
+        clock: Clock,
+    ) -> Result<Self, OpenError> {
+        setup::can_trim(job, &files)?;
+        if engine.iopoll && (setup::trims(job) || setup::syncs(job)) {
+            let message = "polled completions (--hipri) are for reads and writes only, and this \
+                           job has trims or syncs";
+            return Err(OpenError::Unable(message.into()));
+        }
+        let slab = setup::slab(job)?;
+        let page_bytes = slab.page_bytes() as u64;
+        let options = RingOptions {
+            depth: job.iodepth,
+            sqpoll: engine.sqpoll,
+            iopoll: engine.iopoll,
+            registered_files: engine.registered_files,
+            fixed_buffers: engine.fixed_buffers,
+            vectored: engine.vectored,
+            write_flags: setup::write_flags(job),
+            sync_data_only: setup::syncs_data_only(job),
+        };
+        let mut ring = Ring::new(files, slab, options)
+            .map_err(|error| OpenError::Ring { hint: hint(&error), error })?;
+        if engine.iopoll {
+            prove_polling(&mut ring, job)?;
+        }
+        if setup::trims(job) {
+            prove_discard(&mut ring, job)?;
+        }
+        Ok(UringQueue { clock, ring, page_bytes })
+    }
+}
+
+/// How long the first polled request may take.
+const POLLING_PATIENCE_NS: u64 = 10_000_000_000;
+
+/// Set-up succeeds even where the device has no polled queues; only a request tells.
+fn prove_polling(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
+    let target = job.targets.first().copied().unwrap_or(0);
+    let (offset, bytes) = (job.region_start, job.block_bytes as u32);
+    ring.push(0, Request { way: Direction::Read, target, offset, skip: 0, bytes });
+    let mut answer = None;
+    let started_ns = monotonic_ns();
+    while answer.is_none() {
+        if monotonic_ns() - started_ns > POLLING_PATIENCE_NS {
+            return Err(OpenError::Polling("with no answer within 10 s".into()));
+        }
+        ring.enter(1, POLLING_PATIENCE_NS)
+            .map_err(|error| OpenError::Ring { hint: hint(&error), error })?;
+        ring.reap(|_slot, result| answer = Some(result));
+    }
+    match answer {
+        Some(result) if result < 0 => Err(OpenError::Polling(errno_name(-result))),
+        _ => Ok(()),
+    }
+}
+
+/// A device that discards is not enough: the ring must be able to ask it.
+fn prove_discard(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
+    let devices: Vec<u16> = setup::targets(job, ring.files())
+        .filter(|(_, file)| is_block_device(file.as_fd()))
+        .map(|(number, _)| number)
+        .collect();
+    for number in devices {
+        ring.probe_discard(number).map_err(|error| {
+            OpenError::Unable(format!(
+                "io_uring cannot discard on target {number}: {error}; it needs Linux 6.12: \
+                 --ioengine psync works before"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// Likely cause and mend of a refusal.
+fn hint(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; a seccomp filter or kernel.io_uring_disabled forbids it: \
+             --ioengine psync works without"
+                .into()
+        }
+        io::ErrorKind::Unsupported => {
+            "; this kernel has none that will do: --ioengine psync works without".into()
+        }
+        io::ErrorKind::OutOfMemory => format!(
+            "; raise the limit on locked memory (ulimit -l, now {}), or lower --iodepth",
+            locked_memory_limit()
+        ),
+        _ => match error.raw_os_error() {
+            // ENFILE and EMFILE have no kind of their own.
+            Some(23 | 24) => {
+                "; raise the limit on open files (ulimit -n), or lower --numjobs".into()
+            }
+            _ => String::new(),
+        },
+    }
+}
+
+impl Queue for UringQueue {
+    #[inline(always)]
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    #[inline(always)]
+    fn buffer(&mut self, slot: usize) -> &mut [u8] {
+        self.ring.buffer(slot)
+    }
+
+    #[inline(always)]
+    fn push(&mut self, slot: usize, transfer: Transfer) {
+        self.ring.push(slot, setup::request(&transfer));
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, wait_for: u32, patience_ns: u64) -> io::Result<()> {
+        self.ring.enter(wait_for, patience_ns)
+    }
+
+    fn pause(&mut self, until_ns: u64) {
+        super::pause(self.clock, until_ns);
+    }
+
+    #[inline(always)]
+    fn reap(&mut self, done: impl FnMut(usize, i32)) {
+        self.ring.reap(done);
+    }
+
+    fn syscalls(&self) -> u64 {
+        self.ring.syscalls()
+    }
+
+    fn facts(&self) -> QueueFacts {
+        QueueFacts {
+            features: self.ring.features().iter().map(ToString::to_string).collect(),
+            missing: self.ring.missing().to_vec(),
+            buffer_page_bytes: self.page_bytes,
+        }
+    }
+}

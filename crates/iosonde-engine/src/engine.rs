@@ -1,0 +1,473 @@
+//! How is I/O driven and timed? One thread and one queue per job, nothing shared while measuring.
+//!
+//! Promises: the measured window has its own clock, independent of the drain and of whoever
+//! watches; the loop of a job allocates nothing. Layout is a plan like any other. I/O errors are
+//! outcomes in the record; an [`EngineError`] means that nothing could be measured.
+
+mod arrivals;
+mod controller;
+mod durable;
+mod job;
+mod pace;
+mod paced;
+mod queues;
+mod reading;
+mod requests;
+mod simulate;
+mod steer;
+mod sync;
+mod tally;
+mod until;
+mod watchdog;
+mod window;
+
+pub mod floor;
+pub mod ladder;
+pub mod verify;
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use iosonde_sys::{Clock, clock, thread};
+
+use crate::backend::null::Counts;
+use crate::backend::sim::Model;
+use crate::backend::vhost::Server;
+use crate::backend::{OpenError, Queue, QueueFacts};
+use iosonde_model::plan::{EngineKind, Plan};
+use iosonde_model::record::run::{Outcome, ProcessUse, SyncResult};
+use iosonde_model::record::{ControlledRun, JobRun, PrecisionRun};
+use iosonde_stats::Histogram;
+
+use controller::TICK_NS;
+use job::{JobLoop, Step};
+use queues::{Driver, with_queues};
+use reading::Reading;
+use steer::{Lane, Pilot};
+use until::Watcher;
+use window::Window;
+
+/// What carries the operations of a run.
+#[derive(Clone, Debug)]
+pub enum Medium {
+    /// The plan's targets in their order, files or devices, open with the rights that it needs.
+    Files(Vec<Arc<OwnedFd>>),
+    /// Nothing; with counters, the bytes written to each block are counted.
+    Null(Option<Arc<Counts>>),
+    /// A simulated device.
+    Sim(Model),
+    /// The device of a vhost-user server.
+    Vhost(Arc<Server>),
+}
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A queue could not be set up.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The system gives no thread.
+    #[error("cannot start a thread for job {job}: {error}; ask for a smaller --numjobs")]
+    Thread {
+        /// Which job.
+        job: usize,
+        /// The system's answer.
+        error: std::io::Error,
+    },
+    /// The plan's engine needs another medium.
+    #[error("the {0} engine cannot run on this target")]
+    Medium(&'static str),
+}
+
+/// Orders from outside, and the news from inside that the run is over.
+#[derive(Debug, Default)]
+pub struct Control {
+    /// Number of the signal that asks for an end; 0 while there is none. A handler stores it.
+    pub signal: Arc<AtomicUsize>,
+    over: AtomicBool,
+    failure: Mutex<Option<String>>,
+}
+
+impl Control {
+    /// Orders that come from this signal cell.
+    pub fn new(signal: Arc<AtomicUsize>) -> Control {
+        Control { signal, ..Control::default() }
+    }
+
+    /// Whether the run is to end early.
+    #[inline(always)]
+    pub fn is_stopping(&self) -> bool {
+        self.signal.load(Ordering::Relaxed) != 0 || self.over.load(Ordering::Relaxed)
+    }
+
+    /// Ends the run; the first reason is kept.
+    fn fail(&self, reason: String) {
+        if let Ok(mut failure) = self.failure.lock() {
+            failure.get_or_insert(reason);
+        }
+        self.finish();
+    }
+
+    /// Ends the run: it has done what it was for.
+    fn finish(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    fn outcome(&self, abandoned: u64) -> Outcome {
+        let failure = self.failure.lock().ok().and_then(|mut failure| failure.take());
+        let signal = self.signal.load(Ordering::Relaxed);
+        match failure {
+            Some(error) => Outcome::Failed { error },
+            None if abandoned > 0 => Outcome::Failed {
+                error: format!(
+                    "{abandoned} request(s) did not come back within {} s after the end",
+                    job::DRAIN_GRACE_NS / 1_000_000_000
+                ),
+            },
+            None if signal != 0 => Outcome::Interrupted { signal: signal as i32 },
+            None => Outcome::Complete,
+        }
+    }
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Since the start, warm-up included, ns.
+    pub elapsed_ns: u64,
+    /// Planned length, warm-up included, ns; 0 where operations are counted.
+    pub planned_ns: u64,
+    /// Operations completed since the start.
+    pub ops: u64,
+}
+
+/// Watches a run from the side. Every call comes from the thread that called [`run`].
+pub trait Observer {
+    /// The measured window has opened.
+    fn opened(&mut self) {}
+    /// About twenty times a second.
+    fn tick(&mut self, _progress: &Progress) {}
+    /// The measured window has closed.
+    fn closed(&mut self) {}
+}
+
+/// An observer that looks away.
+#[derive(Clone, Copy, Debug)]
+pub struct Unwatched;
+
+impl Observer for Unwatched {}
+
+/// What the engine measured: the part of a [`iosonde_model::record::Run`] that is its own.
+#[derive(Debug)]
+pub struct Measured {
+    /// How the run ended.
+    pub outcome: Outcome,
+    /// Wall-clock time at the opening of the window, ns since 1970.
+    pub started_unix_ns: u64,
+    /// Length of the measured window, ns.
+    pub measured_ns: u64,
+    /// Span of the process's readings by CLOCK_BOOTTIME, ns; compare with `process.span_ns`.
+    pub boottime_ns: u64,
+    /// One entry per job of the plan.
+    pub jobs: Vec<JobRun>,
+    /// CPU use of the process over the window.
+    pub process: ProcessUse,
+    /// Overshoot of a 1 ms sleep, ns.
+    pub hiccups: Histogram,
+    /// What the first queue found out when it was set up.
+    pub queue: QueueFacts,
+    /// The timed fsync at the end.
+    pub final_sync: Option<SyncResult>,
+    /// What was done to meet the latency target, if there is one.
+    pub controlled: Option<ControlledRun>,
+    /// How well the figure was known that ends the run, if there is one.
+    pub precision: Option<PrecisionRun>,
+}
+
+/// Carries out a plan.
+///
+/// # Errors
+/// If a queue or a thread cannot be had. I/O errors are part of what was measured.
+pub fn run(
+    plan: &Plan,
+    medium: &Medium,
+    clock: Clock,
+    control: &Arc<Control>,
+    observer: &mut dyn Observer,
+) -> Result<Measured, EngineError> {
+    let mut measured = match medium {
+        Medium::Sim(model) if plan.engine.kind == EngineKind::Sim => {
+            simulate::simulate(plan, model, control)
+        }
+        _ => with_queues(plan, medium, clock, Loading { plan, clock, control, observer })??,
+    };
+    durable::sync(&mut measured, medium);
+    Ok(measured)
+}
+
+/// Drives the jobs of a plan.
+struct Loading<'a> {
+    plan: &'a Plan,
+    clock: Clock,
+    control: &'a Arc<Control>,
+    observer: &'a mut dyn Observer,
+}
+
+impl Driver for Loading<'_> {
+    type Result = Result<Measured, EngineError>;
+
+    fn drive<Q, O>(self, open: O) -> Self::Result
+    where
+        Q: Queue,
+        O: Fn(&iosonde_model::plan::Job) -> Result<Q, OpenError> + Clone + Send + 'static,
+    {
+        drive(self.plan, self.clock, self.control, self.observer, open)
+    }
+}
+
+/// What a job sends when it ends: its number, its record, the bytes it wrote since the start.
+type Ended = (usize, JobRun, u64);
+
+/// Runs every job in a thread of its own, on real time.
+fn drive<Q, O>(
+    plan: &Plan,
+    clock: Clock,
+    control: &Arc<Control>,
+    observer: &mut dyn Observer,
+    open: O,
+) -> Result<Measured, EngineError>
+where
+    Q: Queue,
+    O: Fn(&iosonde_model::plan::Job) -> Result<Q, OpenError> + Clone + Send + 'static,
+{
+    let shared = Arc::new(Shared {
+        plan: plan.clone(),
+        control: Arc::clone(control),
+        lanes: Lane::all(plan),
+        start_ns: OnceLock::new(),
+    });
+    let (ready_to, ready) = channel();
+    let (ended_to, ended) = channel();
+    let cpus = thread::allowed_cpus();
+    for index in 0..plan.jobs.len() {
+        let (work, open) = (Arc::clone(&shared), open.clone());
+        let (ready_to, ended_to) = (ready_to.clone(), ended_to.clone());
+        let cpu = (plan.pinned && !cpus.is_empty()).then(|| cpus[index % cpus.len()]);
+        let spawned = std::thread::Builder::new()
+            .name(format!("job {index}"))
+            .spawn(move || work.work(index, cpu, &open, &ready_to, &ended_to));
+        if let Err(error) = spawned {
+            // Those already started wait for a time that now never comes.
+            let _ = shared.start_ns.set(u64::MAX);
+            return Err(EngineError::Thread { job: index, error });
+        }
+    }
+    drop((ready_to, ended_to));
+    let queue = match wait_ready(&ready, plan.jobs.len()) {
+        Ok(queue) => queue,
+        Err(error) => {
+            let _ = shared.start_ns.set(u64::MAX);
+            return Err(error.into());
+        }
+    };
+    let start_ns = clock.now_ns() + 200_000;
+    let _ = shared.start_ns.set(start_ns);
+    let mut measured = supervise(&shared, start_ns, clock, &ended, observer);
+    measured.queue = queue;
+    Ok(measured)
+}
+
+/// What the threads of a run share; none of it is written while measuring but its own lane.
+struct Shared {
+    plan: Plan,
+    control: Arc<Control>,
+    lanes: Box<[Lane]>,
+    /// When all start; `u64::MAX` means that nobody does.
+    start_ns: OnceLock<u64>,
+}
+
+impl Shared {
+    /// The life of one job's thread.
+    fn work<Q: Queue>(
+        &self,
+        index: usize,
+        cpu: Option<u32>,
+        open: &impl Fn(&iosonde_model::plan::Job) -> Result<Q, OpenError>,
+        ready: &Sender<Result<QueueFacts, OpenError>>,
+        ended: &Sender<Ended>,
+    ) {
+        let job = &self.plan.jobs[index];
+        // What was asked for is had, or told; the plan's own pinning is only for the better.
+        if !job.place.cpus.is_empty() && !thread::pin_to_any(&job.place.cpus) {
+            let _ = ready.send(Err(OpenError::Cpus { cpus: job.place.cpus.clone() }));
+            return;
+        }
+        if let (Some(cpu), true) = (cpu, job.place.cpus.is_empty()) {
+            thread::pin_to(cpu);
+        }
+        // The queue is opened, used and dropped on this thread. A refusal costs a few nanoseconds.
+        thread::own_file_table();
+        let queue = match open(job) {
+            Ok(queue) => queue,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return;
+            }
+        };
+        let facts = queue.facts();
+        // Built before the start is agreed: filling buffers takes time.
+        let mut work = JobLoop::new(&self.plan, job, queue, &self.control, &self.lanes[index]);
+        let _ = ready.send(Ok(facts));
+        let start_ns = *self.start_ns.wait();
+        if start_ns == u64::MAX {
+            return;
+        }
+        work.begin(start_ns);
+        // What is done before the start is not counted, and where operations are counted it would
+        // be missing.
+        while work.now_ns() < start_ns {
+            std::hint::spin_loop();
+        }
+        while work.step() == Step::More {}
+        let (record, written) = work.into_record();
+        let _ = ended.send((index, record, written));
+    }
+
+    fn ops(&self) -> u64 {
+        self.lanes.iter().map(Lane::ops).sum()
+    }
+}
+
+/// Waits until every job has a queue; the first one's facts stand for all.
+fn wait_ready(
+    ready: &Receiver<Result<QueueFacts, OpenError>>,
+    jobs: usize,
+) -> Result<QueueFacts, OpenError> {
+    let mut first = None;
+    for _ in 0..jobs {
+        if let Ok(answer) = ready.recv() {
+            let facts = answer?;
+            first.get_or_insert(facts);
+        }
+    }
+    Ok(first.unwrap_or_default())
+}
+
+/// Without a single completion for this long, a run that counts operations is given up.
+const HANG_NS: u64 = 120_000_000_000;
+
+/// Watches the run from the calling thread until every job has ended or given up.
+fn supervise(
+    shared: &Shared,
+    start_ns: u64,
+    clock: Clock,
+    ended: &Receiver<Ended>,
+    observer: &mut dyn Observer,
+) -> Measured {
+    let plan = &shared.plan;
+    let mut window = Window::planned(plan, start_ns);
+    let mut pilot = Pilot::new(plan, &shared.lanes, start_ns);
+    let mut watcher = Watcher::new(plan, &shared.lanes, start_ns);
+    let mut jobs: Vec<Option<JobRun>> = plan.jobs.iter().map(|_| None).collect();
+    let mut written = 0;
+    let (mut opened, mut closed): (Option<Reading>, Option<Reading>) = (None, None);
+    let mut watchdog = None;
+    let mut started_unix_ns = 0;
+    let mut last_change = (0, start_ns);
+    let mut give_up_ns = None;
+    loop {
+        let now_ns = clock.now_ns();
+        if let Some(decided) = pilot.as_mut().and_then(|pilot| pilot.tick(now_ns, now_ns)) {
+            window = decided;
+        }
+        if watcher.as_mut().is_some_and(|watcher| watcher.tick(now_ns)) {
+            shared.control.finish();
+        }
+        let Window { open_ns, close_ns } = window;
+        let planned_ns = if close_ns == u64::MAX { 0 } else { close_ns - start_ns };
+        if opened.is_none() && now_ns >= open_ns {
+            started_unix_ns = clock::realtime_ns() - (now_ns - open_ns);
+            watchdog = Some(watchdog::Watchdog::start());
+            opened = Some(Reading::now(clock));
+            observer.opened();
+        }
+        let all_ended = jobs.iter().all(Option::is_some);
+        let over = all_ended || now_ns >= close_ns || shared.control.is_stopping();
+        if over && opened.is_some() && closed.is_none() {
+            closed = Some(Reading::now(clock));
+            observer.closed();
+        }
+        if over && give_up_ns.is_none() {
+            give_up_ns = Some(now_ns + 2 * job::DRAIN_GRACE_NS);
+        }
+        if all_ended || give_up_ns.is_some_and(|limit_ns| now_ns >= limit_ns) {
+            break;
+        }
+        let ops = shared.ops();
+        if ops != last_change.0 {
+            last_change = (ops, now_ns);
+        } else if planned_ns == 0 && now_ns.saturating_sub(last_change.1) > HANG_NS {
+            shared.control.fail("no request was completed for 120 s".into());
+        }
+        observer.tick(&Progress { elapsed_ns: now_ns.saturating_sub(start_ns), planned_ns, ops });
+        let mut pause_ns = if pilot.is_some() { TICK_NS } else { 50_000_000 };
+        if let Some(watcher) = &watcher {
+            pause_ns = pause_ns.min(watcher.pause_ns(now_ns));
+        }
+        for edge_ns in [open_ns, close_ns] {
+            if edge_ns > now_ns {
+                pause_ns = pause_ns.min(edge_ns - now_ns);
+            }
+        }
+        match ended.recv_timeout(Duration::from_nanos(pause_ns)) {
+            Ok((index, record, bytes)) => {
+                jobs[index] = Some(record);
+                written += bytes;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            // Threads that panicked send nothing; their jobs stay empty and count as abandoned.
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let jobs: Vec<JobRun> = jobs
+        .into_iter()
+        .zip(&plan.jobs)
+        .map(|(record, job)| {
+            record.unwrap_or_else(|| JobRun { abandoned: job.iodepth, ..JobRun::default() })
+        })
+        .collect();
+    let abandoned = jobs.iter().map(|job| u64::from(job.abandoned)).sum();
+    let mut measured = Measured {
+        outcome: shared.control.outcome(abandoned),
+        started_unix_ns,
+        measured_ns: jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0),
+        boottime_ns: 0,
+        jobs,
+        process: ProcessUse::default(),
+        hiccups: watchdog.map(watchdog::Watchdog::stop).unwrap_or_default(),
+        queue: QueueFacts::default(),
+        final_sync: plan.final_sync.then(|| SyncResult {
+            since_window_ns: closed.map_or(0, |reading| reading.at_ns),
+            sync_ns: 0,
+            bytes_since_start: written,
+            since_start_ns: start_ns,
+            error: None,
+        }),
+        precision: watcher.map(Watcher::into_record),
+        controlled: pilot.map(|pilot| pilot.into_record(window.close_ns.min(clock.now_ns()))),
+    };
+    if let (Some(opened), Some(closed)) = (opened, closed) {
+        measured.boottime_ns = closed.boottime_ns - opened.boottime_ns;
+        measured.process = opened.until(&closed);
+    }
+    // The fsync that follows fills in its own times; until then two fields hold instants.
+    if let Some(sync) = &mut measured.final_sync {
+        let now_ns = clock.now_ns();
+        sync.since_window_ns = now_ns.saturating_sub(sync.since_window_ns);
+        sync.since_start_ns = now_ns.saturating_sub(sync.since_start_ns);
+    }
+    measured
+}

@@ -1,0 +1,172 @@
+//! The operations of one depth: only what was submitted at it counts, and of that not the first.
+
+use iosonde_stats::sequential::{Bin, Verdict, design_effect, fewest_without, wald};
+use iosonde_stats::summary::{Summary, autocorrelation_time};
+
+/// Width of an interval for the design effect, ns.
+pub(super) const BIN_NS: u64 = 10_000_000;
+/// Intervals kept before neighbours are merged.
+const MAX_BINS: usize = 512;
+/// This many times the depth is dropped at the start: by Little's law, three times what is in
+/// flight on average, in which the queue of the device settles.
+const DROPPED_DEPTHS: u64 = 3;
+
+/// Operations submitted since the epoch began, counted since the run began.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(in crate::engine) struct Counts {
+    /// Completed.
+    pub ops: u64,
+    /// Of those, slower than the limit.
+    pub exceeded: u64,
+}
+
+impl Counts {
+    fn since(self, before: Counts) -> Bin {
+        Bin { ops: self.ops - before.ops, exceeded: self.exceeded - before.exceeded }
+    }
+}
+
+/// What the operations of an epoch tell so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Evidence {
+    /// Time looked at, ns.
+    pub span_ns: u64,
+    /// Operations, and those slower than the limit.
+    pub seen: Bin,
+    /// By how much both are divided, because slow operations come in clumps.
+    pub effect: f64,
+    /// Operations per second.
+    pub iops: f64,
+    /// Standard error of that, as a share of it.
+    pub iops_error: f64,
+}
+
+impl Evidence {
+    /// Wald's test against the allowed share.
+    pub(super) fn verdict(&self, allowed: f64) -> Verdict {
+        let Bin { ops, exceeded } = self.seen;
+        wald(allowed, ops as f64 / self.effect, exceeded as f64 / self.effect)
+    }
+
+    /// Whether so many operations without a single slow one are enough by themselves.
+    pub(super) fn is_spotless(&self, allowed: f64) -> bool {
+        self.seen.exceeded == 0 && self.seen.ops >= fewest_without(allowed)
+    }
+}
+
+/// One depth, from the change to it until the next.
+#[derive(Debug)]
+pub(super) struct Epoch {
+    /// Requests in flight, over all jobs.
+    pub depth: u32,
+    /// When it began, ns.
+    pub began_ns: u64,
+    /// Completions still to be dropped; `None` when that is done.
+    dropping: Option<u64>,
+    /// Where what counts begins.
+    base: (u64, Counts),
+    /// Where the present interval begins.
+    last: (u64, Counts),
+    bin_ns: u64,
+    bins: Vec<Bin>,
+}
+
+impl Epoch {
+    /// Begins at this depth; the first completions will be dropped.
+    pub(super) fn begin(depth: u32, now_ns: u64, counts: Counts) -> Epoch {
+        Epoch {
+            depth,
+            began_ns: now_ns,
+            dropping: Some(DROPPED_DEPTHS * u64::from(depth)),
+            base: (now_ns, counts),
+            last: (now_ns, counts),
+            bin_ns: BIN_NS,
+            bins: Vec::with_capacity(MAX_BINS),
+        }
+    }
+
+    /// Forgets what was seen; the depth stays, so that nothing has to be dropped.
+    pub(super) fn renew(&mut self, now_ns: u64, counts: Counts) {
+        self.began_ns = now_ns;
+        self.restart(now_ns, counts);
+    }
+
+    fn restart(&mut self, now_ns: u64, counts: Counts) {
+        self.dropping = None;
+        (self.base, self.last) = ((now_ns, counts), (now_ns, counts));
+        self.bin_ns = BIN_NS;
+        self.bins.clear();
+    }
+
+    /// Takes in what has been counted up to now.
+    pub(super) fn add(&mut self, now_ns: u64, counts: Counts) {
+        if let Some(drop) = self.dropping {
+            if counts.since(self.base.1).ops >= drop {
+                self.restart(now_ns, counts);
+            }
+            return;
+        }
+        if now_ns - self.last.0 < self.bin_ns {
+            return;
+        }
+        self.bins.push(counts.since(self.last.1));
+        self.last = (now_ns, counts);
+        if self.bins.len() == MAX_BINS {
+            let pair = |pair: &[Bin]| Bin {
+                ops: pair.iter().map(|bin| bin.ops).sum(),
+                exceeded: pair.iter().map(|bin| bin.exceeded).sum(),
+            };
+            self.bins = self.bins.chunks(2).map(pair).collect();
+            self.bin_ns *= 2;
+        }
+    }
+
+    /// Time looked at so far, ns; 0 while completions are dropped.
+    pub(super) fn span_ns(&self) -> u64 {
+        self.last.0 - self.base.0
+    }
+
+    /// What whole intervals tell.
+    pub(super) fn evidence(&self) -> Evidence {
+        let span_ns = self.span_ns();
+        let seen = self.last.1.since(self.base.1);
+        let iops = if span_ns == 0 { 0.0 } else { seen.ops as f64 * 1e9 / span_ns as f64 };
+        let rates: Vec<f64> = self.bins.iter().map(|bin| bin.ops as f64).collect();
+        let relative = Summary::of(&rates).and_then(|rates| rates.cv()).unwrap_or(0.0);
+        let independent = rates.len() as f64 / autocorrelation_time(&rates);
+        Evidence {
+            span_ns,
+            seen,
+            effect: design_effect(&self.bins),
+            iops,
+            iops_error: relative / independent.max(1.0).sqrt(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_completions_are_dropped_and_the_rest_is_counted() {
+        let mut epoch = Epoch::begin(4, 0, Counts { ops: 100, exceeded: 9 });
+        epoch.add(10_000_000, Counts { ops: 111, exceeded: 20 });
+        assert_eq!(epoch.span_ns(), 0, "11 of 12 dropped");
+        epoch.add(20_000_000, Counts { ops: 112, exceeded: 21 });
+        for at in 1..=1_500u64 {
+            let counts = Counts { ops: 112 + at, exceeded: 21 };
+            epoch.add(20_000_000 + at * BIN_NS, counts);
+        }
+        let evidence = epoch.evidence();
+        assert!(epoch.bins.len() < MAX_BINS);
+        assert!((evidence.iops - 100.0).abs() < 1e-9, "{evidence:?}");
+        assert_eq!(evidence.seen.exceeded, 0);
+        assert_eq!(evidence.effect, 1.0);
+        assert!(evidence.iops_error < 1e-9);
+        assert_eq!(evidence.verdict(0.01), Verdict::Pass);
+        assert!(evidence.is_spotless(0.01) && !evidence.is_spotless(0.001));
+        epoch.renew(30_000_000_000, Counts { ops: 2_000, exceeded: 21 });
+        assert_eq!(epoch.evidence().seen, Bin::default());
+    }
+}

@@ -1,0 +1,270 @@
+//! `hold`: steers the depth. Up by one or 5 % while the target is met, or by half the way to a
+//! depth that is known to miss it; down to 0.7 of it where a depth that was held misses it.
+//!
+//! A step up that misses the target is taken back, and where it led is remembered: without that,
+//! each success would be followed by the same failure, and a target that binds would never be
+//! held, only passed through.
+
+use std::collections::VecDeque;
+
+use super::Next;
+use super::epoch::Evidence;
+use iosonde_model::record::controlled::{Bound, Judgement, Phase, Pursued};
+use iosonde_stats::sequential::{Bin, Verdict, wald};
+use iosonde_stats::summary::Summary;
+use iosonde_stats::trend::mann_kendall;
+
+/// Shortest time between two decisions, ns.
+const SHORTEST_NS: u64 = 100_000_000;
+/// Expected operations beyond the limit between two decisions.
+const EXCEEDANCES: f64 = 3.0;
+/// Mean latencies between two decisions.
+const LATENCIES: f64 = 10.0;
+/// A depth that does not hold any more is multiplied by this.
+const BACK_OFF: f64 = 0.7;
+/// Decisions that are looked at for convergence.
+const DECISIONS: usize = 20;
+/// A depth that missed the target is tried again after this many decisions; after twice as many
+/// each time it misses it again.
+const MEMORY: u32 = 40;
+/// Changes of direction within [`DECISIONS`] that make an oscillation.
+const TURNS: usize = 8;
+/// Range of the depth, as a share of its median, within which it has converged.
+const RANGE: f64 = 0.2;
+/// Coefficient of variation of the throughput, counting noise taken off, within which it is steady.
+const VARIATION: f64 = 0.05;
+/// The Mann-Kendall statistic of a trend that is no chance (1 %).
+const TREND: f64 = 2.58;
+
+/// One decision, as it counts for convergence.
+#[derive(Clone, Copy, Debug)]
+struct Past {
+    depth: u32,
+    span_ns: u64,
+    seen: Bin,
+    effect: f64,
+}
+
+/// The state of the controller.
+#[derive(Debug)]
+pub(super) struct Hold {
+    allowed: f64,
+    max_depth: u32,
+    patience_ns: u64,
+    began_ns: u64,
+    climbing: bool,
+    settled: bool,
+    /// The last depth that met the target.
+    held: u32,
+    /// The smallest depth known to miss it, and the decisions for which that is remembered.
+    ceiling: Option<(u32, u32)>,
+    memory: u32,
+    /// Whether depth 1 missed it once.
+    doubtful: bool,
+    /// Of this epoch, what earlier decisions have counted already.
+    counted: (u64, Bin),
+    past: VecDeque<Past>,
+}
+
+impl Hold {
+    /// Begins at depth 1.
+    pub(super) fn new(allowed: f64, max_depth: u32, patience_ns: u64, began_ns: u64) -> Hold {
+        Hold {
+            allowed,
+            max_depth,
+            patience_ns,
+            began_ns,
+            climbing: true,
+            settled: false,
+            held: 0,
+            ceiling: None,
+            memory: MEMORY,
+            doubtful: false,
+            counted: (0, Bin::default()),
+            past: VecDeque::with_capacity(DECISIONS),
+        }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        if self.climbing { Phase::Climb } else { Phase::Steer }
+    }
+
+    /// Whether it is time for a decision, and what it is.
+    pub(super) fn look(
+        &mut self,
+        depth: u32,
+        evidence: &Evidence,
+        now_ns: u64,
+    ) -> Option<(Judgement, Next)> {
+        let late = !self.settled && now_ns - self.began_ns >= self.patience_ns;
+        let judgement = match evidence.verdict(self.allowed) {
+            // What is too slow for certain is not waited for.
+            Verdict::Fail if evidence.span_ns >= SHORTEST_NS => Judgement::Fail,
+            _ if late => Judgement::Open,
+            _ if !self.is_due(depth, evidence) => return None,
+            Verdict::Pass => Judgement::Pass,
+            _ if evidence.is_spotless(self.allowed) => Judgement::Pass,
+            _ => Judgement::Open,
+        };
+        self.remember(depth, evidence);
+        let next = self.steer(depth, judgement);
+        let next = self.conclude(depth, next, late);
+        self.counted = match next {
+            Next::Keep => (evidence.span_ns, evidence.seen),
+            _ => (0, Bin::default()),
+        };
+        Some((judgement, next))
+    }
+
+    /// Whether an interval has passed since the last decision.
+    fn is_due(&self, depth: u32, evidence: &Evidence) -> bool {
+        let (span_ns, Bin { ops, .. }) = self.counted;
+        let latency_ns = f64::from(depth) * 1e9 / evidence.iops.max(1e-9);
+        let since_ns = (evidence.span_ns - span_ns) as f64;
+        since_ns >= (SHORTEST_NS as f64).max(LATENCIES * latency_ns)
+            && (evidence.seen.ops - ops) as f64 >= EXCEEDANCES / self.allowed
+    }
+
+    fn remember(&mut self, depth: u32, evidence: &Evidence) {
+        let (span_ns, Bin { ops, exceeded }) = self.counted;
+        if self.past.len() == DECISIONS {
+            self.past.pop_front();
+        }
+        let seen =
+            Bin { ops: evidence.seen.ops - ops, exceeded: evidence.seen.exceeded - exceeded };
+        let span_ns = evidence.span_ns - span_ns;
+        self.past.push_back(Past { depth, span_ns, seen, effect: evidence.effect });
+        if let Some((_, left)) = &mut self.ceiling {
+            *left = left.saturating_sub(1);
+        }
+    }
+
+    fn steer(&mut self, depth: u32, judgement: Judgement) -> Next {
+        match judgement {
+            Judgement::Open => Next::Keep,
+            Judgement::Pass => self.up(depth),
+            Judgement::Fail => self.down(depth),
+        }
+    }
+
+    fn up(&mut self, depth: u32) -> Next {
+        (self.held, self.doubtful) = (depth, false);
+        if self.ceiling.is_some_and(|(ceiling, _)| depth >= ceiling) {
+            (self.ceiling, self.memory) = (None, MEMORY);
+        }
+        let wanted = if self.climbing { 2 * depth } else { depth + (depth / 20).max(1) };
+        let next = match self.ceiling {
+            // Half the way to it, and as near as a step is wide.
+            Some((ceiling, left)) if left > 0 => {
+                let nearest = ceiling - (ceiling / 20).max(1);
+                wanted.max(depth.midpoint(ceiling)).min(nearest)
+            }
+            _ => wanted,
+        };
+        match next.clamp(depth, self.max_depth) {
+            next if next == depth => Next::Again,
+            next => Next::Go(next),
+        }
+    }
+
+    fn down(&mut self, depth: u32) -> Next {
+        let again = self.ceiling.is_some_and(|(ceiling, _)| ceiling == depth);
+        self.memory = if again { self.memory.saturating_mul(2) } else { MEMORY };
+        self.ceiling = Some((depth, self.memory));
+        let next = if self.climbing || self.held >= depth {
+            (f64::from(depth) * BACK_OFF) as u32
+        } else {
+            self.held
+        };
+        if std::mem::take(&mut self.climbing) {
+            // Twice too deep is the end of the climb, and no part of the steering.
+            self.past.pop_back();
+        }
+        if depth > 1 {
+            // Held below from now on; what was held above is history.
+            self.held = self.held.min(next.max(1));
+            return Next::Go(next.max(1));
+        }
+        if std::mem::replace(&mut self.doubtful, true) && !self.settled {
+            return Next::Settle(1, Pursued::Infeasible);
+        }
+        Next::Again
+    }
+
+    /// Whether the pursuit ends with this decision.
+    fn conclude(&mut self, depth: u32, next: Next, late: bool) -> Next {
+        if self.settled {
+            return match next {
+                Next::Settle(..) => Next::Again,
+                other => other,
+            };
+        }
+        let depth = if let Next::Go(next) = next { next } else { depth };
+        let ended = match next {
+            Next::Settle(_, ended) => ended,
+            _ if self.oscillates() => Pursued::Unstable,
+            Next::Again | Next::Keep if self.has_converged() => Pursued::Met {
+                bound: if depth == self.max_depth { Bound::MaxDepth } else { Bound::Target },
+            },
+            _ if late => Pursued::Undecided,
+            other => return other,
+        };
+        self.settled = true;
+        Next::Settle(depth, ended)
+    }
+
+    fn depths(&self) -> Vec<u32> {
+        self.past.iter().map(|past| past.depth).collect()
+    }
+
+    /// Range and median of the depth.
+    fn spread(&self) -> (f64, f64) {
+        let mut depths = self.depths();
+        depths.sort_unstable();
+        let (Some(low), Some(high)) = (depths.first(), depths.last()) else { return (0.0, 0.0) };
+        (f64::from(high - low), f64::from(depths[depths.len() / 2]))
+    }
+
+    fn oscillates(&self) -> bool {
+        let (range, median) = self.spread();
+        let depths = self.depths();
+        let moves: Vec<bool> = depths
+            .windows(2)
+            .filter(|pair| pair[0] != pair[1])
+            .map(|pair| pair[1] > pair[0])
+            .collect();
+        let turns = moves.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        self.past.len() == DECISIONS && turns >= TURNS && range > (RANGE * median).max(2.0)
+    }
+
+    /// The last decisions at nearly one depth, bounded by something, at a steady rate, on target.
+    fn has_converged(&self) -> bool {
+        let (range, median) = self.spread();
+        let bounded = self.ceiling.is_some() || self.held == self.max_depth;
+        if self.past.len() < DECISIONS || range > (RANGE * median).max(2.0) || !bounded {
+            return false;
+        }
+        let rates: Vec<f64> = self
+            .past
+            .iter()
+            .map(|past| past.seen.ops as f64 * 1e9 / past.span_ns.max(1) as f64)
+            .collect();
+        let ops: u64 = self.past.iter().map(|past| past.seen.ops).sum();
+        let counting = DECISIONS as f64 / (ops as f64).max(1.0);
+        let variation = Summary::of(&rates).and_then(|rates| rates.cv()).unwrap_or(f64::MAX);
+        let steady =
+            variation.powi(2) - counting <= VARIATION.powi(2) && mann_kendall(&rates).abs() < TREND;
+        steady && self.is_on_target()
+    }
+
+    /// The exceedance test on the last decisions together, those about depths that were given up
+    /// left out.
+    fn is_on_target(&self) -> bool {
+        let (mut n, mut exceeded) = (0.0, 0.0);
+        for past in self.past.iter().filter(|past| past.depth <= self.held) {
+            n += past.seen.ops as f64 / past.effect;
+            exceeded += past.seen.exceeded as f64 / past.effect;
+        }
+        exceeded <= self.allowed * n && wald(self.allowed, n, exceeded) != Verdict::Fail
+    }
+}

@@ -1,0 +1,364 @@
+//! When operations are due: at once, at a rate of their own, after a pause, or not in this phase.
+//!
+//! Pure: times come in as arguments, chance from the job's seed.
+
+use iosonde_model::plan::chance::Chance;
+use iosonde_model::plan::{Arrivals, Job, Pace, Phase, Rate, Think};
+
+/// Decides when a job may send.
+#[derive(Debug)]
+pub(super) struct Pacer {
+    start_ns: u64,
+    rhythm: Rhythm,
+    /// Open loop: when the next operation is due, ns from the start; infinite when none is.
+    next_due: f64,
+    chance: Chance,
+    phases: Vec<Phase>,
+    phase: usize,
+    /// When the phase ends, ns from the start; infinite without phases.
+    phase_end: f64,
+    mix_changed: bool,
+    /// Mean distance of due times, ns; 0 where it is not fixed.
+    mean_gap: f64,
+    think: Think,
+    /// Operations sent since the last pause.
+    since_think: u64,
+    /// Closed loop: nothing is sent before this time.
+    resume_ns: u64,
+}
+
+/// How due times follow one another.
+#[derive(Debug)]
+enum Rhythm {
+    /// They do not: an operation may be sent whenever there is room.
+    Closed,
+    /// By a rate.
+    Steady { gap: Gap, spread: Spread },
+    /// As written down, ns from the start.
+    Recorded { times: Vec<u64>, index: usize },
+}
+
+/// How the distances of due times scatter around their mean.
+#[derive(Debug)]
+enum Spread {
+    Even,
+    Exponential,
+    /// A draw from [0, 1) below the bound, and not below the one before, is so many means.
+    Drawn(Box<[(f64, f64)]>),
+}
+
+impl Spread {
+    fn new(arrivals: &Arrivals) -> Spread {
+        match arrivals {
+            Arrivals::Constant => Spread::Even,
+            Arrivals::Poisson => Spread::Exponential,
+            Arrivals::Drawn(table) => {
+                let whole: f64 = table.iter().map(|(_, percent)| percent).sum();
+                let mean = table.iter().map(|(ns, percent)| *ns as f64 * percent).sum::<f64>();
+                let mut below = 0.0;
+                let bounds = table.iter().map(|(ns, percent)| {
+                    below += percent / whole;
+                    (below, *ns as f64 * whole / mean)
+                });
+                Spread::Drawn(bounds.collect())
+            }
+        }
+    }
+
+    /// The next distance, in means.
+    fn draw(&self, chance: &mut Chance) -> f64 {
+        match self {
+            Spread::Even => 1.0,
+            // 1 - U lies in (0, 1], so the logarithm is finite.
+            Spread::Exponential => -(1.0 - chance.unit()).ln(),
+            Spread::Drawn(bounds) => {
+                let draw = chance.unit();
+                let found = bounds.iter().find(|(below, _)| draw < *below).or(bounds.last());
+                found.map_or(1.0, |(_, means)| *means)
+            }
+        }
+    }
+}
+
+/// Mean distance of due times, ns.
+#[derive(Clone, Copy, Debug)]
+enum Gap {
+    PerOp(f64),
+    PerByte(f64),
+}
+
+impl Pacer {
+    pub(super) fn new(job: &Job) -> Pacer {
+        let rhythm = match &job.pace {
+            Pace::Closed => Rhythm::Closed,
+            Pace::Rate { rate, arrivals } => Rhythm::Steady {
+                gap: match rate {
+                    Rate::Ops(per_s) => Gap::PerOp(1e9 / per_s),
+                    Rate::Bytes(per_s) => Gap::PerByte(1e9 / per_s),
+                },
+                spread: Spread::new(arrivals),
+            },
+            Pace::Recorded(times) => Rhythm::Recorded { times: times.clone(), index: 0 },
+        };
+        let mut pacer = Pacer {
+            start_ns: 0,
+            rhythm,
+            next_due: 0.0,
+            chance: Chance::new(job.seed ^ 0x6172_7269_7661_6c73),
+            phases: job.phases.clone(),
+            phase: 0,
+            phase_end: job.phases.first().map_or(f64::INFINITY, |phase| phase.ns as f64),
+            mix_changed: true,
+            mean_gap: 0.0,
+            think: job.think,
+            since_think: 0,
+            resume_ns: 0,
+        };
+        pacer.mean_gap = match &pacer.rhythm {
+            Rhythm::Steady { gap: Gap::PerOp(ns), .. } => *ns,
+            Rhythm::Steady { gap: Gap::PerByte(ns), .. } => ns * job.block_bytes as f64,
+            Rhythm::Closed | Rhythm::Recorded { .. } => 0.0,
+        };
+        pacer.first(job.block_bytes);
+        pacer
+    }
+
+    /// Whether the job may always send: the loop needs to ask no more.
+    pub(super) fn is_idle_talk(&self) -> bool {
+        matches!(self.rhythm, Rhythm::Closed) && self.phases.is_empty() && self.think.ns == 0
+    }
+
+    /// Whether operations are due whatever the storage does.
+    pub(super) fn is_open(&self) -> bool {
+        !matches!(self.rhythm, Rhythm::Closed)
+    }
+
+    /// The job begins at this time.
+    pub(super) fn begin(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+    }
+
+    /// The first due time. Evenly spaced jobs begin somewhere within their first gap, or all jobs
+    /// would send at the same moments.
+    fn first(&mut self, block_bytes: u64) {
+        match &self.rhythm {
+            Rhythm::Closed => {}
+            Rhythm::Steady { spread: Spread::Even, .. } => {
+                let part = self.gap(block_bytes) * self.chance.unit();
+                self.advance(part);
+            }
+            Rhythm::Steady { .. } => {
+                let gap = self.gap(block_bytes);
+                self.advance(gap);
+            }
+            Rhythm::Recorded { times, .. } => {
+                self.next_due = times.first().map_or(f64::INFINITY, |ns| *ns as f64);
+            }
+        }
+    }
+
+    /// Distance from an operation of this size to the next, ns at the full rate.
+    fn gap(&mut self, bytes: u64) -> f64 {
+        let Rhythm::Steady { gap, spread } = &self.rhythm else { return 0.0 };
+        let mean = match gap {
+            Gap::PerOp(ns) => *ns,
+            Gap::PerByte(ns) => ns * bytes as f64,
+        };
+        mean * spread.draw(&mut self.chance)
+    }
+
+    /// Moves the due time on by so many ns of the full rate, through phases of other rates.
+    fn advance(&mut self, mut ns: f64) {
+        loop {
+            let share = self.phases.get(self.phase).map_or(1.0, |phase| phase.rate_percent / 100.0);
+            let left = self.phase_end - self.next_due;
+            if share > 0.0 && ns <= left * share {
+                self.next_due += ns / share;
+                return;
+            }
+            ns -= left * share;
+            self.next_due = self.phase_end;
+            self.next_phase();
+        }
+    }
+
+    fn next_phase(&mut self) {
+        self.phase = (self.phase + 1) % self.phases.len().max(1);
+        self.phase_end +=
+            self.phases.get(self.phase).map_or(f64::INFINITY, |phase| phase.ns as f64);
+        self.mix_changed = true;
+    }
+
+    /// The due time of an operation that may be sent now, if there is one; in a closed loop that
+    /// is now.
+    pub(super) fn due(&mut self, now_ns: u64) -> Option<u64> {
+        if self.is_open() {
+            let due_ns = self.start_ns.saturating_add(self.next_due as u64);
+            return (!self.is_over() && due_ns <= now_ns).then_some(due_ns);
+        }
+        while (now_ns.saturating_sub(self.start_ns)) as f64 >= self.phase_end {
+            self.next_phase();
+        }
+        let idle = self.phases.get(self.phase).is_some_and(|phase| phase.rate_percent == 0.0);
+        let thinks = self.think.ns > 0 && self.since_think >= self.think.every_ops;
+        (!idle && !thinks && now_ns >= self.resume_ns).then_some(now_ns)
+    }
+
+    /// An operation of this size was taken.
+    pub(super) fn taken(&mut self, bytes: u64) {
+        self.since_think += 1;
+        match &mut self.rhythm {
+            Rhythm::Closed => {}
+            Rhythm::Steady { .. } => {
+                let gap = self.gap(bytes);
+                self.advance(gap);
+            }
+            Rhythm::Recorded { times, index } => {
+                *index += 1;
+                self.next_due = times.get(*index).map_or(f64::INFINITY, |ns| *ns as f64);
+            }
+        }
+    }
+
+    /// Nothing is in flight: a pause that is called for begins.
+    pub(super) fn drained(&mut self, now_ns: u64) {
+        if self.think.ns > 0 && self.since_think >= self.think.every_ops {
+            self.since_think = 0;
+            self.resume_ns = now_ns + self.think.ns;
+        }
+    }
+
+    /// When [`Pacer::due`] may answer otherwise without a completion; `u64::MAX` for never.
+    pub(super) fn next_ns(&self, now_ns: u64) -> u64 {
+        let at = |ns: f64| self.start_ns.saturating_add(ns as u64);
+        if self.is_open() {
+            return at(self.next_due);
+        }
+        if now_ns < self.resume_ns { self.resume_ns } else { at(self.phase_end) }
+    }
+
+    /// What is due and not finished, as time at the full rate: how long the oldest operation that
+    /// is due has waited, ns, and a gap for each of those in flight.
+    pub(super) fn backlog_ns(&self, now_ns: u64, in_flight: usize) -> u64 {
+        let waiting_ns = now_ns.saturating_sub(self.start_ns.saturating_add(self.next_due as u64));
+        waiting_ns + (in_flight as f64 * self.mean_gap) as u64
+    }
+
+    /// No operation will ever be due again.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_open() && self.next_due.is_infinite()
+    }
+
+    /// The share of reads of a phase that has just begun.
+    pub(super) fn new_mix(&mut self) -> Option<Option<u8>> {
+        std::mem::take(&mut self.mix_changed)
+            .then(|| self.phases.get(self.phase).and_then(|phase| phase.read_percent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn dues(pace: Pace, phases: Vec<Phase>, count: usize) -> Vec<u64> {
+        let mut pacer = Pacer::new(&Job { pace, phases, seed: 11, ..Job::default() });
+        pacer.begin(1000);
+        let take = |_| {
+            let due_ns = pacer.due(u64::MAX).unwrap();
+            pacer.taken(4096);
+            due_ns
+        };
+        (0..count).map(take).collect()
+    }
+
+    fn rate(rate: Rate, arrivals: Arrivals) -> Pace {
+        Pace::Rate { rate, arrivals }
+    }
+
+    #[test]
+    fn even_arrivals_are_one_gap_apart() {
+        let times = dues(rate(Rate::Ops(3.0), Arrivals::Constant), vec![], 3001);
+        assert!(times[0] >= 1000 && times[0] < 1000 + 333_333_334);
+        // A third of a second has no end in ns; no error may add up.
+        assert!((times[3000] - times[0]).abs_diff(1_000_000_000_000) <= 1);
+        let bytes = dues(rate(Rate::Bytes(8192.0), Arrivals::Constant), vec![], 11);
+        assert_eq!(bytes[10] - bytes[0], 5_000_000_000);
+    }
+
+    #[test]
+    fn poisson_arrivals_keep_the_rate_and_scatter_as_they_must() {
+        let times = dues(rate(Rate::Ops(1e4), Arrivals::Poisson), vec![], 100_001);
+        let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / 1e5;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / 1e5;
+        // 4 standard errors of the mean, and of the coefficient of variation (1/sqrt(2n) x 2).
+        assert!((mean / 1e5 - 1.0).abs() < 4.0 / 1e5f64.sqrt(), "mean gap {mean}");
+        assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "CV {}", variance.sqrt() / mean);
+    }
+
+    #[test]
+    fn an_idle_phase_has_no_arrivals_and_a_slow_one_fewer() {
+        let phase = |ns, rate_percent| Phase { ns, rate_percent, read_percent: None };
+        let phases = vec![
+            phase(1_000_000_000, 100.0),
+            phase(2_000_000_000, 0.0),
+            phase(1_000_000_000, 50.0),
+        ];
+        let times = dues(rate(Rate::Ops(100.0), Arrivals::Constant), phases, 300);
+        let within = |from: u64, to: u64| {
+            times.iter().filter(|ns| (from..to).contains(&(**ns - 1000))).count()
+        };
+        const S: u64 = 1_000_000_000;
+        assert_eq!(within(0, S), 100);
+        assert_eq!(within(S, 3 * S), 0);
+        assert!(within(3 * S, 4 * S).abs_diff(50) <= 1);
+        assert!(within(4 * S, 8 * S).abs_diff(150) <= 1);
+    }
+
+    #[test]
+    fn drawn_distances_have_the_rate_and_the_shares_of_their_table() {
+        // 90 % of 1 and 10 % of 91: the mean is 10, so at 1000/s a unit is 0.1 ms.
+        let arrivals = Arrivals::Drawn(vec![(1, 90.0), (91, 10.0)]);
+        let times = dues(rate(Rate::Ops(1000.0), arrivals), vec![], 100_001);
+        let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let long = gaps.iter().filter(|gap| **gap > 5_000_000).count() as f64 / 1e5;
+        assert!((long - 0.1).abs() < 0.005, "{long}");
+        assert!(gaps.iter().all(|gap| gap.abs_diff(100_000) < 3 || gap.abs_diff(9_100_000) < 3));
+        let mean = (times[100_000] - times[0]) as f64 / 1e5;
+        // The standard error of the mean is 0.27 % of 1 ms per root of a hundred.
+        assert!((mean / 1e6 - 1.0).abs() < 0.05, "{mean}");
+    }
+
+    #[test]
+    fn recorded_arrivals_come_back_as_written_and_end() {
+        let job = Job { pace: Pace::Recorded(vec![0, 5, 5, 90]), ..Job::default() };
+        let mut pacer = Pacer::new(&job);
+        pacer.begin(100);
+        for due_ns in [100, 105, 105, 190] {
+            assert!(!pacer.is_over());
+            assert_eq!(pacer.due(due_ns), Some(due_ns));
+            assert_eq!(pacer.due(due_ns - 1), None);
+            pacer.taken(4096);
+        }
+        assert!(pacer.is_over());
+        assert_eq!(pacer.due(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_pause_begins_when_what_was_sent_has_come_back() {
+        let think = Think { ns: 50, every_ops: 2 };
+        let mut pacer = Pacer::new(&Job { think, ..Job::default() });
+        pacer.begin(0);
+        for _ in 0..2 {
+            assert_eq!(pacer.due(10), Some(10));
+            pacer.taken(4096);
+        }
+        assert_eq!(pacer.due(20), None, "two were sent");
+        pacer.drained(30);
+        assert_eq!(pacer.due(79), None);
+        assert_eq!(pacer.next_ns(30), 80);
+        assert_eq!(pacer.due(80), Some(80));
+    }
+}

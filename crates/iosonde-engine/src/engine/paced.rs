@@ -1,0 +1,104 @@
+//! The job that may not send whenever a slot is free: due times, pauses, phases, syncs.
+
+use super::job::{ASYNC_BATCH, JobLoop, PATIENCE_NS, Wait};
+use super::sync::Turn;
+use crate::backend::Queue;
+use iosonde_model::plan::{Op, Wait as WaitMode, Way};
+
+impl<Q: Queue> JobLoop<'_, Q> {
+    /// Stages what is due, and says what to wait for.
+    #[inline(never)]
+    pub(super) fn fill_paced(&mut self) -> Wait {
+        let now_ns = self.queue.now_ns();
+        if self.stopping_since_ns.is_some() {
+            self.requests.send_nothing_again();
+            return self.wait();
+        }
+        while let Some(slot) = self.requests.again.pop() {
+            self.push(slot);
+        }
+        if self.requests.in_flight + self.staged.len() == 0 {
+            self.pacer.drained(now_ns);
+        }
+        let batch = if self.expect_inline { self.batch } else { self.batch.min(ASYNC_BATCH) };
+        let mut starved = false;
+        while self.staged.len() < batch {
+            let outstanding = self.requests.in_flight + self.staged.len();
+            let op = match self.syncing.turn(outstanding) {
+                Turn::Wait => {
+                    starved = true;
+                    break;
+                }
+                // Its place is the region's beginning, so that it touches nothing outside.
+                Turn::Sync { target } => {
+                    Op { way: Way::Sync, target, offset: self.region_start, bytes: 0 }
+                }
+                Turn::Go => {
+                    let Some(due_ns) = self.pacer.due(now_ns) else { break };
+                    let Some(slot) = self.requests.free.pop() else {
+                        starved = true;
+                        break;
+                    };
+                    let Some(op) = self.next_paced() else {
+                        self.requests.free.push(slot);
+                        break;
+                    };
+                    if self.pacer.is_open() {
+                        let window = self.requests.tally.window();
+                        self.requests.arrivals.took(due_ns, now_ns, window);
+                    }
+                    self.requests.times[slot as usize].due_ns = due_ns;
+                    self.stage(slot, op);
+                    continue;
+                }
+            };
+            let Some(slot) = self.requests.free.pop() else {
+                starved = true;
+                break;
+            };
+            self.syncing.sent();
+            self.requests.times[slot as usize].due_ns = now_ns;
+            self.stage(slot, op);
+        }
+        self.requests.arrivals.starved_until(starved.then_some(now_ns));
+        self.wait_paced(now_ns)
+    }
+
+    /// The next operation of the stream, in the mix of the phase at hand.
+    fn next_paced(&mut self) -> Option<Op> {
+        if let Some(mix) = self.pacer.new_mix() {
+            self.stream.set_read_percent(mix.unwrap_or(self.read_percent));
+        }
+        let op = self.stream.next_op()?;
+        self.pacer.taken(u64::from(op.bytes));
+        self.syncing.note(&op);
+        Some(op)
+    }
+
+    /// Until a completion or until something becomes due, whichever comes first.
+    fn wait_paced(&mut self, now_ns: u64) -> Wait {
+        if !self.staged.is_empty() || self.requests.is_holding() {
+            return Wait::NOT;
+        }
+        // An operation that is due and found no slot waits for a completion and for nothing else.
+        let next_ns = match self.pacer.next_ns(now_ns) {
+            next_ns if next_ns > now_ns => next_ns,
+            _ => u64::MAX,
+        };
+        if self.requests.in_flight == 0 {
+            // At the next look at the latest, where the window opens or closes.
+            self.queue.pause(next_ns.min(self.next_look_ns.max(now_ns + 1)));
+            return Wait::NOT;
+        }
+        if self.reaping.wait == WaitMode::Poll {
+            return Wait::LOOK;
+        }
+        match next_ns.saturating_sub(now_ns) {
+            // A sleeper wakes late; the last stretch is looked through.
+            left_ns if left_ns <= Q::WAKES_LATE_NS => Wait::LOOK,
+            left_ns => {
+                Wait { count: 1, patience_ns: (left_ns - Q::WAKES_LATE_NS).min(PATIENCE_NS) }
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The requests of a job: what is in flight, and what came of it.
+
+use std::collections::BTreeMap;
+
+use iosonde_sys::errno_name;
+
+use super::Control;
+use super::arrivals::ArrivalCounts;
+use super::steer::Watch;
+use super::tally::Tally;
+use super::window::Area;
+use iosonde_model::plan::{EngineKind, Job, OnError, Op, Plan, Way};
+use iosonde_model::record::JobRun;
+
+/// EIO, EAGAIN, EINTR, EBUSY, ENODATA as Linux numbers them on every architecture.
+const EIO: i32 = 5;
+const EAGAIN: i32 = 11;
+const EINTR: i32 = 4;
+const EBUSY: i32 = 16;
+const ENODATA: i32 = 61;
+
+/// A request as its slot remembers it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) op: Op,
+    /// Bytes already moved, by earlier short transfers.
+    pub(super) moved: u32,
+    pub(super) submitted_ns: u64,
+    /// Sent before, and refused or cut short; its submission time stays the first one.
+    pub(super) again: bool,
+}
+
+/// What only some jobs remember of a request, beside its slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    /// Open loop: when it was due.
+    pub(super) due_ns: u64,
+    /// When the hand-over returned; 0 where that is not asked.
+    pub(super) handed_ns: u64,
+}
+
+impl Slot {
+    /// Before its first use.
+    pub(super) const IDLE: Slot = Slot {
+        op: Op { way: Way::Read, target: 0, offset: 0, bytes: 0 },
+        moved: 0,
+        submitted_ns: 0,
+        again: false,
+    };
+}
+
+/// The requests of a job: which slots are whose, and what came of them.
+pub(super) struct Requests<'a> {
+    pub(super) slots: Box<[Slot]>,
+    pub(super) times: Box<[Times]>,
+    /// Whether more is recorded of an operation than its latency.
+    more: bool,
+    /// Whether that is so, or the latency target wants to know of it.
+    closely: bool,
+    /// Lowest byte used, and the end of the highest.
+    touched: (u64, u64),
+    /// Slots that are ours, last used first: their buffers are warm.
+    pub(super) free: Vec<u32>,
+    /// Slots to be sent again.
+    pub(super) again: Vec<u32>,
+    pub(super) in_flight: usize,
+    pub(super) area: Area,
+    pub(super) tally: Tally,
+    pub(super) report: JobRun,
+    pub(super) errors: Vec<(Way, i32, u64)>,
+    pub(super) arrivals: ArrivalCounts,
+    pub(super) watch: Watch,
+    /// Finished requests that may not be settled yet, where only so many are at once.
+    held: Vec<(u32, i32)>,
+    settle_at_once: usize,
+    on_error: OnError,
+    /// What an errno means on the plan's engine.
+    meaning: fn(i32) -> &'static str,
+    pub(super) control: &'a Control,
+}
+
+impl<'a> Requests<'a> {
+    pub(super) fn new(plan: &Plan, job: &Job, control: &'a Control) -> Requests<'a> {
+        let depth = job.iodepth as usize;
+        let more = job.is_open_loop() || job.reap.slat || job.targets.len() > 1;
+        let watch = Watch::new(plan, depth);
+        Requests {
+            slots: vec![Slot::IDLE; depth].into(),
+            times: vec![Times::default(); depth].into(),
+            more,
+            closely: more || watch.on,
+            touched: (u64::MAX, 0),
+            free: (0..job.iodepth).rev().collect(),
+            again: Vec::with_capacity(depth),
+            in_flight: 0,
+            area: Area::default(),
+            tally: Tally::new(plan, job),
+            report: JobRun::default(),
+            errors: Vec::with_capacity(16),
+            arrivals: ArrivalCounts::new(job),
+            watch,
+            held: Vec::with_capacity(if job.reap.complete_max > 0 { depth } else { 0 }),
+            settle_at_once: job.reap.complete_max as usize,
+            on_error: plan.on_error,
+            meaning: match plan.engine.kind {
+                EngineKind::VhostUser => meaning_of_status,
+                _ => meaning,
+            },
+            control,
+        }
+    }
+
+    /// What was refused or cut short is not sent again after the end.
+    pub(super) fn send_nothing_again(&mut self) {
+        self.free.append(&mut self.again);
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.again.is_empty()
+    }
+
+    /// These slots were handed over at `now_ns`; a repeated request keeps its first time.
+    #[inline(always)]
+    pub(super) fn submitted(&mut self, staged: &[u32], now_ns: u64) {
+        self.area.add(self.in_flight, now_ns, self.tally.window());
+        for slot in staged {
+            let slot = &mut self.slots[*slot as usize];
+            if !slot.again {
+                slot.submitted_ns = now_ns;
+            }
+        }
+        self.in_flight += staged.len();
+        self.report.in_flight_max = self.report.in_flight_max.max(self.in_flight as u32);
+    }
+
+    /// The hand-over of these slots returned at this time.
+    pub(super) fn handed(&mut self, staged: &[u32], now_ns: u64) {
+        for slot in staged {
+            self.times[*slot as usize].handed_ns = now_ns;
+        }
+    }
+
+    /// Whether finished requests are held back, to be settled a few at once.
+    #[inline(always)]
+    pub(super) fn holds_back(&self) -> bool {
+        self.settle_at_once > 0
+    }
+
+    /// A request has come back, and is held back for now. Gives when it was submitted.
+    pub(super) fn hold(&mut self, slot: u32, result: i32) -> u64 {
+        self.held.push((slot, result));
+        self.slots[slot as usize].submitted_ns
+    }
+
+    /// Whether some have come back and are not settled.
+    #[inline(always)]
+    pub(super) fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Settles the oldest of those that are held back, or all.
+    pub(super) fn settle_held(&mut self, now_ns: u64, all: bool) {
+        let at_once = if all { usize::MAX } else { self.settle_at_once };
+        for _ in 0..at_once.min(self.held.len()) {
+            let (slot, result) = self.held.remove(0);
+            self.settle(slot as usize, result, now_ns);
+        }
+    }
+
+    /// Mean latency so far, ns.
+    pub(super) fn mean_latency_ns(&self) -> u64 {
+        self.tally.mean_latency_ns()
+    }
+
+    /// Counts a finished request, or sends the rest of it again, or files its error. Gives when it
+    /// was submitted.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, slot: usize, result: i32, now_ns: u64) -> u64 {
+        self.in_flight -= 1;
+        let Slot { op, moved, submitted_ns, .. } = self.slots[slot];
+        // A sync moves nothing, and has moved all of it.
+        if result >= 0 && moved + result as u32 == op.bytes {
+            self.touch(op.offset, u64::from(op.bytes));
+            self.tally.complete(op.way, op.bytes, submitted_ns, now_ns);
+            if self.closely {
+                self.look_closely(slot, now_ns);
+            }
+            self.free.push(slot as u32);
+        } else {
+            self.settle_unfinished(slot as u32, result);
+        }
+        submitted_ns
+    }
+
+    /// What only some jobs record of a finished request.
+    #[inline(never)]
+    fn look_closely(&mut self, slot: usize, now_ns: u64) {
+        let request = &self.slots[slot];
+        if self.more && self.tally.knows(request.submitted_ns) {
+            self.tally.complete_more(request, self.times[slot], now_ns);
+        }
+        if self.watch.on && request.op.way != Way::Sync {
+            self.watch.note(request.submitted_ns, now_ns);
+        }
+    }
+
+    #[inline(always)]
+    fn touch(&mut self, offset: u64, bytes: u64) {
+        let (low, high) = &mut self.touched;
+        // Soon neither changes any more.
+        if offset < *low {
+            *low = offset;
+        }
+        if offset + bytes > *high {
+            *high = offset + bytes;
+        }
+    }
+
+    /// What part of the target was used; `None` if nothing was.
+    pub(super) fn touched(&self) -> Option<(u64, u64)> {
+        Some(self.touched).filter(|(low, high)| low < high)
+    }
+
+    #[cold]
+    fn settle_unfinished(&mut self, slot: u32, result: i32) {
+        let request = &mut self.slots[slot as usize];
+        match result {
+            moved if moved > 0 => {
+                request.moved += moved as u32;
+                request.again = true;
+                self.report.short_transfers += 1;
+                self.again.push(slot);
+            }
+            code if matches!(-code, EAGAIN | EBUSY | EINTR) => {
+                request.again = true;
+                self.report.retries += 1;
+                self.again.push(slot);
+            }
+            code => {
+                // Nothing moved and no error: beyond the end of the target.
+                let errno = if code == 0 { ENODATA } else { -code };
+                let Op { way, offset, bytes, .. } = request.op;
+                self.free.push(slot);
+                self.fail(way, offset, u64::from(bytes), errno);
+            }
+        }
+    }
+
+    fn fail(&mut self, way: Way, offset: u64, bytes: u64, errno: i32) {
+        match self.errors.iter_mut().find(|(w, e, _)| (*w, *e) == (way, errno)) {
+            Some((_, _, count)) => *count += 1,
+            None => self.errors.push((way, errno, 1)),
+        }
+        self.report.first_error.get_or_insert_with(|| (offset, bytes, errno_name(errno)));
+        if self.on_error == OnError::Stop {
+            self.control.fail(format!(
+                "{} of {bytes} B at offset {offset}: {}{}",
+                way.word(),
+                errno_name(errno),
+                (self.meaning)(errno)
+            ));
+        }
+    }
+
+    /// The hand-over itself failed; says whether the queue is dead. EAGAIN and EBUSY mean "reap
+    /// first", which happens anyway.
+    #[cold]
+    pub(super) fn engine_failed(&mut self, error: &std::io::Error) -> bool {
+        let dead = !matches!(error.raw_os_error(), Some(EAGAIN | EBUSY | EINTR));
+        if dead {
+            self.control.fail(format!("the engine stopped: {error}"));
+        }
+        dead
+    }
+}
+
+pub(super) fn error_table(errors: &[(Way, i32, u64)]) -> BTreeMap<String, u64> {
+    errors
+        .iter()
+        .map(|(way, errno, count)| (format!("{} {}", way.word(), errno_name(*errno)), *count))
+        .collect()
+}
+
+/// What the status of a vhost-user request means; it knows three words.
+fn meaning_of_status(errno: i32) -> &'static str {
+    match errno {
+        EIO => " (IOERR: vhost-user cannot tell which errno the server met)",
+        95 => " (UNSUPP: the device cannot do this)",
+        _ => "",
+    }
+}
+
+/// What an errno means for the user, where that is not plain.
+fn meaning(errno: i32) -> &'static str {
+    match errno {
+        ENODATA => " (nothing there: the target is shorter than the region)",
+        28 => " (the file system is full)",
+        122 => " (the disk quota is used up)",
+        22 => " (the target does not take this size, offset or alignment)",
+        EIO => " (the device failed)",
+        _ => "",
+    }
+}

@@ -1,0 +1,530 @@
+//! What one job counts while it runs. Every buffer is allocated before the clock starts.
+
+use super::requests::{Slot, Times};
+use super::until::Sums;
+use super::window::Window;
+use iosonde_model::plan::{Direction as Asked, Job, Plan, Way};
+use iosonde_model::record::JobRun;
+use iosonde_model::record::run::{CounterSeries, DirectionRun, HistogramSeries, TargetRun};
+use iosonde_stats::Histogram;
+use iosonde_stats::histogram::Exact;
+
+/// Counter intervals kept before neighbours are merged: 200 s at 100 ms.
+const MAX_COUNTERS: usize = 2048;
+/// Histogram intervals kept before neighbours are merged.
+const MAX_HISTOGRAMS: usize = 512;
+/// Occupied buckets kept over all histogram intervals of a direction (256 KB) before merging.
+const MAX_ENTRIES: usize = 32_768;
+
+/// Both directions of one job.
+#[derive(Debug)]
+pub(super) struct Tally {
+    window: Window,
+    /// By the number of the way.
+    directions: [Direction; Way::ALL.len()],
+    /// By place in the job's list, where it has several targets.
+    targets: Vec<TargetRun>,
+    width_ns: u64,
+    histogram_width_ns: u64,
+    /// Histogram intervals finished so far.
+    histogram_index: u64,
+    /// Counter interval of the batch at hand; `None` outside the window.
+    counter_index: Option<usize>,
+    /// When that changes, ns.
+    next_edge_ns: u64,
+    /// The latest operations, as long as they differ in nothing.
+    alike: Alike,
+    /// Operations and bytes since the start, warm-up and drain included.
+    pub(super) all_ops: u64,
+    pub(super) all_bytes: [u64; Way::ALL.len()],
+}
+
+/// Operations of one direction that were submitted and reaped together. Where requests complete
+/// inside submission the whole of a batch is alike, and is counted in one go.
+#[derive(Clone, Copy, Debug)]
+struct Alike {
+    way: Way,
+    submitted_ns: u64,
+    ops: u64,
+    bytes: u64,
+}
+
+impl Tally {
+    pub(super) fn new(plan: &Plan, job: &Job) -> Tally {
+        let width_ns = plan.interval_ns;
+        Tally {
+            window: Window { open_ns: 0, close_ns: u64::MAX },
+            directions: [
+                Direction::new(job.reads(), job),
+                Direction::new(job.writes_data(), job),
+                Direction::new(job.trims, job),
+                Direction::new(job.sync.every_writes > 0, job),
+            ],
+            targets: targets(job),
+            width_ns,
+            histogram_width_ns: width_ns * u64::from(plan.intervals_per_histogram),
+            histogram_index: 0,
+            counter_index: None,
+            next_edge_ns: 0,
+            alike: Alike { way: Way::Read, submitted_ns: 0, ops: 0, bytes: 0 },
+            all_ops: 0,
+            all_bytes: [0; Way::ALL.len()],
+        }
+    }
+
+    /// Fixes the window, before anything is counted.
+    pub(super) fn set_window(&mut self, window: Window) {
+        self.window = window;
+        self.next_edge_ns = 0;
+    }
+
+    /// Announces that the completions that follow were reaped at `now_ns`.
+    #[inline(always)]
+    pub(super) fn at(&mut self, now_ns: u64) {
+        // Between two edges nothing changes, so that the usual case costs one comparison.
+        if now_ns >= self.next_edge_ns {
+            self.cross(now_ns);
+        }
+    }
+
+    /// Finds the interval that holds `now_ns`, and the edge at which the next one begins.
+    #[cold]
+    fn cross(&mut self, now_ns: u64) {
+        let Window { open_ns, close_ns } = self.window;
+        if now_ns < open_ns {
+            self.next_edge_ns = open_ns;
+            return;
+        }
+        if now_ns > close_ns {
+            self.counter_index = None;
+            self.next_edge_ns = u64::MAX;
+            return;
+        }
+        let since_open_ns = now_ns - open_ns;
+        self.finish_histograms(since_open_ns);
+        while since_open_ns / self.width_ns >= MAX_COUNTERS as u64 {
+            self.directions.iter_mut().for_each(|direction| halve(&mut direction.counters));
+            self.width_ns *= 2;
+        }
+        let index = since_open_ns / self.width_ns;
+        self.counter_index = Some(index as usize);
+        let interval_end_ns = open_ns + (index + 1) * self.width_ns;
+        self.next_edge_ns = interval_end_ns.min(close_ns.saturating_add(1));
+    }
+
+    /// Counts one operation submitted at `submitted_ns` and reaped at the announced time. It is on
+    /// the books after the next [`Tally::settle`].
+    #[inline(always)]
+    pub(super) fn complete(&mut self, way: Way, bytes: u32, submitted_ns: u64, now_ns: u64) {
+        if self.alike.submitted_ns != submitted_ns || self.alike.way != way {
+            self.settle(now_ns);
+            self.alike = Alike { way, submitted_ns, ops: 0, bytes: 0 };
+        }
+        self.alike.ops += 1;
+        self.alike.bytes += u64::from(bytes);
+    }
+
+    /// Whether the latency of what was submitted then and is reaped now is counted.
+    #[inline(always)]
+    pub(super) fn knows(&self, submitted_ns: u64) -> bool {
+        self.counter_index.is_some() && submitted_ns >= self.window.open_ns
+    }
+
+    /// Puts on the books what has been completed since the announced time.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, now_ns: u64) {
+        if self.alike.ops > 0 {
+            self.book(now_ns);
+        }
+    }
+
+    #[inline(never)]
+    fn book(&mut self, now_ns: u64) {
+        let Alike { way, submitted_ns, ops, bytes } = self.alike;
+        (self.alike.ops, self.alike.bytes) = (0, 0);
+        self.all_ops += ops;
+        self.all_bytes[way as usize] += bytes;
+        let Some(index) = self.counter_index else {
+            self.complete_outside(way, ops, submitted_ns, now_ns);
+            return;
+        };
+        let direction = &mut self.directions[way as usize];
+        if let Some(counter) = direction.counters.get_mut(index) {
+            counter.ops += ops;
+            counter.bytes += bytes;
+        }
+        if submitted_ns < self.window.open_ns {
+            direction.carried_in += ops;
+            direction.crossing_ns += ops * (now_ns - self.window.open_ns);
+        } else {
+            direction.current.record_many(now_ns.saturating_sub(submitted_ns), ops);
+        }
+    }
+
+    /// What only some jobs want to know of an operation.
+    #[inline]
+    pub(super) fn complete_more(&mut self, request: &Slot, times: Times, now_ns: u64) {
+        let latency_ns = now_ns - request.submitted_ns;
+        let direction = &mut self.directions[request.op.way as usize];
+        if let Some(open) = &mut direction.open {
+            open.response.record(now_ns - times.due_ns.min(now_ns));
+            open.lag.record(request.submitted_ns - times.due_ns.min(request.submitted_ns));
+        }
+        if let Some(apart) = &mut direction.apart {
+            // What completed inside submission was reaped with it, and has nothing left.
+            let slat_ns = times.handed_ns.saturating_sub(request.submitted_ns).min(latency_ns);
+            apart.slat.record(slat_ns);
+            apart.clat.record(latency_ns - slat_ns);
+        }
+        let index = self.targets.iter().position(|run| run.target == request.op.target);
+        if let Some(target) = index.map(|index| &mut self.targets[index]) {
+            target.ops += u64::from(request.op.way != Way::Sync);
+            target.bytes += u64::from(request.op.bytes);
+            target.latency.record(latency_ns);
+        }
+    }
+
+    /// Mean latency so far, ns; 0 before the first.
+    pub(super) fn mean_latency_ns(&self) -> u64 {
+        let sum: u128 = self.directions.iter().map(|direction| direction.current.sum()).sum();
+        let count: u64 = self.directions.iter().map(|direction| direction.current.count()).sum();
+        (sum / u128::from(count.max(1))) as u64
+    }
+
+    /// What completes outside the window may have spent a part of its time inside.
+    #[cold]
+    fn complete_outside(&mut self, way: Way, ops: u64, submitted_ns: u64, now_ns: u64) {
+        let Window { open_ns, close_ns } = self.window;
+        let inside_ns = now_ns.min(close_ns).saturating_sub(submitted_ns.max(open_ns));
+        self.directions[way as usize].crossing_ns += ops * inside_ns;
+    }
+
+    /// Moves the finished histogram interval into the series, and empty ones up to now.
+    fn finish_histograms(&mut self, since_open_ns: u64) {
+        while since_open_ns >= (self.histogram_index + 1) * self.histogram_width_ns {
+            self.directions.iter_mut().for_each(Direction::finish_interval);
+            self.histogram_index += 1;
+            // Neighbours that have no bucket in common need more than one round. Only pairs are
+            // merged: a single interval at the end would be taken for a double one.
+            while self.histogram_index.is_multiple_of(2)
+                && self.directions.iter().any(|direction| direction.series.is_full())
+            {
+                self.directions.iter_mut().for_each(|direction| direction.series.halve());
+                self.histogram_width_ns *= 2;
+                self.histogram_index /= 2;
+            }
+        }
+    }
+
+    /// Closes the window, at the latest here.
+    pub(super) fn close(&mut self, now_ns: u64) {
+        self.window.close_ns = self.window.close_ns.min(now_ns.max(self.window.open_ns));
+        // What comes back while draining is not counted any more.
+        self.next_edge_ns = self.next_edge_ns.min(self.window.close_ns.saturating_add(1));
+    }
+
+    /// What was counted since the window opened, one way or all that move data.
+    pub(super) fn sum_up(&self, direction: Asked, counts_bytes: bool, sums: &mut Sums) {
+        let ways: &[Way] = match direction {
+            Asked::Total => &[Way::Read, Way::Write, Way::Trim],
+            Asked::Read => &[Way::Read],
+            Asked::Write => &[Way::Write],
+        };
+        sums.amount = 0;
+        sums.latency.clear();
+        let all = ways.iter().map(|way| &self.directions[*way as usize]);
+        for direction in all.filter(|direction| direction.used) {
+            let of = |counter: &Counter| if counts_bytes { counter.bytes } else { counter.ops };
+            sums.amount += direction.counters.iter().map(of).sum::<u64>();
+            if let Some(open) = &direction.open {
+                sums.latency.merge(&open.response);
+            } else {
+                sums.latency.merge(&direction.total);
+                sums.latency.merge(&direction.current);
+            }
+        }
+    }
+
+    pub(super) fn window(&self) -> Window {
+        self.window
+    }
+
+    /// Puts all directions into the record of the job.
+    pub(super) fn into_record(mut self, job: &mut JobRun) {
+        self.directions.iter_mut().for_each(Direction::finish_interval);
+        let last = self.counter_index_at_close();
+        for direction in &mut self.directions {
+            // What completes at the very close belongs to the interval that ends there.
+            if let Some([last, beyond]) = direction.counters.get_mut(last..last + 2) {
+                last.ops += std::mem::take(&mut beyond.ops);
+                last.bytes += std::mem::take(&mut beyond.bytes);
+            }
+        }
+        let intervals = last + 1;
+        let record = |direction: Direction| {
+            direction.into_record(self.width_ns, self.histogram_width_ns, intervals)
+        };
+        let [read, write, trim, sync] = self.directions;
+        (job.read, job.write) = (record(read), record(write));
+        (job.trim, job.sync) = (record(trim), record(sync));
+        job.targets = self.targets;
+    }
+
+    /// The counter interval in which the window ends.
+    fn counter_index_at_close(&self) -> usize {
+        let length_ns = self.window.close_ns.saturating_sub(self.window.open_ns);
+        (length_ns.saturating_sub(1) / self.width_ns) as usize
+    }
+}
+
+/// Empty counts for each of a job's targets, where it has several.
+fn targets(job: &Job) -> Vec<TargetRun> {
+    if job.targets.len() < 2 {
+        return Vec::new();
+    }
+    let empty = |target: &u16| TargetRun { target: *target, ..TargetRun::default() };
+    job.targets.iter().map(empty).collect()
+}
+
+#[derive(Debug)]
+struct Direction {
+    /// Whether the job goes this way at all; if not, nothing is allocated.
+    used: bool,
+    carried_in: u64,
+    crossing_ns: u64,
+    current: Histogram,
+    total: Histogram,
+    counters: Box<[Counter]>,
+    series: SparseSeries,
+    open: Option<Box<OpenLatency>>,
+    apart: Option<Box<ApartLatency>>,
+}
+
+/// Latencies that only an open loop has.
+#[derive(Debug, Default)]
+struct OpenLatency {
+    response: Histogram,
+    lag: Histogram,
+}
+
+/// Latencies that are known where handing over and waiting are apart.
+#[derive(Debug, Default)]
+struct ApartLatency {
+    slat: Histogram,
+    clat: Histogram,
+}
+
+impl Direction {
+    fn new(used: bool, job: &Job) -> Direction {
+        Direction {
+            used,
+            carried_in: 0,
+            crossing_ns: 0,
+            current: Histogram::new(),
+            total: Histogram::new(),
+            counters: vec![Counter::default(); if used { MAX_COUNTERS } else { 0 }].into(),
+            series: SparseSeries::new(if used { MAX_ENTRIES } else { 0 }),
+            open: (used && job.is_open_loop()).then(Box::default),
+            apart: (used && job.reap.slat).then(Box::default),
+        }
+    }
+
+    fn finish_interval(&mut self) {
+        if !self.used {
+            return;
+        }
+        self.series.push(&self.current);
+        self.total.merge(&self.current);
+        self.current.clear();
+    }
+
+    fn into_record(self, width_ns: u64, histogram_width_ns: u64, used: usize) -> DirectionRun {
+        let counters = &self.counters[..used.min(self.counters.len())];
+        let ops: Vec<u64> = self.counters.iter().map(|counter| counter.ops).collect();
+        let bytes: Vec<u64> = self.counters.iter().map(|counter| counter.bytes).collect();
+        let OpenLatency { response, lag } = self.open.map(|open| *open).unwrap_or_default();
+        let ApartLatency { slat, clat } = self.apart.map(|apart| *apart).unwrap_or_default();
+        DirectionRun {
+            ops: ops.iter().sum(),
+            bytes: bytes.iter().sum(),
+            carried_in: self.carried_in,
+            crossing_ns: self.crossing_ns,
+            latency: self.total,
+            counters: CounterSeries {
+                width_ns,
+                ops: counters.iter().map(|counter| counter.ops).collect(),
+                bytes: counters.iter().map(|counter| counter.bytes).collect(),
+            },
+            latencies: self.series.into_record(histogram_width_ns),
+            slat,
+            clat,
+            response,
+            lag,
+        }
+    }
+}
+
+/// Operations and bytes of one interval.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Counter {
+    ops: u64,
+    bytes: u64,
+}
+
+/// Merges neighbours two by two.
+fn halve(counters: &mut [Counter]) {
+    let half = counters.len() / 2;
+    for index in 0..half {
+        let (a, b) = (counters[2 * index], counters[2 * index + 1]);
+        counters[index] = Counter { ops: a.ops + b.ops, bytes: a.bytes + b.bytes };
+    }
+    counters[half..].fill(Counter::default());
+}
+
+/// Sparse histograms one after another, in fixed memory.
+#[derive(Debug)]
+struct SparseSeries {
+    entries: Vec<(u32, u64)>,
+    /// Where each interval ends in `entries`.
+    ends: Vec<u32>,
+    /// Values counted in each interval, and what its buckets cannot tell.
+    exact: Vec<(u64, Exact)>,
+    spare: Vec<(u32, u64)>,
+}
+
+impl SparseSeries {
+    fn new(capacity: usize) -> SparseSeries {
+        // Three intervals more than the limit always fit (one that fills it, one until there is a
+        // pair, one more for the end), so a push never reallocates.
+        let entries =
+            if capacity == 0 { 0 } else { capacity + 3 * iosonde_stats::histogram::BUCKETS };
+        let intervals = if capacity == 0 { 0 } else { MAX_HISTOGRAMS + 3 };
+        SparseSeries {
+            entries: Vec::with_capacity(entries),
+            ends: Vec::with_capacity(intervals),
+            exact: Vec::with_capacity(intervals),
+            spare: Vec::with_capacity(entries),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.ends.len() >= MAX_HISTOGRAMS || self.entries.len() >= MAX_ENTRIES
+    }
+
+    fn push(&mut self, histogram: &Histogram) {
+        if histogram.count() > 0 {
+            self.entries.extend(histogram.occupied());
+        }
+        self.ends.push(self.entries.len() as u32);
+        self.exact.push((histogram.count(), histogram.exact()));
+    }
+
+    /// Merges neighbours two by two.
+    fn halve(&mut self) {
+        self.spare.clear();
+        let mut start = 0;
+        let pairs = self.ends.len().div_ceil(2);
+        for pair in 0..pairs {
+            let middle = self.ends[2 * pair] as usize;
+            let end = self.ends.get(2 * pair + 1).map_or(middle, |end| *end as usize);
+            merge_sorted(&self.entries[start..middle], &self.entries[middle..end], &mut self.spare);
+            self.ends[pair] = self.spare.len() as u32;
+            self.exact[pair] = merge_exact(self.exact[2 * pair], self.exact.get(2 * pair + 1));
+            start = end;
+        }
+        self.ends.truncate(pairs);
+        self.exact.truncate(pairs);
+        std::mem::swap(&mut self.entries, &mut self.spare);
+    }
+
+    fn into_record(self, width_ns: u64) -> HistogramSeries {
+        let mut start = 0;
+        let mut interval = |end: &u32| {
+            let interval = self.entries[start..*end as usize].to_vec();
+            start = *end as usize;
+            interval
+        };
+        HistogramSeries {
+            width_ns,
+            intervals: self.ends.iter().map(&mut interval).collect(),
+            exact: self.exact.iter().map(|(_, exact)| *exact).collect(),
+        }
+    }
+}
+
+fn merge_exact(first: (u64, Exact), second: Option<&(u64, Exact)>) -> (u64, Exact) {
+    let Some(second) = second else { return first };
+    (first.0 + second.0, first.1.merged(first.0, second.1, second.0))
+}
+
+/// Adds two ascending sparse histograms into `out`.
+fn merge_sorted(a: &[(u32, u64)], b: &[(u32, u64)], out: &mut Vec<(u32, u64)>) {
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    loop {
+        let next = match (a.peek(), b.peek()) {
+            (Some(x), Some(y)) if x.0 == y.0 => {
+                let sum = (x.0, x.1 + y.1);
+                a.next();
+                b.next();
+                sum
+            }
+            (Some(x), Some(y)) if x.0 > y.0 => {
+                let entry = **y;
+                b.next();
+                entry
+            }
+            (Some(x), _) => {
+                let entry = **x;
+                a.next();
+                entry
+            }
+            (None, Some(y)) => {
+                let entry = **y;
+                b.next();
+                entry
+            }
+            (None, None) => return,
+        };
+        out.push(next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_neighbours_keeps_every_count_in_bounded_memory() {
+        let mut series = SparseSeries::new(MAX_ENTRIES);
+        let mut total = 0;
+        let mut halvings = 0;
+        let capacity = series.entries.capacity();
+        for interval in 0..5000u64 {
+            let mut histogram = Histogram::new();
+            for value in 0..100 {
+                histogram.record(1000 + interval * 7 + value * 131);
+            }
+            total += 100;
+            series.push(&histogram);
+            while series.is_full() {
+                series.halve();
+                halvings += 1;
+            }
+        }
+        assert!(halvings > 0);
+        assert_eq!(series.entries.capacity(), capacity, "nothing was reallocated");
+        let kept: u64 =
+            series.into_record(1).intervals.iter().flatten().map(|(_, count)| count).sum();
+        assert_eq!(kept, total);
+    }
+
+    #[test]
+    fn counters_halve_exactly() {
+        let mut counters: Vec<Counter> =
+            (1..=4).map(|ops| Counter { ops, bytes: 10 * ops }).collect();
+        halve(&mut counters);
+        let ops: Vec<u64> = counters.iter().map(|counter| counter.ops).collect();
+        let bytes: Vec<u64> = counters.iter().map(|counter| counter.bytes).collect();
+        assert_eq!((ops, bytes), (vec![3, 7, 0, 0], vec![30, 70, 0, 0]));
+    }
+}

@@ -1,0 +1,205 @@
+//! How a run ends as soon as a figure is known well enough: each job puts what it has counted
+//! so far into a place of its own at the edges of short intervals, and the side that watches
+//! takes it from there. The lock of that place is only tried, and everything in it is allocated
+//! beforehand.
+
+use std::sync::Mutex;
+
+use super::steer::Lane;
+use super::tally::Tally;
+use super::window::Window;
+use iosonde_model::plan::{Direction, Metric, Plan, Precision, PrecisionGoal};
+use iosonde_model::record::PrecisionRun;
+use iosonde_model::record::precision::PrecisionLook;
+use iosonde_stats::Histogram;
+use iosonde_stats::precision::{Interval, Measure, PER_LOOK, Sequential};
+
+/// Looks listed in a record, and the last one.
+const MAX_LISTED: usize = 4096;
+/// The other side has the place: the job tries again after this long, ns.
+const RETRY_NS: u64 = 1_000_000;
+
+/// What a job has counted since the window opened.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    /// Intervals that have ended.
+    edges: u64,
+    /// Operations or bytes.
+    pub(super) amount: u64,
+    /// Latencies; in an open loop the responses.
+    pub(super) latency: Histogram,
+}
+
+/// Where a job puts its sums; empty where nobody asks for them.
+#[derive(Debug, Default)]
+pub(super) struct Place(Option<Mutex<Sums>>);
+
+impl Place {
+    pub(super) fn new(plan: &Plan) -> Place {
+        let is_asked = plan.until != PrecisionGoal::None;
+        Place(is_asked.then(|| Mutex::new(Sums::default())))
+    }
+}
+
+/// Length of an interval, ns; `u64::MAX` where nobody asks.
+fn interval_ns(plan: &Plan) -> u64 {
+    match plan.until {
+        PrecisionGoal::None => u64::MAX,
+        PrecisionGoal::Known { look_ns, .. } => look_ns / PER_LOOK as u64,
+    }
+}
+
+/// The job's side.
+#[derive(Debug)]
+pub(super) struct Post {
+    direction: Direction,
+    counts_bytes: bool,
+    interval_ns: u64,
+    open_ns: u64,
+    /// When it is time again.
+    pub(super) next_ns: u64,
+}
+
+impl Post {
+    /// Not before the window is known.
+    pub(super) fn new(plan: &Plan) -> Post {
+        let (direction, counts_bytes) = match plan.until {
+            PrecisionGoal::None => (Direction::Total, false),
+            PrecisionGoal::Known { precision, .. } => {
+                (precision.direction, precision.metric == Metric::Bandwidth)
+            }
+        };
+        let interval_ns = interval_ns(plan);
+        Post { direction, counts_bytes, interval_ns, open_ns: 0, next_ns: u64::MAX }
+    }
+
+    /// The window opens then.
+    pub(super) fn begin(&mut self, open_ns: u64) {
+        self.open_ns = open_ns;
+        self.next_ns = open_ns.saturating_add(self.interval_ns);
+    }
+
+    /// Puts down what was counted, if an interval has ended.
+    pub(super) fn put(&mut self, place: &Place, tally: &Tally, now_ns: u64) {
+        let Some(place) = place.0.as_ref().filter(|_| now_ns >= self.next_ns) else { return };
+        let Ok(mut sums) = place.try_lock() else {
+            self.next_ns = now_ns + RETRY_NS;
+            return;
+        };
+        sums.edges = (now_ns - self.open_ns) / self.interval_ns;
+        tally.sum_up(self.direction, self.counts_bytes, &mut sums);
+        self.next_ns = self.open_ns + (sums.edges + 1) * self.interval_ns;
+    }
+}
+
+/// The side that watches.
+pub(super) struct Watcher<'a> {
+    lanes: &'a [Lane],
+    sequential: Sequential,
+    interval_ns: u64,
+    open_ns: u64,
+    close_ns: u64,
+    /// Intervals taken so far.
+    edges: u64,
+    amount: u64,
+    latency: Histogram,
+    record: PrecisionRun,
+    last: Option<PrecisionLook>,
+}
+
+impl<'a> Watcher<'a> {
+    /// `None` where a run ends by its length alone.
+    pub(super) fn new(plan: &Plan, lanes: &'a [Lane], start_ns: u64) -> Option<Watcher<'a>> {
+        let PrecisionGoal::Known { precision, .. } = plan.until else { return None };
+        let Window { open_ns, close_ns } = Window::planned(plan, start_ns);
+        Some(Watcher {
+            lanes,
+            sequential: Sequential::new(measure(precision), precision.width),
+            interval_ns: interval_ns(plan),
+            open_ns,
+            close_ns,
+            edges: 0,
+            amount: 0,
+            latency: Histogram::new(),
+            record: PrecisionRun::default(),
+            last: None,
+        })
+    }
+
+    /// When the next interval ends, ns.
+    fn next_ns(&self) -> u64 {
+        self.open_ns + (self.edges + 1) * self.interval_ns
+    }
+
+    /// For how long there is nothing to do, ns. Jobs are a moment late at every edge.
+    pub(super) fn pause_ns(&self, now_ns: u64) -> u64 {
+        self.next_ns().saturating_sub(now_ns).max(RETRY_NS)
+    }
+
+    /// Takes in the intervals that have ended. Says whether enough is known.
+    ///
+    /// A job that is late, because its device does not answer, is waited for half an interval: what
+    /// it completes afterwards belongs to a later one.
+    pub(super) fn tick(&mut self, now_ns: u64) -> bool {
+        if now_ns < self.next_ns() || self.record.reached {
+            return self.record.reached;
+        }
+        let edges = (now_ns - self.open_ns) / self.interval_ns;
+        let edge_ns = self.open_ns + edges * self.interval_ns;
+        // The last one may be cut short by the end of the window.
+        if edge_ns >= self.close_ns {
+            return false;
+        }
+        let lanes = self.lanes;
+        let places = || lanes.iter().filter_map(|lane| lane.place.0.as_ref());
+        let is_late = |place: &Mutex<Sums>| place.lock().is_ok_and(|sums| sums.edges < edges);
+        if now_ns < edge_ns + self.interval_ns / 2 && places().any(is_late) {
+            return false;
+        }
+        let (mut amount, mut latency) = (0, Histogram::new());
+        for sums in places().filter_map(|place| place.lock().ok()) {
+            amount += sums.amount;
+            latency.merge(&sums.latency);
+        }
+        let interval = Interval {
+            span_ns: (edges - self.edges) * self.interval_ns,
+            amount: amount - self.amount,
+            latency: latency.since(&self.latency),
+            sum_ns: latency.sum() - self.latency.sum(),
+        };
+        (self.edges, self.amount, self.latency) = (edges, amount, latency);
+        if let Some(look) = self.sequential.add(interval) {
+            self.list(PrecisionLook {
+                at_ns: edge_ns - self.open_ns,
+                intervals: u32::try_from(look.intervals).unwrap_or(u32::MAX),
+                value: look.known.map(|known| known.value),
+                half_width: look.known.map(|known| known.half_width),
+            });
+            self.record.reached = look.is_enough;
+        }
+        self.record.reached
+    }
+
+    fn list(&mut self, look: PrecisionLook) {
+        if self.record.looks.len() < MAX_LISTED {
+            self.record.looks.push(look);
+        } else {
+            self.record.unlisted += u64::from(self.last.is_some());
+            self.last = Some(look);
+        }
+    }
+
+    pub(super) fn into_record(mut self) -> PrecisionRun {
+        self.record.looks.extend(self.last);
+        self.record
+    }
+}
+
+fn measure(precision: Precision) -> Measure {
+    match precision.metric {
+        Metric::Quantile(q) => Measure::Quantile(q),
+        Metric::Mean => Measure::Mean,
+        // The others are refused: they have no interval.
+        Metric::Iops | Metric::Bandwidth | Metric::Durable | Metric::Max => Measure::Rate,
+    }
+}

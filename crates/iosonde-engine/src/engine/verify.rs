@@ -1,0 +1,439 @@
+//! How is storage made to prove itself? Every job writes, remembers and reads back its own part of
+//! the region; then all of it is read once more.
+//!
+//! The loop is that of a load: fill, submit, reap. What differs is that it knows what it wrote. All
+//! jobs finish writing before any begins to read everything back, so that a write that went astray
+//! late is found too.
+
+mod check;
+mod journal;
+mod ring;
+mod work;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use iosonde_sys::{Clock, clock, thread};
+
+use super::queues::{Driver, with_queues};
+use super::reading::Reading;
+use super::{Control, EngineError, HANG_NS, Medium, Progress, job};
+use crate::backend::fault::{FaultLog, FaultQueue, Injection, Site};
+use crate::backend::{OpenError, Queue, QueueFacts};
+use iosonde_model::content::block::forge;
+use iosonde_model::content::ledger::{Ledger, Survival};
+use iosonde_model::plan::chance::mix;
+use iosonde_model::plan::{Job, VerifyPlan};
+use iosonde_model::record::VerifyJobRun;
+use iosonde_model::record::run::{Outcome, ProcessUse};
+
+use ring::Ends;
+use work::{Step, VerifyLoop};
+
+/// Remembers, outside of the process, how far a job is. It is told before what it is told happens.
+pub trait Journal: Send {
+    /// So many operations will have been submitted, the first `acked` of them are acknowledged, and
+    /// the first `durable` of these are durable.
+    ///
+    /// # Errors
+    /// Whatever ends the run: what cannot be remembered must not be written.
+    fn note(&mut self, submitted: u64, acked: u64, durable: u64) -> std::io::Result<()>;
+
+    /// This operation failed: whether it took place is not known.
+    ///
+    /// # Errors
+    /// As [`Journal::note`].
+    fn failed(&mut self, op: u64) -> std::io::Result<()>;
+}
+
+/// Somebody who stays when the power goes.
+pub trait Confidant: Send + Sync {
+    /// A flush is about to be sent, after so many operations that were acknowledged.
+    ///
+    /// # Errors
+    /// Why the run must end.
+    fn before_flush(&self, job: usize, flush: u64, ops: u64) -> Result<(), String>;
+
+    /// That flush was acknowledged.
+    ///
+    /// # Errors
+    /// Why the run must end.
+    fn after_flush(&self, job: usize, flush: u64, ops: u64) -> Result<(), String>;
+}
+
+/// What a run brings along beside its plan.
+#[derive(Default)]
+pub struct Luggage {
+    /// For a check: what each job's part must hold.
+    pub ledgers: Vec<Ledger>,
+    /// What must be found.
+    pub survival: Option<Survival>,
+    /// One journal per job, or none.
+    pub journals: Vec<Box<dyn Journal>>,
+    /// Who is told around every flush.
+    pub confidant: Option<Arc<dyn Confidant>>,
+    /// A fault that every job's queue is given on purpose.
+    pub fault: Option<(Injection, FaultLog)>,
+}
+
+/// Where faults strike in a run of this plan, in this job.
+pub fn site(plan: &VerifyPlan, job: usize) -> Site {
+    let jobs = &plan.plan.jobs;
+    let region_start = jobs.first().map_or(0, |job| job.region_start);
+    let region_end = jobs.last().map_or(0, |job| job.region_start + job.region_bytes);
+    Site {
+        region_start,
+        region_bytes: region_end - region_start,
+        block_bytes: plan.block_bytes.into(),
+        sector_bytes: plan.sector_bytes.into(),
+        seed: mix(jobs[job].seed),
+        forge,
+    }
+}
+
+/// Watches a run of the verifier from the side.
+pub trait VerifyObserver {
+    /// About twenty times a second; whether everything is being read back by now.
+    fn tick(&mut self, _progress: &Progress, _sweeping: bool) {}
+    /// All is written and flushed; now it is read back.
+    fn before_sweep(&mut self) {}
+}
+
+/// An observer that looks away.
+impl VerifyObserver for super::Unwatched {}
+
+/// What the engine saw.
+#[derive(Debug)]
+pub struct VerifyMeasured {
+    /// How the run ended.
+    pub outcome: Outcome,
+    /// Wall-clock time at the start, ns since 1970.
+    pub started_unix_ns: u64,
+    /// From the first operation to the last, ns.
+    pub elapsed_ns: u64,
+    /// One entry per job.
+    pub jobs: Vec<VerifyJobRun>,
+    /// CPU use of the process.
+    pub process: ProcessUse,
+    /// What the first queue found out when it was set up.
+    pub queue: QueueFacts,
+}
+
+/// Carries out a plan on real storage.
+///
+/// # Errors
+/// If a queue or a thread cannot be had. I/O errors and damage are part of what was seen.
+pub fn verify(
+    plan: &VerifyPlan,
+    medium: &Medium,
+    luggage: Luggage,
+    clock: Clock,
+    control: &Arc<Control>,
+    observer: &mut dyn VerifyObserver,
+) -> Result<VerifyMeasured, EngineError> {
+    let proving = Proving { plan, luggage, clock, control, observer };
+    with_queues(&plan.plan, medium, clock, proving)?
+}
+
+/// Drives the jobs of the verifier.
+struct Proving<'a> {
+    plan: &'a VerifyPlan,
+    luggage: Luggage,
+    clock: Clock,
+    control: &'a Arc<Control>,
+    observer: &'a mut dyn VerifyObserver,
+}
+
+/// A counter on a cache line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Line(AtomicU64);
+
+/// What the jobs of a run share.
+struct Shared {
+    plan: VerifyPlan,
+    control: Arc<Control>,
+    survival: Survival,
+    confidant: Option<Arc<dyn Confidant>>,
+    /// Jobs that have written and flushed all of theirs.
+    at_barrier: AtomicUsize,
+    /// Whether reading back may begin.
+    go: AtomicBool,
+    /// A flush of any job failed: none after it proves anything.
+    flush_failed: AtomicBool,
+    ops: Box<[Line]>,
+    /// What is added to the clock of the queues to make it ns since 1970.
+    unix_offset_ns: OnceLock<u64>,
+}
+
+impl Shared {
+    fn new(plan: &VerifyPlan, control: &Arc<Control>, luggage: &mut Luggage) -> Shared {
+        Shared {
+            plan: plan.clone(),
+            control: Arc::clone(control),
+            survival: luggage.survival.unwrap_or(Survival::Acknowledged),
+            confidant: luggage.confidant.take(),
+            at_barrier: AtomicUsize::new(0),
+            go: AtomicBool::new(false),
+            flush_failed: AtomicBool::new(false),
+            ops: plan.plan.jobs.iter().map(|_| Line::default()).collect(),
+            unix_offset_ns: OnceLock::new(),
+        }
+    }
+
+    fn all_written(&self) -> bool {
+        self.at_barrier.load(Ordering::Acquire) >= self.plan.plan.jobs.len()
+    }
+
+    fn flush_failed(&self) -> bool {
+        self.flush_failed.load(Ordering::Acquire)
+    }
+
+    fn ops(&self) -> u64 {
+        self.ops.iter().map(|ops| ops.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// What one job brings along.
+struct Bag {
+    ledger: Option<Ledger>,
+    journal: Option<Box<dyn Journal>>,
+    ends: Option<Ends>,
+}
+
+/// What each job brings along, in their order.
+fn bags(plan: &VerifyPlan, luggage: &mut Luggage) -> Vec<Bag> {
+    let jobs = plan.plan.jobs.len();
+    let mut ledgers = std::mem::take(&mut luggage.ledgers).into_iter();
+    let mut journals = std::mem::take(&mut luggage.journals).into_iter();
+    let mut ends = ring::ring(plan).into_iter();
+    (0..jobs)
+        .map(|_| Bag { ledger: ledgers.next(), journal: journals.next(), ends: ends.next() })
+        .collect()
+}
+
+type Ended = (usize, VerifyJobRun);
+
+impl Driver for Proving<'_> {
+    type Result = Result<VerifyMeasured, EngineError>;
+
+    fn drive<Q, O>(mut self, open: O) -> Self::Result
+    where
+        Q: Queue,
+        O: Fn(&Job) -> Result<Q, OpenError> + Clone + Send + 'static,
+    {
+        let Some((injection, log)) = self.luggage.fault.take() else { return self.prove(open) };
+        let sites: Vec<(u64, Site)> = (0..self.plan.plan.jobs.len())
+            .map(|job| (self.plan.plan.jobs[job].region_start, site(self.plan, job)))
+            .collect();
+        self.prove(move |job: &Job| {
+            let at = sites.iter().position(|(start, _)| *start == job.region_start);
+            let site = sites[at.unwrap_or(0)].1;
+            Ok(FaultQueue::new(open(job)?, injection, site, log.clone()))
+        })
+    }
+}
+
+impl Proving<'_> {
+    fn prove<Q, O>(mut self, open: O) -> Result<VerifyMeasured, EngineError>
+    where
+        Q: Queue,
+        O: Fn(&Job) -> Result<Q, OpenError> + Clone + Send + 'static,
+    {
+        let shared = Arc::new(Shared::new(self.plan, self.control, &mut self.luggage));
+        let (ready_to, ready) = channel();
+        let (ended_to, ended) = channel();
+        let cpus = thread::allowed_cpus();
+        let pinned = self.plan.plan.pinned && !cpus.is_empty();
+        for (index, bag) in bags(self.plan, &mut self.luggage).into_iter().enumerate() {
+            let (theirs, open) = (Arc::clone(&shared), open.clone());
+            let (ready_to, ended_to) = (ready_to.clone(), ended_to.clone());
+            let cpu = pinned.then(|| cpus[index % cpus.len()]);
+            let work = move || theirs.work(index, cpu, bag, &open, ready_to, &ended_to);
+            let spawned = std::thread::Builder::new().name(format!("job {index}")).spawn(work);
+            if let Err(error) = spawned {
+                self.control.finish();
+                let _ = shared.unix_offset_ns.set(0);
+                return Err(EngineError::Thread { job: index, error });
+            }
+        }
+        drop((ready_to, ended_to));
+        let mut queue = None;
+        for _ in 0..self.plan.plan.jobs.len() {
+            match ready.recv() {
+                Ok(Ok(facts)) => queue = queue.or(Some(facts)),
+                Ok(Err(error)) => {
+                    self.control.finish();
+                    let _ = shared.unix_offset_ns.set(0);
+                    return Err(error.into());
+                }
+                Err(_) => {}
+            }
+        }
+        let started = Reading::now(self.clock);
+        let started_unix_ns = clock::realtime_ns();
+        let _ = shared.unix_offset_ns.set(started_unix_ns.saturating_sub(started.at_ns));
+        let jobs = supervise(&shared, started.at_ns, self.clock, &ended, self.observer);
+        let over = Reading::now(self.clock);
+        let abandoned = jobs.iter().map(|job| u64::from(job.abandoned)).sum();
+        Ok(VerifyMeasured {
+            outcome: self.control.outcome(abandoned),
+            started_unix_ns,
+            elapsed_ns: over.at_ns - started.at_ns,
+            jobs,
+            process: started.until(&over),
+            queue: queue.unwrap_or_default(),
+        })
+    }
+}
+
+impl Shared {
+    /// The life of one job's thread.
+    fn work<Q: Queue>(
+        &self,
+        index: usize,
+        cpu: Option<u32>,
+        bag: Bag,
+        open: &impl Fn(&Job) -> Result<Q, OpenError>,
+        ready: Sender<Result<QueueFacts, OpenError>>,
+        ended: &Sender<Ended>,
+    ) {
+        let _alarm = Alarm(&self.control);
+        if let Some(cpu) = cpu {
+            thread::pin_to(cpu);
+        }
+        // The queue is opened, used and dropped on this thread. A refusal costs a few nanoseconds.
+        thread::own_file_table();
+        let queue = match open(&self.plan.plan.jobs[index]) {
+            Ok(queue) => queue,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return;
+            }
+        };
+        let facts = queue.facts();
+        let mut work = VerifyLoop::new(self, index, queue, bag);
+        let _ = ready.send(Ok(facts));
+        // One that panicked before this says nothing, and nobody waits for it.
+        drop(ready);
+        work.begin(*self.unix_offset_ns.wait());
+        let before = thread::usage_of_thread();
+        while work.step() == Step::More {}
+        let used = thread::usage_of_thread();
+        let mut record = work.into_record();
+        record.cpu_user_ns = used.user_ns - before.user_ns;
+        record.cpu_system_ns = used.system_ns - before.system_ns;
+        let _ = ended.send((index, record));
+    }
+}
+
+/// A run is short up to this length.
+const SHORT_NS: u64 = 1_000_000_000;
+
+/// Ends the run if its thread panics: the others would wait for it for ever.
+struct Alarm<'a>(&'a Control);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail("a job panicked, which is a fault of this program".into());
+        }
+    }
+}
+
+/// Watches from the calling thread until every job has ended or given up.
+fn supervise(
+    shared: &Shared,
+    start_ns: u64,
+    clock: Clock,
+    ended: &Receiver<Ended>,
+    observer: &mut dyn VerifyObserver,
+) -> Vec<VerifyJobRun> {
+    let plan = &shared.plan;
+    let mut jobs: Vec<Option<VerifyJobRun>> = plan.plan.jobs.iter().map(|_| None).collect();
+    let mut last_change = (0, start_ns);
+    let mut give_up_ns = None;
+    while jobs.iter().any(Option::is_none) {
+        let now_ns = clock.now_ns();
+        if shared.all_written() && !shared.go.load(Ordering::Relaxed) {
+            observer.before_sweep();
+            shared.go.store(true, Ordering::Release);
+        }
+        if shared.control.is_stopping() && give_up_ns.is_none() {
+            give_up_ns = Some(now_ns + 3 * job::DRAIN_GRACE_NS);
+        }
+        if give_up_ns.is_some_and(|limit_ns| now_ns >= limit_ns) {
+            break;
+        }
+        let ops = shared.ops();
+        let waits = plan.delay_ns > 0 && shared.go.load(Ordering::Relaxed);
+        if ops != last_change.0 || waits && now_ns < last_change.1 + plan.delay_ns {
+            last_change = (ops, if ops != last_change.0 { now_ns } else { last_change.1 });
+        } else if now_ns.saturating_sub(last_change.1) > HANG_NS {
+            shared.control.fail("no request was completed for 120 s".into());
+            last_change.1 = now_ns;
+        }
+        let planned_ns = if plan.length_ns == u64::MAX { 0 } else { plan.length_ns };
+        let elapsed_ns = now_ns.saturating_sub(start_ns);
+        let sweeping = shared.go.load(Ordering::Relaxed);
+        observer.tick(&Progress { elapsed_ns, planned_ns, ops }, sweeping);
+        // A short run is looked at often, so that reading back does not wait to be let go.
+        let waits_for_go = shared.at_barrier.load(Ordering::Relaxed) > 0 && !sweeping;
+        let pause_ms = if waits_for_go || elapsed_ns < SHORT_NS { 2 } else { 50 };
+        match ended.recv_timeout(Duration::from_millis(pause_ms)) {
+            Ok((index, record)) => jobs[index] = Some(record),
+            Err(RecvTimeoutError::Timeout) => {}
+            // A thread that panicked sends nothing; the others have ended.
+            Err(RecvTimeoutError::Disconnected) => {
+                shared.control.fail("a job came to no end".into());
+                break;
+            }
+        }
+    }
+    let gone = || VerifyJobRun { abandoned: 1, ..VerifyJobRun::default() };
+    jobs.into_iter().map(|job| job.unwrap_or_else(gone)).collect()
+}
+
+/// Carries out a plan in virtual time, on queues that share a simulated device: the same loop,
+/// always of the job whose clock is furthest behind.
+pub fn simulate<Q: Queue>(
+    plan: &VerifyPlan,
+    mut luggage: Luggage,
+    control: &Arc<Control>,
+    mut open: impl FnMut(&Job, usize) -> Q,
+) -> VerifyMeasured {
+    let shared = Shared::new(plan, control, &mut luggage);
+    let mut running: Vec<(usize, VerifyLoop<'_, Q>)> = bags(plan, &mut luggage)
+        .into_iter()
+        .enumerate()
+        .map(|(index, bag)| {
+            let queue = open(&plan.plan.jobs[index], index);
+            let mut work = VerifyLoop::new(&shared, index, queue, bag);
+            work.begin(0);
+            (index, work)
+        })
+        .collect();
+    let mut jobs: Vec<VerifyJobRun> = plan.plan.jobs.iter().map(|_| Default::default()).collect();
+    let mut elapsed_ns = 0;
+    while let Some(next) = (0..running.len()).min_by_key(|index| running[*index].1.now_ns()) {
+        if shared.all_written() {
+            shared.go.store(true, Ordering::Relaxed);
+        }
+        if running[next].1.step() == Step::Ended {
+            let (index, job) = running.swap_remove(next);
+            elapsed_ns = elapsed_ns.max(job.now_ns());
+            jobs[index] = job.into_record();
+        }
+    }
+    let abandoned = jobs.iter().map(|job| u64::from(job.abandoned)).sum();
+    VerifyMeasured {
+        outcome: control.outcome(abandoned),
+        started_unix_ns: 0,
+        elapsed_ns,
+        jobs,
+        process: ProcessUse::default(),
+        queue: QueueFacts::default(),
+    }
+}

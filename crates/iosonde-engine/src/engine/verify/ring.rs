@@ -1,0 +1,150 @@
+//! The ring of the pipeline: each job hands what it wrote to the next one, which reads it through
+//! its own queue and says when it has.
+
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+
+use iosonde_model::plan::{VerifyMode, VerifyPlan};
+
+/// What is handed on: blocks of the giver that were written and acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parcel {
+    /// First block of the giver's part.
+    pub(super) first: u64,
+    pub(super) blocks: u32,
+    /// Generation of all of them: every pass writes each block once.
+    pub(super) generation: u32,
+}
+
+/// Parcels on their way to one job, at most.
+const ROOM: usize = 256;
+
+/// The ends of the ring that one job holds.
+pub(super) struct Ends {
+    /// The job whose blocks come in.
+    pub(super) giver: usize,
+    inbox: Receiver<Parcel>,
+    /// `None` once the job hands on nothing more.
+    outbox: Option<SyncSender<Parcel>>,
+    /// Where to say that a parcel was read.
+    thanks_to: SyncSender<Parcel>,
+    thanks: Receiver<Parcel>,
+    /// Not yet sent: the outbox was full.
+    waiting: Vec<Parcel>,
+    /// Not yet said.
+    unsaid: Vec<Parcel>,
+    /// Handed on, and not read yet.
+    outstanding: usize,
+    /// The giver hands on nothing more.
+    closed: bool,
+}
+
+/// The ends for every job of a pipeline; nothing for another mode.
+pub(super) fn ring(plan: &VerifyPlan) -> Vec<Ends> {
+    if plan.mode != VerifyMode::Pipeline {
+        return Vec::new();
+    }
+    let jobs = plan.plan.jobs.len();
+    let before = |job: usize| (job + jobs - 1) % jobs;
+    // Channel k leads from job k to the one after it, and the thanks for it back.
+    let (mut parcels_to, mut parcels): (Vec<_>, Vec<_>) =
+        (0..jobs).map(|_| sync_channel(ROOM)).map(|(to, from)| (Some(to), Some(from))).unzip();
+    let (mut thanks_to, mut thanks): (Vec<_>, Vec<_>) =
+        (0..jobs).map(|_| sync_channel(ROOM)).map(|(to, from)| (Some(to), Some(from))).unzip();
+    let ends = (0..jobs).filter_map(|job| {
+        let giver = before(job);
+        Some(Ends {
+            giver,
+            inbox: parcels[giver].take()?,
+            outbox: Some(parcels_to[job].take()?),
+            thanks_to: thanks_to[giver].take()?,
+            thanks: thanks[job].take()?,
+            waiting: Vec::with_capacity(ROOM),
+            unsaid: Vec::with_capacity(ROOM),
+            outstanding: 0,
+            closed: false,
+        })
+    });
+    ends.collect()
+}
+
+impl Ends {
+    /// Whether another write may be begun: what cannot be handed on does not pile up.
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting.len() + self.outstanding < ROOM
+    }
+
+    /// Hands on what was written.
+    pub(super) fn give(&mut self, parcel: Parcel) {
+        self.waiting.push(parcel);
+        self.push_on();
+    }
+
+    /// Sends what waits, as far as there is room.
+    pub(super) fn push_on(&mut self) {
+        while let (Some(outbox), Some(parcel)) = (&self.outbox, self.waiting.first()) {
+            match outbox.try_send(*parcel) {
+                Ok(()) => {
+                    self.waiting.remove(0);
+                    self.outstanding += 1;
+                }
+                Err(TrySendError::Full(_)) => break,
+                // The reader is gone: nobody will read it.
+                Err(TrySendError::Disconnected(_)) => self.waiting.clear(),
+            }
+        }
+        while let Some(parcel) = self.unsaid.first() {
+            match self.thanks_to.try_send(*parcel) {
+                Err(TrySendError::Full(_)) => break,
+                _ => self.unsaid.remove(0),
+            };
+        }
+    }
+
+    /// The next parcel to read, if there is one.
+    pub(super) fn take(&mut self) -> Option<Parcel> {
+        match self.inbox.try_recv() {
+            Ok(parcel) => Some(parcel),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => {
+                self.closed = true;
+                None
+            }
+        }
+    }
+
+    /// A parcel was read.
+    pub(super) fn thank(&mut self, parcel: Parcel) {
+        self.unsaid.push(parcel);
+        self.push_on();
+    }
+
+    /// A parcel of ours that was read by the next job.
+    pub(super) fn returned(&mut self) -> Option<Parcel> {
+        match self.thanks.try_recv() {
+            Ok(parcel) => {
+                self.outstanding -= 1;
+                Some(parcel)
+            }
+            Err(TryRecvError::Empty) => None,
+            // The reader is gone.
+            Err(TryRecvError::Disconnected) => {
+                self.outstanding = 0;
+                None
+            }
+        }
+    }
+
+    /// Nothing more is written: what waits is sent, then the outbox is closed.
+    pub(super) fn finish(&mut self) {
+        self.push_on();
+        if self.waiting.is_empty() {
+            self.outbox = None;
+        }
+    }
+
+    /// Whether everything given was read, and everything that comes in is here.
+    pub(super) fn is_done(&self) -> bool {
+        let given = self.outbox.is_none() && self.outstanding == 0;
+        given && self.closed && self.unsaid.is_empty()
+    }
+}

@@ -1,0 +1,462 @@
+//! The loop of one job of the verifier: draw an operation, seal or poison its buffer, submit, reap,
+//! judge.
+
+mod begin;
+mod judge;
+mod settle;
+
+use std::sync::atomic::Ordering;
+
+use super::check::Checker;
+use super::ring::Parcel;
+use super::{Bag, Shared};
+use crate::backend::Queue;
+use crate::engine::job::{DRAIN_GRACE_NS, PATIENCE_NS};
+use iosonde_model::content::block::MAX_GENERATION;
+use iosonde_model::content::ledger::Ledger;
+use iosonde_model::plan::chance::Permutation;
+use iosonde_model::plan::{VerifyOp, VerifyPlan, VerifyStream, Way};
+use iosonde_model::record::VerifyJobRun;
+
+/// Once a block has come so far, no further operation is drawn: one more may wait already.
+const LAST_GENERATION: u32 = MAX_GENERATION - 1;
+/// Requests handed over at once, at most.
+const BATCH: usize = 8;
+/// Pause of a job that has nothing to do but wait for others.
+const IDLE_NS: u64 = 150_000;
+/// Pause of a job that waits for all others.
+const WAITING_NS: u64 = 2_000_000;
+/// Distance of the marks that tell when an operation took place, ns.
+const MARK_NS: u64 = 1_000_000_000;
+/// Marks kept; when they are full, every other one goes.
+const MARKS: usize = 8192;
+/// Errors after which a run is given up.
+const MAX_ERRORS: u64 = 1000;
+/// EAGAIN, EINTR, EBUSY; EIO, ENODATA.
+const AGAIN: [i32; 3] = [11, 4, 16];
+const EIO: i32 = 5;
+const ENODATA: i32 = 61;
+
+/// Whether a job goes on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Step {
+    More,
+    Ended,
+}
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Phase {
+    /// Its operations, one after the other.
+    Churn,
+    /// A flush that is told about, alone in flight.
+    ToldFlush,
+    /// Everything is done but what is in flight, and the last flush.
+    LastFlush { sent: bool },
+    /// Until all jobs are here.
+    Waiting,
+    /// Until this time.
+    Delay(u64),
+    /// Reading everything back; this many pieces have begun.
+    Sweep(u64),
+    /// Nothing more is begun.
+    Over,
+}
+
+/// Whose blocks a request is about.
+#[derive(Clone, Copy, Debug)]
+enum Whose {
+    /// The job's own, by an operation of its stream.
+    Own(u64),
+    /// The job's own, when everything is read back.
+    Swept,
+    /// Those of the job before it in the ring.
+    Given(Parcel),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    way: Way,
+    whose: Whose,
+    /// First byte on the target.
+    offset: u64,
+    /// First block within its owner's part.
+    first: u64,
+    blocks: u32,
+    moved: u32,
+    submitted_ns: u64,
+    /// From its beginning to its end, whatever is sent again in between.
+    is_open: bool,
+    /// For a flush: what it makes durable, in the ledger's words and as a number of operations.
+    mark: (u64, u64),
+    /// A second look at blocks that failed: the first of their failures.
+    second_look: Option<usize>,
+}
+
+impl Slot {
+    const IDLE: Slot = Slot {
+        way: Way::Read,
+        whose: Whose::Swept,
+        offset: 0,
+        first: 0,
+        blocks: 0,
+        moved: 0,
+        submitted_ns: 0,
+        is_open: false,
+        mark: (0, 0),
+        second_look: None,
+    };
+
+    fn bytes(&self, plan: &VerifyPlan) -> u32 {
+        self.blocks * plan.block_bytes
+    }
+}
+
+/// One job while it runs.
+pub(super) struct VerifyLoop<'a, Q> {
+    queue: Q,
+    shared: &'a Shared,
+    plan: &'a VerifyPlan,
+    number: usize,
+    stream: VerifyStream,
+    /// Drawn, and waiting for an operation on the same blocks.
+    pending: Option<VerifyOp>,
+    ledger: Ledger,
+    checker: Checker,
+    bag: Bag,
+    phase: Phase,
+    slots: Box<[Slot]>,
+    /// Slots that are ours, last used first: their buffers are warm.
+    free: Vec<u32>,
+    again: Vec<u32>,
+    staged: Vec<u32>,
+    finished: Vec<(u32, i32)>,
+    in_flight: usize,
+    pieces: Permutation,
+    piece_count: u64,
+    report: VerifyJobRun,
+    ops_done: u64,
+    durable_ops: u64,
+    errors: u64,
+    unix_offset_ns: u64,
+    begun_ns: u64,
+    sweep_begun_ns: u64,
+    deadline_ns: u64,
+    written_limit: u64,
+    next_mark_ns: u64,
+    stopping_since_ns: Option<u64>,
+    is_exhausted: bool,
+    is_dead: bool,
+}
+
+impl<'a, Q: Queue> VerifyLoop<'a, Q> {
+    /// A job with all its memory, ready to begin.
+    pub(super) fn new(shared: &'a Shared, number: usize, queue: Q, mut bag: Bag) -> Self {
+        let plan = &shared.plan;
+        let job = &plan.plan.jobs[number];
+        let depth = job.iodepth as usize;
+        let blocks = plan.blocks_of(number);
+        let piece_count = blocks.div_ceil(plan.max_blocks.into());
+        VerifyLoop {
+            queue,
+            shared,
+            plan,
+            number,
+            stream: VerifyStream::new(plan, number),
+            pending: None,
+            ledger: bag.ledger.take().unwrap_or_else(|| Ledger::new(blocks)),
+            checker: Checker::new(plan, shared.survival),
+            bag,
+            phase: Phase::Churn,
+            slots: vec![Slot::IDLE; depth].into(),
+            free: (0..job.iodepth).rev().collect(),
+            again: Vec::with_capacity(depth),
+            staged: Vec::with_capacity(depth),
+            finished: Vec::with_capacity(depth),
+            in_flight: 0,
+            pieces: Permutation::new(piece_count.max(1), !job.seed),
+            piece_count,
+            report: VerifyJobRun { marks: Vec::with_capacity(MARKS), ..VerifyJobRun::default() },
+            ops_done: 0,
+            durable_ops: 0,
+            errors: 0,
+            unix_offset_ns: 0,
+            begun_ns: 0,
+            sweep_begun_ns: 0,
+            deadline_ns: u64::MAX,
+            written_limit: plan.written_bytes.div_ceil(plan.plan.jobs.len() as u64),
+            next_mark_ns: 0,
+            stopping_since_ns: None,
+            is_exhausted: false,
+            is_dead: false,
+        }
+    }
+
+    /// From now on.
+    pub(super) fn begin(&mut self, unix_offset_ns: u64) {
+        self.unix_offset_ns = unix_offset_ns;
+        self.begun_ns = self.queue.now_ns();
+        self.deadline_ns = self.begun_ns.saturating_add(self.plan.length_ns);
+        self.next_mark_ns = self.begun_ns;
+    }
+
+    #[inline(always)]
+    pub(super) fn now_ns(&self) -> u64 {
+        self.queue.now_ns()
+    }
+
+    /// Fills, submits, reaps and judges once.
+    pub(super) fn step(&mut self) -> Step {
+        let now_ns = self.queue.now_ns();
+        let stopping = self.shared.control.is_stopping();
+        if stopping && self.gives_up(now_ns) {
+            self.report.abandoned = self.in_flight as u32;
+            return self.end();
+        }
+        self.turn(now_ns, stopping);
+        if self.phase == Phase::Over && self.is_idle() {
+            return self.end();
+        }
+        self.fill(now_ns, stopping);
+        if self.in_flight + self.staged.len() == 0 {
+            let is_in_ring = self.bag.ends.is_some();
+            self.queue.pause(now_ns + if is_in_ring { IDLE_NS } else { WAITING_NS });
+            return Step::More;
+        }
+        if !self.note_staged() {
+            // What cannot be remembered is not handed over.
+            self.staged.clear();
+            return self.end();
+        }
+        self.stage();
+        // Full, or nothing else to do: wait for one.
+        let wait = u32::from(self.free.is_empty() || self.staged.len() < BATCH);
+        self.in_flight += self.staged.len();
+        self.staged.clear();
+        self.report.in_flight_max = self.report.in_flight_max.max(self.in_flight as u32);
+        if let Err(error) = self.queue.enter(wait, PATIENCE_NS)
+            && !AGAIN.contains(&error.raw_os_error().unwrap_or(0))
+        {
+            self.shared.control.fail(format!("the engine stopped: {error}"));
+            self.is_dead = true;
+            self.report.abandoned = self.in_flight as u32;
+            return self.end();
+        }
+        let mut finished = std::mem::take(&mut self.finished);
+        self.queue.reap(|slot, result| finished.push((slot as u32, result)));
+        if !finished.is_empty() {
+            let now_ns = self.queue.now_ns();
+            for (slot, result) in finished.drain(..) {
+                self.settle(slot, result, now_ns);
+            }
+            self.shared.ops[self.number].0.store(self.ops_done, Ordering::Relaxed);
+        }
+        self.finished = finished;
+        Step::More
+    }
+
+    fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.again.is_empty()
+    }
+
+    /// After the end, requests that do not come back are not waited for for ever.
+    #[cold]
+    fn gives_up(&mut self, now_ns: u64) -> bool {
+        let since_ns = *self.stopping_since_ns.get_or_insert(now_ns);
+        self.in_flight > 0 && now_ns.saturating_sub(since_ns) > DRAIN_GRACE_NS
+    }
+
+    /// Leaves; the others do not wait for this job.
+    fn end(&mut self) -> Step {
+        if matches!(self.phase, Phase::Churn | Phase::ToldFlush | Phase::LastFlush { .. }) {
+            self.shared.at_barrier.fetch_add(1, Ordering::AcqRel);
+        }
+        self.phase = Phase::Over;
+        self.bag.ends = None;
+        Step::Ended
+    }
+
+    /// Goes on to the next phase where this one is over.
+    fn turn(&mut self, now_ns: u64, stopping: bool) {
+        match self.phase {
+            Phase::LastFlush { sent: true } if self.is_idle() => {
+                self.report.churn_ns = now_ns - self.begun_ns;
+                self.shared.at_barrier.fetch_add(1, Ordering::AcqRel);
+                let reads_back = self.plan.mode.sweeps() && !stopping;
+                self.phase = if reads_back { Phase::Waiting } else { Phase::Over };
+            }
+            Phase::Waiting if stopping => self.phase = Phase::Over,
+            Phase::Waiting if self.shared.go.load(Ordering::Acquire) => {
+                self.phase = Phase::Delay(now_ns.saturating_add(self.plan.delay_ns));
+            }
+            Phase::Delay(_) | Phase::Sweep(_) if stopping => self.phase = Phase::Over,
+            Phase::Delay(until_ns) if now_ns >= until_ns => {
+                self.sweep_begun_ns = now_ns;
+                self.report.sweep_blocks = self.ledger.blocks();
+                self.phase = Phase::Sweep(0);
+            }
+            Phase::Sweep(begun) if begun == self.piece_count && self.is_idle() => {
+                self.report.sweep_ns = now_ns - self.sweep_begun_ns;
+                self.phase = Phase::Over;
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins what can be begun.
+    fn fill(&mut self, now_ns: u64, stopping: bool) {
+        while let Some(slot) = self.again.pop() {
+            self.push(slot);
+        }
+        while self.staged.len() < BATCH && !self.free.is_empty() {
+            let begun = match self.phase {
+                Phase::Churn => self.begin_next(now_ns, stopping),
+                Phase::ToldFlush => self.begin_told_flush(now_ns),
+                Phase::LastFlush { sent: false } => self.begin_last_flush(now_ns),
+                Phase::Sweep(begun) if begun < self.piece_count => {
+                    self.begin_piece(begun, now_ns);
+                    true
+                }
+                _ => false,
+            };
+            if !begun {
+                break;
+            }
+        }
+    }
+
+    /// Begins the next operation of the stream, or one for the job before; says whether it did.
+    #[inline]
+    fn begin_next(&mut self, now_ns: u64, stopping: bool) -> bool {
+        if self.bag.ends.is_some() && self.serve_ring(now_ns) {
+            return true;
+        }
+        // A flush that must not be forgotten is sent alone.
+        let is_alone = self.in_flight + self.staged.len() == 0;
+        let must_flush = self.ledger.needs_flush() && self.shared.confidant.is_none();
+        if self.pending.is_none() && must_flush && !is_alone {
+            return false;
+        }
+        if self.pending.is_none() {
+            self.pending = self.draw(now_ns, stopping);
+        }
+        // What waits for blocks of others may do so for ever, if they have gone.
+        let Some(op) = self.pending.filter(|_| !stopping) else { return self.finish_churn() };
+        if op.way == Way::Sync {
+            if self.shared.confidant.is_some() {
+                self.phase = Phase::ToldFlush;
+                return false;
+            }
+            self.begin_flush(op.index, now_ns);
+        } else if self.ledger.is_busy(op.first, op.blocks) || !self.ring_has_room() {
+            return false;
+        } else {
+            self.begin_transfer(op, now_ns);
+        }
+        self.pending = None;
+        true
+    }
+
+    /// The next operation, unless it is time to stop.
+    #[inline]
+    fn draw(&mut self, now_ns: u64, stopping: bool) -> Option<VerifyOp> {
+        // A check has no operations of its own whose time could be asked for.
+        if now_ns >= self.next_mark_ns && self.plan.changes() {
+            self.mark(now_ns);
+        }
+        let enough = self.report.written_bytes >= self.written_limit;
+        if stopping || enough || self.is_exhausted || now_ns >= self.deadline_ns {
+            return None;
+        }
+        if self.ledger.needs_flush() && self.shared.confidant.is_none() {
+            let index = self.stream.index();
+            return Some(VerifyOp { index, way: Way::Sync, first: 0, blocks: 0 });
+        }
+        self.stream.next()
+    }
+
+    /// Nothing more is drawn. A ring is emptied first.
+    fn finish_churn(&mut self) -> bool {
+        let is_writing = self.slots.iter().any(|slot| slot.is_open && slot.way == Way::Write);
+        if let Some(ends) = &mut self.bag.ends {
+            // What is still being written is handed on first.
+            if is_writing {
+                return false;
+            }
+            ends.finish();
+            if !ends.is_done() {
+                return false;
+            }
+        }
+        // A check writes nothing, and has nothing to flush.
+        let has_flushed = !self.plan.changes() || self.shared.flush_failed();
+        self.phase = Phase::LastFlush { sent: has_flushed };
+        true
+    }
+
+    /// Operations of the stream that were begun: one that waits for a busy block was not.
+    fn submitted_ops(&self) -> u64 {
+        self.pending.map_or(self.stream.index(), |op| op.index)
+    }
+
+    /// Operations of the stream that were acknowledged without a gap.
+    fn acked_ops(&self) -> u64 {
+        let next = self.submitted_ops();
+        let open = self.slots.iter().filter(|slot| slot.is_open).filter_map(|s| match s.whose {
+            Whose::Own(index) => Some(index),
+            _ => None,
+        });
+        open.min().unwrap_or(next).min(next)
+    }
+
+    /// Tells the journal of what is about to be handed over; says whether the run goes on.
+    #[inline]
+    fn note_staged(&mut self) -> bool {
+        if self.bag.journal.is_none() || self.staged.is_empty() {
+            return true;
+        }
+        let changes = |slot: &u32| matches!(self.slots[*slot as usize].way, Way::Write | Way::Trim);
+        if !self.staged.iter().any(changes) {
+            return true;
+        }
+        self.note()
+    }
+
+    fn note(&mut self) -> bool {
+        let acked = self.acked_ops();
+        let submitted = self.submitted_ops();
+        let Some(journal) = &mut self.bag.journal else { return true };
+        match journal.note(submitted, acked, self.durable_ops) {
+            Ok(()) => true,
+            Err(error) => {
+                self.shared.control.fail(format!("the ledger cannot be kept: {error}"));
+                false
+            }
+        }
+    }
+
+    /// Notes when an operation took place.
+    #[cold]
+    fn mark(&mut self, now_ns: u64) {
+        self.next_mark_ns = now_ns + MARK_NS;
+        if self.report.marks.len() == MARKS {
+            let mut keep = false;
+            self.report.marks.retain(|_| {
+                keep = !keep;
+                keep
+            });
+        }
+        self.report.marks.push((self.stream.index(), now_ns + self.unix_offset_ns));
+    }
+
+    /// The record of the job.
+    pub(super) fn into_record(mut self) -> VerifyJobRun {
+        self.report.ops = self.pending.map_or(self.stream.index(), |op| op.index);
+        self.report.acked_ops = self.acked_ops();
+        let blocks = 0..self.ledger.blocks();
+        self.report.changed_blocks =
+            blocks.filter(|block| self.ledger.was_changed(*block)).count() as u64;
+        self.report.syscalls = self.queue.syscalls();
+        self.report
+    }
+}

@@ -1,0 +1,10 @@
+//! How I/O is driven and timed, on what, and what protects it.
+//!
+//! [`host`] reads what the machine is, [`target`] alone opens anything for writing, a [`backend`]
+//! carries I/O to the kernel or to a simulated device, and [`engine`] drives and times it.
+#![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod engine;
+pub mod host;
+pub mod target;

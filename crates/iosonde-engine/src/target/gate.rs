@@ -1,0 +1,440 @@
+//! What stands between a plan that writes and a block device.
+//!
+//! In this order: the device and everything that shares its bytes is not in use; it can be written
+//! and is not the system's disk; no signature is on it and no data of unknown kind; the consent
+//! names it; the kernel gives it to us alone; and after that all of it once more, since a device
+//! may be unplugged and another take its name while we look. The descriptor so gained is held for
+//! the whole run, and every byte goes through it: no name is looked up again.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use iosonde_sys::inspect;
+use rustix::fs::{
+    Advice, CWD, FlockOperation, Mode, OFlags, fadvise, flock, fstat, major, minor, openat,
+};
+use rustix::io::{Errno, pread};
+
+use super::open::{Direct, Held, TargetError, hold, system};
+use super::signature::{self, Finding};
+use crate::host::{self, Identity, Root, Usage};
+
+/// Places whose disk is never written.
+const SYSTEM_PLACES: [&str; 6] = ["/", "/boot", "/boot/efi", "/efi", "/usr", "/var"];
+/// How often, and how far apart, a lock is asked for: udev holds one for a moment after each change
+/// of a device.
+const LOCK_TRIES: u32 = 40;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// What the user agrees to, by name.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Consent<'a> {
+    /// Identities given by `--destroy-data`.
+    pub destroy_data: &'a [String],
+    /// Words given by `--overwrite-signature`.
+    pub overwrite_signature: &'a [String],
+}
+
+/// Why a device or file is not written, though it could be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// sysfs knows nothing of it, so nothing can be ruled out.
+    #[error("`{0}` is a block device of which sysfs shows nothing here; it is not written")]
+    Unidentified(PathBuf),
+    /// In use.
+    #[error("`{path}` is in use and is not written: {uses}")]
+    InUse {
+        /// The path.
+        path: PathBuf,
+        /// Each use.
+        uses: String,
+    },
+    /// The kernel refuses writes.
+    #[error("`{0}` is read-only; clear that (blockdev --setrw) or choose another device")]
+    ReadOnly(PathBuf),
+    /// The disk of `/` or of the results.
+    #[error(
+        "`{path}` is on the disk that holds `{place}`, which is not written; \
+         choose a device on another disk"
+    )]
+    SystemDisk {
+        /// The path.
+        path: PathBuf,
+        /// What else is on that disk.
+        place: PathBuf,
+    },
+    /// Something somebody might miss.
+    #[error(
+        "`{path}` ({device}) holds {found}; writing would destroy it. \
+         If that is meant, repeat with {options}"
+    )]
+    Data {
+        /// The path.
+        path: PathBuf,
+        /// Model and size.
+        device: String,
+        /// What was found, and where.
+        found: String,
+        /// The options that agree to it.
+        options: String,
+    },
+    /// No consent, or one that names another device.
+    #[error(
+        "`{path}` ({device}) would be written, and {given}. \
+         If this device is meant, repeat with {options}"
+    )]
+    Consent {
+        /// The path.
+        path: PathBuf,
+        /// Model and size.
+        device: String,
+        /// What was given instead.
+        given: String,
+        /// The options that agree to it.
+        options: String,
+    },
+    /// The kernel does not give it to us alone.
+    #[error(
+        "`{0}` is claimed by the kernel or another program (EBUSY): mounted elsewhere, part of an \
+         array or pool, or being measured; it is not written"
+    )]
+    Claimed(PathBuf),
+    /// Somebody holds the advisory lock.
+    #[error("`{0}` is locked by another program (flock), which may be writing to it")]
+    Locked(PathBuf),
+    /// Not the device that was examined.
+    #[error("`{path}` changed while it was examined ({what}); it is not written")]
+    Changed {
+        /// The path.
+        path: PathBuf,
+        /// What is not as before.
+        what: &'static str,
+    },
+}
+
+/// What the gate sees of a device. Made by reading alone.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The path as given.
+    pub path: PathBuf,
+    /// The device node it leads to.
+    pub node: PathBuf,
+    /// Who the device is.
+    pub identity: Identity,
+    /// Its uses, and those of all that shares its bytes.
+    pub uses: Vec<Usage>,
+    /// A place of the system, or the results, on the same disk.
+    pub shares_disk_with: Option<PathBuf>,
+    /// Signatures and data on it.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Looks at the device behind a path, without leave to write.
+    ///
+    /// # Errors
+    /// If it cannot be opened or read, or sysfs does not know it.
+    pub fn of(root: &Root, path: &Path, results: Option<&Path>) -> Result<Report, TargetError> {
+        let (file, node) = examined(path)?;
+        Report::of_open(root, path, &node, &file, results)
+    }
+
+    fn of_open(
+        root: &Root,
+        path: &Path,
+        node: &Path,
+        file: &OwnedFd,
+        results: Option<&Path>,
+    ) -> Result<Report, TargetError> {
+        let number = fstat(file).map_err(|error| system("examine", path, error))?.st_rdev;
+        let (major, minor) = (major(number), minor(number));
+        let identity = host::identity(root, major, minor)
+            .ok_or_else(|| GateError::Unidentified(path.into()))?;
+        let mut places: Vec<PathBuf> = SYSTEM_PLACES.iter().map(PathBuf::from).collect();
+        places.extend(results.map(Path::to_path_buf));
+        let mut findings = contents(path, file)?;
+        // Whatever the table says to us: the kernel has read one.
+        let partition = host::partition_starts(root, major, minor).into_iter().next();
+        findings.extend(partition.and_then(|offset| signature::partition(offset, &findings)));
+        Ok(Report {
+            path: path.into(),
+            node: node.into(),
+            identity,
+            uses: host::uses(root, major, minor),
+            shares_disk_with: host::same_disk(root, major, minor, &places),
+            findings,
+        })
+    }
+
+    /// Model, name and size, in words.
+    pub fn device(&self) -> String {
+        let who = &self.identity;
+        let model = who.model.as_deref().map(|model| format!("{model}, ")).unwrap_or_default();
+        format!("{}{}, {}", model, who.name, iosonde_model::units::bytes::rough(who.bytes))
+    }
+
+    /// The options that agree to all that was found.
+    pub fn options(&self) -> String {
+        let mut options = vec![format!("--destroy-data={}", quoted(&self.identity.id))];
+        let kinds = self.findings.iter().map(|finding| finding.kind);
+        options.extend(kinds.map(|kind| format!("--overwrite-signature={kind}")));
+        options.join(" ")
+    }
+
+    /// The first reason not to write, in the order of the gate.
+    pub fn objection(&self, consent: Consent<'_>) -> Option<GateError> {
+        let path = self.path.clone();
+        if !self.uses.is_empty() {
+            let mut uses: Vec<String> = self.uses.iter().map(ToString::to_string).collect();
+            uses.dedup();
+            return Some(GateError::InUse { path, uses: uses.join("; ") });
+        }
+        if self.identity.read_only {
+            return Some(GateError::ReadOnly(path));
+        }
+        if let Some(place) = self.shares_disk_with.clone() {
+            return Some(GateError::SystemDisk { path, place });
+        }
+        let agreed =
+            |finding: &&Finding| consent.overwrite_signature.iter().any(|k| k == finding.kind);
+        if !self.findings.iter().all(|finding| agreed(&finding)) {
+            let found: Vec<String> = self.findings.iter().map(ToString::to_string).collect();
+            return Some(GateError::Data {
+                path,
+                device: self.device(),
+                found: found.join(", "),
+                options: self.options(),
+            });
+        }
+        if consent.destroy_data.contains(&self.identity.id) {
+            return None;
+        }
+        let given = match consent.destroy_data {
+            [] => "nothing names it".to_owned(),
+            names => format!("--destroy-data names {}, which it is not", names.join(" and ")),
+        };
+        let (device, options) = (self.device(), self.options());
+        Some(GateError::Consent { path, device, given, options })
+    }
+
+    /// What is not as it was, where a device may not have been exchanged.
+    fn change_since(&self, before: &Report) -> Option<&'static str> {
+        let (now, then) = (&self.identity, &before.identity);
+        if now.bytes != then.bytes {
+            Some("another size")
+        } else if now.sequence != then.sequence {
+            Some("it was unplugged, or its medium changed")
+        } else if now != then {
+            Some("another identity")
+        } else {
+            None
+        }
+    }
+}
+
+/// As a shell takes it in one piece.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+=@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Opens a device node for looking at it. A link is followed once, here; the node itself is not a
+/// link any more.
+fn examined(path: &Path) -> Result<(OwnedFd, PathBuf), TargetError> {
+    let node = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = openat(CWD, &node, flags, Mode::empty()).map_err(|e| system("open", path, e))?;
+    Ok((file, node))
+}
+
+/// Signatures and samples; what was read for them leaves the page cache again.
+fn contents(path: &Path, file: &OwnedFd) -> Result<Vec<Finding>, TargetError> {
+    let failed =
+        |what| move |error: io::Error| TargetError::System { what, path: path.into(), error };
+    let size_bytes = inspect::block_device_bytes(file.as_fd()).map_err(failed("size"))?;
+    let mut seed = [0; 8];
+    // Samples that are known before are still samples.
+    let _ = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty());
+    // Without read-ahead a sample brings in no more than itself.
+    let _ = fadvise(file, 0, None, Advice::Random);
+    let read = |buffer: &mut [u8], offset| Ok(pread(file, buffer, offset)?);
+    let findings = signature::findings(size_bytes, &read, u64::from_le_bytes(seed))
+        .map_err(failed("examine"))?;
+    let _ = fadvise(file, 0, None, Advice::DontNeed);
+    Ok(findings)
+}
+
+/// Takes a device for writing, for as long as the descriptor lives.
+///
+/// # Errors
+/// Any objection; if the kernel or another program has it; if it is not the one that was examined.
+pub(super) fn pass(
+    root: &Root,
+    path: &Path,
+    consent: Consent<'_>,
+    results: Option<&Path>,
+    direct: Direct,
+) -> Result<Held, TargetError> {
+    let (looked, node) = examined(path)?;
+    let before = Report::of_open(root, path, &node, &looked, results)?;
+    refuse(&before, consent)?;
+    if inspect::block_device_is_read_only(looked.as_fd()).unwrap_or(false) {
+        return Err(GateError::ReadOnly(path.into()).into());
+    }
+    // Through the descriptor that was examined: a node that was exchanged since plays no part.
+    let itself = format!("/proc/self/fd/{}", looked.as_raw_fd());
+    let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = openat(CWD, itself.as_str(), flags, Mode::empty()).map_err(|error| match error {
+        Errno::BUSY => GateError::Claimed(path.into()).into(),
+        Errno::ROFS | Errno::ACCESS if before.identity.read_only => {
+            GateError::ReadOnly(path.into()).into()
+        }
+        error => system("open for writing", path, error),
+    })?;
+    lock(path, &file)?;
+    let changed = |what| TargetError::from(GateError::Changed { path: path.into(), what });
+    if let (Ok(held), Some(told)) = (inspect::disk_sequence(file.as_fd()), before.identity.sequence)
+        && held != told
+    {
+        return Err(changed("it was unplugged, or its medium changed"));
+    }
+    let after = Report::of_open(root, path, &node, &file, results)?;
+    if let Some(what) = after.change_since(&before) {
+        return Err(changed(what));
+    }
+    refuse(&after, consent)?;
+    let size_bytes = inspect::block_device_bytes(file.as_fd())
+        .map_err(|error| TargetError::System { what: "size", path: path.into(), error })?;
+    if size_bytes != after.identity.bytes {
+        return Err(changed("another size"));
+    }
+    let mut held = hold(file, path, size_bytes, direct)?;
+    held.agreed = std::iter::once(after.identity.id.clone())
+        .chain(after.findings.iter().map(|finding| finding.kind.to_owned()))
+        .collect();
+    Ok(held)
+}
+
+fn refuse(report: &Report, consent: Consent<'_>) -> Result<(), TargetError> {
+    report.objection(consent).map_or(Ok(()), |objection| Err(objection.into()))
+}
+
+/// Takes the advisory lock of a device node or file, which ends with the descriptor.
+///
+/// # Errors
+/// If another program keeps it.
+pub(super) fn lock(path: &Path, file: &OwnedFd) -> Result<(), TargetError> {
+    for _ in 0..LOCK_TRIES {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            // A file system without locks has nobody who could hold one.
+            Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL) => {
+                return Ok(());
+            }
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+            Err(error) => return Err(system("lock", path, error)),
+        }
+    }
+    Err(GateError::Locked(path.into()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::host::Use;
+
+    fn blank() -> Report {
+        let identity = Identity {
+            id: "S123".into(),
+            name: "sdz".into(),
+            model: Some("SAMPLE 4000".into()),
+            bytes: 1 << 30,
+            read_only: false,
+            sequence: Some(7),
+        };
+        Report {
+            path: "/dev/sdz".into(),
+            node: "/dev/sdz".into(),
+            identity,
+            uses: Vec::new(),
+            shares_disk_with: None,
+            findings: Vec::new(),
+        }
+    }
+
+    fn objection(report: &Report, ids: &[&str], kinds: &[&str]) -> Option<String> {
+        let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (destroy_data, overwrite_signature) = (owned(ids), owned(kinds));
+        let consent =
+            Consent { destroy_data: &destroy_data, overwrite_signature: &overwrite_signature };
+        report.objection(consent).map(|error| error.to_string())
+    }
+
+    #[test]
+    fn only_the_very_identity_is_a_consent() {
+        let report = blank();
+        for wrong in [&[][..], &[""], &["*"], &["s123"], &["S12"], &["S1234"], &["/dev/sdz"]] {
+            let said = objection(&report, wrong, &[]).unwrap();
+            assert!(said.ends_with("--destroy-data=S123"), "{said}");
+        }
+        assert_eq!(objection(&report, &["S123"], &[]), None);
+        assert_eq!(objection(&report, &["another", "S123"], &[]), None);
+    }
+
+    #[test]
+    fn findings_are_agreed_to_one_by_one_and_by_their_words() {
+        let mut report = blank();
+        for kind in ["gpt", "ext"] {
+            report.findings.push(Finding { kind, title: "something", offset: 512 });
+        }
+        let all = "--destroy-data=S123 --overwrite-signature=gpt --overwrite-signature=ext";
+        for kinds in [&[][..], &["gpt"], &["ext"], &["all"], &["*"], &["xfs", "gpt"]] {
+            let said = objection(&report, &["S123"], kinds).unwrap();
+            assert!(said.ends_with(all), "{said}");
+        }
+        assert_eq!(objection(&report, &["S123"], &["ext", "gpt"]), None);
+        assert!(objection(&report, &[], &["ext", "gpt"]).is_some());
+    }
+
+    #[test]
+    fn a_use_is_beyond_any_consent() {
+        let mut report = blank();
+        report.findings.push(Finding { kind: "ext", title: "a file system", offset: 1080 });
+        report.uses.push(Usage { device: "sdz1".into(), by: Use::Swap });
+        let said = objection(&report, &["S123"], &["ext"]).unwrap();
+        assert!(said.contains("sdz1 is used as swap"), "{said}");
+        assert!(!said.contains("--destroy-data"), "no option is offered: {said}");
+        let read_only =
+            Report { identity: Identity { read_only: true, ..blank().identity }, ..blank() };
+        assert!(objection(&read_only, &["S123"], &[]).unwrap().contains("read-only"));
+        let system = Report { shares_disk_with: Some("/boot".into()), ..blank() };
+        assert!(objection(&system, &["S123"], &[]).unwrap().contains("`/boot`"));
+    }
+
+    #[test]
+    fn an_exchanged_device_is_told() {
+        let change = |change: fn(&mut Identity)| {
+            let mut after = blank();
+            change(&mut after.identity);
+            after.change_since(&blank())
+        };
+        assert_eq!(change(|_| ()), None);
+        assert_eq!(change(|who| who.bytes += 512), Some("another size"));
+        assert!(change(|who| who.sequence = Some(8)).unwrap().contains("unplugged"));
+        assert_eq!(change(|who| who.id = "S124".into()), Some("another identity"));
+    }
+
+    #[test]
+    fn an_identity_stands_in_the_option_as_a_shell_takes_it() {
+        assert_eq!(quoted("S123"), "S123");
+        assert_eq!(quoted("/images/a.img"), "/images/a.img");
+        assert_eq!(quoted("WD 40"), "'WD 40'");
+        assert_eq!(quoted("it's; rm"), r"'it'\''s; rm'");
+    }
+}

@@ -1,0 +1,59 @@
+//! What can be asked of an open target.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::{Held, TargetError, gate, truth};
+use crate::host::Root;
+use iosonde_model::record::TargetFacts;
+use iosonde_model::record::facts::DeviceFacts;
+
+impl Held {
+    /// What the target truly is, now.
+    pub fn describe(&self, root: &Root) -> TargetFacts {
+        let mut facts = truth::describe(root, &self.path, self.file.as_fd(), self.bytes);
+        facts.direct_refused.clone_from(&self.direct_refused);
+        facts
+    }
+
+    /// Switches direct I/O on or off, for who measures with and without the page cache; nothing may
+    /// be in flight. What the file system refuses stays as it was, and `direct` says so.
+    pub fn set_direct(&mut self, direct: bool) {
+        use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+        let Ok(mut flags) = fcntl_getfl(&self.file) else { return };
+        flags.set(OFlags::DIRECT, direct);
+        if fcntl_setfl(&self.file, flags).is_ok() {
+            self.direct = direct;
+        }
+    }
+
+    /// Keeps others away who ask too: a second run of this program on the same target is refused.
+    ///
+    /// # Errors
+    /// If somebody else holds it.
+    pub fn lock(&self) -> Result<(), TargetError> {
+        gate::lock(&self.path, &self.file)
+    }
+
+    /// The block device underneath, where there is one.
+    pub fn device(&self, root: &Root) -> Option<DeviceFacts> {
+        truth::describe(root, &self.path, self.file.as_fd(), 0).device
+    }
+
+    /// Smallest unit of an offset and a length, bytes: what direct I/O takes here, 1 without it.
+    pub fn align_bytes(&self, facts: &TargetFacts) -> u64 {
+        if !self.direct {
+            return 1;
+        }
+        let block = facts.device.as_ref().and_then(|device| device.logical_block_bytes);
+        u64::from(facts.dio_offset_align.filter(|align| *align > 0).or(block).unwrap_or(512))
+    }
+}
+
+/// Writes back what is dirty and drops the pages of this file from the page cache.
+pub fn drop_cache(file: &OwnedFd) {
+    use rustix::fs::{Advice, fadvise, fdatasync};
+    // A file open for reading has nothing of ours to write back; the advice is only advice, and
+    // what stays in the cache is found by the samples that go into the record.
+    let _ = fdatasync(file);
+    let _ = fadvise(file, 0, None, Advice::DontNeed);
+}

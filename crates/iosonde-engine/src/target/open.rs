@@ -1,0 +1,518 @@
+//! How a target is opened and let go. This room alone opens anything for writing.
+//!
+//! Reading is the default. A file that this program makes has no name: nothing to attack, nothing
+//! to clean up, gone on exit, interrupt, kill -9 and power loss. Direct I/O that cannot be had is
+//! not replaced in silence: the reason travels with the target.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, fallocate, fcntl_getfl, fcntl_setfl,
+    fstat, fstatvfs, ftruncate, major, minor, openat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::gate::{self, Consent, GateError};
+use super::safety::{self, Foreign};
+use super::truth;
+use crate::host::{self, Root};
+use iosonde_model::record::TargetFacts;
+use iosonde_model::units::bytes;
+
+/// An open target.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The descriptor that all I/O goes through.
+    pub file: Arc<OwnedFd>,
+    /// The path as given; for an unnamed file, its directory.
+    pub path: PathBuf,
+    /// Size, bytes; `u64::MAX` for an endless character device.
+    pub bytes: u64,
+    /// Whether direct I/O is in effect.
+    pub direct: bool,
+    /// Why it is not, though it was asked for.
+    pub direct_refused: Option<String>,
+    /// The consents that this target needed: a device's identity, the kinds of what is on it.
+    pub agreed: Vec<String>,
+    /// Where a path that is a symbolic link leads.
+    pub leads_to: Option<PathBuf>,
+}
+
+/// Why a target was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// Nothing there.
+    #[error("`{0}` does not exist")]
+    Missing(PathBuf),
+    /// A directory was expected.
+    #[error("`{0}` is not a directory; give the directory whose storage is to be measured")]
+    NotADirectory(PathBuf),
+    /// Neither a file nor a device nor a directory.
+    #[error("`{path}` is a {kind}; expected a file, a block device or a directory")]
+    WrongKind {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// The system refuses.
+    #[error("cannot {what} `{path}`: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// Not enough room, known before the start.
+    #[error(
+        "{wanted} asked for, and {free} are free in `{path}`, of which {reserve} stay untouched; \
+         give a smaller size"
+    )]
+    Space {
+        /// The path.
+        path: PathBuf,
+        /// Size asked for.
+        wanted: String,
+        /// Free space.
+        free: String,
+        /// What is left for others.
+        reserve: String,
+    },
+    /// Too small to mean anything.
+    #[error("{found} asked for, expected at least 256 MiB")]
+    TooSmall {
+        /// Size asked for.
+        found: String,
+    },
+    /// Too little free space for a size chosen by the tool.
+    #[error(
+        "{free} are free in `{path}`; a tenth of it must be at least 256 MiB, so 2.56 GiB are \
+         needed. Free some space, or give a size"
+    )]
+    TooFull {
+        /// The path.
+        path: PathBuf,
+        /// Free space.
+        free: String,
+    },
+    /// Content that may be somebody's.
+    #[error(
+        "`{path}` holds data that this program did not write ({found}); writing would destroy it. \
+         If that is meant, repeat with --overwrite-file={name}"
+    )]
+    Foreign {
+        /// The path.
+        path: PathBuf,
+        /// What was found, and where.
+        found: Foreign,
+        /// What the consent must name.
+        name: String,
+    },
+    /// More than one name leads to it, or more than one file has its data.
+    #[error(
+        "`{path}` {how}; writing would change more than this file. \
+         If that is meant, repeat with --overwrite-file={name}"
+    )]
+    Shared {
+        /// The path.
+        path: PathBuf,
+        /// How it is shared.
+        how: &'static str,
+        /// What the consent must name.
+        name: String,
+    },
+    /// A device or file in use, a device with data, or one without consent.
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    /// Direct I/O was demanded and cannot be had.
+    #[error(
+        "`{path}` takes no direct I/O ({reason}); repeat with --direct 0 to measure \
+         through the page cache"
+    )]
+    NoDirect {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What will be done to a named target.
+#[derive(Clone, Debug, Default)]
+pub struct Intent {
+    /// It will be written.
+    pub write: bool,
+    /// `--overwrite-file`: the name whose content may be destroyed.
+    pub overwrite_file: Option<String>,
+    /// `--destroy-data`: identities of the devices that may be written.
+    pub destroy_data: Vec<String>,
+    /// `--overwrite-signature`: kinds of what may be destroyed on them.
+    pub overwrite_signature: Vec<String>,
+    /// Where the results go: their disk is not written.
+    pub results: Option<PathBuf>,
+    /// Only told, not done: a block device is opened for reading, whatever is meant for it.
+    pub rehearse: bool,
+}
+
+/// How much direct I/O is wanted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Direct {
+    /// If it can be had; else buffered, with the reason kept.
+    Preferred,
+    /// Or not at all.
+    Demanded,
+    /// Through the page cache.
+    Never,
+}
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+/// Smallest test file.
+const SMALLEST_BYTES: u64 = 256 * MIB;
+
+/// Free space for this user, and size, of the file system of a directory, bytes.
+///
+/// # Errors
+/// If the directory is missing, is none, or cannot be opened.
+pub fn space(directory: &Path) -> Result<(u64, u64), TargetError> {
+    let dir = open_directory(directory)?;
+    let facts = fstatvfs(&dir).map_err(|error| system("examine", directory, error))?;
+    let unit = facts.f_frsize;
+    Ok((facts.f_bavail.saturating_mul(unit), facts.f_blocks.saturating_mul(unit)))
+}
+
+/// What a directory is, before anything is made in it.
+///
+/// # Errors
+/// If it is missing, is none, or cannot be opened.
+pub fn describe_directory(root: &Root, directory: &Path) -> Result<TargetFacts, TargetError> {
+    let dir = open_directory(directory)?;
+    Ok(truth::describe(root, directory, dir.as_fd(), 0))
+}
+
+/// Size of a test file: as asked, or a tenth of the free space between 256 MiB and 1 GiB; a whole
+/// number of MiB.
+///
+/// # Errors
+/// If the size asked is below 256 MiB or leaves less than 1 GiB (or 5 % of the file system), or if
+/// a tenth of the free space is below 256 MiB.
+pub fn test_bytes(
+    directory: &Path,
+    asked: Option<u64>,
+    free_bytes: u64,
+    total_bytes: u64,
+) -> Result<u64, TargetError> {
+    let Some(asked) = asked else {
+        let tenth = free_bytes / 10;
+        if tenth < SMALLEST_BYTES {
+            let free = bytes::rough(free_bytes);
+            return Err(TargetError::TooFull { path: directory.into(), free });
+        }
+        return Ok(tenth.min(GIB) / MIB * MIB);
+    };
+    if asked < SMALLEST_BYTES {
+        return Err(TargetError::TooSmall { found: bytes::exact(asked) });
+    }
+    fits(directory, asked, free_bytes, total_bytes)?;
+    Ok(asked / MIB * MIB)
+}
+
+/// Whether a file of this size leaves enough room for others.
+///
+/// # Errors
+/// [`TargetError::Space`] if it leaves less than the larger of 1 GiB and 5 % of the file system.
+pub fn fits(
+    directory: &Path,
+    wanted_bytes: u64,
+    free_bytes: u64,
+    total_bytes: u64,
+) -> Result<(), TargetError> {
+    let reserve_bytes = GIB.max(total_bytes / 20);
+    if wanted_bytes <= free_bytes.saturating_sub(reserve_bytes) {
+        return Ok(());
+    }
+    Err(TargetError::Space {
+        path: directory.into(),
+        wanted: bytes::exact(wanted_bytes),
+        free: bytes::rough(free_bytes),
+        reserve: bytes::rough(reserve_bytes),
+    })
+}
+
+/// Makes an unnamed file of this size in a directory, with its space reserved.
+///
+/// # Errors
+/// If the directory is missing or not writable, or the space cannot be had.
+pub fn unnamed(directory: &Path, size_bytes: u64, direct: Direct) -> Result<Held, TargetError> {
+    let held = rehearsed(directory, size_bytes, direct)?;
+    reserve(&held.file, size_bytes)
+        .map_err(|error| system("reserve the space in", directory, error))?;
+    Ok(held)
+}
+
+/// What [`unnamed`] would make, without its space: for plans that are only told.
+///
+/// # Errors
+/// If the directory is missing or not writable.
+pub fn rehearsed(directory: &Path, size_bytes: u64, direct: Direct) -> Result<Held, TargetError> {
+    let dir = open_directory(directory)?;
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let file = match openat(&dir, ".", flags | OFlags::TMPFILE, mode) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL | Errno::NOSYS) => {
+            named_and_unlinked(&dir, flags, mode)
+        }
+        other => other,
+    }
+    .map_err(|error| system("create a file in", directory, error))?;
+    hold(file, directory, size_bytes, direct)
+}
+
+/// For file systems without unnamed files: a random name, made exclusively, and gone at once.
+fn named_and_unlinked(dir: &OwnedFd, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    let mut random = [0u8; 16];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = format!(".iosonde-{digits}");
+    let exclusive = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+    let file = openat(dir, name.as_str(), flags | exclusive, mode)?;
+    unlinkat(dir, name.as_str(), AtFlags::empty())?;
+    Ok(file)
+}
+
+/// Reserves space, so that a full disk shows now; where that is not supported, sets the length.
+pub(super) fn reserve(file: &OwnedFd, size_bytes: u64) -> Result<(), Errno> {
+    match fallocate(file, FallocateFlags::empty(), 0, size_bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => ftruncate(file, size_bytes),
+        other => other,
+    }
+}
+
+/// Opens a file or device that exists.
+///
+/// # Errors
+/// If it is missing, of the wrong kind, refused by the system, or would be written and holds what
+/// this program did not write.
+pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, TargetError> {
+    let (file, leads_to) = look(path)?;
+    let facts = fstat(&file).map_err(|error| system("examine", path, error))?;
+    let kind = FileType::from_raw_mode(facts.st_mode);
+    let held = match kind {
+        FileType::RegularFile => {
+            let bytes = u64::try_from(facts.st_size).unwrap_or(0);
+            if intent.write {
+                consent(path, &file, facts.st_nlink > 1, bytes, intent)?;
+            }
+            let file = reopen(path, &file, intent.write)?;
+            if intent.write {
+                gate::lock(path, &file)?;
+            }
+            hold(file, path, bytes, direct)
+        }
+        FileType::BlockDevice if intent.write && !intent.rehearse => {
+            let agreed = Consent {
+                destroy_data: &intent.destroy_data,
+                overwrite_signature: &intent.overwrite_signature,
+            };
+            let results = intent.results.as_deref();
+            gate::pass(&Root::system(), path, agreed, results, direct)
+        }
+        FileType::BlockDevice => {
+            let bytes = iosonde_sys::inspect::block_device_bytes(file.as_fd())
+                .map_err(|error| TargetError::System { what: "size", path: path.into(), error })?;
+            hold(reopen(path, &file, false)?, path, bytes, direct)
+        }
+        FileType::CharacterDevice if is_endless(facts.st_rdev) => {
+            hold(reopen(path, &file, intent.write)?, path, u64::MAX, Direct::Never)
+        }
+        kind => Err(TargetError::WrongKind { path: path.into(), kind: kind_word(kind) }),
+    };
+    held.map(|held| Held { leads_to, ..held })
+}
+
+/// Opens what a path leads to, for reading, and says where that is if the path is a link.
+fn look(path: &Path) -> Result<(OwnedFd, Option<PathBuf>), TargetError> {
+    let is_link = std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink());
+    let leads_to = if is_link { std::fs::canonicalize(path).ok() } else { None };
+    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    // What is told is what is opened. `/dev/stdin` and its kin lead to no path.
+    flags.set(OFlags::NOFOLLOW, leads_to.is_some());
+    let target = leads_to.as_deref().unwrap_or(path);
+    let file = openat(CWD, target, flags, Mode::empty()).map_err(|error| match error {
+        Errno::NOENT => TargetError::Missing(path.into()),
+        error => system("open", path, error),
+    })?;
+    Ok((file, leads_to))
+}
+
+/// `/dev/null` and `/dev/zero`: they take everything, and serve to measure the path to the kernel.
+fn is_endless(device: u64) -> bool {
+    major(device) == 1 && matches!(minor(device), 3 | 5)
+}
+
+fn kind_word(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Directory => "directory",
+        FileType::Symlink => "symbolic link",
+        FileType::Fifo => "pipe",
+        FileType::Socket => "socket",
+        FileType::CharacterDevice => "character device",
+        _ => "thing of unknown kind",
+    }
+}
+
+/// A named file may be written if it is nobody else's and all hole, zero or ours; else only if
+/// consent names it. What a loop device lies over is a device's content: nothing agrees to that.
+fn consent(
+    path: &Path,
+    file: &OwnedFd,
+    linked: bool,
+    size_bytes: u64,
+    intent: &Intent,
+) -> Result<(), TargetError> {
+    if let Some(device) = host::loop_over(&Root::system(), file.as_fd()) {
+        let uses = format!("it is in use by loop device {device}");
+        return Err(GateError::InUse { path: path.into(), uses }.into());
+    }
+    let name = path.to_string_lossy().into_owned();
+    if intent.overwrite_file.as_deref() == Some(name.as_str()) {
+        return Ok(());
+    }
+    let shared = |how| Err(TargetError::Shared { path: path.into(), how, name: name.clone() });
+    if linked {
+        return shared("has more than one name (hard links)");
+    }
+    if safety::has_shared_extents(file, size_bytes) {
+        return shared("shares data with another file (reflink or snapshot)");
+    }
+    let found = safety::foreign_data(file, size_bytes).map_err(|error| TargetError::System {
+        what: "examine",
+        path: path.into(),
+        error,
+    })?;
+    match found {
+        None => Ok(()),
+        Some(found) => Err(TargetError::Foreign { path: path.into(), found, name }),
+    }
+}
+
+/// Opens the very file that was examined once more, with the rights that are needed.
+fn reopen(path: &Path, examined: &OwnedFd, write: bool) -> Result<OwnedFd, TargetError> {
+    use std::os::fd::AsRawFd;
+    let flags = if write { OFlags::RDWR } else { OFlags::RDONLY };
+    let itself = format!("/proc/self/fd/{}", examined.as_raw_fd());
+    openat(CWD, itself.as_str(), flags | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| system(if write { "open for writing" } else { "open" }, path, error))
+}
+
+/// Turns on direct I/O and turns off access times, as far as the file system allows.
+pub(super) fn hold(
+    file: OwnedFd,
+    path: &Path,
+    size_bytes: u64,
+    direct: Direct,
+) -> Result<Held, TargetError> {
+    // Access times cost 9 % of a small read; only the owner may turn them off.
+    let _ = add_flag(&file, OFlags::NOATIME);
+    let mut held = Held {
+        path: path.into(),
+        bytes: size_bytes,
+        direct: false,
+        direct_refused: None,
+        agreed: Vec::new(),
+        leads_to: None,
+        file: Arc::new(file),
+    };
+    if direct == Direct::Never {
+        return Ok(held);
+    }
+    match add_flag(&held.file, OFlags::DIRECT) {
+        Ok(()) => held.direct = true,
+        Err(error) => {
+            let reason = format!("the file system refuses O_DIRECT: {}", io::Error::from(error));
+            if direct == Direct::Demanded {
+                return Err(TargetError::NoDirect { path: path.into(), reason });
+            }
+            held.direct_refused = Some(reason);
+        }
+    }
+    Ok(held)
+}
+
+fn add_flag(file: &OwnedFd, flag: OFlags) -> Result<(), Errno> {
+    fcntl_setfl(file, fcntl_getfl(file)? | flag)
+}
+
+fn open_directory(path: &Path) -> Result<OwnedFd, TargetError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat(CWD, path, flags, Mode::empty()).map_err(|error| match error {
+        Errno::NOENT => TargetError::Missing(path.into()),
+        Errno::NOTDIR => TargetError::NotADirectory(path.into()),
+        error => system("open", path, error),
+    })
+}
+
+pub(super) fn system(what: &'static str, path: &Path, error: Errno) -> TargetError {
+    TargetError::System { what, path: path.into(), error: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn sizes_follow_the_rule_of_tenths() {
+        let here = Path::new("/here");
+        let auto = |free| test_bytes(here, None, free, 100 * GIB);
+        assert_eq!(auto(80 * GIB).unwrap(), GIB);
+        assert_eq!(auto(5 * GIB).unwrap(), 512 * MIB);
+        assert_eq!(auto(2_560 * MIB).unwrap(), 256 * MIB);
+        assert!(matches!(auto(2_559 * MIB), Err(TargetError::TooFull { .. })));
+        let asked = |size, free| test_bytes(here, Some(size), free, 100 * GIB);
+        assert_eq!(asked(2 * GIB + 5, 20 * GIB).unwrap(), 2 * GIB);
+        assert!(matches!(asked(255 * MIB, 20 * GIB), Err(TargetError::TooSmall { .. })));
+        // 5 % of 100 GiB stay free.
+        assert!(matches!(asked(16 * GIB, 20 * GIB), Err(TargetError::Space { .. })));
+        assert!(asked(15 * GIB, 20 * GIB).is_ok());
+    }
+
+    #[test]
+    fn an_unnamed_file_has_no_name_and_its_space() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = unnamed(dir.path(), 8 * MIB, Direct::Preferred).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert_eq!(fstat(&held.file).unwrap().st_size, 8 << 20);
+    }
+
+    #[test]
+    fn foreign_content_needs_a_consent_that_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("photos");
+        std::fs::write(&path, vec![7; 100_000]).unwrap();
+        let mut intent = Intent { write: true, ..Intent::default() };
+        let refused = existing(&path, &intent, Direct::Preferred).unwrap_err();
+        assert!(matches!(refused, TargetError::Foreign { .. }), "{refused}");
+        intent.overwrite_file = Some("another".into());
+        assert!(existing(&path, &intent, Direct::Preferred).is_err());
+        intent.overwrite_file = Some(path.to_string_lossy().into_owned());
+        assert!(existing(&path, &intent, Direct::Preferred).is_ok());
+        assert!(existing(&path, &Intent::default(), Direct::Preferred).is_ok(), "reading is free");
+    }
+
+    #[test]
+    fn wrong_kinds_are_named() {
+        let missing = existing(Path::new("/no/such"), &Intent::default(), Direct::Never);
+        assert!(matches!(missing, Err(TargetError::Missing(_))));
+        let directory = existing(Path::new("/"), &Intent::default(), Direct::Never);
+        assert!(matches!(directory, Err(TargetError::WrongKind { kind: "directory", .. })));
+        let file = unnamed(Path::new("/proc/self/exe"), MIB, Direct::Never);
+        assert!(matches!(file, Err(TargetError::NotADirectory(_))));
+    }
+}

@@ -1,0 +1,15 @@
+//! What is requested, what exactly will be done, which bytes are written, and what happened.
+//!
+//! ```text
+//! spec::Workload -> plan::Plan -> record::Run
+//! ```
+//!
+//! Everything here takes data and gives data, but for the modules of [`record`] that keep results
+//! in files.
+#![forbid(unsafe_code)]
+
+pub mod content;
+pub mod plan;
+pub mod record;
+pub mod spec;
+pub mod units;

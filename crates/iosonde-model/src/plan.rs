@@ -1,0 +1,271 @@
+//! What exactly will be done? A plan is total: no optional field, bytes and nanoseconds throughout.
+//!
+//! Promises: pure. A plan resolves in a unit test against an invented target. It can be refused,
+//! printed, hashed, and is stored whole inside every record.
+
+pub mod chance;
+pub mod describe;
+pub mod design;
+mod effect;
+mod goal;
+pub mod interleave;
+pub mod job;
+pub mod ladder;
+pub mod resolve;
+mod shape;
+pub mod stream;
+pub mod trial;
+pub mod verify;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+pub use describe::describe;
+pub use job::*;
+pub use resolve::{Refusal, Setting, resolve};
+pub use stream::{Op, OpStream, Way};
+pub use verify::{RunId, VerifyMode, VerifyOp, VerifyPlan, VerifySetting, VerifyStream};
+
+// Words of a workload that leave nothing open, which a plan stores unchanged.
+pub use crate::spec::{
+    Arrivals, Data, Direction, Draw, EachWrite, LatencyTarget, Metric, Pace, Phase, Placement,
+    Precision, Pursuit, Rate, Reap, Sizes, Sync, SyncCall, Think, Wait, Zone,
+};
+
+/// Everything one run will do.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Plan {
+    /// Workload identifier.
+    pub name: String,
+    /// Workload title, for tables.
+    pub title: String,
+    /// Access pattern in words, for tables.
+    pub pattern: String,
+    /// Nominal operation size in bytes, for tables; jobs carry the true ones.
+    pub nominal_block_bytes: u64,
+    /// Nominal share of reads in percent of operations.
+    pub nominal_read_percent: u8,
+    /// How I/O leaves the process.
+    pub engine: Engine,
+    /// What is read or written; at least one. Operations name one by its place here.
+    pub targets: Vec<Target>,
+    /// Seed from which every job's seed was drawn.
+    pub seed: u64,
+    /// Time at the start whose operations are not counted, ns.
+    pub warmup_ns: u64,
+    /// When the run ends.
+    pub stop: Stop,
+    /// What latency is to be met.
+    #[serde(default)]
+    pub latency: LatencyGoal,
+    /// Whether the run ends as soon as a figure is known well enough.
+    #[serde(default)]
+    pub until: PrecisionGoal,
+    /// What happens after an I/O error.
+    pub on_error: OnError,
+    /// Whether one timed fsync ends the run (writing plans only).
+    pub final_sync: bool,
+    /// Width of a counter interval, ns.
+    pub interval_ns: u64,
+    /// Counter intervals per latency-histogram interval.
+    pub intervals_per_histogram: u32,
+    /// Whether each job is pinned to one CPU; CPUs are dealt in turn.
+    pub pinned: bool,
+    /// What the resolver decided against or beyond the asking, in words (`depth lowered to 8: …`).
+    pub notes: Vec<String>,
+    /// The jobs: one thread and one queue each.
+    pub jobs: Vec<Job>,
+}
+
+impl Plan {
+    /// The first target, which stands for all in headings.
+    ///
+    /// # Panics
+    /// If the plan has none, which [`resolve`] never gives.
+    pub fn target(&self) -> &Target {
+        &self.targets[0]
+    }
+
+    /// Whether any job changes what is stored: writes or trims.
+    pub fn writes(&self) -> bool {
+        self.jobs.iter().any(Job::changes)
+    }
+
+    /// Whether any job reads.
+    pub fn reads(&self) -> bool {
+        self.jobs.iter().any(Job::reads)
+    }
+
+    /// Requests in flight over all jobs.
+    pub fn depth(&self) -> u64 {
+        self.jobs.iter().map(|job| u64::from(job.iodepth)).sum()
+    }
+
+    /// Bytes of I/O buffers over all jobs.
+    pub fn buffer_bytes(&self) -> u64 {
+        self.jobs.iter().map(Job::buffer_bytes).sum()
+    }
+
+    /// The plan's identity: SHA-256 over its JSON form, in hexadecimal.
+    pub fn hash(&self) -> String {
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// How I/O leaves the process.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Engine {
+    /// Which backend.
+    pub kind: EngineKind,
+    /// io_uring: a kernel thread submits (SQPOLL).
+    pub sqpoll: bool,
+    /// io_uring: completions are polled for (IOPOLL).
+    pub iopoll: bool,
+    /// io_uring: the target's descriptor is registered with the ring.
+    #[serde(default = "yes")]
+    pub registered_files: bool,
+    /// io_uring: the buffers are registered with the ring.
+    #[serde(default = "yes")]
+    pub fixed_buffers: bool,
+    /// io_uring: requests carry vectors of one buffer (READV, WRITEV).
+    #[serde(default)]
+    pub vectored: bool,
+    /// Why this backend was chosen; empty if it was asked for by name.
+    pub chosen_because: String,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Engine {
+    /// This backend as asked for by name, with its usual options.
+    pub fn of(kind: EngineKind) -> Engine {
+        Engine {
+            kind,
+            sqpoll: false,
+            iopoll: false,
+            registered_files: true,
+            fixed_buffers: true,
+            vectored: false,
+            chosen_because: String::new(),
+        }
+    }
+}
+
+/// The backends.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// Linux io_uring.
+    IoUring,
+    /// The kernel's older asynchronous interface (io_submit).
+    Libaio,
+    /// Completes at once, does nothing: the tool's own ceiling.
+    Null,
+    /// One blocking system call per operation; depth 1.
+    Psync,
+    /// A simulated device in virtual time.
+    Sim,
+    /// A block device served by another process over a vhost-user socket.
+    VhostUser,
+}
+
+impl EngineKind {
+    /// Name as typed and printed (fio's where fio has one).
+    pub fn word(self) -> &'static str {
+        match self {
+            EngineKind::IoUring => "io_uring",
+            EngineKind::Libaio => "libaio",
+            EngineKind::Null => "null",
+            EngineKind::Psync => "psync",
+            EngineKind::Sim => "sim",
+            EngineKind::VhostUser => "virtio-blk-vhost-user",
+        }
+    }
+}
+
+/// What is read or written, as the plan sees it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Target {
+    /// Path as given, or the directory of an unnamed file.
+    pub path: String,
+    /// Size in bytes of the part that may be touched, from offset 0.
+    pub bytes: u64,
+    /// Whether direct I/O (no page cache) is asked for.
+    pub direct: bool,
+    /// Smallest unit of an offset and a length, bytes.
+    pub align_bytes: u64,
+}
+
+/// When a run ends.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// After this many nanoseconds of measuring (warm-up not included).
+    AfterNs(u64),
+    /// When every job has done this many operations.
+    AfterOps(u64),
+    /// When every job has handed over this many bytes.
+    AfterBytes(u64),
+    /// After this many nanoseconds of measuring, or when every job has handed over this many bytes,
+    /// whichever comes first.
+    AfterNsOrBytes(u64, u64),
+    /// When every job has covered its region once.
+    AfterOnePass,
+}
+
+impl Stop {
+    /// Length of the measurement where time may end it, ns.
+    pub fn length_ns(self) -> Option<u64> {
+        match self {
+            Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) => Some(ns),
+            Stop::AfterOps(_) | Stop::AfterBytes(_) | Stop::AfterOnePass => None,
+        }
+    }
+}
+
+/// What latency is to be met.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencyGoal {
+    /// None: every job keeps its depth.
+    #[default]
+    None,
+    /// This one, by a depth over all jobs that is at most the sum of theirs.
+    Target {
+        /// The quantile and its limit.
+        target: LatencyTarget,
+        /// How.
+        pursuit: Pursuit,
+        /// Search: longest look at one depth. Hold: longest time until convergence. ns.
+        patience_ns: u64,
+    },
+}
+
+/// Whether a run ends before its [`Stop`], which is the most it may do then.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PrecisionGoal {
+    /// It does not.
+    #[default]
+    None,
+    /// As soon as a figure is known this well, at two looks in a row.
+    Known {
+        /// The figure, and how well.
+        precision: Precision,
+        /// Time from one look to the next, ns.
+        look_ns: u64,
+    },
+}
+
+/// What happens after an I/O error that a retry cannot cure.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// Count it and go on.
+    Continue,
+    /// Count it and end the run.
+    Stop,
+}

@@ -1,0 +1,233 @@
+//! Results of another program, as its files say them: nothing computed, nothing judged.
+//!
+//! Promises: what is read is bounded, every number is finite and not negative, percentiles ascend.
+//! A file that breaks one of these is refused with the place where it does.
+
+pub mod fio_json;
+pub mod fio_log;
+#[cfg(test)]
+mod mutations;
+
+use std::collections::BTreeMap;
+
+use crate::plan::Way;
+use iosonde_stats::Histogram;
+
+/// Longest file that is read, bytes.
+pub const MAX_BYTES: u64 = 64 << 20;
+/// Deepest nesting of a document.
+pub const MAX_DEPTH: usize = 64;
+/// Longest line of a log, bytes.
+pub const MAX_LINE_BYTES: usize = 64 << 10;
+
+/// Why a file is not what it should be.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ImportError {
+    /// Longer, deeper or wider than is read.
+    #[error("{place}: found {found}, which is more than is read; expected at most {most}")]
+    TooLarge {
+        /// Where.
+        place: String,
+        /// What was found there.
+        found: String,
+        /// The limit.
+        most: String,
+    },
+    /// Not what stands there in a sound file.
+    #[error("{place}: found {found}, expected {expected}")]
+    Unexpected {
+        /// Where: a path through the document, or a line of the log.
+        place: String,
+        /// What was found there.
+        found: String,
+        /// What would have been right.
+        expected: String,
+    },
+}
+
+impl ImportError {
+    pub(crate) fn unexpected(
+        place: impl Into<String>,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> ImportError {
+        let (place, found, expected) = (place.into(), found.into(), expected.into());
+        ImportError::Unexpected { place, found, expected }
+    }
+}
+
+/// A document of another program's results.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Foreign {
+    /// The program and its version, as it calls itself (`fio-3.33`).
+    pub program: String,
+    /// When the document was written, ns since 1970.
+    pub written_unix_ns: Option<u64>,
+    /// Its jobs or groups of jobs, in order.
+    pub jobs: Vec<ForeignJob>,
+    /// Block devices with the share of time in which they were busy, per cent.
+    pub devices: Vec<(String, f64)>,
+    /// What reading it noticed.
+    pub notes: Vec<String>,
+}
+
+/// A job, or a group of jobs that were reported as one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ForeignJob {
+    /// Its name.
+    pub name: String,
+    /// The host that ran it, where a client tells of servers.
+    pub host: Option<String>,
+    /// Number of its group.
+    pub group: u64,
+    /// Whether this is the sum of all others, which stand there too.
+    pub is_sum: bool,
+    /// Options, those of all jobs and its own, as they were written.
+    pub options: BTreeMap<String, String>,
+    /// Its error number; 0 for none.
+    pub error: u64,
+    /// How long it ran, ns.
+    pub runtime_ns: u64,
+    /// CPU time in user space and in the kernel, per cent of its run time.
+    pub cpu_percent: Option<(f64, f64)>,
+    /// Share of submissions that found so many requests in flight, per cent.
+    pub depth_levels: Vec<(String, f64)>,
+    /// Reads, writes, trims and syncs of which there were any.
+    pub directions: Vec<ForeignDirection>,
+}
+
+/// What was done in one direction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForeignDirection {
+    /// Which one.
+    pub way: Way,
+    /// Operations.
+    pub ops: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Operations per second, as printed.
+    pub iops: f64,
+    /// Bytes per second, as printed.
+    pub bytes_per_s: f64,
+    /// Time in which it was done, ns.
+    pub runtime_ns: u64,
+    /// Operations that moved less than was asked.
+    pub short_ops: u64,
+    /// Operations that were dropped.
+    pub dropped_ops: u64,
+    /// From the hand-over to its return.
+    pub slat: Option<ForeignLatency>,
+    /// From there to completion.
+    pub clat: Option<ForeignLatency>,
+    /// Both together.
+    pub lat: Option<ForeignLatency>,
+}
+
+/// A distribution of latencies, as far as it is told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ForeignLatency {
+    /// Samples.
+    pub count: u64,
+    /// Smallest, ns.
+    pub min_ns: u64,
+    /// Largest, ns.
+    pub max_ns: u64,
+    /// Mean, ns.
+    pub mean_ns: f64,
+    /// Standard deviation, ns.
+    pub std_dev_ns: f64,
+    /// Percentiles in ascending order: per cent and ns.
+    pub percentiles: Vec<(f64, u64)>,
+    /// The histogram behind them, if the document has it: midpoint in ns and count.
+    pub bins: Vec<(u64, u64)>,
+}
+
+impl ForeignLatency {
+    /// The percentile `per_cent`, if it is told.
+    pub fn percentile(&self, per_cent: f64) -> Option<u64> {
+        let told = self.percentiles.iter().find(|(each, _)| (each - per_cent).abs() < 1e-6);
+        told.map(|(_, ns)| *ns)
+    }
+
+    /// The histogram, if the document has its bins.
+    pub fn histogram(&self) -> Option<Histogram> {
+        if self.bins.is_empty() {
+            return None;
+        }
+        let mut histogram = Histogram::new();
+        self.bins.iter().for_each(|(ns, count)| histogram.record_many(*ns, *count));
+        Some(histogram)
+    }
+}
+
+impl ForeignDirection {
+    /// The latency that was taken from before submission if there is one, else from after it, with
+    /// its name. Percentiles often belong to the other: see [`ForeignDirection::spread`].
+    pub fn whole(&self) -> Option<(&'static str, &ForeignLatency)> {
+        let lat = self.lat.as_ref().map(|lat| ("lat", lat));
+        lat.or_else(|| self.clat.as_ref().map(|clat| ("clat", clat)))
+    }
+
+    /// The latency whose percentiles are told, with its name.
+    pub fn spread(&self) -> Option<(&'static str, &ForeignLatency)> {
+        let all = [("lat", &self.lat), ("clat", &self.clat), ("slat", &self.slat)];
+        let mut told =
+            all.into_iter().filter_map(|(name, latency)| Some((name, latency.as_ref()?)));
+        told.find(|(_, latency)| !latency.percentiles.is_empty() || !latency.bins.is_empty())
+    }
+}
+
+impl ForeignJob {
+    /// An option as it was written, by any of its names.
+    pub fn option(&self, names: &[&str]) -> Option<&str> {
+        names.iter().find_map(|name| self.options.get(*name)).map(String::as_str)
+    }
+
+    /// What one direction did, if anything.
+    pub fn direction(&self, way: Way) -> Option<&ForeignDirection> {
+        self.directions.iter().find(|direction| direction.way == way)
+    }
+}
+
+/// A log: a value per request, or per interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForeignLog {
+    /// Name of the job, from the name of the file.
+    pub name: String,
+    /// What its values are.
+    pub kind: LogKind,
+    /// In ascending order of time for each direction.
+    pub points: Vec<LogPoint>,
+    /// Histograms per interval: end of the interval, direction, latencies. Only of a log of these.
+    pub histograms: Vec<(u64, Way, Histogram)>,
+    /// What reading it noticed.
+    pub notes: Vec<String>,
+}
+
+/// What the values of a log are.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum LogKind {
+    /// KiB per second.
+    Bandwidth,
+    /// Operations per second.
+    Iops,
+    /// Submission latency, ns.
+    Slat,
+    /// Completion latency, ns.
+    Clat,
+    /// Whole latency, ns.
+    Lat,
+    /// Histograms of completion latency.
+    Histograms,
+}
+
+/// A line of a log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogPoint {
+    /// Since the start, ns.
+    pub at_ns: u64,
+    /// In which direction.
+    pub way: Way,
+    /// The value, in the unit of the log.
+    pub value: u64,
+}

@@ -1,0 +1,86 @@
+//! What the program asked of the kernel by system calls: syncs, opens, reads and writes.
+
+use serde::{Deserialize, Serialize};
+
+use iosonde_stats::Histogram;
+
+/// A kind of call that makes data durable.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncKind {
+    /// fsync(2).
+    Fsync,
+    /// fdatasync(2).
+    Fdatasync,
+    /// sync_file_range(2).
+    SyncFileRange,
+    /// msync(2).
+    Msync,
+    /// sync(2).
+    Sync,
+    /// syncfs(2).
+    Syncfs,
+    /// IORING_OP_FSYNC and IORING_OP_SYNC_FILE_RANGE.
+    IoUring,
+}
+
+impl SyncKind {
+    /// Each, in the order of reports, with its word.
+    pub const WORDS: [(SyncKind, &'static str); 7] = [
+        (SyncKind::Fsync, "fsync"),
+        (SyncKind::Fdatasync, "fdatasync"),
+        (SyncKind::SyncFileRange, "sync_file_range"),
+        (SyncKind::Msync, "msync"),
+        (SyncKind::Sync, "sync"),
+        (SyncKind::Syncfs, "syncfs"),
+        (SyncKind::IoUring, "io_uring fsync"),
+    ];
+}
+
+/// All calls of one kind by one thread group.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct SyncRun {
+    /// Kind.
+    pub kind: SyncKind,
+    /// Index into [`ProfileRun::groups`].
+    pub group: u32,
+    /// Calls that returned.
+    pub calls: u64,
+    /// Of those, with an error.
+    pub errors: u64,
+    /// From call to return, ns.
+    pub latency: Histogram,
+}
+
+/// How files were opened, and flags set later.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct OpenCounts {
+    /// Calls of open, openat, openat2 and creat.
+    pub opens: u64,
+    /// Of those and of fcntl(F_SETFL), with O_DIRECT.
+    pub direct: u64,
+    /// With O_SYNC.
+    pub sync: u64,
+    /// With O_DSYNC and not O_SYNC.
+    pub dsync: u64,
+}
+
+/// Read and write calls of every kind, as the kernel accounts them per process: all files, sockets
+/// and pipes together.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct CallCounts {
+    /// Read calls.
+    pub reads: u64,
+    /// Write calls.
+    pub writes: u64,
+    /// Bytes asked by read calls and given.
+    pub read_bytes: u64,
+    /// Bytes given by write calls.
+    pub written_bytes: u64,
+    /// Bytes fetched from storage.
+    pub storage_read_bytes: u64,
+    /// Bytes caused to be written to storage.
+    pub storage_write_bytes: u64,
+    /// Of those, bytes of pages that were truncated before they were written.
+    pub cancelled_bytes: u64,
+}

@@ -1,0 +1,285 @@
+//! One run: the plan, and everything that was observed while it was carried out.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::controlled::ControlledRun;
+use super::facts::{DeviceCounters, TargetFacts, TelemetrySample};
+use super::layers::LayersRun;
+use super::precision::PrecisionRun;
+use crate::plan::Plan;
+use iosonde_stats::Histogram;
+use iosonde_stats::histogram::Exact;
+
+/// Name and version of the record schema; the version grows with every incompatible change.
+pub const SCHEMA: &str = "iosonde.run/1";
+
+/// Everything observed in one run. Raw: nothing in here is computed from something else in here.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Run {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Version of the program that wrote it.
+    pub program: String,
+    /// What was to be done.
+    pub plan: Plan,
+    /// Wall-clock start of the measured window, nanoseconds since 1970.
+    pub started_unix_ns: u64,
+    /// How the run ended.
+    pub outcome: Outcome,
+    /// Length of the measured window, ns, on its own clock: not the drain, not the reporter.
+    pub measured_ns: u64,
+    /// The same window by CLOCK_BOOTTIME, which runs on while the machine sleeps, ns.
+    pub measured_boottime_ns: u64,
+    /// What carried the I/O.
+    pub backend: BackendFacts,
+    /// What the target truly was.
+    pub target: TargetFacts,
+    /// One entry per job of the plan, in its order.
+    pub jobs: Vec<JobRun>,
+    /// CPU use of the whole process over the measured window.
+    pub process: ProcessUse,
+    /// By how much a thread sleeping 1 ms overslept, ns: stalls of the host, not of the target.
+    pub hiccups: Histogram,
+    /// Device counters at the edges of the measured window.
+    pub device: Option<(DeviceCounters, DeviceCounters)>,
+    /// The machine, once a second.
+    pub telemetry: Vec<TelemetrySample>,
+    /// The timed fsync that ends a writing run.
+    pub final_sync: Option<SyncResult>,
+    /// What was done to meet the latency target, if there is one.
+    #[serde(default)]
+    pub controlled: Option<ControlledRun>,
+    /// How well the figure was known that decides when the run ends, if there is one.
+    #[serde(default)]
+    pub precision: Option<PrecisionRun>,
+    /// Where the time of the I/O calls went, if that was asked.
+    #[serde(default)]
+    pub layers: Option<LayersRun>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "ended")]
+pub enum Outcome {
+    /// As planned.
+    Complete,
+    /// By an I/O error, under [`crate::plan::OnError::Stop`]; or no request came back any more.
+    Failed {
+        /// What happened, in words, with the errno's name.
+        error: String,
+    },
+    /// By the user or the system, after this signal.
+    Interrupted {
+        /// Signal number.
+        signal: i32,
+    },
+}
+
+/// What carried the I/O, as found out at start.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct BackendFacts {
+    /// Backend name.
+    pub engine: String,
+    /// Features in effect (`single_issuer`, `registered_buffers`, …).
+    pub features: Vec<String>,
+    /// Features asked for or tried, and why each is not in effect.
+    pub missing: Vec<String>,
+    /// Clock used for latencies (`tsc`, `clock_monotonic`, `virtual`).
+    pub clock: String,
+    /// Cost of reading that clock, picoseconds.
+    pub clock_cost_ps: u64,
+    /// Difference between that clock and CLOCK_MONOTONIC_RAW over the run, parts per billion.
+    pub clock_drift_ppb: i64,
+    /// Time per operation of this engine with a backend that does nothing, at this depth, ps.
+    pub harness_floor_ps: u64,
+    /// Memory page size used for buffers, bytes.
+    pub buffer_page_bytes: u64,
+    /// I/O buffers in total, bytes.
+    pub buffer_bytes: u64,
+}
+
+/// What one job did.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct JobRun {
+    /// Reads.
+    pub read: DirectionRun,
+    /// Writes.
+    pub write: DirectionRun,
+    /// Trims.
+    pub trim: DirectionRun,
+    /// Syncs: calls that make written data durable.
+    pub sync: DirectionRun,
+    /// What an open loop had due, and what became of it; all zero in a closed loop.
+    pub arrivals: ArrivalsRun,
+    /// Operations, bytes and latency on each of the job's targets, where there are several.
+    pub targets: Vec<TargetRun>,
+    /// Time integral of requests in flight over the measured window, request-nanoseconds.
+    pub in_flight_area_ns: u64,
+    /// Requests in flight when the window opened.
+    pub in_flight_start: u32,
+    /// Requests in flight when it closed.
+    pub in_flight_end: u32,
+    /// Largest number in flight over the whole run, warm-up and drain included.
+    pub in_flight_max: u32,
+    /// System calls made for I/O in the window.
+    pub syscalls: u64,
+    /// Requests of which it was checked whether they complete inside submission, and that did.
+    pub inline_probed: u64,
+    /// Of those, how many completed inside submission.
+    pub inline_seen: u64,
+    /// Requests refused with EAGAIN or EBUSY and sent again.
+    pub retries: u64,
+    /// Transfers shorter than asked and continued.
+    pub short_transfers: u64,
+    /// Errors by errno name over the whole run, warm-up included: `read EIO` -> count.
+    pub errors: BTreeMap<String, u64>,
+    /// Offset, length and errno name of the first error.
+    pub first_error: Option<(u64, u64, String)>,
+    /// Requests that never came back.
+    pub abandoned: u32,
+    /// User CPU time of the job's thread in the window, ns.
+    pub cpu_user_ns: u64,
+    /// System CPU time of the job's thread in the window, ns.
+    pub cpu_system_ns: u64,
+    /// CPU at the start and the end of the window.
+    pub cpus: Option<(u32, u32)>,
+    /// Length of the window as this job saw it, ns.
+    pub measured_ns: u64,
+    /// Smallest offset and largest offset plus length that were touched over the whole run, bytes.
+    pub touched: Option<(u64, u64)>,
+}
+
+impl JobRun {
+    /// All ways, in the order of [`crate::plan::Way::ALL`].
+    pub fn directions(&self) -> [&DirectionRun; 4] {
+        [&self.read, &self.write, &self.trim, &self.sync]
+    }
+}
+
+/// What one job did in one direction.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct DirectionRun {
+    /// Operations completed in the window.
+    pub ops: u64,
+    /// Bytes moved by them.
+    pub bytes: u64,
+    /// Of those operations, how many were submitted before the window opened: they count as
+    /// throughput, and their latency is not recorded. `latency.count() + carried_in == ops`.
+    pub carried_in: u64,
+    /// Time that requests without a recorded latency spent in flight within the window, ns, summed:
+    /// those carried in, and those that completed after its end.
+    pub crossing_ns: u64,
+    /// Latency in ns, from before submission to after reaping.
+    pub latency: Histogram,
+    /// Submission latency, ns: from before the hand-over to its return. Only where the plan asked
+    /// that handing over and waiting be separate calls.
+    pub slat: Histogram,
+    /// Completion latency, ns: what is left of the latency after the submission latency.
+    pub clat: Histogram,
+    /// Open loop: from the due time to after reaping, ns.
+    pub response: Histogram,
+    /// Open loop: from the due time to before submission, ns.
+    pub lag: Histogram,
+    /// Counters per interval.
+    pub counters: CounterSeries,
+    /// Latency histograms per (longer) interval.
+    pub latencies: HistogramSeries,
+}
+
+/// An open loop's side of a job, counted over the measured window.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct ArrivalsRun {
+    /// Operations that were due.
+    pub due: u64,
+    /// Of those, submitted more than a millisecond after their due time.
+    pub late: u64,
+    /// Operations that had to wait for a slot: every request allowed was in flight.
+    pub queued: u64,
+    /// Due and never submitted: still waiting when the window closed.
+    pub dropped: u64,
+    /// Distances of neighbouring due times: how many.
+    pub gaps: u64,
+    /// Their sum, ns.
+    pub gap_sum_ns: u64,
+    /// The sum of their squares, ns².
+    pub gap_square_sum: f64,
+    /// What was due and not finished, looked at once per interval, as time at the rate asked, ns:
+    /// how long the oldest waiting operation had waited, and a mean gap for each in flight.
+    pub backlog_ns: Vec<u64>,
+    /// Width of those intervals, ns.
+    pub backlog_width_ns: u64,
+}
+
+/// What one job did to one of several targets.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct TargetRun {
+    /// Place in the plan's list of targets.
+    pub target: u16,
+    /// Operations completed in the window, syncs not counted.
+    pub ops: u64,
+    /// Bytes moved by them.
+    pub bytes: u64,
+    /// Latency, ns, all ways together.
+    pub latency: Histogram,
+}
+
+/// Operations and bytes per interval of equal width.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct CounterSeries {
+    /// Width of one interval, ns. Doubled when neighbours had to be merged.
+    pub width_ns: u64,
+    /// Operations completed in each.
+    pub ops: Vec<u64>,
+    /// Bytes moved in each.
+    pub bytes: Vec<u64>,
+}
+
+/// Sparse latency histograms per interval of equal width.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct HistogramSeries {
+    /// Width of one interval, ns. Doubled when neighbours had to be merged.
+    pub width_ns: u64,
+    /// For each interval, `(bucket, count)` pairs in ascending bucket order.
+    pub intervals: Vec<Vec<(u32, u64)>>,
+    /// For each interval, what buckets cannot tell.
+    pub exact: Vec<Exact>,
+}
+
+/// CPU use of the process between two looks.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct ProcessUse {
+    /// Time between the two looks, ns.
+    pub span_ns: u64,
+    /// User CPU time, ns.
+    pub cpu_user_ns: u64,
+    /// System CPU time, ns.
+    pub cpu_system_ns: u64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+    /// Largest resident set so far, bytes.
+    pub max_rss_bytes: u64,
+}
+
+/// One timed fsync.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct SyncResult {
+    /// Time from the end of the measured window to the fsync's return, ns: drain included.
+    pub since_window_ns: u64,
+    /// Time of the fsync itself, ns.
+    pub sync_ns: u64,
+    /// Bytes written by the run up to the fsync, warm-up included.
+    pub bytes_since_start: u64,
+    /// Time from the first write to the fsync's return, ns.
+    pub since_start_ns: u64,
+    /// Errno name if it failed.
+    pub error: Option<String>,
+}

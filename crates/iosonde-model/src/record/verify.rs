@@ -1,0 +1,170 @@
+//! One run of the verifier: the plan, and everything that was observed. It holds no verdict.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::facts::{DeviceCounters, TargetFacts};
+use super::run::{BackendFacts, Outcome, ProcessUse};
+use crate::content::classify::{Class, Misfit};
+use crate::plan::VerifyPlan;
+use iosonde_stats::Histogram;
+
+/// Name and version of the record schema; the version grows with every incompatible change.
+pub const VERIFY_SCHEMA: &str = "iosonde.verify/1";
+
+/// Everything observed in one run of the verifier.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct VerifyRun {
+    /// [`VERIFY_SCHEMA`].
+    pub schema: String,
+    /// Version of the program that wrote it.
+    pub program: String,
+    /// What was to be done.
+    pub plan: VerifyPlan,
+    /// Wall-clock time at the start, ns since 1970.
+    pub started_unix_ns: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// From the first operation to the last, ns.
+    pub elapsed_ns: u64,
+    /// What carried the I/O.
+    pub backend: BackendFacts,
+    /// What the target truly was.
+    pub target: TargetFacts,
+    /// One entry per job of the plan.
+    pub jobs: Vec<VerifyJobRun>,
+    /// CPU use of the whole process.
+    pub process: ProcessUse,
+    /// Whether the target had no name, so that it is gone.
+    #[serde(default)]
+    pub unnamed: bool,
+    /// Device counters at start and end.
+    pub device: Option<(DeviceCounters, DeviceCounters)>,
+    /// Whether the page cache was asked to let go of the target before it was read back.
+    pub cache_dropped: bool,
+    /// Where the ledger came from, for a check.
+    pub ledger: Option<LedgerUse>,
+    /// Faults that were injected on purpose, as asked for, with how often they struck.
+    pub injected: Vec<(String, u64)>,
+}
+
+/// The ledger that a check was made with.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct LedgerUse {
+    /// Its file.
+    pub path: String,
+    /// When its run began, ns since 1970.
+    pub created_unix_ns: u64,
+    /// Whether its run came to an orderly end.
+    pub ended: bool,
+    /// Only what a flush made durable was required: power was lost, or may have been.
+    pub durable_only: bool,
+    /// What is to be said about it.
+    pub notes: Vec<String>,
+}
+
+/// What one job saw.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct VerifyJobRun {
+    /// Operations of the plan's stream that were submitted.
+    pub ops: u64,
+    /// Of these, the first that were all acknowledged.
+    pub acked_ops: u64,
+    /// Bytes read, reading back included.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Bytes trimmed.
+    pub trimmed_bytes: u64,
+    /// Flushes acknowledged.
+    pub flushes: u64,
+    /// Times that a block of which something is required was read and judged.
+    pub checked: u64,
+    /// Of these, times that a change was pending, so that more than one content was right.
+    pub uncertain: u64,
+    /// Times that a block was read of which nothing is required.
+    pub unrequired: u64,
+    /// Blocks changed at least once.
+    pub changed_blocks: u64,
+    /// Blocks read and judged when everything was read back.
+    pub swept_blocks: u64,
+    /// Blocks of all that was to be read back.
+    pub sweep_blocks: u64,
+    /// Blocks that could not be read: an honest failure, reported apart.
+    pub unreadable_blocks: u64,
+    /// Blocks that were not what they must be, by what went wrong.
+    pub failed_blocks: BTreeMap<Class, u64>,
+    /// The first of them in detail.
+    pub failures: Vec<Failure>,
+    /// Errors by operation and errno.
+    pub errors: BTreeMap<String, u64>,
+    /// The first error: offset, bytes, errno.
+    pub first_error: Option<(u64, u64, String)>,
+    /// Operations that were cut short and continued.
+    pub short_transfers: u64,
+    /// Most requests in flight.
+    pub in_flight_max: u32,
+    /// Requests that never came back.
+    pub abandoned: u32,
+    /// Latency of reads, from before submission, ns.
+    pub read_latency: Histogram,
+    /// Latency of writes, ns.
+    pub write_latency: Histogram,
+    /// Latency of flushes, ns.
+    pub flush_latency: Histogram,
+    /// Time until everything was written and flushed, ns.
+    pub churn_ns: u64,
+    /// Time of reading everything back, ns.
+    pub sweep_ns: u64,
+    /// System calls for I/O.
+    pub syscalls: u64,
+    /// CPU time of the thread, user, ns.
+    pub cpu_user_ns: u64,
+    /// CPU time of the thread, system, ns.
+    pub cpu_system_ns: u64,
+    /// Every second or so: number of the next operation, and the time, ns since 1970.
+    pub marks: Vec<(u64, u64)>,
+}
+
+/// One block that was not what it must be.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Failure {
+    /// First byte of the block on the target.
+    pub offset: u64,
+    /// Job whose block it is.
+    pub owner: u16,
+    /// Number of the block within that job's part.
+    pub block: u64,
+    /// What was found.
+    pub misfit: Misfit,
+    /// Lowest generation that was allowed.
+    pub low: u32,
+    /// Highest generation that was allowed.
+    pub high: u32,
+    /// The last generation that a flush made durable.
+    pub durable: u32,
+    /// Number of the operation that read it; `None` when everything was read back.
+    pub op: Option<u64>,
+    /// Operations of the owner that were submitted by then.
+    pub after_ops: u64,
+    /// When it was read, ns since 1970.
+    pub seen_unix_ns: u64,
+    /// What a second read of the block gave.
+    pub reread: Reread,
+}
+
+/// What a second read of a failed block gave.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reread {
+    /// There was none.
+    #[default]
+    None,
+    /// The same as the first.
+    Same,
+    /// What must be there: the first read was wrong, and not what is stored.
+    Right,
+    /// Something else that is wrong.
+    Other,
+}

@@ -1,0 +1,163 @@
+//! The built-in workloads and experiments: files like any user's, embedded in the binary.
+
+use super::{Experiment, Workload};
+
+/// Every built-in workload. A new one is a file and a line here.
+pub const WORKLOADS: [&str; 10] = [
+    include_str!("../../../../workloads/backup.toml"),
+    include_str!("../../../../workloads/recovery.toml"),
+    include_str!("../../../../workloads/database.toml"),
+    include_str!("../../../../workloads/cache.toml"),
+    include_str!("../../../../workloads/logging.toml"),
+    include_str!("../../../../workloads/kv-store.toml"),
+    include_str!("../../../../workloads/training.toml"),
+    include_str!("../../../../workloads/lakehouse.toml"),
+    include_str!("../../../../workloads/layout.toml"),
+    include_str!("../../../../workloads/mixed-load.toml"),
+];
+
+/// Every built-in experiment. A new one is a file and a line here.
+pub const EXPERIMENTS: [&str; 23] = [
+    include_str!("../../../../experiments/check.toml"),
+    include_str!("../../../../experiments/zero-queue.toml"),
+    include_str!("../../../../experiments/block-size.toml"),
+    include_str!("../../../../experiments/read-write-mix.toml"),
+    include_str!("../../../../experiments/queue-depth.toml"),
+    include_str!("../../../../experiments/jobs.toml"),
+    include_str!("../../../../experiments/tail-latency.toml"),
+    include_str!("../../../../experiments/vendor.toml"),
+    include_str!("../../../../experiments/study.toml"),
+    include_str!("../../../../experiments/io-size.toml"),
+    include_str!("../../../../experiments/stride.toml"),
+    include_str!("../../../../experiments/random.toml"),
+    include_str!("../../../../experiments/seek-curve.toml"),
+    include_str!("../../../../experiments/zones.toml"),
+    include_str!("../../../../experiments/rotation.toml"),
+    include_str!("../../../../experiments/micro.toml"),
+    include_str!("../../../../experiments/latency-matrix.toml"),
+    include_str!("../../../../experiments/rate-staircase.toml"),
+    include_str!("../../../../experiments/cache-size.toml"),
+    include_str!("../../../../experiments/token-bucket.toml"),
+    include_str!("../../../../experiments/durability.toml"),
+    include_str!("../../../../experiments/surface.toml"),
+    include_str!("../../../../experiments/cpu-cost.toml"),
+];
+
+/// Why a catalogue or user's file was not understood.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum FileError {
+    /// Not TOML, or not of this shape.
+    #[error("{0}")]
+    Malformed(#[from] toml::de::Error),
+    /// No such entry.
+    #[error("there is no {what} `{name}`; there are {known}")]
+    Unknown {
+        /// `workload` or `experiment`.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+}
+
+/// Reads a workload file.
+///
+/// # Errors
+/// If it is not TOML, lacks a field, or has an unknown one.
+pub fn parse_workload(text: &str) -> Result<Workload, FileError> {
+    Ok(toml::from_str(text)?)
+}
+
+/// A built-in workload by name.
+///
+/// # Errors
+/// If there is none of this name; the message lists those there are.
+pub fn workload(name: &str) -> Result<Workload, FileError> {
+    let mut known = Vec::new();
+    for text in WORKLOADS {
+        let workload = parse_workload(text)?;
+        if workload.name.eq_ignore_ascii_case(name) || workload.title.eq_ignore_ascii_case(name) {
+            return Ok(workload);
+        }
+        known.push(workload.name);
+    }
+    Err(FileError::Unknown { what: "workload", name: name.into(), known: known.join(", ") })
+}
+
+/// Every built-in experiment.
+///
+/// # Errors
+/// If one is malformed, which a test rules out.
+pub fn experiments() -> Result<Vec<Experiment>, FileError> {
+    EXPERIMENTS.iter().map(|text| Ok(toml::from_str(text)?)).collect()
+}
+
+/// A built-in experiment by name.
+///
+/// # Errors
+/// If there is none of this name.
+pub fn experiment(name: &str) -> Result<Experiment, FileError> {
+    let mut known = Vec::new();
+    for text in EXPERIMENTS {
+        let experiment: Experiment = toml::from_str(text)?;
+        if experiment.name == name {
+            return Ok(experiment);
+        }
+        known.push(experiment.name);
+    }
+    Err(FileError::Unknown { what: "experiment", name: name.into(), known: known.join(", ") })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn every_embedded_file_parses_and_every_cell_exists() {
+        for text in WORKLOADS {
+            let parsed = parse_workload(text).unwrap();
+            assert_eq!(workload(&parsed.name).unwrap(), parsed);
+        }
+        let check = experiment("check").unwrap();
+        let names = &check.stages[0].axes[0].values;
+        assert_eq!(names.len(), 8);
+        for name in names {
+            workload(name.as_str().unwrap()).unwrap();
+        }
+    }
+
+    #[test]
+    fn every_experiment_and_all_that_it_includes_exists_once() {
+        let names: Vec<String> = EXPERIMENTS
+            .iter()
+            .map(|text| toml::from_str::<Experiment>(text).unwrap().name)
+            .collect();
+        let different: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(different.len(), names.len());
+        for name in &names {
+            let found = experiment(name).unwrap();
+            assert!(found.question.ends_with('?'), "{name}");
+            for included in &found.include {
+                experiment(included).unwrap();
+            }
+            for stage in &found.stages {
+                assert!(
+                    stage.until.known.is_empty()
+                        || crate::spec::Precision::parse(&stage.until.known).is_ok(),
+                    "{name}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_fields_and_names_are_refused() {
+        let text = WORKLOADS[0].replace("pattern", "patern");
+        assert!(matches!(parse_workload(&text), Err(FileError::Malformed(_))));
+        let error = workload("databse").unwrap_err().to_string();
+        assert!(error.contains("database"), "{error}");
+    }
+}

@@ -1,0 +1,329 @@
+//! The table of `check`: header, one row per finished cell, footer.
+
+use iosonde_analysis::figures::{self, Figures, GroupFigures, Steady};
+use iosonde_analysis::finding::Gravity;
+use iosonde_analysis::verdict::Assessment;
+use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::{Estimate, Quantile};
+
+use super::clean::clean;
+
+/// Columns: heading, width, whether the text stands on the left.
+const COLUMNS: [(&str, usize, bool); 11] = [
+    ("Test", 13, true),
+    ("Pattern", 20, true),
+    ("IO Size", 8, false),
+    ("R/W %", 8, false),
+    ("Thr", 4, false),
+    ("QD", 7, false),
+    ("Bandwidth", 13, false),
+    ("IOPS", 11, false),
+    ("Avg Lat", 9, false),
+    ("P99 Lat", 9, false),
+    ("Durable", 12, false),
+];
+
+/// Mark of a row that has a caution or a named limit.
+const CAUTION: char = '*';
+/// Mark of a row whose figures are doubtful, or that had errors.
+const DOUBT: char = '!';
+
+/// Headings and a rule.
+pub fn check_header() -> String {
+    let headings = COLUMNS.map(|(heading, _, _)| heading.to_owned());
+    let line = cells(&headings);
+    let rule = "─".repeat(line.trim_end().chars().count() - 2);
+    format!("{}\n  {rule}\n", line.trim_end())
+}
+
+/// The row of a finished cell, its sub-rows per role, and notes on what is not known.
+///
+/// A row that is INVALID, FAILED or PARTIAL has no figures.
+pub fn check_row(run: &Run, assessment: &Assessment) -> String {
+    let figures = &assessment.figures;
+    let start = [
+        format!("{}{}", clean(&run.plan.title), mark(assessment)),
+        clean(&run.plan.pattern),
+        size(run.plan.nominal_block_bytes),
+    ];
+    if let Some(reason) = no_headline(run, assessment) {
+        let [title, pattern, size] = start;
+        let row = cells(&[title, pattern, size, format!("  {reason}")]);
+        return format!("{}\n", row.trim_end());
+    }
+    let durable = match &figures.durable {
+        Some(durable) => match durable.bytes_per_s {
+            Some(rate) => bytes::per_second(rate),
+            None => "FAILED".into(),
+        },
+        None if figures.all.write.ops > 0 => "n/a".into(),
+        None => "-".into(),
+    };
+    let mut out = row(start, &figures.all, figures.inline, durable);
+    if figures.roles.len() > 1 {
+        for role in &figures.roles {
+            let size = role.block_bytes.map_or("mixed".into(), size);
+            let start = [format!("  {}", clean(&role.role)), String::new(), size];
+            out.push_str(&row(start, role, figures.inline, String::new()));
+        }
+    }
+    for note in run.plan.notes.iter().map(|note| clean(note)).chain(notes(figures)) {
+        out.push_str(&format!("      {note}\n"));
+    }
+    out
+}
+
+/// Total line and the legend of the marks that were used.
+pub fn check_footer(rows: &[(&Run, &Assessment)]) -> String {
+    let sum = |of: fn(&GroupFigures) -> u64| -> u64 {
+        rows.iter().map(|(_, assessment)| of(&assessment.figures.all)).sum()
+    };
+    let reads = sum(|all| all.read.ops);
+    let writes = sum(|all| all.write.ops);
+    let total = reads + writes;
+    let read_percent = match total {
+        0 => 0.0,
+        total => (reads as f64 * 100.0 / total as f64).round(),
+    };
+    let mut out = format!("\n  Total I/O: {} ops", count::thousands(total));
+    if total > 0 {
+        out.push_str(&format!("  ({read_percent:.0}% read, {:.0}% write)", 100.0 - read_percent));
+    }
+    out.push('\n');
+    let marks: Vec<&str> = rows.iter().map(|(_, assessment)| mark(assessment)).collect();
+    let legends = [(CAUTION, "a caution or a limit"), (DOUBT, "doubtful or failing")];
+    for (sign, meaning) in legends {
+        if marks.iter().any(|mark| mark.ends_with(sign)) {
+            out.push_str(&format!("  {sign} {meaning}, see the verdict\n"));
+        }
+    }
+    out
+}
+
+/// Why a row has no figures, in capitals first.
+fn no_headline(run: &Run, assessment: &Assessment) -> Option<String> {
+    if let Outcome::Failed { error } = &run.outcome {
+        return Some(format!("FAILED: {}", clean(error)));
+    }
+    if let Some(entry) = assessment
+        .books
+        .broken()
+        .find(|entry| entry.gravity == iosonde_analysis::books::Gravity::Invalid)
+    {
+        return Some(format!("INVALID: {}", clean(&entry.equation)));
+    }
+    let ops = assessment.figures.all.total.ops;
+    match run.outcome {
+        Outcome::Interrupted { signal } => Some(format!(
+            "PARTIAL: interrupted by signal {signal} after {}, {} ops",
+            duration::span(run.measured_ns),
+            count::thousands(ops)
+        )),
+        _ if ops == 0 => Some("FAILED: no operation completed in the measured window".into()),
+        _ => None,
+    }
+}
+
+fn row(start: [String; 3], group: &GroupFigures, inline: bool, durable: String) -> String {
+    let [title, pattern, size] = start;
+    let latency = &group.total.latency;
+    let depth = match group.has_depth(inline) {
+        true => count::significant_or_whole(group.depth_seen),
+        false => "inline".into(),
+    };
+    let row = cells(&[
+        title,
+        pattern,
+        size,
+        mix(group.read_share),
+        group.jobs.to_string(),
+        depth,
+        bytes::per_second(group.total.bytes_per_s),
+        count::significant_or_whole(group.total.iops),
+        latency.mean_ns.map_or("n/a".into(), duration::latency),
+        latency.quantile(0.99).map_or("n/a".into(), p99),
+        durable,
+    ]);
+    format!("{}\n", row.trim_end())
+}
+
+/// `70/30`, as achieved.
+fn mix(read_share: Option<f64>) -> String {
+    let Some(share) = read_share else { return "n/a".into() };
+    let read = (share * 100.0).round();
+    format!("{read:.0}/{:.0}", 100.0 - read)
+}
+
+fn p99(quantile: &Quantile) -> String {
+    let value = quantile.value_ns().map(|ns| duration::latency(ns as f64));
+    match (quantile.estimate, value) {
+        (Estimate::LowConfidence { .. }, Some(value)) => format!("~{value}"),
+        (_, Some(value)) => value,
+        (_, None) => "n/a".into(),
+    }
+}
+
+/// What a row cannot say in its cells.
+fn notes(figures: &Figures) -> Vec<String> {
+    let mut notes = Vec::new();
+    match figures.steady {
+        Steady::AsPlanned => {}
+        Steady::Lengthened { ns } => {
+            notes.push(format!("warm-up lengthened by {}", duration::span(ns)));
+        }
+        Steady::NoSteadyPart => {
+            notes.push("no steady part: one mean does not describe this row".into());
+        }
+    }
+    let latency = &figures.all.total.latency;
+    let n = count::thousands(latency.count);
+    let Some(quantile) = latency.quantile(0.99) else { return notes };
+    match (quantile.estimate, quantile.bounds()) {
+        (Estimate::Solid { .. }, _) => {}
+        (estimate, Some((_, low, high))) => {
+            let low_confidence = matches!(estimate, Estimate::LowConfidence { .. });
+            notes.push(format!(
+                "p99: 95 % interval {} to {}, n={n}{}",
+                duration::latency(low as f64),
+                duration::latency(high as f64),
+                if low_confidence { ", low confidence" } else { "" }
+            ));
+        }
+        (_, None) => {
+            let max = latency.max_ns.map_or("n/a".into(), |ns| duration::latency(ns as f64));
+            let reason = figures::reason(quantile).unwrap_or_default();
+            notes.push(format!("p99: n/a ({reason}); max {max}, n={n}"));
+        }
+    }
+    notes
+}
+
+/// The mark after a title, by the gravest finding.
+fn mark(assessment: &Assessment) -> &'static str {
+    let gravest = assessment.findings.iter().map(|finding| finding.gravity).max();
+    match gravest.unwrap_or(Gravity::Fact) {
+        Gravity::Fact => "",
+        Gravity::Caution | Gravity::Limit => " *",
+        Gravity::Doubt | Gravity::Fault => " !",
+    }
+}
+
+/// `4K`, `1M`, `512B`.
+fn size(bytes: u64) -> String {
+    for (scale, unit) in [(1u64 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")] {
+        if bytes >= scale && bytes.is_multiple_of(scale) {
+            return format!("{}{unit}", bytes / scale);
+        }
+    }
+    format!("{bytes}B")
+}
+
+/// Sets texts under their headings. A text too wide for its column takes the space it needs.
+fn cells(texts: &[String]) -> String {
+    let mut line = String::from(" ");
+    for (text, (_, width, left)) in texts.iter().zip(COLUMNS) {
+        let free = width.saturating_sub(text.chars().count());
+        let padding = " ".repeat(free);
+        line.push(' ');
+        match left {
+            true => line.extend([text.as_str(), &padding]),
+            false => line.extend([padding.as_str(), text]),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::assert_golden;
+    use iosonde_analysis::{assess, verdict};
+    use iosonde_fixtures::{Load, run_of};
+    use iosonde_model::record::run::SyncResult;
+
+    fn titled(title: &str, pattern: &str, mut run: Run) -> Run {
+        run.plan.title = title.into();
+        run.plan.pattern = pattern.into();
+        run
+    }
+
+    fn rows() -> Vec<Run> {
+        let quiet = Load { noise: 0.0, ..Load::default() };
+        let mut backup =
+            run_of(&[Load { block_bytes: 512 << 10, read_percent: 0, iops: 3_694.0, ..quiet }]);
+        backup.final_sync = Some(SyncResult {
+            since_window_ns: 300_000_000,
+            sync_ns: 200_000_000,
+            bytes_since_start: 20_000_000_000,
+            since_start_ns: 13_300_000_000,
+            error: None,
+        });
+        let fast = Load { jobs: 64, iops: 200_000.0, ..quiet };
+        let append =
+            Load { role: "append", read_percent: 0, block_bytes: 64 << 10, depth: 8, ..quiet };
+        let get = Load { role: "get", jobs: 7, block_bytes: 64 << 10, iops: 1_500.0, ..quiet };
+        let mut kv = run_of(&[append, get]);
+        kv.plan.nominal_read_percent = 80;
+        let mut cache = run_of(&[fast]);
+        cache.jobs.iter_mut().for_each(|job| job.inline_seen = 100);
+        let slow = run_of(&[Load { depth: 1, iops: 20.0, ..quiet }]);
+        let medium = run_of(&[Load { depth: 1, iops: 500.0, ..quiet }]);
+        let mut invalid = run_of(&[quiet]);
+        invalid.jobs[0].read.bytes += 1;
+        let mut failed = run_of(&[quiet]);
+        failed.outcome = Outcome::Failed { error: "read EIO at offset 4,096".into() };
+        let mut partial = run_of(&[quiet]);
+        partial.outcome = Outcome::Interrupted { signal: 2 };
+        vec![
+            titled("Backup", "sequential write", backup),
+            titled("Cache", "random read", cache),
+            titled("KV-Store", "append+rand read", kv),
+            titled("Recovery", "sequential read", slow),
+            titled("Database", "random rw mix", medium),
+            titled("Logging", "multi-stream write", invalid),
+            titled("Training", "seq read+shuffle", failed),
+            titled("Lakehouse", "scan+compact+lookup", partial),
+        ]
+    }
+
+    #[test]
+    fn the_table_stands_as_kept() {
+        let runs = rows();
+        let assessed: Vec<Assessment> = runs.iter().map(|run| assess(run, None)).collect();
+        let pairs: Vec<(&Run, &Assessment)> = runs.iter().zip(&assessed).collect();
+        let mut table = check_header();
+        for (run, assessment) in &pairs {
+            table.push_str(&check_row(run, assessment));
+        }
+        table.push_str(&check_footer(&pairs));
+        table.push_str(&super::super::verdict_text(&verdict(&assessed)));
+        assert_golden("check.txt", &table);
+    }
+
+    #[test]
+    fn columns_align_with_wide_numbers_and_micro_signs() {
+        let runs = rows();
+        let full: Vec<String> = runs[..3]
+            .iter()
+            .flat_map(|run| {
+                let text = check_row(run, &assess(run, None));
+                text.lines().map(str::to_owned).collect::<Vec<_>>()
+            })
+            .filter(|line| line.contains("MB/s"))
+            .collect();
+        // The bandwidth column ends at the same place in every row.
+        let end = |line: &str| line.find("MB/s").map(|at| line[..at].chars().count());
+        assert!(full.len() >= 5);
+        assert!(full.iter().all(|line| end(line) == end(&full[0])), "{full:#?}");
+        assert!(full.iter().any(|line| line.contains("µs")), "{full:#?}");
+    }
+
+    #[test]
+    fn rows_without_a_headline_have_no_rate() {
+        for run in &rows()[5..] {
+            let text = check_row(run, &assess(run, None));
+            assert!(!text.contains("MB/s"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Two sets of runs beside each other, as a document.
+
+use serde_json::{Value, json};
+
+use super::clean::clean;
+use iosonde_analysis::comparison::Comparison;
+
+/// Name and version of the document's schema.
+pub const COMPARISON_SCHEMA: &str = "iosonde.comparison/1";
+
+/// The document on stdout.
+pub fn comparison_json(told: &Comparison, exit_code: u8) -> Value {
+    let mut document = json!({
+        "schema": COMPARISON_SCHEMA,
+        "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
+        "verb": "compare",
+        "exit_code": exit_code,
+    });
+    let told = serde_json::to_value(told).unwrap_or_default();
+    if let (Value::Object(all), Value::Object(fields)) = (&mut document, told) {
+        all.extend(fields);
+    }
+    cleaned(&mut document);
+    document
+}
+
+/// Strings from outside lose their control characters.
+fn cleaned(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = clean(text),
+        Value::Array(items) => items.iter_mut().for_each(cleaned),
+        Value::Object(fields) => fields.values_mut().for_each(cleaned),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::comparison_text;
+    use crate::golden::closed;
+    use iosonde_analysis::comparison::{Asked, Gate, Observation, Side, compare};
+
+    fn side(name: &str, level: f64, runs: u64) -> Side {
+        let of = |run: u64| Observation {
+            cell: "T\u{1b}[2Jitle".into(),
+            started_unix_ns: run + level as u64,
+            directions: vec!["read".into()],
+            values: [("iops".into(), level + run as f64), ("p50".into(), 1e9 / level)].into(),
+            within: [("iops".into(), (level - 1.0, level + 1.0))].into(),
+            ..Observation::default()
+        };
+        Side { name: name.into(), runs: (0..runs).map(of).collect() }
+    }
+
+    fn told(level: f64, runs: u64) -> Comparison {
+        let gates = ["iops>-5%", "p99<+10%"].map(|text| Gate::parse(text).unwrap()).to_vec();
+        let asked = Asked { tolerance: 0.05, gates, now_unix_ns: 1 << 60, ..Asked::default() };
+        compare(&side("before", 1_000.0, runs), &side("after", level, runs), &asked).unwrap()
+    }
+
+    #[test]
+    fn every_document_fits_the_schema() {
+        let schema = closed(include_str!("../../../schema/iosonde-comparison-1.schema.json"));
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        for told in [told(800.0, 10), told(1_000.5, 6), told(900.0, 1)] {
+            let document = comparison_json(&told, 3);
+            let faults: Vec<String> =
+                validator.iter_errors(&document).map(|error| error.to_string()).collect();
+            assert_eq!(faults, [] as [&str; 0], "{document:#}");
+            assert!(!document.to_string().contains("u001b"), "{document}");
+        }
+    }
+
+    #[test]
+    fn the_table_says_how_much_and_how_sure() {
+        let text = comparison_text(&told(800.0, 10));
+        assert!(text.contains("  A  before (10 runs)\n  B  after (10 runs)\n"), "{text}");
+        assert!(text.contains("\n  Title\n"), "{text}");
+        let row = text.lines().find(|line| line.contains("slower: -19.9 %")).unwrap();
+        assert!(row.contains("iops") && row.contains("0.801 [0."), "{row}");
+        assert!(text.contains("slower: +25.0 % (large effect)"), "{text}");
+        assert!(text.contains("  Gate iops>-5% in Title: FAILED (-19.9 %)\n"), "{text}");
+        assert!(text.contains("  Gate p99<+10% in Title: unknown (no run has it)\n"), "{text}");
+        assert!(text.contains("corrected for all 2 tests (Holm)"), "{text}");
+        assert!(text.contains("B is worse in iops, p50"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn one_run_against_one_has_numbers_and_no_verdict() {
+        let text = comparison_text(&told(900.0, 1));
+        assert!(text.contains("too few runs to compare (1 and 1; 5 each at least, 10"), "{text}");
+        assert!(text.contains("within the one run of A: iops [999, 1,001]"), "{text}");
+        assert!(!text.contains("slower") && !text.contains("corrected"), "{text}");
+    }
+}

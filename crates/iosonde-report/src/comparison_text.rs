@@ -1,0 +1,204 @@
+//! Two sets of runs beside each other, as text.
+
+use std::fmt::Write as _;
+
+use super::clean::clean;
+use iosonde_analysis::comparison::contrast::{BETTER, FEWEST, FEWEST_ROUNDS};
+use iosonde_analysis::comparison::gate::Outcome;
+use iosonde_analysis::comparison::{Cell, Comparison, Gated, Row, Verdict};
+use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::effect::magnitude;
+
+/// So many more runs are no advice.
+const TOO_MANY: u64 = 1_000;
+
+/// The tables, what they rest on, and what came of the gates.
+pub fn comparison_text(told: &Comparison) -> String {
+    let mut out = String::from("B against A: one value per run, medians over runs");
+    out.push_str(if told.in_rounds { ", compared within rounds\n" } else { "\n" });
+    for (letter, side) in ["A", "B"].into_iter().zip(&told.sides) {
+        let _ = writeln!(out, "  {letter}  {} ({})", clean(&side.name), runs(side.runs));
+    }
+    for each in &told.differences {
+        let (field, a, b) = (clean(&each.field), clean(&each.a), clean(&each.b));
+        let _ = writeln!(out, "  differs: {} {field}: A `{a}`, B `{b}`", each.kind.word());
+    }
+    for cell in &told.cells {
+        table(&mut out, cell);
+    }
+    for line in notes(told) {
+        let _ = writeln!(out, "  {line}");
+    }
+    for caution in &told.cautions {
+        let _ = writeln!(out, "  caution: {}", clean(caution));
+    }
+    for gated in &told.gates {
+        let _ = writeln!(out, "  {}", gate_line(gated));
+    }
+    out
+}
+
+fn runs(count: usize) -> String {
+    if count == 1 { "1 run".into() } else { format!("{count} runs") }
+}
+
+fn table(out: &mut String, cell: &Cell) {
+    let _ = writeln!(out, "\n  {}", clean(&cell.cell));
+    let _ = writeln!(
+        out,
+        "    {:<11} {:>12} {:>12}  {:<22} {:>8}  verdict",
+        "metric", "A", "B", "B/A [95 %]", "p"
+    );
+    for row in &cell.rows {
+        let [a, b] = row.contrast.medians.map(|value| figure(&row.metric, value));
+        let _ = writeln!(
+            out,
+            "    {:<11} {a:>12} {b:>12}  {:<22} {:>8}  {}",
+            clean(&row.metric),
+            ratio(row),
+            probability(row),
+            words(row)
+        );
+    }
+    for missing in &cell.missing {
+        let _ = writeln!(out, "    {:<11} n/a: {}", clean(&missing.metric), clean(&missing.reason));
+    }
+    for (letter, within) in ["A", "B"].into_iter().zip(&cell.within) {
+        let told: Vec<String> = within
+            .iter()
+            .filter(|(metric, _)| cell.rows.iter().any(|row| row.metric == **metric))
+            .map(|(metric, (low, high))| {
+                let [low, high] = [low, high].map(|value| figure(metric, *value));
+                format!("{} [{low}, {high}]", clean(metric))
+            })
+            .collect();
+        if !told.is_empty() {
+            let _ = writeln!(out, "    within the one run of {letter}: {}", told.join(", "));
+        }
+    }
+}
+
+/// A value in the unit of its metric.
+fn figure(metric: &str, value: f64) -> String {
+    match metric.rsplit_once('.').map_or(metric, |(_, last)| last) {
+        "iops" => count::significant_or_whole(value),
+        "bw" | "durable" => bytes::per_second(value),
+        _ => duration::latency(value),
+    }
+}
+
+fn ratio(row: &Row) -> String {
+    match row.contrast.interval {
+        Some((low, high)) => format!("{:.3} [{low:.3}, {high:.3}]", row.contrast.ratio),
+        None => format!("{:.3}", row.contrast.ratio),
+    }
+}
+
+fn probability(row: &Row) -> String {
+    match row.corrected_p {
+        _ if !row.contrast.is_enough() => "-".into(),
+        p if p < 0.0001 => "<0.0001".into(),
+        p if p < 0.1 => format!("{p:.4}"),
+        p => format!("{p:.2}"),
+    }
+}
+
+/// The verdict of a row in words.
+pub fn words(row: &Row) -> String {
+    let change = percent(row.contrast.ratio - 1.0);
+    let size = magnitude(row.contrast.delta);
+    let is_cost = row.metric == "cpu";
+    match row.verdict {
+        Verdict::Faster if is_cost => format!("cheaper: {change} ({size} effect)"),
+        Verdict::Slower if is_cost => format!("dearer: {change} ({size} effect)"),
+        Verdict::Faster => format!("faster: {change} ({size} effect)"),
+        Verdict::Slower => format!("slower: {change} ({size} effect)"),
+        Verdict::BelowTolerance { tolerance } => {
+            format!("different, below tolerance: {change} of ±{} %", share(tolerance))
+        }
+        Verdict::Same { tolerance } => format!("same within ±{} %", share(tolerance)),
+        Verdict::Inconclusive { more_runs: 1 } => "inconclusive: need about 1 more run".into(),
+        Verdict::Inconclusive { more_runs } => {
+            let noisy = if more_runs >= TOO_MANY { "too noisy, " } else { "" };
+            format!("inconclusive: {noisy}need about {} more runs", count::thousands(more_runs))
+        }
+        Verdict::TooFew => format!("too few runs to compare ({change})"),
+    }
+}
+
+/// `-8.1 %`
+fn percent(change: f64) -> String {
+    format!("{:+.1} %", 100.0 * change)
+}
+
+/// `5`, `6.2`
+fn share(tolerance: f64) -> String {
+    format!("{}", (1e3 * tolerance).round() / 10.0)
+}
+
+/// What the tables rest on, and what could be done about missing answers.
+fn notes(told: &Comparison) -> Vec<String> {
+    let rows = || told.cells.iter().flat_map(|cell| &cell.rows);
+    let mut all = Vec::new();
+    if let Some(few) = rows().find(|row| !row.contrast.is_enough()) {
+        let [a, b] = few.contrast.runs;
+        let fewest = if told.in_rounds { FEWEST_ROUNDS } else { FEWEST };
+        all.push(format!(
+            "too few runs to compare ({a} and {b}; {fewest} each at least, {BETTER} better): \
+             `iosonde compare --run 'iosonde run …' --run 'iosonde run …'` makes both in turn"
+        ));
+    }
+    let too_many_questions = rows().find(|row| {
+        let is_open = matches!(row.verdict, Verdict::Inconclusive { .. });
+        is_open && row.contrast.smallest_p * told.family as f64 > 0.05
+    });
+    if let Some(row) = too_many_questions {
+        let least = row.contrast.smallest_p;
+        all.push(format!(
+            "so few runs cannot show a p below {least:.4}, which is {:.3} for {} tests: make more \
+             runs, or ask for fewer metrics (--metrics iops,p99)",
+            (least * told.family as f64).min(1.0),
+            told.family
+        ));
+    }
+    if rows().any(|row| row.contrast.is_enough()) {
+        let tests =
+            if told.family == 1 { "the 1 test" } else { &format!("all {} tests", told.family) };
+        all.push(format!(
+            "p: permutation test, corrected for {tests} (Holm); intervals: bootstrap; seed {}",
+            told.seed
+        ));
+        let raised = rows().map(|row| row.contrast.raised(told.tolerance)).fold(0.0, f64::max);
+        let raised = if raised > told.tolerance {
+            format!(
+                ", and twice the spread from run to run where that is more (here up to ±{} %)",
+                share(raised)
+            )
+        } else {
+            String::new()
+        };
+        all.push(format!("tolerance: ±{} %{raised}", share(told.tolerance)));
+    }
+    let slower: Vec<&str> = rows()
+        .filter(|row| row.verdict == Verdict::Slower)
+        .map(|row| row.metric.as_str())
+        .collect();
+    if !slower.is_empty() {
+        all.push(format!("B is worse in {}", clean(&slower.join(", "))));
+    }
+    all
+}
+
+fn gate_line(gated: &Gated) -> String {
+    let outcome = match &gated.outcome {
+        Outcome::Passed { change } => format!("passed ({})", percent(*change)),
+        Outcome::Failed { change } => format!("FAILED ({})", percent(*change)),
+        Outcome::Unknown { reason } => format!("unknown ({})", clean(reason)),
+    };
+    let text = clean(&gated.gate.text);
+    if gated.cell.is_empty() {
+        format!("Gate {text}: {outcome}")
+    } else {
+        format!("Gate {text} in {}: {outcome}", clean(&gated.cell))
+    }
+}

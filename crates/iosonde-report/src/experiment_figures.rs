@@ -1,0 +1,159 @@
+//! Pictures of a stage: each kind draws points, distributions or series that an analysis has read,
+//! and computes no figure of its own.
+//!
+//! A picture is left out where there is nothing to show in it. A new kind is a file and a line in
+//! [`FIGURES`].
+
+mod bars;
+mod best;
+mod distribution;
+mod dual_axis;
+mod found;
+mod heat;
+mod lines;
+mod mix;
+mod notes;
+mod over_time;
+mod sheet;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod trade_off;
+mod view;
+
+use crate::chart::{self, ChartError};
+use crate::story::Picture;
+use iosonde_analysis::experiment::{Measure, StageFacts, Study};
+use iosonde_model::spec::Experiment;
+use iosonde_model::spec::experiment::{Figure, Stage};
+use iosonde_model::units::count;
+
+/// Draws a stage as a file asks for it; `None` where there is nothing to draw.
+pub type Draw = fn(&StageFacts, &Figure) -> Result<Option<chart::Figure>, ChartError>;
+
+/// Every kind of picture, by the name that a file gives.
+pub const FIGURES: [(&str, Draw); 9] = [
+    ("bars", bars::draw),
+    ("line", lines::draw),
+    ("dual-axis", dual_axis::draw),
+    ("mix", mix::draw),
+    ("trade-off", trade_off::draw),
+    ("cdf", distribution::within),
+    ("ccdf", distribution::above),
+    ("time-series", over_time::draw),
+    ("heat", heat::draw),
+];
+
+/// What each kind shows, for who cannot see it.
+fn described(kind: &str) -> &'static str {
+    match kind {
+        "bars" => "grouped bars",
+        "line" => "lines through the measured points",
+        "dual-axis" => "IOPS at the left axis, MB/s at the right one, and the latency below",
+        "mix" => "lines from writes alone to reads alone",
+        "trade-off" => "throughput upwards, latency to the right, each point a level",
+        "cdf" => "share of requests within each latency",
+        "ccdf" => "share of requests above each latency",
+        "time-series" => "one curve for each run over its time",
+        "heat" => "a heat map of two axes",
+        _ => "a picture",
+    }
+}
+
+/// The kinds in a file that there are not.
+pub fn unknown(experiment: &Experiment) -> Vec<String> {
+    let figures = experiment.stages.iter().flat_map(|stage| &stage.figures);
+    let kinds = figures.map(|figure| &figure.kind);
+    kinds.filter(|kind| draw_of(kind).is_none()).cloned().collect()
+}
+
+/// What a file asks of its pictures that they cannot show, in sentences: kinds, axes and measures
+/// that there are not.
+pub fn misasked(experiment: &Experiment) -> Vec<String> {
+    experiment.stages.iter().flat_map(faults_of).collect()
+}
+
+fn faults_of(stage: &Stage) -> Vec<String> {
+    let axes: Vec<&str> = stage.axes.iter().map(|axis| axis.name.as_str()).collect();
+    let kinds: Vec<&str> = FIGURES.iter().map(|(kind, _)| *kind).collect();
+    let measures: Vec<&str> = Measure::all().map(Measure::word).collect();
+    let refuse = |key: &str, word: &str, known: &[&str]| {
+        if known.contains(&word) {
+            return None;
+        }
+        let near = count::nearest(word, known.iter().copied());
+        let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let known = if known.is_empty() { "nothing".into() } else { known.join(", ") };
+        let stage = &stage.name;
+        Some(format!("stage `{stage}`, figure: {key} is `{word}`, expected one of {known}{meant}"))
+    };
+    let of_figure = |figure: &Figure| {
+        let mut faults = vec![refuse("kind", &figure.kind, &kinds)];
+        for (key, axis) in [("x", &figure.x), ("series", &figure.series)] {
+            faults.push((!axis.is_empty()).then(|| refuse(key, axis, &axes)).flatten());
+        }
+        faults.extend(figure.metrics.iter().map(|word| refuse("a metric", word, &measures)));
+        faults.into_iter().flatten().collect::<Vec<String>>()
+    };
+    stage.figures.iter().flat_map(of_figure).collect()
+}
+
+fn draw_of(kind: &str) -> Option<Draw> {
+    FIGURES.iter().find(|(known, _)| *known == kind).map(|(_, draw)| *draw)
+}
+
+/// Every picture that the stage names, in its order.
+///
+/// # Errors
+/// If the stage holds numbers that no scale can hold.
+pub fn pictures(facts: &StageFacts) -> Result<Vec<Picture>, ChartError> {
+    pictures_of(facts, "")
+}
+
+/// The same, with what was measured in each subtitle, as [`subject`] says it.
+///
+/// # Errors
+/// As [`pictures`].
+pub fn pictures_of(facts: &StageFacts, subject: &str) -> Result<Vec<Picture>, ChartError> {
+    let mut pictures: Vec<Picture> = Vec::new();
+    for (place, asked) in facts.stage.figures.iter().enumerate() {
+        let Some(draw) = draw_of(&asked.kind) else { continue };
+        let Some(mut figure) = draw(facts, asked)? else { continue };
+        if !subject.is_empty() {
+            figure.subtitle = format!("{subject} · {}", figure.subtitle);
+        }
+        let earlier = &facts.stage.figures[..place];
+        let number = earlier.iter().filter(|other| other.kind == asked.kind).count() + 1;
+        let mut name = format!("{}-{}", facts.stage.name, asked.kind);
+        if number > 1 {
+            name = format!("{name}-{number}");
+        }
+        let caption = caption(&figure, &asked.kind);
+        pictures.push(Picture { name, caption, figure });
+    }
+    Ok(pictures)
+}
+
+/// What a study measured: device, target and engine, as far as they are known.
+pub fn subject(study: &Study) -> String {
+    let device = study.target.as_ref().and_then(|target| target.device.as_ref());
+    let model = device.and_then(|device| device.model.as_deref()).map(str::trim);
+    let asked = &study.run.target;
+    // A dot would say nothing to whoever sees the picture elsewhere.
+    let path = Some(asked.path.as_str()).filter(|path| !["", "."].contains(path));
+    let parts = [model.filter(|model| !model.is_empty()), path, asked.engine.as_deref()];
+    parts.into_iter().flatten().collect::<Vec<&str>>().join(" · ")
+}
+
+fn caption(figure: &chart::Figure, kind: &str) -> String {
+    let panels: Vec<&str> = figure.panels.iter().map(|panel| panel.title.as_str()).collect();
+    let panels: Vec<&str> = panels.into_iter().filter(|title| !title.is_empty()).collect();
+    let mut said = format!("{}: {}", figure.title, described(kind));
+    if !panels.is_empty() {
+        said = format!("{said}; panels: {}", panels.join("; "));
+    }
+    let best = figure.panels.iter().flat_map(best::told);
+    let best: Vec<String> = best.collect();
+    if best.is_empty() { format!("{said}.") } else { format!("{said}. {}.", best.join("; ")) }
+}

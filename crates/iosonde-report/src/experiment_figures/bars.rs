@@ -1,0 +1,96 @@
+//! Grouped bars: a few measures side by side for each setting.
+
+use super::notes::capital;
+use super::sheet::{Sheet, common, titled};
+use super::view::{Facet, Layout, View, unit};
+use crate::chart::{Axis, Bar, BarSeries, Bars, ChartError, Figure, Kind, Marks, Scale, style};
+use iosonde_analysis::experiment::measure::Quantity;
+use iosonde_analysis::experiment::{Measure, Point, StageFacts};
+use iosonde_model::spec::Direction;
+use iosonde_model::spec::experiment;
+
+/// What is shown unless a file says otherwise.
+const USUAL: [Measure; 3] = [Measure::Mean, Measure::Quantile(0.95), Measure::Quantile(0.99)];
+/// With more bars than this in a panel no value can be read over one.
+const MOST_LABELLED: usize = 18;
+
+/// One panel for each quantity, one group for each setting.
+pub(super) fn draw(
+    facts: &StageFacts,
+    asked: &experiment::Figure,
+) -> Result<Option<Figure>, ChartError> {
+    let view = View::of(facts, asked, Layout::Named);
+    let measures = view.measures(&USUAL);
+    let mut sheet = Sheet::new(&view);
+    for quantity in quantities(&measures) {
+        let own: Vec<Measure> =
+            measures.iter().copied().filter(|measure| measure.quantity() == quantity).collect();
+        for facet in &view.facets {
+            for (heading, points) in groups(facet) {
+                panel(&view, &mut sheet, (&own, &heading), &points)?;
+            }
+        }
+    }
+    measures.iter().for_each(|measure| sheet.note_unknown(*measure));
+    let what: Vec<&str> = measures.iter().map(|measure| measure.title()).collect();
+    Ok(sheet.finish(&what.join(", ")))
+}
+
+type Group<'a> = (String, Vec<&'a Point>);
+
+/// The panels of a facet: one for each series.
+fn groups<'a>(facet: &Facet<'a>) -> Vec<Group<'a>> {
+    let name = |name: &str| {
+        let parts = [facet.heading.as_str(), name].into_iter().filter(|part| !part.is_empty());
+        parts.collect::<Vec<&str>>().join(", ")
+    };
+    facet.series.iter().map(|series| (name(&series.name), series.points.clone())).collect()
+}
+
+fn panel(
+    view: &View,
+    sheet: &mut Sheet,
+    (measures, heading): (&[Measure], &str),
+    points: &[&Point],
+) -> super::sheet::Drawn {
+    let bar = |measure: Measure| {
+        move |point: &&Point| {
+            let datum = view.datum(point, measure, Direction::Total)?;
+            Some(Bar { value: datum.value, range: datum.range, hover: datum.hover })
+        }
+    };
+    let series = measures.iter().enumerate().map(|(number, measure)| BarSeries {
+        name: measure.title().into(),
+        style: style(number),
+        values: points.iter().map(bar(*measure)).collect(),
+    });
+    let bars = Bars { series: series.collect(), labelled: false };
+    let values = bars.values();
+    if values.is_empty() {
+        return Ok(());
+    }
+    let count = bars.series.len() * points.len();
+    let bars = Bars { labelled: count <= MOST_LABELLED, ..bars };
+    let names = points.iter().map(|point| view.level(point).map_or("", |level| &level.label));
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    let x = Axis::names(view.x.map_or("", |axis| axis.heading()), names);
+    let scale = Scale::fit(Kind::Linear, values.into_iter().chain([0.0]))?;
+    let (title, quantity) = match measures {
+        [only] => titled(*only),
+        [first, ..] => (common(*first).into(), unit(*first).1),
+        [] => return Ok(()),
+    };
+    let y = Axis::new(title, quantity, scale);
+    sheet.push(&capital(heading), x, y, Marks::Bars(bars), 240.0);
+    Ok(())
+}
+
+fn quantities(measures: &[Measure]) -> Vec<Quantity> {
+    let mut quantities: Vec<Quantity> = Vec::new();
+    for measure in measures {
+        if !quantities.contains(&measure.quantity()) {
+            quantities.push(measure.quantity());
+        }
+    }
+    quantities
+}

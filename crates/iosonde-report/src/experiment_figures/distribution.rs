@@ -1,0 +1,158 @@
+//! Distributions of latencies, of all runs of a setting together: their histograms are merged, and
+//! no percentile is averaged. Thin beside each: its runs one by one.
+
+use super::sheet::Sheet;
+use super::view::{Layout, MOST_SERIES, View};
+use crate::chart::{Axis, ChartError, Curve, Figure, Kind, Marks, Quantity, Scale, Style, style};
+use iosonde_analysis::experiment::{Point, StageFacts};
+use iosonde_model::spec::experiment;
+use iosonde_model::units::count::thousands;
+use iosonde_model::units::duration;
+use iosonde_stats::histogram::upper_edge;
+use iosonde_stats::{Histogram, Quantile};
+
+/// Quantiles that get a dot, where there are enough requests for them.
+const DOTS: [(f64, &str); 5] =
+    [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+/// The highest share that a scale of nines can tell from one.
+const LAST: f64 = 0.999_999_9;
+/// The shortest time that is told apart, ns.
+const SHORTEST: u64 = 1;
+
+/// Which side of a distribution is shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Side {
+    /// The share up to each latency, on a scale of nines.
+    Within,
+    /// The share above it, on a logarithmic scale.
+    Above,
+}
+
+/// The share of requests within each latency.
+pub(super) fn within(
+    facts: &StageFacts,
+    asked: &experiment::Figure,
+) -> Result<Option<Figure>, ChartError> {
+    draw(facts, asked, Side::Within)
+}
+
+/// The share of requests above each latency.
+pub(super) fn above(
+    facts: &StageFacts,
+    asked: &experiment::Figure,
+) -> Result<Option<Figure>, ChartError> {
+    draw(facts, asked, Side::Above)
+}
+
+fn draw(
+    facts: &StageFacts,
+    asked: &experiment::Figure,
+    side: Side,
+) -> Result<Option<Figure>, ChartError> {
+    let view = View::of(facts, asked, Layout::Scaled);
+    let has_latency =
+        |point: &&Point| facts.of_cell(point.cell).iter().any(|trial| trial.latency.count() > 0);
+    let all: Vec<&Point> = view.points().filter(has_latency).collect();
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let chosen = spread_out(&all, MOST_SERIES);
+    let mut sheet = Sheet::new(&view).of_runs();
+    let (mut curves, mut thin) = (Vec::new(), Vec::new());
+    let (mut times, mut largest) = (Vec::new(), 10);
+    for (number, point) in chosen.iter().enumerate() {
+        let trials = facts.of_cell(point.cell);
+        let mut merged = Histogram::new();
+        trials.iter().for_each(|trial| merged.merge(&trial.latency));
+        let name = match view.setting(point) {
+            name if name.is_empty() => "latency".into(),
+            name => name,
+        };
+        if trials.len() > 1 {
+            for trial in &trials {
+                let name = format!("{name}, run {}", trial.repeat + 1);
+                let curve = curve(&trial.latency, (name, style(number)), side);
+                thin.push(Curve { name: String::new(), rough: true, dots: Vec::new(), ..curve });
+            }
+        }
+        times.extend([merged.min(), merged.max()].into_iter().flatten());
+        largest = largest.max(merged.count());
+        curves.push(curve(&merged, (name, style(number)), side));
+    }
+    let has_runs = !thin.is_empty();
+    thin.extend(curves);
+    let x = Scale::fit(Kind::Log10, times.iter().map(|ns| (*ns).max(SHORTEST) as f64))?;
+    let x = Axis::new("latency (logarithmic)", Quantity::Latency, x);
+    let points = thin.iter().flat_map(|curve| curve.parts.iter().flatten()).map(|(_, y)| *y);
+    // A dot may stand on a step that no point of its curve is on.
+    let dots = thin.iter().flat_map(|curve| &curve.dots).map(|(_, y, _)| *y);
+    let shares = points.chain(dots);
+    let y = match side {
+        Side::Within => {
+            let scale = Scale::fit(Kind::Nines, shares)?;
+            Axis::new("share within that time (nines)", Quantity::Share, scale)
+        }
+        Side::Above => {
+            let scale =
+                Scale::fit(Kind::Log10, [1.0 / largest as f64, 1.0].into_iter().chain(shares))?;
+            Axis::new("share above it (logarithmic)", Quantity::Share, scale)
+        }
+    };
+    sheet.push("", x, y, Marks::Curves(Vec::new(), thin), 380.0);
+    if has_runs {
+        sheet
+            .note("Thick: all runs of a setting, their histograms merged. Thin: each of its runs.");
+    }
+    sheet.note(
+        "Dots: p50, p90, p99, p99.9 and p99.99, where enough requests lie beyond. The last \
+                few requests of each curve rest on chance.",
+    );
+    let left_out = all.len() - chosen.len();
+    if left_out > 0 {
+        let of = all.len();
+        sheet.note(format!("{left_out} of {of} settings between those shown are left out."));
+    }
+    Ok(sheet.finish("distribution of latencies"))
+}
+
+/// At most so many of them, evenly, with the first and the last.
+pub(super) fn spread_out<T: Copy>(all: &[T], most: usize) -> Vec<T> {
+    if all.len() <= most || most < 2 {
+        return all.iter().copied().take(most.max(1)).collect();
+    }
+    (0..most).map(|place| all[place * (all.len() - 1) / (most - 1)]).collect()
+}
+
+fn curve(histogram: &Histogram, (name, look): (String, Style), side: Side) -> Curve {
+    let all = histogram.count().max(1) as f64;
+    let share = |seen: u64| match side {
+        Side::Within => (seen as f64 / all).min(LAST),
+        Side::Above => (histogram.count() - seen) as f64 / all,
+    };
+    let at = |ns: u64| ns.max(SHORTEST) as f64;
+    let max = histogram.max().unwrap_or(0);
+    let mut points = vec![(at(histogram.min().unwrap_or(0)), share(0))];
+    let mut seen = 0;
+    for (index, count) in histogram.occupied() {
+        seen += count;
+        // All of them has no place on a scale of nines, none of them none on a logarithmic one.
+        if seen < histogram.count() {
+            points.push((at(upper_edge(index as usize).min(max)), share(seen)));
+        }
+    }
+    let last = points.last().map_or(0.0, |(_, share)| *share);
+    points.push((at(max), last));
+    let dot = |(q, word): &(f64, &str)| {
+        let value = Quantile::of(histogram, *q).value_ns()? as f64;
+        let height = if side == Side::Within { *q } else { 1.0 - q };
+        Some((value.max(1.0), height, format!("{name} {word}: {}", duration::latency(value))))
+    };
+    Curve {
+        style: look,
+        parts: vec![points],
+        rough: false,
+        dots: DOTS.iter().filter_map(dot).collect(),
+        hover: format!("{name}: {} requests", thousands(histogram.count())),
+        name,
+    }
+}

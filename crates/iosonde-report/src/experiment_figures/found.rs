@@ -1,0 +1,89 @@
+//! What the analyses of a stage have found, where a picture can show it.
+
+use super::view::{Series, View};
+use crate::chart::{Marker, Quantity};
+use iosonde_analysis::experiment::StageFacts;
+use iosonde_model::units::{bytes, count, duration};
+
+/// A level that an analysis has found, with its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Found {
+    pub(super) at: f64,
+    pub(super) range: Option<(f64, f64)>,
+}
+
+/// What was found for a series, under a name of its own (`crossover-random-read`) where there are
+/// several.
+pub(super) fn found(view: &View, name: &str, series: &Series) -> Option<Found> {
+    let key = key(view, name, &series.line);
+    let look = |key: String| view.facts.found(&key).filter(|value| value.is_finite());
+    let range = look(format!("{key}_low")).zip(look(format!("{key}_high")));
+    look(key.clone()).map(|at| Found { at, range })
+}
+
+/// Whether something is so of a series (`knee_outside`).
+pub(super) fn is_so(view: &View, name: &str, series: &Series) -> bool {
+    view.facts.found(&key(view, name, &series.line)).is_some()
+}
+
+fn key(view: &View, name: &str, line: &str) -> String {
+    let lines = view.facets.iter().flat_map(|facet| &facet.series);
+    let lines = lines.filter(|series| series.points.iter().any(|point| point.is_usable()));
+    if lines.count() < 2 { name.into() } else { format!("{name}-{}", slug(line)) }
+}
+
+/// A name as figures have it: small letters and digits, a hyphen for all else.
+fn slug(name: &str) -> String {
+    let hyphened = |character: char| {
+        if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' }
+    };
+    let slug: String = name.chars().map(hyphened).collect();
+    slug.split('-').filter(|part| !part.is_empty()).collect::<Vec<&str>>().join("-")
+}
+
+/// A line across the plot where a level was found for a series; `None` beyond the levels that were
+/// measured.
+pub(super) fn marker(view: &View, name: &str, series: &Series) -> Option<Marker> {
+    let found = found(view, name, series)?;
+    let (first, last) = view.span().filter(|_| is_of_x(view))?;
+    let is_outside = is_so(view, &format!("{name}_outside"), series);
+    if is_outside || !(first..=last).contains(&found.at) {
+        return None;
+    }
+    let at = told(view, found.at);
+    let marker = Marker::at_x(found.at, format!("{name} {at}"));
+    let Some((low, high)) = found.range else {
+        return Some(Marker { hover: format!("{name}: {at}"), ..marker });
+    };
+    let hover = format!("{name}: {at}, 95 % interval {} to {}", told(view, low), told(view, high));
+    Some(Marker { hover, ..marker.between(low.clamp(first, last), high.clamp(first, last)) })
+}
+
+/// Lines where the rate of a setting changed, at the times (seconds) that an analysis has found:
+/// `change-1`, `change-2`, with the setting behind it (`change-1-reads`) where there are several.
+pub(super) fn regimes(facts: &StageFacts, setting: &str, end_ns: f64) -> Vec<Marker> {
+    let is_one = facts.points.len() < 2;
+    let key = |number: usize| match is_one {
+        true => format!("change-{number}"),
+        false => format!("change-{number}-{}", slug(setting)),
+    };
+    let all = (1..).map_while(|number| facts.found(&key(number))).map(|at| at * 1e9);
+    let within = all.filter(|at| (0.0..=end_ns).contains(at));
+    within.map(|at| Marker::at_x(at, format!("change at {}", duration::span(at as u64)))).collect()
+}
+
+/// Whether the levels along the bottom are those that analyses speak of: the first axis.
+fn is_of_x(view: &View) -> bool {
+    let first = view.facts.stage.axes.first();
+    view.x.is_some_and(|x| first.is_some_and(|first| first.name == x.name))
+}
+
+/// A place along the bottom in words.
+pub(super) fn told(view: &View, at: f64) -> String {
+    match view.quantity() {
+        Quantity::Bytes => bytes::rough(at.max(0.0) as u64),
+        Quantity::Latency => duration::latency(at),
+        _ if at.fract() == 0.0 => count::thousands(at.max(0.0) as u64),
+        _ => count::significant(at),
+    }
+}

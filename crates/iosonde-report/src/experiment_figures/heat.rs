@@ -1,0 +1,95 @@
+//! A heat map: a measure over two axes, each combination a rectangle.
+
+use super::lines::titled_in;
+use super::sheet::{Sheet, ends};
+use super::view::{Layout, View, is_carried_out, unit};
+use crate::chart::{Axis, Cell, ChartError, Figure, HeatMap, Kind, Marks, Missing, Scale};
+use iosonde_analysis::experiment::{Measure, Point, StageFacts};
+use iosonde_model::spec::Direction;
+use iosonde_model::spec::experiment;
+
+/// Values that span more than this factor are shown by their logarithm.
+const WIDE: f64 = 20.0;
+/// Pixels of a row.
+const ROW: f64 = 30.0;
+
+/// One panel for each measure and for each combination of further axes.
+pub(super) fn draw(
+    facts: &StageFacts,
+    asked: &experiment::Figure,
+) -> Result<Option<Figure>, ChartError> {
+    // Without an axis for the rows the second of the stage is it.
+    let x = View::of(facts, asked, Layout::Named).x.map(|axis| axis.name.clone());
+    let other = facts.stage.axes.iter().find(|axis| Some(&axis.name) != x.as_ref());
+    let mut asked = asked.clone();
+    if asked.series.is_empty() {
+        asked.series = other.map_or(String::new(), |axis| axis.name.clone());
+    }
+    let view = View::of(facts, &asked, Layout::Named);
+    let measures = view.measures(&[Measure::Iops]);
+    let mut sheet = Sheet::new(&view).of_runs();
+    for measure in &measures {
+        let values = view.points().filter_map(|point| point.mean(*measure));
+        let (low, high) = ends(values.map(|value| value * unit(*measure).0));
+        if low > high {
+            continue;
+        }
+        let kind = if low > 0.0 && high / low >= WIDE { Kind::Log10 } else { Kind::Linear };
+        // Zero has no colour of its own: the range of the map is that of its values.
+        let scale = Scale::fit(kind, [low, high])?;
+        for facet in &view.facets {
+            panel(&view, &mut sheet, facet, (*measure, scale, kind))?;
+        }
+        sheet.note_unknown(*measure);
+    }
+    sheet.note("Each rectangle is the mean over its runs.");
+    let what: Vec<&str> = measures.iter().map(|measure| measure.title()).collect();
+    Ok(sheet.finish(&what.join(", ")))
+}
+
+fn panel(
+    view: &View,
+    sheet: &mut Sheet,
+    facet: &super::view::Facet,
+    (measure, scale, kind): (Measure, Scale, Kind),
+) -> Result<(), ChartError> {
+    let (mut cells, mut missing) = (Vec::new(), Vec::new());
+    for (row, series) in facet.series.iter().enumerate() {
+        for point in &series.points {
+            let Some(x) = view.place(point) else { continue };
+            let x = (x - 0.5, x + 0.5);
+            let y = (row as f64, row as f64 + 1.0);
+            let datum = view.datum(point, measure, Direction::Total);
+            match datum.as_ref().and_then(|datum| Some((datum.value.number()?, &datum.hover))) {
+                Some((value, hover)) => cells.push(Cell { x, y, value, hover: hover.clone() }),
+                None => {
+                    let hover = datum.map_or_else(|| view.setting(point), |datum| datum.hover);
+                    missing.push(Missing { x, y, word: why(point).into(), hover });
+                }
+            }
+        }
+    }
+    if cells.is_empty() {
+        return Ok(());
+    }
+    let rows = facet.series.iter().map(|series| series.name.clone()).collect::<Vec<String>>();
+    let height = (rows.len() as f64 * ROW).clamp(60.0, 420.0);
+    let series = view.facts.stage.axes.iter().find(|axis| axis.name == view.asked.series);
+    let y = Axis::names(series.map_or("", |axis| axis.heading()), rows);
+    let (_, quantity, title) = unit(measure);
+    let log = if kind == Kind::Log10 { " (log)" } else { "" };
+    let title = format!("{title}{log}");
+    let map = HeatMap { title, quantity, scale, cells, missing, numbered: true };
+    let heading = titled_in(&facet.heading, measure);
+    sheet.push(&heading, view.x_axis()?, y, Marks::Heat(map), height);
+    Ok(())
+}
+
+/// Why there is no value, in a word.
+fn why(point: &Point) -> &'static str {
+    match (is_carried_out(point), point.is_usable()) {
+        (false, _) => "not run",
+        (true, false) => "failed",
+        (true, true) => "not known",
+    }
+}

@@ -1,0 +1,101 @@
+//! Lines: a measure against the levels of an axis. Each measure has a panel of its own, unless one
+//! series is all there is and the measures are of one kind.
+
+use super::best;
+use super::found;
+use super::notes::capital;
+use super::sheet::{Sheet, common, titled};
+use super::view::{Facet, Layout, Series, View, heading};
+use crate::chart::{ChartError, Edge, Figure, Line, Plot, style};
+use iosonde_analysis::experiment::{Measure, StageFacts};
+use iosonde_model::spec::Direction;
+use iosonde_model::spec::experiment;
+
+/// What is shown unless a file says otherwise.
+const USUAL: [Measure; 3] = [Measure::Iops, Measure::Mean, Measure::Quantile(0.99)];
+
+/// One panel for each measure, one line for each series.
+pub(super) fn draw(
+    facts: &StageFacts,
+    asked: &experiment::Figure,
+) -> Result<Option<Figure>, ChartError> {
+    let view = View::of(facts, asked, Layout::Scaled);
+    let measures = view.measures(&USUAL);
+    let mut sheet = Sheet::new(&view);
+    for facet in &view.facets {
+        match (measures.as_slice(), facet.series.as_slice()) {
+            ([first, _, ..], [only]) if together(&measures) => {
+                let named = |(number, measure): (usize, &Measure)| {
+                    line(&view, only, (*measure, number), measure.title())
+                };
+                let lines = measures.iter().enumerate().filter_map(named).collect();
+                let callouts = best::in_panel(&view, facet, *first, &measures);
+                let (_, quantity) = titled(*first);
+                let plot = Plot { lines, callouts, ..Plot::default() };
+                sheet.plot(
+                    &facet.heading,
+                    (common(*first), quantity),
+                    knees(&view, facet, plot),
+                )?;
+            }
+            _ => {
+                for measure in &measures {
+                    let plot = Plot {
+                        lines: lines(&view, facet, *measure),
+                        callouts: best::in_panel(&view, facet, *measure, &measures),
+                        ..Plot::default()
+                    };
+                    let (axis, quantity) = titled(*measure);
+                    let title = titled_in(&facet.heading, *measure);
+                    sheet.plot(&title, (&axis, quantity), knees(&view, facet, plot))?;
+                }
+            }
+        }
+    }
+    measures.iter().for_each(|measure| sheet.note_unknown(*measure));
+    let against = view.x.map_or(String::new(), |axis| format!(" against {}", axis.heading()));
+    let what: Vec<&str> = measures.iter().map(|measure| measure.title()).collect();
+    Ok(sheet.finish(&format!("{}{against}", what.join(", "))))
+}
+
+/// The same with the knee, where it is of the only series: several would not be told apart.
+fn knees(view: &View, facet: &Facet, plot: Plot) -> Plot {
+    let [only] = facet.series.as_slice() else { return plot };
+    Plot { markers: found::marker(view, "knee", only).into_iter().collect(), ..plot }
+}
+
+fn together(measures: &[Measure]) -> bool {
+    measures.windows(2).all(|pair| pair[0].quantity() == pair[1].quantity())
+}
+
+/// A measure of every series of a facet.
+pub(super) fn lines(view: &View, facet: &Facet, measure: Measure) -> Vec<Line> {
+    let all = facet.series.iter().enumerate();
+    all.filter_map(|(number, series)| line(view, series, (measure, number), &series.name)).collect()
+}
+
+/// A measure of a series, in the style of a number; `None` where no point knows it.
+pub(super) fn line(
+    view: &View,
+    series: &Series,
+    (measure, number): (Measure, usize),
+    name: &str,
+) -> Option<Line> {
+    let all = series.points.iter();
+    let points = all.filter_map(|point| view.point(point, measure, Direction::Total)).collect();
+    let line = Line {
+        name: name.into(),
+        style: style(number),
+        edge: Edge::Left,
+        points,
+        dotted: true,
+        hover: heading(measure, Direction::Total),
+    };
+    (!line.points.is_empty()).then_some(line)
+}
+
+/// Title of a panel: the measure, and what its facet has in common.
+pub(super) fn titled_in(heading: &str, measure: Measure) -> String {
+    let measure = capital(measure.title());
+    if heading.is_empty() { measure } else { format!("{heading}: {measure}") }
+}

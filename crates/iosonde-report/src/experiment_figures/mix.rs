@@ -1,0 +1,80 @@
+//! A mixture of reads and writes, from writes alone to reads alone: throughput above, latency
+//! below.
+
+use super::best;
+use super::lines;
+use super::sheet::{Sheet, titled};
+use super::view::{Layout, Series, View, heading};
+use crate::chart::{ChartError, Edge, Figure, Line, Plot, style};
+use iosonde_analysis::experiment::{Measure, Point, StageFacts};
+use iosonde_model::spec::Direction;
+use iosonde_model::spec::experiment;
+
+/// What is shown unless a file says otherwise.
+const USUAL: [Measure; 3] = [Measure::Iops, Measure::Mean, Measure::Quantile(0.99)];
+/// Each direction with its name and the number of its style.
+const DIRECTIONS: [(Direction, &str, usize); 3] =
+    [(Direction::Total, "all", 0), (Direction::Read, "reads", 2), (Direction::Write, "writes", 1)];
+
+/// For each series a panel for each measure: of all, of the reads and of the writes.
+pub(super) fn draw(
+    facts: &StageFacts,
+    asked: &experiment::Figure,
+) -> Result<Option<Figure>, ChartError> {
+    let view = View::of(facts, asked, Layout::Mixed);
+    let measures = view.measures(&USUAL);
+    let mut sheet = Sheet::new(&view);
+    for facet in &view.facets {
+        for series in &facet.series {
+            let parts = [facet.heading.as_str(), series.name.as_str()].into_iter();
+            let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+            let alone = series.alone(parts.join(", "));
+            for measure in &measures {
+                let direction =
+                    |which: &(Direction, &str, usize)| line(&view, series, *measure, *which);
+                let plot = Plot {
+                    lines: DIRECTIONS.iter().filter_map(direction).collect(),
+                    callouts: best::in_panel(&view, &alone, *measure, &measures),
+                    ..Plot::default()
+                };
+                let (axis, quantity) = titled(*measure);
+                let title = lines::titled_in(&alone.heading, *measure);
+                sheet.plot(&title, (&axis, quantity), plot)?;
+            }
+        }
+    }
+    measures.iter().for_each(|measure| sheet.note_unknown(*measure));
+    sheet.note(
+        "W: share of writes, R: share of reads, of the requests. Latencies of all are those \
+                of reads and writes together.",
+    );
+    Ok(sheet.finish("throughput and latency over the mix"))
+}
+
+/// A direction of its own is told where both are there.
+fn line(
+    view: &View,
+    series: &Series,
+    measure: Measure,
+    (direction, name, number): (Direction, &str, usize),
+) -> Option<Line> {
+    let knows = |which: Direction| {
+        series.points.iter().any(|point| !point.values(Measure::Iops, which).is_empty())
+    };
+    let is_mixed = knows(Direction::Read) && knows(Direction::Write);
+    // A measure of the whole, as the depth is, has no directions; a failed point has none either.
+    let has_directions =
+        |point: &Point| point.values(measure, Direction::Total) != point.values(measure, direction);
+    let is_told = direction == Direction::Total
+        || is_mixed && series.points.iter().any(|point| has_directions(point));
+    let drawn = series.points.iter().filter(|p| direction == Direction::Total || p.is_usable());
+    let points: Vec<_> = drawn.filter_map(|point| view.point(point, measure, direction)).collect();
+    (is_told && !points.is_empty()).then(|| Line {
+        name: name.into(),
+        style: style(number),
+        edge: Edge::Left,
+        points,
+        dotted: true,
+        hover: heading(measure, direction),
+    })
+}

@@ -1,0 +1,113 @@
+//! What stands around a picture: of what it is, how its error bars are made, what is left out.
+
+use super::view::{ErrorBars, View, is_carried_out};
+use iosonde_analysis::experiment::{Point, Standing};
+
+/// Settings that a note lists before it only counts.
+const LISTED: usize = 3;
+
+/// Heading of the picture.
+pub(super) fn title(view: &View, what: &str) -> String {
+    match view.asked.title.as_str() {
+        "" => format!("{}: {what}", capital(view.facts.stage.heading())),
+        title => title.into(),
+    }
+}
+
+/// How often and how long each point was measured.
+pub(super) fn subtitle(view: &View) -> String {
+    let runs = view.points().map(|point| point.runs.len()).filter(|runs| *runs > 0);
+    let (least, most) = runs.fold((usize::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
+    let runs = match (least, most) {
+        (_, 0) => "no run".into(),
+        (1, 1) => "n = 1 run".into(),
+        (least, most) if least == most => format!("n = {most} runs"),
+        (least, most) => format!("n = {least} to {most} runs"),
+    };
+    let seconds = view.facts.stage.seconds;
+    format!("{runs} of {seconds} s for each setting")
+}
+
+/// How the error bars are made.
+pub(super) fn of_bars(view: &View) -> String {
+    match view.bars {
+        ErrorBars::Interval => {
+            "Points are means over the runs; error bars: 95 % t interval of the \
+                                mean."
+                .into()
+        }
+        ErrorBars::Deviation => {
+            "Points are means over the runs; error bars: ± one sample standard \
+                                 deviation (too few runs for an interval that says much)."
+                .into()
+        }
+        ErrorBars::None => "One run for each setting: how much it varies is not known, so there \
+                            are no error bars."
+            .into(),
+    }
+}
+
+/// How settings that are not good look in a picture.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Looks {
+    /// Hollow if doubtful, a cross if failed.
+    Marked,
+    /// Hollow if doubtful; one that failed has no place.
+    Hollow,
+    /// As the others, if they are drawn at all.
+    Alike,
+}
+
+/// Settings that are doubtful, failed, or were not carried out.
+pub(super) fn of_standing(view: &View, looks: Looks) -> Vec<String> {
+    let mut notes = Vec::new();
+    let doubtful = view.points().filter(|p| p.is_usable()).filter_map(|p| match &p.standing {
+        Standing::Doubtful(why) => Some((p, why.as_str())),
+        _ => None,
+    });
+    let hollow = if looks == Looks::Alike { "Doubtful" } else { "Hollow: doubtful" };
+    notes.extend(listed(view, hollow, doubtful.collect()));
+    let failed = view.points().filter(|p| !p.is_usable() && is_carried_out(p));
+    let failed = failed.filter_map(|p| match &p.standing {
+        Standing::Failed(why) => Some((p, why.as_str())),
+        _ => None,
+    });
+    let crossed = match looks {
+        Looks::Marked => "Crossed: not used and joined by no line",
+        Looks::Hollow | Looks::Alike => "Failed or invalid and not drawn",
+    };
+    notes.extend(listed(view, crossed, failed.collect()));
+    let why = |point: &Point| {
+        let left_out = &view.facts.laid_out.left_out;
+        let why = left_out.iter().find(|(cell, _)| *cell == point.cell);
+        why.map_or(view.facts.laid_out.ended_early.as_str(), |(_, why)| why.as_str())
+    };
+    let missing = view.points().filter(|point| !is_carried_out(point));
+    let missing = missing.map(|point| (point, why(point)));
+    notes.extend(listed(view, "Not carried out and not drawn", missing.collect()));
+    notes
+}
+
+fn listed(view: &View, what: &str, points: Vec<(&Point, &str)>) -> Option<String> {
+    let (first, rest) = points.split_at(points.len().min(LISTED));
+    let told = |(point, why): &(&Point, &str)| {
+        let setting = view.setting(point);
+        if why.is_empty() { setting } else { format!("{setting} ({why})") }
+    };
+    let told: Vec<String> = first.iter().map(told).collect();
+    let more = if rest.is_empty() { String::new() } else { format!("; and {} more", rest.len()) };
+    (!told.is_empty()).then(|| format!("{what}: {}{more}.", told.join("; ")))
+}
+
+/// With a capital letter.
+pub(super) fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    match characters.next() {
+        // `p99` is a name, not a word.
+        Some(first) if !characters.as_str().starts_with(|c: char| c.is_ascii_digit()) => {
+            first.to_uppercase().chain(characters).collect()
+        }
+        Some(_) => text.into(),
+        None => String::new(),
+    }
+}

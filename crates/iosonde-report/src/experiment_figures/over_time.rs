@@ -1,0 +1,170 @@
+//! How the runs went: a rate over the time of each, one panel for each setting, and under it the
+//! percentiles of the first of them.
+
+use super::distribution::spread_out;
+use super::found;
+use super::notes::capital;
+use super::sheet::{Sheet, ends};
+use super::view::{Layout, View, unit};
+use crate::chart::{
+    Axis, Band, ChartError, Curve, Figure, Kind, Marks, Plot, Quantity, Scale, style,
+};
+use iosonde_analysis::experiment::{Measure, Point, StageFacts, Standing, TrialFigures};
+use iosonde_model::spec::experiment;
+
+/// Panels of one picture at most.
+const MOST_PANELS: usize = 6;
+/// Highest over lowest latency from which their scale is logarithmic.
+const WIDE: f64 = 10.0;
+/// Runs of a panel at most.
+const MOST_RUNS: usize = 7;
+
+/// A panel for each setting, a curve for each of its runs.
+pub(super) fn draw(
+    facts: &StageFacts,
+    asked: &experiment::Figure,
+) -> Result<Option<Figure>, ChartError> {
+    let view = View::of(facts, asked, Layout::Scaled);
+    let is_rate = |measure: &Measure| matches!(measure, Measure::Iops | Measure::Bandwidth);
+    let asked = view.measures(&[]).into_iter().find(is_rate);
+    let measure = asked.unwrap_or(Measure::Iops);
+    let runs = |point: &Point| {
+        let runs = facts.of_cell(point.cell).into_iter();
+        runs.filter(|trial| trial.series.ops.len() > 1).collect::<Vec<&TrialFigures>>()
+    };
+    let all: Vec<&Point> = view.points().filter(|point| !runs(point).is_empty()).collect();
+    let chosen = spread_out(&all, MOST_PANELS);
+    let mut sheet = Sheet::new(&view).of_runs();
+    let mut drawn: Vec<(String, Vec<Curve>, Option<&TrialFigures>)> = Vec::new();
+    for point in &chosen {
+        let runs = runs(point);
+        let shown = spread_out(&runs, MOST_RUNS);
+        if shown.len() < runs.len() {
+            let (some, all) = (shown.len(), runs.len());
+            sheet.note(format!(
+                "Of {all} runs of a setting {some} are drawn, the first and last too."
+            ));
+        }
+        let curves = shown.iter().map(|trial| curve(trial, measure)).collect();
+        let timed = runs.iter().find(|trial| parts(trial).iter().any(|part| !part.is_empty()));
+        drawn.push((point.name(), curves, timed.copied()));
+    }
+    if drawn.is_empty() {
+        return Ok(None);
+    }
+    let points = |curves: &[Curve]| -> Vec<(f64, f64)> {
+        curves.iter().flat_map(|curve| curve.parts.iter().flatten().copied()).collect()
+    };
+    let xs = drawn.iter().flat_map(|(_, curves, _)| points(curves)).map(|(x, _)| x);
+    let timed = drawn.iter().filter_map(|(_, _, trial)| trial.as_ref());
+    let ends = timed.flat_map(|trial| trial.over_time.last()).map(|last| last.end_ns as f64);
+    let x = Scale::fit(Kind::Time, xs.chain(ends).chain([0.0]))?;
+    let (_, quantity, title) = unit(measure);
+    let height = if drawn.len() > 2 { 130.0 } else { 220.0 };
+    for (setting, curves, timed) in drawn {
+        // Each has a scale of its own: settings differ by far more than time changes them.
+        let y = Scale::fit(Kind::Linear, points(&curves).into_iter().map(|p| p.1).chain([0.0]))?;
+        let markers = found::regimes(facts, &setting, x.ends().1);
+        let marks = Marks::Plot(Plot { curves, markers: markers.clone(), ..Plot::default() });
+        let x = Axis::new("time since the start of the run", Quantity::Time, x);
+        let y = Axis::new(title.clone(), quantity, y);
+        sheet.push(&capital(&setting), x.clone(), y, marks, height);
+        if let Some(trial) = timed {
+            let title = format!("{}: latency, run {}", capital(&setting), trial.repeat + 1);
+            let (y, plot) = latencies(trial)?;
+            let marks = Marks::Plot(Plot { markers, ..plot });
+            sheet.push(&title, x, y, marks, height * 0.8);
+            sheet.note("Percentiles are of the requests of each interval, in the first run.");
+        }
+    }
+    if chosen.len() > 1 {
+        sheet.note("The scale of each panel is its own.");
+    }
+    if chosen.len() < all.len() {
+        let left_out = all.len() - chosen.len();
+        sheet.note(format!(
+            "{left_out} of {} settings between those shown are left out.",
+            all.len()
+        ));
+    }
+    let failed = facts.trials.iter().filter(|trial| !trial.is_usable()).count();
+    if failed > 0 {
+        sheet.note(format!("{failed} of {} runs failed and are not drawn.", facts.trials.len()));
+    }
+    Ok(sheet.finish(&format!("{} over time", measure.title())))
+}
+
+/// `(time, p50, p99)` of steps, without gaps in each part.
+fn parts(trial: &TrialFigures) -> Vec<Vec<(f64, f64, f64)>> {
+    let mut parts = vec![Vec::new()];
+    for moment in &trial.over_time {
+        let (Some(p50), Some(p99), Some(part)) = (moment.p50_ns, moment.p99_ns, parts.last_mut())
+        else {
+            parts.push(Vec::new());
+            continue;
+        };
+        // Each interval reaches to its end, where the next begins.
+        if part.last().is_some_and(|(x, ..): &(f64, f64, f64)| *x == moment.start_ns as f64) {
+            part.pop();
+        }
+        let (p50, p99) = (p50 as f64, p99 as f64);
+        part.push((moment.start_ns as f64, p50, p99));
+        part.push((moment.end_ns as f64, p50, p99));
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// The median and p99 of each interval with the band between them.
+fn latencies(trial: &TrialFigures) -> Result<(Axis, Plot), ChartError> {
+    let parts = parts(trial);
+    let all = || parts.iter().flatten();
+    let (low, high) = ends(all().flat_map(|(_, p50, p99)| [*p50, *p99]));
+    let values = all().flat_map(|(_, p50, p99)| [*p50, *p99]);
+    let y = if low > 0.0 && high / low >= WIDE {
+        let scale = Scale::fit(Kind::Log10, values)?;
+        Axis::new("latency (logarithmic)", Quantity::Latency, scale)
+    } else {
+        Axis::new("latency", Quantity::Latency, Scale::fit(Kind::Linear, values.chain([0.0]))?)
+    };
+    let curve = |name: &str, number: usize, pick: fn(&(f64, f64, f64)) -> f64| Curve {
+        name: name.into(),
+        style: style(number),
+        parts: parts.iter().map(|part| part.iter().map(|at| (at.0, pick(at))).collect()).collect(),
+        rough: false,
+        dots: Vec::new(),
+        hover: format!("{name} of each interval"),
+    };
+    let curves = vec![curve("p50", 0, |at| at.1), curve("p99", 1, |at| at.2)];
+    let band = Band {
+        name: "p50 to p99".into(),
+        style: style(0),
+        parts: parts.clone(),
+        hover: "between the median and p99 of each interval".into(),
+    };
+    Ok((y, Plot { bands: vec![band], curves, ..Plot::default() }))
+}
+
+fn curve(trial: &TrialFigures, measure: Measure) -> Curve {
+    let (series, one) = (&trial.series, unit(measure).0);
+    let values = if measure == Measure::Iops { series.iops() } else { series.bytes_per_s() };
+    let width = series.width_ns as f64;
+    let mut points: Vec<(f64, f64)> =
+        values.iter().enumerate().map(|(place, v)| (place as f64 * width, v * one)).collect();
+    if let Some((_, last)) = points.last().copied() {
+        points.push((points.len() as f64 * width, last));
+    }
+    let name = format!("run {}", trial.repeat + 1);
+    let doubt = match &trial.standing {
+        Standing::Doubtful(why) => format!("; doubtful: {why}"),
+        _ => String::new(),
+    };
+    Curve {
+        hover: format!("{name}{doubt}"),
+        name,
+        style: style(trial.repeat as usize),
+        parts: vec![points],
+        rough: true,
+        dots: Vec::new(),
+    }
+}

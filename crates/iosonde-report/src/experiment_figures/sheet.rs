@@ -1,0 +1,170 @@
+//! A picture in the making: panels with the scales that their values need, and the notes that
+//! belong to what was drawn.
+
+use super::notes::{self, Looks};
+use super::view::{View, unit};
+use crate::chart::{
+    Arrangement, Axis, ChartError, Edge, Figure, Kind, Line, Marks, Measured, Panel, Plot,
+    Quantity, Scale,
+};
+use iosonde_analysis::experiment::Measure;
+use iosonde_analysis::experiment::measure::Quantity as Kinds;
+
+/// Values that span more than this factor are drawn on a logarithmic scale: rates, and latencies,
+/// which a knee lets grow without end.
+const WIDE: f64 = 40.0;
+const WIDE_LATENCY: f64 = 10.0;
+
+/// Panels and notes of a picture.
+pub(super) struct Sheet<'a> {
+    view: &'a View<'a>,
+    panels: Vec<Panel>,
+    notes: Vec<String>,
+    /// Whether an interval was cut at the foot of a logarithmic scale.
+    is_cut: bool,
+    /// How settings that are not good look.
+    looks: Looks,
+    /// Whether it shows means over runs.
+    has_bars: bool,
+}
+
+impl<'a> Sheet<'a> {
+    pub(super) fn new(view: &'a View<'a>) -> Sheet<'a> {
+        Sheet {
+            view,
+            panels: Vec::new(),
+            notes: Vec::new(),
+            is_cut: false,
+            looks: Looks::Marked,
+            has_bars: true,
+        }
+    }
+
+    /// The same where a failed setting has no place.
+    pub(super) fn without_failed(self) -> Sheet<'a> {
+        Sheet { looks: Looks::Hollow, ..self }
+    }
+
+    /// The same where no mean over runs is shown.
+    pub(super) fn of_runs(self) -> Sheet<'a> {
+        Sheet { looks: Looks::Alike, has_bars: false, ..self }
+    }
+
+    /// A further note; each is said once.
+    pub(super) fn note(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// A panel along the axis of the view. One without a value is left out.
+    pub(super) fn plot(&mut self, title: &str, y: (&str, Quantity), mut plot: Plot) -> Drawn {
+        if !has_value(&plot.lines, Edge::Left) {
+            return Ok(());
+        }
+        let axis = self.y_axis(y, &mut plot, Edge::Left)?;
+        let x = self.view.x_axis()?;
+        self.push(title, x, axis, Marks::Plot(plot), 230.0);
+        Ok(())
+    }
+
+    /// The scale of a side of a plot: from zero, or logarithmic where the values are far apart.
+    pub(super) fn y_axis(
+        &mut self,
+        (title, quantity): (&str, Quantity),
+        plot: &mut Plot,
+        edge: Edge,
+    ) -> Result<Axis, ChartError> {
+        let means = plot.lines.iter().filter(|line| line.edge == edge);
+        let means = means.flat_map(|line| &line.points).filter_map(|point| point.y.number());
+        let (low, high) = ends(means);
+        let wide = if quantity == Quantity::Latency { WIDE_LATENCY } else { WIDE };
+        if low <= 0.0 || high / low < wide {
+            let scale = Scale::fit(Kind::Linear, plot.ys(edge).into_iter().chain([0.0]))?;
+            return Ok(Axis::new(title, quantity, scale));
+        }
+        let own = plot.lines.iter_mut().filter(|line| line.edge == edge);
+        for point in own.flat_map(|line| &mut line.points) {
+            let Some((from, _)) = &mut point.y_range else { continue };
+            // Half the lowest mean is well below every point, and above zero.
+            if *from < low / 2.0 {
+                *from = low / 2.0;
+                self.is_cut = true;
+            }
+        }
+        let scale = Scale::fit(Kind::Log10, plot.ys(edge))?;
+        Ok(Axis::new(format!("{title} (logarithmic)"), quantity, scale))
+    }
+
+    /// Any panel.
+    pub(super) fn push(&mut self, title: &str, x: Axis, y: Axis, marks: Marks, height: f64) {
+        self.panels.push(Panel { title: title.into(), x, y, marks, height });
+    }
+
+    /// Notes a measure that some of the settings do not know.
+    pub(super) fn note_unknown(&mut self, measure: Measure) {
+        let points = || self.view.points().filter(|point| point.is_usable());
+        let unknown = points().filter(|point| point.mean(measure).is_none()).count();
+        if unknown > 0 {
+            let (all, name) = (points().count(), measure.title());
+            self.note(format!(
+                "The {name} of {unknown} of {all} settings is not known in each of their runs (too \
+                 few operations, or none that can be trusted) and not drawn."
+            ));
+        }
+        if matches!(measure, Measure::Quantile(_)) && self.view.points().any(|p| p.runs.len() > 1) {
+            self.note("A percentile is that of each run; its point is the mean over the runs.");
+        }
+    }
+
+    /// The picture, if it has a panel; `what` it shows, for its title.
+    pub(super) fn finish(self, what: &str) -> Option<Figure> {
+        let view = self.view;
+        let mut notes: Vec<String> = Vec::new();
+        notes.extend(self.has_bars.then(|| notes::of_bars(view)));
+        if self.is_cut {
+            notes.push("An error bar that reaches towards zero is cut at the foot.".into());
+        }
+        notes.extend(self.notes);
+        notes.extend(notes::of_standing(view, self.looks));
+        (!self.panels.is_empty()).then(|| Figure {
+            title: notes::title(view, what),
+            subtitle: notes::subtitle(view),
+            arrangement: Arrangement::Stacked,
+            panels: self.panels,
+            notes,
+        })
+    }
+}
+
+/// Whether it could be drawn.
+pub(super) type Drawn = Result<(), ChartError>;
+
+/// The axis of a measure, of its title and how it is written.
+pub(super) fn titled(measure: Measure) -> (String, Quantity) {
+    let (_, quantity, title) = unit(measure);
+    (title, quantity)
+}
+
+/// What measures of one quantity are together.
+pub(super) fn common(measure: Measure) -> &'static str {
+    match measure.quantity() {
+        Kinds::Time => "latency",
+        Kinds::BytesPerSecond => "MB/s",
+        Kinds::PerSecond => "per second",
+        Kinds::Plain => "",
+    }
+}
+
+fn has_value(lines: &[Line], edge: Edge) -> bool {
+    let points = lines.iter().filter(|line| line.edge == edge).flat_map(|line| &line.points);
+    points.into_iter().any(|point| !matches!(point.y, Measured::Failed(None)))
+}
+
+/// The lowest and the highest; the wrong way round without any.
+pub(super) fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    })
+}

@@ -1,0 +1,167 @@
+//! Throughput against latency: what a level buys, and what it costs.
+
+use super::best;
+use super::found;
+use super::sheet::{Sheet, ends};
+use super::view::{Facet, Layout, Series, View, unit};
+use crate::chart::{
+    self, Annotation, Axis, Callout, ChartError, Edge, Figure, Kind, Line, Marks, Plot, Quantity,
+    Scale, merge_annotations, style,
+};
+use iosonde_analysis::experiment::{Measure, Point, StageFacts};
+use iosonde_model::spec::Direction;
+use iosonde_model::spec::experiment;
+
+/// Latencies that span more than this factor stand on a logarithmic scale.
+const WIDE: f64 = 8.0;
+/// With more series than this only the means are drawn.
+const MOST_WITH_TAIL: usize = 3;
+/// The latencies along the bottom.
+const LATENCIES: [(Measure, &str); 2] =
+    [(Measure::Mean, "mean latency"), (Measure::Quantile(0.99), "p99")];
+/// What may be best in it.
+const BEST: [Measure; 3] = [Measure::Iops, Measure::Bandwidth, Measure::Mean];
+
+/// One panel for each facet: latency along the bottom, IOPS (or another rate that is asked for)
+/// upwards, each level at its point.
+pub(super) fn draw(
+    facts: &StageFacts,
+    asked: &experiment::Figure,
+) -> Result<Option<Figure>, ChartError> {
+    let view = View::of(facts, asked, Layout::Scaled);
+    let is_rate = |measure: &Measure| measure.more_is_better() == Some(true);
+    let rate = view.measures(&[]).into_iter().find(is_rate).unwrap_or(Measure::Iops);
+    let mut sheet = Sheet::new(&view).without_failed();
+    for facet in &view.facets {
+        panel(&view, &mut sheet, facet, rate)?;
+    }
+    for measure in [rate, Measure::Mean, Measure::Quantile(0.99)] {
+        sheet.note_unknown(measure);
+    }
+    if let Some(axis) = view.x {
+        sheet.note(format!("The number at each point is its {}.", axis.heading()));
+    }
+    for series in view.facets.iter().flat_map(|facet| &facet.series) {
+        if let Some(knee) = found::found(&view, "knee", series) {
+            sheet.note(knee_note(&view, series, knee));
+        }
+    }
+    Ok(sheet.finish("throughput against latency"))
+}
+
+fn knee_note(view: &View, series: &Series, knee: found::Found) -> String {
+    let of = match series.name.as_str() {
+        "" => String::new(),
+        name => format!(" of {name}"),
+    };
+    if found::is_so(view, "knee_outside", series) {
+        return format!("The knee{of} is outside the sweep.");
+    }
+    let axis = view.x.map_or("", |axis| axis.heading());
+    let interval = knee.range.map_or(String::new(), |(low, high)| {
+        let (low, high) = (found::told(view, low), found::told(view, high));
+        format!(", 95 % interval {low} to {high}")
+    });
+    let blunt = if found::is_so(view, "no_sharp_knee", series) { "; it is not sharp" } else { "" };
+    let at = found::told(view, knee.at);
+    format!("Knee{of}: {axis} {at}{interval}: the most throughput for its latency{blunt}.")
+}
+
+fn panel(view: &View, sheet: &mut Sheet, facet: &Facet, rate: Measure) -> Result<(), ChartError> {
+    let latencies = if facet.series.len() > MOST_WITH_TAIL { &LATENCIES[..1] } else { &LATENCIES };
+    let mut lines = Vec::new();
+    for (number, series) in facet.series.iter().enumerate() {
+        for (tail, latency) in latencies.iter().enumerate() {
+            let look = number * latencies.len() + tail;
+            lines.extend(line(view, series, (rate, *latency), (look, tail == 0)));
+        }
+    }
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let (low, high) = ends(points().map(|point| point.x));
+    if low > high {
+        return Ok(());
+    }
+    let log = low > 0.0 && high / low >= WIDE;
+    if log {
+        for point in lines.iter_mut().flat_map(|line| &mut line.points) {
+            point.x_range = point.x_range.map(|(from, to)| (from.max(low / 2.0), to));
+        }
+    }
+    let mut plot = Plot { lines, callouts: callouts(view, facet, rate), ..Plot::default() };
+    let xs = plot.xs();
+    let x = match log {
+        true => Axis::new("latency (logarithmic)", Quantity::Latency, Scale::fit(Kind::Log10, xs)?),
+        false => {
+            let scale = Scale::fit(Kind::Linear, xs.into_iter().chain([0.0]))?;
+            Axis::new("latency", Quantity::Latency, scale)
+        }
+    };
+    let (_, quantity, title) = unit(rate);
+    let y = sheet.y_axis((&title, quantity), &mut plot, Edge::Left)?;
+    sheet.push(&facet.heading, x, y, Marks::Plot(plot), 380.0);
+    Ok(())
+}
+
+/// The points of a series at one of its latencies.
+fn line(
+    view: &View,
+    series: &Series,
+    (rate, (latency, name)): (Measure, (Measure, &str)),
+    (look, is_labelled): (usize, bool),
+) -> Option<Line> {
+    let point = |point: &&Point| {
+        let y = view.datum(point, rate, Direction::Total)?;
+        let x = view.datum(point, latency, Direction::Total)?;
+        let label = view.level(point).map_or("", |level| &level.label);
+        Some(chart::Point {
+            x: x.value.number()?,
+            y: y.value,
+            x_range: x.range,
+            y_range: y.range,
+            label: if is_labelled { label.into() } else { String::new() },
+            hover: format!("{}; {}", y.hover, x.hover),
+        })
+    };
+    let points: Vec<chart::Point> = series.points.iter().filter_map(point).collect();
+    let name = match series.name.as_str() {
+        "" => name.to_owned(),
+        series => format!("{series}: {name}"),
+    };
+    (!points.is_empty()).then(|| Line {
+        hover: name.clone(),
+        name,
+        style: style(look),
+        edge: Edge::Left,
+        points,
+        dotted: true,
+    })
+}
+
+/// The knee and the best, together where they are one setting.
+fn callouts(view: &View, facet: &Facet, rate: Measure) -> Vec<Callout> {
+    let place = |point: &Point| {
+        let y = point.mean(rate)? * unit(rate).0;
+        Some((point.mean(Measure::Mean)?, y))
+    };
+    let annotation = |(what, point): (&str, &Point)| {
+        let (x, y) = place(point)?;
+        let setting = view.setting(point);
+        Some(Annotation { what: what.into(), setting, x, y, edge: Edge::Left })
+    };
+    let best = best::best(facet, &BEST).into_iter().map(|(what, _, point)| (what, point));
+    let knees = facet.series.iter().filter_map(|series| knee(view, series));
+    let knee = knees.map(|point| ("knee", point));
+    merge_annotations(knee.chain(best).filter_map(annotation).collect())
+}
+
+/// The measured point of a series nearest to its knee, where that is within the sweep.
+fn knee<'a>(view: &View, series: &Series<'a>) -> Option<&'a Point> {
+    let knee = found::found(view, "knee", series).filter(|knee| knee.at > 0.0)?;
+    let far = |point: &Point| {
+        let at = view.place(point).filter(|at| *at > 0.0);
+        at.map_or(f64::INFINITY, |at| (at / knee.at).ln().abs())
+    };
+    let usable = series.points.iter().copied().filter(|point| point.is_usable());
+    let is_outside = found::is_so(view, "knee_outside", series);
+    usable.min_by(|a, b| far(a).total_cmp(&far(b))).filter(|_| !is_outside)
+}

@@ -1,0 +1,423 @@
+//! A stage as a picture sees it: what stands along the bottom, what makes the lines, and each
+//! point with its interval.
+
+use crate::chart::{self, Axis, ChartError, Kind, Measured, Quantity, Scale};
+use iosonde_analysis::experiment::measure::Quantity as Kinds;
+use iosonde_analysis::experiment::{Measure, Point, Spread, StageFacts, Standing};
+use iosonde_model::plan::design::Level;
+use iosonde_model::spec::Direction;
+use iosonde_model::spec::experiment::parameter::Quantity as Takes;
+use iosonde_model::spec::experiment::{Axis as SpecAxis, Design, Figure, Parameter};
+
+/// More lines than this in one panel cannot be told apart.
+pub(super) const MOST_SERIES: usize = 7;
+/// Levels that span this factor stand on a logarithmic scale.
+const WIDE: f64 = 16.0;
+/// From this many runs of a cell on a t interval says more than a standard deviation.
+const RUNS_FOR_INTERVAL: usize = 5;
+
+/// A stage as one picture sees it.
+pub(super) struct View<'a> {
+    pub(super) facts: &'a StageFacts,
+    pub(super) asked: &'a Figure,
+    /// The axis along the bottom; `None` for a stage of one cell.
+    pub(super) x: Option<&'a SpecAxis>,
+    /// One for each panel that shows the same measure.
+    pub(super) facets: Vec<Facet<'a>>,
+    pub(super) bars: ErrorBars,
+    places: Places,
+}
+
+/// The lines of a panel.
+pub(super) struct Facet<'a> {
+    /// What all of it has in common; empty if there is one only.
+    pub(super) heading: String,
+    pub(super) series: Vec<Series<'a>>,
+}
+
+/// The points of a line, in the order of the axis.
+pub(super) struct Series<'a> {
+    /// Empty if there is one only.
+    pub(super) name: String,
+    /// What analyses call it: all levels but that along the bottom.
+    pub(super) line: String,
+    pub(super) points: Vec<&'a Point>,
+}
+
+/// What the bars through a point mean.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum ErrorBars {
+    /// The 95 % t interval of the mean.
+    Interval,
+    /// One sample standard deviation to each side.
+    Deviation,
+    /// One run: nothing is known.
+    None,
+}
+
+enum Places {
+    /// Labels of levels, and what is written for each.
+    Names(Vec<(String, String)>),
+    Numbers(Kind, Vec<f64>),
+}
+
+/// How levels stand along the bottom.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Layout {
+    /// On a scale where they are numbers that one can hold.
+    Scaled,
+    /// Side by side, whatever they are.
+    Named,
+    /// Side by side from writes alone to reads alone.
+    Mixed,
+}
+
+/// What a point shows of a measure.
+pub(super) struct Datum {
+    pub(super) value: Measured,
+    pub(super) range: Option<(f64, f64)>,
+    pub(super) hover: String,
+}
+
+impl<'a> View<'a> {
+    /// The view of a picture.
+    pub(super) fn of(facts: &'a StageFacts, asked: &'a Figure, layout: Layout) -> View<'a> {
+        let axis = |name: &str| facts.stage.axes.iter().find(|axis| axis.name == name);
+        let x = axis(&asked.x).or(facts.stage.axes.first());
+        let points: Vec<&Point> = facts.points.iter().filter(|p| at_base(facts, p, x)).collect();
+        let places = Places::of(&points, x, layout);
+        let mut view = View { facts, asked, x, facets: Vec::new(), bars: bars(facts), places };
+        view.facets = view.grouped(points, axis(&asked.series));
+        view
+    }
+
+    /// Points by the axes other than that along the bottom.
+    fn grouped(&self, points: Vec<&'a Point>, series: Option<&SpecAxis>) -> Vec<Facet<'a>> {
+        let x = self.x.map_or("", |axis| axis.name.as_str());
+        let others: Vec<&str> =
+            self.facts.stage.axes.iter().map(|axis| axis.name.as_str()).collect();
+        let others: Vec<&str> = others.into_iter().filter(|name| *name != x).collect();
+        let all = |point: &&Point| named(point, &others);
+        let count = distinct(points.iter().map(all));
+        // One axis makes the lines where it is asked for, and where all would be too many: then
+        // that with the most levels that can be told apart.
+        let own = series.map(|axis| axis.name.as_str()).filter(|name| *name != x);
+        let levels = |axis: &str| distinct(points.iter().map(|point| named(point, &[axis])));
+        let most = || {
+            let fitting = others.iter().copied().filter(|axis| levels(axis) <= MOST_SERIES);
+            fitting.max_by_key(|axis| levels(axis)).or(others.last().copied())
+        };
+        let own = own.or_else(|| if count > MOST_SERIES { most() } else { None });
+        let in_line: Vec<&str> = own.map_or(others.clone(), |own| vec![own]);
+        let apart: Vec<&str> =
+            others.iter().copied().filter(|name| !in_line.contains(name)).collect();
+        let mut facets: Vec<Facet<'a>> = Vec::new();
+        for point in points {
+            let (heading, name) = (named(point, &apart), named(point, &in_line));
+            let line = named(point, &others);
+            let place = facets.iter().position(|facet| facet.heading == heading);
+            let place = place.unwrap_or_else(|| {
+                facets.push(Facet { heading, series: Vec::new() });
+                facets.len() - 1
+            });
+            let lines = &mut facets[place].series;
+            match lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => line.points.push(point),
+                None => lines.push(Series { name, line, points: vec![point] }),
+            }
+        }
+        for line in facets.iter_mut().flat_map(|facet| &mut facet.series) {
+            let at = |point: &Point| self.place(point).unwrap_or(0.0);
+            line.points.sort_by(|a, b| at(a).total_cmp(&at(b)));
+        }
+        facets
+    }
+
+    /// Where a point stands along the bottom.
+    pub(super) fn place(&self, point: &Point) -> Option<f64> {
+        match &self.places {
+            Places::Numbers(..) => point.at(&self.x?.name),
+            Places::Names(names) => {
+                let name = self.level(point).map_or("", |level| level.label.as_str());
+                names.iter().position(|(known, _)| known == name).map(|place| place as f64 + 0.5)
+            }
+        }
+    }
+
+    /// The level of a point along the bottom.
+    pub(super) fn level<'p>(&self, point: &'p Point) -> Option<&'p Level> {
+        point.level(&self.x?.name)
+    }
+
+    /// First and last place of a numeric axis.
+    pub(super) fn span(&self) -> Option<(f64, f64)> {
+        let Places::Numbers(_, values) = &self.places else { return None };
+        let low = values.iter().copied().reduce(f64::min)?;
+        Some((low, values.iter().copied().reduce(f64::max)?))
+    }
+
+    /// What the levels along the bottom are.
+    pub(super) fn quantity(&self) -> Quantity {
+        self.x.map_or(Quantity::Count, |axis| written(axis).0)
+    }
+
+    /// The axis along the bottom.
+    pub(super) fn x_axis(&self) -> Result<Axis, ChartError> {
+        let title = self.x.map_or("", |axis| axis.heading());
+        match &self.places {
+            Places::Names(names) => {
+                Ok(Axis::names(title, names.iter().map(|(_, shown)| shown.clone()).collect()))
+            }
+            Places::Numbers(kind, values) => {
+                let (quantity, unit) = self.x.map_or((Quantity::Count, ""), written);
+                let kind = match (kind, quantity) {
+                    (Kind::Linear, Quantity::Bytes) => Kind::Binary,
+                    (kind, _) => *kind,
+                };
+                let log = if kind == Kind::Linear { "" } else { " (logarithmic)" };
+                let log = if kind == Kind::Binary { "" } else { log };
+                let scale = Scale::fit(kind, values.iter().copied())?;
+                Ok(Axis::new(format!("{title}{unit}{log}"), quantity, scale))
+            }
+        }
+    }
+
+    /// How a file names the setting of a point: `iodepth 8, 64 KiB`.
+    pub(super) fn setting(&self, point: &Point) -> String {
+        let words = point.levels.iter().map(|level| self.told(level));
+        words.collect::<Vec<String>>().join(", ")
+    }
+
+    /// A bare number with the name of its axis.
+    pub(super) fn told(&self, level: &Level) -> String {
+        if let (Places::Names(names), Some(x)) = (&self.places, self.x)
+            && x.name == level.axis
+            && let Some((_, shown)) = names.iter().find(|(l, s)| *l == level.label && l != s)
+        {
+            return shown.clone();
+        }
+        let is_bare = level.label.parse::<f64>().is_ok();
+        let axis = self.facts.stage.axes.iter().find(|axis| axis.name == level.axis);
+        match axis {
+            Some(axis) if is_bare => format!("{} {}", axis.heading(), level.label),
+            _ => level.label.clone(),
+        }
+    }
+
+    /// What a point shows of a measure; `None` if it was not carried out or does not know it.
+    pub(super) fn datum(
+        &self,
+        point: &Point,
+        measure: Measure,
+        direction: Direction,
+    ) -> Option<Datum> {
+        let setting = self.setting(point);
+        if !point.is_usable() {
+            let Standing::Failed(why) = &point.standing else { return None };
+            let hover = format!("{setting}: not used: {why}");
+            let failed = Datum { value: Measured::Failed(None), range: None, hover };
+            return is_carried_out(point).then_some(failed);
+        }
+        let spread = point.spread(measure, direction)?;
+        let one = unit(measure).0;
+        let value = spread.mean * one;
+        let range = self.bars.range(&spread).map(|(low, high)| (low.max(0.0) * one, high * one));
+        let (value, doubt) = match &point.standing {
+            Standing::Doubtful(why) => (Measured::Doubtful(value), format!("; doubtful: {why}")),
+            _ => (Measured::Good(value), String::new()),
+        };
+        let told = self.bars.told(measure, &spread);
+        let hover = format!("{setting}: {} {told}{doubt}", heading(measure, direction));
+        let is_finite = spread.mean.is_finite()
+            && range.is_none_or(|(low, high)| low.is_finite() && high.is_finite());
+        is_finite.then_some(Datum { value, range, hover })
+    }
+
+    /// The same as a point of a plot.
+    pub(super) fn point(
+        &self,
+        point: &Point,
+        measure: Measure,
+        direction: Direction,
+    ) -> Option<chart::Point> {
+        let datum = self.datum(point, measure, direction)?;
+        let x = self.place(point)?;
+        let (y, y_range) = (datum.value, datum.range);
+        Some(chart::Point { y, y_range, ..chart::Point::new(x, 0.0).hover(datum.hover) })
+    }
+
+    /// Every point of the picture.
+    pub(super) fn points(&self) -> impl Iterator<Item = &'a Point> + '_ {
+        let series = self.facets.iter().flat_map(|facet| &facet.series);
+        series.flat_map(|series| series.points.iter().copied())
+    }
+
+    /// The measures that are asked for, or these.
+    pub(super) fn measures(&self, usual: &[Measure]) -> Vec<Measure> {
+        let asked = self.asked.metrics.iter().filter_map(|word| Measure::parse(word));
+        let asked: Vec<Measure> = asked.collect();
+        if asked.is_empty() { usual.to_vec() } else { asked }
+    }
+}
+
+impl<'a> Series<'a> {
+    /// A facet of this series alone.
+    pub(super) fn alone(&self, heading: String) -> Facet<'a> {
+        let (line, points) = (self.line.clone(), self.points.clone());
+        Facet { heading, series: vec![Series { name: String::new(), line, points }] }
+    }
+}
+
+impl Places {
+    fn of(points: &[&Point], x: Option<&SpecAxis>, layout: Layout) -> Places {
+        let Some(axis) = x else { return Places::Names(vec![Default::default()]) };
+        let levels = || points.iter().filter_map(|point| point.level(&axis.name));
+        if layout == Layout::Scaled {
+            let values: Option<Vec<f64>> = levels().map(|level| level.value).collect();
+            let mut values = values.unwrap_or_default();
+            values.sort_by(f64::total_cmp);
+            values.dedup();
+            if let Some(kind) = scale_for(&values) {
+                return Places::Numbers(kind, values);
+            }
+        }
+        let mut names: Vec<&Level> = Vec::new();
+        for level in levels() {
+            if !names.iter().any(|known| known.label == level.label) {
+                names.push(level);
+            }
+        }
+        if layout == Layout::Mixed {
+            let reads = |level: &Level| level.value.unwrap_or(0.0);
+            names.sort_by(|a, b| reads(a).total_cmp(&reads(b)));
+        }
+        let shown = |level: &Level| match (layout, level.value) {
+            (Layout::Mixed, Some(reads)) => mixture(reads),
+            _ => level.label.clone(),
+        };
+        Places::Names(names.into_iter().map(|l| (l.label.clone(), shown(l))).collect())
+    }
+}
+
+/// A scale on which these levels, in ascending order, can be told apart; `None` if there is none.
+fn scale_for(values: &[f64]) -> Option<Kind> {
+    let [first, second, .., last] = *values else {
+        let [_first, last] = *values else { return None };
+        let are_powers = values.iter().all(|value| *value > 0.0 && value.log2().fract() == 0.0);
+        return Some(if are_powers && last > 0.0 { Kind::Log2 } else { Kind::Linear });
+    };
+    let step = second - first;
+    let is_even = values.windows(2).all(|pair| (pair[1] - pair[0] - step).abs() < 1e-6 * step);
+    let is_power = |value: &f64| *value > 0.0 && value.log2().fract() == 0.0;
+    if values.iter().all(is_power) || first > 0.0 && last / first >= WIDE && !is_even {
+        return Some(Kind::Log2);
+    }
+    // Zero beside powers has no place on a logarithmic scale, and squeezes a linear one.
+    let least = if first > 0.0 { first } else { second };
+    (is_even || last / least < WIDE).then_some(Kind::Linear)
+}
+
+/// Shares of writes and reads: `100W`, `30W/70R`, `100R`.
+fn mixture(reads: f64) -> String {
+    match (reads, 100.0 - reads) {
+        (0.0, _) => "100W".into(),
+        (_, 0.0) => "100R".into(),
+        (reads, writes) => format!("{writes}W/{reads}R"),
+    }
+}
+
+impl ErrorBars {
+    /// The ends of the bar of a spread.
+    pub(super) fn range(self, spread: &Spread) -> Option<(f64, f64)> {
+        match self {
+            ErrorBars::Interval => spread.interval,
+            ErrorBars::Deviation => spread.std_dev.map(|sd| (spread.mean - sd, spread.mean + sd)),
+            ErrorBars::None => None,
+        }
+    }
+
+    /// A spread in words for the pointer.
+    fn told(self, measure: Measure, spread: &Spread) -> String {
+        let n = spread.values.len();
+        let mean = measure.told(spread.mean);
+        match (self, self.range(spread), spread.std_dev) {
+            (ErrorBars::Interval, Some((low, high)), _) => {
+                let (low, high) = (measure.told(low), measure.told(high));
+                format!("{mean} (95 % interval {low} to {high}, {n} runs)")
+            }
+            (_, Some(_), Some(sd)) => format!("{mean} (± sd {}, {n} runs)", measure.told(sd)),
+            _ => format!("{mean} (1 run)"),
+        }
+    }
+}
+
+/// What a stage has enough runs for.
+fn bars(facts: &StageFacts) -> ErrorBars {
+    match facts.points.iter().map(|point| point.runs.len()).max().unwrap_or(0) {
+        0 | 1 => ErrorBars::None,
+        runs if runs >= RUNS_FOR_INTERVAL => ErrorBars::Interval,
+        _ => ErrorBars::Deviation,
+    }
+}
+
+/// Whether it has run, well or not.
+pub(super) fn is_carried_out(point: &Point) -> bool {
+    point.is_usable() || point.failed > 0
+}
+
+/// Where axes are varied one at a time, the points along one have the others at their first level.
+fn at_base(facts: &StageFacts, point: &Point, x: Option<&SpecAxis>) -> bool {
+    let (Design::OneFactor, Some(x), Some(base)) = (facts.stage.design, x, facts.points.first())
+    else {
+        return true;
+    };
+    let others = point.levels.iter().filter(|level| level.axis != x.name);
+    others.into_iter().all(|level| base.level(&level.axis).is_some_and(|b| b.label == level.label))
+}
+
+fn named(point: &Point, axes: &[&str]) -> String {
+    let levels = axes.iter().filter_map(|axis| point.level(axis));
+    levels.map(|level| level.label.as_str()).collect::<Vec<&str>>().join(", ")
+}
+
+fn distinct(names: impl Iterator<Item = String>) -> usize {
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names.dedup();
+    names.len()
+}
+
+/// How the levels of an axis are written, and what its title says of them.
+fn written(axis: &SpecAxis) -> (Quantity, &'static str) {
+    let takes = Parameter::parse(&axis.name).map(Parameter::quantity);
+    match takes {
+        Ok(Takes::Bytes) => (Quantity::Bytes, ""),
+        Ok(Takes::Time) => (Quantity::Latency, ""),
+        Ok(Takes::Percent) => (Quantity::Count, ", %"),
+        Ok(Takes::PerSecond) => (Quantity::Count, ", per second"),
+        _ => (Quantity::Count, ""),
+    }
+}
+
+/// What one of a measure is on an axis, how it is written there, and the title of the axis.
+pub(super) fn unit(measure: Measure) -> (f64, Quantity, String) {
+    match measure.quantity() {
+        Kinds::BytesPerSecond if measure == Measure::Bandwidth => {
+            (1e-6, Quantity::Count, "MB/s".into())
+        }
+        Kinds::BytesPerSecond => (1e-6, Quantity::Count, format!("{}, MB/s", measure.title())),
+        Kinds::PerSecond if measure == Measure::Iops => (1.0, Quantity::Count, "IOPS".into()),
+        Kinds::PerSecond => (1.0, Quantity::Count, format!("{} per second", measure.title())),
+        Kinds::Time => (1.0, Quantity::Latency, measure.title().into()),
+        Kinds::Plain => (1.0, Quantity::Count, measure.title().into()),
+    }
+}
+
+/// A measure of a direction, as a legend names it.
+pub(super) fn heading(measure: Measure, direction: Direction) -> String {
+    match direction {
+        Direction::Read => format!("{} of reads", measure.title()),
+        Direction::Write => format!("{} of writes", measure.title()),
+        Direction::Total => measure.title().into(),
+    }
+}

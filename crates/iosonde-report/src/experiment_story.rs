@@ -1,0 +1,112 @@
+//! An experiment as a story: question, answer, a section for each stage, method, and every number.
+
+mod data;
+mod environment;
+mod method;
+mod stage;
+
+use std::collections::BTreeMap;
+
+use crate::experiment_figures;
+use crate::story::{Caution, Section, Source, Story};
+use iosonde_analysis::experiment::{Answer, Study};
+use iosonde_analysis::finding::{Finding, Gravity};
+use iosonde_model::units::count;
+
+/// Tells an experiment; `command` is the command line, empty where it is unknown. Computes nothing:
+/// what it says was found by the analysis.
+pub fn story(study: &Study, command: &[String], complete: bool, exit_code: u8) -> Story {
+    let run = &study.run;
+    let experiment = &run.experiment;
+    let mut sections: Vec<Section> = Vec::new();
+    // What it says is the answer of the story.
+    let spoken = study.conclusions.iter().filter(|(_, answer)| !answer.tables.is_empty());
+    for (name, answer) in spoken {
+        sections.push(stage::conclusion(name, answer));
+    }
+    let subject = experiment_figures::subject(study);
+    sections.extend(study.stages.iter().map(|facts| stage::section(facts, &subject)));
+    let target = run.target.path.clone();
+    Story {
+        title: format!("{}: {target}", experiment.heading()),
+        source: Source {
+            program: format!("iosonde {}", run.program),
+            command: command.to_vec(),
+            started_unix_ns: Some(run.started_unix_ns),
+            complete,
+            exit_code,
+        },
+        question: experiment.question.clone(),
+        answer: answer(study),
+        cautions: cautions(study),
+        sections,
+        method: method::method(study),
+        environment: environment::environment(study),
+        data: vec![data::points(study), data::trials(study), data::metrics(study)],
+    }
+}
+
+/// What the experiment as a whole concludes; of one that does not, what its stages say first.
+fn answer(study: &Study) -> Vec<String> {
+    let whole = study.conclusions.iter().flat_map(|(_, answer)| &answer.sentences);
+    let whole: Vec<String> = whole.cloned().collect();
+    if !whole.is_empty() {
+        return whole;
+    }
+    let stages = study.stages.iter().flat_map(|facts| &facts.answers);
+    stages.flat_map(|(_, answer)| answer.sentences.iter().take(2)).cloned().collect()
+}
+
+/// The findings of all runs and analyses, each once with where it was seen, gravest first.
+fn cautions(study: &Study) -> Vec<Caution> {
+    let mut seen: BTreeMap<&str, (Finding, Vec<String>, usize)> = BTreeMap::new();
+    let mut add = |finding: &'_ Finding, place: &str| {
+        let entry = seen.entry(finding.code).or_insert_with(|| (finding.clone(), Vec::new(), 0));
+        let graver = (finding.gravity, finding.strength) > (entry.0.gravity, entry.0.strength);
+        if graver {
+            entry.0 = finding.clone();
+        }
+        entry.2 += 1;
+        if !entry.1.iter().any(|known| known == place) {
+            entry.1.push(place.to_owned());
+        }
+    };
+    let answers = |answer: &Answer| answer.cautions.clone();
+    for facts in &study.stages {
+        for trial in &facts.trials {
+            // A cache that was to answer is no caution.
+            let through_cache = matches!(trial.cache.as_str(), "cold" | "warm");
+            let asked_for = |f: &&Finding| through_cache && is_of_the_cache(f);
+            let spoken = trial.findings.iter().filter(|f| f.gravity >= Gravity::Caution);
+            spoken.filter(|f| !asked_for(f)).for_each(|f| add(f, &facts.stage.name));
+        }
+        let own = facts.answers.iter().flat_map(|(_, answer)| answers(answer));
+        own.for_each(|finding| add(&finding, &facts.stage.name));
+    }
+    let mut all: Vec<(Finding, Vec<String>, usize)> = seen.into_values().collect();
+    all.sort_by_key(|(finding, ..)| std::cmp::Reverse((finding.gravity, finding.strength)));
+    let caution = |finding: &Finding, words: String| Caution {
+        code: finding.code.into(),
+        strength: finding.strength.word().into(),
+        grave: finding.gravity >= Gravity::Doubt,
+        words,
+    };
+    let mut told: Vec<Caution> = Vec::new();
+    for (finding, places, times) in &all {
+        let (words, places) = (finding.words.trim_end_matches('.'), places.join(", "));
+        let times = count::thousands(*times as u64);
+        told.push(caution(finding, format!("{words} (seen {times} times, in {places})")));
+    }
+    // What the whole concludes about single runs was told above.
+    let concluded = study.conclusions.iter().flat_map(|(_, answer)| &answer.cautions);
+    for finding in concluded {
+        if !told.iter().any(|known| known.code == finding.code) {
+            told.push(caution(finding, finding.words.clone()));
+        }
+    }
+    told
+}
+
+fn is_of_the_cache(finding: &Finding) -> bool {
+    ["page_cache", "buffered", "physics"].contains(&finding.code)
+}

@@ -1,0 +1,135 @@
+//! How an experiment was measured, in sentences that hold for this one.
+
+use iosonde_analysis::experiment::{StageFacts, Study};
+use iosonde_model::record::store::utc;
+use iosonde_model::spec::experiment::{Order, Prefill};
+
+/// Analyses whose intervals are resampled over the runs.
+const BY_BOOTSTRAP: [&str; 3] = ["knee", "size-model", "surface"];
+/// Analyses that set two cells against each other.
+const BY_RATIO: [&str; 6] = ["baseline", "mix", "random", "size-model", "sizes", "stride"];
+/// Analyses that ask how often chance alone would do as much.
+const BY_PERMUTATION: [&str; 2] = ["cliff", "factors"];
+
+/// How it was measured.
+pub(super) fn method(study: &Study) -> Vec<String> {
+    let run = &study.run;
+    let mut said = vec![format!(
+        "Begun {}. The unit of replication is the run; the interval of a figure of a cell is the \
+         95 % t interval of the mean of its runs, and ± is one sample standard deviation.",
+        utc(run.started_unix_ns)
+    )];
+    said.extend(intervals(study));
+    let mixed = study.stages.iter().any(|facts| facts.stage.order == Order::Random);
+    if mixed {
+        said.push(format!(
+            "Runs were carried out in randomised complete blocks: each block holds every cell of \
+             its stage once, in an order drawn from seed {}, so that a drift of the device or the \
+             machine does not look like an effect.",
+            run.seed
+        ));
+    }
+    if run.target.is_laid_out {
+        said.push(
+            "What is used of the target was written whole with incompressible data before \
+             anything was read; every write carries data of its own."
+                .into(),
+        );
+    } else if study.target.as_ref().is_some_and(|target| target.kind == "simulated") {
+        said.push("The target is simulated: it holds no data, and nothing was laid out.".into());
+    }
+    let is_written = run.target.is_laid_out;
+    study.stages.iter().for_each(|facts| of_stage(facts, is_written, &mut said));
+    said
+}
+
+/// Where the intervals of analyses come from, as far as any was asked.
+fn intervals(study: &Study) -> Vec<String> {
+    let asked = |those: &[&str]| {
+        let carried_out = study.stages.iter().filter(|facts| !facts.trials.is_empty());
+        let mut names = carried_out.flat_map(|facts| &facts.stage.analysis);
+        names.any(|name| those.contains(&name.as_str()))
+    };
+    let mut said = Vec::new();
+    if asked(&BY_BOOTSTRAP) {
+        said.push(
+            "Intervals of a knee, of N*, of a fall and of a crossover are percentiles of a \
+             bootstrap over the runs of each level."
+                .into(),
+        );
+    }
+    if asked(&BY_RATIO) {
+        said.push("Intervals of the ratio of two cells are Welch's t on logarithms.".into());
+    }
+    if asked(&BY_PERMUTATION) {
+        said.push("Where a p is told or a change of level is marked, it is by permutation.".into());
+    }
+    said
+}
+
+fn of_stage(facts: &StageFacts, is_written: bool, said: &mut Vec<String>) {
+    let stage = &facts.stage;
+    if !facts.laid_out.skipped.is_empty() {
+        said.push(format!("{} was skipped: {}.", stage.name, facts.laid_out.skipped));
+        return;
+    }
+    let prefill = match stage.prefill {
+        _ if !is_written => "",
+        Prefill::Once => "",
+        Prefill::Stage => "; the region was written anew before the stage",
+        Prefill::Run => "; the region was written anew before each run",
+    };
+    said.push(format!(
+        "{}: {} cells, {}, {} s a run with {} % warm-up{prefill}.",
+        stage.name,
+        facts.laid_out.cells.len(),
+        repeats(facts),
+        stage.seconds,
+        stage.warm_up_percent
+    ));
+    if !facts.laid_out.ended_early.is_empty() {
+        said.push(format!("{} ended before its time: {}.", stage.name, facts.laid_out.ended_early));
+    }
+}
+
+/// Runs of a cell, as they were carried out; cells without any were left out.
+fn repeats(facts: &StageFacts) -> String {
+    let runs = facts.points.iter().map(|point| point.runs.len() + point.failed);
+    let runs: Vec<usize> = runs.filter(|runs| *runs > 0).collect();
+    match (runs.iter().min(), runs.iter().max()) {
+        (Some(1), Some(1)) => "1 run each".into(),
+        (Some(least), Some(most)) if least == most => format!("{least} runs each"),
+        (Some(least), Some(most)) => format!("{least} to {most} runs each"),
+        _ => "none of them carried out".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_analysis::experiment::testing;
+    use iosonde_fixtures::Load;
+
+    const DEPTHS: &str = "repeats = 3\n[[stage.axis]]\nname = \"iodepth\"\nvalues = [1, 4]\n";
+
+    #[test]
+    fn only_what_was_done_is_said() {
+        let stage = testing::stage_of(DEPTHS);
+        let facts = testing::facts(&stage, |_, _| Load::default());
+        let mut study = testing::study(vec![facts], None);
+        let said = method(&study).join(" ");
+        assert!(said.contains("2 cells, 3 runs each"), "{said}");
+        for untrue in ["written whole", "bootstrap", "permutation"] {
+            assert!(!said.contains(untrue), "{said}");
+        }
+        study.run.target.is_laid_out = true;
+        study.stages[0].stage.analysis = vec!["knee".into()];
+        study.stages[0].points[1].runs.pop();
+        let said = method(&study).join(" ");
+        for words in ["2 to 3 runs each", "written whole", "bootstrap"] {
+            assert!(said.contains(words), "{said}");
+        }
+    }
+}

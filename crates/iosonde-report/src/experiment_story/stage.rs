@@ -1,0 +1,143 @@
+//! A stage as a section: what it says, its pictures, its table.
+
+use crate::experiment_figures;
+use crate::story::{Block, Column, Entry, Picture, Section, Table, Trust};
+use iosonde_analysis::experiment::{
+    Answer, AnswerTable, Measure, Point, Spread, StageFacts, Standing,
+};
+use iosonde_model::spec::Direction;
+
+/// Columns of the table of a stage, beside its levels.
+const SHOWN: [Measure; 8] = [
+    Measure::Iops,
+    Measure::Bandwidth,
+    Measure::Mean,
+    Measure::Quantile(0.5),
+    Measure::Quantile(0.95),
+    Measure::Quantile(0.99),
+    Measure::Quantile(0.999),
+    Measure::Depth,
+];
+
+/// A stage; `subject` says of what its pictures are.
+pub(super) fn section(facts: &StageFacts, subject: &str) -> Section {
+    let stage = &facts.stage;
+    let mut blocks = Vec::new();
+    if !stage.question.is_empty() {
+        blocks.push(Block::Words(stage.question.clone()));
+    }
+    if !facts.laid_out.skipped.is_empty() {
+        blocks.push(Block::Words(format!("Skipped: {}.", facts.laid_out.skipped)));
+        return Section { name: stage.name.clone(), heading: stage.heading().into(), blocks };
+    }
+    for (_, answer) in &facts.answers {
+        if !answer.sentences.is_empty() {
+            blocks.push(Block::List(answer.sentences.clone()));
+        }
+    }
+    match experiment_figures::pictures_of(facts, subject) {
+        Ok(pictures) => blocks.extend(pictures.into_iter().map(drawable)),
+        Err(error) => blocks.push(Block::Words(format!("A picture cannot be drawn: {error}."))),
+    }
+    for (_, answer) in &facts.answers {
+        blocks.extend(answer.tables.iter().map(|table| Block::Table(small(table))));
+    }
+    blocks.push(Block::Table(table(facts)));
+    if !facts.laid_out.left_out.is_empty() {
+        let left_out = facts.laid_out.left_out.iter().map(|(cell, reason)| {
+            let name = facts.points.get(*cell).map(Point::name).unwrap_or_default();
+            format!("Left out: {name}: {reason}.")
+        });
+        blocks.push(Block::List(left_out.collect()));
+    }
+    Section { name: stage.name.clone(), heading: stage.heading().into(), blocks }
+}
+
+/// A picture, or why there is none: one that cannot be drawn must not take the report with it.
+fn drawable(picture: Picture) -> Block {
+    match picture.figure.svg() {
+        Ok(_) => Block::Picture(Box::new(picture)),
+        Err(error) => {
+            Block::Words(format!("The picture {} cannot be drawn: {error}.", picture.name))
+        }
+    }
+}
+
+/// What the experiment as a whole concludes.
+pub(super) fn conclusion(name: &str, answer: &Answer) -> Section {
+    let tables = answer.tables.iter().map(|table| Block::Table(small(table)));
+    let name = format!("conclusion-{name}");
+    Section { name, heading: "Conclusion".into(), blocks: tables.collect() }
+}
+
+fn small(table: &AnswerTable) -> Table {
+    let entries = |row: &Vec<String>| row.iter().map(Entry::of).collect();
+    Table {
+        caption: table.caption.clone(),
+        columns: table.columns.iter().map(Column::words).collect(),
+        rows: table.rows.iter().map(entries).collect(),
+    }
+}
+
+fn table(facts: &StageFacts) -> Table {
+    let axes = &facts.stage.axes;
+    let known = |measure: &&Measure| facts.points.iter().any(|p| p.mean(**measure).is_some());
+    let shown: Vec<&Measure> = SHOWN.iter().filter(known).collect();
+    let mut columns: Vec<Column> = axes.iter().map(|axis| Column::words(axis.heading())).collect();
+    columns.extend(shown.iter().map(|measure| Column::numbers(measure.title())));
+    columns.push(Column::numbers("runs"));
+    columns.push(Column::words("note"));
+    let rows = facts.points.iter().map(|point| {
+        let trust = trust(&point.standing);
+        let level = |axis: &iosonde_model::spec::experiment::Axis| {
+            Entry::of(point.level(&axis.name).map_or("", |level| level.label.as_str()))
+        };
+        let mut row: Vec<Entry> = axes.iter().map(level).collect();
+        row.extend(shown.iter().map(|measure| {
+            let spread = point.spread(**measure, Direction::Total);
+            Entry { trust, ..entry(**measure, spread.as_ref()) }
+        }));
+        row.push(Entry::of(point.runs.len().to_string()));
+        row.push(Entry { trust, ..Entry::of(note(&point.standing)) });
+        row
+    });
+    Table {
+        caption: format!(
+            "{}: mean ± standard deviation over the runs, a percentile being that of each run",
+            facts.stage.heading()
+        ),
+        columns,
+        rows: rows.collect(),
+    }
+}
+
+fn note(standing: &Standing) -> String {
+    match standing {
+        Standing::Good => String::new(),
+        Standing::Doubtful(why) => format!("doubtful: {why}"),
+        Standing::Failed(why) => format!("not used: {why}"),
+    }
+}
+
+pub(super) fn trust(standing: &Standing) -> Trust {
+    match standing {
+        Standing::Good => Trust::Good,
+        Standing::Doubtful(_) => Trust::Doubtful,
+        Standing::Failed(_) => Trust::Failed,
+    }
+}
+
+fn entry(measure: Measure, spread: Option<&Spread>) -> Entry {
+    let Some(spread) = spread else { return Entry::of("n/a") };
+    let mut text = measure.told(spread.mean);
+    if let Some(std_dev) = spread.std_dev
+        && spread.mean != 0.0
+    {
+        text += &format!(" ± {:.1} %", std_dev / spread.mean * 100.0);
+    }
+    let interval = spread.interval.map(|(low, high)| {
+        let (low, high) = (measure.told(low), measure.told(high));
+        format!("95 % interval {low} to {high}, n = {}", spread.values.len())
+    });
+    Entry { text, more: interval.unwrap_or_default(), trust: Trust::Good }
+}

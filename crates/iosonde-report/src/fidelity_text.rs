@@ -1,0 +1,166 @@
+//! How near a replay comes to the recording: as text and as a document.
+
+use serde_json::{Value, json};
+
+use super::clean::clean;
+use iosonde_analysis::fidelity::{Fidelity, Latencies, word};
+use iosonde_model::units::duration;
+
+/// Name and version of the document's schema.
+pub const COMPARE_SCHEMA: &str = "iosonde.compare/1";
+
+/// The table of the dimensions, the latencies and the score.
+pub fn fidelity_text(fidelity: &Fidelity) -> String {
+    let mut out = String::from("fidelity of the replay, dimension by dimension (1 is alike)\n");
+    for dimension in &fidelity.dimensions {
+        let Some(score) = dimension.score else {
+            out.push_str(&format!(
+                "  {:<12} no data ({})\n",
+                dimension.code,
+                clean(&dimension.no_data)
+            ));
+            continue;
+        };
+        let ways: Vec<String> =
+            dimension.ways.iter().map(|(op, score)| format!("{} {score:.2}", word(*op))).collect();
+        let ways = if ways.len() > 1 { format!("  ({})", ways.join(", ")) } else { String::new() };
+        out.push_str(&format!("  {:<12} {score:.2}  {}{ways}\n", dimension.code, dimension.title));
+        out.push_str(&format!("  {:<17} recorded     {}\n", "", dimension.recorded));
+        out.push_str(&format!("  {:<17} regenerated  {}\n", "", dimension.regenerated));
+    }
+    if !fidelity.latencies.is_empty() {
+        out.push_str("  latency is the storage's answer and is not scored:\n");
+    }
+    for latencies in &fidelity.latencies {
+        out.push_str(&format!("    {}\n", latency_line(latencies)));
+    }
+    for note in &fidelity.notes {
+        out.push_str(&format!("  note: {}\n", clean(note)));
+    }
+    let counted = fidelity.dimensions.iter().filter(|dimension| dimension.score.is_some()).count();
+    out.push_str(&match fidelity.score {
+        None if fidelity.failed.is_some() => {
+            "fidelity: no score, for the replay ended with an error: make it anew\n".to_string()
+        }
+        Some(score) => format!(
+            "fidelity {score:.2}, the mean of {counted} of {} dimensions\n",
+            fidelity.dimensions.len()
+        ),
+        None => "fidelity: no data in any dimension\n".to_string(),
+    });
+    out
+}
+
+fn latency_line(latencies: &Latencies) -> String {
+    let told = |ns: Option<u64>| match ns {
+        Some(ns) => duration::latency(ns as f64),
+        None => "n/a (too few)".into(),
+    };
+    let [[p50, p99], [other_p50, other_p99]] =
+        [latencies.recorded_ns, latencies.regenerated_ns].map(|pair| pair.map(told));
+    format!(
+        "{:<8} p50 {p50} recorded, {other_p50} regenerated; p99 {p99} and {other_p99}",
+        word(latencies.op)
+    )
+}
+
+/// The document on stdout.
+pub fn fidelity_json(fidelity: &Fidelity, recorded: &str, regenerated: &str, exit: u8) -> Value {
+    let number = |value: f64| (value * 1e6).round() / 1e6;
+    let dimensions: Vec<Value> = fidelity
+        .dimensions
+        .iter()
+        .map(|dimension| {
+            let ways: Vec<Value> = dimension
+                .ways
+                .iter()
+                .map(|(op, score)| json!({ "direction": word(*op), "score": number(*score) }))
+                .collect();
+            json!({
+                "code": dimension.code,
+                "title": dimension.title,
+                "method": dimension.method,
+                "score": dimension.score.map(number),
+                "directions": ways,
+                "recorded": dimension.recorded,
+                "regenerated": dimension.regenerated,
+                "no_data": (!dimension.no_data.is_empty()).then_some(&dimension.no_data),
+            })
+        })
+        .collect();
+    let latencies: Vec<Value> = fidelity
+        .latencies
+        .iter()
+        .map(|latencies| {
+            let of = |[p50, p99]: [Option<u64>; 2]| json!({ "p50_ns": p50, "p99_ns": p99 });
+            json!({
+                "direction": word(latencies.op),
+                "recorded": of(latencies.recorded_ns),
+                "regenerated": of(latencies.regenerated_ns),
+            })
+        })
+        .collect();
+    json!({
+        "schema": COMPARE_SCHEMA,
+        "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
+        "verb": "compare",
+        "exit_code": exit,
+        "recorded": recorded,
+        "regenerated": regenerated,
+        "fidelity": fidelity.score.map(number),
+        "dimensions": dimensions,
+        "latencies": latencies,
+        "notes": fidelity.notes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_analysis::fidelity::{fidelity, observed::Observed};
+    use iosonde_fixtures::profile_model::{profile, row};
+    use iosonde_model::record::profile::{Class, Op};
+    use iosonde_model::spec::Speed;
+
+    fn compared() -> Fidelity {
+        let one = profile(vec![row(Class::Program, Op::Read, 2000)]);
+        let mut other = one.clone();
+        other.traffic[0].sizes = vec![(4096, 1000), (8192, 1000)];
+        let of = Observed::of_profile;
+        fidelity(&of(&one), &of(&other), Speed::Times(1.0))
+    }
+
+    #[test]
+    fn a_failed_replay_is_said_in_the_place_of_the_score() {
+        let mut failed = compared();
+        (failed.score, failed.failed) = (None, Some("exit code 5".into()));
+        let text = fidelity_text(&failed);
+        assert!(text.ends_with("no score, for the replay ended with an error: make it anew\n"));
+    }
+
+    #[test]
+    fn the_text_has_each_dimension_and_the_mean() {
+        let text = fidelity_text(&compared());
+        assert!(text.contains("  sizes        0.50  sizes of requests\n"), "{text}");
+        assert!(text.contains("  working_set  no data (places were not recorded)\n"), "{text}");
+        assert!(text.contains("read     p50 "), "{text}");
+        assert!(text.contains("fidelity 0.88, the mean of 4 of 9 dimensions\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn the_document_fits_its_schema() {
+        let schema: Value =
+            serde_json::from_str(include_str!("../../../schema/iosonde-compare-1.schema.json"))
+                .unwrap();
+        jsonschema::meta::validate(&schema).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let document = fidelity_json(&compared(), "a", "b", 0);
+        let faults: Vec<String> =
+            validator.iter_errors(&document).map(|error| error.to_string()).collect();
+        assert_eq!(faults, [] as [&str; 0], "{document:#}");
+        assert_eq!(document["fidelity"], json!(0.875));
+    }
+}

@@ -1,0 +1,339 @@
+//! fio's formats: what its users' scripts read. JSON (with and without bins), terse v3, logs.
+//!
+//! One entry per job, over the whole measured window, as fio counts it: fio knows no lengthened
+//! warm-up. What fio counts and we do not is 0, and `docs/formats.md` lists it. A percentile that
+//! is not earned is left out, for fio has no word for it.
+
+pub mod json;
+pub mod log;
+pub mod terse;
+
+use std::collections::BTreeMap;
+
+use crate::run_text::{rw, size};
+use iosonde_analysis::Assessment;
+use iosonde_analysis::arrivals::ArrivalVerdict;
+use iosonde_analysis::intervals::{self, DIRECTIONS, Direction};
+use iosonde_model::plan::{EngineKind, Job, Stop};
+use iosonde_model::record::run::{DirectionRun, JobRun, Run};
+use iosonde_stats::{Histogram, Quantile};
+
+/// What stands where fio has its version.
+pub const VERSION: &str = concat!("iosonde-", env!("CARGO_PKG_VERSION"));
+
+/// fio's default list of percentiles, in percent.
+const PERCENTILES: [f64; 17] = [
+    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
+    99.99,
+];
+
+/// Interval of fio's own bandwidth and IOPS samples, ns.
+const SAMPLE_NS: u64 = 500_000_000;
+
+/// Upper edges of fio's latency classes, below 1000 of their unit.
+const CLASSES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
+
+/// Earned percentiles of a distribution: percent, ns.
+fn percentiles(latency: &Histogram) -> Vec<(f64, u64)> {
+    PERCENTILES
+        .iter()
+        .filter_map(|percent| Some((*percent, Quantile::of(latency, percent / 100.0).value_ns()?)))
+        .collect()
+}
+
+/// fio's bin for a value: 64 bins per octave, named by the middle. Two of our buckets lie wholly in
+/// one of them, so nothing is lost by the way.
+fn bin(value_ns: u64) -> u64 {
+    const EXACT: u64 = 128;
+    if value_ns < EXACT {
+        return value_ns;
+    }
+    let shift = value_ns.ilog2() - 6;
+    (value_ns >> shift << shift) + (1 << (shift - 1))
+}
+
+/// Counts by fio's bins, ascending.
+fn bins(latency: &Histogram) -> BTreeMap<u64, u64> {
+    let mut bins = BTreeMap::new();
+    for (value_ns, times) in latency.midpoints() {
+        *bins.entry(bin(value_ns)).or_default() += times;
+    }
+    if latency.overflow() > 0 {
+        *bins.entry(bin(latency.max().unwrap_or(0))).or_default() += latency.overflow();
+    }
+    bins
+}
+
+/// Shares of all latencies in fio's classes, in percent: below 1 us, below 1 ms, and the rest up to
+/// and beyond 2 s.
+struct Classes {
+    ns: [f64; 10],
+    us: [f64; 10],
+    ms: [f64; 12],
+}
+
+impl Classes {
+    fn of<'a>(histograms: impl Iterator<Item = &'a Histogram> + Clone) -> Classes {
+        let total: u64 = histograms.clone().map(Histogram::count).sum();
+        let mut classes = Classes { ns: [0.0; 10], us: [0.0; 10], ms: [0.0; 12] };
+        let below = |value: u64| CLASSES.iter().position(|edge| value < *edge);
+        let mut add = |value_ns: u64, times: u64| {
+            let count = times as f64;
+            let (us, ms) = (value_ns / 1_000, value_ns / 1_000_000);
+            if let Some(class) = below(value_ns) {
+                classes.ns[class] += count;
+            } else if let Some(class) = below(us) {
+                classes.us[class] += count;
+            } else if let Some(class) = below(ms) {
+                classes.ms[class] += count;
+            } else {
+                classes.ms[if ms < 2_000 { 10 } else { 11 }] += count;
+            }
+        };
+        for histogram in histograms {
+            histogram.midpoints().for_each(|(value_ns, times)| add(value_ns, times));
+            add(histogram.max().unwrap_or(0), histogram.overflow());
+        }
+        let shares = classes.ns.iter_mut().chain(&mut classes.us).chain(&mut classes.ms);
+        shares.for_each(|count| *count *= 100.0 / total.max(1) as f64);
+        classes
+    }
+}
+
+/// Directions that move data: fio counts syncs apart.
+fn moving() -> impl Iterator<Item = Direction> + Clone {
+    DIRECTIONS.into_iter().filter(|(word, _)| *word != "sync")
+}
+
+/// Completion latency: where submission was not timed apart, all from before submission, as fio has
+/// it for engines that submit and wait in one.
+fn clat(direction: &DirectionRun) -> &Histogram {
+    if direction.clat.count() > 0 { &direction.clat } else { &direction.latency }
+}
+
+/// One job, with what the formats ask of it.
+struct Told<'a> {
+    run: &'a Run,
+    plan: &'a Job,
+    job: &'a JobRun,
+    /// Position in the run.
+    index: usize,
+    /// Whether latencies from the due time would only tell how long the run was.
+    withheld: bool,
+}
+
+/// Every job of a run.
+fn told<'a>(run: &'a Run, facts: &Assessment) -> impl Iterator<Item = Told<'a>> {
+    let open = facts.figures.arrivals.as_ref();
+    let withheld = open.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable);
+    let pairs = run.plan.jobs.iter().zip(&run.jobs).enumerate();
+    pairs.map(move |(index, (plan, job))| Told { run, plan, job, index, withheld })
+}
+
+impl Told<'_> {
+    /// The run's name, or the role's where there are several.
+    fn name(&self) -> &str {
+        let one_role = self.run.plan.jobs.iter().all(|job| job.role == self.plan.role);
+        if one_role { &self.run.plan.name } else { &self.plan.role }
+    }
+
+    fn window_ns(&self) -> u64 {
+        if self.job.measured_ns > 0 { self.job.measured_ns } else { self.run.measured_ns }
+    }
+
+    /// Length of the window if the direction did anything, as fio has it.
+    fn runtime_ms(&self, direction: &DirectionRun) -> u64 {
+        if direction.ops > 0 { (self.window_ns() + 500_000) / 1_000_000 } else { 0 }
+    }
+
+    /// CPU time of the job's thread, percent of the window: user, system.
+    fn cpu_percent(&self) -> (f64, f64) {
+        let percent = |ns: u64| ns as f64 * 100.0 / self.window_ns().max(1) as f64;
+        (percent(self.job.cpu_user_ns), percent(self.job.cpu_system_ns))
+    }
+
+    /// Context switches are counted for the process, and stand with its first job, so that the sum
+    /// over the jobs is right.
+    fn switches(&self) -> u64 {
+        let process = &self.run.process;
+        let all = process.voluntary_switches + process.involuntary_switches;
+        if self.index == 0 { all } else { 0 }
+    }
+
+    /// Class of fio's `1, 2, 4, … >=64` that holds the mean number in flight.
+    fn depth_class(&self) -> usize {
+        let seen = self.job.in_flight_area_ns as f64 / self.window_ns().max(1) as f64;
+        (seen.max(1.0).round() as u64).ilog2().min(6) as usize
+    }
+
+    /// Shares of the completion latencies in fio's classes.
+    fn classes(&self) -> Classes {
+        Classes::of(moving().map(|(_, of)| clat(of(self.job))))
+    }
+
+    /// The errno of the first error; 0 without one.
+    fn errno(&self) -> i32 {
+        self.job.first_error.as_ref().map_or(0, |(_, _, name)| errno(name))
+    }
+
+    /// Half-second samples of one direction: bandwidth in KiB/s, and IOPS.
+    fn samples(&self, of: Direction) -> (Samples, Samples) {
+        let jobs = [self.job];
+        let width_ns = intervals::counter_width_ns(&jobs, SAMPLE_NS);
+        let rows = intervals::rates(&jobs, of, self.window_ns(), width_ns);
+        if (of.1)(self.job).ops == 0 {
+            return Default::default();
+        }
+        let bw: Vec<f64> = rows.iter().map(|row| row.bytes_per_s() / 1024.0).collect();
+        let iops: Vec<f64> = rows.iter().map(intervals::Interval::iops).collect();
+        (Samples::of(&bw), Samples::of(&iops))
+    }
+
+    /// Mean bandwidth of the job as a percentage of that of all jobs.
+    fn share_percent(&self, of: Direction) -> f64 {
+        let all: u64 = self.run.jobs.iter().map(|job| (of.1)(job).bytes).sum();
+        let mine = (of.1)(self.job).bytes;
+        if all == 0 { 0.0 } else { mine as f64 * 100.0 / all as f64 }
+    }
+
+    /// Paths of all targets, in fio's notation.
+    fn paths(&self) -> String {
+        let paths = self.run.plan.targets.iter().map(|target| target.path.replace(':', "\\:"));
+        paths.collect::<Vec<_>>().join(":")
+    }
+
+    /// Total latency: in an open loop from the due time, unless the loop could not be kept up with.
+    fn lat<'b>(&self, direction: &'b DirectionRun) -> Option<&'b Histogram> {
+        match direction.response.count() {
+            0 => Some(&direction.latency),
+            _ => (!self.withheld).then_some(&direction.response),
+        }
+    }
+
+    /// The job in fio's words, as fio repeats a job's options.
+    fn options(&self) -> Vec<(&'static str, String)> {
+        let plan = &self.run.plan;
+        let like = plan.jobs.iter().filter(|job| job.role == self.plan.role).count();
+        let mut options = vec![
+            ("name", self.name().to_owned()),
+            ("filename", self.paths()),
+            ("ioengine", plan.engine.kind.word().to_owned()),
+            ("rw", rw(self.plan)),
+            ("bs", size(self.plan.block_bytes)),
+            ("iodepth", self.plan.iodepth.to_string()),
+            ("numjobs", like.to_string()),
+            ("offset", size(self.plan.region_start)),
+            ("size", size(self.plan.region_bytes)),
+        ];
+        if !matches!(plan.engine.kind, EngineKind::Null | EngineKind::Sim) {
+            options.push(("direct", u8::from(self.run.target.direct).to_string()));
+        }
+        match plan.stop {
+            Stop::AfterNs(ns) => options.push(("runtime", seconds(ns))),
+            Stop::AfterBytes(length) => options.push(("io_size", size(length))),
+            Stop::AfterOps(ops) => options.push(("number_ios", ops.to_string())),
+            Stop::AfterNsOrBytes(ns, length) => {
+                options.extend([("runtime", seconds(ns)), ("io_size", size(length))]);
+            }
+            Stop::AfterOnePass => {}
+        }
+        if plan.warmup_ns > 0 {
+            options.push(("ramp_time", seconds(plan.warmup_ns)));
+        }
+        if !matches!(self.plan.read_percent, 0 | 100) {
+            options.push(("rwmixread", self.plan.read_percent.to_string()));
+        }
+        options
+    }
+}
+
+/// Seconds with as many digits as it takes.
+fn seconds(ns: u64) -> String {
+    format!("{}", ns as f64 / 1e9)
+}
+
+/// Least, greatest, mean and standard deviation of a series.
+#[derive(Default)]
+struct Samples {
+    min: f64,
+    max: f64,
+    mean: f64,
+    dev: f64,
+    count: usize,
+}
+
+impl Samples {
+    fn of(values: &[f64]) -> Samples {
+        let count = values.len();
+        if count == 0 {
+            return Samples::default();
+        }
+        let mean = values.iter().sum::<f64>() / count as f64;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        Samples {
+            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            max: values.iter().copied().fold(0.0, f64::max),
+            mean,
+            dev: if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 },
+            count,
+        }
+    }
+}
+
+/// Linux's number of an errno name; EIO for a name that storage does not give.
+fn errno(name: &str) -> i32 {
+    const NUMBERS: [(&str, i32); 17] = [
+        ("EPERM", 1),
+        ("ENOENT", 2),
+        ("EINTR", 4),
+        ("ENXIO", 6),
+        ("EBADF", 9),
+        ("EAGAIN", 11),
+        ("ENOMEM", 12),
+        ("EACCES", 13),
+        ("EBUSY", 16),
+        ("ENODEV", 19),
+        ("EINVAL", 22),
+        ("ENOSPC", 28),
+        ("EROFS", 30),
+        ("ENODATA", 61),
+        ("EILSEQ", 84),
+        ("ETIMEDOUT", 110),
+        ("EREMOTEIO", 121),
+    ];
+    NUMBERS.iter().find(|(known, _)| *known == name).map_or(5, |(_, number)| *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_are_those_of_fio() {
+        // From a recorded json+ document, where every bin is named by its middle.
+        for middle in [652, 2544, 8640, 8896, 11_200, 28_032, 80_384, 158_720, 272_384] {
+            assert_eq!(bin(middle), middle);
+        }
+        assert_eq!((bin(0), bin(127), bin(128), bin(129), bin(130)), (0, 127, 129, 129, 131));
+        assert_eq!((bin(8_576), bin(8_703), bin(8_704)), (8_640, 8_640, 8_768));
+    }
+
+    #[test]
+    fn every_latency_is_in_one_bin_and_one_class() {
+        let mut histogram = Histogram::new();
+        let values = [1, 3, 900, 1_100, 1_900, 900_000, 1_100_000, 1_900_000_000, 1 << 41];
+        values.iter().for_each(|value| histogram.record(*value));
+        assert_eq!(bins(&histogram).values().sum::<u64>(), values.len() as u64);
+        let classes = Classes::of([&histogram].into_iter());
+        let ninth = |share: f64| (share * 9.0 / 100.0).round() as u32;
+        // fio's class 2 holds 0 and 1.
+        assert_eq!([classes.ns[0], classes.ns[1], classes.ns[9]].map(ninth), [1, 1, 1]);
+        assert_eq!([classes.us[0], classes.us[9]].map(ninth), [2, 1]);
+        assert_eq!([classes.ms[0], classes.ms[10], classes.ms[11]].map(ninth), [1, 1, 1]);
+    }
+
+    #[test]
+    fn an_error_has_its_number() {
+        assert_eq!((errno("EIO"), errno("ENOSPC"), errno("EWHATEVER")), (5, 28, 5));
+    }
+}

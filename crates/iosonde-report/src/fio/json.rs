@@ -1,0 +1,320 @@
+//! fio's JSON document, as `--output-format=json` and `json+` of fio print it.
+//!
+//! What fio has no place for stands under `iosonde`: the verdict, the exit code, why a command
+//! failed. A run whose books do not balance has no entry among the jobs.
+
+use serde_json::{Map, Value, json};
+
+use super::{CLASSES, Told, VERSION, bins, clat, moving, percentiles, told};
+use crate::json::Document;
+use iosonde_analysis::intervals::Direction;
+use iosonde_model::record::run::Run;
+use iosonde_stats::Histogram;
+
+/// fio's classes of requests in flight.
+const DEPTHS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
+/// fio's classes of requests per submission and per completion.
+const BATCHES: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
+
+/// Which of fio's two documents.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Form {
+    /// Percentiles.
+    Plain,
+    /// Percentiles, and the counts they come from.
+    Bins,
+}
+
+/// The document of a command. Times are wall-clock, `now_unix_ns` since 1970.
+pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value {
+    let balanced = document.cells.iter().filter(|(_, facts)| facts.books.valid());
+    let jobs: Vec<Value> = balanced
+        .clone()
+        .flat_map(|(run, facts)| told(run, facts))
+        .map(|told| job(&told, form))
+        .collect();
+    let disks: Vec<Value> = balanced.filter_map(|(run, _)| disk(run)).collect();
+    let mut out = json!({
+        "fio version": VERSION,
+        "timestamp": now_unix_ns / 1_000_000_000,
+        "timestamp_ms": now_unix_ns / 1_000_000,
+        "time": iosonde_model::record::store::utc(now_unix_ns),
+        "jobs": jobs,
+        "iosonde": {
+            "verb": document.verb,
+            "complete": document.complete,
+            "exit_code": document.exit_code,
+            "verdict": document.verdict.map(|verdict| &verdict.words),
+            "invalid": document.cells.iter().filter(|(_, facts)| !facts.books.valid())
+                .map(|(run, _)| &run.plan.name).collect::<Vec<_>>(),
+            "error": document.error.as_ref().map(|failure| json!({
+                "kind": failure.kind, "message": failure.message, "hint": failure.hint,
+            })),
+        },
+    });
+    if !disks.is_empty() {
+        out["disk_util"] = json!(disks);
+    }
+    out
+}
+
+fn job(told: &Told<'_>, form: Form) -> Value {
+    let options: Map<String, Value> =
+        told.options().into_iter().map(|(name, value)| (name.into(), json!(value))).collect();
+    let (user, system) = told.cpu_percent();
+    let classes = told.classes();
+    let whole_ns = told.run.plan.warmup_ns + told.window_ns();
+    let mut out = json!({
+        "jobname": told.name(),
+        "groupid": 0,
+        "error": told.errno(),
+        "eta": 0,
+        "elapsed": whole_ns.div_ceil(1_000_000_000),
+        "job options": options,
+        "sync": {
+            "total_ios": told.job.sync.ops,
+            "lat_ns": distribution(&told.job.sync.latency, form),
+        },
+        "job_runtime": told.window_ns() / 1_000_000,
+        "usr_cpu": user,
+        "sys_cpu": system,
+        "ctx": told.switches(),
+        "majf": 0,
+        "minf": 0,
+        "iodepth_level": shares(&DEPTHS, Some(told.depth_class())),
+        "iodepth_submit": shares(&BATCHES, None),
+        "iodepth_complete": shares(&BATCHES, None),
+        "latency_ns": classed(&classes.ns),
+        "latency_us": classed(&classes.us),
+        "latency_ms": classed(&classes.ms),
+        "latency_depth": told.plan.iodepth,
+        "latency_target": 0,
+        "latency_percentile": 100.0,
+        "latency_window": 0,
+    });
+    for of in moving() {
+        out[of.0] = direction(told, of, form);
+    }
+    out
+}
+
+fn direction(told: &Told<'_>, of: Direction, form: Form) -> Value {
+    let facts = (of.1)(told.job);
+    let (bw, iops) = told.samples(of);
+    let per_second = |count: u64| match facts.ops {
+        0 => 0.0,
+        _ => count as f64 * 1e9 / told.window_ns().max(1) as f64,
+    };
+    let bw_bytes = per_second(facts.bytes).round() as u64;
+    json!({
+        "io_bytes": facts.bytes,
+        "io_kbytes": facts.bytes >> 10,
+        "bw_bytes": bw_bytes,
+        "bw": bw_bytes >> 10,
+        "iops": per_second(facts.ops),
+        "runtime": told.runtime_ms(facts),
+        "total_ios": facts.ops,
+        "short_ios": 0,
+        "drop_ios": 0,
+        "slat_ns": moments(&facts.slat),
+        "clat_ns": distribution(clat(facts), form),
+        "lat_ns": told.lat(facts).map_or_else(|| moments(&Histogram::new()), moments),
+        "bw_min": bw.min as u64,
+        "bw_max": bw.max as u64,
+        "bw_agg": told.share_percent(of),
+        "bw_mean": bw.mean,
+        "bw_dev": bw.dev,
+        "bw_samples": bw.count,
+        "iops_min": iops.min as u64,
+        "iops_max": iops.max as u64,
+        "iops_mean": iops.mean,
+        "iops_stddev": iops.dev,
+        "iops_samples": iops.count,
+    })
+}
+
+/// Least, greatest, mean, deviation and number, ns; zeros where there is nothing, as fio has it.
+fn moments(latency: &Histogram) -> Value {
+    json!({
+        "min": latency.min().unwrap_or(0),
+        "max": latency.max().unwrap_or(0),
+        "mean": latency.mean().unwrap_or(0.0),
+        "stddev": latency.std_dev().unwrap_or(0.0),
+        "N": latency.count(),
+    })
+}
+
+/// The same with percentiles, and with bins if asked for. An empty one has neither.
+fn distribution(latency: &Histogram, form: Form) -> Value {
+    let mut out = moments(latency);
+    if latency.count() > 0 {
+        let earned = percentiles(latency);
+        let named = earned.into_iter().map(|(percent, ns)| (format!("{percent:.6}"), json!(ns)));
+        out["percentile"] = Value::Object(named.collect());
+        if form == Form::Bins {
+            let counted =
+                bins(latency).into_iter().map(|(ns, times)| (ns.to_string(), times.into()));
+            out["bins"] = Value::Object(counted.collect());
+        }
+    }
+    out
+}
+
+fn shares(names: &[&str], all_in: Option<usize>) -> Value {
+    let share = |at| if all_in == Some(at) { 100.0 } else { 0.0 };
+    let pairs = names.iter().enumerate().map(|(at, name)| (name.to_string(), json!(share(at))));
+    Value::Object(pairs.collect())
+}
+
+fn classed(shares: &[f64]) -> Value {
+    let names = CLASSES.iter().map(u64::to_string).chain(["2000".into(), ">=2000".into()]);
+    Value::Object(names.zip(shares).map(|(name, share)| (name, json!(share))).collect())
+}
+
+/// What the device's own counters say of the window.
+fn disk(run: &Run) -> Option<Value> {
+    let (before, after) = run.device.as_ref()?;
+    let device = run.target.device.as_ref()?;
+    let busy_ms = after.busy_ms.saturating_sub(before.busy_ms);
+    Some(json!({
+        "name": device.name,
+        "read_ios": after.reads.saturating_sub(before.reads),
+        "write_ios": after.writes.saturating_sub(before.writes),
+        "read_merges": after.read_merges.saturating_sub(before.read_merges),
+        "write_merges": after.write_merges.saturating_sub(before.write_merges),
+        "read_ticks": after.read_ms.saturating_sub(before.read_ms),
+        "write_ticks": after.write_ms.saturating_sub(before.write_ms),
+        "in_queue": after.weighted_ms.saturating_sub(before.weighted_ms),
+        "util": (busy_ms as f64 * 1e8 / run.measured_ns.max(1) as f64).min(100.0),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::golden::assert_golden;
+    use crate::json::json_text;
+    use iosonde_analysis::{assess, verdict};
+    use iosonde_fixtures::{Load, open_run_of, run_of};
+
+    /// Paths of all keys of a document; percentiles, bins and options are named by their parent.
+    fn keys(value: &Value, path: &str, into: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let path = format!("{path}/{name}");
+                    into.insert(path.clone());
+                    if !["percentile", "bins", "job options"].contains(&name.as_str()) {
+                        keys(value, &path, into);
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| keys(item, path, into)),
+            _ => {}
+        }
+    }
+
+    fn told_of(run: &Run, form: Form) -> Value {
+        let facts = assess(run, None);
+        let judged = verdict(std::slice::from_ref(&facts));
+        let cells = [(run, &facts)];
+        let document =
+            Document { verb: "run", cells: &cells, verdict: Some(&judged), ..Default::default() };
+        fio_json(&document, form, 1_700_000_000_123_000_000)
+    }
+
+    #[test]
+    fn every_key_of_fio_is_there() {
+        let run = run_of(&[Load { read_percent: 50, ..Load::default() }]);
+        let mut ours = BTreeSet::new();
+        keys(&told_of(&run, Form::Bins), "", &mut ours);
+        let recorded = include_str!("../../../../tests/fixtures/fio/json-plus-3.33.keys");
+        let missing: Vec<&str> = recorded.lines().filter(|key| !ours.contains(*key)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    #[test]
+    fn a_mixed_run_stands_as_kept() {
+        let load = Load { jobs: 2, read_percent: 70, noise: 0.0, ..Load::default() };
+        let mut value = told_of(&run_of(&[load]), Form::Plain);
+        value["fio version"] = json!("…");
+        value["jobs"].as_array_mut().unwrap().truncate(1);
+        assert_golden("run.fio.json", &json_text(&value));
+    }
+
+    #[test]
+    fn units_are_those_of_fio() {
+        // T20: 5,000 operations of 4 KiB per second, 32 in flight, are 6.4 ms each.
+        let value = told_of(&run_of(&[Load { noise: 0.0, ..Load::default() }]), Form::Bins);
+        let read = &value["jobs"][0]["read"];
+        assert_eq!(read["bw_bytes"], 5_000 * 4096);
+        assert_eq!(read["bw"], 5_000 * 4, "KiB per second");
+        assert_eq!(read["io_kbytes"], 50_000 * 4, "KiB");
+        assert_eq!(read["runtime"], 10_000, "ms");
+        assert_eq!(read["iops"], 5_000.0);
+        assert_eq!(
+            (read["bw_min"].clone(), read["bw_max"].clone()),
+            (json!(20_000), json!(20_000))
+        );
+        let mean_ns = read["lat_ns"]["mean"].as_f64().unwrap();
+        assert!((mean_ns / 6.4e6 - 1.0).abs() < 0.01, "ns: {mean_ns}");
+        let counts = read["clat_ns"]["bins"].as_object().unwrap();
+        assert_eq!(counts.values().map(|n| n.as_u64().unwrap()).sum::<u64>(), 50_000);
+        let median = read["clat_ns"]["percentile"]["50.000000"].as_f64().unwrap();
+        assert!((median / 6.4e6 - 1.0).abs() < 0.05, "ns: {median}");
+        let classes = &value["jobs"][0]["latency_ms"];
+        let sum: f64 = classes.as_object().unwrap().values().map(|x| x.as_f64().unwrap()).sum();
+        assert!((sum - 100.0).abs() < 1e-6, "percent: {sum}");
+    }
+
+    #[test]
+    fn slat_clat_lat_trim_and_sync_stand_where_fio_has_them() {
+        let mut run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
+        let job = &mut run.jobs[0];
+        job.trim = std::mem::take(&mut job.read);
+        job.trim.slat.record_many(1_000, 50_000);
+        job.trim.clat.record_many(9_000, 50_000);
+        // An open loop: from the due time it took longer than from submission.
+        job.trim.response.record_many(20_000_000, 50_000);
+        job.sync.ops = 7;
+        job.sync.latency.record_many(3_000_000, 7);
+        let value = told_of(&run, Form::Plain);
+        let job = &value["jobs"][0];
+        assert_eq!(job["read"]["total_ios"], 0);
+        let trim = &job["trim"];
+        assert_eq!((trim["total_ios"].clone(), trim["bw"].clone()), (json!(50_000), json!(20_000)));
+        for (word, ns) in [("slat_ns", 1_000.0), ("clat_ns", 9_000.0), ("lat_ns", 20e6)] {
+            assert_eq!(trim[word]["mean"], ns, "{word}");
+        }
+        assert_eq!(job["sync"]["total_ios"], 7);
+        assert_eq!(job["sync"]["lat_ns"]["mean"], 3e6);
+        assert_eq!(job["latency_us"]["10"], 100.0, "classes are those of clat");
+    }
+
+    #[test]
+    fn an_open_loop_that_falls_behind_has_no_total_latency() {
+        let load = Load { depth: 1, iops: 1_000.0, ..Load::default() };
+        let lat = |run: &Run| told_of(run, Form::Plain)["jobs"][0]["read"]["lat_ns"]["N"].clone();
+        assert_eq!(lat(&open_run_of(&load, |_| 0)), 10_000);
+        let behind = open_run_of(&load, |tenth| tenth * 50_000_000);
+        assert_eq!(lat(&behind), 0);
+        let clat = &told_of(&behind, Form::Plain)["jobs"][0]["read"]["clat_ns"];
+        assert_eq!(clat["N"], 10_000, "from submission it is still known");
+    }
+
+    #[test]
+    fn an_unearned_percentile_is_left_out_and_an_invalid_run_too() {
+        let mut run = run_of(&[Load { depth: 1, iops: 20.0, ..Load::default() }]);
+        let value = told_of(&run, Form::Plain);
+        let earned = value["jobs"][0]["read"]["clat_ns"]["percentile"].as_object().unwrap();
+        assert!(earned.contains_key("50.000000") && !earned.contains_key("99.000000"));
+        run.jobs[0].read.bytes += 1;
+        let value = told_of(&run, Form::Plain);
+        assert_eq!(value["jobs"], json!([]));
+        assert_eq!(value["iosonde"]["invalid"], json!([run.plan.name]));
+    }
+}

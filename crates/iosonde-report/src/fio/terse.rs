@@ -1,0 +1,164 @@
+//! fio's terse output, version 3: one line per job, fields between semicolons. Latencies in
+//! microseconds, bandwidth in KiB per second.
+
+use std::fmt::Write;
+
+use super::{Told, VERSION, clat, moving, percentiles, told};
+use crate::clean::clean;
+use iosonde_analysis::Assessment;
+use iosonde_analysis::intervals::Direction;
+use iosonde_model::record::run::Run;
+use iosonde_stats::Histogram;
+
+/// Percentile fields of a direction, used or not.
+const PERCENTILE_FIELDS: usize = 20;
+/// Directions of version 3.
+const FIO_DIRECTIONS: [&str; 2] = ["read", "write"];
+
+/// The lines of a run whose books balance.
+pub fn terse(run: &Run, facts: &Assessment) -> String {
+    told(run, facts).map(|told| line(&told)).collect()
+}
+
+fn line(told: &Told<'_>) -> String {
+    // A semicolon in a name would move every field after it.
+    let name = clean(told.name()).replace(';', "_");
+    let mut out = format!("3;{VERSION};{name};0;{}", told.errno());
+    for of in moving().filter(|(word, _)| FIO_DIRECTIONS.contains(word)) {
+        direction(&mut out, told, of);
+    }
+    let (user, system) = told.cpu_percent();
+    let _ = write!(out, ";{user:.6}%;{system:.6}%;{};0;0", told.switches());
+    for class in 0..7 {
+        let share = if class == told.depth_class() { 100.0 } else { 0.0 };
+        let _ = write!(out, ";{share:.1}%");
+    }
+    let classes = told.classes();
+    for (at, share) in classes.us.iter().chain(&classes.ms).enumerate() {
+        // The first class of microseconds takes what is below, as in fio.
+        let below: f64 = if at == 0 { classes.ns.iter().sum() } else { 0.0 };
+        let _ = write!(out, ";{:.2}%", share + below);
+    }
+    disk(&mut out, told.run);
+    out.push('\n');
+    out
+}
+
+fn direction(out: &mut String, told: &Told<'_>, of: Direction) {
+    let facts = (of.1)(told.job);
+    let per_second = |count: u64| match facts.ops {
+        0 => 0,
+        _ => (count as f64 * 1e9 / told.window_ns().max(1) as f64) as u64,
+    };
+    let kib_per_s = per_second(facts.bytes) >> 10;
+    let runtime_ms = told.runtime_ms(facts);
+    let iops = per_second(facts.ops);
+    let _ = write!(out, ";{};{kib_per_s};{iops};{runtime_ms}", facts.bytes >> 10);
+    moments(out, &facts.slat);
+    moments(out, clat(facts));
+    let earned = percentiles(clat(facts));
+    for field in 0..PERCENTILE_FIELDS {
+        match earned.get(field) {
+            Some((percent, ns)) => {
+                let _ = write!(out, ";{percent:.6}%={}", ns / 1_000);
+            }
+            None => out.push_str(";0%=0"),
+        }
+    }
+    match told.lat(facts) {
+        Some(latency) => moments(out, latency),
+        None => moments(out, &Histogram::new()),
+    }
+    let (bw, _) = told.samples(of);
+    let share = told.share_percent(of);
+    let _ = write!(
+        out,
+        ";{};{};{share:.6}%;{:.6};{:.6}",
+        bw.min as u64, bw.max as u64, bw.mean, bw.dev
+    );
+}
+
+/// Least, greatest, mean and deviation in microseconds.
+fn moments(out: &mut String, latency: &Histogram) {
+    let _ = write!(
+        out,
+        ";{};{};{:.6};{:.6}",
+        latency.min().unwrap_or(0) / 1_000,
+        latency.max().unwrap_or(0) / 1_000,
+        latency.mean().unwrap_or(0.0) / 1e3,
+        latency.std_dev().unwrap_or(0.0) / 1e3
+    );
+}
+
+/// Nine fields of the device's own counters, where there are any.
+fn disk(out: &mut String, run: &Run) {
+    let (Some((before, after)), Some(device)) = (&run.device, &run.target.device) else { return };
+    let busy_ms = after.busy_ms.saturating_sub(before.busy_ms);
+    let _ = write!(
+        out,
+        ";{};{};{};{};{};{};{};{};{:.2}%",
+        clean(&device.name).replace(';', "_"),
+        after.reads.saturating_sub(before.reads),
+        after.writes.saturating_sub(before.writes),
+        after.read_merges.saturating_sub(before.read_merges),
+        after.write_merges.saturating_sub(before.write_merges),
+        after.read_ms.saturating_sub(before.read_ms),
+        after.write_ms.saturating_sub(before.write_ms),
+        after.weighted_ms.saturating_sub(before.weighted_ms),
+        (busy_ms as f64 * 1e8 / run.measured_ns.max(1) as f64).min(100.0)
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iosonde_analysis::assess;
+    use iosonde_fixtures::{Load, run_of};
+
+    /// Names of the fields without a disk, in fio's words.
+    const FIELDS: &str = include_str!("../../../../tests/fixtures/fio/terse-3.fields");
+
+    fn field(line: &str, name: &str) -> String {
+        let at = FIELDS.lines().position(|field| field == name);
+        let value = at.and_then(|at| line.trim_end().split(';').nth(at));
+        value.unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn each_field_stands_where_fio_has_it() {
+        // T20: 5,000 operations of 4 KiB per second, 32 in flight, are 6.4 ms each.
+        let mut run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
+        run.plan.name = "a;b".into();
+        let line = terse(&run, &assess(&run, None));
+        assert_eq!(line.trim_end().split(';').count(), FIELDS.lines().count());
+        assert_eq!(
+            (field(&line, "terse_version_3"), field(&line, "jobname")),
+            ("3".into(), "a_b".into())
+        );
+        assert_eq!(field(&line, "read_kb"), (50_000 * 4).to_string());
+        assert_eq!(field(&line, "read_bandwidth_kb"), "20000");
+        assert_eq!(field(&line, "read_iops"), "5000");
+        assert_eq!(field(&line, "read_runtime_ms"), "10000");
+        let mean_us: f64 = field(&line, "read_clat_mean_us").parse().unwrap_or_default();
+        assert!((mean_us / 6_400.0 - 1.0).abs() < 0.01, "{line}");
+        assert_eq!(field(&line, "read_clat_mean_us"), field(&line, "read_lat_mean_us"));
+        assert_eq!(field(&line, "read_bw_agg_pct"), "100.000000%");
+        assert_eq!(field(&line, "read_clat_pct18"), "0%=0", "fio has 17");
+        assert!(field(&line, "read_clat_pct01").starts_with("1.000000%="));
+        assert_eq!(field(&line, "write_iops"), "0");
+        assert_eq!(field(&line, "iodepth_32"), "100.0%");
+        assert_eq!(field(&line, "cpu_user"), "0.250000%");
+        let share = |name: &str| -> f64 {
+            field(&line, name).trim_end_matches('%').parse().unwrap_or_default()
+        };
+        assert!((share("lat_4ms") + share("lat_10ms") - 100.0).abs() < 0.02, "{line}");
+        assert_eq!(field(&line, "lat_over_2000ms"), "0.00%");
+    }
+
+    #[test]
+    fn the_line_stands_as_kept() {
+        let run = run_of(&[Load { read_percent: 50, jobs: 2, noise: 0.0, ..Load::default() }]);
+        let text = terse(&run, &assess(&run, None)).replace(VERSION, "…");
+        crate::golden::assert_golden("run.terse", &text);
+    }
+}

@@ -1,0 +1,535 @@
+//! A plan in fio's job language: the inverse of `spec::fio`, for a second witness. Only options are
+//! written that every fio since 3.33 accepts; what fio has no words for is said instead.
+
+mod sizes;
+
+use std::fmt::Write as _;
+
+use sizes::{sizes, smallest};
+
+use iosonde_model::plan::{Engine, EngineKind, Job, OnError, Order, Plan, PrecisionGoal, Stop};
+use iosonde_model::spec::{Arrivals, Data, EachWrite, Pace, Rate, SyncCall, Wait};
+
+/// A plan that fio has no words for.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("cannot be said in fio's language: {}", .0.join("; "))]
+pub struct Unsayable(pub Vec<String>);
+
+/// An option and its value; without one a bare word.
+type Words = Vec<(&'static str, Option<String>)>;
+
+/// A plan, and those of its targets that are files which the run makes for itself.
+pub type Group<'a> = (&'a Plan, &'a [u16]);
+
+/// The job file that makes fio do what the plans say, one after another. For a target that the run
+/// makes for itself fio is told to make and to remove one of its own in the same directory.
+///
+/// # Errors
+/// What of the plans fio has no words for.
+pub fn fio_job(groups: &[Group<'_>]) -> Result<String, Unsayable> {
+    let mut text = String::new();
+    for (name, words) in &sections(groups)? {
+        let _ = writeln!(text, "{}[{name}]", if text.is_empty() { "" } else { "\n" });
+        for (option, value) in words {
+            let _ = match value {
+                Some(value) => writeln!(text, "{option}={value}"),
+                None => writeln!(text, "{option}"),
+            };
+        }
+    }
+    Ok(text)
+}
+
+/// The same as arguments of the `fio` command.
+///
+/// # Errors
+/// What of the plans fio has no words for.
+pub fn fio_arguments(groups: &[Group<'_>]) -> Result<Vec<String>, Unsayable> {
+    let mut arguments = Vec::new();
+    for (name, words) in sections(groups)? {
+        arguments.push(format!("--name={name}"));
+        arguments.extend(words.into_iter().map(|(option, value)| match value {
+            Some(value) => format!("--{option}={value}"),
+            None => format!("--{option}"),
+        }));
+    }
+    Ok(arguments)
+}
+
+/// One section per job; each says everything, for what is global to fio would reach from one group
+/// into the next.
+fn sections(groups: &[Group<'_>]) -> Result<Vec<(String, Words)>, Unsayable> {
+    let mut missing = Vec::new();
+    let mut sections = Vec::new();
+    for (index, (plan, fresh)) in groups.iter().enumerate() {
+        let mut jobs = plan.jobs.as_slice();
+        while let Some(first) = jobs.first() {
+            let (copies, increment) = copies(jobs);
+            let mut words = Words::new();
+            if index > 0 && jobs.len() == plan.jobs.len() {
+                words.push(("stonewall", None));
+            }
+            words.extend(common(plan, &mut missing));
+            own(plan, first, fresh, &mut words, &mut missing);
+            if copies > 1 {
+                say(&mut words, "numjobs", copies);
+                if increment > 0 {
+                    say(&mut words, "offset_increment", increment);
+                }
+                if shares_turns(first) && plan.stop == Stop::AfterOnePass {
+                    missing.push("jobs that cover one region together, each block once".into());
+                }
+            }
+            sections.push((section_name(&first.role), words));
+            jobs = &jobs[copies..];
+        }
+    }
+    missing.sort();
+    missing.dedup();
+    if missing.is_empty() { Ok(sections) } else { Err(Unsayable(missing)) }
+}
+
+/// How many of the first jobs are copies of the first but for their seeds and regions at equal
+/// distances, and that distance.
+fn copies(jobs: &[Job]) -> (usize, u64) {
+    let like = |a: &Job, b: &Job| {
+        let neutral = |job: &Job| Job {
+            seed: 0,
+            region_start: 0,
+            order: match &job.order {
+                Order::Permutation { lanes, .. } => {
+                    Order::Permutation { seed: 0, lane: 0, lanes: *lanes }
+                }
+                other => other.clone(),
+            },
+            ..job.clone()
+        };
+        neutral(a) == neutral(b)
+    };
+    let first = &jobs[0];
+    let distance = |job: &Job, from: &Job| job.region_start.checked_sub(from.region_start);
+    let increment = jobs.get(1).and_then(|second| distance(second, first)).unwrap_or(0);
+    let count = jobs.windows(2).take_while(|pair| {
+        like(first, &pair[1]) && distance(&pair[1], &pair[0]) == Some(increment)
+    });
+    (1 + count.count(), increment)
+}
+
+fn shares_turns(job: &Job) -> bool {
+    matches!(job.order, Order::Permutation { lanes, .. } if lanes > 1)
+}
+
+fn say(words: &mut Words, option: &'static str, value: impl ToString) {
+    words.push((option, Some(value.to_string())));
+}
+
+/// What holds for all jobs.
+fn common(plan: &Plan, missing: &mut Vec<String>) -> Words {
+    let mut words = Words::new();
+    engine(&plan.engine, &mut words, missing);
+    let direct = plan.targets.iter().any(|target| target.direct);
+    if plan.targets.iter().any(|target| target.direct != direct) {
+        missing.push("direct and buffered I/O in one run".into());
+    }
+    say(&mut words, "direct", u8::from(direct));
+    words.push(("thread", None));
+    words.push(("group_reporting", None));
+    // fio reads a signed number, and takes 0 for none.
+    say(&mut words, "randseed", (plan.seed & i64::MAX as u64).max(1));
+    if plan.until != PrecisionGoal::None {
+        missing
+            .push("an end as soon as a figure is known: runtime is the longest it may take".into());
+    }
+    if let Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) = plan.stop {
+        say(&mut words, "runtime", time(ns, missing));
+    }
+    if matches!(plan.stop, Stop::AfterNs(_)) {
+        words.push(("time_based", None));
+    }
+    if plan.warmup_ns > 0 {
+        say(&mut words, "ramp_time", time(plan.warmup_ns, missing));
+    }
+    if plan.on_error == OnError::Continue {
+        say(&mut words, "continue_on_error", "all");
+    }
+    if plan.final_sync {
+        say(&mut words, "end_fsync", 1);
+    }
+    words
+}
+
+fn engine(engine: &Engine, words: &mut Words, missing: &mut Vec<String>) {
+    match engine.kind {
+        EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync | EngineKind::Null => {
+            say(words, "ioengine", engine.kind.word());
+        }
+        EngineKind::Sim | EngineKind::VhostUser => {
+            missing.push(format!("the {} engine", engine.kind.word()));
+        }
+    }
+    if engine.kind == EngineKind::IoUring {
+        let modes = [
+            ("hipri", engine.iopoll),
+            ("sqthread_poll", engine.sqpoll),
+            ("registerfiles", engine.registered_files),
+            ("fixedbufs", engine.fixed_buffers),
+        ];
+        for (option, _) in modes.iter().filter(|(_, on)| *on) {
+            say(words, option, 1);
+        }
+        say(words, "nonvectored", u8::from(!engine.vectored));
+    }
+}
+
+/// What one job does.
+fn own(plan: &Plan, job: &Job, fresh: &[u16], words: &mut Words, missing: &mut Vec<String>) {
+    let files = targets(plan, job, fresh, words, missing);
+    direction(job, words, missing);
+    sizes(job, words, missing);
+    say(words, "offset", job.region_start);
+    say(words, "size", job.region_bytes.saturating_mul(files));
+    match plan.stop {
+        Stop::AfterBytes(bytes) | Stop::AfterNsOrBytes(_, bytes) => say(words, "io_size", bytes),
+        Stop::AfterOps(ops) => {
+            say(words, "number_ios", ops);
+            // Or else fio ends with the size.
+            say(words, "io_size", ops.saturating_mul(job.block_bytes));
+        }
+        Stop::AfterNs(_) | Stop::AfterOnePass => {}
+    }
+    queue(plan.engine.kind, job, words, missing);
+    order(job, words, missing);
+    pace(job, words, missing);
+    if job.writes_data() {
+        durability(job, words, missing);
+        data(&job.data, words);
+    }
+    placement(job, words);
+}
+
+/// The files of a job, and how many there are.
+fn targets(
+    plan: &Plan,
+    job: &Job,
+    fresh: &[u16],
+    words: &mut Words,
+    missing: &mut Vec<String>,
+) -> u64 {
+    let indexes: Vec<u16> = if job.targets.is_empty() { vec![0] } else { job.targets.clone() };
+    let made = indexes.iter().filter(|index| fresh.contains(index)).count();
+    let paths: Vec<String> = indexes
+        .iter()
+        .filter_map(|index| Some((index, plan.targets.get(usize::from(*index))?)))
+        .map(|(index, target)| match fresh.contains(index) {
+            true => format!("{}/iosonde.fio.{index}", target.path.trim_end_matches('/')),
+            false => target.path.clone(),
+        })
+        .collect();
+    if paths.iter().any(|path| path.contains([';', '#', '\n', '\r']) || path.trim() != path) {
+        missing.push("a path with `;`, `#`, a line break or a blank at its end".into());
+    }
+    if plan.engine.kind != EngineKind::Null {
+        let names: Vec<String> = paths.iter().map(|path| path.replace(':', "\\:")).collect();
+        say(words, "filename", names.join(":"));
+    }
+    if made > 0 && made < indexes.len() {
+        missing.push("a job on files that are there and on files of its own".into());
+    }
+    if made > 0 {
+        // Laid out in full, and gone afterwards, as here.
+        say(words, "overwrite", 1);
+        say(words, "unlink", 1);
+    }
+    indexes.len() as u64
+}
+
+fn direction(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+    let random = !matches!(job.order, Order::Sequential { .. });
+    let word = match (job.read_percent, job.trims) {
+        (100, _) => "read",
+        (0, false) => "write",
+        (0, true) => "trim",
+        (_, false) => "rw",
+        (_, true) => {
+            missing.push("reads mixed with trims".into());
+            "rw"
+        }
+    };
+    let hole = match job.stride_bytes {
+        0 => String::new(),
+        stride => match i64::try_from(job.block_bytes) {
+            Ok(block) => format!(":{}", stride - block),
+            Err(_) => String::new(),
+        },
+    };
+    let prefix = if random { "rand" } else { "" };
+    say(words, "rw", format!("{prefix}{word}{hole}"));
+    if word == "rw" {
+        say(words, "rwmixread", job.read_percent);
+    }
+}
+
+fn queue(engine: EngineKind, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+    say(words, "iodepth", job.iodepth);
+    if engine == EngineKind::Psync {
+        return;
+    }
+    say(words, "iodepth_batch_submit", job.batch);
+    say(words, "iodepth_batch_complete_min", job.reap.complete_min);
+    let most = if job.reap.complete_max == 0 { job.iodepth } else { job.reap.complete_max };
+    say(words, "iodepth_batch_complete_max", most);
+    if job.reap.wait != Wait::Event {
+        missing.push("waiting without sleeping".into());
+    }
+}
+
+fn order(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+    law(&job.order, job, words, missing);
+    let sequential = matches!(job.order, Order::Sequential { .. });
+    if !sequential && job.unit() != smallest(job) {
+        say(words, "ba", job.unit());
+    }
+}
+
+fn law(order: &Order, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+    let on_own_grid = job.unit() == smallest(job);
+    match order {
+        Order::Sequential { start_block, lanes, .. } => {
+            if *start_block != 0 {
+                missing.push("a stream that begins within its region".into());
+            }
+            if *lanes > 1 {
+                missing.push("several threads that stand in for one queue".into());
+            }
+            if !on_own_grid {
+                missing.push("a sequential stream on another grid than its block size".into());
+            }
+        }
+        // fio keeps no map of another grid; every block once is not sure then.
+        Order::Permutation { .. } if !on_own_grid => {
+            missing.push("every block once on another grid than the block size".into());
+        }
+        Order::Permutation { .. } => {}
+        Order::Uniform => words.push(("norandommap", None)),
+        Order::Zipf { theta } => {
+            if *theta == 1.0 {
+                missing.push("a skew of exactly 1".into());
+            }
+            say(words, "random_distribution", format!("zipf:{theta}"));
+        }
+        Order::Pareto { h } => say(words, "random_distribution", format!("pareto:{h}")),
+        Order::Normal { deviation_percent } => {
+            if *deviation_percent >= 100.0 {
+                missing.push("a deviation of 100 % or more".into());
+            }
+            say(words, "random_distribution", format!("normal:{deviation_percent}"));
+        }
+        Order::Zoned { zones } => {
+            let whole = |percent: f64| percent.fract() == 0.0;
+            if !zones.iter().all(|zone| whole(zone.access_percent) && whole(zone.size_percent)) {
+                missing.push("zones with shares that are not whole percent".into());
+            }
+            let zone = |zone: &iosonde_model::spec::Zone| {
+                format!("{}/{}", zone.access_percent, zone.size_percent)
+            };
+            let said: Vec<String> = zones.iter().map(zone).collect();
+            say(words, "random_distribution", format!("zoned:{}", said.join(":")));
+        }
+        Order::Following { drawn_percent, between } => {
+            if drawn_percent.fract() != 0.0 {
+                missing.push("a share of random offsets that is not whole percent".into());
+            }
+            if job.reads() && job.changes() {
+                missing.push("offsets that follow on in a mixed job".into());
+            }
+            say(words, "percentage_random", drawn_percent);
+            law(between, job, words, missing);
+        }
+    }
+}
+
+fn pace(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+    match &job.pace {
+        Pace::Closed => {}
+        Pace::Recorded(_) => missing.push("recorded arrival times".into()),
+        Pace::Rate { rate, arrivals } => {
+            let (option, per_second) = match rate {
+                Rate::Ops(rate) => ("rate_iops", *rate),
+                Rate::Bytes(rate) => ("rate", *rate),
+            };
+            let read = per_second * f64::from(job.read_percent) / 100.0;
+            // fio's rates are of each way by itself.
+            let shares = match job.read_percent {
+                0 | 100 => vec![per_second],
+                _ => vec![read, per_second - read],
+            };
+            if shares.iter().any(|share| share.fract() != 0.0 || *share < 1.0) {
+                missing.push("a rate of each way that is not a whole number".into());
+            }
+            let said: Vec<String> = shares.iter().map(f64::to_string).collect();
+            say(words, option, said.join(","));
+            match arrivals {
+                Arrivals::Constant => {}
+                Arrivals::Poisson => say(words, "rate_process", "poisson"),
+                Arrivals::Drawn(_) => missing.push("arrivals drawn from a table".into()),
+            }
+        }
+    }
+    if !job.phases.is_empty() {
+        missing.push("phases".into());
+    }
+    if job.think.ns > 0 {
+        say(words, "thinktime", time(job.think.ns, missing));
+        say(words, "thinktime_blocks", job.think.every_ops);
+        say(words, "thinktime_blocks_type", "issue");
+    }
+}
+
+fn durability(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
+    if job.sync.every_writes > 0 {
+        let option = match job.sync.call {
+            SyncCall::Fsync => "fsync",
+            SyncCall::Fdatasync => "fdatasync",
+        };
+        say(words, option, job.sync.every_writes);
+    }
+    if job.sync.barrier {
+        missing.push("group commit".into());
+    }
+    match job.sync.each_write {
+        EachWrite::Accepted => {}
+        EachWrite::Dsync => say(words, "sync", "dsync"),
+        EachWrite::Sync => say(words, "sync", "sync"),
+    }
+}
+
+fn data(data: &Data, words: &mut Words) {
+    if data.zeros {
+        words.push(("zero_buffers", None));
+    } else if data.constant {
+        say(words, "scramble_buffers", 0);
+    } else {
+        words.push(("refill_buffers", None));
+    }
+    if data.compress_percent > 0 {
+        say(words, "buffer_compress_percentage", data.compress_percent);
+        say(words, "buffer_compress_chunk", 4096);
+    }
+    if data.dedupe_percent > 0 {
+        say(words, "dedupe_percentage", data.dedupe_percent);
+    }
+}
+
+fn placement(job: &Job, words: &mut Words) {
+    if !job.place.cpus.is_empty() {
+        let cpus: Vec<String> = job.place.cpus.iter().map(u32::to_string).collect();
+        say(words, "cpus_allowed", cpus.join(","));
+    }
+    if let Some(node) = job.place.numa_node {
+        say(words, "numa_mem_policy", format!("bind:{node}"));
+    }
+    if job.place.huge_pages {
+        say(words, "mem", "mmaphuge");
+    }
+}
+
+/// A time as fio reads it, which knows nothing shorter than a microsecond.
+fn time(ns: u64, missing: &mut Vec<String>) -> String {
+    if !ns.is_multiple_of(1000) {
+        missing.push("a time that is not a whole number of microseconds".into());
+    }
+    match ns / 1000 {
+        micros if micros.is_multiple_of(1_000_000) => format!("{}s", micros / 1_000_000),
+        micros if micros.is_multiple_of(1_000) => format!("{}ms", micros / 1_000),
+        micros => format!("{micros}us"),
+    }
+}
+
+/// A section's name that fio reads as one, and not as a global section.
+fn section_name(role: &str) -> String {
+    let clean: String = role
+        .chars()
+        .map(|c| if c.is_control() || ";#[]".contains(c) { '_' } else { c })
+        .take(200)
+        .collect();
+    let clean = clean.trim();
+    match clean {
+        "" => "job".into(),
+        name if name.starts_with("global") => format!("job-{name}"),
+        name => name.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_model::plan::Target;
+    use iosonde_model::spec::{Phase, Sync};
+
+    fn plan(jobs: Vec<Job>) -> Plan {
+        let target = Target { path: "/d:1".into(), bytes: 1 << 30, direct: true, align_bytes: 512 };
+        Plan {
+            latency: iosonde_model::plan::LatencyGoal::None,
+            until: PrecisionGoal::None,
+            name: "p".into(),
+            title: "P".into(),
+            pattern: "p".into(),
+            nominal_block_bytes: 4096,
+            nominal_read_percent: 100,
+            engine: Engine::of(EngineKind::Libaio),
+            targets: vec![target.clone(), target],
+            seed: 5,
+            warmup_ns: 0,
+            stop: Stop::AfterNs(1_500_000_000),
+            on_error: OnError::Stop,
+            final_sync: false,
+            interval_ns: 1,
+            intervals_per_histogram: 1,
+            pinned: false,
+            notes: Vec::new(),
+            jobs,
+        }
+    }
+
+    #[test]
+    fn copies_become_numjobs_with_an_increment() {
+        let job = |start| Job { role: "a".into(), region_start: start, ..Job::default() };
+        let text = fio_job(&[(&plan(vec![job(0), job(8192), job(16_384), job(0)]), &[])]).unwrap();
+        assert_eq!(text.matches("numjobs=3").count(), 1, "{text}");
+        assert!(text.contains("offset_increment=8192"), "{text}");
+        assert!(text.contains("filename=/d\\:1\n") && text.contains("runtime=1500ms"), "{text}");
+        assert_eq!(text.matches("[a]").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn what_fio_has_no_words_for_is_named() {
+        let job = Job {
+            read_percent: 0,
+            phases: vec![Phase { ns: 1, rate_percent: 100.0, read_percent: None }],
+            sync: Sync { every_writes: 4, barrier: true, ..Sync::default() },
+            ..Job::default()
+        };
+        let mut plan = plan(vec![job]);
+        plan.engine = Engine::of(EngineKind::Sim);
+        let error = fio_job(&[(&plan, &[])]).unwrap_err();
+        assert_eq!(error.0, ["group commit", "phases", "the sim engine"]);
+    }
+
+    #[test]
+    fn a_seed_is_one_that_fio_reads() {
+        let seeded = |seed| Plan { seed, ..plan(vec![Job::default()]) };
+        for (seed, said) in [(u64::MAX, i64::MAX as u64), (5, 5), (0, 1), (1 << 63, 1)] {
+            let text = fio_job(&[(&seeded(seed), &[])]).unwrap();
+            assert!(text.contains(&format!("randseed={said}\n")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_role_never_makes_a_global_section() {
+        assert_eq!(section_name("global"), "job-global");
+        assert_eq!(section_name("a]\n#b"), "a___b");
+        assert_eq!(section_name(" "), "job");
+    }
+}

@@ -1,0 +1,336 @@
+//! Jobs of fio as pictures: bars of latencies, figures over an option, distributions, and logs.
+
+use std::collections::BTreeMap;
+
+use crate::chart::{
+    Arrangement, Axis, Bar, BarSeries, Bars, ChartError, Curve, Figure, Kind, Marks, Measured,
+    Panel, Quantity, Scale, style,
+};
+use crate::chart::{Edge, Line, Plot, Point};
+use crate::profile_figures::distribution::{Times, body_and_tail, thin_note};
+use crate::story::Picture;
+use iosonde_model::plan::Way;
+use iosonde_model::record::import::{ForeignDirection, ForeignLog, LogKind};
+use iosonde_model::units::{count, duration};
+use iosonde_stats::Histogram;
+
+use super::Row;
+use super::tables::earned;
+
+/// Most jobs or curves in one picture: more cannot be told apart.
+const MOST: usize = 7;
+/// Options over which results are drawn, if it is one of them in which they differ.
+const SWEPT: [&str; 3] = ["iodepth", "numjobs", "bs"];
+/// Columns into which the values of a log are put together.
+const COLUMNS: u64 = 400;
+
+const WAYS: [Way; 3] = [Way::Read, Way::Write, Way::Trim];
+
+fn picture(name: &str, figure: Result<Figure, ChartError>, caption: &str) -> Option<Picture> {
+    // Without values there is nothing to draw, which is no fault.
+    let figure = figure.ok()?;
+    Some(Picture { name: name.into(), caption: caption.into(), figure })
+}
+
+/// Mean, p95 and p99 of each job, beside each other.
+pub(super) fn bars(rows: &[Row<'_>]) -> impl Iterator<Item = Picture> {
+    let drawn = WAYS.into_iter().filter_map(|way| {
+        let figure = bars_of(rows, way);
+        let caption = format!("Mean, p95 and p99 of the {} latency of each job.", way.word());
+        picture(&format!("latency-{}", way.word()), figure.transpose()?, &caption)
+    });
+    drawn.collect::<Vec<_>>().into_iter()
+}
+
+fn bars_of(rows: &[Row<'_>], way: Way) -> Result<Option<Figure>, ChartError> {
+    let jobs = || rows.iter().filter(|row| !row.job.is_sum);
+    let jobs: Vec<_> = jobs().filter_map(|row| Some((row, row.job.direction(way)?))).collect();
+    if jobs.is_empty() || jobs.len() > 2 * MOST {
+        return Ok(None);
+    }
+    let mean = |each: &ForeignDirection| Some(each.whole()?.1.mean_ns);
+    let percentile = |each: &ForeignDirection, share| Some(earned(each.spread()?.1, share)? as f64);
+    let names = ["mean", "p95", "p99"];
+    let value = |each: &ForeignDirection, name: &str| match name {
+        "mean" => mean(each),
+        "p95" => percentile(each, 95.0),
+        _ => percentile(each, 99.0),
+    };
+    let series = names.iter().enumerate().map(|(number, name)| BarSeries {
+        name: (*name).into(),
+        style: style(number),
+        values: jobs
+            .iter()
+            .map(|(row, each)| {
+                let ns = value(each, name)?;
+                let hover = format!("{}: {name} {}", row.name, duration::latency(ns));
+                let measured =
+                    if row.is_grave { Measured::Doubtful(ns) } else { Measured::Good(ns) };
+                Some(Bar { value: measured, range: None, hover })
+            })
+            .collect(),
+    });
+    let series: Vec<BarSeries> = series.collect();
+    let values = series.iter().flat_map(|each| each.values.iter().flatten());
+    let values: Vec<f64> = values.filter_map(|bar| bar.value.number()).collect();
+    let scale = Scale::fit(Kind::Linear, values.into_iter().chain([0.0]))?;
+    Ok(Some(Figure {
+        title: format!("{} latency", capital(way.word())),
+        subtitle: "mean of the whole latency; percentiles of what fio has them of".into(),
+        arrangement: Arrangement::Stacked,
+        panels: vec![Panel {
+            title: String::new(),
+            x: Axis::names("job", jobs.iter().map(|(row, _)| row.name.clone()).collect()),
+            y: Axis::new("latency", Quantity::Latency, scale),
+            marks: Marks::Bars(Bars { series, labelled: jobs.len() <= 4 }),
+            height: 240.0,
+        }],
+        notes: Vec::new(),
+    }))
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Throughput and latency over the one option in which the results differ.
+pub(super) fn sweep(rows: &[Row<'_>]) -> Option<(&'static str, Vec<Picture>)> {
+    let rows: Vec<&Row<'_>> = rows.iter().filter(|row| !row.job.is_sum).collect();
+    let value = |row: &Row<'_>, option: &str| {
+        let text = row.job.option(&[option])?;
+        let number = if option == "bs" {
+            iosonde_model::units::bytes::parse(text).ok()
+        } else {
+            text.parse().ok()
+        };
+        number.filter(|number: &u64| *number > 0)
+    };
+    let levels = |option: &str| -> Vec<u64> {
+        let all: Option<Vec<u64>> = rows
+            .iter()
+            .map(|row| match row.job.options.contains_key(option) {
+                true => value(row, option),
+                // What fio takes without the option.
+                false => Some(if option == "bs" { 4096 } else { 1 }),
+            })
+            .collect();
+        all.unwrap_or_default()
+    };
+    let differing = SWEPT.into_iter().filter(|option| {
+        let mut levels = levels(option);
+        levels.sort_unstable();
+        levels.dedup();
+        levels.len() > 1
+    });
+    let differing: Vec<&'static str> = differing.collect();
+    let [option] = differing.as_slice() else { return None };
+    let option = *option;
+    let at: Vec<(u64, &Row<'_>)> = levels(option).into_iter().zip(rows).collect();
+    let pictures: Vec<Picture> = WAYS
+        .into_iter()
+        .filter_map(|way| {
+            let figure = sweep_of(&at, option, way).transpose()?;
+            let caption = format!("IOPS and latency of {}s over {option}.", way.word());
+            picture(&format!("{option}-{}", way.word()), figure, &caption)
+        })
+        .collect();
+    (!pictures.is_empty()).then_some((option, pictures))
+}
+
+fn sweep_of(at: &[(u64, &Row<'_>)], option: &str, way: Way) -> Result<Option<Figure>, ChartError> {
+    let mut points: Vec<(u64, &Row<'_>, &ForeignDirection)> =
+        at.iter().filter_map(|(x, row)| Some((*x, *row, row.job.direction(way)?))).collect();
+    points.sort_by_key(|(x, ..)| *x);
+    // Two results at one place are two jobs of one run, or a repeat: no line joins them.
+    if points.len() < 2 || points.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+        return Ok(None);
+    }
+    let line = |name: &str, number, value: &dyn Fn(&ForeignDirection) -> Option<(f64, String)>| {
+        let points = points.iter().filter_map(|(x, row, direction)| {
+            let (value, words) = value(direction)?;
+            let hover = format!("{option} {x}: {name} {words}");
+            let y = if row.is_grave { Measured::Doubtful(value) } else { Measured::Good(value) };
+            Some(Point { y, ..Point::new(*x as f64, value).hover(hover) })
+        });
+        Line {
+            name: name.into(),
+            style: style(number),
+            edge: Edge::Left,
+            points: points.collect(),
+            dotted: true,
+            hover: name.into(),
+        }
+    };
+    let iops =
+        vec![line("IOPS", 0, &|each| Some((each.iops, count::significant_or_whole(each.iops))))];
+    let latency = |ns: f64| Some((ns, duration::latency(ns)));
+    let percentile = |each: &ForeignDirection, share| Some(earned(each.spread()?.1, share)? as f64);
+    let latencies = vec![
+        line("mean", 1, &|each| latency(each.whole()?.1.mean_ns)),
+        line("p99", 2, &|each| latency(percentile(each, 99.0)?)),
+        line("p99.9", 3, &|each| latency(percentile(each, 99.9)?)),
+    ];
+    let latencies: Vec<Line> = latencies.into_iter().filter(|l| !l.points.is_empty()).collect();
+    let xs = || points.iter().map(|(x, ..)| *x as f64);
+    let quantity = if option == "bs" { Quantity::Bytes } else { Quantity::Count };
+    let panel = |title: &str, of: Quantity, kind: Kind, lines: Vec<Line>| {
+        let plot = Plot { lines, ..Plot::default() };
+        let zero = (kind == Kind::Linear).then_some(0.0);
+        let values = plot.ys(Edge::Left).into_iter().filter(|v| kind == Kind::Linear || *v > 0.0);
+        Ok::<Panel, ChartError>(Panel {
+            title: title.into(),
+            x: Axis::new(option, quantity, Scale::fit(Kind::Log2, xs())?),
+            y: Axis::new("", of, Scale::fit(kind, values.chain(zero))?),
+            marks: Marks::Plot(plot),
+            height: 240.0,
+        })
+    };
+    let mut panels = vec![panel("Operations per second", Quantity::Count, Kind::Linear, iops)?];
+    if !latencies.is_empty() {
+        panels.push(panel("Latency (logarithmic)", Quantity::Latency, Kind::Log10, latencies)?);
+    }
+    Ok(Some(Figure {
+        title: format!("{} throughput and latency over {option}", capital(way.word())),
+        subtitle: "as fio printed them; one run each, so without intervals".into(),
+        arrangement: Arrangement::SideBySide,
+        panels,
+        notes: Vec::new(),
+    }))
+}
+
+/// Distribution and tail of every job whose bins are there.
+pub(super) fn distributions(rows: &[Row<'_>]) -> Vec<Picture> {
+    let drawn = WAYS.into_iter().filter_map(|way| {
+        let with_bins = rows.iter().filter(|row| !row.job.is_sum).filter_map(|row| {
+            let (kind, latency) = row.job.direction(way)?.spread()?;
+            Some((row, kind, latency.histogram()?))
+        });
+        let all: Vec<(&Row<'_>, &str, Histogram)> = with_bins.take(MOST).collect();
+        if all.is_empty() {
+            return None;
+        }
+        let times: Vec<Times<'_>> = (0..)
+            .zip(&all)
+            .map(|(number, (row, kind, histogram))| Times {
+                name: format!("{} {kind}", row.name),
+                style: style(number),
+                histogram,
+            })
+            .collect();
+        let figure = body_and_tail(&times, "latency").map(|panels| Figure {
+            title: format!("{} latency", capital(way.word())),
+            subtitle: "from fio's bins".into(),
+            arrangement: Arrangement::SideBySide,
+            notes: thin_note(&panels).into_iter().collect(),
+            panels,
+        });
+        let caption = format!("How the {} latencies are distributed, and their tail.", way.word());
+        picture(&format!("distribution-{}", way.word()), figure, &caption)
+    });
+    drawn.collect()
+}
+
+/// Logs of one kind in one picture, with all jobs and directions.
+pub(super) fn over_time(logs: &[ForeignLog]) -> Vec<Picture> {
+    let mut kinds: BTreeMap<LogKind, Vec<&ForeignLog>> = BTreeMap::new();
+    for log in logs {
+        kinds.entry(log.kind).or_default().push(log);
+    }
+    let drawn = kinds.into_iter().filter_map(|(kind, logs)| {
+        let (name, title, unit, quantity, scale) = match kind {
+            LogKind::Bandwidth => ("bandwidth", "Bandwidth", "MB/s", Quantity::Count, 1024e-6),
+            LogKind::Iops => ("iops", "Operations per second", "IOPS", Quantity::Count, 1.0),
+            LogKind::Slat => ("slat", "Submission latency", "slat", Quantity::Latency, 1.0),
+            LogKind::Clat => ("clat", "Completion latency", "clat", Quantity::Latency, 1.0),
+            LogKind::Lat => ("lat", "Latency", "lat", Quantity::Latency, 1.0),
+            LogKind::Histograms => {
+                ("clat-p99", "p99 of completion latency", "p99", Quantity::Latency, 1.0)
+            }
+        };
+        let mut curves = Vec::new();
+        for log in logs {
+            for way in WAYS {
+                let points = if kind == LogKind::Histograms {
+                    tails(log, way)
+                } else {
+                    course(log, way, scale)
+                };
+                if points.len() > 1 && curves.len() < MOST {
+                    curves.push(Curve {
+                        name: format!("{} {}", log.name, way.word()),
+                        style: style(curves.len()),
+                        parts: vec![points],
+                        rough: false,
+                        dots: Vec::new(),
+                        hover: format!("{} {}: {title}", log.name, way.word()),
+                    });
+                }
+            }
+        }
+        let caption = format!("{title} over time, from fio's logs.");
+        picture(&format!("time-{name}"), figure(title, unit, quantity, curves), &caption)
+    });
+    drawn.collect()
+}
+
+fn figure(
+    title: &str,
+    unit: &str,
+    quantity: Quantity,
+    curves: Vec<Curve>,
+) -> Result<Figure, ChartError> {
+    let points = || curves.iter().flat_map(|curve| curve.parts.iter().flatten());
+    let x = Scale::fit(Kind::Time, points().map(|(x, _)| *x).chain([0.0]))?;
+    let y = Scale::fit(Kind::Linear, points().map(|(_, y)| *y).chain([0.0]))?;
+    Ok(Figure {
+        title: format!("{title} over time"),
+        subtitle: "from fio's logs; the mean of the values that fall together".into(),
+        arrangement: Arrangement::Stacked,
+        panels: vec![Panel {
+            title: String::new(),
+            x: Axis::new("time since the start", Quantity::Time, x),
+            y: Axis::new(unit, quantity, y),
+            marks: Marks::Curves(Vec::new(), curves),
+            height: 240.0,
+        }],
+        notes: Vec::new(),
+    })
+}
+
+/// The values of one direction as steps: each stands from the time before it to its own, and those
+/// of one column are put together, weighted alike.
+fn course(log: &ForeignLog, way: Way, scale: f64) -> Vec<(f64, f64)> {
+    let points: Vec<_> = log.points.iter().filter(|point| point.way == way).collect();
+    let end = points.last().map_or(0, |point| point.at_ns);
+    let width = (end / COLUMNS).max(1);
+    let mut columns: BTreeMap<u64, (f64, f64, u64)> = BTreeMap::new();
+    for point in points {
+        let column = columns.entry(point.at_ns / width).or_default();
+        column.0 += point.value as f64 * scale;
+        column.1 += 1.0;
+        column.2 = point.at_ns;
+    }
+    let means = columns.into_values().map(|(sum, count, at)| (at, sum / count)).collect::<Vec<_>>();
+    as_steps(&means)
+}
+
+/// The p99 of each interval that has the samples for it.
+fn tails(log: &ForeignLog, way: Way) -> Vec<(f64, f64)> {
+    let of_way = log.histograms.iter().filter(|(_, of, _)| *of == way);
+    let values = of_way.filter_map(|(at, _, histogram)| {
+        let p99 = iosonde_stats::Quantile::of(histogram, 0.99).value_ns()?;
+        Some((*at, p99 as f64))
+    });
+    as_steps(&values.collect::<Vec<_>>())
+}
+
+/// A value holds for the interval that ends with it.
+fn as_steps(values: &[(u64, f64)]) -> Vec<(f64, f64)> {
+    let starts = std::iter::once(0).chain(values.iter().map(|(at, _)| *at));
+    let mut steps: Vec<(f64, f64)> =
+        starts.zip(values).map(|(start, (_, value))| (start as f64, *value)).collect();
+    steps.extend(values.last().map(|(at, value)| (*at as f64, *value)));
+    steps.dedup_by_key(|(at, _)| *at as u64);
+    steps
+}

@@ -1,0 +1,256 @@
+//! Jobs of fio as tables, for people and for programs.
+
+use crate::story::{Column, DataSet, Datum, Entry, Table, Trust};
+use iosonde_analysis::foreign::in_flight;
+use iosonde_model::plan::Way;
+use iosonde_model::record::import::{ForeignDirection, ForeignLatency, ForeignLog, LogKind};
+use iosonde_model::units::{count, duration};
+use iosonde_stats::Histogram;
+use iosonde_stats::quantile::{EARNED_FROM, Quantile};
+
+use super::Row;
+
+/// The percentiles that are shown, per cent.
+pub(super) const SHOWN: [(f64, &str); 5] =
+    [(50.0, "p50"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99.9"), (99.99, "p99.99")];
+
+/// A percentile of a distribution, if it has the samples for it.
+pub(super) fn earned(latency: &ForeignLatency, per_cent: f64) -> Option<u64> {
+    let beyond = latency.count as f64 * (1.0 - per_cent / 100.0).min(per_cent / 100.0);
+    let of_bins = || latency.histogram()?.quantile(per_cent / 100.0);
+    let told = latency.percentile(per_cent).or_else(of_bins);
+    told.filter(|_| beyond + 1e-9 >= EARNED_FROM)
+}
+
+/// One row for each direction of each job, and what can be said of all together.
+pub(super) fn jobs(rows: &[Row<'_>]) -> Table {
+    let mut columns = vec![Column::words("job"), Column::words("direction")];
+    columns.extend(["IOPS", "MB/s", "in flight", "mean"].map(Column::numbers));
+    columns.extend(SHOWN.map(|(_, name)| Column::numbers(name)));
+    columns.push(Column::numbers("max"));
+    let mut lines = Vec::new();
+    for row in rows {
+        for direction in &row.job.directions {
+            lines.push(line(row, direction));
+        }
+    }
+    lines.extend(together(rows));
+    let caption = "What fio printed, one row for each job and direction. The mean is of the whole \
+                   latency, percentiles and the maximum are of what fio has them of.";
+    Table { caption: caption.into(), columns, rows: lines }
+}
+
+fn line(row: &Row<'_>, direction: &ForeignDirection) -> Vec<Entry> {
+    let trust = match (row.is_grave, row.doubts.is_empty()) {
+        (true, _) => Trust::Failed,
+        (false, false) => Trust::Doubtful,
+        (false, true) => Trust::Good,
+    };
+    let more = row.doubts.join(", ");
+    let number = |text: String| Entry { text, more: more.clone(), trust };
+    let mut entries = vec![Entry::of(&row.name), Entry::of(direction.way.word())];
+    let moves = direction.way != Way::Sync;
+    let rate = |value: f64| if moves { count::significant_or_whole(value) } else { "-".into() };
+    entries.push(number(rate(direction.iops)));
+    entries.push(number(rate(direction.bytes_per_s / 1e6)));
+    let depth = in_flight(row.foreign, row.job).filter(|_| moves);
+    entries.push(match depth {
+        Some(depth) => Entry {
+            text: count::significant(depth.seen),
+            more: depth.asked.map_or(String::new(), |asked| format!("asked {asked}")),
+            trust: if row.doubts.contains(&"depth_not_applied") { trust } else { Trust::Good },
+        },
+        None => Entry::of("n/a"),
+    });
+    let mean = direction.whole().map(|(name, latency)| (name, latency.mean_ns));
+    entries.push(mean.map_or(Entry::of("n/a"), |(name, mean)| Entry {
+        text: duration::latency(mean),
+        more: format!("of {name}"),
+        trust,
+    }));
+    let spread = direction.spread();
+    for (per_cent, _) in SHOWN {
+        entries.push(match spread.map(|(name, latency)| (name, earned(latency, per_cent))) {
+            Some((name, Some(ns))) => {
+                Entry { text: duration::latency(ns as f64), more: format!("of {name}"), trust }
+            }
+            Some((_, None)) => Entry {
+                text: "n/a".into(),
+                more: format!("needs {} samples", count::thousands(needs(per_cent))),
+                trust: Trust::Good,
+            },
+            None => Entry::of("n/a"),
+        });
+    }
+    let max = spread.or(direction.whole()).map(|(_, latency)| latency.max_ns);
+    entries.push(max.map_or(Entry::of("n/a"), |ns| number(duration::latency(ns as f64))));
+    entries
+}
+
+fn needs(per_cent: f64) -> u64 {
+    (EARNED_FROM / (1.0 - per_cent / 100.0).min(per_cent / 100.0) - 1e-6).ceil() as u64
+}
+
+/// Directions with what jobs did in them, of all jobs that are not sums of others.
+fn ways<'a>(rows: &'a [Row<'_>]) -> Vec<(Way, Vec<&'a ForeignDirection>)> {
+    let jobs = || rows.iter().filter(|row| !row.job.is_sum);
+    let of = |way| jobs().filter_map(move |row| row.job.direction(way)).collect();
+    [Way::Read, Way::Write, Way::Trim].map(|way| (way, of(way))).to_vec()
+}
+
+/// The latencies of all jobs in each direction, where every job has its bins and they are of the
+/// same latency.
+pub(super) fn merged(rows: &[Row<'_>]) -> Vec<(Way, Histogram)> {
+    let mut all = Vec::new();
+    for (way, directions) in ways(rows).into_iter().filter(|(_, each)| each.len() > 1) {
+        let mut sum = Histogram::new();
+        let mut kinds = Vec::new();
+        for spread in directions.iter().map(|direction| direction.spread()) {
+            let histogram = spread.and_then(|(kind, l)| Some((kind, l.histogram()?)));
+            let Some((kind, histogram)) = histogram else {
+                kinds.clear();
+                break;
+            };
+            kinds.push(kind);
+            sum.merge(&histogram);
+        }
+        if kinds.len() == directions.len() && kinds.iter().all(|kind| *kind == kinds[0]) {
+            all.push((way, sum));
+        }
+    }
+    all
+}
+
+/// Whether a row of all jobs has bounds in place of percentiles.
+pub(super) fn has_bounds(rows: &[Row<'_>]) -> bool {
+    together(rows).iter().flatten().any(|entry| entry.text.starts_with('≤'))
+}
+
+/// All jobs of one document together: sums of rates, and percentiles of the merged bins or bounds.
+fn together(rows: &[Row<'_>]) -> Vec<Vec<Entry>> {
+    let one_document = rows.iter().all(|row| std::ptr::eq(row.foreign, rows[0].foreign));
+    if !one_document {
+        // Jobs of different files did not run at the same time.
+        return Vec::new();
+    }
+    let merged = merged(rows);
+    let mut lines = Vec::new();
+    for (way, directions) in ways(rows).into_iter().filter(|(_, each)| each.len() > 1) {
+        let sum = |of: fn(&ForeignDirection) -> f64| directions.iter().map(|d| of(d)).sum::<f64>();
+        let mut line = vec![Entry::of("all jobs"), Entry::of(way.word())];
+        line.push(Entry::of(count::significant_or_whole(sum(|each| each.iops))));
+        line.push(Entry::of(count::significant_or_whole(sum(|each| each.bytes_per_s) / 1e6)));
+        line.push(Entry::of("-"));
+        // A mean is a sum over operations, so that of all follows from those of each.
+        let samples =
+            directions.iter().filter_map(|each| Some((each.ops, each.whole()?.1.mean_ns)));
+        let (ops, time) = samples
+            .fold((0.0, 0.0), |(ops, time), (n, mean)| (ops + n as f64, time + n as f64 * mean));
+        let mean = (ops > 0.0).then(|| duration::latency(time / ops));
+        line.push(Entry::of(mean.unwrap_or("n/a".into())));
+        let histogram = merged.iter().find(|(of, _)| *of == way).map(|(_, histogram)| histogram);
+        for (per_cent, _) in SHOWN {
+            line.push(match histogram {
+                Some(histogram) => of_bins(histogram, per_cent),
+                None => bound(&directions, per_cent),
+            });
+        }
+        let max = directions.iter().filter_map(|each| Some(each.spread()?.1.max_ns)).max();
+        let max = max.map_or("n/a".into(), |ns| duration::latency(ns as f64));
+        line.push(Entry::of(max));
+        lines.push(line);
+    }
+    lines
+}
+
+fn of_bins(histogram: &Histogram, per_cent: f64) -> Entry {
+    match Quantile::of(histogram, per_cent / 100.0).value_ns() {
+        Some(ns) => Entry {
+            text: duration::latency(ns as f64),
+            more: "from the jobs' bins, merged".into(),
+            trust: Trust::Good,
+        },
+        None => Entry::of("n/a"),
+    }
+}
+
+/// Between the least and the greatest of the jobs: more does not follow from percentiles.
+fn bound(directions: &[&ForeignDirection], per_cent: f64) -> Entry {
+    let told = directions.iter().map(|each| earned(each.spread()?.1, per_cent));
+    let told: Option<Vec<u64>> = told.collect();
+    let ends = told.and_then(|all| Some((*all.iter().min()?, *all.iter().max()?)));
+    ends.map_or(Entry::of("n/a"), |(low, high)| Entry {
+        text: format!("≤ {}", duration::latency(high as f64)),
+        more: format!("a bound, not a percentile: from {} on", duration::latency(low as f64)),
+        trust: Trust::Doubtful,
+    })
+}
+
+/// The same for programs.
+pub(super) fn data(rows: &[Row<'_>]) -> DataSet {
+    let mut columns: Vec<String> = ["job", "host", "direction", "iodepth", "numjobs"]
+        .into_iter()
+        .chain(["iops", "bandwidth_bytes_per_s", "operations_count", "moved_bytes", "runtime_ns"])
+        .chain(["in_flight_count", "latency_mean_ns", "latency_min_ns", "latency_max_ns"])
+        .map(str::to_owned)
+        .collect();
+    columns.extend(SHOWN.map(|(_, name)| format!("latency_{}_ns", name.replace('.', "_"))));
+    let mut lines = Vec::new();
+    for row in rows {
+        for direction in &row.job.directions {
+            let option = |name| row.job.option(&[name]).and_then(|text| text.parse::<u64>().ok());
+            let whole = direction.whole().map(|(_, latency)| latency);
+            let spread = direction.spread().map(|(_, latency)| latency);
+            let depth = in_flight(row.foreign, row.job).map(|depth| depth.seen);
+            let mut line = vec![
+                Datum::from(row.name.as_str()),
+                row.job.host.as_deref().map_or(Datum::Missing, Datum::from),
+                Datum::from(direction.way.word()),
+                Datum::from(option("iodepth")),
+                Datum::from(option("numjobs")),
+                Datum::from(Some(direction.iops)),
+                Datum::from(Some(direction.bytes_per_s)),
+                Datum::Integer(direction.ops),
+                Datum::Integer(direction.bytes),
+                Datum::Integer(direction.runtime_ns),
+                Datum::from(depth),
+                Datum::from(whole.map(|latency| latency.mean_ns)),
+                Datum::from(whole.map(|latency| latency.min_ns)),
+                Datum::from(whole.map(|latency| latency.max_ns)),
+            ];
+            let percentile = |per_cent| spread.and_then(|latency| earned(latency, per_cent));
+            line.extend(SHOWN.map(|(per_cent, _)| Datum::from(percentile(per_cent))));
+            lines.push(line);
+        }
+    }
+    DataSet { name: "jobs".into(), columns, rows: lines }
+}
+
+/// Most rows of a log that are told again: the file itself has the others.
+const MAX_ROWS: usize = 100_000;
+
+/// The values of logs for programs, in the long form.
+pub(super) fn log_data(logs: &[ForeignLog]) -> Option<DataSet> {
+    let columns = ["job", "metric", "direction", "time_ns", "value"].map(str::to_owned).to_vec();
+    let mut rows = Vec::new();
+    for log in logs {
+        let (metric, scale) = match log.kind {
+            LogKind::Bandwidth => ("bandwidth_bytes_per_s", 1024),
+            LogKind::Iops => ("iops", 1),
+            LogKind::Slat => ("slat_ns", 1),
+            LogKind::Clat => ("clat_ns", 1),
+            LogKind::Lat => ("lat_ns", 1),
+            LogKind::Histograms => continue,
+        };
+        rows.extend(log.points.iter().take(MAX_ROWS.saturating_sub(rows.len())).map(|point| {
+            vec![
+                Datum::from(log.name.as_str()),
+                Datum::from(metric),
+                Datum::from(point.way.word()),
+                Datum::Integer(point.at_ns),
+                Datum::Integer(point.value.saturating_mul(scale)),
+            ]
+        }));
+    }
+    (!rows.is_empty()).then(|| DataSet { name: "logs".into(), columns, rows })
+}

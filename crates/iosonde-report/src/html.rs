@@ -1,0 +1,330 @@
+//! A story as one HTML file that needs nothing else: no network, no font, no library.
+//!
+//! The page allows itself one style sheet and one script, each by the hash of its text, and nothing
+//! else at all, so that a hostile name of a device could do nothing even if it escaped its place.
+//! Without the script it still says everything; with it, figures have values under the pointer and
+//! can be enlarged, tables can be sorted, and the data can be saved.
+
+mod blocks;
+mod escape;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use self::blocks::{Numbers, block, list};
+use self::escape::{identifier, text};
+use super::story::{Caution, DataSet, Story};
+use super::story_json::story_json;
+use super::telling;
+use crate::chart::ChartError;
+use iosonde_model::units::count::thousands;
+
+const STYLE: &str = include_str!("html/page.css");
+const SCRIPT: &str = include_str!("html/page.js");
+
+/// The whole page.
+///
+/// # Errors
+/// If a figure cannot be drawn.
+pub fn html(story: &Story) -> Result<String, ChartError> {
+    let body = body(story)?;
+    let (policy, title) = (policy(), text(&story.title));
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n\
+         <meta name=\"generator\" content=\"iosonde {version}\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}\
+         <script type=\"application/json\" id=\"story\">{data}</script>\n\
+         <script>{SCRIPT}</script>\n</body>\n</html>\n",
+        version = env!("CARGO_PKG_VERSION"),
+        data = escape::json(&story_json(story)),
+    ))
+}
+
+/// Nothing may be loaded; our own style and script may be used, for their text is known.
+fn policy() -> String {
+    let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+    format!(
+        "default-src 'none'; img-src data:; style-src {}; script-src {}; base-uri 'none'; \
+         form-action 'none'",
+        hash(STYLE),
+        hash(SCRIPT)
+    )
+}
+
+/// A part of the page: identifier, heading, content.
+type Part = (String, String, String);
+
+fn body(story: &Story) -> Result<String, ChartError> {
+    let mut numbers = Numbers::default();
+    let mut parts: Vec<Part> = Vec::new();
+    for section in &story.sections {
+        let blocks: Result<String, ChartError> =
+            section.blocks.iter().map(|told| block(told, &mut numbers)).collect();
+        let name = format!("part-{}", identifier(&section.name));
+        parts.push((name, text(&section.heading), blocks?));
+    }
+    let method = if story.method.is_empty() { String::new() } else { list(&story.method) };
+    parts.push(("method".into(), "Method".into(), method + &command(story)));
+    parts.push(("environment".into(), "Environment".into(), environment(&story.environment)));
+    parts.push(("data".into(), "Raw data".into(), data(&story.data)));
+    parts.retain(|(.., content)| !content.is_empty());
+    let grave = cautions(story, true);
+    let light = cautions(story, false);
+    let answer = answer(story);
+    let contents = contents(&answer, &parts);
+    let parts: String = parts.into_iter().map(section).collect();
+    Ok(format!("{}{grave}<main>\n{answer}{light}{contents}{parts}</main>\n", header(story)))
+}
+
+fn section((name, heading, content): Part) -> String {
+    format!("<section id=\"{name}\">\n<h2>{heading}</h2>\n{content}</section>\n")
+}
+
+fn header(story: &Story) -> String {
+    let question = match story.question.as_str() {
+        "" => String::new(),
+        words => format!("<p class=\"question\">{}</p>\n", text(words)),
+    };
+    let (title, source) = (text(&story.title), text(&telling::source(&story.source)));
+    format!("<header>\n<h1>{title}</h1>\n{question}<p class=\"source\">{source}</p>\n</header>\n")
+}
+
+fn answer(story: &Story) -> String {
+    let (first, rest) = match story.answer.split_first() {
+        Some((first, rest)) => (first, rest),
+        None => return String::new(),
+    };
+    let rest: String = rest.iter().map(|words| format!("<p>{}</p>\n", text(words))).collect();
+    let content = format!("<p class=\"first\">{}</p>\n{rest}", text(first));
+    section(("answer".into(), "Answer".into(), content))
+}
+
+/// The grave cautions in a box of their own, which nobody can miss, or the others.
+fn cautions(story: &Story, grave: bool) -> String {
+    let item = |caution: &Caution| {
+        let grounds = text(&telling::grounds(&caution.code, &caution.strength));
+        format!("<li>{}<small>{grounds}</small></li>\n", text(&caution.words))
+    };
+    let mut items: String =
+        story.cautions.iter().filter(|caution| caution.grave == grave).map(item).collect();
+    if grave && !story.source.complete {
+        items.insert_str(0, &format!("<li>{}</li>\n", text(telling::PARTIAL)));
+    }
+    let (class, heading) = match grave {
+        true => ("grave", "Do not use these numbers without reading this"),
+        false => ("cautions", "Cautions"),
+    };
+    match items.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<section id=\"{class}\" class=\"{class}\">\n<h2>{heading}</h2>\n\
+             <ul>\n{items}</ul>\n</section>\n"
+        ),
+    }
+}
+
+fn contents(answer: &str, parts: &[Part]) -> String {
+    let answer = (!answer.is_empty()).then_some(("answer", "Answer"));
+    let parts = parts.iter().map(|(name, heading, _)| (name.as_str(), heading.as_str()));
+    let items: String = answer
+        .into_iter()
+        .chain(parts)
+        .map(|(name, heading)| format!("<li><a href=\"#{name}\">{heading}</a></li>\n"))
+        .collect();
+    format!(
+        "<nav aria-labelledby=\"contents\">\n<h2 id=\"contents\">Contents</h2>\n\
+         <ol>\n{items}</ol>\n</nav>\n"
+    )
+}
+
+fn command(story: &Story) -> String {
+    match telling::command(&story.source) {
+        words if words.is_empty() => String::new(),
+        words => format!("<p>Command:</p>\n<pre tabindex=\"0\">{}</pre>\n", text(&words)),
+    }
+}
+
+fn environment(facts: &[(String, String)]) -> String {
+    let row = |(name, value): &(String, String)| {
+        format!("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", text(name), text(value))
+    };
+    let rows: String = facts.iter().map(row).collect();
+    match rows.is_empty() {
+        true => rows,
+        false => format!(
+            "<table class=\"facts\">\n<caption class=\"away\">The machine and the target</caption>\
+             \n<tbody>\n{rows}</tbody>\n</table>\n"
+        ),
+    }
+}
+
+/// What the page holds for other programs; the script puts buttons to it.
+fn data(sets: &[DataSet]) -> String {
+    let item = |set: &DataSet| {
+        let columns: Vec<String> =
+            set.columns.iter().map(|name| format!("<code>{}</code>", text(name))).collect();
+        let rows = thousands(set.rows.len() as u64);
+        format!("<li><b>{}</b>, {rows} rows: {}</li>\n", text(&set.name), columns.join(", "))
+    };
+    let items: String = sets.iter().map(item).collect();
+    match items.is_empty() {
+        true => items,
+        false => format!(
+            "<p>This page holds its numbers, as JSON of the form {} in its element \
+             <code>script#story</code>.</p>\n<ul id=\"sets\">\n{items}</ul>\n",
+            super::story_json::SCHEMA
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::demo;
+    use crate::story::{Block, Entry, Table};
+
+    const HOSTILE: &str =
+        "\"'><script>alert(1)</script><img src=x onerror=alert(1)>\u{202e}</title></style>&{}";
+
+    /// The demonstration with a hostile name wherever one can stand.
+    fn hostile() -> Story {
+        let mut story = demo::story();
+        let name = HOSTILE.to_owned();
+        story.title = name.clone();
+        story.question = name.clone();
+        story.source.program = name.clone();
+        story.source.command = vec![name.clone()];
+        story.answer = vec![name.clone(), name.clone()];
+        story.method = vec![name.clone()];
+        story.environment.fill((name.clone(), name.clone()));
+        for caution in &mut story.cautions {
+            caution.code = name.clone();
+            caution.strength = name.clone();
+            caution.words = name.clone();
+        }
+        for section in &mut story.sections {
+            section.name = format!("{}{name}", section.name);
+            section.heading = name.clone();
+            for block in &mut section.blocks {
+                match block {
+                    Block::Words(words) => *words = name.clone(),
+                    Block::List(items) => items.push(name.clone()),
+                    Block::Table(table) => {
+                        table.caption = name.clone();
+                        table.columns[0].title = name.clone();
+                        let entry = &mut table.rows[0][0];
+                        *entry = Entry { text: name.clone(), more: name.clone(), ..entry.clone() };
+                    }
+                    Block::Picture(picture) => {
+                        picture.name.push_str(&name);
+                        picture.caption = name.clone();
+                        picture.figure.title = name.clone();
+                        picture.figure.subtitle = name.clone();
+                    }
+                }
+            }
+        }
+        for set in &mut story.data {
+            set.name.push_str(&name);
+            set.columns[0] = name.clone();
+            set.rows[0][0] = name.as_str().into();
+        }
+        story
+    }
+
+    /// How often each tag is opened, and every name of an attribute that runs a script.
+    fn tags(page: &str) -> std::collections::BTreeMap<String, usize> {
+        let mut found = std::collections::BTreeMap::new();
+        let mut script = false;
+        for piece in page.split('<').skip(1) {
+            let name: String = piece.chars().take_while(|c| c.is_alphanumeric()).collect();
+            if script {
+                script = !piece.starts_with("/script");
+            } else if !name.is_empty() {
+                script = name == "script";
+                *found.entry(name).or_default() += 1;
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn hostile_names_stay_text_everywhere() {
+        let (plain, page) = (html(&demo::story()).unwrap(), html(&hostile()).unwrap());
+        assert!(!page.contains("<script>alert"), "a script came in");
+        assert!(!page.contains("<img"), "an element came in");
+        assert!(!page.contains('\u{202e}'), "a turn of direction came in");
+        assert_eq!(page.matches("<script>").count(), 1);
+        assert_eq!(page.matches("</script>").count(), 2);
+        let (mut before, mut after) = (tags(&plain), tags(&page));
+        // What may differ: a first cell that has more to say now, and lines of a long title.
+        for name in ["span", "text", "p", "li", "rect", "path"] {
+            before.remove(name);
+            after.remove(name);
+        }
+        assert_eq!(before, after);
+    }
+
+    #[test]
+    fn one_script_and_one_style_are_allowed_by_their_hashes() {
+        let page = html(&demo::story()).unwrap();
+        let between = |open: &str, close: &str| {
+            let from = page.find(open).unwrap() + open.len();
+            &page[from..from + page[from..].find(close).unwrap()]
+        };
+        for (kind, content) in [
+            ("style-src", between("<style>", "</style>")),
+            ("script-src", between("<script>", "</script>")),
+        ] {
+            let hash = STANDARD.encode(Sha256::digest(content));
+            assert!(page.contains(&format!("{kind} 'sha256-{hash}'")), "{kind}");
+        }
+        assert!(page.contains("default-src 'none'"));
+        assert!(!page.contains(" style="), "an attribute that the policy refuses");
+        for outside in ["http:", "https:", "@import", "url(h", "src=\"", "unsafe-"] {
+            let found = page.replace("http://www.w3.org/2000/svg", "");
+            assert!(!found.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn the_skeleton_is_small_and_the_page_too() {
+        assert!(STYLE.len() + SCRIPT.len() < 30_000);
+        assert!(html(&demo::story()).unwrap().len() < 500_000);
+    }
+
+    #[test]
+    fn what_forbids_the_use_of_numbers_stands_before_them() {
+        let mut story = demo::story();
+        let page = html(&story).unwrap();
+        let at = |words: &str| page.find(words).unwrap();
+        assert!(at("id=\"grave\"") < at("id=\"answer\""));
+        assert!(at("id=\"answer\"") < at("id=\"cautions\""));
+        story.cautions.clear();
+        assert!(!html(&story).unwrap().contains("id=\"grave\""));
+        story.source.complete = false;
+        assert!(html(&story).unwrap().contains(telling::PARTIAL));
+    }
+
+    #[test]
+    fn headings_tables_and_figures_can_be_found_by_who_cannot_see() {
+        let page = html(&demo::story()).unwrap();
+        assert_eq!(page.matches("<h1").count(), 1);
+        assert!(!page.contains("<h3"));
+        assert_eq!(page.matches("<table").count(), page.matches("<caption").count());
+        assert_eq!(page.matches("<svg aria-label=\"").count(), page.matches("<svg ").count());
+        assert!(page.contains("lang=\"en\"") && page.contains("name=\"viewport\""));
+        let empty = Table { caption: "none".into(), columns: Vec::new(), rows: Vec::new() };
+        let mut story = demo::story();
+        story.sections[0].blocks = vec![Block::Table(empty)];
+        assert!(html(&story).is_ok());
+    }
+}

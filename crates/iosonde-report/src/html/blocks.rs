@@ -1,0 +1,115 @@
+//! The pieces of a section: paragraphs, lists, tables and figures.
+
+use super::escape::{identifier, straight, text};
+use crate::chart::ChartError;
+use crate::story::{Block, Column, Entry, Picture, Table, Trust};
+use crate::telling::{footnotes, legend, mark};
+
+/// Numbers that figures and tables get through the page.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    figures: u32,
+    tables: u32,
+}
+
+/// One piece.
+pub(super) fn block(block: &Block, numbers: &mut Numbers) -> Result<String, ChartError> {
+    Ok(match block {
+        Block::Words(words) => format!("<p>{}</p>\n", text(words)),
+        Block::List(items) => list(items),
+        Block::Table(told) => {
+            numbers.tables += 1;
+            table(told, numbers.tables)
+        }
+        Block::Picture(picture) => {
+            numbers.figures += 1;
+            figure(picture, numbers.figures)?
+        }
+    })
+}
+
+/// Sentences, each with a dot.
+pub(super) fn list(items: &[String]) -> String {
+    let items: String = items.iter().map(|item| format!("<li>{}</li>\n", text(item))).collect();
+    format!("<ul>\n{items}</ul>\n")
+}
+
+fn figure(picture: &Picture, number: u32) -> Result<String, ChartError> {
+    let svg = straight(&picture.figure.svg()?);
+    let (name, caption) = (identifier(&picture.name), text(&picture.caption));
+    // The caption says what the picture shows, to those who cannot see it too.
+    let svg = svg.replacen("<svg ", &format!("<svg aria-label=\"{caption}\" "), 1);
+    Ok(format!(
+        "<figure id=\"figure-{name}\" data-name=\"{name}\">\n\
+         <div class=\"picture\" role=\"group\" tabindex=\"0\" aria-label=\"Figure {number}\">\n\
+         {svg}</div>\n\
+         <figcaption><b>Figure {number}.</b> {caption}</figcaption>\n</figure>\n"
+    ))
+}
+
+fn table(table: &Table, number: u32) -> String {
+    let notes = footnotes(table);
+    let heads: String = table.columns.iter().map(head).collect();
+    let rows: String = table
+        .rows
+        .iter()
+        .map(|row| {
+            let cells = row.iter().zip(&table.columns).enumerate();
+            let cells: String =
+                cells.map(|(at, (entry, of))| cell(entry, of, at == 0, &notes)).collect();
+            format!("<tr>{cells}</tr>\n")
+        })
+        .collect();
+    let notes = notes.iter().enumerate().map(|(at, note)| format!("({}) {note}", at + 1));
+    let signs: Vec<String> = legend(table).into_iter().chain(notes).collect();
+    let signs = match signs.is_empty() {
+        true => String::new(),
+        false => format!("<p class=\"legend\">{}</p>\n", text(&signs.join("; "))),
+    };
+    let caption = text(&table.caption);
+    format!(
+        "<div class=\"table\" role=\"region\" tabindex=\"0\" aria-labelledby=\"table-{number}\">\n\
+         <table>\n<caption id=\"table-{number}\"><b>Table {number}.</b> {caption}</caption>\n\
+         <thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n{signs}"
+    )
+}
+
+fn head(column: &Column) -> String {
+    let class = if column.is_number { " class=\"number\"" } else { "" };
+    format!("<th scope=\"col\"{class}>{}</th>", text(&column.title))
+}
+
+fn cell(entry: &Entry, column: &Column, is_first: bool, notes: &[&str]) -> String {
+    let mut classes = Vec::new();
+    if column.is_number {
+        classes.push("number");
+    }
+    match entry.trust {
+        Trust::Good => {}
+        Trust::Doubtful => classes.push("doubtful"),
+        Trust::Failed => classes.push("failed"),
+    }
+    let class = match classes.is_empty() {
+        true => String::new(),
+        false => format!(" class=\"{}\"", classes.join(" ")),
+    };
+    let mut words = text(&entry.text);
+    if entry.trust != Trust::Good {
+        words.push_str(&format!(" <i>{}</i>", mark(entry.trust)));
+    }
+    let more = text(&entry.more);
+    if let Some(at) = notes.iter().position(|note| *note == entry.more) {
+        let number = format!("<sup>({})</sup>", at + 1);
+        words =
+            format!("<span class=\"more\" tabindex=\"0\" title=\"{more}\">{words}{number}</span>");
+    } else if !more.is_empty() {
+        words = format!(
+            "<span class=\"more\" tabindex=\"0\" title=\"{more}\">{words}\
+             <span class=\"away\"> ({more})</span></span>"
+        );
+    }
+    match is_first {
+        true => format!("<th scope=\"row\"{class}>{words}</th>"),
+        false => format!("<td{class}>{words}</td>"),
+    }
+}

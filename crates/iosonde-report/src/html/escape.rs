@@ -1,0 +1,72 @@
+//! Foreign strings made safe for each place of a page.
+
+use serde_json::Value;
+
+use crate::clean::clean;
+
+/// A string between tags or as the value of an attribute in quotation marks.
+pub(super) fn text(words: &str) -> String {
+    let words = clean(words);
+    let mut out = String::with_capacity(words.len());
+    for character in words.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+/// A string as part of an identifier and of what refers to it.
+pub(super) fn identifier(words: &str) -> String {
+    let harmless = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    words.chars().map(harmless).collect()
+}
+
+/// Markup that is ours, with words in it that turned the direction of the text around.
+pub(super) fn straight(markup: &str) -> String {
+    markup.chars().filter(|character| !is_invisible(*character)).collect()
+}
+
+/// A value as JSON in a `<script>` of data: nothing in it can end the element, begin another or
+/// turn the direction of the text around.
+pub(super) fn json(value: &Value) -> String {
+    let mut out = String::new();
+    for character in value.to_string().chars() {
+        match matches!(character, '<' | '>' | '&') || is_invisible(character) {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(character))),
+            false => out.push(character),
+        }
+    }
+    out
+}
+
+/// What changes a text and cannot be seen in it.
+fn is_invisible(character: char) -> bool {
+    matches!(
+        u32::from(character),
+        0x7f..=0x9f | 0x61c | 0x200b..=0x200f | 0x2028..=0x202e | 0x2066..=0x2069 | 0xfeff
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn no_string_leaves_its_place() {
+        let hostile = "\"'><script>&\u{1b}[31m\u{202e}</script><!--";
+        assert_eq!(text(hostile), "&quot;&#39;&gt;&lt;script&gt;&amp;&lt;/script&gt;&lt;!--");
+        assert_eq!(straight("<svg>\u{202e}é</svg>"), "<svg>é</svg>");
+        assert_eq!(identifier("a b\"<é"), "a_b___");
+        let value = json!({ "k\u{2028}": "</script><!--<script>\u{2029}&" });
+        let told = super::json(&value);
+        assert!(!told.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{told}");
+        assert_eq!(serde_json::from_str::<Value>(&told).ok(), Some(value));
+    }
+}

@@ -1,0 +1,362 @@
+//! One JSON document per command, for `run` and for `check`.
+//!
+//! Integers are bytes and nanoseconds, with the unit in the name. A percentile that has not earned
+//! its place is `null`, with the reason beside it.
+
+use serde_json::{Map, Value, json};
+
+use iosonde_analysis::cross_check::CrossCheck;
+use iosonde_analysis::expectation::Judged;
+use iosonde_analysis::figures::{self, DirectionFigures, Figures, LatencyFigures};
+use iosonde_analysis::finding::Gravity;
+use iosonde_analysis::verdict::{Assessment, Verdict};
+use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::record::{HostFacts, TargetFacts};
+
+/// Name and version of the document; the version grows with every incompatible change.
+pub const SCHEMA: &str = "iosonde.result/1";
+
+/// Everything a document may hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Document<'a> {
+    /// The verb: `check`, `run`.
+    pub verb: &'a str,
+    /// Whether everything that was asked for was done.
+    pub complete: bool,
+    /// Exit code of the process.
+    pub exit_code: u8,
+    /// The runs with what was derived from them.
+    pub cells: &'a [(&'a Run, &'a Assessment)],
+    /// The verdict, once there is one.
+    pub verdict: Option<&'a Verdict>,
+    /// Declared expectations.
+    pub expectations: &'a [Judged],
+    /// What another program measured of the same loads.
+    pub cross_checks: &'a [CrossCheck],
+    /// The machine.
+    pub host: Option<&'a HostFacts>,
+    /// The target.
+    pub target: Option<&'a TargetFacts>,
+    /// Why the command ended without an answer.
+    pub error: Option<Failure<'a>>,
+}
+
+/// Why a command ended without an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure<'a> {
+    /// A stable word for programs (`usage`, `refused`, `environment`).
+    pub kind: &'a str,
+    /// What was found and what was expected.
+    pub message: &'a str,
+    /// How to mend it.
+    pub hint: Option<&'a str>,
+}
+
+/// The document as a value.
+pub fn json(document: &Document<'_>) -> Value {
+    let cells: Vec<Value> = document.cells.iter().map(|(run, facts)| cell(run, facts)).collect();
+    let mut out = json!({
+        "schema": SCHEMA,
+        "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
+        "verb": document.verb,
+        "complete": document.complete,
+        "exit_code": document.exit_code,
+        "cells": cells,
+        "verdict": document.verdict,
+        "expectations": document.expectations,
+        "host": document.host,
+        "target": document.target,
+    });
+    if let (Value::Object(fields), Some(failure)) = (&mut out, &document.error) {
+        let error = json!({
+            "kind": failure.kind,
+            "message": failure.message,
+            "hint": failure.hint,
+        });
+        fields.insert("error".into(), error);
+    }
+    if let (Value::Object(fields), false) = (&mut out, document.cross_checks.is_empty()) {
+        let told = document.cross_checks.iter().map(|check| {
+            let mut value = json!(check);
+            value["words"] = json!(check.words());
+            value
+        });
+        fields.insert("cross_checks".into(), told.collect());
+    }
+    if let (Value::Object(fields), "run", [(_, facts)]) = (&mut out, document.verb, document.cells)
+    {
+        fields.insert("summary".into(), summary_of(facts));
+    }
+    out
+}
+
+/// A document as text that is safe on a terminal: what JSON leaves unescaped of control and
+/// bidirectional characters is escaped too. Ends with a newline.
+pub fn json_text(value: &Value) -> String {
+    escaped(&format!("{value:#}"))
+}
+
+/// A record of a line format: its schema first, so that a line tells what it is.
+pub fn json_line(schema: &str, fields: Map<String, Value>) -> String {
+    let text = Value::Object(fields).to_string();
+    let rest = text.strip_prefix('{').unwrap_or_default();
+    escaped(&format!("{{\"schema\":\"{schema}\",{rest}"))
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for character in text.chars() {
+        let code = u32::from(character);
+        let risky = matches!(
+            code,
+            0x7f..=0x9f | 0x61c | 0x200b..=0x200f | 0x2028..=0x202e | 0x2066..=0x2069 | 0xfeff
+        );
+        if risky {
+            out.push_str(&format!("\\u{code:04x}"));
+        } else {
+            out.push(character);
+        }
+    }
+    out.push('\n');
+    out
+}
+
+fn cell(run: &Run, facts: &Assessment) -> Value {
+    let found = facts.findings.iter().filter(|finding| finding.gravity > Gravity::Fact);
+    let cautions: Vec<&str> = run
+        .plan
+        .notes
+        .iter()
+        .map(String::as_str)
+        .chain(found.map(|finding| finding.words.as_str()))
+        .collect();
+    let mut out = json!({
+        "name": run.plan.name,
+        "title": run.plan.title,
+        "status": status(run, facts),
+        "outcome": run.outcome,
+        "plan": run.plan,
+        "backend": run.backend,
+        "figures": rest(&facts.figures),
+        "summary": summary_of(facts),
+        "books": facts.books.entries,
+        "findings": facts.findings,
+        "cautions": cautions,
+        "errors": errors(run),
+    });
+    if let (Value::Object(fields), Some(pursuit)) = (&mut out, &facts.pursuit) {
+        fields.insert("latency_target".into(), json!(pursuit));
+        fields.insert("latency_target_log".into(), json!(run.controlled));
+    }
+    if let (Value::Object(fields), Some(precision)) = (&mut out, &facts.precision) {
+        fields.insert("until".into(), json!(precision));
+        fields.insert("until_log".into(), json!(run.precision));
+    }
+    if let (Value::Object(fields), Some(layers)) = (&mut out, &run.layers) {
+        fields.insert("layers".into(), json!(layers));
+    }
+    out
+}
+
+/// `complete`, `invalid`, `failed` or `partial`.
+fn status(run: &Run, facts: &Assessment) -> &'static str {
+    match run.outcome {
+        Outcome::Failed { .. } => "failed",
+        _ if !facts.books.valid() => "invalid",
+        Outcome::Interrupted { .. } => "partial",
+        Outcome::Complete => "complete",
+    }
+}
+
+/// Errors of all jobs by name.
+fn errors(run: &Run) -> Value {
+    let mut sum: std::collections::BTreeMap<&str, u64> = std::collections::BTreeMap::new();
+    for (name, times) in run.jobs.iter().flat_map(|job| &job.errors) {
+        *sum.entry(name).or_default() += times;
+    }
+    json!(sum)
+}
+
+/// What is not in the summary: depth, cost, durability, roles.
+fn rest(figures: &Figures) -> Value {
+    let roles: Vec<Value> = figures
+        .roles
+        .iter()
+        .map(|role| {
+            json!({
+                "role": role.role,
+                "jobs": role.jobs,
+                "block_bytes": role.block_bytes,
+                "read_share": role.read_share,
+                "depth_asked": role.depth_asked,
+                "depth_seen": role.depth_seen,
+                "read": direction(&role.read),
+                "write": direction(&role.write),
+                "trim": direction(&role.trim),
+                "sync": direction(&role.sync),
+                "total": direction(&role.total),
+            })
+        })
+        .collect();
+    json!({
+        "window_ns": figures.window_ns,
+        "steady": figures.steady,
+        "inline": figures.inline,
+        "depth_asked": figures.all.depth_asked,
+        "depth_seen": figures.all.depth_seen,
+        "read_share": figures.all.read_share,
+        "cpu_ns_per_op": figures.cpu_ns_per_op,
+        "cpu_user_share": figures.cpu_user_share,
+        "cpu_system_share": figures.cpu_system_share,
+        "context_switches_per_op": figures.switches_per_op,
+        "syscalls_per_op": figures.syscalls_per_op,
+        "errors": figures.errors,
+        "durable": figures.durable.as_ref().map(|durable| json!({
+            "bytes_per_s": durable.bytes_per_s.map(whole),
+            "sync_ns": durable.sync_ns,
+            "error": durable.error,
+        })),
+        "roles": roles,
+        "arrivals": figures.arrivals,
+        "targets": figures.targets.iter().map(|target| json!({
+            "path": target.path,
+            "iops": target.iops,
+            "bytes_per_s": whole(target.bytes_per_s),
+            "latency_ns": latency(&target.latency),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+/// The headline; `null` where the books do not balance.
+fn summary_of(facts: &Assessment) -> Value {
+    if !facts.books.valid() {
+        return Value::Null;
+    }
+    let all = &facts.figures.all;
+    json!({
+        "read": direction(&all.read),
+        "write": direction(&all.write),
+        "trim": direction(&all.trim),
+        "sync": direction(&all.sync),
+        "total": direction(&all.total),
+    })
+}
+
+fn direction(figures: &DirectionFigures) -> Value {
+    json!({
+        "ops": figures.ops,
+        "bytes": figures.bytes,
+        "iops": figures.iops,
+        "bytes_per_s": whole(figures.bytes_per_s),
+        "latency_ns": latency(&figures.latency),
+        "latency_interval_ns": intervals(&figures.latency),
+        "latency_na": reasons(&figures.latency),
+        "service_ns": figures.service.as_ref().map(latency),
+        "lag_ns": figures.lag.as_ref().map(latency),
+        "slat_ns": figures.slat.as_ref().map(latency),
+        "clat_ns": figures.clat.as_ref().map(latency),
+    })
+}
+
+fn latency(latency: &LatencyFigures) -> Value {
+    let mut fields = Map::new();
+    fields.insert("count".into(), json!(latency.count));
+    fields.insert("overflow".into(), json!(latency.overflow));
+    fields.insert("mean".into(), json!(latency.mean_ns.map(whole)));
+    fields.insert("min".into(), json!(latency.min_ns));
+    fields.insert("max".into(), json!(latency.max_ns));
+    fields.insert("stdev".into(), json!(latency.std_dev_ns.map(whole)));
+    for quantile in &latency.quantiles {
+        fields.insert(name(quantile.q), json!(quantile.value_ns()));
+    }
+    Value::Object(fields)
+}
+
+/// The 95 % interval of every percentile that has one.
+fn intervals(latency: &LatencyFigures) -> Value {
+    let known = latency.quantiles.iter().filter_map(|quantile| {
+        quantile.bounds().map(|(_, low, high)| (name(quantile.q), json!([low, high])))
+    });
+    Value::Object(known.collect())
+}
+
+/// Why each missing percentile is missing.
+fn reasons(latency: &LatencyFigures) -> Value {
+    let missing = latency.quantiles.iter().filter_map(|quantile| {
+        figures::reason(quantile).map(|reason| (name(quantile.q), json!(reason)))
+    });
+    Value::Object(missing.collect())
+}
+
+/// `p99`, `p99.9`.
+fn name(q: f64) -> String {
+    let percent = (q * 1e6).round() / 1e4;
+    format!("p{percent}")
+}
+
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::assert_golden;
+    use iosonde_analysis::{assess, verdict};
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn a_run_document_stands_as_kept() {
+        let mut run = run_of(&[Load { noise: 0.0, iops: 100.0, ..Load::default() }]);
+        // Plans grow with the program; the golden file is about the rest.
+        run.plan.jobs.truncate(1);
+        let facts = assess(&run, None);
+        let judged = verdict(std::slice::from_ref(&facts));
+        let mut value = json(&Document {
+            verb: "run",
+            complete: true,
+            cells: &[(&run, &facts)],
+            verdict: Some(&judged),
+            ..Document::default()
+        });
+        for part in ["plan", "backend"] {
+            value["cells"][0][part] = json!("…");
+        }
+        value["program"] = json!("…");
+        assert_golden("run.json", &json_text(&value));
+        assert_eq!(value["summary"]["write"]["latency_ns"]["p99"], Value::Null);
+    }
+
+    #[test]
+    fn an_invalid_run_has_no_summary() {
+        let mut run = run_of(&[Load::default()]);
+        run.jobs[0].read.bytes += 1;
+        let facts = assess(&run, None);
+        let value = json(&Document { verb: "run", cells: &[(&run, &facts)], ..Default::default() });
+        assert_eq!(value["summary"], Value::Null);
+        assert_eq!(value["cells"][0]["status"], "invalid");
+        // A run that failed as well has none either.
+        run.outcome = Outcome::Failed { error: "read EIO".into() };
+        let facts = assess(&run, None);
+        let value = json(&Document { verb: "run", cells: &[(&run, &facts)], ..Default::default() });
+        assert_eq!(value["cells"][0]["status"], "failed");
+        assert!(value["cells"][0]["summary"].is_null());
+    }
+
+    #[test]
+    fn an_error_alone_is_a_document_and_its_text_is_harmless() {
+        let failure = Failure {
+            kind: "refused",
+            message: "found tmpfs \u{9b}31m\u{202e}",
+            hint: Some("use another directory"),
+        };
+        let document =
+            Document { verb: "check", exit_code: 5, error: Some(failure), ..Default::default() };
+        let text = json_text(&json(&document));
+        assert!(text.contains("\\u009b31m\\u202e"), "{text}");
+        let back: Value = serde_json::from_str(&text).unwrap_or_default();
+        assert_eq!(back["error"]["message"], "found tmpfs \u{9b}31m\u{202e}");
+        assert_eq!(back["exit_code"], 5);
+        assert_eq!(back["cells"], json!([]));
+    }
+}

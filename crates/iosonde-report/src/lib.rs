@@ -1,0 +1,74 @@
+//! Sentences: findings and figures as text and as JSON.
+//!
+//! Promises: pure functions to `String` or to a JSON value. Nothing here computes a figure or
+//! judges one; nothing here prints. Strings from devices and file names pass
+//! [`clean`](clean::clean) first.
+#![forbid(unsafe_code)]
+
+pub mod chart;
+pub mod check_table;
+pub mod clean;
+pub mod comparison_json;
+pub mod comparison_text;
+pub mod cross_check_text;
+pub mod csv;
+pub mod datasets;
+pub mod demo;
+pub mod experiment_figures;
+pub mod experiment_story;
+pub mod explain;
+pub mod fidelity_text;
+pub mod fio;
+pub mod fio_job;
+pub mod fio_story;
+#[cfg(test)]
+pub(crate) mod golden;
+pub mod hlog;
+pub mod html;
+pub mod json;
+pub mod ladder_text;
+pub mod layers_text;
+pub mod markdown;
+pub mod plain;
+pub mod precision_text;
+pub mod profile_figures;
+pub mod profile_json;
+pub mod profile_text;
+pub mod profile_toml;
+pub mod progress;
+pub mod prometheus;
+pub mod pursuit_text;
+pub mod run_story;
+pub mod run_text;
+pub mod selftest_text;
+pub mod series;
+pub mod story;
+pub mod story_json;
+mod telling;
+pub mod verdict_text;
+pub mod verify_json;
+pub mod verify_text;
+pub mod workload_toml;
+
+pub use check_table::{check_footer, check_header, check_row};
+pub use comparison_json::comparison_json;
+pub use comparison_text::comparison_text;
+pub use cross_check_text::cross_check_text;
+pub use datasets::{csv, ssv};
+pub use fidelity_text::{fidelity_json, fidelity_text};
+pub use html::html;
+pub use ladder_text::{ladder_header, ladder_json, ladder_text};
+pub use layers_text::layers_text;
+pub use markdown::markdown;
+pub use plain::plain;
+pub use precision_text::precision_text;
+pub use profile_json::profile_json;
+pub use profile_text::profile_text;
+pub use pursuit_text::{pursuit_note, pursuit_text};
+pub use run_text::run_text;
+pub use selftest_text::{repetition_json, repetition_text, selftest_json, selftest_text};
+pub use story_json::story_json;
+pub use verdict_text::{expectations_text, verdict_text};
+pub use verify_json::verify_json;
+pub use verify_text::{verify_heading, verify_text};
+pub use workload_toml::workload_toml;

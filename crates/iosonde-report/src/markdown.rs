@@ -1,0 +1,249 @@
+//! A story as Markdown with tables as GitHub has them.
+
+use super::clean::clean;
+use super::story::{Block, Caution, Story, Table, Trust};
+use super::telling;
+
+/// The whole story; pictures are referred to as `figures/NAME.svg`.
+pub fn markdown(story: &Story) -> String {
+    let mut out = format!("# {}\n\n", inline(&story.title));
+    paragraph(&mut out, &inline(&story.question));
+    paragraph(&mut out, &inline(&telling::source(&story.source)));
+    cautions(&mut out, story, true);
+    if !story.answer.is_empty() {
+        out.push_str("## Answer\n\n");
+        for (at, words) in story.answer.iter().enumerate() {
+            let words = inline(words);
+            paragraph(&mut out, &if at == 0 { format!("**{words}**") } else { words });
+        }
+    }
+    cautions(&mut out, story, false);
+    for section in &story.sections {
+        out.push_str(&format!("## {}\n\n", inline(&section.heading)));
+        for told in &section.blocks {
+            block(&mut out, told);
+        }
+    }
+    let command = telling::command(&story.source);
+    if !story.method.is_empty() || !command.is_empty() {
+        out.push_str("## Method\n\n");
+        list(&mut out, story.method.iter().map(|words| inline(words)));
+        if !command.is_empty() {
+            fenced(&mut out, &command);
+        }
+    }
+    environment(&mut out, &story.environment);
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
+fn paragraph(out: &mut String, words: &str) {
+    if !words.is_empty() {
+        out.push_str(&format!("{words}\n\n"));
+    }
+}
+
+fn list(out: &mut String, items: impl Iterator<Item = String>) {
+    let before = out.len();
+    for item in items {
+        out.push_str(&format!("- {item}\n"));
+    }
+    if out.len() > before {
+        out.push('\n');
+    }
+}
+
+/// The grave cautions in a box of their own, or the others.
+fn cautions(out: &mut String, story: &Story, grave: bool) {
+    let item = |caution: &Caution| {
+        let grounds = telling::grounds(&caution.code, &caution.strength);
+        format!("{}{}", inline(&caution.words), inline(&grounds))
+    };
+    let partial = (grave && !story.source.complete).then(|| telling::PARTIAL.to_owned());
+    let told = story.cautions.iter().filter(|caution| caution.grave == grave).map(item);
+    let kind = if grave { "CAUTION" } else { "WARNING" };
+    let items: Vec<String> = partial.into_iter().chain(told).collect();
+    if items.is_empty() {
+        return;
+    }
+    out.push_str(&format!("> [!{kind}]\n"));
+    for item in items {
+        out.push_str(&format!("> - {item}\n"));
+    }
+    out.push('\n');
+}
+
+fn block(out: &mut String, block: &Block) {
+    match block {
+        Block::Words(words) => paragraph(out, &inline(words)),
+        Block::List(items) => list(out, items.iter().map(|item| inline(item))),
+        Block::Table(told) => table(out, told),
+        Block::Picture(picture) => {
+            let caption = inline(&picture.caption);
+            let name = file_name(&picture.name);
+            paragraph(out, &format!("![{caption}](figures/{name}.svg)\n\n*{caption}*"));
+        }
+    }
+}
+
+fn table(out: &mut String, table: &Table) {
+    paragraph(out, &format!("**{}**", inline(&table.caption)));
+    if table.columns.is_empty() {
+        return;
+    }
+    let footnotes = telling::footnotes(table);
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    out.push_str(&line(table.columns.iter().map(|column| inline(&column.title)).collect()));
+    let rule = |is_number: bool| if is_number { "---:" } else { "---" }.to_owned();
+    out.push_str(&line(table.columns.iter().map(|column| rule(column.is_number)).collect()));
+    for row in &table.rows {
+        let cells = row.iter().map(|entry| {
+            let mut cell = inline(&entry.text);
+            if entry.trust != Trust::Good {
+                cell.push_str(&format!(" {}", telling::mark(entry.trust)));
+            }
+            if let Some(at) = footnotes.iter().position(|note| *note == entry.more) {
+                cell.push_str(&format!(" ({})", at + 1));
+            }
+            cell
+        });
+        out.push_str(&line(cells.collect()));
+    }
+    out.push('\n');
+    let notes = footnotes.iter().enumerate();
+    let notes: Vec<String> =
+        notes.map(|(at, note)| format!("({}) {}", at + 1, inline(note))).collect();
+    let signs = telling::legend(table).into_iter();
+    paragraph(out, &signs.chain(notes).collect::<Vec<_>>().join("; "));
+}
+
+fn environment(out: &mut String, facts: &[(String, String)]) {
+    if facts.is_empty() {
+        return;
+    }
+    out.push_str("## Environment\n\n| | |\n| --- | --- |\n");
+    for (name, value) in facts {
+        out.push_str(&format!("| {} | {} |\n", inline(name), inline(value)));
+    }
+    out.push('\n');
+}
+
+/// A text as a block of code, in a fence that is longer than any in it.
+fn fenced(out: &mut String, text: &str) {
+    let text = clean(text);
+    let mut fence = "```".to_owned();
+    while text.contains(&fence) {
+        fence.push('`');
+    }
+    out.push_str(&format!("{fence}\n{text}\n{fence}\n\n"));
+}
+
+/// The name of a file that is nothing but a name, in a link too.
+fn file_name(name: &str) -> String {
+    let harmless = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    name.chars().map(harmless).collect()
+}
+
+/// A string as nothing but text in a line, in a cell of a table, in a link or at the begin of a
+/// line.
+fn inline(text: &str) -> String {
+    let cleaned = clean(text);
+    let mut out = String::with_capacity(cleaned.len());
+    let characters: Vec<char> = cleaned.chars().collect();
+    for (at, character) in characters.iter().enumerate() {
+        let begins = out.trim_start().is_empty();
+        let after = characters.get(at + 1).copied();
+        match character {
+            '\\' | '`' | '|' | '*' | '[' | ']' | '<' | '>' | '~' | '$' => out.push('\\'),
+            // `a_b` is a name; `_a_` would be emphasis.
+            '_' if !is_within_word(&characters, at) => out.push('\\'),
+            '&' if after.is_some_and(|c| c.is_alphanumeric() || c == '#') => out.push('\\'),
+            '!' if after == Some('[') => out.push('\\'),
+            '#' | '+' | '-' | '=' if begins => out.push('\\'),
+            // `1.` would begin a list.
+            '.' | ')' if !begins && is_count(&out) && after.is_none_or(|c| c == ' ') => {
+                out.push('\\');
+            }
+            '@' => {
+                // No one shall be called because a device has a name.
+                out.push_str("@\u{2060}");
+                continue;
+            }
+            _ => {}
+        }
+        out.push(*character);
+    }
+    out
+}
+
+fn is_within_word(all: &[char], at: usize) -> bool {
+    let is_word = |at: usize| all.get(at).is_some_and(|c| c.is_alphanumeric());
+    at > 0 && is_word(at - 1) && is_word(at + 1)
+}
+
+fn is_count(text: &str) -> bool {
+    text.trim_start().chars().all(|c| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo;
+    use crate::golden::assert_golden;
+    use crate::story::{Column, Entry};
+
+    #[test]
+    fn the_demonstration_is_told_as_kept() {
+        let mut story = demo::story();
+        story.source.program = "iosonde".into();
+        assert_golden("story.md", &markdown(&story));
+    }
+
+    #[test]
+    fn a_hostile_name_stays_text() {
+        for (hostile, harmless) in [
+            ("a|b", r"a\|b"),
+            ("`rm`", r"\`rm\`"),
+            ("<script>", r"\<script\>"),
+            ("![x](y)", r"\!\[x\](y)"),
+            ("# head", r"\# head"),
+            ("- item", r"\- item"),
+            ("1. item", r"1\. item"),
+            ("&lt;", r"\&lt;"),
+            ("a & b", "a & b"),
+            ("p99_ns 1.5", "p99_ns 1.5"),
+            ("1.71 ms", "1.71 ms"),
+            ("two\nlines\u{1b}[31m", "twolines"),
+            ("@all", "@\u{2060}all"),
+        ] {
+            assert_eq!(inline(hostile), harmless);
+        }
+        assert_eq!(file_name("a/../b c)"), "a_.._b_c_");
+    }
+
+    #[test]
+    fn every_row_of_a_table_has_as_many_bars() {
+        let entry = Entry { text: "1|2".into(), more: "x|y".into(), trust: Trust::Failed };
+        let told = Table {
+            caption: "c".into(),
+            columns: vec![Column::words("a|b"), Column::numbers("n")],
+            rows: vec![vec![entry.clone(), entry]],
+        };
+        let mut out = String::new();
+        table(&mut out, &told);
+        let rows: Vec<&str> = out.lines().filter(|line| line.starts_with('|')).collect();
+        assert_eq!(rows.len(), 3, "{out}");
+        for row in rows {
+            assert_eq!(row.replace("\\|", "").matches('|').count(), 3, "{row}");
+        }
+        assert!(out.contains("(1) x\\|y"), "{out}");
+    }
+
+    #[test]
+    fn a_fence_is_longer_than_what_it_holds() {
+        let mut out = String::new();
+        fenced(&mut out, "a ```` b");
+        assert!(out.starts_with("`````\n"), "{out}");
+    }
+}

@@ -1,0 +1,261 @@
+//! A story for a terminal.
+
+use super::clean::clean;
+use super::story::{Block, Caution, Column, Entry, Story, Table, Trust};
+use super::telling;
+
+/// Between the columns of a table.
+const GAP: usize = 2;
+/// Lines are never broken at fewer columns than this.
+const NARROWEST: usize = 40;
+
+/// The whole story in lines of at most so many columns, where words allow it. A table that is wider
+/// is told row by row.
+pub fn plain(story: &Story, columns: usize) -> String {
+    let mut page = Page { out: String::new(), columns: columns.max(NARROWEST) };
+    page.words("", &story.title);
+    page.out.push_str(&"═".repeat(width(&clean(&story.title)).min(page.columns)));
+    page.out.push('\n');
+    page.words("", &story.question);
+    page.words("", &telling::source(&story.source));
+    page.cautions(story, true);
+    if !story.answer.is_empty() {
+        page.heading("Answer");
+        story.answer.iter().for_each(|words| page.words("  ", words));
+    }
+    page.cautions(story, false);
+    for section in &story.sections {
+        page.heading(&section.heading);
+        for (at, block) in section.blocks.iter().enumerate() {
+            if at > 0 {
+                page.out.push('\n');
+            }
+            page.block(block);
+        }
+    }
+    let command = telling::command(&story.source);
+    if !story.method.is_empty() || !command.is_empty() {
+        page.heading("Method");
+        story.method.iter().for_each(|words| page.words("  - ", words));
+        if !command.is_empty() {
+            page.words("  - Command: ", &command);
+        }
+    }
+    if !story.environment.is_empty() {
+        page.heading("Environment");
+        let widest = story.environment.iter().map(|(name, _)| width(&clean(name))).max();
+        for (name, value) in &story.environment {
+            let name = padded(&clean(name), widest.unwrap_or(0), false);
+            page.words(&format!("  {name}  "), value);
+        }
+    }
+    page.out
+}
+
+/// What is being written, and how wide it may be.
+struct Page {
+    out: String,
+    columns: usize,
+}
+
+impl Page {
+    fn heading(&mut self, words: &str) {
+        let words = clean(words);
+        let rule = "─".repeat(width(&words).min(self.columns));
+        self.out.push_str(&format!("\n{words}\n{rule}\n"));
+    }
+
+    /// Words in lines, the first of which begins with `head` and the others below its end. Nothing
+    /// for no words.
+    fn words(&mut self, head: &str, words: &str) {
+        let words = clean(words);
+        if words.is_empty() {
+            return;
+        }
+        let indent = width(head);
+        let mut at = indent;
+        self.out.push_str(head);
+        for (number, word) in words.split(' ').filter(|word| !word.is_empty()).enumerate() {
+            let length = width(word);
+            if number > 0 && at + 1 + length > self.columns {
+                self.out.push_str(&format!("\n{}", " ".repeat(indent)));
+                at = indent;
+            } else if number > 0 {
+                self.out.push(' ');
+                at += 1;
+            }
+            self.out.push_str(word);
+            at += length;
+        }
+        self.out.push('\n');
+    }
+
+    /// The grave cautions, or the others.
+    fn cautions(&mut self, story: &Story, grave: bool) {
+        let told: Vec<&Caution> =
+            story.cautions.iter().filter(|caution| caution.grave == grave).collect();
+        let is_partial = grave && !story.source.complete;
+        if told.is_empty() && !is_partial {
+            return;
+        }
+        self.heading(if grave {
+            "DO NOT USE THESE NUMBERS WITHOUT READING THIS"
+        } else {
+            "Cautions"
+        });
+        let sign = if grave { "  !! " } else { "  !  " };
+        if is_partial {
+            self.words(sign, telling::PARTIAL);
+        }
+        for caution in told {
+            let grounds = telling::grounds(&caution.code, &caution.strength);
+            self.words(sign, &format!("{}{grounds}", caution.words));
+        }
+    }
+
+    fn block(&mut self, block: &Block) {
+        match block {
+            Block::Words(words) => self.words("  ", words),
+            Block::List(items) => items.iter().for_each(|item| self.words("  - ", item)),
+            Block::Table(table) => self.table(table),
+            Block::Picture(picture) => {
+                self.words("  [figure] ", &format!("{} ({})", picture.caption, picture.name));
+            }
+        }
+    }
+
+    fn table(&mut self, table: &Table) {
+        self.words("  ", &table.caption);
+        let footnotes = telling::footnotes(table);
+        let titles: Vec<String> = table.columns.iter().map(|column| clean(&column.title)).collect();
+        let rows = cells(table, &footnotes);
+        let fit = |at: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell));
+            cells.chain([width(&titles[at])]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..titles.len()).map(fit).collect();
+        let all = 2 + widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
+        if all <= self.columns {
+            self.line(&titles, &table.columns, &widths);
+            let rule = "─".repeat(all - 2);
+            self.out.push_str(&format!("  {rule}\n"));
+            rows.iter().for_each(|row| self.line(row, &table.columns, &widths));
+        } else {
+            self.row_by_row(&titles, &rows);
+        }
+        let signs = telling::legend(table).into_iter();
+        let notes = footnotes.iter().enumerate();
+        let notes = notes.map(|(at, note)| format!("({}) {note}", at + 1));
+        signs.chain(notes).for_each(|words| self.words("  ", &words));
+    }
+
+    fn line(&mut self, cells: &[String], columns: &[Column], widths: &[usize]) {
+        let each = cells.iter().zip(columns).zip(widths);
+        let cells: Vec<String> =
+            each.map(|((cell, column), width)| padded(cell, *width, column.is_number)).collect();
+        let line = cells.join(&" ".repeat(GAP));
+        self.out.push_str(&format!("  {}\n", line.trim_end()));
+    }
+
+    /// A table that is too wide: each row as lines of a title and what stands under it.
+    fn row_by_row(&mut self, titles: &[String], rows: &[Vec<String>]) {
+        let widest = titles.iter().skip(1).map(|title| width(title)).max().unwrap_or(0);
+        for row in rows {
+            for (at, (title, cell)) in titles.iter().zip(row).enumerate() {
+                match at {
+                    0 => self.words("  ", &format!("{title} {cell}")),
+                    _ => self.words(&format!("    {}  ", padded(title, widest, false)), cell),
+                }
+            }
+        }
+    }
+}
+
+/// The cells of all rows, with their signs and the numbers of their footnotes behind them in a
+/// column of their own, so that numbers stand below each other.
+fn cells(table: &Table, footnotes: &[&str]) -> Vec<Vec<String>> {
+    let sign = |entry: &Entry| {
+        let mut sign = match entry.trust {
+            Trust::Good => String::new(),
+            trust => format!(" {}", telling::mark(trust)),
+        };
+        if let Some(at) = footnotes.iter().position(|note| *note == entry.more) {
+            sign.push_str(&format!(" ({})", at + 1));
+        }
+        sign
+    };
+    let room = |at: usize| {
+        let signs =
+            table.rows.iter().filter_map(|row| row.get(at)).map(|entry| width(&sign(entry)));
+        signs.max().unwrap_or(0)
+    };
+    let rooms: Vec<usize> = (0..table.columns.len()).map(room).collect();
+    let cell = |(entry, room): (&Entry, &usize)| {
+        format!("{}{}", clean(&entry.text), padded(&sign(entry), *room, false))
+    };
+    table.rows.iter().map(|row| row.iter().zip(&rooms).map(cell).collect()).collect()
+}
+
+fn padded(text: &str, to: usize, at_end: bool) -> String {
+    let free = " ".repeat(to.saturating_sub(width(text)));
+    if at_end { format!("{free}{text}") } else { format!("{text}{free}") }
+}
+
+/// Columns of a text on a terminal: two for what East Asian scripts and pictograms take, none for
+/// what combines with the character before it.
+fn width(text: &str) -> usize {
+    let of = |character: char| match u32::from(character) {
+        0x300..=0x36f | 0x483..=0x489 | 0x591..=0x5bd | 0x610..=0x61a | 0x64b..=0x65f => 0,
+        0x1ab0..=0x1aff | 0x1dc0..=0x1dff | 0x20d0..=0x20ff | 0xfe00..=0xfe0f | 0xfe20..=0xfe2f => {
+            0
+        }
+        0x1100..=0x115f | 0x2e80..=0x303e | 0x3041..=0xa4cf | 0xa960..=0xa97c => 2,
+        0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 => 2,
+        0xffe0..=0xffe6 | 0x1f300..=0x1f64f | 0x1f680..=0x1faff | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    };
+    text.chars().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo;
+    use crate::golden::assert_golden;
+
+    #[test]
+    fn the_demonstration_is_told_as_kept() {
+        let mut story = demo::story();
+        story.source.program = "iosonde".into();
+        let text = plain(&story, 100);
+        assert!(text.lines().all(|line| width(line) <= 100), "{text}");
+        assert_golden("story.txt", &text);
+        let narrow = plain(&story, 50);
+        assert!(narrow.lines().all(|line| width(line) <= 50), "{narrow}");
+        assert!(narrow.contains("disturbed"), "{narrow}");
+    }
+
+    #[test]
+    fn columns_stand_below_each_other_whatever_the_script() {
+        let row = |name: &str, value: &str| vec![Entry::of(name), Entry::of(value)];
+        let table = Table {
+            caption: "Hosts".into(),
+            columns: vec![Column::words("host"), Column::numbers("µs")],
+            rows: vec![row("größe", "9"), row("日本", "1,200"), row("a\u{1b}[31mb", "30")],
+        };
+        let mut page = Page { out: String::new(), columns: 80 };
+        page.table(&table);
+        let rows: Vec<&str> = page.out.lines().skip(3).collect();
+        assert_eq!(rows, ["  größe      9", "  日本   1,200", "  ab        30"], "{}", page.out);
+    }
+
+    #[test]
+    fn grave_cautions_come_before_the_answer() {
+        let mut story = demo::story();
+        story.source.complete = false;
+        let text = plain(&story, 80);
+        let at = |words: &str| text.find(words);
+        assert!(at("Partial:").is_some() && at("Partial:") < at("\nAnswer\n"), "{text}");
+        assert!(at("\nAnswer\n") < at("\nCautions\n"), "{text}");
+    }
+}

@@ -1,0 +1,196 @@
+//! A profile beside that of its replay: the same distributions in one picture.
+
+use super::distribution::{Times, body, body_and_tail, thin_note};
+use super::over_time::percentiles;
+use super::pool::{Flow, Pool, by_flow, in_file_name, subject};
+use super::sizes::Classes;
+use super::{Drawn, Picture, depth, pictures, places, word};
+use crate::chart::{
+    Arrangement, Axis, BarSeries, ChartError, Figure, Kind, Marks, Panel, Quantity, Scale, Style,
+    style,
+};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::TrafficSeries;
+use iosonde_stats::Histogram;
+
+const RECORDED: &str = "recorded";
+const REGENERATED: &str = "regenerated";
+
+fn looks() -> [(&'static str, Style); 2] {
+    [(RECORDED, style(0)), (REGENERATED, style(1))]
+}
+
+/// Pictures of how near a regenerated load comes to the recorded one: latencies, latency over time,
+/// gaps, sizes, requests in flight, places and how many requests the busiest hold. What either run
+/// does not have is left out.
+///
+/// # Errors
+/// If a record holds numbers that no scale can hold.
+pub fn comparison(
+    recorded: &ProfileRun,
+    regenerated: &ProfileRun,
+) -> Result<Vec<Picture>, ChartError> {
+    let (ours, theirs) = (by_flow(recorded), by_flow(regenerated));
+    let both: Vec<(Flow, [&Pool; 2])> =
+        ours.iter().filter_map(|(flow, one)| Some((*flow, [one, theirs.get(flow)?]))).collect();
+    let title = |what: &str| format!("{what}, {RECORDED} and {REGENERATED}");
+    let figure = |what: &str, arrangement, panels: Vec<Panel>| Figure {
+        title: title(what),
+        subtitle: told([subject(recorded), subject(regenerated)]),
+        arrangement,
+        panels,
+        notes: Vec::new(),
+    };
+    let mut drawn: Vec<Drawn> = Vec::new();
+    for (flow, pools) in &both {
+        let times = times(pools.map(|pool| &pool.latency));
+        if times.len() == 2 {
+            let op = flow.word().0;
+            let panels = body_and_tail(&times, "latency")?;
+            let thin = thin_note(&panels);
+            let mut figure =
+                figure(&format!("Latency of {op} requests"), Arrangement::SideBySide, panels);
+            let amount = |run, pool: &Pool| format!("{} ({})", subject(run), pool.amount());
+            figure.subtitle = told([amount(recorded, pools[0]), amount(regenerated, pools[1])]);
+            figure.notes.extend(thin);
+            drawn.push((format!("compared-latency-{}", in_file_name(op)), figure));
+        }
+    }
+    for (op, panels) in latency_over_time(recorded, regenerated)? {
+        let what = format!("Latency of {op} requests over time");
+        let figure = figure(&what, Arrangement::SideBySide, panels);
+        drawn.push((format!("compared-latency-over-time-{op}"), figure));
+    }
+    let gaps = gaps(&both)?;
+    if !gaps.is_empty() {
+        let figure = figure("Time between requests", Arrangement::SideBySide, gaps);
+        drawn.push(("compared-gaps".into(), figure));
+    }
+    let sizes = sizes(&both)?;
+    if !sizes.is_empty() {
+        let figure = figure("Sizes of requests", Arrangement::Stacked, sizes);
+        drawn.push(("compared-sizes".into(), figure));
+    }
+    if let Some(panel) = depth::compared(recorded, regenerated, looks())? {
+        let figure = figure("Requests in flight", Arrangement::Stacked, vec![panel]);
+        drawn.push(("compared-depth".into(), figure));
+    }
+    if let Some(panels) = places::compared(recorded, regenerated, looks())? {
+        let figure = figure("Places", Arrangement::Stacked, panels);
+        drawn.push(("compared-places".into(), figure));
+    }
+    pictures(drawn)
+}
+
+fn told([one, other]: [String; 2]) -> String {
+    format!("{RECORDED}: {one}; {REGENERATED}: {other}")
+}
+
+/// Both distributions, or as many as hold values.
+fn times(histograms: [&Histogram; 2]) -> Vec<Times<'_>> {
+    looks()
+        .into_iter()
+        .zip(histograms)
+        .filter(|(_, histogram)| histogram.count() > 0)
+        .map(|((name, look), histogram)| Times { name: name.into(), style: look, histogram })
+        .collect()
+}
+
+/// Time between neighbouring requests, one panel for each operation.
+fn gaps(both: &[(Flow, [&Pool; 2])]) -> Result<Vec<Panel>, ChartError> {
+    let mut panels = Vec::new();
+    for (flow, pools) in both {
+        let times = times(pools.map(|pool| &pool.gaps));
+        if times.len() == 2 && panels.len() < 3 {
+            panels.push(body(&times, format!("{} requests", flow.word().0), "gap")?);
+        }
+    }
+    Ok(panels)
+}
+
+/// Share of requests by size, one panel for each operation.
+fn sizes(both: &[(Flow, [&Pool; 2])]) -> Result<Vec<Panel>, ChartError> {
+    let mut panels = Vec::new();
+    for (flow, pools) in both {
+        if pools.iter().any(|pool| !pool.sizes.keys().any(|size| *size > 0)) {
+            continue;
+        }
+        let classes = Classes::of(pools.iter().map(|pool| &pool.sizes));
+        let series = looks()
+            .into_iter()
+            .zip(pools)
+            .map(|((name, look), pool)| BarSeries {
+                name: name.into(),
+                style: look,
+                values: classes.shares(&pool.sizes, |_| 1, name),
+            })
+            .collect();
+        panels.push(classes.panel(format!("{} requests", flow.word().0), series)?);
+    }
+    Ok(panels)
+}
+
+/// Percentiles over time, both runs beside each other on the same scales.
+fn latency_over_time(
+    recorded: &ProfileRun,
+    regenerated: &ProfileRun,
+) -> Result<Vec<(&'static str, Vec<Panel>)>, ChartError> {
+    let mut figures = Vec::new();
+    for one in &recorded.series {
+        let Some(other) = regenerated.series.iter().find(|series| series.op == one.op) else {
+            continue;
+        };
+        let drawn = [one, other].map(|s: &TrafficSeries| percentiles(&s.latencies, style(0)));
+        if drawn.iter().any(|(_, curves)| curves.is_empty()) {
+            continue;
+        }
+        let points = || {
+            let lines = drawn.iter().flat_map(|(_, curves)| curves);
+            let lines = lines.flat_map(|curve| curve.parts.iter().flatten().copied());
+            let bands = drawn.iter().flat_map(|(bands, _)| bands);
+            let bands = bands.flat_map(|band| band.parts.iter().flatten());
+            lines.chain(bands.flat_map(|(x, low, high)| [(*x, *low), (*x, *high)]))
+        };
+        let x = Scale::fit(Kind::Time, points().flat_map(|(x, _)| [0.0, x]))?;
+        let y = Scale::fit(Kind::Log10, points().map(|(_, y)| y.max(1.0)))?;
+        let panels = drawn.iter().zip(looks()).map(|((bands, curves), (name, _))| Panel {
+            title: name.into(),
+            x: Axis::new("time since the start", Quantity::Time, x),
+            y: Axis::new("latency (log)", Quantity::Latency, y),
+            marks: Marks::Curves(bands.clone(), curves.clone()),
+            height: 260.0,
+        });
+        figures.push((word(one.op).0, panels.collect()));
+    }
+    Ok(figures)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{looked_at, profile};
+    use super::*;
+
+    #[test]
+    fn every_picture_of_a_replay_can_be_read() {
+        let pictures = comparison(&profile(1.0), &profile(1.7)).unwrap();
+        let names: Vec<&str> = pictures.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "compared-latency-read.svg",
+                "compared-latency-write.svg",
+                "compared-latency-flush.svg",
+                "compared-latency-device-flush.svg",
+                "compared-latency-over-time-read.svg",
+                "compared-latency-over-time-write.svg",
+                "compared-gaps.svg",
+                "compared-sizes.svg",
+                "compared-depth.svg",
+                "compared-places.svg",
+            ]
+        );
+        looked_at(&pictures);
+    }
+}

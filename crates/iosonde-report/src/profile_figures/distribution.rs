@@ -1,0 +1,269 @@
+//! Distributions of times: how many were done by then, and how slow the slowest were.
+
+use super::Drawn;
+use super::pool::{Flow, Pool, by_device, in_file_name, subject};
+use crate::chart::{
+    Arrangement, Axis, ChartError, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, Style, style,
+};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::SyncKind;
+use iosonde_model::units::count::thousands;
+use iosonde_model::units::duration;
+use iosonde_stats::Histogram;
+use iosonde_stats::histogram::upper_edge;
+use iosonde_stats::quantile::{EARNED_FROM, Quantile};
+
+/// Shorter times are not told apart: the axis begins here, and the curves with what lies below.
+const SHORTEST_NS: u64 = 100;
+/// Quantiles that get a dot, where there are enough requests for them.
+const DOTS: [(f64, &str); 3] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99")];
+const TAIL_DOTS: [(f64, &str); 4] =
+    [(0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+
+/// A distribution with the name and the look of its curve.
+pub(crate) struct Times<'a> {
+    pub name: String,
+    pub style: Style,
+    pub histogram: &'a Histogram,
+}
+
+/// Latency by device and operation, with its parts.
+pub(super) fn latencies(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
+    let mut drawn = Vec::new();
+    for ((device, flow), pool) in &by_device(run) {
+        let (parts, short) = parts(pool);
+        if parts.is_empty() {
+            continue;
+        }
+        let op = flow.word().0;
+        let mut notes: Vec<String> = vec![match flow {
+            Flow::Asked(_) => {
+                "A request starts when the block layer allocates it. Each curve is a distribution \
+                 of its own: they do not add up from left to right."
+            }
+            Flow::DeviceFlush => {
+                "As the block layer sends them: one may answer for several that programs asked for."
+            }
+        }
+        .into()];
+        let missing = |part: &str| {
+            format!("Not drawn: {part}, always below {}.", duration::latency(SHORTEST_NS as f64))
+        };
+        notes.extend(short.into_iter().map(missing));
+        let panels = body_and_tail(&parts, "latency")?;
+        notes.extend(thin_note(&panels));
+        let figure = Figure {
+            title: format!("Latency of {op} requests on {device}"),
+            subtitle: format!("{} · {}", subject(run), pool.amount()),
+            arrangement: Arrangement::SideBySide,
+            panels,
+            notes,
+        };
+        drawn.push((in_file_name(&format!("latency-{op}-{device}")), figure));
+    }
+    Ok(drawn)
+}
+
+/// How long the calls took that make data durable, by kind.
+pub(super) fn syncs(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
+    let merged = |kind: SyncKind| {
+        let mut sum = Histogram::new();
+        let of_kind = run.syncs.iter().filter(|sync| sync.kind == kind);
+        of_kind.for_each(|sync| sum.merge(&sync.latency));
+        sum
+    };
+    let kinds = SyncKind::WORDS.map(|(kind, name)| (name, merged(kind)));
+    let times: Vec<Times> = kinds
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, histogram))| histogram.count() > 0)
+        .map(|(number, (name, histogram))| Times {
+            name: match histogram.count() {
+                1 => format!("{name}, 1 call"),
+                calls => format!("{name}, {} calls", thousands(calls)),
+            },
+            style: style(number),
+            histogram,
+        })
+        .collect();
+    if times.is_empty() {
+        return Ok(None);
+    }
+    let panels = body_and_tail(&times, "latency")?;
+    let figure = Figure {
+        title: "Latency of the calls that make data durable".into(),
+        subtitle: subject(run),
+        arrangement: Arrangement::SideBySide,
+        notes: thin_note(&panels).into_iter().collect(),
+        panels,
+    };
+    Ok(Some(("latency-syncs".into(), figure)))
+}
+
+/// The latency and its parts, and the names of those that are too short to be seen.
+fn parts(pool: &Pool) -> (Vec<Times<'_>>, Vec<&'static str>) {
+    let parts = [
+        ("whole: from start to end", 0, &pool.latency),
+        ("queue: from start to issue", 2, &pool.queued),
+        ("device: from issue to end", 1, &pool.device_time),
+    ];
+    let is_short = |histogram: &Histogram| histogram.max().is_some_and(|ns| ns < SHORTEST_NS);
+    let short = parts.iter().filter(|(.., histogram)| is_short(histogram));
+    let short = short.map(|(name, ..)| name.split(':').next().unwrap_or(name)).collect();
+    let seen = parts.into_iter().filter(|(.., h)| h.count() > 0 && !is_short(h));
+    let times = |(name, number, histogram): (&str, usize, _)| Times {
+        name: name.into(),
+        style: style(number),
+        histogram,
+    };
+    (seen.map(times).collect(), short)
+}
+
+/// What thin curves mean, if there are any.
+pub(crate) fn thin_note(panels: &[Panel]) -> Option<String> {
+    let thin = |panel: &Panel| match &panel.marks {
+        Marks::Curves(_, curves) => curves.iter().any(|curve| curve.rough),
+        _ => false,
+    };
+    let few = EARNED_FROM.ceil();
+    let note = || format!("Thin: fewer than {few} are beyond, so it rests on chance.");
+    panels.iter().any(thin).then(note)
+}
+
+/// The distribution twice: evenly, and with a logarithmic tail. At least one must hold values.
+pub(crate) fn body_and_tail(times: &[Times], what: &str) -> Result<Vec<Panel>, ChartError> {
+    let scale = time_scale(times)?;
+    let all = times.iter().map(|t| t.histogram.count()).max().unwrap_or(1).max(10);
+    let tail_scale = Scale::fit(Kind::Log10, [1.0 / all as f64, 1.0])?;
+    let from = scale.ends().0;
+    let panel = |title: &str, y: Axis, curves: Vec<Curve>| Panel {
+        title: title.into(),
+        x: Axis::new(format!("{what} (logarithmic)"), Quantity::Latency, scale),
+        y,
+        marks: Marks::Curves(Vec::new(), curves),
+        height: 290.0,
+    };
+    let share = Scale::exactly(Kind::Linear, 0.0, 1.0)?;
+    let body = Axis::new("share within that time", Quantity::Share, share);
+    let tail = Axis::new("share above it (logarithmic)", Quantity::Share, tail_scale);
+    Ok(vec![
+        panel("Distribution", body, times.iter().map(|t| cumulative(t, scale.ends())).collect()),
+        panel("Tail: the slowest", tail, times.iter().flat_map(|t| exceeding(t, from)).collect()),
+    ])
+}
+
+/// One panel with the distribution alone.
+pub(super) fn body(times: &[Times], title: String, what: &str) -> Result<Panel, ChartError> {
+    let scale = time_scale(times)?;
+    let share = Scale::exactly(Kind::Linear, 0.0, 1.0)?;
+    Ok(Panel {
+        title,
+        x: Axis::new(format!("{what} (logarithmic)"), Quantity::Latency, scale),
+        y: Axis::new("share within that time", Quantity::Share, share),
+        marks: Marks::Curves(
+            Vec::new(),
+            times.iter().map(|t| cumulative(t, scale.ends())).collect(),
+        ),
+        height: 260.0,
+    })
+}
+
+/// A scale that holds every time but those too short to matter.
+fn time_scale(times: &[Times]) -> Result<Scale, ChartError> {
+    let ends = times.iter().flat_map(|times| [times.histogram.min(), times.histogram.max()]);
+    Scale::fit(Kind::Log10, ends.flatten().map(|ns| ns.max(SHORTEST_NS) as f64))
+}
+
+/// The share of values up to each time, from one end of the scale to the other.
+fn cumulative(times: &Times, (from, to): (f64, f64)) -> Curve {
+    let histogram = times.histogram;
+    let count = histogram.count() as f64;
+    let mut points = vec![(from, 0.0)];
+    let mut seen = 0;
+    for (upper, values) in steps(histogram) {
+        seen += values;
+        points.push((upper.max(from), seen as f64 / count));
+    }
+    points.push((to, 1.0));
+    Curve {
+        name: times.name.clone(),
+        style: times.style,
+        parts: vec![points],
+        rough: false,
+        dots: dots(times, &DOTS, from, |q| q),
+        hover: described(times),
+    }
+}
+
+/// The share of values above each time: where it rests on enough values, and the rest.
+fn exceeding(times: &Times, from: f64) -> Vec<Curve> {
+    let histogram = times.histogram;
+    let count = histogram.count() as f64;
+    let (mut solid, mut rough) = (vec![(from, 1.0)], Vec::new());
+    let mut left = histogram.count();
+    for (upper, values) in steps(histogram) {
+        left -= values;
+        let point = (upper.max(from), left as f64 / count);
+        if left as f64 >= EARNED_FROM {
+            solid.push(point);
+        } else if left > 0 {
+            rough.push(point);
+        }
+    }
+    let end = histogram.max().unwrap_or(0) as f64;
+    let level = |points: &[(f64, f64)]| points.last().map_or(1.0, |(_, share)| *share);
+    match rough.first() {
+        Some((at, _)) => {
+            let (at, share) = (*at, level(&solid));
+            solid.push((at, share));
+            rough.insert(0, (at, share));
+            rough.push((end.max(from), level(&rough)));
+        }
+        None => solid.push((end.max(from), level(&solid))),
+    }
+    let curve = |name: String, points, rough, dots| Curve {
+        name,
+        style: times.style,
+        parts: vec![points],
+        rough,
+        dots,
+        hover: described(times),
+    };
+    let marked = dots(times, &TAIL_DOTS, from, |q| 1.0 - q);
+    let mut curves = vec![curve(times.name.clone(), solid, false, marked)];
+    if rough.len() > 1 {
+        curves.push(curve(String::new(), rough, true, Vec::new()));
+    }
+    curves
+}
+
+/// Upper edge of each bucket, never above the maximum, with its count; what no bucket holds last.
+fn steps(histogram: &Histogram) -> impl Iterator<Item = (f64, u64)> + '_ {
+    let max = histogram.max().unwrap_or(0);
+    let buckets = histogram
+        .occupied()
+        .map(move |(index, count)| (upper_edge(index as usize).min(max) as f64, count));
+    let over = (histogram.overflow() > 0).then_some((max as f64, histogram.overflow()));
+    buckets.chain(over)
+}
+
+/// The quantiles that the number of values carries, those on the scale.
+fn dots(
+    times: &Times,
+    quantiles: &[(f64, &str)],
+    from: f64,
+    height: impl Fn(f64) -> f64,
+) -> Vec<(f64, f64, String)> {
+    quantiles
+        .iter()
+        .filter_map(|(q, name)| {
+            let value = Quantile::of(times.histogram, *q).value_ns()? as f64;
+            let words = format!("{} {name}: {}", times.name, duration::latency(value));
+            (value >= from).then_some((value, height(*q), words))
+        })
+        .collect()
+}
+
+fn described(times: &Times) -> String {
+    format!("{}: {} values", times.name, thousands(times.histogram.count()))
+}

@@ -1,0 +1,277 @@
+//! How it went: latencies and rates from beginning to end.
+
+use std::collections::BTreeMap;
+
+use super::pool::subject;
+use super::{Drawn, word};
+use crate::chart::{
+    Arrangement, Axis, Band, Cell, ChartError, Curve, Figure, HeatMap, Kind, Marks, Panel,
+    Quantity, Scale, Style, style,
+};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::TrafficSeries;
+use iosonde_model::record::run::{CounterSeries, HistogramSeries};
+use iosonde_model::units::count::thousands;
+use iosonde_model::units::duration::{latency, span};
+use iosonde_stats::Histogram;
+use iosonde_stats::quantile::Quantile;
+
+/// Columns of the map of latencies, at most.
+const COLUMNS: usize = 100;
+/// Its rows per decade.
+const ROWS_PER_DECADE: f64 = 10.0;
+
+/// With fewer cells a map is drawn low.
+const SPARSE: usize = 40;
+
+/// Time and latency, dark where there were many requests.
+pub(super) fn latency_map(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
+    let maps: Vec<(&TrafficSeries, Vec<Cell>)> = run
+        .series
+        .iter()
+        .map(|series| (series, cells(&series.latencies)))
+        .filter(|(_, cells)| !cells.is_empty())
+        .collect();
+    if maps.is_empty() {
+        return Ok(None);
+    }
+    let cells = || maps.iter().flat_map(|(_, cells)| cells);
+    let x = Scale::fit(Kind::Time, cells().flat_map(|cell| [0.0, cell.x.1]))?;
+    let y = Scale::fit(Kind::Log10, cells().flat_map(|cell| [cell.y.0, cell.y.1]))?;
+    let most = cells().map(|cell| cell.value).fold(10.0, f64::max);
+    let scale = Scale::fit(Kind::Log10, [1.0, most])?;
+    let mut panels: Vec<Panel> = maps
+        .iter()
+        .map(|(series, cells)| Panel {
+            title: format!("{} requests", word(series.op).0),
+            x: Axis::new("", Quantity::Time, x),
+            y: Axis::new("latency (log)", Quantity::Latency, y),
+            marks: Marks::Heat(HeatMap {
+                title: "requests".into(),
+                quantity: Quantity::Count,
+                scale,
+                cells: cells.clone(),
+                missing: Vec::new(),
+                numbered: false,
+            }),
+            height: if cells.len() < SPARSE { 110.0 } else { 210.0 },
+        })
+        .collect();
+    if let Some(last) = panels.last_mut() {
+        last.x = Axis::new("time since the start", Quantity::Time, x);
+    }
+    let width = maps[0].1[0].x;
+    let figure = Figure {
+        title: "Latency over time".into(),
+        subtitle: subject(run),
+        arrangement: Arrangement::Stacked,
+        panels,
+        notes: vec![format!(
+            "Requests of the program and write-back of its pages. A column is {} wide, a row a \
+             tenth of a decade high; white: none.",
+            latency(width.1 - width.0)
+        )],
+    };
+    Ok(Some(("latency-over-time".into(), figure)))
+}
+
+/// Requests by time and latency, in as many columns as can be told apart.
+fn cells(series: &HistogramSeries) -> Vec<Cell> {
+    let merged = series.intervals.len().div_ceil(COLUMNS).max(1);
+    let width = series.width_ns as f64 * merged as f64;
+    let mut cells = Vec::new();
+    for (column, intervals) in series.intervals.chunks(merged).enumerate() {
+        let mut rows: BTreeMap<i32, u64> = BTreeMap::new();
+        for pairs in intervals {
+            for (ns, count) in Histogram::from_buckets(pairs).midpoints() {
+                let row = ((ns.max(1) as f64).log10() * ROWS_PER_DECADE).floor() as i32;
+                *rows.entry(row).or_default() += count;
+            }
+        }
+        let x = (column as f64 * width, (column + 1) as f64 * width);
+        cells.extend(rows.into_iter().map(|(row, count)| {
+            let edge = |row: i32| 10f64.powf(f64::from(row) / ROWS_PER_DECADE);
+            let y = (edge(row), edge(row + 1));
+            let hover = format!(
+                "at {}, {} to {}: {} requests",
+                span(x.0 as u64),
+                latency(y.0),
+                latency(y.1),
+                thousands(count)
+            );
+            Cell { x, y, value: count as f64, hover }
+        }));
+    }
+    cells
+}
+
+/// Requests and bytes per second, by operation.
+pub(super) fn rates(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
+    let end = run.measured_ns + run.settle_ns;
+    let busy = |series: &&TrafficSeries| series.counters.ops.iter().any(|ops| *ops > 0);
+    let series: Vec<&TrafficSeries> = run.series.iter().filter(busy).collect();
+    if series.is_empty() {
+        return Ok(None);
+    }
+    let per_second = |values: fn(&CounterSeries) -> &[u64], one: f64, unit: &str| -> Vec<Curve> {
+        series
+            .iter()
+            .map(|series| {
+                let (op, number) = word(series.op);
+                let points = rated(values(&series.counters), series.counters.width_ns, end, one);
+                let total: u64 = values(&series.counters).iter().sum();
+                Curve {
+                    name: op.into(),
+                    style: style(number),
+                    parts: vec![points],
+                    rough: false,
+                    dots: Vec::new(),
+                    hover: format!(
+                        "{op}: {} {unit} in all",
+                        thousands((total as f64 / one) as u64)
+                    ),
+                }
+            })
+            .filter(|curve| curve.parts[0].iter().any(|(_, rate)| *rate > 0.0))
+            .collect()
+    };
+    let iops = per_second(|counters| &counters.ops, 1.0, "requests");
+    let bandwidth = per_second(|counters| &counters.bytes, 1e6, "MB");
+    let mut panels = vec![rate_panel("Requests", "requests per second", iops)?];
+    if !bandwidth.is_empty() {
+        panels.push(rate_panel("Bandwidth", "MB/s", bandwidth)?);
+    }
+    let figure = Figure {
+        title: "Requests and bandwidth over time".into(),
+        subtitle: subject(run),
+        arrangement: Arrangement::Stacked,
+        panels,
+        notes: vec![format!(
+            "Requests of the program and write-back of its pages, per {}.",
+            latency(series[0].counters.width_ns as f64)
+        )],
+    };
+    Ok(Some(("rates-over-time".into(), figure)))
+}
+
+fn rate_panel(title: &str, unit: &str, curves: Vec<Curve>) -> Result<Panel, ChartError> {
+    let points = || curves.iter().flat_map(|curve| curve.parts.iter().flatten());
+    let x = Scale::fit(Kind::Time, points().flat_map(|(at, _)| [0.0, *at]))?;
+    let y = Scale::fit(Kind::Linear, points().flat_map(|(_, rate)| [0.0, *rate]))?;
+    Ok(Panel {
+        title: title.into(),
+        x: Axis::new("time since the start", Quantity::Time, x),
+        y: Axis::new(unit, Quantity::Count, y),
+        marks: Marks::Curves(Vec::new(), curves),
+        height: 190.0,
+    })
+}
+
+/// Steps of a rate per second. The last interval counts as long as it lasted; if that is less than
+/// half its width it is taken together with the one before.
+fn rated(counts: &[u64], width_ns: u64, end_ns: u64, one: f64) -> Vec<(f64, f64)> {
+    let mut intervals: Vec<(u64, u64, u64)> = Vec::new();
+    for (index, count) in (0u64..).zip(counts) {
+        let start = index * width_ns;
+        let full = start + width_ns;
+        let end = if start < end_ns { full.min(end_ns) } else { full };
+        match intervals.last_mut() {
+            Some(last) if (end - start) * 2 < width_ns => (last.1, last.2) = (end, last.2 + count),
+            _ => intervals.push((start, end, *count)),
+        }
+    }
+    let rate = |(start, end, count): &(u64, u64, u64)| {
+        *count as f64 / one * 1e9 / (end - start).max(1) as f64
+    };
+    let mut points: Vec<(f64, f64)> =
+        intervals.iter().map(|interval| (interval.0 as f64, rate(interval))).collect();
+    if let Some(last) = intervals.last() {
+        points.push((last.1 as f64, rate(last)));
+    }
+    points
+}
+
+/// Median, the middle half and the 99th percentile of the latency over time, on given scales.
+pub(super) fn percentiles(series: &HistogramSeries, look: Style) -> (Vec<Band>, Vec<Curve>) {
+    let merged = series.intervals.len().div_ceil(COLUMNS).max(1);
+    let width = series.width_ns as f64 * merged as f64;
+    let columns: Vec<Histogram> = series
+        .intervals
+        .chunks(merged)
+        .map(|intervals| {
+            let mut sum = Histogram::new();
+            intervals.iter().for_each(|pairs| sum.add_buckets(pairs));
+            sum
+        })
+        .collect();
+    let value = |column: &Histogram, q: f64| Quantile::of(column, q).value_ns().map(|v| v as f64);
+    let curve = |q: f64, name: &str, look: Style| Curve {
+        name: name.into(),
+        style: look,
+        parts: unbroken(&columns, width, |column| value(column, q)),
+        rough: false,
+        dots: Vec::new(),
+        hover: name.into(),
+    };
+    let middle = |column: &Histogram| Some((value(column, 0.25)?, value(column, 0.75)?));
+    let parts = unbroken(&columns, width, middle)
+        .into_iter()
+        .map(|part| part.into_iter().map(|(x, (low, high))| (x, low, high)).collect())
+        .collect();
+    let band = Band { name: "p25 to p75".into(), style: look, parts, hover: "p25 to p75".into() };
+    let curves = vec![curve(0.5, "p50", look), curve(0.99, "p99", style(1))];
+    (vec![band], curves.into_iter().filter(|curve| !curve.parts.is_empty()).collect())
+}
+
+/// Steps over columns of equal width, broken where a column has no value.
+fn unbroken<T: Copy>(
+    columns: &[Histogram],
+    width: f64,
+    value: impl Fn(&Histogram) -> Option<T>,
+) -> Vec<Vec<(f64, T)>> {
+    let mut parts: Vec<Vec<(f64, T)>> = Vec::new();
+    let mut open: Vec<(f64, T)> = Vec::new();
+    for (index, column) in columns.iter().enumerate() {
+        let (start, end) = (index as f64 * width, (index + 1) as f64 * width);
+        match value(column) {
+            Some(value) => {
+                // The end of the step before is the beginning of this one.
+                open.pop();
+                open.extend([(start, value), (end, value)]);
+            }
+            None if open.is_empty() => {}
+            None => parts.push(std::mem::take(&mut open)),
+        }
+    }
+    if !open.is_empty() {
+        parts.push(open);
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_interval_counts_as_long_as_it_lasted() {
+        assert_eq!(
+            rated(&[100, 50], 1_000_000_000, 1_500_000_000, 1.0),
+            [(0.0, 100.0), (1e9, 100.0), (1.5e9, 100.0)]
+        );
+        // 0.1 s is too short for a rate of its own.
+        assert_eq!(
+            rated(&[100, 10], 1_000_000_000, 1_100_000_000, 1.0),
+            [(0.0, 100.0), (1.1e9, 100.0)]
+        );
+    }
+
+    #[test]
+    fn a_column_without_a_value_breaks_the_curve() {
+        let mut full = Histogram::new();
+        full.record_many(5, 100);
+        let columns = [full.clone(), full.clone(), Histogram::new(), full];
+        let parts = unbroken(&columns, 10.0, |column| column.max());
+        assert_eq!(parts, [vec![(0.0, 5), (10.0, 5), (20.0, 5)], vec![(30.0, 5), (40.0, 5)]]);
+    }
+}

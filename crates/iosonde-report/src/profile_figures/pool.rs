@@ -1,0 +1,124 @@
+//! Requests of the program put together: what the record keeps apart by class and thread group.
+
+use std::collections::BTreeMap;
+
+use super::word;
+use crate::clean::clean;
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Class, Op, Subject, Traffic};
+use iosonde_model::units::bytes;
+use iosonde_model::units::count::thousands;
+use iosonde_stats::Histogram;
+
+/// Requests of one flow.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pool {
+    /// How many.
+    pub requests: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// From start to end.
+    pub latency: Histogram,
+    /// From start to issue.
+    pub queued: Histogram,
+    /// From issue to end.
+    pub device_time: Histogram,
+    /// Between neighbouring starts.
+    pub gaps: Histogram,
+    /// Requests by size.
+    pub sizes: BTreeMap<u64, u64>,
+}
+
+impl Pool {
+    fn add(&mut self, traffic: &Traffic) {
+        self.requests += traffic.requests;
+        self.bytes += traffic.bytes;
+        self.latency.merge(&traffic.latency);
+        self.queued.merge(&traffic.queued);
+        self.device_time.merge(&traffic.device_time);
+        self.gaps.merge(&traffic.gaps);
+        for (size, requests) in &traffic.sizes {
+            *self.sizes.entry(*size).or_default() += requests;
+        }
+    }
+
+    /// How much it is, in words.
+    pub(super) fn amount(&self) -> String {
+        let requests = thousands(self.requests);
+        let noun = if self.requests == 1 { "request" } else { "requests" };
+        match self.bytes {
+            0 => format!("{requests} {noun}"),
+            moved => format!("{requests} {noun}, {}", bytes::rough(moved)),
+        }
+    }
+}
+
+/// What is drawn as one: an operation of the program; or the flushes that the block layer sends to
+/// the device, one of which may answer for several of those that programs asked for.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Flow {
+    Asked(Op),
+    DeviceFlush,
+}
+
+impl Flow {
+    /// The flow that a kind of requests belongs to; `None` for what is not the program's.
+    fn of(traffic: &Traffic) -> Option<Flow> {
+        match traffic.class {
+            _ if traffic.requests == 0 => None,
+            Class::DeviceFlush => Some(Flow::DeviceFlush),
+            class => class.is_of_the_program().then_some(Flow::Asked(traffic.op)),
+        }
+    }
+
+    /// Its word, and the number of its style in every picture.
+    pub(super) fn word(self) -> (&'static str, usize) {
+        match self {
+            Flow::Asked(op) => word(op),
+            Flow::DeviceFlush => ("device flush", 5),
+        }
+    }
+}
+
+/// The program's requests by device and flow.
+pub(super) fn by_device(run: &ProfileRun) -> BTreeMap<(&str, Flow), Pool> {
+    let mut pools: BTreeMap<(&str, Flow), Pool> = BTreeMap::new();
+    for traffic in &run.traffic {
+        if let Some(flow) = Flow::of(traffic) {
+            pools.entry((traffic.device.as_str(), flow)).or_default().add(traffic);
+        }
+    }
+    pools
+}
+
+/// The program's requests by flow, all devices together.
+pub(super) fn by_flow(run: &ProfileRun) -> BTreeMap<Flow, Pool> {
+    let mut pools: BTreeMap<Flow, Pool> = BTreeMap::new();
+    for traffic in &run.traffic {
+        if let Some(flow) = Flow::of(traffic) {
+            pools.entry(flow).or_default().add(traffic);
+        }
+    }
+    pools
+}
+
+/// What was watched, short enough for a line under a title.
+pub(super) fn subject(run: &ProfileRun) -> String {
+    let words = match &run.subject {
+        Subject::Command { words, .. } => words.join(" "),
+        Subject::Process { pid, words } if words.is_empty() => format!("process {pid}"),
+        Subject::Process { words, .. } => words.join(" "),
+        Subject::Cgroup { path } => format!("cgroup {path}"),
+    };
+    let words = clean(&words);
+    if words.chars().count() <= 90 {
+        return words;
+    }
+    format!("{}…", words.chars().take(89).collect::<String>())
+}
+
+/// A name as part of a file name.
+pub(super) fn in_file_name(name: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    name.chars().map(safe).collect()
+}

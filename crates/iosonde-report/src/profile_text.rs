@@ -1,0 +1,234 @@
+//! A profile as text, in the shape of a page that users of tracing scripts know.
+
+mod cells;
+mod course;
+mod source;
+mod spreads;
+mod summary;
+mod tables;
+
+use iosonde_analysis::profile::{Against, Figures};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Ended, Subject};
+use iosonde_model::units::duration;
+
+use super::clean::clean;
+use super::ladder_text::wrapped;
+
+use cells::LABEL;
+
+/// The whole report of a profile; `against` where it was to stand beside a run.
+pub fn profile_text(
+    run: &ProfileRun,
+    figures: &Figures,
+    against: Option<&Result<Against, String>>,
+) -> String {
+    let mut out = String::new();
+    heading(&mut out, run, figures);
+    source::unbalanced(&mut out, figures);
+    out.push('\n');
+    summary::summary(&mut out, run, figures);
+    out.push('\n');
+    spreads::histograms(&mut out, figures);
+    out.push('\n');
+    spreads::processor(&mut out, run, figures);
+    out.push('\n');
+    tables::threads(&mut out, run, figures);
+    tables::classes(&mut out, figures);
+    tables::syncs(&mut out, run, figures);
+    tables::files(&mut out, figures);
+    tables::cgroups(&mut out, figures);
+    course::places(&mut out, figures);
+    course::arrivals(&mut out, figures);
+    course::course(&mut out, figures);
+    if let Some(against) = against {
+        beside(&mut out, against);
+    }
+    source::findings(&mut out, figures);
+    source::source(&mut out, run, figures);
+    out
+}
+
+/// Title, then duration, devices and kernel, then how it ended if not well.
+fn heading(out: &mut String, run: &ProfileRun, figures: &Figures) {
+    wrapped(out, "=== IO Profile: ", &format!("{} ===", title(&run.subject)));
+    let used = figures
+        .devices
+        .iter()
+        .filter(|device| device.program.as_ref().is_some_and(|side| side.requests() > 0));
+    let mut names: Vec<String> = used.map(|device| clean(&device.name)).collect();
+    if names.is_empty() {
+        names = figures.devices.iter().map(|device| clean(&device.name)).collect();
+    }
+    let devices = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let kernel = run.host.kernel.as_deref().map_or("unknown".into(), clean);
+    let after = match run.settle_ns {
+        ns if ns >= 100_000_000 => format!(" (and {} watched afterwards)", duration::span(ns)),
+        _ => String::new(),
+    };
+    let line = format!(
+        "{}{after} | Device: {devices} | Kernel: {kernel}",
+        duration::span(run.measured_ns)
+    );
+    wrapped(out, "Duration: ", &line);
+    if let Some(ended) = ended(&run.ended) {
+        out.push_str(&format!("Ended: {ended}\n"));
+    }
+}
+
+/// The command with the words that need it in quotation marks.
+fn title(subject: &Subject) -> String {
+    let joined = |words: &[String]| {
+        let each = words.iter().map(|word| {
+            let word = clean(word);
+            let plain = !word.is_empty() && !word.contains(char::is_whitespace);
+            if plain { word } else { format!("'{word}'") }
+        });
+        each.collect::<Vec<_>>().join(" ")
+    };
+    match subject {
+        Subject::Command { words, .. } => joined(words),
+        Subject::Process { pid, words } if words.is_empty() => format!("process {pid}"),
+        Subject::Process { pid, words } => format!("{} (process {pid})", joined(words)),
+        Subject::Cgroup { path } => format!("cgroup {}", clean(path)),
+    }
+}
+
+fn ended(ended: &Ended) -> Option<String> {
+    match ended {
+        Ended::Exited { code: 0 } | Ended::TimeUp => None,
+        Ended::Exited { code } => Some(format!("the command exited with code {code}")),
+        Ended::Killed { signal } => Some(format!("the command was killed by signal {signal}")),
+        Ended::Gone => Some("what was watched ended".into()),
+        Ended::Interrupted { signal } => {
+            Some(format!("watching was interrupted by signal {signal}; this is what was seen"))
+        }
+    }
+}
+
+/// How much of what the device did in a run the program used, or why that is not told.
+fn beside(out: &mut String, against: &Result<Against, String>) {
+    out.push_str("\nOf What the Device Can:\n");
+    match against {
+        Ok(against) => wrapped(out, "  ", &clean(&against.words)),
+        Err(reason) => wrapped(out, "  ", &clean(&no_data(Some(reason)))),
+    }
+}
+
+/// A line of the summary: label, then words, wrapped below their first.
+fn labelled(out: &mut String, label: &str, words: &str) {
+    let head = format!("  {:<width$} ", clean(label), width = LABEL - 3);
+    wrapped(out, &head, &clean(words));
+}
+
+/// What stands where a figure is missing.
+fn no_data(reason: Option<&str>) -> String {
+    format!("no data ({})", reason.unwrap_or("not seen"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::assert_golden;
+    use iosonde_analysis::profile::against::KnownBy;
+    use iosonde_analysis::profile::figures;
+    use iosonde_fixtures::profile::{Flow, by_counters, database, profile_of};
+    use iosonde_model::record::profile::{Class, Missing};
+
+    fn text_of(run: &ProfileRun) -> String {
+        let text = profile_text(run, &figures(run), None);
+        for line in text.lines() {
+            assert!(line.chars().count() <= cells::COLUMNS, "{line}");
+        }
+        text
+    }
+
+    #[test]
+    fn a_database_reads_as_users_of_tracing_scripts_expect() {
+        assert_golden("profile.txt", &text_of(&database()));
+    }
+
+    #[test]
+    fn what_the_device_can_stands_before_the_findings_where_it_was_asked_for() {
+        let run = database();
+        let figures = figures(&run);
+        let heading = "\nOf What the Device Can:\n";
+        assert!(!profile_text(&run, &figures, None).contains(heading));
+        let told = Against {
+            device: "vda".into(),
+            known_by: KnownBy::Identity,
+            load: "random reads of 4 KiB, 32 in flight".into(),
+            ops: Vec::new(),
+            words: "Of what vda did, the program uses a quarter.".into(),
+        };
+        let text = profile_text(&run, &figures, Some(&Ok(told)));
+        let told = text.find(&format!("{heading}  Of what vda did, the program uses a quarter.\n"));
+        assert!(told.is_some() && told < text.find("\nFindings:\n"), "{text}");
+        let text = profile_text(&run, &figures, Some(&Err("not the same device".into())));
+        assert!(text.contains(&format!("{heading}  no data (not the same device)\n")), "{text}");
+    }
+
+    #[test]
+    fn what_counters_cannot_show_is_no_data_and_never_zero() {
+        let text = text_of(&by_counters());
+        assert_golden("profile-counters.txt", &text);
+        for label in ["IOPS:", "Queue Depth:", "IO Latency:", "fsync calls:", "O_DIRECT:"] {
+            let line = text.lines().find(|line| line.trim_start().starts_with(label));
+            assert!(line.is_some_and(|line| line.contains("no data (")), "{label}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_shows_no_requests_is_said_and_is_not_zero() {
+        // Others may be busy meanwhile where requests are seen.
+        let others = Flow { class: Class::Other, requests: 50_000, ..Flow::default() };
+        for flows in [&[][..], &[others]] {
+            let mut run = profile_of(flows);
+            run.calls = None;
+            run.devices.insert(0, by_counters().devices.remove(0));
+            run.devices[0].facts.name = "zram0".into();
+            run.devices[0].invisible = Some("it has no request queue".into());
+            let text = text_of(&run);
+            assert!(text.contains("no data (zram0: it has no request queue)"), "{text}");
+            assert!(!text.contains("Read 0") && !text.contains("IO Latency:\n"), "{text}");
+            assert!(!text.contains("no request of the program"), "{text}");
+            assert!(text.contains("not visible on zram0"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_did_nothing_did_nothing() {
+        let text = text_of(&profile_of(&[]));
+        assert!(text.contains("no request of the program reached a device"), "{text}");
+        assert!(text.contains("Throughput:    Read 0.0 MB/s | Write 0.0 MB/s"), "{text}");
+    }
+
+    #[test]
+    fn books_that_do_not_balance_stand_at_the_top() {
+        let mut run = database();
+        run.traffic[0].requests -= 2_000;
+        let text = text_of(&run);
+        let at = text.find("THE BOOKS DO NOT BALANCE").unwrap_or(usize::MAX);
+        assert!(at < text.find("IO Summary").unwrap_or(0), "{text}");
+        assert!(text.contains("the trace is short"), "{text}");
+    }
+
+    #[test]
+    fn names_are_harmless_and_may_have_spaces() {
+        let mut run = database();
+        run.threads[0].name = "my \u{1b}[31mthread".into();
+        run.files[0].path = format!("/data/{}/\u{202e}name", "deep/".repeat(60));
+        run.source.missing.push(Missing {
+            what: "syncs by io_uring".into(),
+            reason: "no\u{7} tracepoint".into(),
+            mend: None,
+        });
+        run.subject =
+            Subject::Process { pid: 7, words: vec!["a b".into(), "\u{1b}]0;x\u{7}".into()] };
+        let text = text_of(&run);
+        assert!(text.contains("my thread (tid 1000)"), "{text}");
+        assert!(text.contains("IO Profile: 'a b' '' (process 7) ==="), "{text}");
+        assert!(text.contains("by io_uring: no data (no tracepoint)"), "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text}");
+    }
+}

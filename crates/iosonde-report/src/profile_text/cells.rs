@@ -1,0 +1,199 @@
+//! Cells, tables and rows of percentiles of a profile's report.
+
+use iosonde_analysis::profile::{Latency, Spread};
+use iosonde_model::units::count;
+
+/// Columns of the report.
+pub(super) const COLUMNS: usize = 100;
+/// Columns before the values of a row.
+pub(super) const LABEL: usize = 17;
+
+/// `4K`, `128K`, `1.5M`, `512`: a size in binary units.
+pub(super) fn size(bytes: f64) -> String {
+    for (scale, unit) in [(f64::from(1 << 30), "G"), (f64::from(1 << 20), "M"), (1024.0, "K")] {
+        if bytes >= scale {
+            let value = bytes / scale;
+            let whole = (value - value.round()).abs() < 1e-9 && value < 1e6;
+            let told = if whole { format!("{value:.0}") } else { count::significant(value) };
+            return format!("{told}{unit}");
+        }
+    }
+    format!("{bytes:.0}")
+}
+
+/// `162us`, `1.23ms`: a time without a space, for a narrow cell.
+pub(super) fn time(ns: f64) -> String {
+    let (scale, unit) = match ns {
+        ns if ns < 999.5 => (1.0, "ns"),
+        ns if ns < 999.5e3 => (1e3, "us"),
+        ns if ns < 999.5e6 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    format!("{}{unit}", count::significant(ns / scale))
+}
+
+/// `12%`, `0.3%`.
+pub(super) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent >= 9.95 || percent == 0.0 => format!("{percent:.0}%"),
+        percent if percent < 0.05 => "<0.1%".into(),
+        percent => format!("{percent:.1}%"),
+    }
+}
+
+/// A share that may not be known.
+pub(super) fn maybe_percent(share: Option<f64>) -> String {
+    share.map_or("n/a".into(), percent)
+}
+
+/// MB of 10^6 bytes, one decimal.
+pub(super) fn megabytes(bytes: u64) -> String {
+    let tenths = (bytes as f64 / 1e5).round() as u64;
+    format!("{}.{}", count::thousands(tenths / 10), tenths % 10)
+}
+
+/// A rate in MB/s, one decimal.
+pub(super) fn megabytes_per_s(bytes_per_s: f64) -> String {
+    format!("{} MB/s", megabytes(bytes_per_s.round() as u64))
+}
+
+/// A rate as a whole number, or with three digits below 100.
+pub(super) fn rate(per_s: f64) -> String {
+    if per_s == 0.0 { "0".into() } else { count::significant_or_whole(per_s) }
+}
+
+/// `  label           p25=… … max=…` of a spread.
+pub(super) fn spread_row(label: &str, spread: &Spread, told: impl Fn(f64) -> String) -> String {
+    if spread.percentiles.iter().all(|each| each.value.is_none()) {
+        let known = spread.mean.zip(spread.max);
+        return too_few(label, known.map(|(mean, max)| (told(mean), told(max))), spread.count);
+    }
+    let cells = spread.percentiles.iter().map(|each| (each.q, each.value.map(&told)));
+    row(label, cells, spread.max.map(&told))
+}
+
+/// The same of latencies.
+pub(super) fn latency_row(label: &str, latency: &Latency) -> String {
+    let told = |ns: u64| time(ns as f64);
+    if latency.quantiles.iter().all(|each| each.value_ns().is_none()) {
+        let known = latency.mean_ns.zip(latency.max_ns);
+        let known = known.map(|(mean, max)| (time(mean), told(max)));
+        return too_few(label, known, latency.count);
+    }
+    let cells = latency.quantiles.iter().map(|each| (each.q, each.value_ns().map(told)));
+    row(label, cells, latency.max_ns.map(told))
+}
+
+/// A row where no percentile is known.
+fn too_few(label: &str, mean_and_max: Option<(String, String)>, count: u64) -> String {
+    let words = mean_and_max.map_or("no data (none was seen)".into(), |(mean, max)| {
+        format!("mean={mean} max={max} ({count} are too few for percentiles)")
+    });
+    format!("{label:<LABEL$}{words}\n")
+}
+
+fn row(
+    label: &str,
+    cells: impl Iterator<Item = (f64, Option<String>)>,
+    max: Option<String>,
+) -> String {
+    let known = |value: Option<String>| value.unwrap_or("n/a".into());
+    let mut out = format!("{label:<LABEL$}");
+    for (q, value) in cells {
+        let name = format!("p{}", (q * 1e5).round() / 1e3);
+        let width = 7 + name.len();
+        out.push_str(&format!("{:<width$} ", format!("{name}={}", known(value))));
+    }
+    out.push_str(&format!("max={}\n", known(max)));
+    out
+}
+
+/// A table of columns: each with its heading, and whether its texts stand on the left. The first
+/// column gives way where a row would be too wide.
+pub(super) struct Table {
+    heads: Vec<(&'static str, bool)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(super) fn new(heads: &[(&'static str, bool)]) -> Table {
+        Table { heads: heads.to_vec(), rows: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, row: Vec<String>) {
+        self.rows.push(row);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Heading, rule and rows, each indented by two.
+    pub(super) fn text(&self) -> String {
+        let length = |text: &str| text.chars().count();
+        let mut widths: Vec<usize> = self.heads.iter().map(|(head, _)| length(head)).collect();
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(length(cell));
+            }
+        }
+        // Two before the first column, three between any two.
+        let others: usize = widths.iter().skip(1).map(|width| width + 3).sum();
+        if let Some(first) = widths.first_mut() {
+            *first = (*first).min(COLUMNS.saturating_sub(others + 2).max(12));
+        }
+        let mut out = String::new();
+        let heads: Vec<String> = self.heads.iter().map(|(head, _)| (*head).to_owned()).collect();
+        self.line(&mut out, &heads, &widths);
+        let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+        out.push_str(&format!("  {}\n", rules.join("-|-")));
+        self.rows.iter().for_each(|row| self.line(&mut out, row, &widths));
+        out
+    }
+
+    fn line(&self, out: &mut String, row: &[String], widths: &[usize]) {
+        let cells = row.iter().zip(widths).zip(&self.heads).map(|((cell, width), (_, left))| {
+            let cell = shortened(cell, *width);
+            if *left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        let text = format!("  {}", cells.collect::<Vec<_>>().join(" | "));
+        out.push_str(text.trim_end());
+        out.push('\n');
+    }
+}
+
+/// The end of a text too long for its cell, where paths differ.
+fn shortened(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().skip(length + 1 - width).collect();
+    format!("…{kept}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_short() {
+        assert_eq!([size(512.0), size(4096.0), size(1536.0 * 1024.0)], ["512", "4K", "1.50M"]);
+        assert_eq!([time(80.0), time(162_000.0), time(2.5e9)], ["80.0ns", "162us", "2.50s"]);
+        assert_eq!(
+            [percent(0.0), percent(0.0001), percent(0.034), percent(1.0)],
+            ["0%", "<0.1%", "3.4%", "100%"]
+        );
+        assert_eq!(megabytes(1_234_560_000), "1,234.6");
+    }
+
+    #[test]
+    fn a_table_stays_within_the_page_and_keeps_the_end_of_long_names() {
+        let mut table = Table::new(&[("File", true), ("Read MB", false)]);
+        table.push(vec![format!("/a/{}/end", "x".repeat(200)), "1.0".into()]);
+        table.push(vec!["a name with spaces".into(), "12,345.0".into()]);
+        let text = table.text();
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        assert!(text.contains("…x") && text.contains("/end | ") && text.contains("a name with"));
+    }
+}

@@ -1,0 +1,144 @@
+//! Where and when: working set, arrivals, rates and latencies over time.
+
+use crate::clean::clean;
+use crate::ladder_text::wrapped;
+use iosonde_analysis::profile::{Figures, Heat, PlaceFigures};
+use iosonde_model::record::profile::{Class, Op};
+use iosonde_model::units::{bytes, count, duration};
+
+use super::cells::{percent, rate, size, spread_row, time};
+
+/// Kinds of arrivals told at most.
+const KINDS: usize = 6;
+/// Signs of the grid by the logarithm of the count; the first is for none.
+const SHADES: &[u8] = b" .:-=+*#%@";
+
+/// Where the program read and wrote.
+pub(super) fn places(out: &mut String, figures: &Figures) {
+    if figures.places.is_empty() {
+        return;
+    }
+    out.push_str("\nWorking Set:\n");
+    for place in &figures.places {
+        wrapped(out, &format!("  {}: ", clean(&place.device)), &of_device(place));
+    }
+}
+
+fn of_device(place: &PlaceFigures) -> String {
+    let mut words = format!(
+        "{} of different {} blocks (read {}, written {}) within {} of the disk",
+        bytes::rough(place.working_set_bytes),
+        size(place.block_bytes as f64),
+        bytes::rough(place.read_set_bytes),
+        bytes::rough(place.write_set_bytes),
+        bytes::rough(place.span_bytes),
+    );
+    if let Some(share) = place.overwrite_share {
+        words.push_str(&format!("; {} of the block writes were overwrites", percent(share)));
+    }
+    match place.hot_share {
+        Some(share) => words.push_str(&format!(
+            "; the hottest 20% of the {} chunks touched took {} of the requests",
+            count::thousands(place.chunks),
+            percent(share)
+        )),
+        None => words.push_str("; too few chunks to tell hot ones from others"),
+    }
+    if place.lost_bytes > 0 {
+        let lost = bytes::rough(place.lost_bytes);
+        words.push_str(&format!("; not counted here, for want of room: {lost}"));
+    }
+    words
+}
+
+/// How requests arrive.
+pub(super) fn arrivals(out: &mut String, figures: &Figures) {
+    if figures.arrivals.is_empty() {
+        return;
+    }
+    out.push_str("\nArrivals:\n");
+    for each in figures.arrivals.iter().take(KINDS) {
+        let op = if each.op == Op::Read { "reads" } else { "writes" };
+        let by = if each.class == Class::WriteBack { " by write-back" } else { "" };
+        out.push_str(&format!(
+            "  {} {op}{by} on {}: {}/s while they came, {} (CV of the gaps {})\n",
+            clean(&each.group),
+            clean(&each.device),
+            rate(each.per_s),
+            each.process.word(),
+            count::significant(each.cv)
+        ));
+    }
+}
+
+/// Rates per interval, and the grid of latencies.
+pub(super) fn course(out: &mut String, figures: &Figures) {
+    let Some(course) = figures.course.as_ref().filter(|course| course.intervals >= 2) else {
+        return;
+    };
+    out.push_str(&format!(
+        "\nOver Time ({} intervals of {}, {} idle):\n",
+        count::thousands(course.intervals),
+        duration::latency(course.width_ns as f64),
+        count::thousands(course.idle)
+    ));
+    out.push_str(&spread_row("  Requests/s:", &course.requests_per_s, short));
+    out.push_str(&spread_row("  MB/s:", &course.bytes_per_s, |rate| short(rate / 1e6)));
+    if let Some(heat) = &course.heat {
+        grid(out, heat);
+    }
+}
+
+/// A number of at most five signs.
+fn short(value: f64) -> String {
+    match value {
+        value if value >= 9_999.5e3 => format!("{:.0}M", value / 1e6),
+        value if value >= 99_999.5 => format!("{:.0}k", value / 1e3),
+        value if value >= 99.95 || value == 0.0 => format!("{value:.0}"),
+        value => count::significant(value),
+    }
+}
+
+/// One sign per column and row, darker by the logarithm of the count.
+fn grid(out: &mut String, heat: &Heat) {
+    let most = heat.counts.iter().flatten().copied().max().unwrap_or(0);
+    let columns = heat.counts.len();
+    out.push_str(&format!(
+        "  Latency over time, {} per column; `.` is 1 request, `@` {}:\n",
+        duration::latency(heat.column_ns as f64),
+        count::thousands(most)
+    ));
+    for (row, edge_ns) in heat.row_edges_ns.iter().enumerate().rev() {
+        let signs: String = heat.counts.iter().map(|column| shade(column[row], most)).collect();
+        out.push_str(&format!("  {:>12} |{signs}|\n", format!(">={}", time(*edge_ns as f64))));
+    }
+    let end = duration::span(heat.column_ns * columns as u64);
+    out.push_str(&format!("  {:>12} 0{end:>columns$}\n", ""));
+}
+
+fn shade(times: u64, most: u64) -> char {
+    let darkest = SHADES.len() - 1;
+    let depth = match (times, most) {
+        (0, _) => 0,
+        (_, 1) => 1,
+        _ => {
+            let part = (times as f64).ln() / (most as f64).ln();
+            1 + (part * (darkest - 1) as f64).round() as usize
+        }
+    };
+    char::from(SHADES[depth.min(darkest)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shades_grow_with_the_count() {
+        assert_eq!(
+            [shade(0, 100), shade(1, 100), shade(10, 100), shade(100, 100)],
+            [' ', '.', '+', '@']
+        );
+        assert_eq!(shade(1, 1), '.');
+    }
+}

@@ -1,0 +1,123 @@
+//! What the figures are worth: books, findings, source, what is missing, own cost.
+
+use crate::clean::clean;
+use crate::ladder_text::wrapped;
+use iosonde_analysis::books::Identity;
+use iosonde_analysis::profile::Figures;
+use iosonde_analysis::profile::books::matters;
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::Method;
+use iosonde_model::units::count;
+
+use super::cells::percent;
+
+/// Said at the top where the books do not balance.
+pub(super) fn unbalanced(out: &mut String, figures: &Figures) {
+    if figures.books.broken().any(matters) {
+        let words = if figures.books.valid() {
+            "The books do not balance in part; what these lines name is not to be relied on:"
+        } else {
+            "THE BOOKS DO NOT BALANCE: the figures below are not to be relied on."
+        };
+        out.push_str(&format!("{words}\n"));
+        broken(out, figures.books.broken().filter(|entry| matters(entry)));
+    }
+}
+
+fn broken<'a>(out: &mut String, entries: impl Iterator<Item = &'a Identity>) {
+    for entry in entries {
+        let words = format!(
+            "{} (off by {} %, tolerance {} %)",
+            clean(&entry.equation),
+            count::significant(entry.residual * 100.0),
+            count::significant(entry.tolerance * 100.0)
+        );
+        wrapped(out, "  - ", &words);
+    }
+}
+
+/// What was found, with its evidence.
+pub(super) fn findings(out: &mut String, figures: &Figures) {
+    if figures.findings.is_empty() {
+        return;
+    }
+    out.push_str("\nFindings:\n");
+    for finding in &figures.findings {
+        let words =
+            format!("{} [{}: {}]", clean(&finding.words), finding.code, finding.strength.word());
+        wrapped(out, "  - ", &words);
+    }
+}
+
+/// Books, method, what is missing and how to get it, losses, and what watching cost.
+pub(super) fn source(out: &mut String, run: &ProfileRun, figures: &Figures) {
+    out.push('\n');
+    let off = figures.books.broken().count();
+    let books = match figures.books.entries.len() {
+        0 => "nothing to compare: sums from one source only".to_owned(),
+        1 if off == 0 => "balanced (1 identity)".to_owned(),
+        all if off == 0 => format!("balanced ({all} identities)"),
+        all => format!("{off} of {all} identities do not hold"),
+    };
+    wrapped(out, "Books: ", &books);
+    broken(out, figures.books.broken().filter(|entry| !matters(entry)));
+    wrapped(out, "Source: ", &method(run));
+    for device in &figures.devices {
+        if let Some(reason) = &device.invisible {
+            let words = format!("not visible on {}: {}", clean(&device.name), clean(reason));
+            wrapped(out, "  ", &words);
+        }
+    }
+    for missing in &run.source.missing {
+        let mend = missing.mend.as_deref().map(|mend| format!("; to get it: {}", clean(mend)));
+        let words = format!(
+            "no {}: {}{}",
+            clean(&missing.what),
+            clean(&missing.reason),
+            mend.unwrap_or_default()
+        );
+        wrapped(out, "  ", &words);
+    }
+    let lost = match run.lost.values().sum::<u64>() {
+        0 => "0".to_owned(),
+        _ => {
+            let each = run
+                .lost
+                .iter()
+                .map(|(what, times)| format!("{} {}", clean(what), count::thousands(*times)));
+            each.collect::<Vec<_>>().join(", ")
+        }
+    };
+    if run.source.method == Method::Tracepoints {
+        wrapped(out, "Lost: ", &lost);
+    }
+    wrapped(out, "Own cost: ", &cost(figures));
+}
+
+fn method(run: &ProfileRun) -> String {
+    match run.source.method {
+        Method::Tracepoints => {
+            let attached =
+                run.source.programs.iter().filter(|program| program.refused.is_none()).count();
+            let programs = match run.source.programs.len() {
+                0 => String::new(),
+                all => format!("; {attached} of {all} kernel programs attached"),
+            };
+            let attribution = match run.source.attribution.as_str() {
+                "" => String::new(),
+                event => format!(", attributed at {}", clean(event)),
+            };
+            format!("every request, at the block layer's tracepoints{attribution}{programs}")
+        }
+        Method::Counters => "counters of the process and of the devices: sums only, the devices' \
+                             of everybody"
+            .into(),
+    }
+}
+
+fn cost(figures: &Figures) -> String {
+    match figures.machine.collector_cpu {
+        Some(share) => format!("collector {} of one CPU", percent(share)),
+        None => "no data (not counted)".into(),
+    }
+}

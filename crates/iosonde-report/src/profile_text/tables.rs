@@ -1,0 +1,221 @@
+//! Tables: threads, classes, syncs, files, cgroups.
+
+use crate::clean::clean;
+use iosonde_analysis::profile::{Figures, FileFigures, ThreadFigures, missing};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Class, FileRun, Method, ThreadRun};
+use iosonde_model::units::count;
+
+use super::cells::{Table, maybe_percent, megabytes, percent, rate, time};
+use super::no_data;
+
+/// Rows of a table at most; the rest is in the record.
+const ROWS: usize = 20;
+/// Share of the bytes below which a thread of others, or a file, has no row.
+const SMALL: f64 = 0.001;
+
+/// `Per-Thread IO Breakdown:` and its table.
+pub(super) fn threads(out: &mut String, run: &ProfileRun, figures: &Figures) {
+    out.push_str("Per-Thread IO Breakdown:\n");
+    if run.source.method == Method::Counters || figures.threads.is_empty() {
+        let reason = figures.unseen.as_deref().unwrap_or("no thread did I/O");
+        out.push_str(&format!("  {}\n", no_data(Some(&clean(reason)))));
+        return;
+    }
+    let mut table = Table::new(&[
+        ("Thread", true),
+        ("IOPS", false),
+        ("Read MB", false),
+        ("Write MB", false),
+        ("fsync", false),
+        ("in fsync", false),
+        ("Seq%", false),
+    ]);
+    let all: u64 = figures.threads.iter().map(|each| moved(&each.thread)).sum();
+    let told = figures.threads.iter().filter(|each| {
+        let thread = &each.thread;
+        thread.of_program || thread.syncs > 0 || moved(thread) as f64 >= SMALL * all as f64
+    });
+    let told: Vec<&ThreadFigures> = told.take(ROWS).collect();
+    for each in &told {
+        let thread = &each.thread;
+        let whose = match (thread.of_program, thread.of_kernel) {
+            (true, _) => "",
+            (false, true) => ", kernel",
+            (false, false) => ", other",
+        };
+        let id = thread.tid.map_or("all others".into(), |tid| format!("tid {tid}"));
+        table.push(vec![
+            format!("{} ({id}{whose})", clean(&thread.name)),
+            rate(each.requests_per_s),
+            megabytes(thread.read_bytes),
+            megabytes(thread.write_bytes),
+            count::thousands(thread.syncs),
+            each.sync_share.filter(|_| thread.syncs > 0).map_or("-".into(), in_sync),
+            each.sequential_share.map_or("-".into(), percent),
+        ]);
+    }
+    out.push_str(&table.text());
+    more(out, figures.threads.len() - told.len(), "threads");
+}
+
+/// Bytes of a thread's requests.
+fn moved(thread: &ThreadRun) -> u64 {
+    thread.read_bytes + thread.write_bytes
+}
+
+/// Time in syncs; more than all of it where several are in flight at once.
+fn in_sync(share: f64) -> String {
+    if share > 1.0 { format!("{} at once", count::significant(share)) } else { percent(share) }
+}
+
+fn more(out: &mut String, left: usize, what: &str) {
+    if left > 0 {
+        out.push_str(&format!("  … and {left} more {what}, in the record\n"));
+    }
+}
+
+/// On whose behalf the requests were made.
+pub(super) fn classes(out: &mut String, figures: &Figures) {
+    if figures.classes.is_empty() {
+        return;
+    }
+    let mut table = Table::new(&[
+        ("Made for", true),
+        ("Requests", false),
+        ("Read MB", false),
+        ("Write MB", false),
+        ("Bytes", false),
+        ("p50", false),
+        ("p99", false),
+    ]);
+    for class in &figures.classes {
+        let at = |q: f64| class.latency.at(q).map_or("n/a".into(), |ns| time(ns as f64));
+        table.push(vec![
+            word(class.class).into(),
+            count::thousands(class.requests),
+            megabytes(class.read_bytes),
+            megabytes(class.write_bytes),
+            maybe_percent(class.byte_share),
+            at(0.5),
+            at(0.99),
+        ]);
+    }
+    out.push_str("\nWho the Requests Are For:\n");
+    out.push_str(&table.text());
+}
+
+fn word(class: Class) -> &'static str {
+    match class {
+        Class::Program => "the program, by its own threads",
+        Class::WriteBack => "the program, by write-back of its pages",
+        Class::Journal => "the file systems' journals and metadata",
+        Class::DeviceFlush => "flushes of the devices' caches",
+        Class::Other => "others",
+    }
+}
+
+/// Calls that make data durable, by kind and by thread group.
+pub(super) fn syncs(out: &mut String, run: &ProfileRun, figures: &Figures) {
+    let Some(syncs) = figures.syncs.as_ref().filter(|syncs| syncs.calls > 0) else { return };
+    let mut table = Table::new(&[
+        ("Sync Call", true),
+        ("Calls", false),
+        ("per s", false),
+        ("Errors", false),
+        ("mean", false),
+        ("p50", false),
+        ("p99", false),
+        ("max", false),
+    ]);
+    for kind in syncs.kinds.iter().filter(|kind| kind.calls > 0) {
+        let told = |ns: Option<f64>| ns.map_or("n/a".into(), time);
+        table.push(vec![
+            kind.word.into(),
+            count::thousands(kind.calls),
+            rate(kind.per_s),
+            count::thousands(kind.errors),
+            told(kind.latency.mean_ns),
+            told(kind.latency.at(0.5).map(|ns| ns as f64)),
+            told(kind.latency.at(0.99).map(|ns| ns as f64)),
+            told(kind.latency.max_ns.map(|ns| ns as f64)),
+        ]);
+    }
+    out.push_str("\nSync Calls:\n");
+    out.push_str(&table.text());
+    for group in syncs.groups.iter().take(ROWS) {
+        let threads = match group.threads {
+            1 => String::new(),
+            threads => format!(" ({threads} threads)"),
+        };
+        out.push_str(&format!(
+            "  {}{threads}: {} calls{}{}\n",
+            clean(&group.name),
+            count::thousands(group.calls),
+            group.time_share.map_or(String::new(), |s| format!(", {} of its time", percent(s))),
+            group.in_flight.map_or(String::new(), |count| {
+                format!(", by io_uring {} in flight per thread", count::significant(count))
+            }),
+        ));
+    }
+    if let Some(part) = missing(run, "syncs by io_uring") {
+        out.push_str(&format!("  by io_uring: {}\n", no_data(Some(&clean(&part.reason)))));
+    }
+}
+
+/// Files of the program.
+pub(super) fn files(out: &mut String, figures: &Figures) {
+    let mut table = Table::new(&[
+        ("File", true),
+        ("Read MB", false),
+        ("Write MB", false),
+        ("written back", false),
+        ("direct", false),
+        ("Seq%", false),
+    ]);
+    let moved = |file: &FileRun| file.read_bytes + file.write_bytes;
+    let all: u64 = figures.files.iter().map(|each| moved(&each.file)).sum();
+    let told = figures.files.iter().filter(|each| moved(&each.file) as f64 >= SMALL * all as f64);
+    let told: Vec<&FileFigures> = told.take(ROWS).collect();
+    for each in &told {
+        let file = &each.file;
+        let moved = moved(file).max(1);
+        table.push(vec![
+            clean(&file.path),
+            megabytes(file.read_bytes),
+            megabytes(file.write_bytes),
+            each.write_back_share.map_or("-".into(), percent),
+            percent(file.direct_bytes as f64 / moved as f64),
+            each.sequential_share.map_or("-".into(), percent),
+        ]);
+    }
+    if !table.is_empty() {
+        out.push_str("\nFiles:\n");
+        out.push_str(&table.text());
+        more(out, figures.files.len() - told.len(), "files");
+    }
+}
+
+/// Cgroups, where there is more than one.
+pub(super) fn cgroups(out: &mut String, figures: &Figures) {
+    if figures.cgroups.len() < 2 {
+        return;
+    }
+    let mut table = Table::new(&[
+        ("Cgroup", true),
+        ("Requests", false),
+        ("Read MB", false),
+        ("Write MB", false),
+    ]);
+    for cgroup in figures.cgroups.iter().take(ROWS) {
+        table.push(vec![
+            clean(&cgroup.path),
+            count::thousands(cgroup.requests),
+            megabytes(cgroup.read_bytes),
+            megabytes(cgroup.write_bytes),
+        ]);
+    }
+    out.push_str("\nCgroups:\n");
+    out.push_str(&table.text());
+    more(out, figures.cgroups.len().saturating_sub(ROWS), "cgroups");
+}

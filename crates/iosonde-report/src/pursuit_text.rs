@@ -1,0 +1,197 @@
+//! A latency target in sentences: what was held, what fails, and what that does not promise.
+
+use iosonde_analysis::pursuit::{Class, PursuitFigures};
+use iosonde_model::record::controlled::Bound;
+use iosonde_model::units::{count, duration};
+
+/// What came of the latency target of a run, in a few lines.
+pub fn pursuit_text(figures: &PursuitFigures) -> String {
+    let mut out = format!("  latency target ({}): {}\n", figures.mode.word(), figures.class.word());
+    out.push_str(&format!("    {}\n", sentence(figures)));
+    let most = figures.share_of_most.map_or(String::new(), |share| {
+        format!("; {} % of the largest rate seen", count::significant(100.0 * share))
+    });
+    out.push_str(&format!(
+        "    {} decisions; {} and {} I/Os before the window opened{most}\n",
+        count::thousands(figures.decisions),
+        duration::span(figures.pursued_ns),
+        count::thousands(figures.pursued_ops),
+    ));
+    if matches!(figures.class, Class::MetAndBinding | Class::MetNotBinding) {
+        out.push_str(
+            "    A depth that a closed loop keeps is no rate that arrivals may have: \
+             for that, measure an open loop.\n",
+        );
+    }
+    out
+}
+
+/// The same in one line under a row of a table.
+pub fn pursuit_note(figures: &PursuitFigures) -> String {
+    let limit = duration::latency(figures.target.limit_ns as f64);
+    let beyond = figures.violations.map_or("n/a".into(), percent);
+    let bound = match figures.bound {
+        Some(Bound::MaxDepth) => " (limited by the largest depth)",
+        Some(Bound::Device) => " (limited by the device)",
+        Some(Bound::Target) | None => "",
+    };
+    let after = match figures.class {
+        Class::Undecided => format!(" after {}", duration::span(figures.pursued_ns)),
+        _ => String::new(),
+    };
+    format!(
+        "      {} at {}: {}{bound}{after}, {beyond} above {limit}\n",
+        figures.target,
+        depths(figures),
+        figures.class.word(),
+    )
+}
+
+fn sentence(figures: &PursuitFigures) -> String {
+    let PursuitFigures { target, depth, .. } = figures;
+    let limit = duration::latency(target.limit_ns as f64);
+    let measured = measured(figures);
+    let fails = figures.fails_at.map_or(String::new(), |(depth, share)| {
+        format!("; depth {depth} fails ({} above {limit})", percent(share))
+    });
+    match (figures.class, figures.bound) {
+        (Class::MetAndBinding, _) => {
+            format!("Holds {target} up to {} ({measured}){fails}.", depths(figures))
+        }
+        (Class::MetNotBinding, Some(Bound::Device)) => format!(
+            "Holds {target} at {} ({measured}), where the device is at its limit: \
+             deeper queues bring no more.",
+            depths(figures)
+        ),
+        (Class::MetNotBinding, _) => format!(
+            "Holds {target} at {}, the largest that was to be tried ({measured}).",
+            depths(figures)
+        ),
+        (Class::Infeasible, _) => {
+            format!(
+                "One request in flight misses {target} already ({measured}{}).",
+                beyond(figures)
+            )
+        }
+        (Class::Unstable, _) => format!(
+            "No depth holds {target}: last at {depth}, {} ({measured}{}).",
+            range(figures),
+            beyond(figures)
+        ),
+        (Class::Undecided, _) => format!(
+            "No answer after {}: {} ({measured}{}). {} needs {} I/Os at one depth, none of them \
+             slower, to be sure; give --latency-window more time.",
+            duration::span(figures.pursued_ns),
+            range(figures),
+            beyond(figures),
+            target.percentile(),
+            count::thousands(figures.needs_ops),
+        ),
+    }
+}
+
+/// `8,900 IOPS ±2 %, p99 1.84 ms [1.79 ms, 1.92 ms]`
+fn measured(figures: &PursuitFigures) -> String {
+    let error = figures.iops_error.map_or(String::new(), |error| {
+        let share = (error * 1000.0).ceil() / 10.0;
+        format!(" ±{share} %")
+    });
+    let time = |ns: u64| duration::latency(ns as f64);
+    let achieved = match figures.achieved.bounds() {
+        Some((value, low, high)) => format!("{} [{}, {}]", time(value), time(low), time(high)),
+        None => "n/a".into(),
+    };
+    format!(
+        "{} IOPS{error}, {} {achieved}",
+        count::significant_or_whole(figures.iops),
+        figures.target.percentile()
+    )
+}
+
+fn beyond(figures: &PursuitFigures) -> String {
+    let limit = duration::latency(figures.target.limit_ns as f64);
+    figures.violations.map_or(String::new(), |share| format!(", {} above {limit}", percent(share)))
+}
+
+/// `depth 11`, or with its range where it moved.
+fn depths(figures: &PursuitFigures) -> String {
+    let PursuitFigures { depth, depth_range: (low, high), .. } = figures;
+    if low == high { format!("depth {depth}") } else { format!("depth {depth} ({low} to {high})") }
+}
+
+fn range(figures: &PursuitFigures) -> String {
+    match figures.depth_range {
+        (low, high) if low == high => format!("depth {low}"),
+        (low, high) => format!("depth {low} to {high}"),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", count::significant(100.0 * share))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iosonde_model::plan::{LatencyTarget, Pursuit};
+    use iosonde_stats::{Estimate, Quantile};
+
+    fn figures(class: Class, bound: Option<Bound>) -> PursuitFigures {
+        PursuitFigures {
+            class,
+            bound,
+            target: LatencyTarget { quantile: 0.99, limit_ns: 2_000_000 },
+            mode: Pursuit::Search,
+            depth: 11,
+            depth_range: (11, 11),
+            iops: 8_900.0,
+            iops_error: Some(0.0196),
+            achieved: Quantile {
+                q: 0.99,
+                n: 89_000,
+                estimate: Estimate::Solid {
+                    value_ns: 1_840_000,
+                    low_ns: 1_790_000,
+                    high_ns: 1_920_000,
+                },
+            },
+            violations: Some(0.0061),
+            fails_at: Some((12, 0.0131)),
+            share_of_most: Some(0.97),
+            pursued_ns: 12_300_000_000,
+            pursued_ops: 48_210,
+            decisions: 18,
+            needs_ops: 648,
+        }
+    }
+
+    #[test]
+    fn the_statement_says_what_holds_and_what_fails() {
+        let text = pursuit_text(&figures(Class::MetAndBinding, Some(Bound::Target)));
+        assert!(
+            text.contains(
+                "Holds p99 <= 2.00 ms up to depth 11 (8,900 IOPS ±2 %, p99 1.84 ms \
+                 [1.79 ms, 1.92 ms]); depth 12 fails (1.31 % above 2.00 ms)."
+            ),
+            "{text}"
+        );
+        assert!(text.contains("open loop"));
+    }
+
+    #[test]
+    fn every_other_end_has_its_sentence() {
+        let device = pursuit_text(&figures(Class::MetNotBinding, Some(Bound::Device)));
+        assert!(device.contains("the device is at its limit"));
+        let max = pursuit_text(&figures(Class::MetNotBinding, Some(Bound::MaxDepth)));
+        assert!(max.contains("the largest that was to be tried"));
+        let infeasible = pursuit_text(&figures(Class::Infeasible, None));
+        assert!(infeasible.contains("One request in flight misses"));
+        let mut open = figures(Class::Undecided, None);
+        open.depth_range = (9, 14);
+        assert!(pursuit_text(&open).contains("No answer after 12.3 s: depth 9 to 14"));
+        let note = pursuit_note(&open);
+        let expected = "p99 <= 2.00 ms at depth 11 (9 to 14): UNDECIDED after 12.3 s, \
+                        0.610 % above 2.00 ms";
+        assert_eq!(note.trim(), expected);
+    }
+}

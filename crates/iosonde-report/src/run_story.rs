@@ -1,0 +1,330 @@
+//! One run, or the rows of a check, as a story: figures, courses over time, distributions, and the
+//! findings as cautions with their strength.
+
+mod figures;
+
+use iosonde_analysis::figures::{DirectionFigures, GroupFigures};
+use iosonde_analysis::finding::Gravity;
+use iosonde_analysis::{Assessment, Verdict, intervals};
+use iosonde_model::plan::Plan;
+use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::record::{HostFacts, Manifest};
+use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::quantile::{Estimate, Quantile};
+
+use super::fio_story::strength;
+use super::story::{
+    Block, Caution, Column, DataSet, Datum, Entry, Section, Source, Story, Table, Trust,
+};
+
+/// Percentiles that are shown.
+const SHOWN: [(f64, &str); 5] =
+    [(0.5, "p50"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+/// Most findings that are told as cautions.
+const MOST: usize = 20;
+
+/// What a story of runs is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// The runs with what was derived from them; at least one.
+    pub rows: &'a [(&'a Run, &'a Assessment)],
+    /// The verdict over all of them.
+    pub verdict: &'a Verdict,
+    /// What the command said of itself, if it is known.
+    pub manifest: Option<&'a Manifest>,
+    /// The machine, if it is known.
+    pub host: Option<&'a HostFacts>,
+    /// What else limits the trust: of the folder, not of its runs.
+    pub cautions: &'a [String],
+}
+
+/// The story of one run or of a check.
+pub fn run_story(told: Told<'_>) -> Story {
+    let rows = told.rows;
+    let verb = told.manifest.map_or("run", |manifest| manifest.verb.as_str());
+    let path = rows.first().map_or("", |(run, _)| run.target.path.as_str());
+    let complete = rows.iter().all(|(_, row)| row.complete);
+    let mut sections = vec![Section {
+        name: "figures".into(),
+        heading: "Figures".into(),
+        blocks: vec![Block::Table(table(rows))],
+    }];
+    for (index, (run, row)) in rows.iter().enumerate() {
+        let blocks = blocks(index, run, row);
+        let heading = if row.title.is_empty() { "The run".into() } else { row.title.clone() };
+        sections.push(Section { name: format!("run-{}", index + 1), heading, blocks });
+    }
+    Story {
+        title: format!("{verb} on {path}"),
+        source: Source {
+            program: rows
+                .first()
+                .map_or(String::new(), |(run, _)| format!("iosonde {}", run.program)),
+            command: told.manifest.map_or(Vec::new(), |manifest| manifest.command.clone()),
+            started_unix_ns: rows.first().map(|(run, _)| run.started_unix_ns),
+            complete: told.manifest.map_or(complete, |manifest| manifest.complete && complete),
+            exit_code: told.manifest.map_or(0, |manifest| manifest.exit_code),
+        },
+        question: match rows {
+            [(run, _)] => format!("What does this load do? {}", run.plan.title),
+            _ => "Is this storage healthy, and how fast is it under the loads of applications?"
+                .into(),
+        },
+        answer: answer(told),
+        cautions: cautions(told),
+        sections,
+        method: rows.first().map_or(Vec::new(), |(run, _)| method(&run.plan)),
+        environment: environment(told),
+        data: data(rows),
+    }
+}
+
+fn answer(told: Told<'_>) -> Vec<String> {
+    let mut answer = vec![format!("Verdict: {}.", told.verdict.words)];
+    for (run, row) in told.rows {
+        if !row.books.valid() {
+            answer.push(format!("{}: INVALID, its books do not balance.", run.plan.title));
+            continue;
+        }
+        let total = &row.figures.all.total;
+        let p99 = total.latency.quantile(0.99).and_then(Quantile::value_ns);
+        let mean = total.latency.mean_ns.map_or("n/a".into(), duration::latency);
+        let p99 = p99.map_or("n/a".into(), |ns| duration::latency(ns as f64));
+        answer.push(format!(
+            "{}: {} IOPS, {} MB/s; latency {mean} on average, p99 {p99}.",
+            run.plan.title,
+            count::significant_or_whole(total.iops),
+            count::significant_or_whole(total.bytes_per_s / 1e6),
+        ));
+    }
+    answer
+}
+
+fn cautions(told: Told<'_>) -> Vec<Caution> {
+    let mut cautions = Vec::new();
+    for words in told.cautions {
+        let (code, strength) = (String::new(), String::new());
+        cautions.push(Caution { code, strength, grave: false, words: capital(words) });
+    }
+    for (run, row) in told.rows {
+        let title = if told.rows.len() > 1 { format!("{}: ", row.title) } else { String::new() };
+        match &run.outcome {
+            Outcome::Complete => {}
+            Outcome::Failed { error } => cautions.push(Caution {
+                code: "failed".into(),
+                strength: "proven".into(),
+                grave: true,
+                words: format!("{title}The run failed: {error}."),
+            }),
+            Outcome::Interrupted { signal } => cautions.push(Caution {
+                code: "partial".into(),
+                strength: "proven".into(),
+                grave: false,
+                words: format!("{title}The run was interrupted by signal {signal}."),
+            }),
+        }
+        for identity in row.books.broken() {
+            cautions.push(Caution {
+                code: identity.code.into(),
+                strength: "proven".into(),
+                grave: identity.gravity == iosonde_analysis::books::Gravity::Invalid,
+                words: format!("{title}{}", identity.equation),
+            });
+        }
+        for finding in row.findings.iter().filter(|each| each.gravity > Gravity::Fact) {
+            cautions.push(Caution {
+                code: finding.code.into(),
+                strength: strength(finding.strength).into(),
+                grave: finding.gravity >= Gravity::Doubt,
+                words: format!("{title}{}", finding.words),
+            });
+        }
+    }
+    cautions.sort_by_key(|caution| !caution.grave);
+    cautions.truncate(MOST);
+    cautions
+}
+
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A row for each direction of each run, and of each role where a run has several.
+fn table(rows: &[(&Run, &Assessment)]) -> Table {
+    let mut columns = ["run", "role", "direction"].map(Column::words).to_vec();
+    columns.extend(["IOPS", "MB/s", "depth", "mean"].map(Column::numbers));
+    columns.extend(SHOWN.map(|(_, name)| Column::numbers(name)));
+    columns.push(Column::numbers("max"));
+    let mut lines = Vec::new();
+    for (_, row) in rows {
+        let groups = std::iter::once(&row.figures.all);
+        let roles = row.figures.roles.iter().filter(|_| row.figures.roles.len() > 1);
+        for group in groups.chain(roles) {
+            for (way, direction) in group.directions() {
+                lines.push(line(row, group, way, direction));
+            }
+        }
+    }
+    let caption = "What was measured. Percentiles are of all requests together, each with its 95 % \
+                   interval; n/a where there were too few requests for one.";
+    Table { caption: caption.into(), columns, rows: lines }
+}
+
+fn line(row: &Assessment, group: &GroupFigures, way: &str, of: &DirectionFigures) -> Vec<Entry> {
+    let trust = if !row.books.valid() {
+        Trust::Failed
+    } else if row.findings.iter().any(|finding| finding.gravity >= Gravity::Doubt) {
+        Trust::Doubtful
+    } else {
+        Trust::Good
+    };
+    let entry = |text: String| Entry { text, more: String::new(), trust };
+    let role = if group.role.is_empty() { "all" } else { &group.role };
+    let mut line = vec![Entry::of(&row.title), Entry::of(role), Entry::of(way)];
+    line.push(entry(count::significant_or_whole(of.iops)));
+    line.push(if way == "sync" {
+        Entry::of("-")
+    } else {
+        entry(count::significant_or_whole(of.bytes_per_s / 1e6))
+    });
+    line.push(match group.has_depth(row.figures.inline) {
+        true => Entry {
+            text: count::significant(group.depth_seen),
+            more: format!("of all directions; asked {}", group.depth_asked),
+            trust: Trust::Good,
+        },
+        false => Entry { text: "inline".into(), ..Entry::default() },
+    });
+    line.push(entry(of.latency.mean_ns.map_or("n/a".into(), duration::latency)));
+    for (q, _) in SHOWN {
+        line.push(of.latency.quantile(q).map_or(Entry::of("n/a"), |each| quantile(each, trust)));
+    }
+    line.push(of.latency.max_ns.map_or(Entry::of("n/a"), |ns| entry(duration::latency(ns as f64))));
+    line
+}
+
+fn quantile(of: &Quantile, trust: Trust) -> Entry {
+    let Some((value, low, high)) = of.bounds() else {
+        let needs =
+            of.needs().map_or(String::new(), |n| format!("needs {} samples", count::thousands(n)));
+        return Entry { text: "n/a".into(), more: needs, trust: Trust::Good };
+    };
+    let [value, low, high] = [value, low, high].map(|ns| duration::latency(ns as f64));
+    let rough = matches!(of.estimate, Estimate::LowConfidence { .. });
+    let trust = if rough && trust == Trust::Good { Trust::Doubtful } else { trust };
+    Entry { text: value, more: format!("95 %: {low} to {high}"), trust }
+}
+
+fn blocks(index: usize, run: &Run, row: &Assessment) -> Vec<Block> {
+    let mut blocks = vec![Block::Words(run.plan.pattern.clone())];
+    let notes: Vec<String> = run.plan.notes.clone();
+    if !notes.is_empty() {
+        blocks.push(Block::List(notes));
+    }
+    let pictures = figures::pictures(index, run, row);
+    blocks.extend(pictures.into_iter().map(|picture| Block::Picture(Box::new(picture))));
+    blocks
+}
+
+fn method(plan: &Plan) -> Vec<String> {
+    vec![
+        format!(
+            "Engine {}; warm-up {}, which is not measured.",
+            plan.engine.kind.word(),
+            duration::span(plan.warmup_ns)
+        ),
+        "Throughput counts completions in the window. Latency runs from before submission to after \
+         reaping, for whole lives only; it is kept in histograms of at most 0.4 % error, which are \
+         merged and never averaged."
+            .into(),
+        "The books are balanced for each run: Little's law, bytes, counts, clocks, and the \
+         counters of the device. A run whose books do not balance has no headline."
+            .into(),
+    ]
+}
+
+fn environment(told: Told<'_>) -> Vec<(String, String)> {
+    let mut facts: Vec<(String, String)> = Vec::new();
+    let mut fact = |name: &str, value: Option<String>| {
+        facts.extend(value.filter(|text| !text.is_empty()).map(|text| (name.into(), text)));
+    };
+    if let Some((run, _)) = told.rows.first() {
+        let target = &run.target;
+        fact("target", Some(format!("{} ({})", target.path, target.kind)));
+        fact("file system", target.filesystem.clone());
+        fact("mounted from", target.mount_source.clone());
+        fact("mount options", Some(target.mount_options.join(",")));
+        fact("size", target.bytes.map(bytes::exact));
+        fact("access", Some(if target.direct { "direct" } else { "buffered" }.into()));
+        fact("engine", Some(run.backend.engine.clone()));
+        fact("engine features", Some(run.backend.features.join(", ")));
+        fact("clock", Some(run.backend.clock.clone()));
+    }
+    if let Some(host) = told.host {
+        fact("kernel", host.kernel.clone());
+        fact("system", host.os.clone());
+        fact("processor", host.cpu_model.clone());
+        fact("CPUs online", host.cpus_online.map(|count| count.to_string()));
+        fact("CPUs allowed", host.cpus_allowed.map(|count| count.to_string()));
+        fact("memory", host.memory_bytes.map(bytes::rough));
+        fact("governor", host.governor.clone());
+        fact("clock source", host.clocksource.clone());
+        fact("virtualization", Some(host.virtualization.join(", ")));
+    }
+    facts
+}
+
+fn data(rows: &[(&Run, &Assessment)]) -> Vec<DataSet> {
+    let mut columns = ["run", "role", "direction"].map(str::to_owned).to_vec();
+    columns.extend(
+        ["iops", "bandwidth_bytes_per_s", "operations_count", "moved_bytes", "in_flight_count"]
+            .map(str::to_owned),
+    );
+    columns.extend(["latency_mean_ns", "latency_min_ns", "latency_max_ns"].map(str::to_owned));
+    columns.extend(SHOWN.map(|(_, name)| format!("latency_{}_ns", name.replace('.', "_"))));
+    let mut lines = Vec::new();
+    for (run, row) in rows {
+        let groups = std::iter::once(&row.figures.all);
+        let roles = row.figures.roles.iter().filter(|_| row.figures.roles.len() > 1);
+        for group in groups.chain(roles).filter(|_| row.books.valid()) {
+            for (way, of) in group.directions() {
+                let role = if group.role.is_empty() { "all" } else { &group.role };
+                let mut line: Vec<Datum> =
+                    vec![run.plan.name.as_str().into(), role.into(), way.into()];
+                line.extend([Some(of.iops), Some(of.bytes_per_s)].map(Datum::from));
+                line.extend([Some(of.ops), Some(of.bytes)].map(Datum::from));
+                line.push(Some(group.depth_seen).into());
+                line.push(of.latency.mean_ns.into());
+                line.extend([of.latency.min_ns, of.latency.max_ns].map(Datum::from));
+                let value = |q| of.latency.quantile(q).and_then(Quantile::value_ns);
+                line.extend(SHOWN.map(|(q, _)| Datum::from(value(q))));
+                lines.push(line);
+            }
+        }
+    }
+    vec![DataSet { name: "figures".into(), columns, rows: lines }, series(rows)]
+}
+
+/// Operations and bytes of each interval and direction.
+fn series(rows: &[(&Run, &Assessment)]) -> DataSet {
+    let columns = ["run", "direction", "start_ns", "end_ns", "operations_count", "moved_bytes"];
+    let mut lines = Vec::new();
+    for (run, _) in rows {
+        let jobs = intervals::all_jobs(run);
+        let width_ns = intervals::counter_width_ns(&jobs, figures::STEP_NS);
+        for of in intervals::DIRECTIONS {
+            let all = intervals::rates(&jobs, of, run.measured_ns, width_ns);
+            if all.iter().all(|interval| interval.ops == 0) {
+                continue;
+            }
+            lines.extend(all.iter().map(|interval| {
+                let mut line: Vec<Datum> = vec![run.plan.name.as_str().into(), of.0.into()];
+                let numbers = [interval.start_ns, interval.end_ns, interval.ops, interval.bytes];
+                line.extend(numbers.map(Datum::Integer));
+                line
+            }));
+        }
+    }
+    DataSet { name: "series".into(), columns: columns.map(str::to_owned).to_vec(), rows: lines }
+}

@@ -1,0 +1,194 @@
+//! A run as pictures: throughput and latency over time, and the distribution of latencies.
+
+use crate::chart::{
+    Arrangement, Axis, Band, ChartError, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, style,
+};
+use crate::profile_figures::distribution::{Times, body_and_tail, thin_note};
+use crate::story::Picture;
+use iosonde_analysis::{Assessment, intervals};
+use iosonde_model::record::run::Run;
+use iosonde_model::units::duration;
+use iosonde_stats::{Histogram, Quantile};
+
+/// Width of an interval of a picture at least, ns.
+pub(super) const STEP_NS: u64 = 1_000_000_000;
+/// Intervals of a picture at most.
+const INTERVALS: u64 = 600;
+
+/// The pictures of the run with this number.
+pub(super) fn pictures(index: usize, run: &Run, row: &Assessment) -> Vec<Picture> {
+    let subject = format!("{} · {}", run.plan.title, run.target.path);
+    let drawn = [
+        ("throughput", "Operations and bytes per second over time.", throughput(run, &subject)),
+        (
+            "latency-time",
+            "p50 and p99 of the latency over time; the band lies between them.",
+            course(run, &subject),
+        ),
+        (
+            "latency",
+            "How latencies are distributed, by direction, and their tail.",
+            distribution(run, row, &subject),
+        ),
+    ];
+    let named = drawn.into_iter().filter_map(|(name, caption, figure)| {
+        // What holds no value is not drawn.
+        let figure = figure.ok()?;
+        let name = format!("run-{}-{name}", index + 1);
+        Some(Picture { name, caption: caption.into(), figure })
+    });
+    named.collect()
+}
+
+fn asked_width(run: &Run) -> u64 {
+    STEP_NS.max(run.measured_ns / INTERVALS).min((run.measured_ns / 10).max(1))
+}
+
+fn throughput(run: &Run, subject: &str) -> Result<Figure, ChartError> {
+    let jobs = intervals::all_jobs(run);
+    let width = intervals::counter_width_ns(&jobs, asked_width(run));
+    let (mut iops, mut bandwidth) = (Vec::new(), Vec::new());
+    for (number, of) in intervals::DIRECTIONS.into_iter().enumerate() {
+        let all = intervals::rates(&jobs, of, run.measured_ns, width);
+        if all.iter().all(|interval| interval.ops == 0) {
+            continue;
+        }
+        let curve = |value: &dyn Fn(&intervals::Interval) -> f64| {
+            let mut points: Vec<(f64, f64)> =
+                all.iter().map(|each| (each.start_ns as f64, value(each))).collect();
+            points.extend(all.last().map(|last| (last.end_ns as f64, value(last))));
+            Curve {
+                name: of.0.into(),
+                style: style(number),
+                parts: vec![points],
+                rough: false,
+                dots: Vec::new(),
+                hover: of.0.into(),
+            }
+        };
+        iops.push(curve(&|each| each.iops()));
+        if all.iter().any(|each| each.bytes > 0) {
+            bandwidth.push(curve(&|each| each.bytes_per_s() / 1e6));
+        }
+    }
+    let mut panels = vec![over_time("Operations per second", "IOPS", Quantity::Count, iops)?];
+    if !bandwidth.is_empty() {
+        panels.push(over_time("Bandwidth", "MB/s", Quantity::Count, bandwidth)?);
+    }
+    Ok(Figure {
+        title: "Throughput over time".into(),
+        subtitle: subject.into(),
+        arrangement: Arrangement::Stacked,
+        panels,
+        notes: vec![format!("A step is {} wide.", duration::latency(width as f64))],
+    })
+}
+
+fn over_time(
+    title: &str,
+    unit: &str,
+    quantity: Quantity,
+    curves: Vec<Curve>,
+) -> Result<Panel, ChartError> {
+    let points = || curves.iter().flat_map(|curve| curve.parts.iter().flatten());
+    let x = Scale::fit(Kind::Time, points().map(|(x, _)| *x))?;
+    let y = Scale::fit(Kind::Linear, points().map(|(_, y)| *y).chain([0.0]))?;
+    Ok(Panel {
+        title: title.into(),
+        x: Axis::new("time since the window opened", Quantity::Time, x),
+        y: Axis::new(unit, quantity, y),
+        marks: Marks::Curves(Vec::new(), curves),
+        height: 170.0,
+    })
+}
+
+/// p50 and p99 of each interval, with the band between them.
+fn course(run: &Run, subject: &str) -> Result<Figure, ChartError> {
+    let jobs = intervals::all_jobs(run);
+    let width = intervals::common_width_ns(&jobs, asked_width(run));
+    let mut panels = Vec::new();
+    for of in intervals::DIRECTIONS {
+        let all = intervals::rates(&jobs, of, run.measured_ns, width);
+        let last = all.len().saturating_sub(1);
+        let mut steps: Vec<(f64, f64, f64)> = Vec::new();
+        for (index, interval) in all.iter().enumerate() {
+            let latency = intervals::latency(&jobs, of, width, index, index == last);
+            let value = |q| Quantile::of(&latency, q).value_ns().map(|ns| ns as f64);
+            if let (Some(p50), Some(p99)) = (value(0.5), value(0.99)) {
+                steps.push((interval.start_ns as f64, p50, p99));
+            }
+        }
+        let end = all.last().map_or(0.0, |interval| interval.end_ns as f64);
+        steps.extend(steps.last().copied().map(|(_, p50, p99)| (end, p50, p99)));
+        if steps.len() < 3 {
+            continue;
+        }
+        let x = Scale::fit(Kind::Time, steps.iter().map(|step| step.0).chain([0.0]))?;
+        let y = Scale::fit(Kind::Log10, steps.iter().flat_map(|step| [step.1, step.2]))?;
+        let curve = |name: &str, number, value: fn(&(f64, f64, f64)) -> f64| Curve {
+            name: name.into(),
+            style: style(number),
+            parts: vec![steps.iter().map(|step| (step.0, value(step))).collect()],
+            rough: false,
+            dots: Vec::new(),
+            hover: format!("{} {name}", of.0),
+        };
+        let curves = vec![curve("p50", 0, |step| step.1), curve("p99", 1, |step| step.2)];
+        let band = Band {
+            name: "p50 to p99".into(),
+            style: style(0),
+            parts: vec![steps.clone()],
+            hover: format!("{}: between p50 and p99", of.0),
+        };
+        panels.push(Panel {
+            title: format!("{} latency", of.0),
+            x: Axis::new("time since the window opened", Quantity::Time, x),
+            y: Axis::new("latency (logarithmic)", Quantity::Latency, y),
+            marks: Marks::Curves(vec![band], curves),
+            height: 190.0,
+        });
+    }
+    Ok(Figure {
+        title: "Latency over time".into(),
+        subtitle: subject.into(),
+        arrangement: Arrangement::Stacked,
+        panels,
+        notes: vec![format!(
+            "A step is {} wide; one with fewer than 370 requests has no p99 and is left out.",
+            duration::latency(width as f64)
+        )],
+    })
+    .and_then(|figure| if figure.panels.is_empty() { Err(ChartError::Empty) } else { Ok(figure) })
+}
+
+fn distribution(run: &Run, row: &Assessment, subject: &str) -> Result<Figure, ChartError> {
+    if !row.books.valid() {
+        return Err(ChartError::Empty);
+    }
+    let merged = intervals::DIRECTIONS.map(|(name, of)| {
+        let mut sum = Histogram::new();
+        // In an open loop the latency that counts is from the due time.
+        let open = run.jobs.iter().any(|job| of(job).response.count() > 0);
+        for job in &run.jobs {
+            sum.merge(if open { &of(job).response } else { &of(job).latency });
+        }
+        (name, sum)
+    });
+    let times: Vec<Times<'_>> = (0..)
+        .zip(&merged)
+        .filter(|(_, (_, histogram))| histogram.count() > 0)
+        .map(|(number, (name, histogram))| Times {
+            name: (*name).into(),
+            style: style(number),
+            histogram,
+        })
+        .collect();
+    let panels = body_and_tail(&times, "latency")?;
+    Ok(Figure {
+        title: "Latency".into(),
+        subtitle: subject.into(),
+        arrangement: Arrangement::SideBySide,
+        notes: thin_note(&panels).into_iter().collect(),
+        panels,
+    })
+}

@@ -1,0 +1,503 @@
+//! One run as text, in the shape of fio and blkbench.
+
+use std::fmt::Write;
+
+use iosonde_analysis::arrivals::{ArrivalFigures, ArrivalVerdict};
+use iosonde_analysis::books::{Books, Gravity};
+use iosonde_analysis::figures::{self, DirectionFigures, Durable, Figures, LatencyFigures, Steady};
+use iosonde_model::plan::{EngineKind, Job, Order, Stop, Way};
+use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::{Estimate, Quantile};
+
+use super::clean::clean;
+
+/// Percentiles per line.
+const PER_LINE: usize = 4;
+
+/// The result of a run as text, without trailing findings. An INVALID run has its books and no
+/// headline.
+pub fn run_text(run: &Run, figures: &Figures, books: &Books) -> String {
+    let mut out = String::new();
+    line(&mut out, &headline(run));
+    for note in &run.plan.notes {
+        line(&mut out, &format!("  note: {}", clean(note)));
+    }
+    match &run.outcome {
+        Outcome::Complete => {}
+        Outcome::Failed { error } => line(&mut out, &format!("  FAILED: {}", clean(error))),
+        Outcome::Interrupted { signal } => {
+            line(&mut out, &format!("  PARTIAL: interrupted by signal {signal}"));
+        }
+    }
+    if books.valid() {
+        measured(&mut out, run, figures);
+    } else {
+        line(&mut out, "  INVALID: the books do not balance, so there is no headline");
+    }
+    line(&mut out, &ios(run, figures));
+    for (job, offset, length, errno) in first_errors(run) {
+        let text = format!("  first error of job {job}: {errno} at offset {offset}, {length} B");
+        line(&mut out, &text);
+    }
+    if let Some(durable) = &figures.durable {
+        line(&mut out, &durable_text(durable));
+    }
+    line(&mut out, &engine(run));
+    line(&mut out, &books_text(books));
+    for entry in books.broken() {
+        let word = if entry.gravity == Gravity::Invalid { "INVALID" } else { "note" };
+        let text = format!(
+            "    {word}: {}: {} (off by {} %, tolerance {} %)",
+            entry.code,
+            clean(&entry.equation),
+            count::significant(entry.residual * 100.0),
+            count::significant(entry.tolerance * 100.0),
+        );
+        line(&mut out, &text);
+    }
+    out
+}
+
+fn line(out: &mut String, text: &str) {
+    out.push_str(text);
+    out.push('\n');
+}
+
+fn measured(out: &mut String, run: &Run, figures: &Figures) {
+    match figures.steady {
+        Steady::AsPlanned => {}
+        Steady::Lengthened { ns } => {
+            line(out, &format!("  warm-up lengthened by {}", duration::span(ns)));
+        }
+        Steady::NoSteadyPart => line(out, "  no steady part: one mean does not describe this run"),
+    }
+    let both = figures.all.read.ops > 0 && figures.all.write.ops + figures.all.trim.ops > 0;
+    direction(out, "read", &figures.all.read);
+    direction(out, "write", &figures.all.write);
+    direction(out, "trim", &figures.all.trim);
+    if figures.all.sync.ops > 0 {
+        let rate = count::significant_or_whole(figures.all.sync.iops);
+        line(out, &format!("  sync: {rate} per second"));
+        latencies(out, "lat", &figures.all.sync.latency);
+    }
+    if both {
+        rate(out, "total", &figures.all.total);
+    }
+    if figures.all.total.ops == 0 {
+        line(out, "  no operation completed in the measured window");
+    }
+    if figures.roles.len() > 1 {
+        for role in &figures.roles {
+            let text = format!(
+                "  role {}: {} jobs, IOPS={}, BW={}, avg={}",
+                clean(&role.role),
+                role.jobs,
+                count::significant_or_whole(role.total.iops),
+                bytes::per_second(role.total.bytes_per_s),
+                role.total.latency.mean_ns.map_or("n/a".into(), duration::latency),
+            );
+            line(out, &text);
+        }
+    }
+    for target in &figures.targets {
+        let text = format!(
+            "  target {}: IOPS={}, BW={}, avg={}",
+            clean(&target.path),
+            count::significant_or_whole(target.iops),
+            bytes::per_second(target.bytes_per_s),
+            target.latency.mean_ns.map_or("n/a".into(), duration::latency),
+        );
+        line(out, &text);
+    }
+    if let Some(open) = &figures.arrivals {
+        open_loop(out, open);
+    }
+    let asked = figures.all.depth_asked;
+    let depth = match figures.all.has_depth(figures.inline) {
+        true if figures.arrivals.is_some() => {
+            format!("  depth: at most {asked}, seen={:.1}", figures.all.depth_seen)
+        }
+        true => format!("  depth: asked={asked}, seen={:.1}", figures.all.depth_seen),
+        false => format!("  depth: asked={asked}, inline (requests complete inside submission)"),
+    };
+    line(out, &depth);
+    line(out, &cpu(figures));
+    let overhead = run.backend.harness_floor_ps as f64 / 1e3;
+    if overhead > 0.0 {
+        let median = figures.all.total.latency.quantile(0.5).and_then(Quantile::value_ns);
+        let share = median.filter(|ns| *ns > 0).map_or(String::new(), |ns| {
+            match overhead * 100.0 / ns as f64 {
+                percent if percent < 0.01 => " (below 0.01 % of the median)".into(),
+                percent => format!(" ({} % of the median)", count::significant(percent)),
+            }
+        });
+        line(out, &format!("  tool overhead: {} per I/O{share}", duration::latency(overhead)));
+    }
+}
+
+/// `iosonde: rw=randread, bs=4k, iodepth=32, numjobs=4, runtime=10s`
+fn headline(run: &Run) -> String {
+    let jobs = &run.plan.jobs;
+    let mut text = format!("iosonde: rw={}", same(jobs, rw));
+    let _ = write!(text, ", bs={}", same(jobs, sizes));
+    let _ = write!(text, ", iodepth={}", same(jobs, |job| job.iodepth.to_string()));
+    let _ = write!(text, ", numjobs={}", jobs.len());
+    match run.plan.stop {
+        Stop::AfterBytes(length) => {
+            let _ = write!(text, ", io_size={}", bytes::rough(length));
+        }
+        Stop::AfterNs(ns) => {
+            let _ = write!(text, ", runtime={}", seconds(ns));
+        }
+        Stop::AfterNsOrBytes(ns, length) => {
+            let _ = write!(text, ", runtime={} or io_size={}", seconds(ns), bytes::rough(length));
+        }
+        Stop::AfterOps(ops) => {
+            let _ = write!(text, ", number_ios={ops}");
+        }
+        Stop::AfterOnePass => text.push_str(", one pass"),
+    }
+    if run.plan.warmup_ns > 0 {
+        let _ = write!(text, ", ramp_time={}", seconds(run.plan.warmup_ns));
+    }
+    text
+}
+
+/// The value that all jobs share, or `mixed`.
+fn same(jobs: &[Job], of: impl Fn(&Job) -> String) -> String {
+    let Some(first) = jobs.first().map(&of) else { return "none".into() };
+    if jobs.iter().all(|job| of(job) == first) { first } else { "mixed".into() }
+}
+
+/// fio's word for a job's direction and order.
+pub(super) fn rw(job: &Job) -> String {
+    let random = !matches!(job.order, Order::Sequential { .. });
+    match (random, job.read_percent) {
+        (true, _) if job.trims => "randtrim",
+        (false, _) if job.trims => "trim",
+        (true, 100) => "randread",
+        (true, 0) => "randwrite",
+        (true, _) => "randrw",
+        (false, 100) => "read",
+        (false, 0) => "write",
+        (false, _) => "rw",
+    }
+    .into()
+}
+
+/// One size, or the smallest and the largest of those that are drawn.
+fn sizes(job: &Job) -> String {
+    let ways = [(Way::Read, job.reads()), (Way::Write, job.writes_data()), (Way::Trim, job.trims)];
+    let ranges = ways.iter().filter(|(_, used)| *used).map(|(way, _)| job.size_range(*way));
+    let low = ranges.clone().map(|(low, _)| low).min().unwrap_or(job.block_bytes);
+    let high = ranges.map(|(_, high)| high).max().unwrap_or(job.block_bytes);
+    if low == high { size(low) } else { format!("{}-{}", size(low), size(high)) }
+}
+
+/// `4k`, `1m`, `512`: the way sizes are typed.
+pub(super) fn size(bytes: u64) -> String {
+    for (scale, unit) in [(1u64 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")] {
+        if bytes >= scale && bytes.is_multiple_of(scale) {
+            return format!("{}{unit}", bytes / scale);
+        }
+    }
+    bytes.to_string()
+}
+
+fn seconds(ns: u64) -> String {
+    let seconds = ns as f64 / 1e9;
+    if ns.is_multiple_of(1_000_000_000) { format!("{seconds:.0}s") } else { format!("{seconds}s") }
+}
+
+fn direction(out: &mut String, name: &str, figures: &DirectionFigures) {
+    if figures.ops == 0 {
+        return;
+    }
+    rate(out, name, figures);
+    if figures.latency.quantiles.is_empty() {
+        return;
+    }
+    let main = if figures.service.is_some() { "response" } else { "lat" };
+    latencies(out, main, &figures.latency);
+    let parts = [
+        ("service", &figures.service),
+        ("lag", &figures.lag),
+        ("slat", &figures.slat),
+        ("clat", &figures.clat),
+    ];
+    for (name, part) in parts {
+        if let Some(part) = part {
+            line(out, &in_short(name, part));
+        }
+    }
+}
+
+/// A part of the latency on one line.
+fn in_short(name: &str, latency: &LatencyFigures) -> String {
+    let Some(mean_ns) = latency.mean_ns else { return format!("    {name}: n/a") };
+    let (scale, unit) = scale(mean_ns);
+    let shown = |ns: Option<f64>| ns.map_or("n/a".into(), |ns| count::significant(ns / scale));
+    let at = |q: f64| latency.quantile(q).and_then(Quantile::value_ns).map(|ns| ns as f64);
+    format!(
+        "    {name} ({unit}): avg={}, p50={}, p99={}, max={}",
+        count::significant(mean_ns / scale),
+        shown(at(0.5)),
+        shown(at(0.99)),
+        shown(latency.max_ns.map(|ns| ns as f64)),
+    )
+}
+
+/// What an open loop had due.
+fn open_loop(out: &mut String, open: &ArrivalFigures) {
+    let asked = open.asked_per_s.map_or("as scheduled".into(), |per_s| {
+        format!("asked={} per second", count::significant_or_whole(per_s))
+    });
+    let mut text = format!(
+        "  open loop: {asked}, due={}, done={} per second, late={}, queued={}, dropped={}",
+        open.due,
+        count::significant_or_whole(open.achieved_per_s),
+        open.late,
+        open.queued,
+        open.dropped,
+    );
+    if let Some(cv) = open.gap_cv {
+        let _ = write!(text, ", gap cv={}", count::significant(cv));
+    }
+    line(out, &text);
+    if open.verdict == ArrivalVerdict::Unsustainable {
+        let growth = open.growth.map_or(String::new(), |growth| {
+            format!(
+                ": the backlog grows by {} s per second, 95 % interval {} to {}",
+                count::significant(growth.per_s),
+                count::significant(growth.low),
+                count::significant(growth.high)
+            )
+        });
+        line(out, &format!("  UNSUSTAINABLE{growth}; so there are no percentiles"));
+    }
+}
+
+fn rate(out: &mut String, name: &str, figures: &DirectionFigures) {
+    let text = format!(
+        "  {name}: IOPS={}, BW={}MiB/s ({}MB/s)",
+        count::significant_or_whole(figures.iops),
+        count::significant_or_whole(figures.bytes_per_s / 1_048_576.0),
+        count::significant_or_whole(figures.bytes_per_s / 1e6),
+    );
+    line(out, &text);
+}
+
+fn latencies(out: &mut String, name: &str, latency: &LatencyFigures) {
+    let Some(mean_ns) = latency.mean_ns else {
+        line(out, "    lat: n/a (no operation began and ended in the window)");
+        return;
+    };
+    let (scale, unit) = scale(mean_ns);
+    let shown = |ns: Option<f64>| match ns {
+        Some(ns) => count::significant(ns / scale),
+        None => "n/a".into(),
+    };
+    let text = format!(
+        "    {name} ({unit}): min={}, max={}, avg={}, stdev={}",
+        shown(latency.min_ns.map(|ns| ns as f64)),
+        shown(latency.max_ns.map(|ns| ns as f64)),
+        shown(latency.mean_ns),
+        shown(latency.std_dev_ns),
+    );
+    line(out, &text);
+    line(out, &format!("    {name} percentiles ({unit}), n={}:", count::thousands(latency.count)));
+    let cells: Vec<String> =
+        latency.quantiles.iter().map(|quantile| percentile(quantile, scale)).collect();
+    let rows = cells.len().div_ceil(PER_LINE);
+    for (index, row) in cells.chunks(PER_LINE).enumerate() {
+        let comma = if index + 1 < rows { "," } else { "" };
+        line(out, &format!("     | {}{comma}", row.join(", ")));
+    }
+    for quantile in &latency.quantiles {
+        if let Some(text) = interval(quantile, scale, unit) {
+            line(out, &text);
+        }
+    }
+    if latency.overflow > 0 {
+        let text =
+            format!("    {} latencies beyond 18 minutes", count::thousands(latency.overflow));
+        line(out, &text);
+    }
+}
+
+/// The unit of a whole block of latencies, by its mean.
+fn scale(mean_ns: f64) -> (f64, &'static str) {
+    if mean_ns < 1e3 {
+        (1.0, "nsec")
+    } else if mean_ns < 1e6 {
+        (1e3, "usec")
+    } else {
+        (1e6, "msec")
+    }
+}
+
+/// `99.00th=[   45]`; `~` marks low confidence.
+fn percentile(quantile: &Quantile, scale: f64) -> String {
+    let value = match (quantile.estimate, quantile.value_ns()) {
+        (Estimate::LowConfidence { .. }, Some(ns)) => {
+            format!("~{}", count::significant(ns as f64 / scale))
+        }
+        (_, Some(ns)) => count::significant(ns as f64 / scale),
+        (_, None) => "n/a".into(),
+    };
+    format!("{:>5.2}th=[{value:>6}]", quantile.q * 100.0)
+}
+
+/// The interval or the reason of a percentile that does not stand alone.
+fn interval(quantile: &Quantile, scale: f64, unit: &str) -> Option<String> {
+    let name = format!("{:.2}th", quantile.q * 100.0);
+    let words = match quantile.estimate {
+        Estimate::Solid { .. } => return None,
+        Estimate::NotEarned { .. } => format!("n/a ({})", figures::reason(quantile)?),
+        Estimate::WithInterval { low_ns, high_ns, .. }
+        | Estimate::LowConfidence { low_ns, high_ns, .. } => {
+            let low = matches!(quantile.estimate, Estimate::LowConfidence { .. });
+            format!(
+                "95 % interval {} to {} {unit}{}",
+                count::significant(low_ns as f64 / scale),
+                count::significant(high_ns as f64 / scale),
+                if low { ", low confidence" } else { "" }
+            )
+        }
+    };
+    Some(format!("     {name}: {words}"))
+}
+
+fn cpu(figures: &Figures) -> String {
+    let percent = |share: Option<f64>| match share {
+        Some(share) => format!("{:.1}%", share * 100.0),
+        None => "n/a".into(),
+    };
+    let mut text = format!(
+        "  cpu: usr={}, sys={}",
+        percent(figures.cpu_user_share),
+        percent(figures.cpu_system_share)
+    );
+    let _ = write!(
+        text,
+        "; per I/O: {}, {} syscalls, {} context switches",
+        figures.cpu_ns_per_op.map_or("n/a".into(), duration::latency),
+        figures.syscalls_per_op.map_or("n/a".into(), count::significant),
+        figures.switches_per_op.map_or("n/a".into(), count::significant),
+    );
+    text
+}
+
+fn ios(run: &Run, figures: &Figures) -> String {
+    let ops: u64 = run.jobs.iter().map(|job| job.read.ops + job.write.ops).sum();
+    let flushes = u32::from(run.final_sync.is_some());
+    let mut text = format!("  ios: total={ops}, errors={}, flushes={flushes}", figures.errors);
+    let abandoned: u32 = run.jobs.iter().map(|job| job.abandoned).sum();
+    if abandoned > 0 {
+        let _ = write!(text, ", never returned={abandoned}");
+    }
+    let mut kinds: std::collections::BTreeMap<&str, u64> = std::collections::BTreeMap::new();
+    for (name, times) in run.jobs.iter().flat_map(|job| &job.errors) {
+        *kinds.entry(name).or_default() += times;
+    }
+    for (name, times) in kinds {
+        let _ = write!(text, ", {} x {times}", clean(name));
+    }
+    text
+}
+
+fn first_errors(run: &Run) -> impl Iterator<Item = (usize, u64, u64, String)> + '_ {
+    run.jobs.iter().enumerate().filter_map(|(index, job)| {
+        let (offset, length, errno) = job.first_error.as_ref()?;
+        Some((index, *offset, *length, clean(errno)))
+    })
+}
+
+fn durable_text(durable: &Durable) -> String {
+    match (durable.bytes_per_s, &durable.error) {
+        (Some(rate), _) => format!(
+            "  durable: {} with the final fsync, which took {}",
+            bytes::per_second(rate),
+            duration::latency(durable.sync_ns as f64)
+        ),
+        (None, Some(errno)) => {
+            format!("  durable: nothing is known to be, fsync failed with {}", clean(errno))
+        }
+        (None, None) => "  durable: n/a".into(),
+    }
+}
+
+fn engine(run: &Run) -> String {
+    let mut text = format!("  engine: {}", clean(&run.backend.engine));
+    if !run.backend.features.is_empty() {
+        let _ = write!(text, " ({})", clean(&run.backend.features.join(", ")));
+    }
+    if !matches!(run.plan.engine.kind, EngineKind::Null | EngineKind::Sim) {
+        text.push_str(if run.target.direct { ", direct" } else { ", buffered" });
+    }
+    if let Some(filesystem) = &run.target.filesystem {
+        let _ = write!(text, ", {}", clean(filesystem));
+    }
+    let _ = write!(text, ", timed by {}", clean(&run.backend.clock));
+    text
+}
+
+fn books_text(books: &Books) -> String {
+    let broken = books.broken().count();
+    let total = books.entries.len();
+    if broken == 0 {
+        format!("  books: balanced ({total} identities)")
+    } else {
+        format!("  books: {broken} of {total} identities do not hold")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_analysis::{books, figures};
+    use iosonde_fixtures::{Load, run_of};
+
+    fn text_of(run: &Run) -> String {
+        let figures = figures(run);
+        run_text(run, &figures, &books(run, &figures))
+    }
+
+    #[test]
+    fn a_run_reads_as_users_of_fio_expect() {
+        let text = text_of(&run_of(&[Load { jobs: 4, noise: 0.0, ..Load::default() }]));
+        crate::golden::assert_golden("run.txt", &text);
+    }
+
+    #[test]
+    fn an_invalid_run_has_no_headline() {
+        let mut run = run_of(&[Load::default()]);
+        run.jobs[0].read.bytes += 1;
+        let text = text_of(&run);
+        assert!(text.contains("INVALID") && !text.contains("IOPS="), "{text}");
+        assert!(text.contains("bytes: bytes 205,058,049 = "), "{text}");
+    }
+
+    #[test]
+    fn an_unearned_percentile_says_what_it_needs() {
+        let text = text_of(&run_of(&[Load { depth: 1, iops: 20.0, ..Load::default() }]));
+        assert!(text.contains("99.00th: n/a (needs 370 I/Os, had 200)"), "{text}");
+        assert!(text.contains("99.00th=[   n/a]"), "{text}");
+    }
+
+    #[test]
+    fn errors_and_foreign_strings_are_shown_safely() {
+        let mut run = run_of(&[Load::default()]);
+        run.jobs[0].errors.insert("read EIO".into(), 3);
+        run.jobs[0].first_error = Some((4096, 4096, "EIO".into()));
+        run.backend.engine = "io\u{1b}[31m_uring".into();
+        run.outcome = Outcome::Failed { error: "EIO at\n4096".into() };
+        let text = text_of(&run);
+        assert!(text.contains("errors=3, flushes=0, read EIO x 3"), "{text}");
+        assert!(text.contains("FAILED: EIO at4096") && text.contains("engine: io_uring"), "{text}");
+        assert!(text.contains("first error of job 0: EIO at offset 4096, 4096 B"), "{text}");
+    }
+}

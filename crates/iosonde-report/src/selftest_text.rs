@@ -1,0 +1,235 @@
+//! The verifier's own test as text and as a document: the mutation matrix.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use iosonde_model::record::{Matrix, MatrixRow, Repetition};
+use iosonde_model::units::{count, duration};
+
+/// Name and version of the document.
+pub const SELFTEST_SCHEMA: &str = "iosonde.selftest/1";
+
+/// The matrix, what raised no alarm, and the verdict with what repeats each failure.
+pub fn selftest_text(matrix: &Matrix, seed: u64, elapsed_ns: u64, complete: bool) -> String {
+    let mut out = format!(
+        "iosonde: verify selftest  ({} visible faults in simulations, seed {seed})\n\n",
+        count::thousands(matrix.visible())
+    );
+    let _ = writeln!(
+        out,
+        "  {:<15} {:<41} {:>8} {:>8} {:>8} {:>8}  false alarms",
+        "fault", "what must come of it", "struck", "visible", "detected", "named"
+    );
+    for row in &matrix.rows {
+        let _ = writeln!(
+            out,
+            "  {:<15} {:<41} {:>8} {:>8} {:>8} {:>8}  {:>12}",
+            row.fault,
+            row.expected,
+            count::thousands(row.struck),
+            count::thousands(row.visible),
+            count::thousands(row.detected),
+            count::thousands(row.named),
+            count::thousands(row.false_alarms),
+        );
+    }
+    let _ = writeln!(
+        out,
+        "\n  Without a fault: {} simulations that look like one, {} alarm(s); {} operations in \
+         one, {} blocks\n  checked, {} alarm(s).\n",
+        count::thousands(matrix.look_alikes),
+        count::thousands(matrix.alarms),
+        count::thousands(matrix.soak_ops),
+        count::thousands(matrix.soak_checked),
+        count::thousands(matrix.soak_alarms),
+    );
+    out.push_str(&verdict(matrix, seed, complete));
+    let _ = writeln!(out, "  Took {}.", duration::span(elapsed_ns));
+    out
+}
+
+fn verdict(matrix: &Matrix, seed: u64, complete: bool) -> String {
+    let mut out = String::new();
+    if !complete {
+        out.push_str("  PARTIAL: ended before all simulations were done\n");
+    } else if matrix.is_clean() {
+        let _ = writeln!(
+            out,
+            "  PASS: every visible fault was detected and rightly named, and nothing else was."
+        );
+    }
+    let mut fail = |what: &str, told: String| {
+        let _ = writeln!(out, "  FAIL: {what}: {told}");
+    };
+    for row in matrix.rows.iter().filter(|row| row.has_failed()) {
+        fail(row.fault, told(row));
+    }
+    for row in matrix.rows.iter().filter(|row| complete && row.visible == 0) {
+        fail(row.fault, "never visible, so that nothing was tested".into());
+    }
+    if matrix.alarms > 0 {
+        fail("look-alikes", repeat("none", &matrix.alarm_seeds));
+    }
+    if matrix.soak_alarms > 0 {
+        let ops = matrix.soak_ops;
+        fail("soak", format!("repeat it with --soak-ops {ops} --seed {seed}"));
+    }
+    out
+}
+
+fn told(row: &MatrixRow) -> String {
+    let missed = row.visible - row.detected;
+    let misnamed = row.detected - row.named;
+    format!(
+        "{missed} missed, {misnamed} called something else, {} false alarm(s); {}",
+        row.false_alarms,
+        repeat(row.fault, &row.wrong_seeds)
+    )
+}
+
+fn repeat(word: &str, seeds: &[u64]) -> String {
+    let seeds = seeds.iter().map(|seed| format!("--only {word} --seed {seed}"));
+    format!("repeat it with {}", seeds.collect::<Vec<_>>().join(" or "))
+}
+
+/// One simulation: what there was, block by block, and what was said of it.
+pub fn repetition_text(repetition: &Repetition) -> String {
+    let Repetition { fault, seed, scene, .. } = repetition;
+    let mut out = format!("iosonde: verify selftest --only  (fault {fault}, seed {seed})\n");
+    let _ = writeln!(out, "  {scene}\n");
+    for block in &repetition.blocks {
+        let right = match block.damaged.is_empty() {
+            true => "undamaged".into(),
+            false => format!("damaged: {}", block.damaged.join(" or ")),
+        };
+        let found = block.found.map_or("not found".into(), |class| format!("found: {class}"));
+        let _ = writeln!(out, "  block at {:>8}  {right:<36}  {found}", block.offset);
+    }
+    let struck = if repetition.struck { "struck" } else { "did not strike" };
+    let seen = match (repetition.visible, repetition.detected && repetition.named) {
+        (false, _) => "and left nothing to be found",
+        (true, true) => "was detected and rightly named",
+        (true, false) => "was missed or called something else",
+    };
+    let verdict = if repetition.right { "PASS" } else { "FAIL" };
+    let _ = match fault.as_str() {
+        "none" => {
+            writeln!(out, "  {verdict}: a look-alike, {} block(s) found", repetition.blocks.len())
+        }
+        _ => writeln!(
+            out,
+            "  {verdict}: the fault {struck}, {seen}; {} false alarm(s)",
+            repetition.false_alarms
+        ),
+    };
+    out
+}
+
+/// What both documents begin with.
+fn envelope(seed: u64, complete: bool, exit_code: u8, clean: bool) -> Value {
+    json!({
+        "schema": SELFTEST_SCHEMA,
+        "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
+        "verb": "verify selftest",
+        "complete": complete,
+        "exit_code": exit_code,
+        "clean": clean,
+        "seed": seed,
+    })
+}
+
+/// The matrix as a document.
+pub fn selftest_json(
+    matrix: &Matrix,
+    seed: u64,
+    elapsed_ns: u64,
+    complete: bool,
+    exit_code: u8,
+) -> Value {
+    let mut document = envelope(seed, complete, exit_code, complete && matrix.is_clean());
+    document["elapsed_ns"] = json!(elapsed_ns);
+    document["matrix"] = json!(matrix);
+    document
+}
+
+/// One simulation as a document.
+pub fn repetition_json(repetition: &Repetition, exit_code: u8) -> Value {
+    let mut document = envelope(repetition.seed, true, exit_code, repetition.right);
+    document["repetition"] = json!(repetition);
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iosonde_model::record::RepetitionBlock;
+
+    fn matrix() -> Matrix {
+        let row = MatrixRow {
+            fault: "drop",
+            expected: "stale, lost or old-run",
+            struck: 9,
+            visible: 5,
+            detected: 5,
+            named: 5,
+            ..MatrixRow::default()
+        };
+        Matrix { rows: vec![row], look_alikes: 3, soak_ops: 1000, ..Matrix::default() }
+    }
+
+    #[test]
+    fn a_clean_matrix_passes_and_says_so_once() {
+        let text = selftest_text(&matrix(), 1, 2_000_000_000, true);
+        assert!(text.contains("PASS") && !text.contains("FAIL"), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 112), "{text}");
+        let text = selftest_text(&matrix(), 1, 2_000_000_000, false);
+        assert!(text.contains("PARTIAL") && !text.contains("PASS"), "{text}");
+    }
+
+    #[test]
+    fn each_failure_tells_what_repeats_it() {
+        let mut wrong = matrix();
+        wrong.rows[0].named = 4;
+        wrong.rows[0].wrong_seeds = vec![77];
+        wrong.alarms = 1;
+        wrong.alarm_seeds = vec![88];
+        wrong.soak_alarms = 2;
+        let text = selftest_text(&wrong, 6, 1, true);
+        for part in [
+            "0 missed, 1 called something else, 0 false alarm(s); repeat it with",
+            "--only drop --seed 77",
+            "--only none --seed 88",
+            "--soak-ops 1000 --seed 6",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("PASS"));
+        let mut never = matrix();
+        (never.rows[0].visible, never.rows[0].detected, never.rows[0].named) = (0, 0, 0);
+        assert!(selftest_text(&never, 6, 1, true).contains("nothing was tested"));
+    }
+
+    #[test]
+    fn one_simulation_is_told_block_by_block() {
+        let block = |offset, damaged: &[&'static str], found| RepetitionBlock {
+            offset,
+            damaged: damaged.to_vec(),
+            found,
+        };
+        let repetition = Repetition {
+            fault: "tear:nth=2 in job 0".into(),
+            struck: true,
+            visible: true,
+            blocks: vec![block(0, &["torn"], None), block(512, &[], Some("stale"))],
+            false_alarms: 1,
+            ..Repetition::default()
+        };
+        let text = repetition_text(&repetition);
+        for part in
+            ["damaged: torn", "not found", "undamaged", "found: stale", "FAIL: the fault struck"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The interval series: a row per interval and direction, as CSV or as JSON lines.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value, json};
+
+use super::clean::clean;
+use super::csv::csv_cell;
+use iosonde_analysis::figures::LatencyFigures;
+use iosonde_analysis::intervals::{self, DIRECTIONS, Interval};
+use iosonde_model::record::run::Run;
+use iosonde_stats::Quantile;
+
+/// Name and version of a row; the version grows with every incompatible change.
+pub const SCHEMA: &str = "iosonde.series/1";
+
+/// Percentiles of a row.
+const QUANTILES: [(&str, f64); 4] =
+    [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p99.9_ns", 0.999)];
+
+/// The first line of a CSV series.
+pub const CSV_HEADER: &str = "workload,direction,start_ns,end_ns,ops,bytes,iops,bytes_per_s,\
+                              mean_ns,p50_ns,p90_ns,p99_ns,p99.9_ns,max_ns,backlog_ns";
+
+/// What every line of a JSON series begins with.
+pub const JSON_OPENING: &str = "{\"schema\":\"iosonde.series/";
+
+/// One interval of one direction of a run.
+struct Row<'a> {
+    workload: &'a str,
+    direction: &'static str,
+    interval: Interval,
+    latency: LatencyFigures,
+    /// Open loop: the longest wait of an operation that was due.
+    backlog_ns: Option<u64>,
+}
+
+impl Row<'_> {
+    /// The percentiles, where there are enough latencies in the interval for each.
+    fn quantiles(&self) -> impl Iterator<Item = (&'static str, Option<u64>)> + '_ {
+        let value = |q| self.latency.quantile(q).and_then(Quantile::value_ns);
+        QUANTILES.iter().map(move |(name, q)| (*name, value(*q)))
+    }
+
+    fn mean_ns(&self) -> Option<u64> {
+        self.latency.mean_ns.map(|mean_ns| mean_ns.round() as u64)
+    }
+}
+
+/// Rows in the order of time. A direction in which nothing was done has none.
+fn rows(run: &Run, width_ns: u64) -> Vec<Row<'_>> {
+    let jobs = intervals::all_jobs(run);
+    let width_ns = intervals::common_width_ns(&jobs, width_ns);
+    let mut rows = Vec::new();
+    for of in DIRECTIONS.into_iter().filter(|(_, of)| jobs.iter().any(|job| of(job).ops > 0)) {
+        let all = intervals::rates(&jobs, of, run.measured_ns, width_ns);
+        for (index, interval) in all.iter().enumerate() {
+            let last = index + 1 == all.len();
+            let latency = intervals::latency(&jobs, of, width_ns, index, last);
+            rows.push(Row {
+                workload: &run.plan.name,
+                direction: of.0,
+                interval: *interval,
+                latency: LatencyFigures::of(&latency),
+                backlog_ns: intervals::backlog_ns(&jobs, interval),
+            });
+        }
+    }
+    rows.sort_by_key(|row| row.interval.start_ns);
+    rows
+}
+
+/// The series of some runs as CSV. A percentile that is not earned is an empty cell.
+pub fn csv(runs: &[&Run], width_ns: u64) -> String {
+    let mut out = format!("{CSV_HEADER}\n");
+    for row in runs.iter().flat_map(|run| rows(run, width_ns)) {
+        let Interval { start_ns, end_ns, ops, bytes } = row.interval;
+        let _ = write!(
+            out,
+            "{},{},{start_ns},{end_ns},{ops},{bytes},{:.3},{}",
+            csv_cell(&clean(row.workload)),
+            row.direction,
+            row.interval.iops(),
+            row.interval.bytes_per_s().round() as u64,
+        );
+        let quantiles = row.quantiles().map(|(_, ns)| ns);
+        let rest = [row.latency.max_ns, row.backlog_ns];
+        for ns in [row.mean_ns()].into_iter().chain(quantiles).chain(rest) {
+            out.push(',');
+            if let Some(ns) = ns {
+                let _ = write!(out, "{ns}");
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The series of some runs as one JSON object a line. A percentile that is not earned is `null`.
+pub fn json_lines(runs: &[&Run], width_ns: u64) -> String {
+    let mut out = String::new();
+    for row in runs.iter().flat_map(|run| rows(run, width_ns)) {
+        let mut fields = Map::new();
+        let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+        put("workload", json!(row.workload));
+        put("direction", json!(row.direction));
+        put("start_ns", json!(row.interval.start_ns));
+        put("end_ns", json!(row.interval.end_ns));
+        put("ops", json!(row.interval.ops));
+        put("bytes", json!(row.interval.bytes));
+        put("iops", json!(row.interval.iops()));
+        put("bytes_per_s", json!(row.interval.bytes_per_s().round() as u64));
+        put("mean_ns", json!(row.mean_ns()));
+        row.quantiles().for_each(|(name, ns)| drop(put(name, json!(ns))));
+        put("max_ns", json!(row.latency.max_ns));
+        put("backlog_ns", json!(row.backlog_ns));
+        out.push_str(&super::json::json_line(SCHEMA, fields));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::assert_golden;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn the_series_stands_as_kept() {
+        let loads = [Load { read_percent: 70, iops: 800.0, noise: 0.02, ..Load::default() }];
+        let run = run_of(&loads);
+        let csv = csv(&[&run], 4_000_000_000);
+        assert_golden("series.csv", &csv);
+        assert_golden("series.jsonl", &json_lines(&[&run], 4_000_000_000));
+        // 10 s in steps of 4 s, twice; the last 2 s stand alone.
+        assert_eq!(csv.lines().count(), 1 + 3 * 2);
+        let columns = CSV_HEADER.split(',').count();
+        assert!(csv.lines().all(|line| line.split(',').count() == columns));
+    }
+
+    #[test]
+    fn a_percentile_is_earned_in_each_interval() {
+        // 5,000 operations a second carry p99 and p99.9; 40 carry the median only.
+        let of = |iops| {
+            let run = run_of(&[Load { iops, noise: 0.0, ..Load::default() }]);
+            let text = csv(&[&run], 1);
+            text.lines()
+                .nth(1)
+                .unwrap_or_default()
+                .split(',')
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let (many, few) = (of(5_000.0), of(40.0));
+        assert!(many[9..13].iter().all(|cell| !cell.is_empty()), "{many:?}");
+        assert_eq!(
+            few[9..13].iter().map(|cell| cell.is_empty()).collect::<Vec<_>>(),
+            [false, false, true, true]
+        );
+        assert!(!few[8].is_empty() && !few[13].is_empty(), "mean and maximum need no more");
+    }
+
+    #[test]
+    fn units_are_in_the_names() {
+        // T20: 5,000 operations of 4 KiB per second, 32 in flight, are 6.4 ms each.
+        let run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
+        let text = json_lines(&[&run], 1);
+        let row: Value =
+            serde_json::from_str(text.lines().next().unwrap_or("")).unwrap_or_default();
+        assert_eq!(row["bytes_per_s"], 5_000 * 4096);
+        assert_eq!(row["iops"], 5_000.0);
+        assert_eq!(row["end_ns"], 1_000_000_000);
+        assert!((row["mean_ns"].as_f64().unwrap_or(0.0) / 6.4e6 - 1.0).abs() < 0.01, "{row}");
+        assert_eq!(row["schema"], SCHEMA);
+    }
+
+    #[test]
+    fn names_cannot_break_out_of_their_cell() {
+        let mut run = run_of(&[Load { iops: 100.0, ..Load::default() }]);
+        run.plan.name = "=cmd|' /C calc'!A0,\u{1b}[31m\"x\"".into();
+        let text = csv(&[&run], 10_000_000_000);
+        let line = text.lines().nth(1).unwrap_or_default();
+        assert!(line.starts_with("\"'=cmd|' /C calc'!A0,\"\"x\"\"\",read,"), "{line}");
+        assert!(!json_lines(&[&run], 1).contains('\u{1b}'));
+    }
+}

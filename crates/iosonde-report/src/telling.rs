@@ -1,0 +1,95 @@
+//! Words that every teller of a story says alike.
+
+use super::story::{Source, Table, Trust};
+use iosonde_model::record::store::utc;
+
+/// What stands before everything else where a story is not whole.
+pub(super) const PARTIAL: &str =
+    "Partial: not everything that was planned was done. What follows is of what was.";
+
+/// Who measured and when.
+pub(super) fn source(source: &Source) -> String {
+    let program = if source.program.is_empty() { "an unknown program" } else { &source.program };
+    match source.started_unix_ns {
+        Some(ns) => format!("Measured by {program}, begun {}.", moment(ns)),
+        None => format!("Measured by {program}."),
+    }
+}
+
+/// The command line, with the words that need it in quotation marks.
+pub(super) fn command(source: &Source) -> String {
+    let quoted = |word: &String| {
+        let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+        match !word.is_empty() && word.chars().all(plain) {
+            true => word.clone(),
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    };
+    source.command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// `2026-11-20 10:45:00 UTC`.
+fn moment(unix_ns: u64) -> String {
+    let digits: Vec<char> = utc(unix_ns).chars().filter(char::is_ascii_digit).collect();
+    let part = |from: usize, to: usize| digits[from..to].iter().collect::<String>();
+    let year = digits.len() - 10;
+    let (date, at) = (&[part(0, year), part(year, year + 2), part(year + 2, year + 4)], year + 4);
+    let time = &[part(at, at + 2), part(at + 2, at + 4), part(at + 4, at + 6)];
+    format!("{} {} UTC", date.join("-"), time.join(":"))
+}
+
+/// The sign after an entry, by how far it can be trusted.
+pub(super) fn mark(trust: Trust) -> &'static str {
+    match trust {
+        Trust::Good => "",
+        Trust::Doubtful => "!",
+        Trust::Failed => "✗",
+    }
+}
+
+/// What the signs that a table uses mean.
+pub(super) fn legend(table: &Table) -> Vec<String> {
+    let used = |trust| table.rows.iter().flatten().any(|entry| entry.trust == trust);
+    let all = [
+        (Trust::Doubtful, "doubtful: a caution speaks against it"),
+        (Trust::Failed, "not to be used: it failed, or its books do not balance"),
+    ];
+    let told = all.into_iter().filter(|(trust, _)| used(*trust));
+    told.map(|(trust, words)| format!("{} {words}", mark(trust))).collect()
+}
+
+/// Footnotes of a table: what is more to be said of entries that are not good, each once.
+pub(super) fn footnotes(table: &Table) -> Vec<&str> {
+    let mut notes: Vec<&str> = Vec::new();
+    for entry in table.rows.iter().flatten() {
+        let tells = entry.trust != Trust::Good && !entry.more.is_empty();
+        if tells && !notes.contains(&entry.more.as_str()) {
+            notes.push(&entry.more);
+        }
+    }
+    notes
+}
+
+/// The code and strength of a caution in brackets, or nothing.
+pub(super) fn grounds(code: &str, strength: &str) -> String {
+    match (code, strength) {
+        ("", "") => String::new(),
+        (one, "") | ("", one) => format!(" ({one})"),
+        (code, strength) => format!(" ({code}, {strength})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_says_when_and_by_whom() {
+        let mut of = Source { program: "fio-3.33".into(), ..Source::default() };
+        assert_eq!(source(&of), "Measured by fio-3.33.");
+        of.started_unix_ns = Some(1_790_000_000_123_456_789);
+        assert_eq!(source(&of), "Measured by fio-3.33, begun 2026-09-21 14:13:20 UTC.");
+        of.command = ["fio", "--name", "it's a", ""].map(str::to_owned).to_vec();
+        assert_eq!(command(&of), r"fio --name 'it'\''s a' ''");
+    }
+}

@@ -1,0 +1,78 @@
+//! Verdict, findings and expectations in words.
+
+use iosonde_analysis::expectation::{Judged, Judgement};
+use iosonde_analysis::verdict::Verdict;
+
+use super::clean::clean;
+
+/// `Verdict: …` and up to three findings below it, one line each.
+pub fn verdict_text(verdict: &Verdict) -> String {
+    let mut out = format!("  Verdict: {}\n", clean(&verdict.words));
+    for told in &verdict.findings {
+        let rows: Vec<String> = told.rows.iter().map(|row| clean(row)).collect();
+        let line = format!(
+            "    - {} [{}: {}]\n      in: {}\n",
+            clean(&told.finding.words),
+            told.finding.code,
+            told.finding.strength.word(),
+            rows.join(", ")
+        );
+        out.push_str(&line);
+    }
+    out
+}
+
+/// One line per expectation and run; empty without expectations.
+pub fn expectations_text(judged: &[Judged]) -> String {
+    let mut out = String::new();
+    for each in judged {
+        let told = |figure: f64| each.expectation.told(figure);
+        let outcome = match &each.judgement {
+            Judgement::Met { measured } => format!("met ({})", told(*measured)),
+            Judgement::Missed { measured } => format!("MISSED ({})", told(*measured)),
+            Judgement::Unknown { reason } => format!("unknown ({reason})"),
+        };
+        let line = format!(
+            "  Expected {} in {}: {}\n",
+            clean(&each.expectation.text),
+            clean(&each.title),
+            clean(&outcome)
+        );
+        out.push_str(&line);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_analysis::expectation::judge_all;
+    use iosonde_analysis::{Expectation, assess, verdict};
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn a_finding_names_its_strength_and_its_rows() {
+        let mut run = run_of(&[Load::default()]);
+        run.target.direct = false;
+        run.target.direct_refused = Some("EINVAL\u{1b}[2J".into());
+        let text = verdict_text(&verdict(&[assess(&run, None)]));
+        let expected = "  Verdict: doubtful: page cache\n    - Buffered: direct I/O was refused \
+                        (EINVAL); the page cache is part of what was measured. [buffered: \
+                        proven]\n      in: Database\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn expectations_are_told_with_the_figure() {
+        let run = run_of(&[Load::default()]);
+        let parse = |text| Expectation::parse(text, &["Database"]).unwrap();
+        let all = [parse("p99<=20ms"), parse("iops>=1M"), parse("write.p99<1s")];
+        let text = expectations_text(&judge_all(&all, &[(&run, &assess(&run, None))]));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("  Expected p99<=20ms in Database: met (9."), "{text}");
+        assert!(lines[1].ends_with("MISSED (5,006 IOPS)"), "{text}");
+        assert!(lines[2].contains("unknown (needs 370 I/Os, had 0)"), "{text}");
+    }
+}

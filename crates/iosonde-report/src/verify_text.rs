@@ -1,0 +1,379 @@
+//! A judged run of the verifier as text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::clean::clean;
+use super::ladder_text::wrapped;
+use iosonde_analysis::verify::{FailureStory, OpStory, VerifyFigures, VerifyJudgement};
+use iosonde_model::plan::VerifyPlan;
+use iosonde_model::record::VerifyRun;
+use iosonde_model::units::count::thousands;
+use iosonde_model::units::{bytes, duration};
+
+/// Groups of failures that are told in full; the others are counted.
+const IN_FULL: usize = 8;
+/// Bytes in a row of a comparison.
+const ROW: usize = 16;
+
+/// What is about to be done, in three lines.
+pub fn verify_heading(plan: &VerifyPlan) -> String {
+    let target = plan.plan.target();
+    let job = plan.plan.jobs.first();
+    let jobs = plan.plan.jobs.len();
+    format!(
+        "iosonde: {}  (verify {}, {})\n  {}, {} {}, depth {}, blocks of {} in sectors of {}, {} \
+         per operation\n  run {}, seed {}\n\n",
+        clean(&target.path),
+        plan.mode.word(),
+        if target.direct { "direct" } else { "buffered" },
+        plan.plan.engine.kind.word(),
+        jobs,
+        if jobs == 1 { "job" } else { "jobs" },
+        job.map_or(1, |job| job.iodepth),
+        bytes::exact(plan.block_bytes.into()),
+        bytes::exact(plan.sector_bytes.into()),
+        match (plan.min_blocks, plan.max_blocks) {
+            (min, max) if min == max => max.to_string(),
+            (min, max) => format!("{min} to {max}"),
+        },
+        plan.run,
+        plan.plan.seed,
+    )
+}
+
+/// Heading, figures, verdict, caches, flushes, failures.
+pub fn verify_text(run: &VerifyRun, judged: &VerifyJudgement) -> String {
+    let mut out = verify_heading(&run.plan);
+    for (name, words) in figures(run, &judged.figures) {
+        wrapped(&mut out, &format!("  {name:<10}  "), &clean(&words));
+    }
+    out.push('\n');
+    let word = judged.verdict.word().to_uppercase();
+    wrapped(&mut out, &format!("  {word}: "), &clean(&judged.words));
+    // What an inconclusive verdict says already.
+    let beside = judged.doubts.iter().filter(|doubt| !judged.words.contains(doubt.as_str()));
+    beside.for_each(|doubt| wrapped(&mut out, "  besides: ", &clean(doubt)));
+    for note in &judged.notes {
+        wrapped(&mut out, "  note: ", &clean(note));
+    }
+    for cache in &judged.caches {
+        let words = format!("{} [{}]", cache.words, cache.strength.word());
+        wrapped(&mut out, "  cache: ", &clean(&words));
+    }
+    wrapped(&mut out, "  flush: ", &clean(&judged.flushes.words));
+    let all = judged.figures.failed();
+    let groups = groups(&judged.failures);
+    let mut told = 0;
+    for group in groups.iter().take(IN_FULL) {
+        let numbers = match group.len() as u64 {
+            1 => thousands(told + 1),
+            count => format!("{} to {}", thousands(told + 1), thousands(told + count)),
+        };
+        told += group.len() as u64;
+        let _ = write!(out, "\n  FAILURE {numbers} of {}\n", thousands(all));
+        story(&mut out, group);
+    }
+    rest(&mut out, judged, &groups);
+    out
+}
+
+/// Failures that adjoin and have one cause, put together; those first that say most about it.
+fn groups(failures: &[FailureStory]) -> Vec<&[FailureStory]> {
+    let writer = |story: &FailureStory| story.expected.wrote.as_ref().map(|op| op.op);
+    let adjoin = |one: &FailureStory, next: &FailureStory| {
+        one.offset + one.bytes == next.offset
+            && (one.class, one.job, one.transient) == (next.class, next.job, next.transient)
+            && writer(one) == writer(next)
+            && one.damage.is_none()
+            && next.damage.is_none()
+    };
+    let mut groups: Vec<&[FailureStory]> = failures.chunk_by(adjoin).collect();
+    // What is missing somewhere often follows from what is wrong elsewhere.
+    groups.sort_by_key(|group| {
+        matches!(group[0].class.word(), "stale" | "lost" | "old-run" | "garbage")
+    });
+    groups
+}
+
+/// The lines of the table that have something to say.
+fn figures(run: &VerifyRun, figures: &VerifyFigures) -> Vec<(&'static str, String)> {
+    let count = thousands;
+    let mut lines = vec![(
+        "blocks",
+        format!(
+            "{} in the region ({}), {} changed by {}",
+            count(figures.region_blocks),
+            bytes::rough(figures.region_blocks * figures.block_bytes),
+            count(figures.changed_blocks),
+            match run.plan.changes() {
+                true => format!("{} operations", count(figures.ops)),
+                false => "the run that wrote them".into(),
+            },
+        ),
+    )];
+    if run.plan.changes() {
+        let trimmed = match figures.trimmed_bytes {
+            0 => String::new(),
+            trimmed => format!("; {} trimmed", bytes::rough(trimmed)),
+        };
+        lines.push((
+            "written",
+            format!(
+                "{} in {}{}; flushes: {}{trimmed}",
+                bytes::rough(figures.written_bytes),
+                duration::span(figures.churn_ns),
+                at(figures.written_bytes_per_s),
+                count(figures.flushes),
+            ),
+        ));
+    }
+    if run.plan.mode.sweeps() {
+        lines.push((
+            "read back",
+            format!(
+                "{} of {} blocks in {}{}",
+                count(figures.swept_blocks),
+                count(figures.sweep_blocks),
+                duration::span(figures.sweep_ns),
+                at(figures.swept_bytes_per_s),
+            ),
+        ));
+    }
+    lines.push((
+        "checks",
+        format!(
+            "{}; in {} of them a change was under way; {} more blocks were read of which nothing \
+             is required",
+            count(figures.checked),
+            count(figures.uncertain),
+            count(figures.unrequired),
+        ),
+    ));
+    lines.push((
+        "failed",
+        format!(
+            "{} blocks; {} read wrong and stored right; {} unreadable",
+            count(figures.failed()),
+            count(figures.transient_blocks),
+            count(figures.unreadable_blocks),
+        ),
+    ));
+    let latencies = [
+        ("reads", figures.read_latency_ns),
+        ("writes", figures.write_latency_ns),
+        ("flushes", figures.flush_latency_ns),
+    ];
+    let told: Vec<String> = latencies
+        .into_iter()
+        .filter_map(|(what, latency)| {
+            let [median, p99, max] = latency?.map(|ns| duration::latency(ns as f64));
+            Some(format!("{what} {median} median, {p99} p99, {max} max"))
+        })
+        .collect();
+    if !told.is_empty() {
+        lines.push(("latency", told.join("; ")));
+    }
+    let errors = figures.errors.iter().map(|(error, times)| format!("{error} x {}", count(*times)));
+    let errors = errors.collect::<Vec<_>>().join(", ");
+    if !errors.is_empty() {
+        lines.push(("errors", errors));
+    }
+    if let Some(cpu_ns) = figures.cpu_ns_per_gib {
+        let calls = count(figures.syscalls);
+        let cpu = duration::latency(cpu_ns);
+        lines.push(("own cost", format!("{cpu} of CPU per GiB moved, {calls} system calls")));
+    }
+    lines
+}
+
+fn at(bytes_per_s: Option<f64>) -> String {
+    bytes_per_s.map_or_else(String::new, |rate| format!(", {}", bytes::per_second(rate)))
+}
+
+/// A group by its first failure.
+fn story(out: &mut String, group: &[FailureStory]) {
+    let failure = &group[0];
+    let mut say = |name: &str, words: &str| {
+        wrapped(out, &format!("    {name:<9} "), &clean(words));
+    };
+    let blocks = match group.len() as u64 {
+        1 => format!("{}, block {}", bytes::exact(failure.bytes), thousands(failure.block)),
+        count => format!(
+            "{count} blocks of {}, from block {}",
+            bytes::exact(failure.bytes),
+            thousands(failure.block)
+        ),
+    };
+    let place = format!("offset {} ({blocks} of job {})", thousands(failure.offset), failure.job);
+    say("what", &failure.words);
+    say("where", &place);
+    say("expected", &failure.expected.words);
+    if let Some(found) = &failure.found {
+        say("found", &found.words);
+    }
+    say("since", &failure.since);
+    say("again", &failure.reread_words);
+    let around = [
+        ("before", &failure.before),
+        ("writing", &failure.expected.wrote),
+        ("after", &failure.after),
+    ];
+    let around: Vec<String> = around
+        .into_iter()
+        .filter_map(|(when, op)| Some(format!("{when}: {}", op_words(op.as_ref()?))))
+        .collect();
+    if !around.is_empty() {
+        say("around", &around.join("; "));
+    }
+    let touches: Vec<String> = failure.touches.iter().map(op_words).collect();
+    if !touches.is_empty() {
+        say("last ops", &touches.join("; "));
+    }
+    let sectors: Vec<String> = failure
+        .sectors
+        .iter()
+        .map(|run| match run.count {
+            1 => format!("{}: {}", run.first, run.words),
+            count => format!("{} to {}: {}", run.first, run.first + count - 1, run.words),
+        })
+        .collect();
+    if !sectors.is_empty() {
+        say("sectors", &sectors.join("; "));
+    }
+    if let Some(damage) = &failure.damage {
+        say("bytes", "in hexadecimal, [..] where they differ");
+        compare(out, damage.shown_at, &damage.expected, &damage.found);
+    }
+    // In one line, to be copied.
+    let _ = writeln!(out, "    repeat    {}", clean(&failure.reproducer));
+}
+
+/// An operation with its place: `17 write of 8 KiB at 4,096 (generation 2)`.
+fn op_words(op: &OpStory) -> String {
+    let place = match op.bytes {
+        0 => String::new(),
+        length => format!(" of {} at {}", bytes::exact(length), thousands(op.offset)),
+    };
+    let generation =
+        op.generation.map_or_else(String::new, |generation| format!(" (generation {generation})"));
+    format!("{} {}{place}{generation}", op.op, op.way)
+}
+
+/// Rows of bytes as they should be, each above the same bytes as found.
+fn compare(out: &mut String, at: u32, expected: &[u8], found: &[u8]) {
+    let rows = expected.chunks(ROW).zip(found.chunks(ROW)).enumerate();
+    for (row, (right, wrong)) in rows {
+        let cells = |bytes: &[u8]| -> String {
+            let each = bytes.iter().zip(right.iter().zip(wrong));
+            each.map(|(byte, (right, wrong))| match right == wrong {
+                true => format!(" {byte:02x} "),
+                false => format!("[{byte:02x}]"),
+            })
+            .collect()
+        };
+        let at = at as usize + row * ROW;
+        let _ = writeln!(out, "      {at:>7} expected {}", cells(right).trim_end());
+        let _ = writeln!(out, "      {:>7} found    {}", "", cells(wrong).trim_end());
+    }
+}
+
+/// What is not told in full, by class.
+fn rest(out: &mut String, judged: &VerifyJudgement, groups: &[&[FailureStory]]) {
+    let mut left: BTreeMap<&str, u64> = BTreeMap::new();
+    for (class, count) in &judged.figures.failed_blocks {
+        left.insert(class.word(), *count);
+    }
+    for failure in groups.iter().take(IN_FULL).copied().flatten() {
+        if let Some(count) = left.get_mut(failure.class.word()) {
+            *count = count.saturating_sub(1);
+        }
+    }
+    let told: Vec<String> = left
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(class, count)| format!("{} {class}", thousands(*count)))
+        .collect();
+    if !told.is_empty() {
+        let words = format!("{}; the JSON document holds more of them in full", told.join(", "));
+        out.push('\n');
+        wrapped(out, "  and further: ", &words);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::golden::assert_golden;
+    use crate::ladder_text::COLUMNS;
+    use iosonde_analysis::verify::judge;
+    use iosonde_fixtures::verify::{check_of, damaged, fail_with, soak, stale};
+
+    fn text_of(run: &VerifyRun) -> String {
+        verify_text(run, &judge(run, &[]))
+    }
+
+    #[track_caller]
+    fn assert_narrow(text: &str) {
+        let long = text.lines().find(|line| {
+            line.chars().count() > COLUMNS && !line.trim_start().starts_with("repeat")
+        });
+        assert_eq!(long, None);
+    }
+
+    #[test]
+    fn a_pass_is_short() {
+        let mut run = soak();
+        run.jobs[0].read_latency.record(120_000);
+        let text = text_of(&run);
+        assert_narrow(&text);
+        assert!(text.contains("\n  PASS: all 800 checks"), "{text}");
+        assert!(!text.contains("FAILURE"), "{text}");
+        assert_golden("verify-pass.txt", &text);
+    }
+
+    #[test]
+    fn failures_are_told_in_full_and_the_rest_is_counted() {
+        let mut run = soak();
+        fail_with(&mut run, stale());
+        damaged().into_iter().for_each(|failure| fail_with(&mut run, failure));
+        let text = text_of(&run);
+        assert_narrow(&text);
+        assert!(text.contains("[53] 54") && text.contains("[52] 54"), "{text}");
+        assert_golden("verify-fail.txt", &text);
+        for _ in 0..20 {
+            fail_with(&mut run, stale());
+        }
+        let text = text_of(&run);
+        assert_eq!(text.matches("FAILURE").count(), IN_FULL);
+        let shown = 1 + damaged().len();
+        let further = 21 - (1 + IN_FULL - shown);
+        assert!(text.contains(&format!("and further: {further} stale")), "{text}");
+    }
+
+    #[test]
+    fn an_inconclusive_check_says_why_once() {
+        let mut run = check_of(&[]);
+        run.jobs[0].swept_blocks = 1;
+        let text = text_of(&run);
+        assert_narrow(&text);
+        assert!(text.contains("\n  INCONCLUSIVE: "), "{text}");
+        assert_eq!(text.matches("fewer than").count(), 1, "{text}");
+        assert_golden("verify-check.txt", &text);
+    }
+
+    #[test]
+    fn what_devices_and_files_say_is_cleaned() {
+        let mut run = soak();
+        run.plan.plan.targets[0].path = "/data/\u{1b}[2Jfile".into();
+        run.target.filesystem = Some("ev\u{7}il".into());
+        run.target.class = iosonde_model::record::facts::FilesystemClass::Network;
+        run.injected = vec![("a\u{1b}]0;x\u{7}b".into(), 0)];
+        fail_with(&mut run, stale());
+        let text = text_of(&run);
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+        assert!(text.contains("evil"));
+    }
+}

@@ -1,0 +1,36 @@
+//! Numbers to numbers: histograms, intervals, tests for steadiness.
+//!
+//! Promises: pure functions of their arguments. No clock, no chance that is not passed in.
+#![forbid(unsafe_code)]
+
+pub mod bootstrap;
+pub mod chance;
+pub mod cheapest;
+pub mod distance;
+pub mod effect;
+pub mod factors;
+pub mod histogram;
+pub mod holm;
+pub mod knee;
+pub mod least_squares;
+pub mod normal;
+pub mod permutation;
+pub mod precision;
+pub mod quantile;
+pub mod queue;
+pub mod ratio;
+pub mod regimes;
+pub mod resample;
+pub mod sequential;
+pub mod size_model;
+pub mod slope;
+pub mod steady;
+pub mod step;
+pub mod summary;
+pub mod trend;
+pub mod usl;
+
+pub use histogram::Histogram;
+pub use quantile::{Estimate, Quantile};
+pub use ratio::Ratio;
+pub use slope::Slope;

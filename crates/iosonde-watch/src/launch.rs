@@ -1,0 +1,114 @@
+//! The command that is watched: held until everything watches, then let go.
+
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+use iosonde_sys::HeldCommand;
+use iosonde_sys::held::{Reaped, RunningCommand};
+use rustix::io::Errno;
+
+use super::{WatchError, processes};
+use iosonde_engine::host::Root;
+use iosonde_model::record::profile::CallCounts;
+
+/// The child that will be the command. It has its number, and has not begun.
+pub(super) fn hold(words: &[OsString]) -> Result<HeldCommand, WatchError> {
+    let c_words: Result<Vec<CString>, _> =
+        words.iter().map(|word| CString::new(word.as_bytes())).collect();
+    let c_words = c_words.map_err(|error| WatchError::System {
+        what: "pass on a word of the command",
+        error: io::Error::new(io::ErrorKind::InvalidInput, error),
+    })?;
+    HeldCommand::fork(&c_words).map_err(WatchError::system("start a process"))
+}
+
+/// Lets it begin.
+pub(super) fn release(
+    root: &Root,
+    held: HeldCommand,
+    words: &[OsString],
+) -> Result<RunningCommand, WatchError> {
+    held.release().map_err(|error| {
+        let first = words.first().cloned().unwrap_or_default();
+        let command = first.to_string_lossy().into_owned();
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT) => {
+                let names_a_file = first.as_bytes().contains(&b'/');
+                let is_there = names_a_file
+                    && root.is_system()
+                    && std::fs::exists(&first).is_ok_and(|there| there);
+                let reason = match (names_a_file, is_there) {
+                    (_, true) => "the interpreter that it names is not found",
+                    (true, false) => "there is no such file",
+                    (false, false) => "command not found in PATH",
+                };
+                WatchError::NotFound { command, reason }
+            }
+            _ => WatchError::NotExecutable { command, error },
+        }
+    })
+}
+
+/// Waits for the command, which has ended. With it come the calls that it and the children that it
+/// waited for have made: this process is charged with them from now on. An ended process itself
+/// shows them only to who may look into the processes of others.
+pub(super) fn reap(
+    root: &Root,
+    running: RunningCommand,
+) -> Result<(Reaped, Option<CallCounts>), WatchError> {
+    let own = || processes::own_calls(root);
+    let (first, before) = (own(), own());
+    let reaped = running.reap().map_err(WatchError::system("wait for the command"))?;
+    let (Some((first, _)), Some((before, length)), Some((after, _))) = (first, before, own())
+    else {
+        return Ok((reaped, None));
+    };
+    // A look of ours is charged with what it reads, once it has been read.
+    let calls = CallCounts {
+        reads: (after.reads - before.reads).saturating_sub(before.reads - first.reads),
+        writes: after.writes - before.writes,
+        read_bytes: (after.read_bytes - before.read_bytes).saturating_sub(length),
+        written_bytes: after.written_bytes - before.written_bytes,
+        storage_read_bytes: after.storage_read_bytes - before.storage_read_bytes,
+        storage_write_bytes: after.storage_write_bytes - before.storage_write_bytes,
+        cancelled_bytes: after.cancelled_bytes - before.cancelled_bytes,
+    };
+    Ok((reaped, Some(calls)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn run(words: &[&str]) -> Result<(Reaped, Option<CallCounts>), WatchError> {
+        let root = Root::system();
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        reap(&root, release(&root, hold(&words)?, &words)?)
+    }
+
+    #[test]
+    fn a_command_comes_back_with_the_calls_of_its_children() {
+        let script = "dd if=/dev/zero of=/dev/null bs=1000 count=500 2>/dev/null; exit 4";
+        let (reaped, calls) = run(&["sh", "-c", script]).unwrap();
+        assert_eq!(reaped.end, Ok(4));
+        let Some(calls) = calls else {
+            assert!(processes::own_calls(&Root::system()).is_none());
+            return;
+        };
+        // 500,000 bytes and what a shell and the loader read; other tests of this process read too.
+        assert!(calls.written_bytes >= 500_000 && calls.writes >= 500, "{calls:?}");
+        assert!(calls.read_bytes >= 500_000 && calls.reads >= 500, "{calls:?}");
+    }
+
+    #[test]
+    fn why_it_cannot_run_is_told_apart() {
+        let said = |words: &[&str]| run(words).unwrap_err().to_string();
+        assert_eq!(said(&["/no/such/file"]), "/no/such/file: there is no such file");
+        assert_eq!(said(&["no-such-cmd"]), "no-such-cmd: command not found in PATH");
+        assert!(said(&["/proc"]).starts_with("/proc cannot be executed: Permission denied"));
+        assert!(matches!(run(&["a\0b"]), Err(WatchError::System { .. })));
+    }
+}

@@ -1,0 +1,152 @@
+//! From what was seen to the record: the tracer's figures, the order of the devices, and what is
+//! missing.
+
+use super::counters::CALLS;
+use super::devices;
+use super::tracer::{Traced, TracedDevice};
+use iosonde_engine::host::{Root, mounts};
+use iosonde_model::record::facts::DeviceFacts;
+use iosonde_model::record::profile::{Method, Missing, ProfileRun, ProfiledDevice, Source};
+
+/// How it is watched, in a line.
+pub(super) fn how(source: &Source) -> String {
+    match source.method {
+        Method::Tracepoints => {
+            let attached = source.programs.iter().filter(|program| program.refused.is_none());
+            format!(
+                "{} of {} kernel programs attached; requests are attributed at {}",
+                attached.count(),
+                source.programs.len(),
+                source.attribution
+            )
+        }
+        Method::Counters => match source.missing.first() {
+            Some(Missing { reason, mend, .. }) => {
+                let mend = mend.as_ref().map_or(String::new(), |mend| format!(" ({mend})"));
+                format!("requests cannot be seen: {reason}{mend}; counters stand in")
+            }
+            None => "requests cannot be seen; counters stand in".into(),
+        },
+    }
+}
+
+/// File systems that keep dirty pages and have no disk that could be watched.
+const WITHOUT_DISK: [&str; 9] =
+    ["nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "ubifs", "jffs2"];
+
+/// Why dirty pages may go where nobody watches, if so.
+pub(super) fn unwatched(root: &Root, disks_are_chosen: bool) -> Option<String> {
+    if disks_are_chosen {
+        return Some("only the chosen disks were watched".into());
+    }
+    let mounts = mounts(root);
+    let other = mounts.iter().find(|mount| WITHOUT_DISK.contains(&mount.filesystem.as_str()))?;
+    Some(format!("{} ({}) has no disk to be watched", other.point.display(), other.filesystem))
+}
+
+/// The tracer's figures take their places. `is_over` says that all that was watched began and ended
+/// meanwhile.
+pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over: bool) {
+    for device in traced.devices {
+        add(&mut run.devices, root, device);
+    }
+    run.traffic = traced.traffic;
+    run.groups = traced.groups;
+    run.threads = traced.threads;
+    run.files = traced.files;
+    run.cgroups = traced.cgroups;
+    run.syncs = traced.syncs;
+    run.opens = traced.opens;
+    // The tracer knows whoever has ended, the sums over `/proc` whoever lives too.
+    if is_over {
+        if traced.calls.is_some() {
+            run.source.missing.retain(|missing| missing.what != CALLS);
+        }
+        run.calls = traced.calls.or(run.calls);
+        run.io_delay_ns = traced.io_delay_ns.or(run.io_delay_ns);
+    }
+    run.places = traced.places;
+    run.series = traced.series;
+    run.lost = traced.lost;
+    let bytes = |name: &str| -> u64 {
+        let of_program = run.traffic.iter().filter(|kind| kind.class.is_of_the_program());
+        of_program.filter(|kind| kind.device == name).map(|kind| kind.bytes).sum()
+    };
+    let mut order: Vec<(u64, ProfiledDevice)> = std::mem::take(&mut run.devices)
+        .into_iter()
+        .map(|device| (bytes(&device.facts.name), device))
+        .collect();
+    order.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+    run.devices = order.into_iter().map(|(_, device)| device).collect();
+}
+
+/// A disk that the tracer saw: one of those known from their counters, or a new one.
+fn add(known: &mut Vec<ProfiledDevice>, root: &Root, traced: TracedDevice) {
+    let TracedDevice { number, name, depth, program_depth } = traced;
+    let at = known.iter().position(|device| device.facts.name == name).unwrap_or_else(|| {
+        let unknown =
+            || DeviceFacts { name: name.clone(), major_minor: number, ..Default::default() };
+        let facts = devices::disk(root, &name).map_or_else(unknown, |disk| disk.facts);
+        known.push(ProfiledDevice { facts, ..ProfiledDevice::default() });
+        known.len() - 1
+    });
+    (known[at].depth, known[at].program_depth) = (depth, program_depth);
+}
+
+/// What neither the tracer nor a counter can show here.
+pub(super) fn missing(run: &ProfileRun, root: &Root, is_attached: bool) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    let mut miss = |what: &str, reason: &str, mend: Option<&str>| {
+        let (what, reason) = (what.into(), reason.into());
+        missing.push(Missing { what, reason, mend: mend.map(str::to_owned) });
+    };
+    if run.source.method == Method::Counters {
+        miss(
+            "calls of children that nobody waits for",
+            "processes are looked at once per interval and at the end: what such a child did after \
+             the last look at it is not in the sums",
+            None,
+        );
+    }
+    if is_attached {
+        miss(
+            "context switches of threads that have ended",
+            "the kernel shows them for living threads, and for a command that we started ourselves",
+            None,
+        );
+    }
+    if run.machine_switches.is_none() {
+        miss("context switches of the machine", "/proc/stat does not tell them", None);
+    }
+    if !root.exists("/proc/pressure/io") {
+        let mend = "a kernel with CONFIG_PSI, started with psi=1";
+        miss("pressure", "there is no /proc/pressure", Some(mend));
+    }
+    for device in run.devices.iter().filter(|device| device.counters.is_none()) {
+        let what = format!("counters of {}", device.facts.name);
+        miss(&what, "the kernel keeps none for it", None);
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_file_system_without_a_disk_takes_pages_that_nobody_watches() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        std::fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+        let disk = "29 1 8:1 / / rw - ext4 /dev/sda1 rw\n";
+        let table = dir.path().join("proc/self/mountinfo");
+        std::fs::write(&table, disk).unwrap();
+        assert_eq!(unwatched(&root, false), None);
+        assert_eq!(unwatched(&root, true).unwrap(), "only the chosen disks were watched");
+        let far = "30 29 0:50 / /home rw - nfs4 server:/home rw\n";
+        std::fs::write(&table, format!("{disk}{far}")).unwrap();
+        assert_eq!(unwatched(&root, false).unwrap(), "/home (nfs4) has no disk to be watched");
+    }
+}

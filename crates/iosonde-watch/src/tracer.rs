@@ -1,0 +1,507 @@
+//! Every request, by programs at the block layer's tracepoints: the figures of
+//! [`iosonde_model::record::profile`] from the kernel's maps.
+
+mod layers;
+mod names;
+mod series;
+mod tally;
+mod threads;
+mod told;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use iosonde_bpf::layout::{BLOCK_BYTES, CHUNK_BYTES, SYNC};
+use iosonde_bpf::{AttachError, Collector, Options, SlotKey, major_minor};
+
+use self::names::Disks;
+use self::series::Series;
+use self::tally::Tally;
+use self::threads::Ended;
+use iosonde_engine::host::{Root, mounts};
+use iosonde_model::record::layers::Layer;
+use iosonde_model::record::profile::{
+    CallCounts, CgroupRun, Chunk, Class, Depth, FileRun, Group, KernelProgram, Method, Missing, Op,
+    OpenCounts, Places, Source, SyncKind, SyncRun, ThreadRun, Traffic, TrafficSeries,
+};
+use iosonde_stats::Histogram;
+
+/// What is to be traced.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Major and minor numbers of whole disks; empty for every disk.
+    pub devices: Vec<(u32, u32)>,
+    /// Width of an interval of the series, ns; 0 means a second.
+    pub interval_ns: u64,
+    /// Whether I/O calls are timed layer by layer.
+    pub layers: bool,
+}
+
+/// Attached programs, and what they have told so far.
+#[derive(Debug)]
+pub struct Tracer {
+    collector: Collector,
+    root: Root,
+    /// Of [`ENDS`], those whose address the kernel does not show.
+    unshown: Vec<&'static str>,
+    zero_ns: u64,
+    interval_ns: u64,
+    layers: bool,
+    disks: Disks,
+    tallies: BTreeMap<u32, Tally>,
+    series: Option<Series>,
+    ended: Ended,
+    /// What could not be read from the maps, by what it says.
+    troubles: BTreeMap<String, u64>,
+}
+
+/// Everything that the programs told.
+#[derive(Clone, Debug, Default)]
+pub struct Traced {
+    /// Each whole disk with traffic.
+    pub devices: Vec<TracedDevice>,
+    /// See [`iosonde_model::record::ProfileRun::traffic`], and so on for the others.
+    pub traffic: Vec<Traffic>,
+    /// Thread groups.
+    pub groups: Vec<Group>,
+    /// Threads.
+    pub threads: Vec<ThreadRun>,
+    /// Files.
+    pub files: Vec<FileRun>,
+    /// Cgroups.
+    pub cgroups: Vec<CgroupRun>,
+    /// Syncs.
+    pub syncs: Vec<SyncRun>,
+    /// Opens.
+    pub opens: Option<OpenCounts>,
+    /// Calls of threads that have ended.
+    pub calls: Option<CallCounts>,
+    /// Time that threads which have ended waited for block I/O by delay accounting, ns.
+    pub io_delay_ns: Option<u64>,
+    /// Places.
+    pub places: Vec<Places>,
+    /// Series.
+    pub series: Vec<TrafficSeries>,
+    /// Spans outside the block layer and the device, where they were asked for.
+    pub spans: Vec<(Layer, Histogram)>,
+    /// What was lost.
+    pub lost: BTreeMap<String, u64>,
+}
+
+/// One disk.
+#[derive(Clone, Debug, Default)]
+pub struct TracedDevice {
+    /// Major and minor number.
+    pub number: (u32, u32),
+    /// Kernel name.
+    pub name: String,
+    /// Everybody's requests in flight.
+    pub depth: Depth,
+    /// The program's requests in flight.
+    pub program_depth: Depth,
+}
+
+impl Tracer {
+    /// Loads and attaches the programs. Needs CAP_BPF and CAP_PERFMON, and a kernel with BTF.
+    ///
+    /// # Errors
+    /// What is missing, why, and how to get it; nothing is attached then.
+    pub fn attach(root: &Root, wanted: &Wanted) -> Result<Tracer, Missing> {
+        of_first_namespace(root)?;
+        let ends = symbols(root, ENDS);
+        let [dio_end, disk_end, disk_end_async, wait_end] = ends;
+        let page_bytes = rustix::param::page_size() as u32;
+        let (disks, layers) = (wanted.devices.clone(), wanted.layers);
+        let options =
+            Options { disks, dio_end, disk_end, disk_end_async, wait_end, layers, page_bytes };
+        let collector = Collector::attach(&options).map_err(|error| missing(root, &error))?;
+        Ok(Tracer {
+            collector,
+            root: root.clone(),
+            unshown: ENDS.into_iter().zip(ends).filter(|end| end.1 == 0).map(|end| end.0).collect(),
+            zero_ns: 0,
+            interval_ns: if wanted.interval_ns == 0 { 1_000_000_000 } else { wanted.interval_ns },
+            layers,
+            disks: Disks::new(root),
+            tallies: BTreeMap::new(),
+            series: None,
+            ended: Ended::default(),
+            troubles: BTreeMap::new(),
+        })
+    }
+
+    /// The method, the attribution, and each program with its fate.
+    pub fn source(&self) -> Source {
+        let programs = self.collector.programs();
+        let refused = programs.iter().filter_map(|program| {
+            let reason = format!("{}: {}", program.tracepoint, program.refused.as_ref()?);
+            Some(Missing { what: program.tells.to_owned(), reason, mend: None })
+        });
+        let mut missing: Vec<Missing> = refused.collect();
+        missing.extend(self.unshown.iter().map(|name| {
+            let what = match *name {
+                FILES_END => "files of direct I/O",
+                WAIT_END => "callers of direct I/O on block devices that a limit holds back",
+                _ => "callers of direct I/O on block devices",
+            };
+            Missing {
+                what: what.to_owned(),
+                reason: format!("the kernel does not show the address of {name}"),
+                mend: Some("sysctl kernel.kptr_restrict=0, or CAP_SYSLOG".to_owned()),
+            }
+        }));
+        Source {
+            method: Method::Tracepoints,
+            attribution: self.collector.begins_at().to_owned(),
+            programs: programs
+                .iter()
+                .map(|program| KernelProgram {
+                    tracepoint: program.tracepoint.clone(),
+                    refused: program.refused.clone(),
+                })
+                .collect(),
+            missing,
+        }
+    }
+
+    /// Follows a process and all children that it will have.
+    ///
+    /// # Errors
+    /// In words, if the kernel's table takes no more.
+    pub fn follow(&mut self, pid: u32) -> Result<(), String> {
+        self.collector.follow(pid)
+    }
+
+    /// Processes that are followed and have not ended.
+    pub fn followed(&self) -> Vec<u32> {
+        self.collector.followed().unwrap_or_default()
+    }
+
+    /// The clock's zero: the command is released now. CLOCK_MONOTONIC, ns.
+    pub fn begin(&mut self, now_ns: u64) {
+        self.zero_ns = now_ns;
+        self.series = Some(Series::new(now_ns, self.interval_ns));
+        let begun = self.collector.begin();
+        self.heed(begun);
+    }
+
+    /// To be called about once per interval: keeps it, and makes room in the kernel's tables.
+    pub fn poll(&mut self, now_ns: u64) {
+        let looked = self.look(now_ns);
+        self.heed(looked);
+        let harvested = self.ended.harvest(&mut self.collector);
+        self.heed(harvested);
+        let forgotten = self.collector.forget_ended();
+        self.heed(forgotten);
+    }
+
+    fn look(&mut self, now_ns: u64) -> Result<(), String> {
+        if let Some(series) = &mut self.series {
+            series.look(now_ns);
+        }
+        for (key, place) in self.collector.slots()? {
+            let slots = self.collector.slot(place)?;
+            let tally = self.tallies.entry(place).or_insert_with(|| Tally::new(key));
+            let increase = tally.look(slots);
+            if key.op >= SYNC {
+                continue;
+            }
+            self.disks.name(major_minor(key.disk));
+            if let Some(series) = &mut self.series
+                && class(key.class).is_of_the_program()
+                && increase.requests > 0
+            {
+                series.add(op(key.op), &increase);
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers what went wrong with a map: the figures are short by it.
+    fn heed(&mut self, outcome: Result<(), String>) {
+        if let Err(trouble) = outcome {
+            *self.troubles.entry(trouble).or_default() += 1;
+        }
+    }
+
+    /// Pages that followed processes have dirtied and that are not yet written, bytes, if known.
+    /// What was dirtied and then truncated counts as not written.
+    pub fn dirty_bytes(&self) -> Option<u64> {
+        let counts = self.collector.counts().ok()?;
+        Some(counts.dirtied_bytes.saturating_sub(counts.written_back_bytes))
+    }
+
+    /// Detaches, and tells everything.
+    pub fn finish(mut self, now_ns: u64) -> Traced {
+        let paused = self.collector.pause();
+        self.heed(paused);
+        self.poll(now_ns);
+        let left = self.settle();
+        let counts = self.collector.counts();
+        let counts = counts.map_err(|trouble| self.heed(Err(trouble))).ok();
+        let (threads, sizes) = std::mem::take(&mut self.ended).finish(&self.collector);
+        let mut lost = counts.as_ref().map(told::losses).unwrap_or_default();
+        lost.append(&mut self.troubles);
+        if left > 0 {
+            *lost.entry(told::LATENCIES.to_owned()).or_default() += left;
+        }
+        let exits = counts.as_ref().filter(|_| self.has("sched_process_exit")).copied();
+        let calls_seen = counts.as_ref().filter(|_| self.has("sys_enter")).copied();
+        Traced {
+            devices: self.devices(now_ns),
+            groups: self.groups(&sizes),
+            threads: told::threads(threads),
+            files: told::files(self.files()),
+            cgroups: told::cgroups(self.cgroups()),
+            syncs: self.syncs(),
+            opens: calls_seen.as_ref().map(told::opens),
+            calls: exits.as_ref().map(told::calls),
+            io_delay_ns: exits
+                .filter(|_| self.root.number::<u32>("/proc/sys/kernel/task_delayacct") == Some(1))
+                .map(|counts| counts.io_delay_ns),
+            places: self.places(counts.as_ref().map_or(0, |counts| counts.lost_chunk_bytes)),
+            traffic: self.traffic(),
+            series: self.series.take().map(|series| series.finish(now_ns)).unwrap_or_default(),
+            spans: if self.layers { layers::spans(&self.collector) } else { Vec::new() },
+            lost,
+        }
+    }
+
+    /// Requests that were not seen to end, on disks that have none in flight: they have ended. Says
+    /// how many.
+    fn settle(&mut self) -> u64 {
+        let flights = self.collector.flights().unwrap_or_default();
+        let mut left = 0;
+        for flight in flights {
+            let name = self.disks.name(major_minor(flight.disk));
+            let in_flight = self.root.text(format!("/sys/block/{name}/inflight"));
+            let is_idle = in_flight
+                .is_some_and(|text| text.split_whitespace().all(|direction| direction == "0"));
+            if let Some(tally) = self.tallies.get_mut(&flight.slot).filter(|_| is_idle) {
+                tally.add_unseen(&flight);
+                left += 1;
+            }
+        }
+        left
+    }
+
+    fn has(&self, tracepoint: &str) -> bool {
+        let mut programs = self.collector.programs().iter();
+        programs.any(|program| program.tracepoint == tracepoint && program.refused.is_none())
+    }
+
+    fn devices(&mut self, now_ns: u64) -> Vec<TracedDevice> {
+        let mut devices = Vec::new();
+        for (disk, place) in self.collector.disks().unwrap_or_default() {
+            let Ok((all, program)) = self.collector.depths(place) else { continue };
+            let number = major_minor(disk);
+            let name = self.disks.name(number);
+            let depth = told::levels(&all, now_ns);
+            let program_depth = told::levels(&program, now_ns);
+            devices.push(TracedDevice { number, name, depth, program_depth });
+        }
+        devices.sort_by_key(|device| std::cmp::Reverse(device.program_depth.area_ns));
+        devices
+    }
+
+    fn traffic(&mut self) -> Vec<Traffic> {
+        let mut traffic = Vec::new();
+        for tally in self.tallies.values().filter(|tally| tally.key.op < SYNC) {
+            let SlotKey { disk, op: number, class: of, group } = tally.key;
+            traffic.push(Traffic {
+                device: self.disks.name(major_minor(disk)),
+                class: class(of),
+                op: op(number),
+                group: u32::from(group),
+                ..tally.traffic(self.zero_ns)
+            });
+        }
+        traffic.retain(|traffic| traffic.requests > 0);
+        traffic.sort_by(|a, b| {
+            (&a.device, a.class, a.op, a.group).cmp(&(&b.device, b.class, b.op, b.group))
+        });
+        traffic
+    }
+
+    fn syncs(&self) -> Vec<SyncRun> {
+        let of_syncs = self.tallies.values().filter(|tally| tally.key.op >= SYNC);
+        let mut syncs: Vec<SyncRun> = of_syncs
+            .filter_map(|tally| {
+                let (kind, _) = SyncKind::WORDS.get(usize::from(tally.key.op - SYNC))?;
+                Some(SyncRun {
+                    kind: *kind,
+                    group: u32::from(tally.key.group),
+                    calls: tally.calls(),
+                    errors: tally.errors(),
+                    latency: tally.latency(),
+                })
+            })
+            .filter(|sync| sync.calls > 0)
+            .collect();
+        syncs.sort_by_key(|sync| (sync.kind, sync.group));
+        syncs
+    }
+
+    /// Entry 0 is for all without a place of their own.
+    fn groups(&self, sizes: &BTreeMap<u16, u32>) -> Vec<Group> {
+        let named = self.collector.groups().unwrap_or_default();
+        let last = named.iter().map(|(_, number)| *number).max().unwrap_or(0);
+        let mut groups = vec![Group::default(); last as usize + 1];
+        groups[0].name = "other threads".to_owned();
+        for (name, number) in named {
+            groups[number as usize].name = threads::name(&name);
+        }
+        for (number, threads) in sizes {
+            if let Some(group) = groups.get_mut(usize::from(*number)) {
+                group.threads = *threads;
+            }
+        }
+        groups
+    }
+
+    fn files(&mut self) -> Vec<FileRun> {
+        let mounts = mounts(&self.root);
+        let mut files = Vec::new();
+        for (key, file) in self.collector.files().unwrap_or_default() {
+            if file.reads + file.writes > 0 {
+                let path = names::path(&key, &file, &mounts, &self.root);
+                let device = self.disks.name(major_minor(key.device));
+                files.push(told::file(&key, &file, path, device));
+            }
+        }
+        files.sort_by(|a: &FileRun, b: &FileRun| {
+            let bytes = |file: &FileRun| file.read_bytes + file.write_bytes;
+            (bytes(b), &a.path).cmp(&(bytes(a), &b.path))
+        });
+        files
+    }
+
+    fn cgroups(&self) -> Vec<CgroupRun> {
+        let paths = names::cgroups(&self.root);
+        let uses = self.collector.cgroups().unwrap_or_default();
+        let mut cgroups: Vec<CgroupRun> = uses
+            .into_iter()
+            .map(|(id, used)| CgroupRun {
+                path: paths.get(&id).cloned().unwrap_or_else(|| format!("cgroup number {id}")),
+                requests: used.requests,
+                read_bytes: used.read_bytes,
+                write_bytes: used.write_bytes,
+            })
+            .collect();
+        cgroups.sort_by_key(|used| std::cmp::Reverse(used.read_bytes + used.write_bytes));
+        cgroups
+    }
+
+    fn places(&mut self, lost_bytes: u64) -> Vec<Places> {
+        let mut by_disk: BTreeMap<u32, Vec<Chunk>> = BTreeMap::new();
+        for (key, chunk) in self.collector.chunks().unwrap_or_default() {
+            let ones = |words: [u64; 4]| words.iter().map(|word| word.count_ones()).sum();
+            let both: [u64; 4] = std::array::from_fn(|at| chunk.read[at] | chunk.written[at]);
+            by_disk.entry(key.disk).or_default().push(Chunk {
+                number: key.number,
+                reads: chunk.reads,
+                writes: chunk.writes,
+                read_blocks: ones(chunk.read),
+                written_blocks: ones(chunk.written),
+                touched_blocks: ones(both),
+                block_writes: chunk.block_writes,
+                overwrites: chunk.overwrites,
+            });
+        }
+        let each = by_disk.into_iter().map(|(disk, mut chunks)| {
+            chunks.sort_by_key(|chunk| chunk.number);
+            Places {
+                device: self.disks.name(major_minor(disk)),
+                chunk_bytes: CHUNK_BYTES,
+                block_bytes: BLOCK_BYTES,
+                chunks,
+                // The table is one for all disks: what it could not take is told with each.
+                lost_bytes,
+            }
+        });
+        each.collect()
+    }
+}
+
+/// What the kernel calls at the end of direct I/O on files and on block devices.
+const ENDS: [&str; 4] = [FILES_END, "blkdev_bio_end_io", "blkdev_bio_end_io_async", WAIT_END];
+const FILES_END: &str = "iomap_dio_bio_end_io";
+const WAIT_END: &str = "submit_bio_wait_endio";
+
+/// The addresses of kernel symbols; 0 where the kernel does not show them. The list is long:
+/// reading ends with the last of them.
+fn symbols<const N: usize>(root: &Root, names: [&str; N]) -> [u64; N] {
+    let mut addresses = [0; N];
+    let Ok(list) = File::open(root.path("/proc/kallsyms")) else { return addresses };
+    let mut left = N;
+    for line in BufReader::with_capacity(1 << 16, list).lines().map_while(Result::ok) {
+        let mut words = line.split(' ');
+        let (Some(address), Some(name)) = (words.next(), words.nth(1)) else { continue };
+        if let Some(at) = names.iter().position(|wanted| *wanted == name) {
+            addresses[at] = u64::from_str_radix(address, 16).unwrap_or(0);
+            left -= 1;
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    addresses
+}
+
+/// The kernel programs know processes by the numbers of the first namespace.
+fn of_first_namespace(root: &Root) -> Result<(), Missing> {
+    // The kernel has given it this inode number since 3.8.
+    let first = Path::new("pid:[4026531836]");
+    match root.link("/proc/self/ns/pid") {
+        Some(namespace) if namespace != first => Err(Missing {
+            what: "requests".to_owned(),
+            reason: "processes have other numbers here than the kernel programs see (a container \
+                     with a PID namespace of its own)"
+                .to_owned(),
+            mend: Some(
+                "run it on the host, or in a container with the host's PID namespace".into(),
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn missing(root: &Root, error: &AttachError) -> Missing {
+    let mend = match error {
+        AttachError::NoTypes(_) => {
+            "a kernel with CONFIG_DEBUG_INFO_BTF, as the larger distributions have it".to_owned()
+        }
+        _ if root.word("/sys/kernel/security/lockdown").is_some_and(|word| is_locked(&word)) => {
+            "the kernel is locked down (lockdown=confidentiality forbids kernel programs)"
+                .to_owned()
+        }
+        _ => "run it as root, or give it CAP_BPF and CAP_PERFMON".to_owned(),
+    };
+    Missing { what: "requests".to_owned(), reason: error.to_string(), mend: Some(mend) }
+}
+
+/// `none integrity [confidentiality]` is the one that forbids.
+fn is_locked(word: &str) -> bool {
+    word.contains("[confidentiality]")
+}
+
+fn class(number: u8) -> Class {
+    Class::ALL.get(usize::from(number)).copied().unwrap_or(Class::Other)
+}
+
+fn op(number: u8) -> Op {
+    Op::ALL.get(usize::from(number)).copied().unwrap_or(Op::Other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_confidentiality_forbids() {
+        assert!(is_locked("none integrity [confidentiality]"));
+        assert!(!is_locked("none [integrity] confidentiality"));
+    }
+}

@@ -1,0 +1,138 @@
+//! Names for the kernel's numbers: disks, files, cgroups.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use iosonde_bpf::layout::{FILE_NAMED, FILE_OF_DEVICE};
+use iosonde_bpf::{FileKey, FileUse, major_minor};
+
+use iosonde_engine::host::{self, Mount, Root};
+
+/// Cgroup directories that are looked at, at most.
+const CGROUPS: usize = 8192;
+
+/// Kernel names of disks, asked once each: one that is taken away keeps its name.
+#[derive(Debug)]
+pub(super) struct Disks {
+    root: Root,
+    names: BTreeMap<(u32, u32), String>,
+}
+
+impl Disks {
+    pub(super) fn new(root: &Root) -> Disks {
+        Disks { root: root.clone(), names: BTreeMap::new() }
+    }
+
+    /// The kernel name of the whole disk with this number, or on which this partition is.
+    pub(super) fn name(&mut self, number: (u32, u32)) -> String {
+        let ask = || {
+            let facts = host::device(&self.root, number.0, number.1);
+            facts.map_or_else(|| format!("{}:{}", number.0, number.1), |facts| facts.name)
+        };
+        self.names.entry(number).or_insert_with(ask).clone()
+    }
+}
+
+/// The path of a file, as far as its names lead.
+pub(super) fn path(key: &FileKey, file: &FileUse, mounts: &[Mount], root: &Root) -> String {
+    let number = major_minor(key.device);
+    let node = || {
+        let facts = host::device(root, number.0, number.1);
+        facts.map_or_else(
+            || format!("device {}:{}", number.0, number.1),
+            |facts| format!("/dev/{}", facts.partition.unwrap_or(facts.name)),
+        )
+    };
+    if key.kind == FILE_OF_DEVICE {
+        let is_mounted = mounts.iter().any(|mount| mount.device == number);
+        // One page cache holds both the file system's metadata and what is read and written by the
+        // device's own name.
+        let also = if is_mounted { " and its file system's metadata" } else { "" };
+        return format!("{}{also}", node());
+    }
+    if key.kind != FILE_NAMED {
+        return format!("direct I/O on {}, the file not told", node());
+    }
+    let names: Vec<String> = file.name[..(file.names as usize).min(file.name.len())]
+        .iter()
+        .rev()
+        .map(|name| {
+            let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+            String::from_utf8_lossy(&name[..end]).into_owned()
+        })
+        .collect();
+    if names.is_empty() {
+        return format!("inode {} on {}", key.inode, node());
+    }
+    let inside = names.join("/");
+    if file.is_whole == 0 {
+        return format!("…/{inside}");
+    }
+    placed(number, &inside, mounts)
+}
+
+/// A path inside a file system, from the root of the whole: through the mount that shows most.
+fn placed(device: (u32, u32), inside: &str, mounts: &[Mount]) -> String {
+    let whole = Path::new("/").join(inside);
+    let shown = mounts.iter().filter(|mount| mount.device == device).filter_map(|mount| {
+        let rest = whole.strip_prefix(&mount.root).ok()?;
+        Some((mount.root.as_os_str().len(), mount.point.join(rest)))
+    });
+    let shortest = shown.min_by_key(|(length, _)| *length);
+    shortest.map_or(whole.clone(), |(_, path)| path).to_string_lossy().into_owned()
+}
+
+/// Paths of cgroups by the kernel's number, which is the inode number of their directory.
+pub(super) fn cgroups(root: &Root) -> BTreeMap<u64, String> {
+    // Where the hierarchies of version 1 are, block I/O has one of its own.
+    let hierarchies = ["/sys/fs/cgroup/blkio", "/sys/fs/cgroup"];
+    let Some(top) = hierarchies.into_iter().map(|path| root.path(path)).find(|path| path.is_dir())
+    else {
+        return BTreeMap::new();
+    };
+    let mut found = BTreeMap::new();
+    let mut open: Vec<PathBuf> = vec![top.clone()];
+    while let Some(directory) = open.pop() {
+        let Ok(facts) = fs::metadata(&directory) else { continue };
+        let inside = directory.strip_prefix(&top).unwrap_or(Path::new(""));
+        found.insert(facts.ino(), format!("/{}", inside.display()));
+        if found.len() >= CGROUPS {
+            break;
+        }
+        let entries = fs::read_dir(&directory).into_iter().flatten().filter_map(Result::ok);
+        let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        open.extend(entries.filter(is_directory).map(|entry| entry.path()));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(device: (u32, u32), root: &str, point: &str) -> Mount {
+        Mount {
+            id: 0,
+            device,
+            root: root.into(),
+            point: point.into(),
+            filesystem: String::new(),
+            source: String::new(),
+            options: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_path_is_told_through_the_mount_that_shows_most_of_its_file_system() {
+        let mounts = [
+            mount((8, 1), "/etc/hosts", "/bound"),
+            mount((8, 1), "/", "/mnt/disk"),
+            mount((8, 2), "/", "/"),
+        ];
+        assert_eq!(placed((8, 1), "etc/hosts", &mounts), "/mnt/disk/etc/hosts");
+        assert_eq!(placed((8, 2), "a/b", &mounts), "/a/b");
+        assert_eq!(placed((8, 3), "a/b", &mounts), "/a/b");
+    }
+}

@@ -1,0 +1,160 @@
+//! Requests of the program per interval. Bounded: when there are too many intervals, neighbours are
+//! merged and the width doubles.
+
+use iosonde_model::record::profile::{Op, TrafficSeries};
+use iosonde_model::record::run::{CounterSeries, HistogramSeries};
+use iosonde_stats::Histogram;
+
+use super::tally::Increase;
+
+/// Intervals that are kept at most.
+const MOST: usize = 600;
+
+/// One interval under way or done.
+#[derive(Clone, Debug, Default)]
+struct Interval {
+    requests: u64,
+    bytes: u64,
+    latency: Histogram,
+}
+
+impl Interval {
+    fn merge(&mut self, other: &Interval) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.latency.merge(&other.latency);
+    }
+}
+
+/// The intervals of every operation.
+#[derive(Debug)]
+pub(super) struct Series {
+    width_ns: u64,
+    zero_ns: u64,
+    /// When the last look was made, and the middle between it and the one before, ns.
+    looked_ns: u64,
+    middle_ns: u64,
+    /// One list per operation, in the order of [`Op::ALL`].
+    ops: [Vec<Interval>; 5],
+}
+
+impl Series {
+    /// Intervals of this width from `zero_ns` on.
+    pub(super) fn new(zero_ns: u64, width_ns: u64) -> Series {
+        let ops = Default::default();
+        Series { width_ns, zero_ns, looked_ns: zero_ns, middle_ns: zero_ns, ops }
+    }
+
+    /// A look is made now: what it finds came since the one before, and counts in the interval of
+    /// the middle between both. A look comes a little late, seldom early.
+    pub(super) fn look(&mut self, now_ns: u64) {
+        self.middle_ns = self.looked_ns + now_ns.saturating_sub(self.looked_ns) / 2;
+        self.looked_ns = now_ns;
+    }
+
+    /// Adds what this look finds.
+    pub(super) fn add(&mut self, op: Op, increase: &Increase) {
+        let since = self.middle_ns.saturating_sub(self.zero_ns);
+        while since / self.width_ns >= MOST as u64 {
+            self.double();
+        }
+        let at = (since / self.width_ns) as usize;
+        let intervals = &mut self.ops[op as usize];
+        if intervals.len() <= at {
+            intervals.resize_with(at + 1, Interval::default);
+        }
+        let more = Interval {
+            requests: increase.requests,
+            bytes: increase.bytes,
+            latency: increase.latency.clone(),
+        };
+        intervals[at].merge(&more);
+    }
+
+    fn double(&mut self) {
+        self.width_ns *= 2;
+        for intervals in &mut self.ops {
+            let pairs = intervals.chunks(2).map(|pair| {
+                let mut merged = pair[0].clone();
+                pair.get(1).into_iter().for_each(|second| merged.merge(second));
+                merged
+            });
+            *intervals = pairs.collect();
+        }
+    }
+
+    /// The record's series, of operations that occurred; all of one length.
+    pub(super) fn finish(mut self, end_ns: u64) -> Vec<TrafficSeries> {
+        let since = end_ns.saturating_sub(self.zero_ns).saturating_sub(1);
+        while since / self.width_ns >= MOST as u64 {
+            self.double();
+        }
+        let length = (since / self.width_ns) as usize + 1;
+        let width_ns = self.width_ns;
+        let told = Op::ALL
+            .into_iter()
+            .zip(self.ops)
+            .filter(|(_, intervals)| intervals.iter().any(|interval| interval.requests > 0));
+        told.map(|(op, mut intervals)| {
+            intervals.resize_with(length.max(intervals.len()), Interval::default);
+            let each = || intervals.iter();
+            TrafficSeries {
+                op,
+                counters: CounterSeries {
+                    width_ns,
+                    ops: each().map(|interval| interval.requests).collect(),
+                    bytes: each().map(|interval| interval.bytes).collect(),
+                },
+                latencies: HistogramSeries {
+                    width_ns,
+                    intervals: each()
+                        .map(|interval| interval.latency.occupied().collect())
+                        .collect(),
+                    exact: each().map(|interval| interval.latency.exact()).collect(),
+                },
+            }
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(requests: u64) -> Increase {
+        let mut latency = Histogram::new();
+        latency.record_many(1000, requests);
+        Increase { requests, bytes: requests * 512, latency }
+    }
+
+    #[test]
+    fn looks_fall_into_their_intervals_and_gaps_are_empty() {
+        let mut series = Series::new(100, 10);
+        // Each look is a little late.
+        for (now, reads, writes) in [(111, 1, 0), (122, 0, 0), (131, 0, 0), (143, 2, 3)] {
+            series.look(now);
+            series.add(Op::Read, &one(reads));
+            series.add(Op::Write, &one(writes));
+        }
+        let told = series.finish(150);
+        assert_eq!(told[0].counters.ops, [1, 0, 0, 2, 0]);
+        assert_eq!(told[1].counters.ops, [0, 0, 0, 3, 0]);
+        assert_eq!(told[0].latencies.intervals.len(), 5);
+    }
+
+    #[test]
+    fn a_long_run_stays_bounded_and_loses_nothing() {
+        let mut series = Series::new(0, 1);
+        for now in 1..=10_000 {
+            series.look(now);
+            series.add(Op::Write, &one(1));
+        }
+        let told = series.finish(10_000);
+        let counters = &told[0].counters;
+        assert!(counters.ops.len() <= MOST);
+        assert_eq!(counters.ops.iter().sum::<u64>(), 10_000);
+        assert_eq!(counters.width_ns, 32);
+        assert_eq!(counters.ops[0], 32);
+    }
+}
