@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::output::note;
+use super::watchdog;
 use iosonde_model::record::given;
 use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder};
 
@@ -77,6 +78,7 @@ impl Keeper {
         }
         keeper.folder = Some(folder);
         keeper.resumed = true;
+        watchdog::has_result();
         Ok(keeper)
     }
 
@@ -113,6 +115,7 @@ impl Keeper {
         };
         let salt = std::process::id() ^ (now_ns as u32);
         let folder = open(now_ns, salt);
+        folder.iter().for_each(|folder| watchdog::results_in(folder.path()));
         (Keeper { folder: None, manifest, option, lost: false, resumed: false }, folder)
     }
 
@@ -178,6 +181,7 @@ impl Keeper {
     pub(crate) fn keep_cell<T: Serialize>(&mut self, name: &str, run: &T) {
         self.manifest.cells.push(name.into());
         self.keep(name, run);
+        watchdog::has_result();
     }
 
     /// Adds a line to the log.
@@ -204,6 +208,7 @@ impl Keeper {
         verdict: &str,
     ) -> Option<PathBuf> {
         let folder = self.folder.take()?;
+        watchdog::results_closed();
         if self.manifest.cells.is_empty() && !self.resumed {
             folder.discard();
             return None;
@@ -221,6 +226,7 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         let is_empty = self.manifest.cells.is_empty() && !self.resumed;
         if let Some(folder) = self.folder.take_if(|_| is_empty) {
+            watchdog::results_closed();
             folder.discard();
         }
     }

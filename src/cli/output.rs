@@ -2,6 +2,7 @@
 //! measuring; one that cannot take the result, such as a file on a full disk, is a failure.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
 
@@ -56,6 +57,9 @@ impl OutputFormat {
         Err(Failure::new(Exit::Asked, message))
     }
 }
+
+/// Whether anything was put on stdout.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// The two streams.
 #[derive(Debug)]
@@ -143,6 +147,13 @@ impl Output {
         }
     }
 
+    /// The same from the watchdog, while the verb may be anywhere: a document that has begun is not
+    /// followed by another.
+    pub(crate) fn last_words(&mut self, verb: &str, failure: &Failure) {
+        self.closed = HAS_BEGUN.load(Ordering::Relaxed);
+        self.failure(verb, failure);
+    }
+
     /// This end, or a failure if the result did not reach stdout.
     pub(crate) fn end(&self, exit: Exit) -> Exit {
         if self.lost { exit.or_graver(Exit::Environment) } else { exit }
@@ -152,6 +163,7 @@ impl Output {
         if self.closed {
             return;
         }
+        HAS_BEGUN.store(true, Ordering::Relaxed);
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
         if let Err(error) = written {

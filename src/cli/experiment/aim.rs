@@ -9,6 +9,7 @@ use crate::cli::output::note;
 use crate::cli::place::{self, Place};
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::target::open::{self, Direct};
 use iosonde_engine::target::{Held, TargetError};
 use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
@@ -69,6 +70,7 @@ pub(super) struct Ask<'a> {
 
 /// Opens or makes the target.
 pub(super) fn aim(ask: &Ask<'_>, place: &Place) -> Result<Aim, Failure> {
+    let _opening = Wait::begin("opening", ask.target.path.as_str());
     let engine = engine(ask.target.engine.as_deref())?;
     if engine.kind == EngineKind::Sim {
         return simulated(ask, place, engine);

@@ -22,6 +22,7 @@ use crate::cli::progress::Progress;
 use crate::schedule::Bench;
 use iosonde_analysis::expectation::{Expectation, judge_all};
 use iosonde_analysis::verdict::{assess, verdict};
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::target::Held;
 use iosonde_model::plan::{
@@ -113,11 +114,13 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
         device::no_consents(&args.target, "nothing is written")?;
     }
     // Whatever stands in the way of a later group is known before the first operation.
+    let opening = Wait::begin("opening the targets of", path.to_string_lossy());
     let mut shelf = Shelf::new(&askings);
     let mut groups = Vec::new();
     for asking in &askings {
         groups.push(ready(beside, &place, asking, &mut shelf)?);
     }
+    drop(opening);
     if let [_, _, ..] = groups.as_slice() {
         for (number, group) in (1..).zip(&mut groups) {
             group.plan.name = format!("{}-{number}", group.plan.name);
