@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::exit::{Exit, Failure};
 use super::output::note;
+use iosonde_model::record::RunFolder;
 use iosonde_model::record::checksums::{Altered, SUMS, alterations, is_unfinished};
 
 /// Alterations that are listed; of more, how many there are.
@@ -33,6 +34,10 @@ impl AcceptArgs {
         let failed = |error: std::io::Error| {
             Failure::new(Exit::Environment, format!("`{}`: {error}", folder.display()))
         };
+        // What a command writes at this moment is in the list or will be.
+        if RunFolder::is_in_use(&folder) {
+            return Ok(Vec::new());
+        }
         let mut altered = alterations(&folder).map_err(failed)?;
         if let Some(file) = &file {
             // What is read with it.
@@ -59,10 +64,11 @@ impl AcceptArgs {
 
 /// Which files were altered, and how.
 fn words(folder: &Path, altered: &[Altered]) -> Vec<String> {
-    let files = if altered.len() == 1 { "file was" } else { "files were" };
-    let first = format!("`{}`: {} {files} altered since they were kept:", folder.display(), {
-        altered.len()
-    });
+    let path = folder.display();
+    let first = match altered.len() {
+        1 => format!("`{path}`: 1 file was altered since it was kept:"),
+        count => format!("`{path}`: {count} files were altered since they were kept:"),
+    };
     let listed = altered.iter().take(LISTED).map(|each| format!("  {each}"));
     let more = altered.len().saturating_sub(LISTED);
     let more = (more > 0).then(|| format!("  and {more} more"));

@@ -97,12 +97,13 @@ impl Session<'_> {
         if run.measured_ns == 0 && matches!(run.outcome, Outcome::Interrupted { .. }) {
             return;
         }
+        // Before it is shown: what has been seen is not lost, whatever comes.
+        self.keeper.keep_cell(&format!("{:02}-{}.json", index + 1, run.plan.name), run);
         let row = assess(run, Some(self.host));
         self.output.text(&check_row(run, &row));
         if let Some(pursuit) = &row.pursuit {
             self.output.text(&pursuit_note(pursuit));
         }
-        self.keeper.keep_cell(&format!("{:02}-{}.json", index + 1, run.plan.name), run);
         self.runs.push(run.clone());
         self.rows.push(row);
     }

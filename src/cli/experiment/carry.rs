@@ -22,6 +22,7 @@ use crate::schedule::{Bench, Event, carry_out};
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
 use iosonde_model::plan::chance;
 use iosonde_model::plan::design::{self, Found};
+use iosonde_model::record::checksums::{Altered, Change, alterations};
 use iosonde_model::record::experiment::{
     EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TargetAsked, TrialRun,
 };
@@ -181,6 +182,12 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         .map_err(|why| Failure::new(Exit::Environment, why))?;
     // Its name may have changed.
     let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
+    for name in altered_runs(&old, &altered)? {
+        note(&format!("caution: {name} is set aside, and carried out again"));
+        keeper
+            .set_aside(&name)
+            .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))?;
+    }
     keeper.log(&json!({ "event": "resumed", "command": words }));
     let study = Study {
         run,
@@ -193,6 +200,18 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     session.altered = altered;
     session.teller.heading(&session.study, &session.aim.words);
     session.carry_out(Some(&old))
+}
+
+/// Runs that are not as they were kept, where that was accepted: no figure is made from them.
+fn altered_runs(old: &ExperimentFolder, accepted: &[String]) -> Result<Vec<String>, Failure> {
+    if accepted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let altered = alterations(old.path()).map_err(wrong)?.into_iter();
+    let is_run = |each: &Altered| {
+        each.name.starts_with("trials/") && matches!(each.change, Change::Content { .. })
+    };
+    Ok(altered.filter(is_run).map(|each| each.name).collect())
 }
 
 /// What the first command was allowed to do, this one must be, or cells would be missing for ever.
