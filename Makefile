@@ -1,5 +1,5 @@
 # One command for each purpose; CI calls `make test` and nothing else.
-.PHONY: test check bench instructions docs install dist
+.PHONY: test check bench build-times instructions docs install dist
 
 # Everything: format, lints, the release binary, every test of every crate. Ends with a summary.
 test:
@@ -17,6 +17,10 @@ bench:
 	cargo build --release
 	cargo build --release --package iosonde-vhost --example bare
 	cargo run --release --package iosonde-bench -- $(BENCH)
+
+# How long building and testing take here; nothing else should run. ROUNDS="1 check" shows a part.
+build-times:
+	@.ci/build-times $(ROUNDS)
 
 # Writes the count that `make test` compares with; to be committed with the reason for its growth.
 instructions:

@@ -147,7 +147,7 @@ fn carry_out_one(
         measured_ns: measured.measured_ns,
         measured_boottime_ns: measured.boottime_ns,
         backend: BackendFacts {
-            engine: plan.engine.kind.word().into(),
+            engine: plan.engine.kind.name().into(),
             features: measured.queue.features,
             missing: measured.queue.missing,
             clock: clock_word(plan, bench.clock).into(),

@@ -11,6 +11,7 @@ use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Targ
 use iosonde_model::plan::{RunId, VerifyMode, VerifyPlan, VerifySetting};
 use iosonde_model::record::Outcome;
 use iosonde_model::spec::{Role, Rw, Threads, Workload};
+use iosonde_rig::skip_part;
 use iosonde_sys::Clock;
 use iosonde_sys::counting::CountingAllocator;
 
@@ -77,7 +78,8 @@ impl Observer for Watch {
 fn measure(plan: &Plan, medium: &Medium, observer: &mut dyn Observer) -> Option<Measured> {
     let control = Arc::new(Control::default());
     let measured = run(plan, medium, Clock::monotonic(), &control, observer);
-    let measured = measured.map_err(|error| eprintln!("skipped: {error}")).ok()?;
+    let engine = plan.engine.kind.name();
+    let measured = measured.map_err(|error| skip_part(engine, error)).ok()?;
     assert_eq!(measured.outcome, Outcome::Complete);
     Some(measured)
 }
@@ -142,7 +144,7 @@ fn allocations_of_verify(kind: EngineKind, iodepth: u32, medium: &Medium) -> Opt
     let clock = Clock::monotonic();
     let measured = verify(&plan, medium, Luggage::default(), clock, &control, &mut Unwatched);
     let after = CountingAllocator::allocations();
-    let measured = measured.map_err(|error| eprintln!("skipped: {error}")).ok()?;
+    let measured = measured.map_err(|error| skip_part(kind.name(), error)).ok()?;
     assert_eq!(measured.outcome, Outcome::Complete);
     let job = &measured.jobs[0];
     assert_eq!((job.written_bytes, job.read_bytes), (TARGET_BYTES, TARGET_BYTES));
@@ -171,14 +173,14 @@ fn the_loop_of_a_job_allocates_nothing() {
         (EngineKind::IoUring, 16, &file),
     ] {
         if let Some(found) = allocations_within(kind, Rw::RandRw, iodepth, medium) {
-            assert_eq!(found, 0, "{} allocates while it measures", kind.word());
+            assert_eq!(found, 0, "{} allocates while it measures", kind.name());
         }
     }
     for (kind, iodepth) in [(EngineKind::Psync, 1), (EngineKind::IoUring, 16)] {
         // The first of its kind.
         allocations_of_verify(kind, iodepth, &file);
         let Some((found, ops)) = allocations_of_verify(kind, iodepth, &file) else { continue };
-        let kind = kind.word();
+        let kind = kind.name();
         assert!(found < 200 && ops > 5000, "verify {kind}: {found}, {ops} writes and their reads");
     }
 }

@@ -5,6 +5,8 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use iosonde_rig::skip;
+
 #[path = "../examples/dist.rs"]
 #[allow(dead_code, reason = "the example's own door is not opened here")]
 mod dist;
@@ -78,11 +80,7 @@ fn bash_reads_its_completions() {
     let mut bash = Command::new("bash");
     bash.args(["-c", line, "bash"]).arg(&script).stdin(Stdio::null());
     let Ok(output) = bash.output() else {
-        #[allow(clippy::print_stdout, reason = "what is skipped is told")]
-        {
-            println!("skipped: completions in bash, for there is none");
-        }
-        return;
+        return skip("there is no bash");
     };
     let words = String::from_utf8_lossy(&output.stdout);
     let words: Vec<&str> = words.split_whitespace().collect();

@@ -8,6 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use iosonde_rig::skip;
+
 /// The release binary beside the directory of this test's own binary, `target/debug/deps`.
 fn release_binary() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
@@ -45,15 +47,15 @@ fn chains(binary: &Path) -> Option<Vec<String>> {
 #[test]
 fn the_loop_reaches_the_kernel_inline() {
     if !cfg!(target_arch = "x86_64") {
-        eprintln!("skipped: only x86-64 has its system call inline");
+        skip("only x86-64 has its system call inline");
         return;
     }
     let Some(binary) = release_binary() else {
-        eprintln!("skipped: the release binary is not built; `cargo build --release` first");
+        skip("the release binary is not built; `cargo build --release` first");
         return;
     };
     let Some(chains) = chains(&binary) else {
-        eprintln!("skipped: objdump or addr2line is missing (package binutils)");
+        skip("objdump or addr2line is missing (package binutils)");
         return;
     };
     for seam in ["src/backend/psync.rs", "src/backend/uring.rs", "src/backend/libaio.rs"] {

@@ -1,6 +1,5 @@
 //! What truly lies on storage after a write (T22): no block twice, nothing to compress.
 #![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -8,8 +7,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::{FsKind, ImageMount};
+use iosonde_rig::{ScratchDir, default_signals_for_children, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use zstd::zstd_safe::CParameter;
 
@@ -38,6 +37,7 @@ fn assert_incompressible(bytes: &[u8], what: &str) {
 }
 
 fn iosonde(dir: &ScratchDir, words: &str) -> Command {
+    default_signals_for_children();
     let mut command = Command::new(env!("CARGO_BIN_EXE_iosonde"));
     command.args(words.split_whitespace()).current_dir(dir.path());
     command.env("HOME", dir.path()).env_remove("XDG_STATE_HOME").stdin(Stdio::null());
@@ -107,7 +107,7 @@ fn two_runs_store_different_bytes() {
 fn on_the_device_below_a_file_system() {
     let mount = match ImageMount::new(FsKind::Ext4, 64 * MIB, "") {
         Ok(mount) => mount,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     let dir = ScratchDir::new().unwrap();
     let path = mount.path().join("data");

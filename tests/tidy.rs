@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-/// The crates of the product. Which may use which stands in their Cargo.toml, and the compiler holds
-/// it; within a crate of several modules the table below does.
+/// The crates of the product. Which may use which stands in their Cargo.toml, and the compiler
+/// holds it; within a crate of several modules the table below does.
 const PRODUCT: [&str; 7] = [
     "src/",
     "crates/iosonde-analysis/src/",
@@ -214,6 +214,15 @@ fn dangers(source: &Text) -> Vec<String> {
         .collect()
 }
 
+/// A test that skips without saying what is then untested.
+fn skips(source: &Text) -> Vec<String> {
+    let half = |line: &str| {
+        line.contains(concat!("println!(\"", "skipped")) && !line.contains("; untested: ")
+    };
+    let lines = source.text.lines().enumerate().filter(|(_, line)| half(line));
+    lines.map(|(index, _)| source.fault(index + 1, "use `iosonde_rig::skip`")).collect()
+}
+
 /// A missing head, a long line, a long file, an empty name.
 fn shape(source: &Text) -> Vec<String> {
     let mut faults = Vec::new();
@@ -334,6 +343,7 @@ fn the_repository_is_tidy() {
         if text.path.ends_with(".rs") {
             faults.extend(dangers(text));
             faults.extend(shape(text));
+            faults.extend(skips(text));
         }
     }
     // A file declared under `#[cfg(test)]` is a test as a whole.
@@ -450,6 +460,9 @@ mod planted {
         assert_eq!(dangers(&text("src/plan.rs", danger)).len(), 1);
         assert!(dangers(&text("crates/iosonde-sys/src/a.rs", danger)).is_empty());
         assert!(dangers(&text("src/lib.rs", "#![forbid(unsafe_code)]")).is_empty());
+        let half = concat!("eprintln!(\"", "skipped: {reason}\")");
+        assert_eq!(skips(&text("tests/a.rs", half)).len(), 1);
+        assert!(skips(&text("tests/a.rs", "skip(reason)")).is_empty());
         let head = "//! A.\n";
         assert!(shape(&text("src/plan/a.rs", head)).is_empty());
         assert_eq!(shape(&text("src/plan/a.rs", "fn f() {}\n")).len(), 1);

@@ -8,6 +8,7 @@ use iosonde_engine::backend::OpenError;
 use iosonde_engine::engine::EngineError;
 use iosonde_engine::target::TargetError;
 use iosonde_model::plan::Refusal;
+use iosonde_model::spec::engine::EngineNameError;
 use iosonde_model::units::UnitError;
 
 /// How the program ends. The number is the exit code.
@@ -131,6 +132,12 @@ impl Failure {
     /// A value of an option that was not understood.
     pub(crate) fn value(option: &str, error: &UnitError) -> Failure {
         Failure::new(Exit::Asked, format!("{option}: {error}"))
+    }
+}
+
+impl From<EngineNameError> for Failure {
+    fn from(error: EngineNameError) -> Failure {
+        Failure::new(Exit::Asked, error.to_string())
     }
 }
 

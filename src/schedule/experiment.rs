@@ -13,7 +13,7 @@ use iosonde_analysis::experiment::{Measure, Spread, TrialFigures};
 use iosonde_engine::engine::{EngineError, Medium, Progress};
 use iosonde_model::plan::design::{self, Cell};
 use iosonde_model::plan::trial::{Cache, Trial, TrialError, trial};
-use iosonde_model::plan::{EngineKind, Plan, Refusal, Setting, Stop, chance, resolve};
+use iosonde_model::plan::{Plan, Refusal, Setting, Stop, chance, resolve};
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::experiment::{StageRun, TRIAL_SCHEMA, TrialRun};
 use iosonde_model::record::run::Outcome;
@@ -405,7 +405,7 @@ fn reading_pass(plan: &Plan) -> Result<Plan, Refusal> {
     let ends = plan.jobs.iter().map(|job| job.region_start + job.region_bytes);
     let end = ends.max().unwrap_or(start);
     let block = 1 << 20;
-    let depth = if plan.engine.kind == EngineKind::Psync { 1 } else { 4 };
+    let depth = if plan.engine.kind.is_synchronous() { 1 } else { 4 };
     let role = Role {
         offset: Some(0),
         size: Some(end - start),

@@ -1,5 +1,6 @@
 //! Would the verifier have noticed? Every fault is put into the simulated device, over and over,
 //! and the true verifier runs against it; and look-alikes without a fault must leave it silent.
+//! Faults are of requests on their way, or of what is stored at every length of a block.
 //!
 //! The truth comes from a second memory above the fault, which holds what was acknowledged: the
 //! blocks that differ are those that must be found, and no others.
@@ -8,6 +9,7 @@ mod crash;
 mod dying;
 mod scene;
 mod soak;
+mod stored;
 mod trial;
 
 use std::collections::BTreeMap;
@@ -15,10 +17,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use iosonde_engine::backend::fault::Fault;
 use iosonde_engine::engine::Control;
+use iosonde_model::content::block::{All, Comparisons};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::record::{Matrix, MatrixRow, Repetition};
 
 use scene::Scene;
+pub use stored::StoredFault;
 pub use trial::{Answer, Trial};
 
 /// How much is simulated.
@@ -34,6 +38,8 @@ pub struct Extent {
     pub seed: u64,
     /// Threads.
     pub threads: usize,
+    /// Whether what is stored has blocks of 64 KiB at most, which take less time.
+    pub small: bool,
 }
 
 /// What is being simulated.
@@ -81,22 +87,78 @@ pub fn selftest(
 /// and a short soak. It goes before every run that says something about storage.
 pub fn quick(seed: u64, control: &Control) -> Matrix {
     let extent = Extent {
-        faults: 2 * Fault::ALL.len() as u64,
+        faults: 2 * Kind::all().count() as u64,
         look_alikes: 24,
         soak_ops: 2000,
         seed,
         threads: 2,
+        small: true,
     };
     selftest(&extent, control, &|_, _| {})
 }
 
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// Of requests on their way.
+    Request(Fault),
+    /// Of what is stored.
+    Stored(StoredFault),
+}
+
+impl Kind {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Kind> {
+        let requests = Fault::ALL.into_iter().map(Kind::Request);
+        requests.chain(StoredFault::ALL.into_iter().map(Kind::Stored))
+    }
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Request(fault) => fault.word(),
+            Kind::Stored(fault) => fault.word(),
+        }
+    }
+
+    fn expected(self) -> &'static str {
+        match self {
+            Kind::Request(fault) => Answer::to(fault).words(),
+            Kind::Stored(fault) => fault.expected(),
+        }
+    }
+
+    /// The seed of one of its simulations.
+    fn seed(self, seed: u64, index: u64, small: bool) -> u64 {
+        let number = Kind::all().position(|one| one == self).unwrap_or(0) as u64;
+        match self {
+            Kind::Request(_) => mix(seed ^ mix(index ^ (number << 40))),
+            Kind::Stored(_) => stored::seed_of(seed ^ mix(number), index, small),
+        }
+    }
+
+    /// One of its simulations.
+    fn trial<C: Comparisons>(self, seed: u64) -> Trial {
+        match self {
+            Kind::Request(fault) => Trial::of::<C>(&Scene::with(fault, seed)),
+            Kind::Stored(fault) => stored::trial::<C>(fault, seed),
+        }
+    }
+}
+
 /// One simulation, by the seed that was told of it; without a fault, a look-alike.
-pub fn repeat(fault: Option<Fault>, seed: u64) -> Repetition {
-    let scene = match fault {
-        Some(fault) => Scene::with(fault, seed),
+pub fn repeat(kind: Option<Kind>, seed: u64) -> Repetition {
+    let scene = match kind {
+        Some(Kind::Stored(fault)) => {
+            let trial = stored::trial::<All>(fault, seed);
+            return trial.told(fault.word().into(), seed, stored::words(fault, seed));
+        }
+        Some(Kind::Request(fault)) => Scene::with(fault, seed),
         None => Scene::without_fault(seed),
     };
-    Trial::of(&scene).told(&scene)
+    let fault = scene.fault.map(|(injection, job)| format!("{injection} in job {job}"));
+    let fault = fault.unwrap_or_else(|| "none".into());
+    Trial::of::<All>(&scene).told(fault, seed, scene.words())
 }
 
 /// Adds up what is done of a part.
@@ -109,23 +171,28 @@ fn counting<'a>(
 }
 
 fn rows(extent: &Extent, control: &Control, tell: &(impl Fn(u64) + Sync)) -> Vec<MatrixRow> {
-    let kinds = Fault::ALL;
-    let per_kind = extent.faults.div_ceil(kinds.len() as u64);
+    let kinds: Vec<Kind> = Kind::all().collect();
     in_parallel(kinds.len(), extent.threads, |index| {
-        row(kinds[index], per_kind, extent.seed, control, tell)
+        row::<All>(kinds[index], kinds.len() as u64, extent, control, tell)
     })
 }
 
-fn row(fault: Fault, wanted: u64, seed: u64, control: &Control, tell: &impl Fn(u64)) -> MatrixRow {
-    let kind = Fault::ALL.iter().position(|one| *one == fault).unwrap_or(0) as u64;
-    let expected = Answer::to(fault).words();
-    let mut row = MatrixRow { fault: fault.word(), expected, ..MatrixRow::default() };
-    let seeds = (0..wanted * MAX_TRIES).map(|index| mix(seed ^ mix(index ^ (kind << 40))));
+fn row<C: Comparisons>(
+    kind: Kind,
+    kinds: u64,
+    extent: &Extent,
+    control: &Control,
+    tell: &impl Fn(u64),
+) -> MatrixRow {
+    let wanted = extent.faults.div_ceil(kinds);
+    let (fault, expected) = (kind.word(), kind.expected());
+    let mut row = MatrixRow { fault, expected, ..MatrixRow::default() };
+    let seeds = (0..wanted * MAX_TRIES).map(|index| kind.seed(extent.seed, index, extent.small));
     for seed in seeds.take_while(|_| !control.is_stopping()) {
         if row.visible >= wanted {
             break;
         }
-        let trial = Trial::of(&Scene::with(fault, seed));
+        let trial = kind.trial::<C>(seed);
         row.struck += u64::from(trial.struck);
         row.false_alarms += trial.false_alarms;
         if trial.is_visible() {
@@ -157,7 +224,7 @@ fn look_alikes(
         for seed in seeds {
             told.0 += 1;
             tell(1);
-            if !Trial::of(&Scene::without_fault(seed)).is_right() {
+            if !Trial::of::<All>(&Scene::without_fault(seed)).is_right() {
                 told.1.push(seed);
             }
         }
@@ -193,14 +260,21 @@ fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iosonde_model::content::block::{Comparison, Without};
 
     #[test]
     fn every_fault_is_found_and_named_and_nothing_else_is() {
-        let extent =
-            Extent { faults: 21 * 25, look_alikes: 600, soak_ops: 50_000, seed: 7, threads: 2 };
+        let extent = Extent {
+            faults: 42 * 21,
+            look_alikes: 600,
+            soak_ops: 50_000,
+            seed: 7,
+            threads: 2,
+            small: true,
+        };
         let matrix = selftest(&extent, &Control::default(), &|_, _| {});
         assert!(matrix.is_clean(), "{matrix:#?}");
-        assert_eq!((matrix.look_alikes, matrix.rows.len(), matrix.visible()), (600, 21, 525));
+        assert_eq!((matrix.look_alikes, matrix.rows.len(), matrix.visible()), (600, 42, 882));
         assert!(matrix.soak_checked > 40_000, "{}", matrix.soak_checked);
     }
 
@@ -210,5 +284,38 @@ mod tests {
         let control = Control::default();
         control.signal.store(2, Ordering::Relaxed);
         assert!(!quick(1, &control).is_clean(), "a signal left every row empty");
+    }
+
+    /// Whether a verifier that does not make one comparison fails its own test.
+    fn is_noticed<const NUMBER: usize>() -> bool {
+        let extent =
+            Extent { faults: 0, look_alikes: 0, soak_ops: 0, seed: 11, threads: 1, small: true };
+        let extent = Extent { faults: 8 * Kind::all().count() as u64, ..extent };
+        let (kinds, control) = (Kind::all().count() as u64, Control::default());
+        Kind::all().any(|kind| {
+            row::<Without<NUMBER>>(kind, kinds, &extent, &control, &|_| {}).has_failed()
+        })
+    }
+
+    /// The mutation test of the verifier: no comparison is there for nothing, and none is untested.
+    #[test]
+    fn without_any_one_comparison_the_test_fails() {
+        let noticed = [
+            is_noticed::<0>(),
+            is_noticed::<1>(),
+            is_noticed::<2>(),
+            is_noticed::<3>(),
+            is_noticed::<4>(),
+            is_noticed::<5>(),
+            is_noticed::<6>(),
+            is_noticed::<7>(),
+            is_noticed::<8>(),
+            is_noticed::<9>(),
+            is_noticed::<10>(),
+        ];
+        let skipped = Comparison::ALL.into_iter().zip(noticed);
+        let unnoticed: Vec<Comparison> =
+            skipped.filter(|(_, noticed)| !noticed).map(|(skipped, _)| skipped).collect();
+        assert_eq!(unnoticed, []);
     }
 }

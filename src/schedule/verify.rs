@@ -50,7 +50,7 @@ pub fn prove(
         outcome: measured.outcome,
         elapsed_ns: measured.elapsed_ns,
         backend: BackendFacts {
-            engine: plan.plan.engine.kind.word().into(),
+            engine: plan.plan.engine.kind.name().into(),
             features: measured.queue.features,
             missing: measured.queue.missing,
             clock: clock_word(&plan.plan, bench.clock).into(),

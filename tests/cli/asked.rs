@@ -1,5 +1,7 @@
 //! Asked wrongly: exit 2, words that say what was found and what was expected, nothing left behind.
 
+use iosonde_rig::skip;
+
 use super::program::{Place, listing};
 
 /// Each command with a word that its message must contain.
@@ -165,7 +167,7 @@ fn a_block_that_the_sectors_cannot_take() {
         let options = iosonde_rig::guard::LoopOptions { sector_bytes, ..Default::default() };
         let device = match iosonde_rig::guard::LoopDevice::over(&image, options) {
             Ok(device) => device,
-            Err(reason) => return eprintln!("skipped: {reason}"),
+            Err(reason) => return skip(reason),
         };
         let words = format!("run --rw randread --runtime 0.1 --bs {bs} --path");
         let ended = place.iosonde(&words).arg(device.path()).end().exits(code);

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use iosonde_rig::skip;
 use serde_json::Value;
 
 use super::program::{Ended, Place, listing};
@@ -67,7 +68,7 @@ fn drivers_and_direct_io() {
     // Direct is the default, where it can be had.
     assert_eq!(plan(&place, "--rw read --direct 0")["targets"][0]["direct"], false);
     if run(&place, "--rw read --direct 1 --dry-run").err.contains("takes no direct I/O") {
-        return eprintln!("skipped: no direct I/O on the file system of the test");
+        return skip("no direct I/O on the file system of the test");
     }
     for words in ["", "--direct 1"] {
         let plan = plan(&place, &format!("--rw read {words}"));
@@ -123,7 +124,7 @@ fn its_example_commands_run() {
     ] {
         let ended = place.iosonde(&format!("run {words} --number-ios 2000")).end();
         if ended.err.contains("io_uring cannot be") {
-            return eprintln!("skipped: {}", ended.err.trim());
+            return skip(ended.err.trim());
         }
         let ended = ended.exits(0);
         if words.contains("json") {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use iosonde_rig::skip;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ const READ: &str = "run --path f --rw randread --bs 4k --runtime 0.3 --eta-inter
 fn has_fio() -> bool {
     let there = Command::new("fio").arg("--version").output().is_ok_and(|out| out.status.success());
     if !there {
-        eprintln!("skipped: fio is not installed");
+        skip("fio is not installed");
     }
     there
 }
@@ -128,7 +129,7 @@ fn a_workload_of_check_in_turns() {
     let told = ended.out.contains("Cross-check of Database\n");
     let full = ended.err.contains("are free") || ended.err.contains("no local storage");
     if full {
-        eprintln!("skipped: {}", ended.err.trim());
+        skip(ended.err.trim());
         return;
     }
     assert!(told, "{}\n{}", ended.out, ended.err);
@@ -189,7 +190,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
     // Where administrators' programs live is looked at as well.
     if ["/usr/sbin/fio", "/sbin/fio", "/usr/local/sbin/fio"].iter().any(|p| fs::exists(p).unwrap())
     {
-        eprintln!("skipped: fio is in a system directory, and cannot be missing");
+        skip("fio is in a system directory, and cannot be missing");
         return;
     }
     let ended = call(&place, &format!("{READ} 2")).env("PATH", &empty).end();

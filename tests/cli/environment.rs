@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use iosonde_rig::skip;
 use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
@@ -83,7 +84,7 @@ fn more_asynchronous_requests_than_the_system_has_are_a_clear_error() {
     let allowed = fs::read_to_string("/proc/sys/fs/aio-max-nr").unwrap_or_default();
     match allowed.trim().parse::<u64>() {
         Ok(allowed) if allowed <= 1 << 20 => {}
-        _ => return eprintln!("skipped: fs.aio-max-nr is too high to be reached: {allowed}"),
+        _ => return skip(format!("fs.aio-max-nr is too high to be reached: {allowed}")),
     }
     let words = "run --path data --rw randread --bs 512 --iodepth 4096 --numjobs 17 \
                  --ioengine libaio --runtime 0.1 --output-format json";
@@ -104,10 +105,10 @@ fn limited(limit: &str, command: &mut std::process::Command) -> Option<Ended> {
     }
     wrapped.stdin(std::process::Stdio::null());
     wrapped.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    match wrapped.spawn() {
-        Ok(child) => Some(Running::of(child).end()),
+    match Running::of(&mut wrapped) {
+        Ok(running) => Some(running.end()),
         Err(reason) => {
-            eprintln!("skipped: prlimit(1): {reason}");
+            skip(format!("prlimit(1): {reason}"));
             None
         }
     }
@@ -132,7 +133,7 @@ fn without_io_uring(call: Call, errno: u32) -> Option<Ended> {
     match child.join().unwrap() {
         Ok(running) => Some(running.end()),
         Err(reason) => {
-            eprintln!("skipped: no seccomp filter: {reason}");
+            skip(format!("no seccomp filter: {reason}"));
             None
         }
     }

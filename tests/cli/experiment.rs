@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -39,6 +38,11 @@ fn only(place: &Place) -> PathBuf {
 fn trials(folder: &Path) -> Vec<String> {
     let names = listing(&folder.join("trials")).into_iter();
     names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+/// How many runs of the only experiment are kept so far.
+fn trials_so_far(place: &Place) -> usize {
+    place.kept().first().map_or(0, |folder| trials(folder).len())
 }
 
 #[test]
@@ -255,8 +259,8 @@ fn what_was_interrupted_goes_on_with_what_is_missing() {
     place.file("small.toml", text.as_bytes());
     let words = "experiment run small.toml . --size 256M --eta-interval 100ms";
     let running = place.iosonde(words).start().until_stderr("depth:");
-    let pause = Duration::from_millis(1300);
-    let ended = running.pause(pause).signal(Signal::INT).end().exits(130);
+    let running = running.until("second run", || trials_so_far(&place) >= 2);
+    let ended = running.signal(Signal::INT).end().exits(130);
     ended.says("goes on with what is missing").prints("partial");
     let folder = only(&place);
     let before = trials(&folder);
@@ -288,8 +292,8 @@ fn what_was_killed_goes_on_too() {
     place.file("small.toml", text.as_bytes());
     let words = "experiment run small.toml . --size 256M --eta-interval 100ms";
     let running = place.iosonde(words).start().until_stderr("depth:");
-    let pause = Duration::from_millis(900);
-    running.pause(pause).signal(Signal::KILL).end();
+    let running = running.until("second run", || trials_so_far(&place) >= 2);
+    running.signal(Signal::KILL).end();
     let folder = only(&place);
     assert!(folder.to_string_lossy().ends_with(".partial"));
     let before = trials(&folder).len();
@@ -325,7 +329,8 @@ fn what_is_gone_on_with_stays_whatever_goes_wrong() {
     place.file("small.toml", text.as_bytes());
     let words = "experiment run small.toml disk --size 256M --eta-interval 100ms";
     let running = place.iosonde(words).start().until_stderr("depth:");
-    running.pause(Duration::from_millis(900)).signal(Signal::INT).end().exits(130);
+    let running = running.until("second run", || trials_so_far(&place) >= 2);
+    running.signal(Signal::INT).end().exits(130);
     let folder = only(&place);
     let before = trials(&folder);
     assert!(!before.is_empty());

@@ -3,13 +3,13 @@
 use std::fs;
 
 use iosonde_rig::guard::{FsKind, ImageMount};
-use iosonde_rig::{FuseMount, Script};
+use iosonde_rig::{FuseMount, Script, skip};
 
 use super::program::{Place, listing};
 
 fn serve(words: &[&str]) -> Option<FuseMount> {
     let script = Script::from_words(words.iter().copied()).unwrap();
-    FuseMount::new(script).map_err(|reason| eprintln!("skipped: {reason}")).ok()
+    FuseMount::new(script).map_err(skip).ok()
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_failing_fsync_is_an_error() {
 fn a_read_only_file_system() {
     let mount = match ImageMount::new(FsKind::Ext4, 2 << 30, "") {
         Ok(mount) => mount,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     let place = Place::new();
     let data = mount.path().join("data");

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use iosonde_rig::skip;
 use serde_json::Value;
 
 use super::program::{Place, listing};
@@ -20,7 +21,7 @@ fn parsed(text: &str) -> Value {
 fn has(program: &str, probe: &str) -> bool {
     let there = Command::new(program).arg(probe).output().is_ok_and(|out| out.status.success());
     if !there {
-        eprintln!("skipped: {program} is not installed");
+        skip(format!("{program} is not installed"));
     }
     there
 }
@@ -272,7 +273,7 @@ fn the_live_file_is_marked_when_the_command_has_ended() {
     let words = words.replacen("--runtime 1 --eta-interval 0 ", "", 1);
     let file = place.work().join("out.prom");
     let running = place.iosonde(&words).start();
-    let seen = (0..500).any(|_| {
+    let seen = (0..6000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         let text = fs::read_to_string(&file).unwrap_or_default();
         assert!(text.is_empty() || text.ends_with('\n'), "half a file: {text}");
@@ -296,7 +297,7 @@ fn a_check_tells_its_runs_in_the_same_forms() {
     let document = parsed(&ended.out);
     assert_eq!(document["iosonde"]["exit_code"].as_i64(), ended.code.map(i64::from), "{ended}");
     if document["iosonde"]["error"].is_object() {
-        eprintln!("skipped: a check refuses this directory: {}", document["iosonde"]["error"]);
+        skip(format!("a check refuses this directory: {}", document["iosonde"]["error"]));
         return;
     }
     let names: std::collections::BTreeSet<&str> = document["jobs"]
@@ -350,10 +351,9 @@ fn a_place_that_fails_at_the_end_is_a_failure() {
     let place = Place::new();
     let sub = place.work().join("sub");
     fs::create_dir(&sub).unwrap();
-    let running = place
-        .iosonde(&format!("{NULL} --output-format json --series sub/out.csv"))
-        .start()
-        .pause(std::time::Duration::from_millis(400));
+    let words = NULL.replace("--runtime 1 --eta-interval 0", "--runtime 4 --eta-interval 0.1");
+    let call = place.iosonde(&format!("{words} --output-format json --series sub/out.csv"));
+    let running = call.start().until_stderr("IOPS");
     fs::remove_dir_all(&sub).unwrap();
     let ended = running.end().exits(1).says("sub/out.csv` cannot be written");
     assert_eq!(ended.json()["complete"], true);

@@ -1,5 +1,7 @@
 //! `verify fsync` from the built binary: its document, its refusals, what stays behind.
 
+use iosonde_rig::skip;
+
 use super::formats::{RESULT, assert_fits};
 use super::program::{Place, listing};
 
@@ -13,7 +15,7 @@ fn a_climb_fits_its_schema_and_leaves_no_file() {
     assert_eq!(listing(&place.work()), before);
     let document = ended.json();
     if ended.code == Some(5) {
-        eprintln!("skipped: the temporary directory is no storage");
+        skip("the temporary directory is no storage");
         assert_fits(RESULT, &document);
         return;
     }
@@ -31,7 +33,7 @@ fn a_rehearsal_writes_nothing() {
     let place = Place::new();
     let ended = place.iosonde("verify fsync . --size 4M --dry-run").end();
     if ended.code == Some(5) {
-        eprintln!("skipped: the temporary directory is no storage");
+        skip("the temporary directory is no storage");
         return;
     }
     ended.exits(0).prints("flushes after 0 B, 64 KiB, 1 MiB");

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use iosonde_rig::skip;
 use serde_json::Value;
 
 use super::program::Place;
@@ -267,7 +268,7 @@ fn a_target_of_fifteen_tebibytes_costs_no_more_than_a_small_one() {
     let bytes: u64 = 15 << 40;
     let made = fs::File::create(place.work().join("huge")).and_then(|file| file.set_len(bytes));
     if let Err(error) = made {
-        return eprintln!("skipped: no sparse file of 15 TiB here: {error}");
+        return skip(format!("no sparse file of 15 TiB here: {error}"));
     }
     let peak = |words: &str| -> u64 {
         let mut command = place.iosonde(&format!("run --number-ios 2000 {words}")).into_command();

@@ -28,6 +28,7 @@ mod shown;
 mod signals;
 mod told;
 mod verify;
+mod verify_damage;
 mod verify_kill;
 mod verify_selftest;
 mod verify_witness;

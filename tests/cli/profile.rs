@@ -7,10 +7,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use iosonde_rig::guard::ZramDevice;
+use iosonde_rig::skip;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::program::{Call, Place, listing};
+use super::program::{Call, Held, Place, listing};
 
 /// `iosonde profile` with these words, and a script of the shell as its command.
 fn script(place: &Place, words: &str, script: &str) -> Call {
@@ -121,7 +122,7 @@ fn the_command_keeps_its_place_and_its_rights() {
 fn results_go_into_the_folder_of_another_user() {
     let place = Place::new();
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: needs root, who writes into folders of others");
+        skip("needs root, who writes into folders of others");
         return;
     }
     let folder = place.work().join("theirs");
@@ -321,7 +322,7 @@ fn a_key_on_the_terminal_reaches_the_command_once() {
     let place = Place::new();
     let tool = Command::new("script").arg("--version").output();
     if !tool.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: there is no script(1) to make a terminal");
+        skip("there is no script(1) to make a terminal");
         return;
     }
     place.file("patient.sh", PATIENT.as_bytes());
@@ -333,15 +334,15 @@ fn a_key_on_the_terminal_reaches_the_command_once() {
     command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
     command.current_dir(place.work()).env("HOME", place.home());
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().unwrap();
+    let mut script = Held::spawn(&mut command).unwrap();
     let said = place.work().join("said");
     let began = Instant::now();
     while !fs::read_to_string(&said).is_ok_and(|text| text.contains("ready")) {
         assert!(began.elapsed() < Duration::from_secs(60), "the command does not begin");
         std::thread::sleep(Duration::from_millis(10));
     }
-    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\x03").unwrap();
-    let status = child.wait().unwrap();
+    std::io::Write::write_all(script.child().stdin.as_mut().unwrap(), b"\x03").unwrap();
+    let status = script.wait().expect("the key ends the command");
     assert_eq!(fs::read_to_string(&said).unwrap(), "ready\ngot INT\n");
     assert_eq!(status.code(), Some(42));
     assert!(place.work().join("results/report.txt").exists());
@@ -365,14 +366,18 @@ fn what_runs_already_is_watched_for_a_time_or_until_its_end() {
     let mut shell = Command::new("sh");
     shell.args(["-c", "while read line; do dd if=/dev/zero of=x bs=4096 count=100; done"]);
     shell.current_dir(place.work()).stdin(Stdio::piped()).stderr(Stdio::null());
-    let mut shell = shell.spawn().unwrap();
-    let pid = shell.id();
-    let feed = |shell: &mut std::process::Child| {
-        std::io::Write::write_all(shell.stdin.as_mut().unwrap(), b"go\n").unwrap();
+    let mut shell = Held::spawn(&mut shell).unwrap();
+    let pid = shell.child().id();
+    let feed = |shell: &mut Held| {
+        std::io::Write::write_all(shell.child().stdin.as_mut().unwrap(), b"go\n").unwrap();
     };
     // What it did before does not count.
     feed(&mut shell);
-    std::thread::sleep(Duration::from_millis(200));
+    let (began, written) = (Instant::now(), place.work().join("x"));
+    while !fs::metadata(&written).is_ok_and(|file| file.len() == 409_600) {
+        assert!(began.elapsed() < Duration::from_secs(60), "the shell does not write");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     place.iosonde(&format!("profile -o timed -p {pid} --for 0.3")).end().exits(0).silent();
     let run = record(&place.work().join("timed"));
     assert_eq!(run["ended"]["ended"], "time_up");
@@ -382,9 +387,8 @@ fn what_runs_already_is_watched_for_a_time_or_until_its_end() {
     let running = place.iosonde(&format!("profile -v -o whole --attach {pid}")).start();
     let running = running.until_stderr("watching");
     feed(&mut shell);
-    std::thread::sleep(Duration::from_millis(200));
-    drop(shell.stdin.take());
-    shell.wait().unwrap();
+    drop(shell.child().stdin.take());
+    assert!(shell.wait().is_some(), "its input has ended");
     running.end().exits(0);
     let run = record(&place.work().join("whole"));
     assert_eq!(run["ended"]["ended"], "gone");
@@ -393,12 +397,10 @@ fn what_runs_already_is_watched_for_a_time_or_until_its_end() {
 #[test]
 fn a_process_beside_the_command_is_watched_and_the_command_is_not() {
     let place = Place::new();
-    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
-    let words = format!("-o results -p {}", sleeper.id());
+    let mut sleeper = Held::spawn(Command::new("sleep").arg("600")).unwrap();
+    let words = format!("-o results -p {}", sleeper.child().id());
     let work = "dd if=/dev/zero of=x bs=1M count=3 oflag=direct; exit 5";
     script(&place, &words, work).end().exits(5);
-    sleeper.kill().unwrap();
-    sleeper.wait().unwrap();
     let run = record(&place.work().join("results"));
     assert_eq!(run["subject"]["subject"], "process");
     assert_eq!(run["ended"]["code"], 5);
@@ -411,13 +413,11 @@ fn a_process_beside_the_command_is_watched_and_the_command_is_not() {
 #[test]
 fn an_interrupt_ends_the_watching_of_what_runs_already() {
     let place = Place::new();
-    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
-    let call = place.iosonde(&format!("profile -v -o results -p {}", sleeper.id()));
+    let mut sleeper = Held::spawn(Command::new("sleep").arg("600")).unwrap();
+    let call = place.iosonde(&format!("profile -v -o results -p {}", sleeper.child().id()));
     let running = call.start().until_stderr("watching");
     running.signal(Signal::INT).end().exits(130).says("=== IO Profile");
-    assert!(sleeper.try_wait().unwrap().is_none(), "it runs on");
-    sleeper.kill().unwrap();
-    sleeper.wait().unwrap();
+    assert!(sleeper.child().try_wait().unwrap().is_none(), "it runs on");
     let run = record(&place.work().join("results"));
     assert_eq!(run["ended"], serde_json::json!({"ended": "interrupted", "signal": 2}));
 }
@@ -426,7 +426,7 @@ fn an_interrupt_ends_the_watching_of_what_runs_already() {
 fn a_cgroup_is_watched_with_who_joins_it() {
     let place = Place::new();
     let Some(group) = Group::new() else { return };
-    let call = place.iosonde("profile -v -o results --for 4 --interval 0.2 --cgroup");
+    let call = place.iosonde("profile -v -o results --interval 0.2 --cgroup");
     let running = call.arg(&group.0).start().until_stderr("watching");
     // It waits until it has been seen, so that its child is followed.
     let work = "sleep 1; dd if=/dev/zero of=x bs=64k count=64 oflag=direct; sleep 0.5";
@@ -434,7 +434,7 @@ fn a_cgroup_is_watched_with_who_joins_it() {
     let mut shell = Command::new("sh");
     shell.args(["-c", &joins]).current_dir(place.work()).stderr(Stdio::null());
     assert!(shell.status().unwrap().success());
-    running.end().exits(0);
+    running.signal(Signal::INT).end().exits(130);
     let run = record(&place.work().join("results"));
     assert_eq!(run["subject"]["subject"], "cgroup");
     let written = run["calls"]["written_bytes"].as_u64().unwrap();
@@ -454,7 +454,7 @@ impl Group {
                 return Some(Group(folder));
             }
         }
-        eprintln!("skipped: no cgroup can be made here");
+        skip("no cgroup can be made here");
         None
     }
 }
@@ -500,7 +500,7 @@ fn an_ordinary_user_gets_what_counters_tell_and_a_reason_for_the_rest() {
     assert_eq!(ended.out.trim(), user);
     let run = record(&place.work().join("results"));
     if is_traced(&run) {
-        eprintln!("skipped: this user may trace");
+        skip("this user may trace");
         return;
     }
     let ended = ended.says("no data (").says("CAP_BPF and CAP_PERFMON").says("setcap");
@@ -517,7 +517,7 @@ fn a_device_without_requests_is_said_and_not_zero() {
     let zram = match ZramDevice::new(16 << 20) {
         Ok(zram) => zram,
         Err(reason) => {
-            eprintln!("skipped: {reason}");
+            skip(reason);
             return;
         }
     };
@@ -544,11 +544,11 @@ fn a_partition_stands_for_its_disk() {
     let mount = Command::new("findmnt").args(["-no", "SOURCE", "/"]).output();
     let source = mount.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     let Ok(source) = source.map(|source| source.trim_start_matches("/dev/").to_owned()) else {
-        eprintln!("skipped: there is no findmnt");
+        skip("there is no findmnt");
         return;
     };
     if !Path::new("/sys/class/block").join(&source).exists() {
-        eprintln!("skipped: the root file system is not on a block device of its own");
+        skip("the root file system is not on a block device of its own");
         return;
     }
     place.iosonde(&format!("profile -o results -d {source} -- true")).end().exits(0);

@@ -2,16 +2,16 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::ExitStatusExt;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use iosonde_rig::ScratchDir;
-use rustix::process::{Pid, Signal, kill_process};
+use iosonde_rig::{ScratchDir, default_signals_for_children, skip};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
 /// No command of these tests takes longer, even on a slow and busy machine.
@@ -24,6 +24,7 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new() -> Place {
+        default_signals_for_children();
         let dir = ScratchDir::new().unwrap();
         for name in ["home", "work"] {
             fs::create_dir(dir.path().join(name)).unwrap();
@@ -77,7 +78,7 @@ impl Place {
         let setpriv = "setpriv --reuid=65534 --regid=65534 --clear-groups";
         let probe = Command::new("setpriv").args(setpriv.split(' ').skip(1)).arg("true").status();
         if !probe.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: setpriv cannot give up root here");
+            skip("setpriv cannot give up root here");
             return None;
         }
         Some(self.program(setpriv, &program, words))
@@ -146,7 +147,7 @@ impl Call {
     /// Starts it; its streams are read as they come.
     pub(crate) fn start(mut self) -> Running {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running::of(self.command.spawn().unwrap())
+        Running::of(&mut self.command).unwrap()
     }
 
     /// Runs it to its end.
@@ -155,19 +156,61 @@ impl Call {
     }
 }
 
+/// A child with all that it started, which ends with the guard: a test that gives up leaves nobody
+/// behind.
+pub(crate) struct Held(Child);
+
+impl Held {
+    /// Starts the command in a process group of its own.
+    pub(crate) fn spawn(command: &mut Command) -> io::Result<Held> {
+        command.process_group(0).spawn().map(Held)
+    }
+
+    pub(crate) fn child(&mut self) -> &mut Child {
+        &mut self.0
+    }
+
+    /// Its end; none if it is still running after [`PATIENCE`].
+    pub(crate) fn wait(&mut self) -> Option<ExitStatus> {
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+
+    fn kill(&mut self) {
+        // Who has been waited for may have given its number to somebody else.
+        if self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
+            let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
 /// A running command.
 pub(crate) struct Running {
-    child: Child,
+    child: Held,
     out: (Receiver<String>, JoinHandle<String>),
     err: (Receiver<String>, JoinHandle<String>),
 }
 
 impl Running {
-    /// Takes over a command that was spawned with both streams piped.
-    pub(crate) fn of(mut child: Child) -> Running {
-        let out: ChildStdout = child.stdout.take().unwrap();
-        let err: ChildStderr = child.stderr.take().unwrap();
-        Running { child, out: lines(out), err: lines(err) }
+    /// Starts a command whose output streams are both piped.
+    pub(crate) fn of(command: &mut Command) -> io::Result<Running> {
+        let mut child = Held::spawn(command)?;
+        let out: ChildStdout = child.0.stdout.take().unwrap();
+        let err: ChildStderr = child.0.stderr.take().unwrap();
+        Ok(Running { child, out: lines(out), err: lines(err) })
     }
 
     /// Waits for a line of stderr that contains `words`.
@@ -183,7 +226,17 @@ impl Running {
     }
 
     pub(crate) fn signal(self, signal: Signal) -> Running {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        kill_process(Pid::from_child(&self.child.0), signal).unwrap();
+        self
+    }
+
+    /// Waits until that is so.
+    pub(crate) fn until(self, what: &str, mut is_so: impl FnMut() -> bool) -> Running {
+        let started = Instant::now();
+        while !is_so() {
+            assert!(started.elapsed() < PATIENCE, "no {what}: {}", self.end());
+            std::thread::sleep(Duration::from_millis(10));
+        }
         self
     }
 
@@ -194,17 +247,9 @@ impl Running {
 
     /// Waits for the end; whoever is stuck is killed, and the test fails.
     pub(crate) fn end(mut self) -> Ended {
-        let started = Instant::now();
-        let status = loop {
-            match self.child.try_wait().unwrap() {
-                Some(status) => break status,
-                None if started.elapsed() > PATIENCE => {
-                    let _ = self.child.kill();
-                    let _ = self.child.wait();
-                    panic!("still running after {PATIENCE:?}: {}", self.err.1.join().unwrap());
-                }
-                None => std::thread::sleep(Duration::from_millis(5)),
-            }
+        let Some(status) = self.child.wait() else {
+            self.child.kill();
+            panic!("still running after {PATIENCE:?}: {}", self.err.1.join().unwrap());
         };
         let (out, err) = (self.out.1.join().unwrap(), self.err.1.join().unwrap());
         let ended = Ended { code: status.code(), signal: status.signal(), out, err };

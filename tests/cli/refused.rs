@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use iosonde_rig::guard::{LoopDevice, LoopOptions, TmpfsMount};
+use iosonde_rig::skip;
 use sha2::{Digest, Sha256};
 
 use super::program::{Place, listing};
@@ -55,7 +56,7 @@ fn a_block_device_is_not_written() {
     let image = place.file("image", &[7; 8 << 20]);
     let device = match LoopDevice::over(&image, LoopOptions::default()) {
         Ok(device) => device,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     let before = digest(&image);
     for more in ["", " --overwrite-file=/dev/loop0"] {
@@ -75,7 +76,7 @@ fn what_is_neither_file_nor_device_nor_directory() {
     let fifo = place.work().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status();
     if !made.is_ok_and(|status| status.success()) {
-        return eprintln!("skipped: no mkfifo(1)");
+        return skip("no mkfifo(1)");
     }
     for rw in ["read", "write"] {
         let words = format!("run --path pipe --rw {rw} --runtime 0.1");
@@ -88,7 +89,7 @@ fn memory_is_no_storage_unless_named() {
     let place = Place::new();
     let memory = match TmpfsMount::new(3 << 30) {
         Ok(memory) => memory,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     for more in ["", " --allow-fs=ramfs"] {
         let words = format!("check --only cache --output-format json{more}");

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use iosonde_rig::guard::TmpfsMount;
+use iosonde_rig::skip;
 
 use crate::program::{Place, listing};
 
@@ -136,7 +137,7 @@ fn nothing_of_others_is_written_over_and_a_full_disk_is_told() {
     assert_eq!(fs::read(place.work().join("precious")).unwrap(), b"not a report");
     let small = match TmpfsMount::new(16 << 10) {
         Ok(small) => small,
-        Err(reason) => return eprintln!("skipped: a full disk: {reason}"),
+        Err(reason) => return skip(format!("a full disk: {reason}")),
     };
     let page = small.path().join("page.html");
     let call = place.iosonde("report --output-format html --output").arg(&page);

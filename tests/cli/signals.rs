@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use iosonde_rig::skip;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -135,7 +136,7 @@ fn a_second_interrupt_leaves_at_once() {
     let script = iosonde_rig::Script::from_words(words).unwrap();
     let mount = match iosonde_rig::FuseMount::new(script) {
         Ok(mount) => mount,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     let place = Place::new();
     let data = mount.path().join("data");
@@ -172,7 +173,7 @@ fn killed_leaves_no_file_and_keeps_what_was_finished() {
     // A file system of its own: nobody else's files change its free space.
     let mount = match ImageMount::new(FsKind::Ext4, 2 << 30, "") {
         Ok(mount) => mount,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     let words = "check --only cache,database --seconds 1 --threads 1 --eta-interval 0.1";
     let call = place.iosonde(words).arg(mount.path()).arg("256M");

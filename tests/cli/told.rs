@@ -1,5 +1,7 @@
 //! What is said where: stdout holds the result and nothing else.
 
+use iosonde_rig::skip;
+
 use super::program::Place;
 
 const SIM: &str = "run --ioengine sim --path servers=1,read=1ms --rw randread --runtime 1";
@@ -159,7 +161,7 @@ fn a_reader_that_leaves_early_changes_nothing() {
 #[test]
 fn a_full_stdout_is_said_and_is_a_failure() {
     let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else {
-        return eprintln!("skipped: no /dev/full");
+        return skip("no /dev/full");
     };
     let place = Place::new();
     let mut command = place.iosonde(SIM).stdout_to(full.into()).into_command();
@@ -182,7 +184,7 @@ fn on_a_terminal_the_progress_is_one_changing_line() {
         .current_dir(place.work())
         .stdin(std::process::Stdio::null())
         .output();
-    let Ok(output) = script else { return eprintln!("skipped: no script(1)") };
+    let Ok(output) = script else { return skip("no script(1)") };
     let all = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{all}");
     assert!(all.contains("\r\x1b[2K"), "{all:?}");

@@ -2,12 +2,12 @@
 //! bad input is an error and never a pass.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use iosonde_rig::guard::TmpfsMount;
-use iosonde_rig::{FuseMount, Script};
+use iosonde_rig::{FuseMount, Script, skip};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ pub(crate) fn classes(place: &Place) -> Vec<(String, u64)> {
 /// A directory on a device of this behaviour.
 fn served(words: &[&str]) -> Option<FuseMount> {
     let script = Script::from_words(words.iter().copied()).unwrap();
-    FuseMount::new(script).map_err(|reason| eprintln!("skipped: {reason}")).ok()
+    FuseMount::new(script).map_err(skip).ok()
 }
 
 /// A run that wrote `data` and kept its ledger in `ledger`.
@@ -131,6 +131,8 @@ fn what_can_prove_nothing_is_not_begun() {
         ("flush data --verify-sectors 0:2", "MIN <= MAX"),
         ("flush data --verify-sectors many", "--verify-sectors: found `many`"),
         ("flush data --only-job 1", "--only-job 1"),
+        ("soak data --overlap", "--overlap: --numjobs 1"),
+        ("soak data --overlap --numjobs 2 --trim-percent 5", "anything would be right"),
         ("flush data --ioengine null", "keeps nothing"),
         ("flush data --ioengine iouring", "did you mean `io_uring`?"),
         ("flush data --ioengine psync --iodepth 2", "--iodepth 1"),
@@ -164,6 +166,9 @@ fn what_has_no_effect_is_refused() {
         ("flush data --trim-percent 20", "--trim-percent"),
         ("pipeline data --numjobs 2 --flush-every 20", "--flush-every"),
         ("soak data --loops 2", "--loops"),
+        ("flush data --overlap --numjobs 2", "--overlap"),
+        ("pipeline data --overlap --numjobs 2", "--overlap"),
+        ("check data --ledger ledger --overlap", "--overlap"),
         ("write data --ledger l --verify-delay 1", "--verify-delay"),
         ("write data --ledger l --loops 2 --trim-percent 5", "--trim-percent"),
         ("check data --ledger ledger --bs 8k", "--bs"),
@@ -237,10 +242,13 @@ fn a_ledger_that_is_no_more_what_it_was_is_an_error() {
         let ended = check(&damaged);
         assert!(matches!(ended.code, Some(2 | 7)), "bit flipped at {place_of_bit}: {ended}");
     }
-    let newer = String::from_utf8_lossy(&ledger[..16]).replace("ledger/1", "ledger/2");
-    let newer = [newer.as_bytes(), &ledger[16..]].concat();
-    let ended = check(&newer).exits(2);
-    assert!(ended.err.contains("newer") || ended.err.contains("version"), "{ended}");
+    let versioned = |word: &str| {
+        let first = String::from_utf8_lossy(&ledger[..16]).replace("ledger/2", word);
+        check(&[first.as_bytes(), &ledger[16..]].concat()).exits(2)
+    };
+    versioned("ledger/3").says("is of version 3, this program reads version 2");
+    // Blocks of that time passed whatever stood in their sectors.
+    versioned("ledger/1").says("is of version 1").says("write again and check that");
     // A directory, a device.
     verify(&place, "check data --ledger .").end().exits(2);
     verify(&place, "check data --ledger /dev/zero").end().exits(2);
@@ -274,7 +282,7 @@ fn a_target_in_other_sectors_is_told() {
     verify(&place, "write data --ledger ledger --bs 512 --ops 300").end().exits(0);
     let device = match LoopDevice::over(&data, options) {
         Ok(device) => device,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     let call = verify(&place, "check --ledger ledger").arg(device.path());
     let ended = call.end().exits(2);
@@ -341,8 +349,10 @@ fn an_interrupt_while_writing() {
 fn an_interrupt_before_reading_back() {
     let place = place();
     let call = verify(&place, "flush data --verify-delay 60 --output-format json");
-    // All is written within a blink.
-    let running = call.start().pause(Duration::from_secs(4));
+    let data = place.work().join("data");
+    let written = || fs::metadata(&data).is_ok_and(|file| file.blocks() * 512 >= 4 << 20);
+    let running = call.start().until("end of the writes", written);
+    let running = running.pause(Duration::from_secs(1));
     let ended = running.signal(Signal::INT).end().exits(130);
     assert_eq!(ended.json()["verdict"]["word"], "inconclusive", "{ended}");
     let record = record(&place);
@@ -413,7 +423,7 @@ fn there_is_one_document_whatever_happens() {
 fn a_disk_that_fills_up_is_an_error() {
     let mount = match TmpfsMount::new(8 << 20) {
         Ok(mount) => mount,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     let place = Place::new();
     let data = mount.path().join("data");
@@ -435,7 +445,7 @@ fn a_disk_that_fills_up_is_an_error() {
 fn memory_passes_and_is_called_that() {
     let mount = match TmpfsMount::new(16 << 20) {
         Ok(mount) => mount,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     let place = Place::new();
     let data = mount.path().join("data");
@@ -462,4 +472,63 @@ fn a_dry_run_leaves_everything_as_it_is() {
     assert!(place.kept().is_empty());
     assert!(!Path::new(&place.work().join("l")).exists());
     assert!(!Path::new(&place.work().join("new")).exists());
+}
+
+#[test]
+fn jobs_that_overlap_raise_no_alarm_and_hide_no_damage() {
+    let place = place();
+    for words in [
+        "--numjobs 2 --iodepth 1",
+        "--numjobs 4 --iodepth 16",
+        "--numjobs 3 --bs 16k --verify-sectors 1:4",
+        "--numjobs 2 --ioengine psync --size 256k",
+    ] {
+        verify(&place, &format!("soak data --overlap --ops 400 {words}")).end().exits(0);
+        let plan = &record(&place)["plan"];
+        assert!(plan["epoch_ops"].as_u64() > Some(0), "{words}: {plan}");
+    }
+    for (fault, expected) in [
+        ("drop:every=50", &["stale", "lost", "old-run"][..]),
+        ("swap-sectors:every=50", &["swapped", "misdirected"]),
+        ("tear:every=50", &["torn", "stale", "lost", "old-run"]),
+        ("byte:every=50", &["bit-flip"]),
+        ("duplicate:every=50", &["misdirected", "torn"]),
+    ] {
+        let words = "soak data --overlap --numjobs 3 --iodepth 4 --ops 2000 --randseed 5";
+        let words = format!("{words} --verify-inject-fault={fault} --overwrite-file data");
+        verify(&place, &words).end().exits(4);
+        let found = classes(&place);
+        assert!(found.iter().all(|(class, _)| expected.contains(&&**class)), "{fault}: {found:?}");
+    }
+}
+
+#[test]
+fn what_overlapped_is_checked_by_its_ledger() {
+    let place = written("--overlap --numjobs 3 --iodepth 8");
+    let data = place.work().join("data");
+    let right = fs::read(&data).unwrap();
+    verify(&place, "check data --ledger ledger").end().exits(0);
+    let earlier = {
+        let other = written("--overlap --numjobs 3 --iodepth 8 --size 4m");
+        fs::read(other.work().join("data")).unwrap()
+    };
+    // A block that is zeros, of another run, of another place, with sectors exchanged.
+    let block = |bytes: &[u8]| bytes[40_960..45_056].to_vec();
+    let mut swapped = block(&right);
+    swapped.rotate_left(512);
+    for (damage, class) in [
+        (vec![0; 4096], "lost"),
+        (block(&earlier), "old-run"),
+        (right[8192..12_288].to_vec(), "misdirected"),
+        (swapped, "shifted"),
+    ] {
+        let mut bytes = right.clone();
+        bytes[40_960..45_056].copy_from_slice(&damage);
+        fs::write(&data, bytes).unwrap();
+        verify(&place, "check data --ledger ledger").end().exits(4);
+        assert_eq!(
+            classes(&place).into_iter().filter(|one| one.1 > 0).collect::<Vec<_>>(),
+            [(class.to_owned(), 1)]
+        );
+    }
 }

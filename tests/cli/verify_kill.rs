@@ -61,6 +61,18 @@ fn settled(ledger: &Path) -> (Format, Vec<(u64, u32)>) {
     let file = LedgerFile::read(ledger, &reader).unwrap();
     let plan: VerifyPlan = file.header.plan().unwrap();
     let mut settled = Vec::new();
+    let format = Format::new(plan.run, plan.block_bytes, plan.sector_bytes);
+    if plan.overlaps() {
+        let outcomes = file.outcomes(&plan, Survival::Acknowledged);
+        for block in 0..plan.blocks() {
+            let mut generations = Vec::new();
+            let allowed = outcomes.allowed(block, &mut generations);
+            if allowed.low > 0 && allowed.low == allowed.high {
+                settled.push((plan.offset_of(0, block), allowed.low));
+            }
+        }
+        return (format, settled);
+    }
     for (job, progress) in file.jobs.iter().enumerate() {
         let ledger = progress.ledger(&plan, job);
         for block in 0..ledger.blocks() {
@@ -70,16 +82,21 @@ fn settled(ledger: &Path) -> (Format, Vec<(u64, u32)>) {
             }
         }
     }
-    (Format::new(plan.run, plan.block_bytes, plan.sector_bytes), settled)
+    (format, settled)
 }
 
 /// Kills a run amid its work, once its ledger is there; gives a copy of the target from before.
 fn kill(place: &Place, data: &Path, ledger: &Path, seed: u64, dice: &mut Dice) -> Vec<u8> {
-    let jobs = 1 + seed % 3;
+    let overlaps = seed % 5 == 2;
+    let jobs = 1 + seed % 3 + u64::from(overlaps);
     let words = format!(
-        "verify write data --size 16m --numjobs {jobs} --iodepth 8 --trim-percent {} --randseed \
-         {seed} --runtime 60 --eta-interval 0 --ledger",
-        if seed.is_multiple_of(4) { 5 } else { 0 }
+        "verify write data --size 16m --numjobs {jobs} --iodepth 8 {} --randseed {seed} --runtime \
+         60 --eta-interval 0 --ledger",
+        match (overlaps, seed % 4) {
+            (true, _) => "--overlap",
+            (false, 0) => "--trim-percent 5",
+            (false, _) => "--trim-percent 0",
+        }
     );
     let running = iosonde(place, &words).arg(ledger).start();
     let started = Instant::now();

@@ -18,9 +18,9 @@ fn every_fault_is_found_and_named_and_nothing_else_is() {
     ended.exits(0);
     let matrix = &document["matrix"];
     let rows = matrix["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 21);
+    assert_eq!(rows.len(), 42);
     for row in rows {
-        assert_eq!(row["visible"], 20, "{row}");
+        assert_eq!(row["visible"], 10, "{row}");
         assert_eq!((&row["detected"], &row["named"]), (&row["visible"], &row["visible"]), "{row}");
     }
     assert_eq!((&matrix["look_alikes"], &matrix["alarms"]), (&420.into(), &0.into()));
@@ -35,6 +35,8 @@ fn one_simulation_is_repeated_by_its_seed() {
     assert!(first.out.contains("found: bit-flip"), "{first}");
     assert_eq!(first.out, place.iosonde(words).end().out);
     first.exits(0).prints("PASS: the fault struck");
+    let stored = place.iosonde("verify selftest --only swap-in-block --seed 5").end();
+    stored.exits(0).prints("found: swapped").prints("PASS: the fault struck");
     let ended = place.iosonde("verify selftest --only none --seed 5 --output-format json").end();
     let document = ended.json();
     assert_fits(SELFTEST, &document);

@@ -7,11 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use iosonde_rig::guard::IoThrottle;
-use iosonde_rig::{FuseMount, ScratchDir, Script, Unavailable};
+use iosonde_rig::{FuseMount, ScratchDir, Script, Unavailable, default_signals_for_children, skip};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// A run that has not ended by then hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -26,9 +27,18 @@ pub(crate) fn program() -> PathBuf {
     other.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_iosonde")))
 }
 
+/// Waits until that is so.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE, "no {what} after {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// What this machine has, or the reason why the test cannot run on it.
 pub(crate) fn here<T>(thing: Result<T, Unavailable>) -> Option<T> {
-    thing.map_err(|reason| eprintln!("skipped: {reason}")).ok()
+    thing.map_err(skip).ok()
 }
 
 /// A FUSE device that behaves as the words say.
@@ -74,19 +84,27 @@ impl Ask {
     }
 
     fn answer_of(self, command: Command) -> Answer {
-        self.start_with(command).wait()
+        self.start_with(command, "0").wait()
     }
 
     /// Starts it, for a test that has something to do meanwhile.
     pub(crate) fn start(self) -> Asking {
-        self.start_with(Command::new(program()))
+        self.start_with(Command::new(program()), "0")
     }
 
-    fn start_with(self, mut command: Command) -> Asking {
+    /// Starts it and waits until it reports a rate, however long a busy machine takes for that.
+    pub(crate) fn start_measuring(self) -> Asking {
+        let asking = self.start_with(Command::new(program()), "0.1");
+        asking.until_reports(1);
+        asking
+    }
+
+    fn start_with(self, mut command: Command, eta_interval: &str) -> Asking {
+        default_signals_for_children();
         let file = |name: &str| fs::File::create(self.results.path().join(name)).unwrap();
         command
             .args(&self.words)
-            .args(["--output-format", "json", "--eta-interval", "0", "--results"])
+            .args(["--output-format", "json", "--eta-interval", eta_interval, "--results"])
             .arg(self.results.path().join("kept"))
             .stdin(Stdio::null())
             .stdout(file("stdout"))
@@ -107,6 +125,19 @@ impl Asking {
     /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits until it has reported so many more rates, of which there are ten a second.
+    pub(crate) fn until_reports(&self, more: usize) {
+        let stderr = self.results.as_ref().unwrap().path().join("stderr");
+        let reports = || fs::read_to_string(&stderr).unwrap().matches("IOPS").count();
+        let wanted = reports() + more;
+        until("report of a rate", || reports() >= wanted);
+    }
+
+    /// Sends it SIGINT.
+    pub(crate) fn interrupt(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
     }
 
     /// Its end, at most [`PATIENCE`] away.

@@ -1,14 +1,12 @@
 //! The fsync ladder on devices that honour a flush, take their time for it, lose it or fail it.
 
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
 use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice, TmpfsMount};
 use serde_json::Value;
 
-use crate::ask::{Answer, ask, here, served, turn};
+use crate::ask::{Answer, ask, here, served, turn, until};
 
 const MIB: u64 = 1 << 20;
 /// A file system on which a test file leaves the reserve untouched.
@@ -137,10 +135,9 @@ fn a_failed_fsync_is_fatal_and_not_repeated() {
 fn an_interrupt_keeps_what_was_seen() {
     let _turn = turn();
     let Some(mount) = served(&["sync=const:20ms"]) else { return };
-    let asking = ask("verify fsync {} --size 1M --samples 2000", mount.path()).start();
-    std::thread::sleep(Duration::from_secs(2));
-    let killed = Command::new("kill").args(["-INT", &asking.id().to_string()]).status();
-    assert!(killed.unwrap().success());
+    let asking = ask("verify fsync {} --size 1M --samples 20000", mount.path()).start();
+    until("fsync", || mount.truth().sync.count > 50);
+    asking.interrupt();
     let answer = asking.wait().exits(130);
     assert_eq!(answer.at("/complete"), false);
     assert!(answer.record()["samples"].as_array().unwrap().len() > 5);

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use iosonde_rig::{FuseMount, Truth};
+use iosonde_rig::{FuseMount, Truth, skip_part};
 
 use crate::ask::{Answer, ask, lay_out, served, turn};
 
@@ -82,7 +82,7 @@ fn bimodal(load: &str, depth: usize) {
     let cpus = std::thread::available_parallelism().unwrap().get();
     let can_overlap = depth <= 2 * cpus;
     if !can_overlap {
-        eprintln!("skipped: the median at depth {depth} needs {} CPUs, found {cpus}", depth / 2);
+        skip_part("the median", format!("depth {depth} needs {} CPUs, found {cpus}", depth / 2));
     }
     let mut told = String::new();
     for _ in 0..LOOKS {

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use iosonde_model::content::block::Format;
 use iosonde_model::content::ledger::Survival;
@@ -14,7 +14,7 @@ use iosonde_model::plan::verify::STREAM_VERSION;
 use iosonde_model::record::witness_log::WitnessLog;
 use iosonde_rig::{FuseMount, ScratchDir};
 
-use crate::ask::{Answer, Asking, served, turn};
+use crate::ask::{Answer, Asking, served, turn, until};
 use crate::verify::{classes, verify};
 
 const BLOCK: usize = 4096;
@@ -50,15 +50,11 @@ impl Scene {
 
     /// Waits until the witness has been told of so many flushes.
     fn until_flushes(&self, count: usize) {
-        let started = Instant::now();
         let flushes = || {
             let log = fs::read_to_string(&self.log).unwrap_or_default();
             log.lines().filter(|line| line.contains(" post ")).count()
         };
-        while flushes() < count {
-            assert!(started.elapsed() < Duration::from_secs(60), "{} flushes", flushes());
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until("flush", || flushes() >= count);
     }
 
     /// The power goes: the program is gone, and what the device had not made durable. The witness

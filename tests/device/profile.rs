@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Method, Op, SyncKind, Traffic};
-use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice};
+use iosonde_rig::{ScratchDir, skip};
 use iosonde_stats::Histogram;
 
 use crate::ask::{here, program};
@@ -52,7 +52,7 @@ fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
     if !found {
-        eprintln!("skipped: there is no `{program}`");
+        skip(format!("there is no `{program}`"));
     }
     found
 }
@@ -100,7 +100,7 @@ impl Profile {
         let record = fs::read(folders.next().unwrap().join("01-profile.json")).unwrap();
         let run: ProfileRun = serde_json::from_slice(&record).unwrap();
         if run.source.method != Method::Tracepoints {
-            eprintln!("skipped: requests are not seen here: {:?}", run.source.missing);
+            skip(format!("requests are not seen here: {:?}", run.source.missing));
             return None;
         }
         Some(run)

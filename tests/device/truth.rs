@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice, LoopOptions, TmpfsMount, ZramDevice};
-use iosonde_rig::{ScratchDir, Unavailable, require_root};
+use iosonde_rig::{ScratchDir, Unavailable, require_root, skip};
 use rustix::fs::{FallocateFlags, fallocate, ioctl_ficlone};
 use rustix::mount::{MountFlags, UnmountFlags};
 
@@ -210,7 +210,7 @@ fn extents_that_belong_to_two_files_are_named() {
         lay_out(&first, 16);
         let file = File::options().write(true).create(true).truncate(false).open(&copy).unwrap();
         if let Err(error) = ioctl_ficlone(&file, File::open(&first).unwrap()) {
-            eprintln!("skipped: {} has no reflinks here: {error}", kind.name());
+            skip(format!("{} has no reflinks here: {error}", kind.name()));
             continue;
         }
         file.sync_all().unwrap();
@@ -302,7 +302,7 @@ fn a_file_that_is_swap_is_not_written() {
     lay_out(&file, 16);
     let made = Command::new("mkswap").arg("-q").arg(&file).status();
     if !made.is_ok_and(|status| status.success()) {
-        return eprintln!("skipped: mkswap cannot be run");
+        return skip("mkswap cannot be run");
     }
     // Not in use: its signature alone is foreign data.
     let line = "run --path {} --rw randwrite --runtime 0.5";

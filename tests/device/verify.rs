@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use iosonde_rig::guard::{LoopDevice, LoopOptions};
-use iosonde_rig::{FuseMount, ScratchDir};
+use iosonde_rig::{FuseMount, ScratchDir, skip};
 
 use crate::ask::{Answer, Ask, ask, here, lay_out, served, turn};
 use crate::vhost::{NULL, Server};
@@ -87,6 +87,68 @@ fn each_lie_is_called_by_its_name() {
         let answer = answer.exits(4);
         assert_eq!(classes(&answer), expected, "{fault}");
         assert_eq!(second_looks(&answer), [second_look], "{fault}");
+    }
+}
+
+#[test]
+fn each_lie_within_a_block_is_called_by_its_name() {
+    let _turn = turn();
+    // Of 4 MiB in order, the fifth write is that of the fifth block.
+    for bs in ["4k", "16k", "64k"] {
+        let line = format!("{IN_ORDER} --bs {bs}");
+        for (fault, class) in [
+            ("swap-within", "swapped"),
+            ("copy-within", "duplicated"),
+            ("shift-within", "shifted"),
+            ("corrupt", "bit-flip"),
+        ] {
+            let word = format!("fault=write:{fault}:nth=5");
+            let Some(answer) = on(&[&word], &line) else { return };
+            let answer = answer.exits(4);
+            assert_eq!(classes(&answer), exactly(&[(class, 1)]), "{fault} {bs}");
+            assert_eq!(second_looks(&answer), ["same"], "{fault} {bs}");
+        }
+    }
+    // Pieces of a page, as long as those that a file system or an SSD moves.
+    for (fault, class) in [
+        ("write:swap-within=4096:nth=5", "swapped"),
+        ("write:copy-within=4096:nth=5", "duplicated"),
+        ("write:shift-within=4096:nth=5", "shifted"),
+    ] {
+        let line = format!("{IN_ORDER} --bs 64k");
+        let Some(answer) = on(&[&format!("fault={fault}")], &line) else { return };
+        assert_eq!(classes(&answer.exits(4)), exactly(&[(class, 1)]), "{fault}");
+    }
+    // What was only read wrongly is right at a second read.
+    for (fault, class) in
+        [("swap-within", "swapped"), ("copy-within", "duplicated"), ("shift-within", "shifted")]
+    {
+        let Some(answer) = on(&[&format!("fault=read:{fault}:nth=500")], IN_ORDER) else { return };
+        let answer = answer.exits(4);
+        assert_eq!(classes(&answer), exactly(&[(class, 1)]), "{fault}");
+        assert_eq!(second_looks(&answer), ["right"], "{fault}");
+    }
+}
+
+#[test]
+fn jobs_that_overlap_find_each_lie_and_raise_no_alarm_without_one() {
+    let _turn = turn();
+    let line = "soak {} --overlap --numjobs 3 --iodepth 4 --ops 3000 --randseed 7";
+    for words in [&[][..], &["read=exp:200us", "write=exp:300us", "servers=8"]] {
+        let Some(answer) = on(words, line) else { return };
+        assert_eq!(classes(&answer.exits(0)), Classes::new(), "{words:?}");
+    }
+    for (fault, expected) in [
+        ("write:lost:every=150", &["stale", "lost"][..]),
+        ("write:torn=512:every=150", &["torn", "stale", "lost"]),
+        ("write:misdirected=64k:every=150", &["misdirected", "stale", "lost", "shifted"]),
+        ("write:swap-within:every=150", &["swapped", "misdirected"]),
+        ("write:corrupt:every=150", &["bit-flip"]),
+    ] {
+        let Some(answer) = on(&[&format!("fault={fault}")], line) else { return };
+        let found = classes(&answer.exits(4));
+        assert!(!found.is_empty(), "{fault}");
+        assert!(found.keys().all(|class| expected.contains(&&**class)), "{fault}: {found:?}");
     }
 }
 
@@ -339,7 +401,7 @@ impl Exported {
             .stderr(std::process::Stdio::null())
             .spawn();
         let Ok(child) = child else {
-            eprintln!("skipped: `qemu-storage-daemon` (qemu-system-common) is not installed");
+            skip("`qemu-storage-daemon` (qemu-system-common) is not installed");
             return None;
         };
         let mut exported = Exported { child, point: point.to_owned() };
@@ -352,7 +414,7 @@ impl Exported {
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        eprintln!("skipped: this `qemu-storage-daemon` serves nothing by FUSE");
+        skip("this `qemu-storage-daemon` serves nothing by FUSE");
         None
     }
 }

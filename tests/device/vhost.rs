@@ -15,11 +15,11 @@ use iosonde_model::content::{MAGIC, STAMP_EVERY};
 use iosonde_model::plan::{Engine, EngineKind, OnError, Setting, Stop, Target, resolve};
 use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::{Role, Rw, Sync, Threads, Workload};
-use iosonde_rig::ScratchDir;
+use iosonde_rig::{CpuWait, ScratchDir, skip, skip_part};
 use iosonde_sys::Clock;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::ask::{Ask, ask, turn};
+use crate::ask::{Ask, PATIENCE, ask, turn};
 
 /// A device of 256 MiB without data.
 pub(crate) const NULL: &str =
@@ -64,13 +64,13 @@ impl Server {
             .stderr(Stdio::null())
             .spawn();
         let Ok(child) = started else {
-            eprintln!("skipped: `qemu-storage-daemon` (qemu-system-common) is not installed");
+            skip("`qemu-storage-daemon` (qemu-system-common) is not installed");
             return None;
         };
         let server = Server { child, dir };
         let started = Instant::now();
         while !socket.metadata().is_ok_and(|facts| facts.file_type().is_socket()) {
-            assert!(started.elapsed() < Duration::from_secs(20), "the server makes no socket");
+            assert!(started.elapsed() < PATIENCE, "the server makes no socket");
             std::thread::sleep(Duration::from_millis(10));
         }
         Some(server)
@@ -106,10 +106,6 @@ impl Drop for Server {
     }
 }
 
-fn sleep(seconds: f64) {
-    std::thread::sleep(Duration::from_secs_f64(seconds));
-}
-
 #[test]
 fn a_device_without_data_has_figures_and_balanced_books() {
     let _turn = turn();
@@ -135,22 +131,24 @@ fn a_device_without_data_has_figures_and_balanced_books() {
 fn two_milliseconds_are_two_milliseconds() {
     let _turn = turn();
     let Some(server) = Server::new(SLOW, 1) else { return };
-    let mut best_ns = f64::MAX;
-    for depth in [1, 8, 1, 8] {
+    let mut quiet_ns = Vec::new();
+    for depth in [1, 8, 1, 8, 1, 8] {
         let line = format!("--rw randread --iodepth {depth} --runtime 1");
+        let wait = CpuWait::start();
         let answer = server.ask(&line).answer().exits(0);
+        let waited = wait.share();
         let (least_ns, p50_ns) =
             (answer.latency_ns("read", "min"), answer.latency_ns("read", "p50"));
         assert!(least_ns >= 1_990_000.0, "depth {depth}: never sooner than it took: {least_ns}");
-        assert!(least_ns <= 2_300_000.0, "depth {depth}: {least_ns}");
-        best_ns = best_ns.min(p50_ns);
+        eprintln!("depth {depth}: {least_ns} ns at least, p50 {p50_ns} ns, CPU wait {waited:?}");
+        // Both ends need a processor each, all the time.
+        if waited.is_some_and(|share| share < 0.1) {
+            quiet_ns.push(p50_ns);
+        }
     }
-    // Both ends need a processor each, all the time.
-    let load: f64 = fs::read_to_string("/proc/loadavg").unwrap()[..4].trim().parse().unwrap();
-    if load > 2.0 {
-        eprintln!("skipped: the median of a 2 ms device: the machine is busy (load {load})");
-        return;
-    }
+    let Some(best_ns) = quiet_ns.into_iter().reduce(f64::min) else {
+        return skip_part("no later than it took", "the machine was busy (/proc/pressure/cpu)");
+    };
     assert!((1_990_000.0..2_300_000.0).contains(&best_ns), "{best_ns}");
 }
 
@@ -246,7 +244,6 @@ fn what_is_no_server_is_named() {
     let listener = UnixListener::bind(&socket).unwrap();
     let silent = ask("run --path {} --rw randread", &socket).answer().exits(1);
     assert!(silent.stderr.contains("said nothing for 3 s"), "{}", silent.stderr);
-    assert!(silent.took < Duration::from_secs(10), "{:?}", silent.took);
     drop(listener);
     let left = ask("run --path {} --rw randread", &socket).answer().exits(1);
     assert!(left.stderr.contains("nobody listens"), "{}", left.stderr);
@@ -256,11 +253,11 @@ fn what_is_no_server_is_named() {
 fn a_second_client_is_told_and_does_not_disturb_the_first() {
     let _turn = turn();
     let Some(server) = Server::new(NULL, 1) else { return };
-    let first = server.ask("--rw randread --runtime 6").start();
-    sleep(1.0);
+    let first = server.ask("--rw randread --runtime 600").start_measuring();
     let second = server.ask("--rw randread --runtime 1").answer().exits(1);
     assert!(second.stderr.contains("serves another client already"), "{}", second.stderr);
-    first.wait().exits(0);
+    first.interrupt();
+    first.wait().exits(130);
     // And the server is there for the next.
     server.ask("--rw randread --number-ios 100").answer().exits(0);
 }
@@ -268,20 +265,20 @@ fn a_second_client_is_told_and_does_not_disturb_the_first() {
 #[test]
 fn a_server_that_is_killed_ends_the_run_and_what_was_measured_is_kept() {
     let _turn = turn();
-    let timed = "--rw randread --iodepth 16 --numjobs 2 --runtime 60";
+    let timed = "--rw randread --iodepth 16 --numjobs 2 --runtime 600";
     let asleep = "--rw randread --wait event --number-ios 1000000000";
     for line in [timed, asleep] {
         let Some(server) = Server::new(NULL, 2) else { return };
-        let asking = server.ask(line).start();
-        sleep(1.5);
+        let asking = server.ask(line).start_measuring();
         server.signal(Signal::KILL);
         let killed = Instant::now();
         let answer = asking.wait().exits(1);
-        assert!(killed.elapsed() < Duration::from_secs(5), "{:?}", killed.elapsed());
+        // It would have gone on for minutes.
+        assert!(killed.elapsed() < Duration::from_secs(60), "{:?}", killed.elapsed());
         assert!(answer.gist().contains("is gone"), "{}", answer.gist());
         assert_eq!(answer.at("/complete"), false);
         assert_eq!(answer.record()["outcome"]["ended"], "failed");
-        assert!(answer.number("summary/read/ops") > 100.0);
+        assert!(answer.number("summary/read/ops") > 0.0);
     }
 }
 
@@ -289,14 +286,19 @@ fn a_server_that_is_killed_ends_the_run_and_what_was_measured_is_kept() {
 fn a_server_that_stands_still_is_slow_and_not_dead() {
     let _turn = turn();
     let Some(server) = Server::new(NULL, 1) else { return };
-    let asking = server.ask("--rw randread --iodepth 4 --runtime 6").start();
-    sleep(1.5);
+    let asking = server.ask("--rw randread --iodepth 4 --runtime 600").start_measuring();
+    let stopping = Instant::now();
     server.signal(Signal::STOP);
-    sleep(3.0);
+    let stopped = Instant::now();
+    std::thread::sleep(Duration::from_secs(3));
+    let still = stopped.elapsed();
     server.signal(Signal::CONT);
-    let answer = asking.wait().exits(0);
+    asking.until_reports(5);
+    asking.interrupt();
+    let (answer, at_most) = (asking.wait().exits(130), stopping.elapsed());
     let most_ns = answer.latency_ns("read", "max");
-    assert!((2.9e9..3.6e9).contains(&most_ns), "{most_ns}");
+    let (least_ns, at_most_ns) = (0.97 * still.as_nanos() as f64, 1.03 * at_most.as_nanos() as f64);
+    assert!((least_ns..at_most_ns).contains(&most_ns), "{most_ns}, stopped for {still:?}");
     // Whoever asked whether it listens has hung up, and is in nobody's way.
     server.ask("--rw randread --number-ios 100").answer().exits(0);
 }
@@ -305,13 +307,12 @@ fn a_server_that_stands_still_is_slow_and_not_dead() {
 fn an_interrupt_keeps_the_partial_result() {
     let _turn = turn();
     let Some(server) = Server::new(SLOW, 1) else { return };
-    let asking = server.ask("--rw randread --iodepth 4 --runtime 60").start();
-    sleep(1.5);
-    kill_process(Pid::from_raw(asking.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+    let asking = server.ask("--rw randread --iodepth 4 --runtime 600").start_measuring();
+    asking.interrupt();
+    // It would have gone on for longer than anybody waits for it.
     let answer = asking.wait().exits(130);
     assert_eq!(answer.at("/cells/0/status"), "partial");
-    assert!(answer.number("summary/read/ops") > 100.0);
-    assert!(answer.took < Duration::from_secs(5), "{:?}", answer.took);
+    assert!(answer.number("summary/read/ops") > 0.0);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use iosonde_engine::backend::uring::UringQueue;
 use iosonde_engine::backend::{Queue, Transfer};
 use iosonde_model::plan::chance::Chance;
 use iosonde_model::plan::{Engine, EngineKind, Job, Way};
+use iosonde_rig::skip_part;
 use iosonde_sys::{Clock, ring};
 
 pub(crate) const BLOCK: usize = 4096;
@@ -177,7 +178,7 @@ pub(crate) fn over_files(scenario: &impl Scenario) {
         Bench::new(queue, fault, stored())
     });
     if let Err(reason) = ring::probe() {
-        eprintln!("skipped: faults over io_uring: {reason}");
+        skip_part("io_uring", reason);
         return;
     }
     scenario.play(|fault| {

@@ -9,6 +9,7 @@ use iosonde_engine::backend::uring::UringQueue;
 use iosonde_engine::backend::{Queue, Transfer};
 use iosonde_model::plan::chance::Chance;
 use iosonde_model::plan::{Engine, EngineKind, Way};
+use iosonde_rig::skip_part;
 use iosonde_sys::{Clock, ring};
 
 use crate::bench::{BLOCK, BLOCKS, Bench, SECOND_NS, job, sim, site, transfer};
@@ -126,7 +127,7 @@ fn every_slot_of_real_queues_comes_back_once() {
     };
     let uring = ring::probe();
     if let Err(reason) = &uring {
-        eprintln!("skipped: a faulty mix over io_uring: {reason}");
+        skip_part("io_uring", reason);
     }
     for fault in Fault::ALL {
         let injection = Injection { fault, when: When::Every(3) };

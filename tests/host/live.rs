@@ -13,6 +13,7 @@ use iosonde_engine::host::{self, Root};
 use iosonde_engine::target::truth;
 use iosonde_model::record::TargetFacts;
 use iosonde_model::record::facts::FilesystemClass;
+use iosonde_rig::skip;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ioctl_ficlone, open};
 
 const MIB: u64 = 1 << 20;
@@ -76,7 +77,7 @@ fn run(command: &mut Command) -> Result<(), String> {
 }
 
 fn skipped(reason: &str) {
-    eprintln!("skipped: {reason}");
+    skip(reason);
 }
 
 /// `bytes` that do not compress, written and synced.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use iosonde_engine::host::{self, Root};
+use iosonde_rig::skip;
 
 use crate::tree::Tree;
 
@@ -287,7 +288,7 @@ fn this_machine_s_own_disk_is_in_use() {
     let root = Root::system();
     let Some(mount) = host::mount_of(&root, "/".as_ref()) else { return };
     let Some((major, minor)) = host::device_of_mount(&root, &mount) else {
-        return eprintln!("skipped: `/` is on no block device");
+        return skip("`/` is on no block device");
     };
     let said = uses(&root, major, minor);
     assert!(said.iter().any(|use_| use_.contains("is mounted at /")), "{said:?}");

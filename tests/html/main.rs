@@ -1,7 +1,6 @@
 //! The page that `report::html` writes, in a real browser: no error, no network, values under the
 //! pointer, enlarging by keys, a narrow window, paper.
 #![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
 mod browser;
 
@@ -10,6 +9,7 @@ use std::fs;
 use browser::{Browser, Page};
 use iosonde_report::story::{Block, Story};
 use iosonde_report::{demo, html};
+use iosonde_rig::skip;
 use serde_json::json;
 
 /// The demonstration in a browser, unless there is none.
@@ -22,7 +22,7 @@ fn shown(story: &Story, width: u32) -> Option<(Browser, Page)> {
     let mut browser = match Browser::start() {
         Ok(browser) => browser,
         Err(reason) => {
-            println!("skipped: a page in a browser: {reason}");
+            skip(reason);
             return None;
         }
     };
@@ -226,7 +226,7 @@ fn a_page_can_be_printed() {
 #[test]
 fn pictures_of_the_page_are_made_on_request() {
     let Some(folder) = std::env::var_os("IOSONDE_SCREENSHOTS").map(std::path::PathBuf::from) else {
-        return;
+        return skip("IOSONDE_SCREENSHOTS names no folder to write pictures to");
     };
     let views = [("light", 1200, false), ("dark", 1200, true), ("narrow", 375, false)];
     for (name, width, dark) in views {

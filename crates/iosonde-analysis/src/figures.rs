@@ -466,7 +466,9 @@ fn round_up(run: &Run, ns: u64) -> u64 {
 fn is_inline(run: &Run) -> bool {
     let probed: u64 = run.jobs.iter().map(|job| job.inline_probed).sum();
     let seen: u64 = run.jobs.iter().map(|job| job.inline_seen).sum();
-    matches!(run.plan.engine.kind, EngineKind::Null | EngineKind::Psync)
+    let kind = run.plan.engine.kind;
+    kind == EngineKind::Null
+        || kind.is_synchronous()
         || (probed > 0 && seen as f64 / probed as f64 > INLINE_FROM)
 }
 

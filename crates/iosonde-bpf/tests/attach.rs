@@ -1,11 +1,11 @@
 //! The programs in the running kernel: each is taken, and they count what a child does.
 #![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
 
 use std::fs;
 use std::process::Command;
 
 use iosonde_bpf::{AttachError, Collector, Options, SlotKey, layout};
+use iosonde_rig::skip;
 
 fn collector(layers: bool) -> Option<Collector> {
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
@@ -25,7 +25,7 @@ fn collector(layers: bool) -> Option<Collector> {
     match Collector::attach(&options) {
         Ok(collector) => Some(collector),
         Err(AttachError::NoTypes(reason) | AttachError::Maps(reason)) => {
-            eprintln!("skipped: kernel programs cannot be loaded here: {reason}");
+            skip(format!("kernel programs cannot be loaded here: {reason}"));
             None
         }
         Err(error) => panic!("{error}"),

@@ -174,13 +174,3 @@ pub enum OpenError {
     #[error(transparent)]
     Vhost(#[from] vhost::AdmitError),
 }
-
-/// The engines a user can name, with what each is for. A new backend adds its line here.
-pub const BACKENDS: [(&str, &str); 6] = [
-    ("io_uring", "Linux io_uring: many requests in flight from one thread"),
-    ("libaio", "io_submit: the kernel's older asynchronous interface, for comparison"),
-    ("psync", "pread/pwrite: exactly one request in flight per job, the depth-1 reference"),
-    ("null", "completes at once and touches nothing: the tool's own ceiling"),
-    ("sim", "a simulated device in virtual time; --path describes it"),
-    ("virtio-blk-vhost-user", "the device of a user-space server; --path is its socket"),
-];

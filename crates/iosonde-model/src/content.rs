@@ -13,8 +13,10 @@
 
 pub mod block;
 pub mod classify;
+pub mod comparisons;
 pub mod damage;
 pub mod ledger;
+pub mod outcomes;
 pub mod replay;
 
 use crate::plan::Job;

@@ -27,6 +27,7 @@ pub use stream::{Op, OpStream, Way};
 pub use verify::{RunId, VerifyMode, VerifyOp, VerifyPlan, VerifySetting, VerifyStream};
 
 // Words of a workload that leave nothing open, which a plan stores unchanged.
+pub use crate::spec::engine::{Engine, EngineKind};
 pub use crate::spec::{
     Arrivals, Data, Direction, Draw, EachWrite, LatencyTarget, Metric, Pace, Phase, Placement,
     Precision, Pursuit, Rate, Reap, Sizes, Sync, SyncCall, Think, Wait, Zone,
@@ -110,79 +111,6 @@ impl Plan {
     pub fn hash(&self) -> String {
         let text = serde_json::to_vec(self).unwrap_or_default();
         Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-}
-
-/// How I/O leaves the process.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Engine {
-    /// Which backend.
-    pub kind: EngineKind,
-    /// io_uring: a kernel thread submits (SQPOLL).
-    pub sqpoll: bool,
-    /// io_uring: completions are polled for (IOPOLL).
-    pub iopoll: bool,
-    /// io_uring: the target's descriptor is registered with the ring.
-    #[serde(default = "yes")]
-    pub registered_files: bool,
-    /// io_uring: the buffers are registered with the ring.
-    #[serde(default = "yes")]
-    pub fixed_buffers: bool,
-    /// io_uring: requests carry vectors of one buffer (READV, WRITEV).
-    #[serde(default)]
-    pub vectored: bool,
-    /// Why this backend was chosen; empty if it was asked for by name.
-    pub chosen_because: String,
-}
-
-fn yes() -> bool {
-    true
-}
-
-impl Engine {
-    /// This backend as asked for by name, with its usual options.
-    pub fn of(kind: EngineKind) -> Engine {
-        Engine {
-            kind,
-            sqpoll: false,
-            iopoll: false,
-            registered_files: true,
-            fixed_buffers: true,
-            vectored: false,
-            chosen_because: String::new(),
-        }
-    }
-}
-
-/// The backends.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EngineKind {
-    /// Linux io_uring.
-    IoUring,
-    /// The kernel's older asynchronous interface (io_submit).
-    Libaio,
-    /// Completes at once, does nothing: the tool's own ceiling.
-    Null,
-    /// One blocking system call per operation; depth 1.
-    Psync,
-    /// A simulated device in virtual time.
-    Sim,
-    /// A block device served by another process over a vhost-user socket.
-    VhostUser,
-}
-
-impl EngineKind {
-    /// Name as typed and printed (fio's where fio has one).
-    pub fn word(self) -> &'static str {
-        match self {
-            EngineKind::IoUring => "io_uring",
-            EngineKind::Libaio => "libaio",
-            EngineKind::Null => "null",
-            EngineKind::Psync => "psync",
-            EngineKind::Sim => "sim",
-            EngineKind::VhostUser => "virtio-blk-vhost-user",
-        }
     }
 }
 

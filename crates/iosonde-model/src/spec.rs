@@ -4,6 +4,7 @@
 //! and a user's file pass through the same parser and have the same powers.
 
 pub mod catalogue;
+pub mod engine;
 pub mod experiment;
 pub mod fio;
 pub mod latency;
@@ -13,6 +14,7 @@ pub mod speed;
 pub mod workload;
 
 pub use catalogue::FileError;
+pub use engine::EngineKind;
 pub use experiment::Experiment;
 pub use latency::{LatencyTarget, Pursuit};
 pub use load::*;

@@ -217,7 +217,7 @@ impl Told<'_> {
         let mut options = vec![
             ("name", self.name().to_owned()),
             ("filename", self.paths()),
-            ("ioengine", plan.engine.kind.word().to_owned()),
+            ("ioengine", plan.engine.kind.name().to_owned()),
             ("rw", rw(self.plan)),
             ("bs", size(self.plan.block_bytes)),
             ("iodepth", self.plan.iodepth.to_string()),

@@ -159,13 +159,9 @@ fn common(plan: &Plan, missing: &mut Vec<String>) -> Words {
 }
 
 fn engine(engine: &Engine, words: &mut Words, missing: &mut Vec<String>) {
-    match engine.kind {
-        EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync | EngineKind::Null => {
-            say(words, "ioengine", engine.kind.word());
-        }
-        EngineKind::Sim | EngineKind::VhostUser => {
-            missing.push(format!("the {} engine", engine.kind.word()));
-        }
+    match EngineKind::of_fio(engine.kind.name()) {
+        Some(kind) => say(words, "ioengine", kind.name()),
+        None => missing.push(format!("the {} engine", engine.kind.name())),
     }
     if engine.kind == EngineKind::IoUring {
         let modes = [
@@ -271,7 +267,7 @@ fn direction(job: &Job, words: &mut Words, missing: &mut Vec<String>) {
 
 fn queue(engine: EngineKind, job: &Job, words: &mut Words, missing: &mut Vec<String>) {
     say(words, "iodepth", job.iodepth);
-    if engine == EngineKind::Psync {
+    if engine.is_synchronous() {
         return;
     }
     say(words, "iodepth_batch_submit", job.batch);

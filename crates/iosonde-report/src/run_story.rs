@@ -231,7 +231,7 @@ fn method(plan: &Plan) -> Vec<String> {
     vec![
         format!(
             "Engine {}; warm-up {}, which is not measured.",
-            plan.engine.kind.word(),
+            plan.engine.kind.name(),
             duration::span(plan.warmup_ns)
         ),
         "Throughput counts completions in the window. Latency runs from before submission to after \

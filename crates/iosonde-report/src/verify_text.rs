@@ -27,7 +27,7 @@ pub fn verify_heading(plan: &VerifyPlan) -> String {
         clean(&target.path),
         plan.mode.word(),
         if target.direct { "direct" } else { "buffered" },
-        plan.plan.engine.kind.word(),
+        plan.plan.engine.kind.name(),
         jobs,
         if jobs == 1 { "job" } else { "jobs" },
         job.map_or(1, |job| job.iodepth),

@@ -82,6 +82,14 @@ pub enum Effect {
         /// How far beside the asked offset.
         shift_bytes: u64,
     },
+    /// `swap-within[=BYTES]`, `copy-within[=BYTES]`, `shift-within[=BYTES]`: pieces of BYTES (512)
+    /// of what a write stores, or a read gives, stand at the place of others.
+    Within {
+        /// Which pieces, and where.
+        pieces: Pieces,
+        /// Length of a piece.
+        piece_bytes: u64,
+    },
     /// `lie`: a sync is acknowledged and makes nothing durable.
     Lie,
     /// `stall=T`: with `time=`, the whole device stands still for T; else this request takes T
@@ -90,6 +98,37 @@ pub enum Effect {
         /// How long.
         for_ns: u64,
     },
+}
+
+/// Which pieces of a request stand at the place of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pieces {
+    /// The second and the last exchange their places.
+    Swap,
+    /// The second stands at the place of the last, too.
+    Copy,
+    /// All but the last stand one place later, and the first at its own, too.
+    Shift,
+}
+
+impl Pieces {
+    /// Moves the pieces of so many bytes; of fewer than three none.
+    pub(crate) fn apply(self, data: &mut [u8], piece_bytes: u64) {
+        let piece = piece_bytes as usize;
+        let end = data.len() / piece * piece;
+        if end < 3 * piece {
+            return;
+        }
+        let last = end - piece;
+        match self {
+            Self::Swap => {
+                let (front, back) = data.split_at_mut(last);
+                front[piece..2 * piece].swap_with_slice(&mut back[..piece]);
+            }
+            Self::Copy => data.copy_within(piece..2 * piece, last),
+            Self::Shift => data.copy_within(..last, piece),
+        }
+    }
 }
 
 /// When a fault speaks. Requests are counted per fault, among those it looks at.
@@ -190,6 +229,17 @@ fn effect(text: &str) -> Result<Effect, String> {
         "torn" => return Ok(Effect::Torn { kept_bytes: size(512)? }),
         "misdirected" => return Ok(Effect::Misdirected { shift_bytes: size(4096)? }),
         "swap" => return Ok(Effect::Swap { shift_bytes: size(4096)? }),
+        "swap-within" | "copy-within" | "shift-within" => {
+            let pieces = match kind {
+                "swap-within" => Pieces::Swap,
+                "copy-within" => Pieces::Copy,
+                _ => Pieces::Shift,
+            };
+            return match size(512)? {
+                0 => Err(format!("fault kind `{kind}`: pieces of 0 bytes")),
+                piece_bytes => Ok(Effect::Within { pieces, piece_bytes }),
+            };
+        }
         "stall" => {
             let value = value.ok_or("stall needs a duration: stall=500ms")?;
             return Ok(Effect::Stall { for_ns: duration_ns(value)? });
@@ -208,7 +258,8 @@ fn effect(text: &str) -> Result<Effect, String> {
         _ => {
             return Err(format!(
                 "fault kind `{kind}` is none of eio, eagain, enospc, erofs, etimedout, edquot, \
-                 short, corrupt, zero, lost, torn, misdirected, swap, lie, stall"
+                 short, corrupt, zero, lost, torn, misdirected, swap, swap-within, copy-within, \
+                 shift-within, lie, stall"
             ));
         }
     };
@@ -253,7 +304,9 @@ impl FromStr for Fault {
         let trigger = parts.next().map_or(Ok(Trigger::Always), trigger)?;
         let fits: &[Op] = match effect {
             Effect::Short => &[Op::Read],
-            Effect::Corrupt | Effect::Zero | Effect::Misdirected { .. } => &[Op::Read, Op::Write],
+            Effect::Corrupt | Effect::Zero | Effect::Misdirected { .. } | Effect::Within { .. } => {
+                &[Op::Read, Op::Write]
+            }
             Effect::Lost | Effect::Torn { .. } | Effect::Swap { .. } => &[Op::Write],
             Effect::Lie => &[Op::Sync],
             Effect::Errno(_) | Effect::Stall { .. } => &Op::ALL,
@@ -324,6 +377,8 @@ mod tests {
             "read:lost",
             "write:short",
             "read:swap",
+            "sync:swap-within",
+            "write:copy-within=0",
             "any:zero",
             "sync:misdirected",
             "any:lie",

@@ -95,6 +95,7 @@ pub(crate) fn read(file: &File, offset: u64, length: u64, effect: Option<Effect>
         Some(Effect::Short) if !data.is_empty() => data.truncate((data.len() / 2).max(1)),
         Some(Effect::Corrupt) => flip(&mut data),
         Some(Effect::Zero) => data.fill(0),
+        Some(Effect::Within { pieces, piece_bytes }) => pieces.apply(&mut data, piece_bytes),
         // As long as an honest answer, whatever lies there.
         Some(Effect::Misdirected { .. }) => {
             let length = length.min(file.content.size_bytes().saturating_sub(offset));
@@ -132,6 +133,11 @@ pub(crate) fn store(file: &mut File, offset: u64, data: &[u8], effect: Option<Ef
             flip(&mut data);
             content.write(offset, &data);
         }
+        Some(Effect::Within { pieces, piece_bytes }) => {
+            let mut data = data.to_vec();
+            pieces.apply(&mut data, piece_bytes);
+            content.write(offset, &data);
+        }
         Some(Effect::Zero) => content.write(offset, &vec![0; data.len()]),
         _ => content.write(offset, data),
     }
@@ -142,6 +148,7 @@ pub(crate) fn store(file: &mut File, offset: u64, data: &[u8], effect: Option<Ef
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::Pieces;
 
     /// Four pages, each filled with its number from 1, and a write of 9s to the second.
     fn after_write(effect: Effect) -> Vec<u8> {
@@ -183,6 +190,26 @@ mod tests {
         let flipped = after_write(Effect::Corrupt);
         let wrong: Vec<u8> = flipped[4096..8192].iter().copied().filter(|b| *b != 9).collect();
         assert_eq!(wrong, [8], "one bit of one byte");
+    }
+
+    #[test]
+    fn pieces_of_a_request_stand_at_the_place_of_others() {
+        let numbered: Vec<u8> = (1..=8).flat_map(|piece| [piece; 512]).collect();
+        for (pieces, expected) in [
+            (Pieces::Swap, [1, 8, 3, 4, 5, 6, 7, 2]),
+            (Pieces::Copy, [1, 2, 3, 4, 5, 6, 7, 2]),
+            (Pieces::Shift, [1, 1, 2, 3, 4, 5, 6, 7]),
+        ] {
+            let effect = Effect::Within { pieces, piece_bytes: 512 };
+            let mut file = four_pages();
+            store(&mut file, 4096, &numbered, Some(effect));
+            let stored = file.content.read(4096, 4096);
+            assert!(stored.chunks(512).map(|piece| piece[0]).eq(expected), "{pieces:?}");
+            store(&mut file, 4096, &numbered, None);
+            let read = read(&file, 4096, 4096, Some(effect));
+            assert!(read.chunks(512).map(|piece| piece[0]).eq(expected), "{pieces:?}");
+            assert_eq!(file.content.read(4096, 4096), numbered);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! panics.
 //!
 //! Everything here returns [`Unavailable`] with the reason where the machine cannot do it, so that
-//! a test prints `skipped: reason` and never passes in silence.
+//! a test says so by [`skip`] and never passes in silence.
 #![forbid(unsafe_code)]
 
 mod device;
@@ -16,20 +16,24 @@ mod files;
 mod fuse;
 pub mod guard;
 mod latency;
+mod machine;
 mod mount;
 mod quantity;
 mod schedule;
 mod scratch;
 mod script;
+mod skip;
 mod store;
 mod truth;
 
 pub use device::{Device, Ticket};
-pub use fault::{Effect, Fault, Op, OpFilter, Trigger};
+pub use fault::{Effect, Fault, Op, OpFilter, Pieces, Trigger};
 pub use latency::{Latency, Rng};
+pub use machine::{CpuWait, default_signals_for_children};
 pub use mount::FuseMount;
 pub use scratch::ScratchDir;
 pub use script::{Script, ScriptError};
+pub use skip::{skip, skip_part};
 pub use truth::{Distribution, Histogram, OpTruth, Truth};
 
 /// Why a rig cannot be had on this machine or by this user; its text is the reason to print.

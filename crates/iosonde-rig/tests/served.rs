@@ -1,6 +1,5 @@
 //! The served directory, through the kernel. Skipped, with the reason, without root or /dev/fuse.
 #![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -8,11 +7,11 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use iosonde_rig::{FuseMount, Script};
+use iosonde_rig::{FuseMount, Script, skip};
 
 fn serve(words: &[&str]) -> Option<FuseMount> {
     let script = Script::from_words(words.iter().copied()).unwrap();
-    FuseMount::new(script).map_err(|reason| eprintln!("skipped: {reason}")).ok()
+    FuseMount::new(script).map_err(skip).ok()
 }
 
 /// A new file that bypasses the page cache, so that each call reaches the server.
@@ -80,7 +79,7 @@ fn the_truth_is_what_the_script_says_and_what_the_client_waits() {
 #[test]
 fn requests_overlap_up_to_the_number_of_servers() {
     let took = |servers: &str| {
-        let mount = serve(&["read=const:40ms", servers])?;
+        let mount = serve(&["read=const:500ms", servers])?;
         let file = direct(&mount, "a");
         file.write_all_at(&[1; 4096], 0).unwrap();
         let (meeting, start) = (Barrier::new(6), Instant::now());
@@ -92,13 +91,17 @@ fn requests_overlap_up_to_the_number_of_servers() {
                 });
             }
         });
-        Some((start.elapsed(), mount.truth().read.response.max_ns))
+        Some((start.elapsed(), mount.truth().read))
     };
-    let Some((all_at_once, _)) = took("servers=0") else { return };
-    assert!(all_at_once < Duration::from_millis(160), "{all_at_once:?}");
-    let (in_threes, longest_ns) = took("servers=2").unwrap();
-    assert!(in_threes >= Duration::from_millis(120), "{in_threes:?}");
-    assert!(longest_ns >= 119_000_000, "waiting is part of the response: {longest_ns}");
+    let Some((all_at_once, read)) = took("servers=0") else { return };
+    // One after another they would take 3 s; a busy machine has 2.5 s to start them in.
+    assert!(all_at_once < Duration::from_secs(3), "{all_at_once:?}");
+    assert_eq!(read.response.sum_ns, read.service.sum_ns, "none waits for a server");
+    let (in_threes, read) = took("servers=2").unwrap();
+    assert!(in_threes >= Duration::from_millis(1500), "{in_threes:?}");
+    // 1.5 s if all come at once.
+    let longest_ns = read.response.max_ns;
+    assert!(longest_ns >= 1_000_000_000, "waiting is part of the response: {longest_ns}");
 }
 
 #[test]
@@ -215,15 +218,25 @@ fn the_program_serves_tells_the_truth_and_leaves_nothing() {
     fs::create_dir(&mountpoint).unwrap();
     let script = dir.path().join("script.toml");
     fs::write(&script, "read = \"const:1ms\"\nfault = [\"read:eio:nth=2\"]\n").unwrap();
+    iosonde_rig::default_signals_for_children();
     let mut server = Command::new(env!("CARGO_BIN_EXE_iosonde-rig"));
     server.arg("fuse").arg(&mountpoint).arg("--script").arg(&script);
     let mut server =
         server.arg(format!("truth={}", truth.display())).stdout(Stdio::piped()).spawn().unwrap();
     let pid = Pid::from_child(&server);
-    let signal = |signal| {
-        kill_process(pid, signal).unwrap();
-        // Signals are looked for every 20 ms.
-        thread::sleep(Duration::from_millis(200));
+    let signal = |signal| kill_process(pid, signal).unwrap();
+    // The server looks for signals now and then, in the order of their numbers: what was sent
+    // before is done when the truth has been written twice.
+    let write_truth = || {
+        for _ in 0..2 {
+            let _ = fs::remove_file(&truth);
+            signal(Signal::USR2);
+            let start = Instant::now();
+            while !truth.exists() {
+                assert!(start.elapsed() < Duration::from_secs(60), "no truth is written");
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
     };
     let mut ready = String::new();
     std::io::BufReader::new(server.stdout.take().unwrap()).read_line(&mut ready).unwrap();
@@ -236,12 +249,13 @@ fn the_program_serves_tells_the_truth_and_leaves_nothing() {
     file.sync_all().unwrap();
     file.write_all_at(&[2; 512], 0).unwrap();
     signal(Signal::USR1);
+    write_truth();
     let mut data = [0; 512];
     file.read_exact_at(&mut data, 0).unwrap();
     assert_eq!(data, [1; 512], "the power was cut");
     assert_eq!(errno(file.read_exact_at(&mut data, 0)), 5);
     drop(file);
-    signal(Signal::USR2);
+    write_truth();
     let told: serde_json::Value = serde_json::from_slice(&fs::read(&truth).unwrap()).unwrap();
     assert_eq!((&told["read"]["count"], &told["read"]["errors"]), (&2.into(), &1.into()));
     assert_eq!(told["faults"][0], serde_json::json!(["read:eio:nth=2", 1]));

@@ -275,6 +275,6 @@ mod tests {
 
     #[expect(clippy::print_stderr, reason = "a skipped test says so")]
     fn eprintln_skip(error: &io::Error) {
-        eprintln!("skipped: no asynchronous I/O here: {error}");
+        eprintln!("skipped: no asynchronous I/O here: {error}; untested: libaio");
     }
 }

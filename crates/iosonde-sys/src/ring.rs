@@ -620,6 +620,6 @@ mod tests {
 
     #[expect(clippy::print_stderr, reason = "a skipped test says so")]
     fn eprintln_skip(error: &io::Error) {
-        eprintln!("skipped: no io_uring here: {error}");
+        eprintln!("skipped: no io_uring here: {error}; untested: rings");
     }
 }

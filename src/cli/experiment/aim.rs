@@ -114,14 +114,10 @@ pub(super) fn aim(ask: &Ask<'_>, place: &Place) -> Result<Aim, Failure> {
 
 fn engine(name: Option<&str>) -> Result<Engine, Failure> {
     let Some(name) = name else { return Ok(place::default_engine()) };
-    let known = [EngineKind::IoUring, EngineKind::Libaio, EngineKind::Psync, EngineKind::Sim];
-    match known.iter().find(|kind| kind.word() == name) {
-        Some(kind) => Ok(Engine::of(*kind)),
-        None => Err(Failure::new(
-            Exit::Asked,
-            format!("--ioengine: found `{name}`, expected io_uring, libaio, psync or sim"),
-        )),
-    }
+    let possible = |kind: &EngineKind| kind.opens_files() || *kind == EngineKind::Sim;
+    let engines: Vec<EngineKind> = EngineKind::all().filter(possible).collect();
+    let kind = EngineKind::parse(name, &engines)?;
+    Ok(Engine::of(kind))
 }
 
 fn simulated(ask: &Ask<'_>, place: &Place, engine: Engine) -> Result<Aim, Failure> {

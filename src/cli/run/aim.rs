@@ -120,10 +120,10 @@ pub(super) fn aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, F
             let region = within(asked, model.bytes, "the simulated device")?;
             Ok(Aim::of(Medium::Sim(model), &format!("sim:{words}"), region))
         }
+        EngineKind::VhostUser => vhost::aim(&args.target, asked),
         EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync => {
             real_aim(args, asked, place)
         }
-        EngineKind::VhostUser => vhost::aim(&args.target, asked),
     }
 }
 

@@ -5,11 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::words::not_one_of;
 use super::{Switch, switched};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::place;
-use iosonde_engine::backend::BACKENDS;
 use iosonde_engine::target::Direct;
 use iosonde_model::plan::{Engine, EngineKind};
 
@@ -72,18 +70,8 @@ impl EngineArgs {
                 false => place::default_engine(),
             });
         };
-        let kinds = [
-            EngineKind::IoUring,
-            EngineKind::Libaio,
-            EngineKind::Psync,
-            EngineKind::Null,
-            EngineKind::Sim,
-            EngineKind::VhostUser,
-        ];
-        let plain = |name: &str| name.replace('-', "_");
-        let Some(kind) = kinds.into_iter().find(|kind| plain(kind.word()) == plain(word)) else {
-            return Err(not_one_of("--ioengine", word, &BACKENDS.map(|(name, _)| name)));
-        };
+        let engines: Vec<EngineKind> = EngineKind::all().collect();
+        let kind = EngineKind::parse(word, &engines)?;
         self.with_modes(Engine::of(kind))
     }
 
@@ -98,7 +86,7 @@ impl EngineArgs {
         ];
         for (option, given) in modes {
             if given.is_some() && engine.kind != EngineKind::IoUring {
-                let word = engine.kind.word();
+                let word = engine.kind.name();
                 let message = format!("{option} has no effect with the {word} engine");
                 return Err(Failure::new(Exit::Asked, message));
             }

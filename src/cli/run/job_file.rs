@@ -109,7 +109,7 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
         return Err(Failure::new(Exit::Asked, message));
     }
     device::known_kinds(&args.target)?;
-    let written = |asking: &Asking| asking.writes() && asking.engine.name != "null";
+    let written = |asking: &Asking| asking.writes() && asking.engine.kind != EngineKind::Null;
     if !askings.iter().any(written) {
         device::no_consents(&args.target, "nothing is written")?;
     }
@@ -239,7 +239,7 @@ fn ready(
     asking: &Asking,
     shelf: &mut Shelf,
 ) -> Result<Ready, Failure> {
-    let kind = kind_of(&asking.engine);
+    let kind = asking.engine.kind;
     let lengths = |targets: &[Target]| targets.iter().map(|target| target.bytes).collect();
     let opened = match kind {
         EngineKind::Null => bare(asking),
@@ -283,15 +283,6 @@ fn bare(asking: &Asking) -> Opened {
     };
     let targets = asking.targets.iter().map(target).collect();
     Opened { held: Vec::new(), fresh: Vec::new(), targets }
-}
-
-fn kind_of(engine: &EngineAsk) -> EngineKind {
-    match engine.name {
-        "libaio" => EngineKind::Libaio,
-        "psync" => EngineKind::Psync,
-        "null" => EngineKind::Null,
-        _ => EngineKind::IoUring,
-    }
 }
 
 fn engine(asked: &EngineAsk, kind: EngineKind) -> Engine {

@@ -8,7 +8,6 @@ use super::options::{ProveArgs, wrong};
 use crate::cli::exit::Failure;
 use crate::cli::output::note;
 use crate::cli::place::{self, Place};
-use iosonde_engine::backend::BACKENDS;
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::backend::vhost::Server;
 use iosonde_engine::engine::Medium;
@@ -17,7 +16,7 @@ use iosonde_engine::target::vhost::admit_writes;
 use iosonde_engine::target::{Direct, Held, open};
 use iosonde_model::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
 use iosonde_model::record::TargetFacts;
-use iosonde_model::units::{bytes, count};
+use iosonde_model::units::bytes;
 
 /// What the operations go to.
 pub(super) struct Aim {
@@ -47,25 +46,13 @@ impl ProveArgs {
                 false => place::default_engine(),
             });
         };
-        let plain = |name: &str| name.replace('-', "_");
-        let kinds = [
-            EngineKind::IoUring,
-            EngineKind::Libaio,
-            EngineKind::Psync,
-            EngineKind::Sim,
-            EngineKind::VhostUser,
-        ];
-        if plain(word) == "null" {
+        if word == EngineKind::Null.name() {
             return Err(wrong("--ioengine null keeps nothing: there is nothing to verify"));
         }
-        let known = kinds.into_iter().find(|kind| plain(kind.word()) == plain(word));
-        known.map(Engine::of).ok_or_else(|| {
-            let names = BACKENDS.map(|(name, _)| name);
-            let near = count::nearest(word, names).map(|name| format!("; did you mean `{name}`?"));
-            let names = names.join(", ");
-            let near = near.unwrap_or_default();
-            wrong(format!("--ioengine: found `{word}`, expected one of {names}{near}"))
-        })
+        let keeps = |kind: &EngineKind| *kind != EngineKind::Null;
+        let engines: Vec<EngineKind> = EngineKind::all().filter(keeps).collect();
+        let kind = EngineKind::parse(word, &engines)?;
+        Ok(Engine::of(kind))
     }
 
     fn direct(&self) -> Direct {

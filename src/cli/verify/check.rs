@@ -18,9 +18,10 @@ use crate::schedule::verify::prove;
 use iosonde_engine::engine::verify::Luggage;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_model::content::ledger::{Ledger, Survival};
+use iosonde_model::content::outcomes::Outcomes;
 use iosonde_model::plan::resolve::MAX_IODEPTH;
 use iosonde_model::plan::verify::STREAM_VERSION;
-use iosonde_model::plan::{EngineKind, VerifyMode, VerifyPlan};
+use iosonde_model::plan::{VerifyMode, VerifyPlan};
 use iosonde_model::record::given::GivenError;
 use iosonde_model::record::ledger_file::{LedgerError, LedgerFile, LedgerHeader, Reader};
 use iosonde_model::record::verify::LedgerUse;
@@ -65,6 +66,8 @@ struct Known {
     header: LedgerHeader,
     plan: VerifyPlan,
     ledgers: Vec<Ledger>,
+    /// Instead of those, where all jobs wrote one region.
+    outcomes: Option<Outcomes>,
     used: LedgerUse,
 }
 
@@ -95,8 +98,12 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         true => Survival::Durable,
         false => Survival::Acknowledged,
     };
-    let luggage =
-        Luggage { ledgers: known.ledgers, survival: Some(survival), ..Luggage::default() };
+    let luggage = Luggage {
+        ledgers: known.ledgers,
+        outcomes: known.outcomes,
+        survival: Some(survival),
+        ..Luggage::default()
+    };
     let bench = place.bench(aim.held, aim.medium);
     let mut keeper = Keeper::open(prove_args.result.results.as_deref(), "verify", words);
     keeper.keep("host.json", &place.host);
@@ -138,9 +145,12 @@ fn from_ledger(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Kn
                 .into(),
         );
     }
-    let ledgers = (0..).zip(&file.jobs).map(|(job, progress)| progress.ledger(&plan, job));
+    let survival = if durable_only { Survival::Durable } else { Survival::Acknowledged };
+    let outcomes = plan.overlaps().then(|| file.outcomes(&plan, survival));
+    let own = (0..).zip(&file.jobs).filter(|_| !plan.overlaps());
     Ok(Known {
-        ledgers: ledgers.collect(),
+        ledgers: own.map(|(job, progress)| progress.ledger(&plan, job)).collect(),
+        outcomes,
         used: LedgerUse {
             path: path.to_string_lossy().into_owned(),
             created_unix_ns: file.header.created_unix_ns,
@@ -165,6 +175,7 @@ fn from_witness(path: &Path, asked: Option<Survived>, place: &Place) -> Result<K
     let ledgers = (0..).zip(&log.jobs).map(|(job, seen)| seen.ledger(&plan, job)).collect();
     Ok(Known {
         ledgers,
+        outcomes: None,
         used: LedgerUse {
             path: path.to_string_lossy().into_owned(),
             created_unix_ns: log.header.created_unix_ns,
@@ -246,9 +257,9 @@ fn plan_of_check(
     plan.plan.title = "Verify: check".into();
     plan.plan.name = "verify-check".into();
     plan.plan.targets = vec![aim.target.clone()];
-    let usual = if engine.kind == EngineKind::Psync { 1 } else { 16 };
+    let usual = if engine.kind.is_synchronous() { 1 } else { 16 };
     let iodepth = args.engine.iodepth.unwrap_or(usual);
-    if engine.kind == EngineKind::Psync && iodepth != 1 {
+    if engine.kind.is_synchronous() && iodepth != 1 {
         return Err(iosonde_model::plan::Refusal::Depth { found: iodepth }.into());
     }
     if !(1..=MAX_IODEPTH).contains(&iodepth) {

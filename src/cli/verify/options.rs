@@ -57,6 +57,11 @@ pub(super) struct OpArgs {
     /// Jobs: a thread and a queue each, with a part of the region for itself
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) numjobs: u32,
+    /// All jobs write the same region at once (soak, write): which of several contents may then be
+    /// in a block is known, and nothing else passes. The jobs meet at a barrier after every
+    /// --iodepth operations; there are no trims
+    #[arg(long)]
+    pub(super) overlap: bool,
     /// Longest time of writing; everything is read back after it [default: flush until all is
     /// written, pipeline and write 10, soak 60, powercut until it is stopped]
     #[arg(long, value_name = "TIME")]
@@ -130,12 +135,13 @@ pub(super) struct ResultArgs {
 }
 
 /// Options that say what is written, which a check is told by its ledger.
-pub(super) const NOT_FOR_CHECK: [&str; 19] = [
+pub(super) const NOT_FOR_CHECK: [&str; 20] = [
     "size",
     "offset",
     "bs",
     "verify_sectors",
     "numjobs",
+    "overlap",
     "runtime",
     "io_size",
     "ops",
@@ -273,6 +279,7 @@ impl ProveArgs {
             ("--bs", args.bs != "4k"),
             ("--verify-sectors", args.verify_sectors.is_some()),
             ("--numjobs", args.numjobs != 1),
+            ("--overlap", args.overlap),
             ("--runtime", args.runtime.is_some()),
             ("--io-size", args.io_size.is_some()),
             ("--ops", args.ops.is_some()),
@@ -297,7 +304,8 @@ impl ProveArgs {
         use VerifyMode::{Flush, Pipeline, PowerCut, Soak, Write};
         let args = &self.ops;
         let in_order = args.loops.is_some();
-        let given: [(&str, bool, &[VerifyMode]); 5] = [
+        let given: [(&str, bool, &[VerifyMode]); 6] = [
+            ("--overlap", args.overlap, &[Soak, Write]),
             ("--loops", in_order, &[Flush, Write]),
             ("--read-percent", args.read_percent.is_some(), &[Soak]),
             ("--trim-percent", args.trim_percent.is_some() && !in_order, &[Soak, Write, PowerCut]),

@@ -194,7 +194,8 @@ fn setting(
     let is_engine = |word| args.engine.ioengine.as_deref() == Some(word);
     let one_at_a_time = is_engine("psync");
     // libaio has no trim.
-    let usual_trims = if aim.can_trim && !is_engine("libaio") { 5 } else { 0 };
+    let can_trim = aim.can_trim && !is_engine("libaio") && !args.ops.overlap;
+    let usual_trims = if can_trim { 5 } else { 0 };
     VerifySetting {
         mode,
         run: fresh_run(),
@@ -202,6 +203,7 @@ fn setting(
         target: aim.target.clone(),
         offset_bytes: aim.offset_bytes,
         jobs: args.ops.numjobs,
+        overlap: args.ops.overlap,
         iodepth: args.engine.iodepth.unwrap_or(if one_at_a_time { 1 } else { 16 }),
         block_bytes: asked.block_bytes,
         sector_bytes: aim.sector_bytes,

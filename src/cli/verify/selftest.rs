@@ -8,15 +8,16 @@ use iosonde_sys::Clock;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::place::{self, Place};
-use crate::schedule::selftest::{self, Extent, Part};
-use iosonde_engine::backend::fault::Fault;
+use crate::schedule::selftest::{self, Extent, Kind, Part};
 use iosonde_engine::engine::Control;
 use iosonde_model::units::{count, duration};
 use iosonde_report::{repetition_json, repetition_text, selftest_json, selftest_text};
 
 /// Would the verifier have noticed? Every kind of fault is put into a simulated device, over and
 /// over, and the verifier runs against it: it must find every fault that can be seen and name it,
-/// and it must stay silent where there is none.
+/// and it must stay silent where there is none. Faults of what is stored come at every length of a
+/// block from 512 to 1m: sectors swapped, copied and shifted within a block, between blocks and
+/// between the regions of jobs; tears at any sector; one bit anywhere.
 ///
 /// Nothing is written to any storage. What is right is known from a second memory above the fault.
 /// Exit code 6 if anything came out wrong: then no verdict of the verifier can be trusted.
@@ -69,6 +70,7 @@ pub(in crate::cli) fn selftest(args: &SelftestArgs) -> Result<Exit, Failure> {
         soak_ops: args.soak_ops,
         seed,
         threads: place.cpus() as usize,
+        small: false,
     };
     let control = Control::new(std::sync::Arc::clone(&place.signal));
     let teller = Teller::new(place.clock, interval_ns, extent);
@@ -89,11 +91,11 @@ pub(in crate::cli) fn selftest(args: &SelftestArgs) -> Result<Exit, Failure> {
 
 /// Repeats one simulation.
 fn only(word: &str, seed: u64, mut output: Output) -> Result<Exit, Failure> {
-    let fault = match word {
+    let kind = match word {
         "none" => None,
         word => Some(kind(word)?),
     };
-    let repetition = selftest::repeat(fault, seed);
+    let repetition = selftest::repeat(kind, seed);
     let exit = if repetition.right { Exit::Done } else { Exit::Invalid };
     output.text(&repetition_text(&repetition));
     output.value(&repetition_json(&repetition, exit.code()));
@@ -101,10 +103,10 @@ fn only(word: &str, seed: u64, mut output: Output) -> Result<Exit, Failure> {
 }
 
 /// A kind of fault by its word alone: its value and its time are drawn by the seed.
-fn kind(found: &str) -> Result<Fault, Failure> {
-    let known = || Fault::ALL.iter().map(|fault| fault.word()).chain(["none"]);
-    let fault = Fault::ALL.into_iter().find(|fault| fault.word() == found);
-    fault.ok_or_else(|| {
+fn kind(found: &str) -> Result<Kind, Failure> {
+    let known = || Kind::all().map(Kind::word).chain(["none"]);
+    let kind = Kind::all().find(|kind| kind.word() == found);
+    kind.ok_or_else(|| {
         let near = count::nearest(found, known());
         let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let accepted = known().collect::<Vec<_>>().join(", ");

@@ -57,6 +57,7 @@ pub(super) fn setting(mode: VerifyMode, bytes: u64) -> VerifySetting {
         target: Target { path: "sim".into(), bytes, direct: false, align_bytes: 512 },
         offset_bytes: 0,
         jobs: 1,
+        overlap: false,
         iodepth: 1,
         block_bytes: 4096,
         sector_bytes: 512,
@@ -150,6 +151,10 @@ impl Scene {
                 (VerifyMode::Pipeline, 0, 3_000_000);
             (setting.read_percent, setting.trim_percent, setting.flush_every) = (0, 0, 0);
         }
+        let can_overlap = setting.mode.can_overlap() && jobs > 1;
+        if can_overlap && chance.below(3) == 0 {
+            (setting.overlap, setting.trim_percent) = (true, 0);
+        }
         // The simulated device divides a request anywhere on a grid of 512 bytes, and what is cut
         // off in the middle of a sector that is written whole is damage.
         let may_be_short = setting.sector_bytes == 512;
@@ -176,11 +181,12 @@ impl Scene {
             passes => format!("{passes} pass(es)"),
         };
         format!(
-            "verify {}, {} job(s) at depth {}, {} blocks of {} B in sectors of {} B, {} to {} per \
+            "verify {}, {} job(s){} at depth {}, {} blocks of {} B in sectors of {} B, {} to {} per \
              operation, {} % reads, {} % trims, {length}, a flush after {}; before: {:?}; between \
              writing and reading back: {:?}; device: {}",
             plan.mode.word(),
             plan.plan.jobs.len(),
+            if plan.overlaps() { " in one region" } else { "" },
             plan.plan.jobs[0].iodepth,
             plan.blocks(),
             plan.block_bytes,
@@ -264,6 +270,6 @@ fn drawn(chance: &mut Chance, jobs: u32) -> VerifySetting {
     }
 }
 
-fn resolved(setting: &VerifySetting) -> VerifyPlan {
+pub(super) fn resolved(setting: &VerifySetting) -> VerifyPlan {
     VerifyPlan::resolve(setting).unwrap_or_else(|error| unreachable!("our own scene: {error}"))
 }

@@ -11,10 +11,11 @@ use iosonde_engine::backend::sim::memory::SharedMemory;
 use iosonde_engine::backend::sim::shadow::ShadowQueue;
 use iosonde_engine::backend::sim::{Memory, SimQueue};
 use iosonde_engine::engine::Control;
-use iosonde_engine::engine::verify::{Luggage, VerifyMeasured, simulate, site};
-use iosonde_model::content::block::MAGIC;
+use iosonde_engine::engine::verify::{Luggage, VerifyMeasured, simulate_comparing, site};
+use iosonde_model::content::block::{Comparisons, MAGIC};
 use iosonde_model::content::classify::Class;
 use iosonde_model::content::ledger::Survival;
+use iosonde_model::content::outcomes::Outcomes;
 use iosonde_model::content::replay::replay;
 use iosonde_model::plan::chance::Chance;
 use iosonde_model::plan::{Job, VerifyMode, VerifyPlan};
@@ -39,6 +40,10 @@ const MISSING: &[Class] = &[Class::Stale, Class::Lost, Class::OldRun];
 const IN_PART: &[Class] = &[Class::Torn, Class::Stale, Class::Lost, Class::OldRun];
 const ASTRAY: &[Class] = &[Class::Misdirected, Class::Stale, Class::Lost, Class::OldRun];
 
+const SWAPPED: &[Class] = &[Class::Swapped, Class::Misdirected];
+const COPIED: &[Class] = &[Class::Duplicated, Class::Misdirected];
+const SHIFTED: &[Class] = &[Class::Shifted, Class::Duplicated, Class::Misdirected];
+
 impl Answer {
     /// What must come of this fault.
     pub fn to(fault: Fault) -> Answer {
@@ -50,6 +55,9 @@ impl Answer {
             Fault::Corrupt => Answer::Damage(&[Class::Corrupt]),
             Fault::Misdirect => Answer::Damage(ASTRAY),
             Fault::Duplicate | Fault::Swap => Answer::Damage(&[Class::Misdirected]),
+            Fault::SwapSectors => Answer::Damage(SWAPPED),
+            Fault::CopySector => Answer::Damage(COPIED),
+            Fault::ShiftSectors => Answer::Damage(SHIFTED),
             Fault::Phantom => Answer::Damage(&[Class::Phantom]),
             Fault::ReadFlip => Answer::Transient(&[Class::BitFlip]),
             Fault::ReadMisdirect => Answer::Transient(&[Class::Misdirected]),
@@ -64,6 +72,9 @@ impl Answer {
             Answer::Damage(MISSING) => "stale, lost or old-run",
             Answer::Damage(IN_PART) => "torn; whole blocks missing",
             Answer::Damage(ASTRAY) => "misdirected, and missing where it belongs",
+            Answer::Damage(SWAPPED) => "swapped; misdirected in others",
+            Answer::Damage(COPIED) => "duplicated; misdirected in others",
+            Answer::Damage(SHIFTED) => "shifted; misdirected in others",
             Answer::Damage([class]) => class.word(),
             Answer::Damage(_) => "damage",
             Answer::Transient([class]) => match class {
@@ -141,8 +152,8 @@ impl Trial {
         answered && self.false_alarms == 0
     }
 
-    /// Everything about it.
-    pub(super) fn told(&self, scene: &Scene) -> Repetition {
+    /// Everything about it: the fault, the seed and the scene being these.
+    pub(super) fn told(&self, fault: String, seed: u64, scene: String) -> Repetition {
         let offsets: BTreeSet<u64> =
             self.damaged.keys().chain(self.found.keys()).copied().collect();
         let words = |names: &&[Class]| names.iter().map(|class| class.word()).collect();
@@ -151,11 +162,10 @@ impl Trial {
             damaged: self.damaged.get(&offset).map(words).unwrap_or_default(),
             found: self.found.get(&offset).map(|(class, _)| class.word()),
         };
-        let fault = scene.fault.map(|(injection, job)| format!("{injection} in job {job}"));
         Repetition {
-            fault: fault.unwrap_or_else(|| "none".into()),
-            seed: scene.seed,
-            scene: scene.words(),
+            fault,
+            seed,
+            scene,
             struck: self.struck,
             visible: self.is_visible(),
             detected: self.is_detected(),
@@ -167,7 +177,7 @@ impl Trial {
     }
 
     /// Plays a scene.
-    pub(super) fn of(scene: &Scene) -> Trial {
+    pub(super) fn of<C: Comparisons>(scene: &Scene) -> Trial {
         let before = scene.content_before();
         let shadow = Memory::holding(before.clone()).shared();
         let volatile = matches!(scene.interlude, Interlude::PowerCut | Interlude::PowerCutAtWork);
@@ -177,7 +187,7 @@ impl Trial {
         };
         let log = FaultLog::default();
         let crash = Crash::planned(scene);
-        let written = play(scene, &memory, &shadow, &log, &crash);
+        let written = play::<C>(scene, &memory, &shadow, &log, &crash);
         let mut trial = Trial {
             struck: log.count() > 0,
             answer: scene.fault.map(|(injection, _)| Answer::to(injection.fault)),
@@ -196,22 +206,44 @@ impl Trial {
         trial.compare(scene, memory.borrow().bytes(), shadow.borrow().bytes());
         let read_back = match scene.interlude {
             Interlude::None => None,
-            _ => Some(check(scene, &memory, &crash)),
+            _ => Some(check::<C>(scene, &memory, &crash)),
         };
-        let mut sightings: Vec<_> = written.jobs.iter().flat_map(|job| &job.failures).collect();
-        sightings.extend(read_back.iter().flat_map(|run| &run.jobs).flat_map(|job| &job.failures));
-        for failure in sightings {
+        trial.see(&written);
+        if let Some(run) = &read_back {
+            trial.see(run);
+        }
+        trial
+    }
+
+    /// What was found of a fault in what is stored; the right names of each damaged block being
+    /// known.
+    pub(super) fn of_stored(
+        damaged: impl Iterator<Item = (u64, &'static [Class])>,
+        run: &VerifyMeasured,
+    ) -> Trial {
+        let mut trial = Trial {
+            struck: true,
+            damaged: damaged.collect(),
+            answer: Some(Answer::Damage(&[])),
+            ..Trial::default()
+        };
+        trial.see(run);
+        trial
+    }
+
+    /// Takes in what a run found.
+    fn see(&mut self, run: &VerifyMeasured) {
+        for failure in run.jobs.iter().flat_map(|job| &job.failures) {
             let at_end = failure.op.is_none() && failure.reread != Reread::Right;
-            if at_end && !trial.damaged.contains_key(&failure.offset) {
-                trial.false_alarms += 1;
+            if at_end && !self.damaged.contains_key(&failure.offset) {
+                self.false_alarms += 1;
             }
             // What stands at the end counts, and else what was seen on the way.
             let seen = (failure.misfit.class, failure.reread);
-            if failure.op.is_none() || !trial.found.contains_key(&failure.offset) {
-                trial.found.insert(failure.offset, seen);
+            if failure.op.is_none() || !self.found.contains_key(&failure.offset) {
+                self.found.insert(failure.offset, seen);
             }
         }
-        trial
     }
 
     /// Which blocks are not what was acknowledged.
@@ -250,11 +282,20 @@ fn names(
             if same { &[Class::Torn] } else { missing(plan, real) }
         }
         Answer::Damage(ASTRAY) => {
-            let belongs = u64::from_le_bytes(real[28..36].try_into().unwrap_or_default());
+            let belongs = u64::from_le_bytes(real[16..24].try_into().unwrap_or_default());
             let is_astray = is_ours(plan, real) && belongs != offset;
             if is_astray { &[Class::Misdirected] } else { missing(plan, real) }
         }
         Answer::Damage(MISSING) => missing(plan, real),
+        Answer::Damage(names @ (SWAPPED | COPIED | SHIFTED)) => {
+            let mut sectors = real.chunks(plan.sector_bytes as usize);
+            let is_own = |sector: &[u8]| sector[16..24] == offset.to_le_bytes();
+            match (sectors.all(is_own), fault) {
+                (true, _) => &names[..names.len() - 1],
+                (false, Fault::ShiftSectors) => &[Class::Shifted, Class::Misdirected],
+                (false, _) => &[Class::Misdirected],
+            }
+        }
         Answer::Damage(names) => names,
         _ => &[],
     }
@@ -271,7 +312,7 @@ fn missing(plan: &VerifyPlan, real: &[u8]) -> &'static [Class] {
 }
 
 fn is_ours(plan: &VerifyPlan, real: &[u8]) -> bool {
-    real[..4] == MAGIC && real[12..28] == plan.run.0.to_le_bytes()
+    real[..4] == MAGIC && real[32..48] == plan.run.0.to_le_bytes()
 }
 
 fn has_error(measured: &VerifyMeasured) -> bool {
@@ -290,7 +331,7 @@ const NEVER: Injection = Injection { fault: Fault::Drop, when: When::Nth(u64::MA
 
 type Queue = ShadowQueue<FaultQueue<DyingQueue<SimQueue>>>;
 
-fn play(
+fn play<C: Comparisons>(
     scene: &Scene,
     memory: &SharedMemory,
     shadow: &SharedMemory,
@@ -303,7 +344,7 @@ fn play(
     let jobs = 0..plan.plan.jobs.len();
     let journals = jobs.map(|job| crash.journal(job)).collect();
     let luggage = Luggage { journals, ..Luggage::default() };
-    simulate(plan, luggage, &control, |job: &Job, index| -> Queue {
+    simulate_comparing::<Queue, C>(plan, luggage, &control, |job: &Job, index| {
         let queue = SimQueue::with_memory(job, device.clone(), memory.clone());
         let chance = Chance::new(scene.seed ^ index as u64);
         let queue = DyingQueue::new(queue, memory.clone(), plan.sector_bytes, chance);
@@ -317,21 +358,25 @@ fn play(
 }
 
 /// Reads back with a ledger that is worked out from what is known of the run.
-fn check(scene: &Scene, memory: &SharedMemory, crash: &Crash) -> VerifyMeasured {
+fn check<C: Comparisons>(scene: &Scene, memory: &SharedMemory, crash: &Crash) -> VerifyMeasured {
     let known = crash.known();
-    let jobs = 0..scene.plan.plan.jobs.len();
-    let ledgers = jobs.map(|job| replay(&scene.plan, job, &known[job])).collect();
+    let own = 0..if scene.plan.overlaps() { 0 } else { known.len() };
+    let ledgers = own.map(|job| replay(&scene.plan, job, &known[job])).collect();
     let survival = match scene.interlude {
         Interlude::PowerCut | Interlude::PowerCutAtWork => Survival::Durable,
         _ => Survival::Acknowledged,
     };
+    let outcomes = scene.plan.overlaps().then(|| {
+        let known: Vec<_> = known.into_iter().map(|known| (known, true)).collect();
+        Outcomes::replay(&scene.plan, &known, survival)
+    });
     let mut plan = scene.plan.clone();
     plan.mode = VerifyMode::Check;
     let memory = Memory::holding(memory.borrow().bytes().to_vec()).shared();
     let device = device("servers=4,read=exp:50us", scene.seed);
-    let luggage = Luggage { ledgers, survival: Some(survival), ..Luggage::default() };
+    let luggage = Luggage { ledgers, outcomes, survival: Some(survival), ..Luggage::default() };
     let control = Arc::new(Control::default());
-    simulate(&plan, luggage, &control, |job: &Job, _| {
+    simulate_comparing::<_, C>(&plan, luggage, &control, |job: &Job, _| {
         SimQueue::with_memory(job, device.clone(), memory.clone())
     })
 }

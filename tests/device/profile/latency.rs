@@ -9,7 +9,7 @@ use std::time::Instant;
 use iosonde_model::record::LayersRun;
 use iosonde_model::record::layers::Layer;
 use iosonde_rig::guard::{IoLimits, IoThrottle, LoopDevice, LoopOptions};
-use iosonde_rig::{FuseMount, ScratchDir};
+use iosonde_rig::{FuseMount, ScratchDir, skip};
 use iosonde_stats::Histogram;
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ impl TraceFs {
         mount.args(["-t", "tracefs", "tracefs", TRACING]).stderr(Stdio::null());
         let mounted = mount.status().is_ok_and(|status| status.success());
         if !mounted {
-            eprintln!("skipped: no tracefs at {TRACING}, which bpftrace needs");
+            skip(format!("no tracefs at {TRACING}, which bpftrace needs"));
         }
         mounted.then_some(TraceFs(true))
     }
@@ -46,8 +46,11 @@ impl Drop for TraceFs {
     }
 }
 
-/// bpftrace's script for one device: from start and from issue to the end, in buckets of `width`
-/// us.
+/// bpftrace's script for one device: from start and from issue to the completion, in buckets of
+/// `width` us.
+///
+/// Both end at `block_rq_complete`, as ours do. `block_io_done` comes after the completion has
+/// woken the waiting program, which may then take the processor: that is the scheduler's time.
 fn script(device: &LoopDevice, width: u64) -> String {
     let (major, minor) = device.number();
     let dev = u64::from(major) << 20 | u64::from(minor);
@@ -66,7 +69,7 @@ fn script(device: &LoopDevice, width: u64) -> String {
         begins("block_io_start", "begun"),
         begins("block_rq_issue", "issued"),
         ends("block_rq_complete", "issued", "device"),
-        ends("block_io_done", "begun", "whole"),
+        ends("block_rq_complete", "begun", "whole"),
         "END { clear(@begun); clear(@issued); }".to_owned(),
     ]
     .join("\n")
@@ -141,7 +144,7 @@ fn both(device: &LoopDevice, place: &Path, load: &str, width: u64) {
     let (told, why) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !told.contains("attached_probes") {
-        eprintln!("skipped: bpftrace cannot attach here: {}", why.lines().next().unwrap_or(""));
+        skip(format!("bpftrace cannot attach here: {}", why.lines().next().unwrap_or("")));
         return;
     }
     assert!(why.contains("results kept"), "{why}");
@@ -245,7 +248,7 @@ fn the_median_of_a_device_of_2_ms_is_2_ms() {
 /// The layers that `run --profile` tells of its cell.
 fn layers(answer: &Answer) -> Option<LayersRun> {
     if answer.exit == Some(2) || answer.stderr.contains("--profile: ") {
-        eprintln!("skipped: {}", answer.stderr);
+        skip(answer.stderr);
         return None;
     }
     assert_eq!(answer.exit, Some(0), "{}", answer.gist());

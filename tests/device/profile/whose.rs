@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Class;
-use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::ImageMount;
+use iosonde_rig::{ScratchDir, skip};
 
 use super::{MIB, Profile, bytes, disk, group, has, profile, settle, traffic, writes};
 use crate::ask::{program, turn};
@@ -107,7 +107,7 @@ fn every_kernel_program_is_attached_here() {
     };
     let release = rustix::system::uname().release().to_str().unwrap().to_owned();
     if !is_new(&release) {
-        eprintln!("skipped: kernel {release} is older than the newest tracepoint in use");
+        skip(format!("kernel {release} is older than the newest tracepoint in use"));
         return;
     }
     assert!(refused.is_empty() && !run.source.programs.is_empty(), "{refused:?}");

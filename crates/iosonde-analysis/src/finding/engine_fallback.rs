@@ -14,7 +14,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let subject = "the synchronous engine";
     let finding =
         Finding::new("engine_fallback", subject, Strength::Proven, Gravity::Caution, words);
-    Some(finding.with("engine", engine.kind.word()))
+    Some(finding.with("engine", engine.kind.name()))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
+use iosonde_model::content::outcomes::{generation, origin};
 use iosonde_model::plan::{VerifyMode, VerifyOp, VerifyPlan, VerifyStream, Way};
 use iosonde_model::record::verify::{Failure, VerifyRun};
 
@@ -55,6 +56,8 @@ pub(super) struct Past {
 /// A failed block on its way through the stream.
 struct Track<'a> {
     failure: &'a Failure,
+    /// Where jobs share the region: the number of this job, and how many there are.
+    shared: Option<(usize, usize)>,
     /// Operations to go through, at most.
     end: u64,
     /// Generation after which nothing of interest follows.
@@ -74,7 +77,10 @@ impl Track<'_> {
         }
         let generation = match op.way {
             Way::Write | Way::Trim => {
-                self.generation += 1;
+                self.generation = match self.shared {
+                    Some((job, jobs)) => generation(op.index, job, jobs),
+                    None => self.generation + 1,
+                };
                 Some(self.generation)
             }
             Way::Read | Way::Sync => None,
@@ -106,7 +112,7 @@ pub(super) fn pasts(run: &VerifyRun, failures: &[&Failure]) -> Vec<Past> {
     let mut room = MAX_OPS;
     for owner in 0..run.plan.plan.jobs.len() {
         let own = failures.iter().enumerate();
-        let own = own.filter(|(_, failure)| usize::from(failure.owner) == owner);
+        let own = own.filter(|(_, failure)| usize::from(author(run, failure)) == owner);
         let (places, mut tracks): (Vec<usize>, Vec<Track<'_>>) =
             own.map(|(place, failure)| (place, track(run, failure))).unzip();
         room -= replay(&run.plan, owner, &mut tracks, room);
@@ -130,7 +136,20 @@ fn track<'a>(run: &VerifyRun, failure: &'a Failure) -> Track<'a> {
         }
         _ => (failure.after_ops, u32::MAX),
     };
-    Track { failure, end, goal, generation: 0, past: Past::default() }
+    let jobs = run.plan.plan.jobs.len();
+    let shared = run.plan.overlaps().then(|| (author(run, failure).into(), jobs));
+    let end = if shared.is_some() { u64::MAX } else { end };
+    let goal = if shared.is_some() { low } else { goal };
+    Track { failure, shared, end, goal, generation: 0, past: Past::default() }
+}
+
+/// The job whose operations are about this block: where jobs share the region, the one that wrote
+/// what must be there.
+pub(super) fn author(run: &VerifyRun, failure: &Failure) -> u16 {
+    match run.plan.overlaps() && failure.low > 0 {
+        true => origin(failure.low, run.plan.plan.jobs.len()).1 as u16,
+        false => failure.owner,
+    }
 }
 
 /// Goes through the stream of a job; gives how many operations of it.

@@ -2,7 +2,7 @@
 
 use super::replay::{Past, pasts};
 use iosonde_model::content::classify::Class;
-use iosonde_model::plan::{EngineKind, VerifyMode};
+use iosonde_model::plan::{EngineKind, Job, VerifyMode};
 use iosonde_model::record::verify::{Failure, VerifyRun};
 
 /// Options that no plan holds, and that a repetition needs as they were given.
@@ -54,6 +54,9 @@ fn again(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> V
     args.add("--bs", plan.block_bytes);
     args.add("--verify-sectors", format!("{}:{}", plan.min_blocks, plan.max_blocks));
     args.add("--numjobs", plan.plan.jobs.len());
+    if plan.overlaps() {
+        args.0.push("--overlap".into());
+    }
     args.add("--iodepth", first.map_or(1, |job| job.iodepth));
     args.add("--seed", plan.plan.seed);
     // What has a default is told even where it is nothing.
@@ -97,9 +100,18 @@ fn again(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> V
 /// Whether no other job has to do with it.
 fn plays_alone(run: &VerifyRun, failure: &Failure) -> bool {
     let label = failure.misfit.label.filter(|_| failure.misfit.class == Class::Misdirected);
+    let part = &run.plan.plan.jobs.get(usize::from(failure.owner));
+    let is_own = |offset: u64| {
+        let within = |job: &&Job| {
+            offset.checked_sub(job.region_start).is_some_and(|at| at < job.region_bytes)
+        };
+        part.as_ref().is_some_and(within)
+    };
     run.plan.plan.jobs.len() > 1
         && run.plan.mode != VerifyMode::Pipeline
+        && !run.plan.overlaps()
         && label.is_none_or(|label| label.writer == failure.owner)
+        && failure.misfit.stray.is_none_or(|stray| is_own(stray.offset))
 }
 
 /// Operations of a job that contain the change that must be found, those that may be, and the read;
@@ -129,7 +141,7 @@ impl Args {
         let plan = &run.plan.plan;
         let path = &plan.target().path;
         self.add("--path", path.strip_prefix("sim:").unwrap_or(path));
-        self.add("--ioengine", plan.engine.kind.word());
+        self.add("--ioengine", plan.engine.kind.name());
         if !matches!(plan.engine.kind, EngineKind::Sim | EngineKind::VhostUser) {
             self.add("--direct", u8::from(plan.target().direct));
         }

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::replay::{OpStory, Past, pasts, told as op_story};
+use super::replay::{OpStory, Past, author, pasts, told as op_story};
 use super::{reproducer, told};
 use iosonde_model::content::block::RunId;
-use iosonde_model::content::classify::{Class, Sector};
+use iosonde_model::content::classify::{Class, Sector, Stray};
 use iosonde_model::content::damage::Damage;
 use iosonde_model::plan::VerifyMode;
 use iosonde_model::record::store::utc;
@@ -114,8 +114,8 @@ pub(super) fn stories(run: &VerifyRun, words: &[String]) -> Vec<FailureStory> {
 }
 
 fn story(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> FailureStory {
-    let owner = failure.owner;
-    let one = |touch| op_story(run, owner, touch);
+    let author = author(run, failure);
+    let one = |touch| op_story(run, author, touch);
     let sectors = failure.misfit.sectors.iter().map(|(first, count, sector)| SectorWords {
         first: *first,
         count: *count,
@@ -136,7 +136,7 @@ fn story(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> F
         offset: failure.offset,
         bytes: run.plan.block_bytes.into(),
         block: failure.block,
-        job: owner,
+        job: failure.owner,
         found: found(run, failure),
         read_by_op: failure.op,
         after_ops: failure.after_ops,
@@ -179,13 +179,22 @@ fn class_words(failure: &Failure, expected: &Expected) -> String {
             Some(label) if label.offset != failure.offset => {
                 format!("here is the block that belongs at offset {}", thousands(label.offset))
             }
-            _ => "here are sectors of a block that belongs elsewhere".into(),
+            _ => match misfit.stray {
+                Some(Stray { at, offset, index }) => format!(
+                    "sector {at} is sector {index} of the block that belongs at offset {}",
+                    thousands(offset)
+                ),
+                None => "here are sectors of a block that belongs elsewhere".into(),
+            },
         },
         Class::Phantom => format!(
             "generation {generation}, and the last that was ever written is {high}: the verifier \
              or its ledger is wrong, or somebody forges"
         ),
         Class::Torn => "sectors of different writes stand side by side".into(),
+        Class::Swapped => "sectors of it have exchanged their places".into(),
+        Class::Duplicated => "sectors of it stand at the place of others, too".into(),
+        Class::Shifted => "sectors stand too early or too late, all by as many".into(),
         Class::BitFlip | Class::Corrupt => {
             misfit.damage.as_ref().map_or_else(|| "a part of it differs".into(), damage_words)
         }
@@ -223,6 +232,9 @@ fn expected_words(run: &VerifyRun, failure: &Failure, expected: &Expected) -> St
     let further = match (high > low, unlimited) {
         (false, _) => String::new(),
         (true, true) => "; or any later one: how many were submitted is not known".into(),
+        (true, false) if run.plan.overlaps() => {
+            "; or what another job wrote there at the same time".into()
+        }
         (true, false) => {
             let each = expected.pending.iter().map(op_words).collect::<Vec<_>>();
             let listed =
@@ -334,8 +346,14 @@ fn reread_words(reread: Reread) -> &'static str {
 fn sector_words(sector: Sector) -> String {
     match sector {
         Sector::Ours(generation) => format!("generation {generation}"),
+        Sector::Moved(by) => {
+            let (count, which) = (by.unsigned_abs(), if by > 0 { "further on" } else { "before" });
+            let plural = if count == 1 { "sector" } else { "sectors" };
+            format!("of this block: belongs {count} {plural} {which}")
+        }
         Sector::Elsewhere => "belongs elsewhere".into(),
         Sector::OldRun => "another run".into(),
+        Sector::Unread => "nothing was read into it".into(),
         Sector::Zeros => "zeros".into(),
         Sector::Damaged => "damaged: its checksum is wrong".into(),
     }

@@ -58,7 +58,7 @@ pub(super) fn with_queues<D: Driver>(
             let server = Arc::clone(server);
             driver.drive(move |job| VhostQueue::open(job, Arc::clone(&server), clock))
         }
-        (kind, _) => return Err(EngineError::Medium(kind.word())),
+        (kind, _) => return Err(EngineError::Medium(kind.name())),
     })
 }
 

@@ -5,6 +5,7 @@
 //! jobs finish writing before any begins to read everything back, so that a write that went astray
 //! late is found too.
 
+mod barrier;
 mod check;
 mod journal;
 mod ring;
@@ -23,13 +24,15 @@ use super::waits::Wait;
 use super::{Control, EngineError, HANG_NS, Medium, Progress};
 use crate::backend::fault::{FaultLog, FaultQueue, Injection, Site};
 use crate::backend::{OpenError, Queue, QueueFacts};
-use iosonde_model::content::block::forge;
+use iosonde_model::content::block::{All, Comparisons, forge};
 use iosonde_model::content::ledger::{Ledger, Survival};
+use iosonde_model::content::outcomes::Outcomes;
 use iosonde_model::plan::chance::mix;
 use iosonde_model::plan::{Job, VerifyPlan};
 use iosonde_model::record::VerifyJobRun;
 use iosonde_model::record::run::{Outcome, ProcessUse};
 
+use barrier::Barrier;
 use ring::Ends;
 use work::{Step, VerifyLoop};
 
@@ -69,6 +72,8 @@ pub trait Confidant: Send + Sync {
 pub struct Luggage {
     /// For a check: what each job's part must hold.
     pub ledgers: Vec<Ledger>,
+    /// The same where all jobs wrote one region.
+    pub outcomes: Option<Outcomes>,
     /// What must be found.
     pub survival: Option<Survival>,
     /// One journal per job, or none.
@@ -167,6 +172,8 @@ struct Shared {
     ops: Box<[Line]>,
     /// What is added to the clock of the queues to make it ns since 1970.
     unix_offset_ns: OnceLock<u64>,
+    /// Where all jobs write one region.
+    barrier: Option<Barrier>,
 }
 
 impl Shared {
@@ -181,6 +188,7 @@ impl Shared {
             flush_failed: AtomicBool::new(false),
             ops: plan.plan.jobs.iter().map(|_| Line::default()).collect(),
             unix_offset_ns: OnceLock::new(),
+            barrier: Barrier::of(plan, luggage.outcomes.take()),
         }
     }
 
@@ -227,10 +235,10 @@ impl Driver for Proving<'_> {
     {
         let Some((injection, log)) = self.luggage.fault.take() else { return self.prove(open) };
         let sites: Vec<(u64, Site)> = (0..self.plan.plan.jobs.len())
-            .map(|job| (self.plan.plan.jobs[job].region_start, site(self.plan, job)))
+            .map(|job| (self.plan.plan.jobs[job].seed, site(self.plan, job)))
             .collect();
         self.prove(move |job: &Job| {
-            let at = sites.iter().position(|(start, _)| *start == job.region_start);
+            let at = sites.iter().position(|(seed, _)| *seed == job.seed);
             let site = sites[at.unwrap_or(0)].1;
             Ok(FaultQueue::new(open(job)?, injection, site, log.clone()))
         })
@@ -318,7 +326,7 @@ impl Shared {
             }
         };
         let facts = queue.facts();
-        let mut work = VerifyLoop::new(self, index, queue, bag);
+        let mut work = VerifyLoop::<Q>::new(self, index, queue, bag);
         let _ = ready.send(Ok(facts));
         // One that panicked before this says nothing, and nobody waits for it.
         drop(ready);
@@ -414,12 +422,22 @@ fn supervise(
 /// always of the job whose clock is furthest behind.
 pub fn simulate<Q: Queue>(
     plan: &VerifyPlan,
+    luggage: Luggage,
+    control: &Arc<Control>,
+    open: impl FnMut(&Job, usize) -> Q,
+) -> VerifyMeasured {
+    simulate_comparing::<Q, All>(plan, luggage, control, open)
+}
+
+/// The same by a verifier that compares what the type says.
+pub fn simulate_comparing<Q: Queue, C: Comparisons>(
+    plan: &VerifyPlan,
     mut luggage: Luggage,
     control: &Arc<Control>,
     mut open: impl FnMut(&Job, usize) -> Q,
 ) -> VerifyMeasured {
     let shared = Shared::new(plan, control, &mut luggage);
-    let mut running: Vec<(usize, VerifyLoop<'_, Q>)> = bags(plan, &mut luggage)
+    let mut running: Vec<(usize, VerifyLoop<'_, Q, C>)> = bags(plan, &mut luggage)
         .into_iter()
         .enumerate()
         .map(|(index, bag)| {

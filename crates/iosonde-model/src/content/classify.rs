@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::block::{Format, Label, RunId, Stamp, place_of, unchecked_header};
+use super::block::{Comparisons, Format, Label, RunId, Stamp, begins_a_block, unchecked_header};
+use super::comparisons::Comparison;
 use super::damage::{Damage, MAX_FLIPS, compare};
 use super::ledger::Allowed;
 
@@ -16,32 +17,41 @@ pub enum Class {
     Lost,
     /// A block of an earlier run: what this run wrote is not there.
     OldRun,
-    /// A block of this run that belongs elsewhere.
+    /// A block of this run that belongs elsewhere, or sectors of one.
     Misdirected,
     /// A generation that was never written: the verifier or its ledger is wrong, or somebody
     /// forges.
     Phantom,
     /// Sectors of different writes side by side.
     Torn,
+    /// Sectors of the block have exchanged their places.
+    Swapped,
+    /// Sectors of the block stand at the place of others, and at their own.
+    Duplicated,
+    /// Sectors of the block, or of a row of blocks, stand so many sectors too early or too late.
+    Shifted,
     /// Up to eight bits differ.
     BitFlip,
     /// A part of it is not what was written.
     Corrupt,
     /// Nothing of what was written can be recognised.
     Garbage,
-    /// The read was acknowledged and moved nothing into the buffer.
+    /// The read was acknowledged and moved nothing into the buffer, or into a part of it.
     Unread,
 }
 
 impl Class {
     /// All of them.
-    pub const ALL: [Class; 10] = [
+    pub const ALL: [Class; 13] = [
         Class::Stale,
         Class::Lost,
         Class::OldRun,
         Class::Misdirected,
         Class::Phantom,
         Class::Torn,
+        Class::Swapped,
+        Class::Duplicated,
+        Class::Shifted,
         Class::BitFlip,
         Class::Corrupt,
         Class::Garbage,
@@ -57,6 +67,9 @@ impl Class {
             Class::Misdirected => "misdirected",
             Class::Phantom => "phantom",
             Class::Torn => "torn",
+            Class::Swapped => "swapped",
+            Class::Duplicated => "duplicated",
+            Class::Shifted => "shifted",
             Class::BitFlip => "bit-flip",
             Class::Corrupt => "corrupt",
             Class::Garbage => "garbage",
@@ -71,14 +84,30 @@ impl Class {
 pub enum Sector {
     /// A sector of this run, of this generation, at its place.
     Ours(u32),
-    /// A sector of this run that belongs elsewhere.
+    /// A sector of this block that belongs so many sectors further on in it; negative: further
+    /// back.
+    Moved(i32),
+    /// A sector of this run that belongs to another block.
     Elsewhere,
-    /// A sector of another run.
+    /// A sector of another run, or of one that wrote blocks of another length or version.
     OldRun,
     /// Zeros.
     Zeros,
+    /// Nothing was read into it.
+    Unread,
     /// Its checksum is wrong.
     Damaged,
+}
+
+/// A sector that belongs to another block.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Stray {
+    /// Number of the sector in whose place it stands.
+    pub at: u32,
+    /// Offset of the block to which it belongs, bytes.
+    pub offset: u64,
+    /// Its number in that block.
+    pub index: u32,
 }
 
 /// A block that is not what it must be.
@@ -92,46 +121,70 @@ pub struct Misfit {
     pub run: Option<RunId>,
     /// Sectors in order, where they differ: first sector, number of them, what stands there.
     pub sectors: Vec<(u32, u32, Sector)>,
+    /// The first sector that belongs to another block, where only a part of the block does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stray: Option<Stray>,
     /// The difference from what should be there, where bits differ.
     pub damage: Option<Damage>,
 }
 
-/// Looks closely at a block that was read at an offset. `None` if it may be as it is.
-pub fn classify(format: &Format, block: &[u8], offset: u64, allowed: Allowed) -> Option<Misfit> {
-    let misfit =
-        |class| Misfit { class, label: None, run: None, sectors: Vec::new(), damage: None };
-    if format.is_poisoned(block) {
-        return Some(misfit(Class::Unread));
-    }
-    if let Some((label, run)) = whole(format, block) {
+/// Examines a block that was read at an offset. `None` if it may be as it is.
+pub fn classify<C: Comparisons>(
+    format: &Format<C>,
+    block: &[u8],
+    offset: u64,
+    allowed: Allowed<'_>,
+) -> Option<Misfit> {
+    let misfit = |class| Misfit {
+        class,
+        label: None,
+        run: None,
+        sectors: Vec::new(),
+        stray: None,
+        damage: None,
+    };
+    if let Some((label, run)) = format.whole(block) {
         let class = class_of_whole(format, label, run, offset, allowed)?;
         let other = (run != format.run()).then_some(run);
         return Some(Misfit { label: Some(label), run: other, ..misfit(class) });
     }
     // Blocks of which nothing is required come here in the loop of a job: without a list of them.
-    if sectors(format, block, offset).all(|sector| may_stand(sector, allowed)) {
+    if sectors(format, block, offset).all(|seen| may_stand::<C>(seen.sector, allowed)) {
         return None;
     }
-    let sectors: Vec<Sector> = sectors(format, block, offset).collect();
+    let seen: Vec<Seen> = sectors(format, block, offset).collect();
+    let has = |sector: Sector| seen.iter().any(|seen| seen.sector == sector);
+    let every = |sector: Sector| seen.iter().all(|seen| seen.sector == sector);
+    if every(Sector::Unread) {
+        return Some(misfit(Class::Unread));
+    }
     let header = format.header(block);
     let found = Misfit {
         label: header.map(|(label, _)| label),
         run: header.map(|(_, run)| run).filter(|run| *run != format.run()),
-        sectors: runs(&sectors),
+        sectors: runs(&seen),
+        stray: (0..).zip(&seen).find_map(|(at, seen)| seen.stray(at)),
         ..misfit(Class::Torn)
     };
-    if sectors.contains(&Sector::Elsewhere) {
-        return Some(Misfit { class: Class::Misdirected, ..found });
+    if has(Sector::Unread) {
+        return Some(Misfit { class: Class::Unread, ..found });
     }
-    if sectors.iter().all(|sector| *sector == Sector::Zeros) {
-        return Some(Misfit { sectors: Vec::new(), ..misfit(Class::Lost) });
+    if let Some(class) = class_of_displaced(&seen, offset, format.sector_bytes()) {
+        return Some(Misfit { class, ..found });
     }
-    if !sectors.contains(&Sector::Damaged) {
+    if every(Sector::Zeros) {
+        return Some(misfit(Class::Lost));
+    }
+    // In longer sectors than ours, a part of one is damaged by itself.
+    if every(Sector::OldRun) || every(Sector::Damaged) && begins_a_block(block) {
+        return Some(Misfit { class: Class::OldRun, ..found });
+    }
+    if !has(Sector::Damaged) {
         return Some(found);
     }
-    let damage = nearest(format, block, offset, allowed, &sectors);
+    let damage = nearest(format, block, offset, allowed, &seen);
     let whole_bytes = block.len() as u64;
-    let none_is_ours = !sectors.iter().any(|sector| matches!(sector, Sector::Ours(_)));
+    let none_is_ours = !seen.iter().any(|seen| matches!(seen.sector, Sector::Ours(_)));
     let class = match &damage {
         Some(damage) if damage.bits <= MAX_FLIPS as u64 => Class::BitFlip,
         // Of random bytes half the bits differ, of what is alike fewer.
@@ -144,70 +197,132 @@ pub fn classify(format: &Format, block: &[u8], offset: u64, allowed: Allowed) ->
     Some(Misfit { class, label, damage: damage.filter(|_| class != Class::Garbage), ..found })
 }
 
-/// The label of a block all of whose sectors belong together.
-fn whole(format: &Format, block: &[u8]) -> Option<(Label, RunId)> {
-    let (label, run) = format.header(block)?;
-    let first = format.stamp_of(block, 0);
-    let count = format.block_bytes() / format.sector_bytes();
-    (1..count).all(|index| format.stamp_of(block, index) == first).then_some((label, run))
-}
-
-fn class_of_whole(
-    format: &Format,
+fn class_of_whole<C: Comparisons>(
+    format: &Format<C>,
     label: Label,
     run: RunId,
     offset: u64,
-    allowed: Allowed,
+    allowed: Allowed<'_>,
 ) -> Option<Class> {
-    if run != format.run() {
-        return (allowed.low > 0 || allowed.gone).then_some(Class::OldRun);
+    if run != format.run() && C::are_made(Comparison::Run) {
+        return allowed.requires().then_some(Class::OldRun);
     }
-    if label.offset != offset {
+    if label.offset != offset && C::are_made(Comparison::Offset) {
         return Some(Class::Misdirected);
     }
-    if label.generation > allowed.high {
-        return Some(Class::Phantom);
+    if allowed.permits::<C>(label.generation) {
+        return None;
     }
-    (label.generation < allowed.low || allowed.gone).then_some(Class::Stale)
+    Some(if label.generation > allowed.high { Class::Phantom } else { Class::Stale })
 }
 
-fn sectors<'a>(
-    format: &'a Format,
+/// A sector, with what it says of itself.
+#[derive(Clone, Copy)]
+struct Seen {
+    sector: Sector,
+    stamp: Option<Stamp>,
+}
+
+impl Seen {
+    /// Whether it is of this run and does not stand where it belongs.
+    fn is_displaced(&self) -> bool {
+        matches!(self.sector, Sector::Moved(_) | Sector::Elsewhere)
+    }
+
+    fn stray(&self, at: u32) -> Option<Stray> {
+        let Stamp { offset, index, .. } =
+            self.stamp.filter(|_| self.sector == Sector::Elsewhere)?;
+        Some(Stray { at, offset, index })
+    }
+}
+
+fn sectors<'a, C: Comparisons>(
+    format: &'a Format<C>,
     block: &'a [u8],
     offset: u64,
-) -> impl Iterator<Item = Sector> + 'a {
-    let place = place_of(offset);
+) -> impl Iterator<Item = Seen> + 'a {
     let parts = block.chunks_exact(format.sector_bytes()).enumerate();
-    parts.map(move |(index, bytes)| match format.stamp_of(block, index) {
-        Some(Stamp { run, .. }) if run != format.run().0 as u32 => Sector::OldRun,
-        Some(stamp) if stamp.place != place => Sector::Elsewhere,
-        Some(stamp) => Sector::Ours(stamp.generation),
-        None if bytes.iter().all(|byte| *byte == 0) => Sector::Zeros,
-        None => Sector::Damaged,
+    parts.map(move |(index, bytes)| {
+        let stamp = format.stamp(bytes);
+        let sector = match stamp {
+            Some(stamp) => place_of(format, stamp, index as u32, offset),
+            None if format.is_poisoned(bytes) => Sector::Unread,
+            None if bytes.iter().all(|byte| *byte == 0) => Sector::Zeros,
+            None if begins_a_block(bytes) => Sector::OldRun,
+            None => Sector::Damaged,
+        };
+        Seen { sector, stamp }
     })
 }
 
+/// What an undamaged sector is at this place.
+fn place_of<C: Comparisons>(format: &Format<C>, stamp: Stamp, index: u32, offset: u64) -> Sector {
+    if stamp.run != format.folded_run() && C::are_made(Comparison::Run) {
+        Sector::OldRun
+    } else if stamp.offset != offset && C::are_made(Comparison::Offset) {
+        Sector::Elsewhere
+    } else if stamp.index != index && C::are_made(Comparison::Index) {
+        Sector::Moved(stamp.index as i32 - index as i32)
+    } else {
+        Sector::Ours(stamp.generation)
+    }
+}
+
 /// Whether a sector may stand there beside others. Only where a change is pending may they differ.
-fn may_stand(sector: Sector, allowed: Allowed) -> bool {
+fn may_stand<C: Comparisons>(sector: Sector, allowed: Allowed<'_>) -> bool {
     // Before the first change anything may have been there.
-    let from_before = allowed.low == 0 && !allowed.gone;
+    let from_before = !allowed.requires();
     match sector {
         Sector::Ours(generation) => {
-            allowed.low < allowed.high && (allowed.low..=allowed.high).contains(&generation)
+            let may_differ = allowed.is_pending() || !C::are_made(Comparison::Generation);
+            may_differ && allowed.permits::<C>(generation)
         }
-        Sector::Elsewhere => false,
+        Sector::Moved(_) | Sector::Elsewhere | Sector::Unread => false,
         Sector::Zeros => allowed.zeros || from_before,
         Sector::OldRun | Sector::Damaged => from_before,
     }
 }
 
+/// What it is called that undamaged sectors of this run do not stand where they belong.
+fn class_of_displaced(seen: &[Seen], offset: u64, sector_bytes: usize) -> Option<Class> {
+    let displaced: Vec<(usize, Stamp)> = (0..)
+        .zip(seen)
+        .filter(|(_, seen)| seen.is_displaced())
+        .filter_map(|(at, seen)| Some((at, seen.stamp?)))
+        .collect();
+    let (first_at, first) = *displaced.first()?;
+    let is_within = displaced.iter().all(|(_, stamp)| stamp.offset == offset);
+    // By how much a sector stands too late, bytes.
+    let late = |at: usize, stamp: Stamp| {
+        let (here, home) = (at * sector_bytes, stamp.index as usize * sector_bytes);
+        offset.wrapping_add(here as u64).wrapping_sub(stamp.offset.wrapping_add(home as u64))
+    };
+    let by = late(first_at, first);
+    let together = displaced.iter().all(|(at, stamp)| late(*at, *stamp) == by);
+    if !is_within {
+        let has_own = displaced.iter().any(|(_, stamp)| stamp.offset == offset);
+        return Some(if together && has_own { Class::Shifted } else { Class::Misdirected });
+    }
+    let stands = |at: u32| seen.get(at as usize).and_then(|seen| seen.stamp);
+    let is_swapped = displaced
+        .iter()
+        .all(|(at, stamp)| stands(stamp.index).is_some_and(|other| other.index as usize == *at));
+    // Where each comes from, it stands too.
+    let is_copy = displaced.iter().all(|(_, stamp)| stands(stamp.index) == Some(*stamp));
+    Some(match (is_swapped, is_copy) {
+        (true, _) => Class::Swapped,
+        (false, true) => Class::Duplicated,
+        (false, false) => Class::Shifted,
+    })
+}
+
 /// Equal neighbours put together.
-fn runs(sectors: &[Sector]) -> Vec<(u32, u32, Sector)> {
+fn runs(sectors: &[Seen]) -> Vec<(u32, u32, Sector)> {
     let mut runs: Vec<(u32, u32, Sector)> = Vec::new();
-    for (index, sector) in (0..).zip(sectors) {
+    for (index, seen) in (0..).zip(sectors) {
         match runs.last_mut() {
-            Some((_, count, last)) if last == sector => *count += 1,
-            _ => runs.push((index, 1, *sector)),
+            Some((_, count, last)) if *last == seen.sector => *count += 1,
+            _ => runs.push((index, 1, seen.sector)),
         }
     }
     runs
@@ -217,23 +332,29 @@ fn runs(sectors: &[Sector]) -> Vec<(u32, u32, Sector)> {
 const CANDIDATES: u32 = 4;
 
 /// The difference from the generation that is nearest, among those that may be meant.
-fn nearest(
-    format: &Format,
+fn nearest<C: Comparisons>(
+    format: &Format<C>,
     block: &[u8],
     offset: u64,
-    allowed: Allowed,
-    sectors: &[Sector],
+    allowed: Allowed<'_>,
+    sectors: &[Seen],
 ) -> Option<Damage> {
-    let named = sectors.iter().filter_map(|sector| match sector {
-        Sector::Ours(generation) => Some(*generation),
+    let named = sectors.iter().filter_map(|seen| match seen.sector {
+        Sector::Ours(generation) => Some(generation),
         _ => None,
     });
     let last = allowed.high.max(allowed.low);
     let recent = last.saturating_sub(CANDIDATES - 1).max(1)..=last;
-    let mut generations: Vec<u32> = named.chain(recent).filter(|one| *one > 0).collect();
+    let outcomes = allowed.outcomes.iter().copied();
+    let mut generations: Vec<u32> =
+        named.chain(recent).chain(outcomes).filter(|one| *one > 0).collect();
     generations.sort_unstable();
     generations.dedup();
-    let compared = generations.into_iter().map(|one| compare(format, block, offset, one));
+    let is_right = |index: usize| match sectors[index].sector {
+        Sector::Ours(generation) => allowed.permits::<C>(generation),
+        _ => false,
+    };
+    let compared = generations.into_iter().map(|one| compare(format, block, offset, one, is_right));
     compared.min_by_key(|damage| damage.bits)
 }
 
@@ -256,11 +377,11 @@ mod tests {
         block
     }
 
-    fn must_be(generation: u32) -> Allowed {
-        Allowed { low: generation, high: generation, zeros: false, gone: false }
+    fn must_be(generation: u32) -> Allowed<'static> {
+        Allowed { low: generation, high: generation, zeros: false, gone: false, outcomes: &[] }
     }
 
-    fn class(block: &[u8], allowed: Allowed) -> Option<Class> {
+    fn class(block: &[u8], allowed: Allowed<'_>) -> Option<Class> {
         classify(&format(), block, HERE, allowed).map(|misfit| misfit.class)
     }
 
@@ -303,7 +424,7 @@ mod tests {
 
     #[test]
     fn a_pending_change_may_be_there_in_part() {
-        let pending = Allowed { low: 2, high: 3, zeros: false, gone: false };
+        let pending = Allowed { low: 2, high: 3, zeros: false, gone: false, outcomes: &[] };
         for sectors in 0..=8 {
             let block = spliced(&at(HERE, 3), &at(HERE, 2), sectors);
             assert_eq!(class(&block, pending), None, "{sectors}");
@@ -315,16 +436,16 @@ mod tests {
             };
             assert_eq!(class(&block, pending), expected, "{sectors}");
         }
-        let first = Allowed { low: 0, high: 1, zeros: false, gone: false };
+        let first = Allowed { low: 0, high: 1, zeros: false, gone: false, outcomes: &[] };
         assert_eq!(class(&spliced(&at(HERE, 1), &[9; 4096], 3), first), None);
-        let trimmed = Allowed { low: 2, high: 3, zeros: true, gone: false };
+        let trimmed = Allowed { low: 2, high: 3, zeros: true, gone: false, outcomes: &[] };
         assert_eq!(class(&spliced(&[0; 4096], &at(HERE, 2), 3), trimmed), None);
         assert_eq!(class(&[0; 4096], trimmed), None);
     }
 
     #[test]
     fn a_trim_that_was_acknowledged_leaves_nothing() {
-        let gone = Allowed { low: 3, high: 3, zeros: true, gone: true };
+        let gone = Allowed { low: 3, high: 3, zeros: true, gone: true, outcomes: &[] };
         assert_eq!(class(&[0; 4096], gone), None);
         assert_eq!(class(&at(HERE, 2), gone), Some(Class::Stale));
         assert_eq!(class(&at(HERE, 3), gone), Some(Class::Stale), "no block has a trim's number");
@@ -338,7 +459,7 @@ mod tests {
         let label = Label { offset: HERE, generation: 3, ..Label::default() };
         Format::new(RunId(78), 4096, 512).seal(&mut other, &label);
         let block = spliced(&at(HERE, 3), &other, 3);
-        let pending = Allowed { low: 2, high: 3, zeros: false, gone: false };
+        let pending = Allowed { low: 2, high: 3, zeros: false, gone: false, outcomes: &[] };
         let found = classify(&format(), &block, HERE, pending).unwrap();
         assert_eq!(found.class, Class::Torn);
         assert_eq!(found.sectors, [(0, 3, Sector::Ours(3)), (3, 5, Sector::OldRun)]);
@@ -353,6 +474,75 @@ mod tests {
             let n = sectors as u32;
             let expected = [(0, n, Sector::Ours(3)), (n, 8 - n, Sector::Ours(2))];
             assert_eq!(found.sectors, expected);
+        }
+    }
+
+    #[test]
+    fn sectors_out_of_their_place_are_called_what_they_are() {
+        let right = at(HERE, 3);
+        let arranged = |order: [usize; 8]| -> Vec<u8> {
+            order
+                .into_iter()
+                .flat_map(|from| right[from * 512..(from + 1) * 512].to_vec())
+                .collect()
+        };
+        for (order, expected) in [
+            ([0, 1, 2, 3, 4, 5, 6, 7], None),
+            ([1, 0, 2, 3, 4, 5, 6, 7], Some(Class::Swapped)),
+            ([4, 5, 6, 7, 0, 1, 2, 3], Some(Class::Swapped)),
+            ([0, 1, 2, 2, 4, 5, 6, 7], Some(Class::Duplicated)),
+            ([0, 1, 2, 3, 0, 1, 6, 7], Some(Class::Duplicated)),
+            ([0, 0, 1, 2, 3, 4, 5, 6], Some(Class::Shifted)),
+            ([1, 2, 3, 4, 5, 6, 7, 0], Some(Class::Shifted)),
+            ([0, 1, 3, 4, 5, 5, 6, 7], Some(Class::Shifted)),
+        ] {
+            assert_eq!(class(&arranged(order), must_be(3)), expected, "{order:?}");
+        }
+        let found = classify(&format(), &arranged([0, 0, 1, 2, 3, 4, 5, 6]), HERE, must_be(3));
+        let sectors = [(0, 1, Sector::Ours(3)), (1, 7, Sector::Moved(-1))];
+        assert_eq!(found.unwrap().sectors, sectors);
+        // Also where a change is pending, and where nothing is required.
+        let pending = Allowed { low: 2, high: 3, ..Allowed::default() };
+        for allowed in [pending, must_be(0), Allowed { high: 3, ..Allowed::default() }] {
+            assert_eq!(class(&arranged([1, 0, 2, 3, 4, 5, 6, 7]), allowed), Some(Class::Swapped));
+        }
+    }
+
+    #[test]
+    fn a_sector_of_another_block_is_named_with_its_home() {
+        let mut block = at(HERE, 3);
+        block[512..1024].copy_from_slice(&at(HERE + 4096, 3)[2048..2560]);
+        let found = classify(&format(), &block, HERE, must_be(3)).unwrap();
+        let stray = Stray { at: 1, offset: HERE + 4096, index: 4 };
+        assert_eq!((found.class, found.stray), (Class::Misdirected, Some(stray)));
+        let both = [at(HERE - 4096, 3), at(HERE, 3)].concat();
+        let late = &both[4096 - 512..2 * 4096 - 512];
+        assert_eq!(class(late, must_be(3)), Some(Class::Shifted));
+    }
+
+    #[test]
+    fn what_a_read_did_not_reach_is_not_taken_for_damage() {
+        let mut block = at(HERE, 3);
+        format().poison(&mut block[2048..]);
+        let found = classify(&format(), &block, HERE, must_be(3)).unwrap();
+        assert_eq!(found.class, Class::Unread);
+        assert_eq!(found.sectors, [(0, 4, Sector::Ours(3)), (4, 4, Sector::Unread)]);
+    }
+
+    #[test]
+    fn blocks_of_another_length_or_version_are_of_another_run() {
+        let old: Vec<u8> = (0..8)
+            .flat_map(|_| {
+                let mut sector = [7; 512];
+                sector[0..4].copy_from_slice(&super::super::block::crc32c(&[7; 508]).to_le_bytes());
+                sector
+            })
+            .collect();
+        let mut long = vec![0; 65_536];
+        Format::new(RunId(77), 65_536, 4096).seal(&mut long, &Label::default());
+        for block in [&old[..], &long[4096..8192]] {
+            assert_eq!(class(block, must_be(3)), Some(Class::OldRun));
+            assert_eq!(class(block, must_be(0)), None);
         }
     }
 

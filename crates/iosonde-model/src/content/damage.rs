@@ -4,12 +4,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::block::{Format, Label, crc32c, le32, unchecked_header};
+use super::block::{Comparisons, Format, Label, crc32c, le32, unchecked_header};
 
 /// Differing bits of a block that are still called bit flips.
 pub const MAX_FLIPS: usize = 8;
 /// Bytes of the header that a checker cannot know: writer and sequence, time.
-const UNKNOWN: [std::ops::Range<usize>; 2] = [40..48, 56..64];
+const UNKNOWN: std::ops::Range<usize> = 48..64;
 /// For one to four flipped bits in those: the bits by which the checksum may be wrong too, so that
 /// by chance a wrong candidate fits in about one case of a hundred.
 const NEARER: [u32; 4] = [5, 3, 1, 0];
@@ -40,11 +40,23 @@ pub struct Damage {
 /// Length of the bytes that are shown.
 const SHOWN_BYTES: usize = 32;
 
-/// Compares a block with the one that has this generation here.
-pub fn compare(format: &Format, found: &[u8], offset: u64, generation: u32) -> Damage {
+/// Compares a block with the one that has this generation here, but for those of its sectors that
+/// are right as they are.
+pub fn compare<C: Comparisons>(
+    format: &Format<C>,
+    found: &[u8],
+    offset: u64,
+    generation: u32,
+    is_right: impl Fn(usize) -> bool,
+) -> Damage {
     let mut expected = found.to_vec();
     let (seen, _) = unchecked_header(found);
     format.seal(&mut expected, &Label { offset, generation, ..seen });
+    let sectors = expected.chunks_exact_mut(format.sector_bytes());
+    let sectors = sectors.zip(found.chunks_exact(format.sector_bytes())).enumerate();
+    for (_, (expected, found)) in sectors.filter(|(index, _)| is_right(*index)) {
+        expected.copy_from_slice(found);
+    }
     if le32(&expected, 4) != le32(found, 4) {
         mend_unknown(&mut expected, found, format.sector_bytes());
     }
@@ -69,7 +81,7 @@ fn mend_unknown(expected: &mut [u8], found: &[u8], sector_bytes: usize) {
     }
     // The checksum is linear: a flipped bit changes it in the same way whatever else there is.
     let sector = &mut expected[..sector_bytes];
-    let effects = UNKNOWN.into_iter().flatten().flat_map(|byte| byte * 8..byte * 8 + 8);
+    let effects = UNKNOWN.flat_map(|byte| byte * 8..byte * 8 + 8);
     let effects: Vec<Effect> = effects
         .map(|bit| {
             flip(sector, bit);
@@ -151,6 +163,11 @@ mod tests {
     use crate::content::block::RunId;
     use crate::plan::chance::Chance;
 
+    /// Compares with this generation and nothing else.
+    fn compare(format: &Format, found: &[u8], offset: u64, generation: u32) -> Damage {
+        super::compare(format, found, offset, generation, |_| false)
+    }
+
     const LABEL: Label =
         Label { offset: 8192, generation: 3, writer: 2, sequence: 77, time_ns: 1_700_000_000_000 };
 
@@ -205,19 +222,32 @@ mod tests {
     fn flips_and_a_wrong_byte_are_located_where_the_checker_knows_nothing() {
         let format = Format::new(RunId(8), 4096, 4096);
         let block = sealed(&format);
-        let four = [40 * 8 + 1, 44 * 8 + 7, 57 * 8, 63 * 8 + 2];
+        let four = [48 * 8 + 1, 52 * 8 + 7, 57 * 8, 63 * 8 + 2];
         for count in 1..=4 {
             let mut found = block.clone();
             flip_all(&mut found, &four[..count]);
             assert_eq!(compare(&format, &found, 8192, 3).positions, four[..count]);
         }
-        for (at, change) in [(41, 0xff), (47, 0x1f), (56, 0xef), (63, 0x7c)] {
+        for (at, change) in [(49, 0xff), (54, 0x1f), (56, 0xef), (63, 0x7c)] {
             let mut found = block.clone();
             found[at] ^= change;
             let damage = compare(&format, &found, 8192, 3);
             assert_eq!((damage.first_byte, damage.span_bytes), (at as u32, 1));
             assert_eq!(damage.bits, u64::from(change.count_ones()));
         }
+    }
+
+    #[test]
+    fn a_flip_is_one_beside_sectors_of_another_write_that_may_be_there() {
+        let format = Format::new(RunId(9), 4096, 512);
+        let mut found = sealed(&format);
+        let mut other = found.clone();
+        format.seal(&mut other, &Label { generation: 4, ..LABEL });
+        found[2048..].copy_from_slice(&other[2048..]);
+        flip_all(&mut found, &[700 * 8]);
+        let damage = super::compare(&format, &found, 8192, 3, |index| index != 1);
+        assert_eq!((damage.bits, &damage.positions[..]), (1, &[700 * 8][..]));
+        assert!(compare(&format, &found, 8192, 3).bits > 1000);
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! its own part of the target, and nobody else writes there: so there is one writer per block at a
 //! time by construction, and nothing to lock.
 
+use super::comparisons::{Comparison, Comparisons};
+
 /// Set in a generation: the change was a trim.
 const TRIM: u32 = 1 << 31;
 
@@ -38,7 +40,7 @@ pub struct Ledger {
 
 /// What may be found in a block.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Allowed {
+pub struct Allowed<'a> {
     /// Lowest generation; 0 if anything from before the run may still be there.
     pub low: u32,
     /// Highest generation. Above `low`, sectors of either may stand side by side.
@@ -47,6 +49,34 @@ pub struct Allowed {
     pub zeros: bool,
     /// Whether no block may be there at all: it was trimmed, and that was acknowledged.
     pub gone: bool,
+    /// Where jobs share a region: the generations that may be there. Empty elsewhere, where all
+    /// from the lowest to the highest may.
+    pub outcomes: &'a [u32],
+}
+
+impl Allowed<'_> {
+    /// Whether anything is required, so that what was there before the run is wrong.
+    #[inline]
+    pub fn requires(&self) -> bool {
+        self.low > 0 || self.gone
+    }
+
+    /// Whether more than one content is right, so that sectors of each may stand side by side.
+    #[inline]
+    pub fn is_pending(&self) -> bool {
+        self.low < self.high
+    }
+
+    /// Whether a whole block of this generation may be there.
+    #[inline]
+    pub fn permits<C: Comparisons>(&self, generation: u32) -> bool {
+        (generation >= self.low || !C::are_made(Comparison::Oldest))
+            && (generation <= self.high || !C::are_made(Comparison::Newest))
+            && (!self.gone || !C::are_made(Comparison::Trimmed))
+            && (self.outcomes.is_empty()
+                || self.outcomes.contains(&generation)
+                || !C::are_made(Comparison::Outcomes))
+    }
 }
 
 /// Which changes must be found.
@@ -190,7 +220,12 @@ impl Ledger {
     /// What may be found in a block. A trim that was acknowledged leaves zeros where the target
     /// promises them, and else zeros or anything older.
     #[inline]
-    pub fn allowed(&self, block: u64, survival: Survival, trims_make_zeros: bool) -> Allowed {
+    pub fn allowed(
+        &self,
+        block: u64,
+        survival: Survival,
+        trims_make_zeros: bool,
+    ) -> Allowed<'static> {
         let entry = &self.entries[block as usize];
         let required = match survival {
             Survival::Acknowledged => entry.acked,
@@ -205,11 +240,13 @@ impl Ledger {
         match is_trimmed {
             // What is trimmed without leaving zeros may show anything older again.
             false if may_be_trimmed && !trims_make_zeros => {
-                Allowed { low: 0, high, zeros: true, gone: false }
+                Allowed { low: 0, high, zeros: true, gone: false, outcomes: &[] }
             }
-            false => Allowed { low, high, zeros: may_be_trimmed, gone: false },
-            true if trims_make_zeros => Allowed { low, high, zeros: true, gone: low == high },
-            true => Allowed { low: 0, high, zeros: true, gone: false },
+            false => Allowed { low, high, zeros: may_be_trimmed, gone: false, outcomes: &[] },
+            true if trims_make_zeros => {
+                Allowed { low, high, zeros: true, gone: low == high, outcomes: &[] }
+            }
+            true => Allowed { low: 0, high, zeros: true, gone: false, outcomes: &[] },
         }
     }
 }
@@ -232,8 +269,8 @@ mod tests {
 
     const ACKED: Survival = Survival::Acknowledged;
 
-    fn exactly(generation: u32) -> Allowed {
-        Allowed { low: generation, high: generation, zeros: false, gone: false }
+    fn exactly(generation: u32) -> Allowed<'static> {
+        Allowed { low: generation, high: generation, zeros: false, gone: false, outcomes: &[] }
     }
 
     #[test]
@@ -256,7 +293,7 @@ mod tests {
         assert_eq!(ledger.submit_write(3), 3);
         assert_eq!(
             ledger.allowed(3, ACKED, true),
-            Allowed { low: 1, high: 3, zeros: false, gone: false }
+            Allowed { low: 1, high: 3, zeros: false, gone: false, outcomes: &[] }
         );
         ledger.acknowledge(3);
         assert_eq!(ledger.allowed(3, ACKED, true), exactly(3));
@@ -311,18 +348,21 @@ mod tests {
         ledger.acknowledge(0);
         ledger.submit_trim(0);
         let in_flight = ledger.allowed(0, ACKED, true);
-        assert_eq!(in_flight, Allowed { low: 1, high: 2, zeros: true, gone: false });
+        assert_eq!(in_flight, Allowed { low: 1, high: 2, zeros: true, gone: false, outcomes: &[] });
         ledger.acknowledge(0);
         assert!(ledger.allowed(0, ACKED, true).gone);
         let loose = ledger.allowed(0, ACKED, false);
-        assert_eq!(loose, Allowed { low: 0, high: 2, zeros: true, gone: false });
+        assert_eq!(loose, Allowed { low: 0, high: 2, zeros: true, gone: false, outcomes: &[] });
         assert_eq!(ledger.submit_write(0), 3);
         let pending = ledger.allowed(0, ACKED, true);
-        assert_eq!(pending, Allowed { low: 2, high: 3, zeros: true, gone: false });
+        assert_eq!(pending, Allowed { low: 2, high: 3, zeros: true, gone: false, outcomes: &[] });
         ledger.acknowledge(0);
         assert_eq!(ledger.allowed(0, ACKED, true), exactly(3));
         let never_flushed = ledger.allowed(0, Survival::Durable, true);
-        assert_eq!(never_flushed, Allowed { low: 0, high: 3, zeros: true, gone: false });
+        assert_eq!(
+            never_flushed,
+            Allowed { low: 0, high: 3, zeros: true, gone: false, outcomes: &[] }
+        );
     }
 
     #[test]
@@ -338,7 +378,7 @@ mod tests {
             ledger.allowed(0, Survival::Durable, true)
         };
         let found = one_durable_and_two_pending(&mut ledger);
-        assert_eq!(found, Allowed { low: 1, high: 3, zeros: false, gone: false });
+        assert_eq!(found, Allowed { low: 1, high: 3, zeros: false, gone: false, outcomes: &[] });
         // Which of several changes was a trim is not remembered.
         ledger.submit_trim(1);
         assert!(one_durable_and_two_pending(&mut ledger).zeros);

@@ -11,7 +11,7 @@ pub fn describe(plan: &Plan) -> String {
         "plan {}  ({})\n  engine    {}{}\n",
         clean(&plan.title),
         &plan.hash()[..12],
-        plan.engine.kind.word(),
+        plan.engine.kind.name(),
         if plan.engine.chosen_because.is_empty() {
             String::new()
         } else {

@@ -10,7 +10,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let random = role.rw.is_random();
     let varied = job.sizes != Sizes::default()
         && job.iodepth == 1
-        && engine.kind == EngineKind::Psync
+        && engine.kind.is_synchronous()
         && !engine.chosen_because.is_empty();
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
@@ -124,7 +124,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "--iodepth-batch-complete-max is below --iodepth-batch-complete-min",
         ),
         (
-            engine.kind == EngineKind::Psync
+            engine.kind.is_synchronous()
                 && (job.reap.wait != Wait::Event
                     || job.reap.complete_min > 1
                     || job.reap.complete_max > 0

@@ -151,12 +151,12 @@ fn order_of(role: &Role, start_block: u64, turns: &Turns, lane: u32, lanes: u32)
 /// Depth of a job's queue, and how many jobs it takes to keep the depth asked: a synchronous engine
 /// that stands in for io_uring needs one thread per request in flight.
 fn depth_and_lanes(asked: u32, engine: &Engine) -> Result<(u32, u32), Refusal> {
-    match engine.kind {
-        EngineKind::Psync if engine.chosen_because.is_empty() && asked > 1 => {
+    match engine.kind.is_synchronous() {
+        false => Ok((asked, 1)),
+        true if engine.chosen_because.is_empty() && asked > 1 => {
             Err(Refusal::Depth { found: asked })
         }
-        EngineKind::Psync => Ok((1, asked)),
-        _ => Ok((asked, 1)),
+        true => Ok((1, asked)),
     }
 }
 

@@ -219,11 +219,11 @@ impl Draft {
                 return Err(TrialError::Word("a simulated device has no other engine".into()));
             }
             Parameter::Engine => {
-                self.setting.engine = super::Engine::of(match word {
-                    "psync" => EngineKind::Psync,
-                    "libaio" => EngineKind::Libaio,
-                    _ => EngineKind::IoUring,
-                });
+                let engines: Vec<EngineKind> =
+                    EngineKind::all().filter(|kind| kind.opens_files()).collect();
+                let kind = EngineKind::parse(word, &engines)
+                    .map_err(|error| TrialError::Word(error.to_string()))?;
+                self.setting.engine = super::Engine::of(kind);
             }
             Parameter::Cpus => {
                 let cpus = cpu_list(word).ok_or_else(|| unknown("`any`, or CPUs such as 0,2-3"))?;

@@ -14,10 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chance::Chance;
 use super::resolve::{MAX_IODEPTH, in_range};
-use super::{
-    Engine, EngineKind, Job, LatencyGoal, OnError, Order, Plan, PrecisionGoal, Refusal, Stop,
-    Target,
-};
+use super::{Engine, Job, LatencyGoal, OnError, Order, Plan, PrecisionGoal, Refusal, Stop, Target};
 pub use describe::describe_verify;
 pub use stream::{STREAM_VERSION, VerifyOp, VerifyStream};
 
@@ -80,6 +77,11 @@ impl VerifyMode {
         }
     }
 
+    /// Whether jobs may write the same region at once.
+    pub fn can_overlap(self) -> bool {
+        matches!(self, VerifyMode::Soak | VerifyMode::Write | VerifyMode::Check)
+    }
+
     /// Whether the run ends with reading everything back.
     pub fn sweeps(self) -> bool {
         matches!(
@@ -125,6 +127,10 @@ pub struct VerifyPlan {
     pub delay_ns: u64,
     /// Whether a trimmed block reads as zeros here.
     pub trims_make_zeros: bool,
+    /// Where all jobs write the same region: operations of each job from one barrier of all jobs
+    /// to the next. 0 where each job has a part of the region for itself.
+    #[serde(default)]
+    pub epoch_ops: u64,
 }
 
 /// Everything that a run of the verifier leaves open.
@@ -142,6 +148,8 @@ pub struct VerifySetting {
     pub offset_bytes: u64,
     /// Jobs.
     pub jobs: u32,
+    /// Whether all jobs write the same region.
+    pub overlap: bool,
     /// Requests in flight per job.
     pub iodepth: u32,
     /// Length of a block, bytes.
@@ -188,6 +196,8 @@ const MAX_JOBS: u64 = 1024;
 const MAX_FLUSH_EVERY: u64 = 1 << 40;
 /// Memory that the ledger takes per block, bytes, rounded up.
 const LEDGER_BYTES_PER_BLOCK: u64 = 13;
+/// Memory for an outcome of a block that several jobs write, bytes.
+const OUTCOME_BYTES: u64 = 4;
 
 impl VerifyPlan {
     /// Makes the plan of one run.
@@ -201,7 +211,7 @@ impl VerifyPlan {
         let blocks = setting_region / block_bytes;
         let max_blocks = u64::from(setting.blocks.1);
         let jobs = u64::from(setting.jobs);
-        let share = blocks / jobs;
+        let share = if setting.overlap { blocks } else { blocks / jobs };
         if share < max_blocks || share >= 1 << 32 {
             return Err(Refusal::Region {
                 role: setting.mode.word().into(),
@@ -213,8 +223,10 @@ impl VerifyPlan {
         let mut chance = Chance::new(setting.seed);
         let all: Vec<Job> = (0..jobs)
             .map(|index| {
-                let first = blocks * index / jobs;
-                let end = blocks * (index + 1) / jobs;
+                let (first, end) = match setting.overlap {
+                    true => (0, blocks),
+                    false => (blocks * index / jobs, blocks * (index + 1) / jobs),
+                };
                 setting.job(chance.bits(), first * block_bytes, (end - first) * block_bytes)
             })
             .collect();
@@ -238,6 +250,7 @@ impl VerifyPlan {
             written_bytes: setting.written_bytes,
             delay_ns: setting.delay_ns,
             trims_make_zeros: setting.trims_make_zeros,
+            epoch_ops: if setting.overlap { setting.iodepth.into() } else { 0 },
             plan: setting.plan(all),
         };
         plan.fits_into(setting.memory_limit_bytes)?;
@@ -250,12 +263,24 @@ impl VerifyPlan {
     /// [`Refusal::Memory`] if they do.
     pub fn fits_into(&self, limit_bytes: u64) -> Result<(), Refusal> {
         let jobs = self.plan.jobs.len();
-        let ledger = self.blocks().saturating_mul(LEDGER_BYTES_PER_BLOCK);
-        let needed_bytes = self.plan.buffer_bytes().saturating_add(ledger);
+        let needed_bytes = self.plan.buffer_bytes().saturating_add(self.ledger_bytes());
         match needed_bytes > limit_bytes {
             true => Err(Refusal::Memory { jobs, needed_bytes, limit_bytes }),
             false => Ok(()),
         }
+    }
+
+    /// Memory that the ledgers take, bytes, rounded up.
+    fn ledger_bytes(&self) -> u64 {
+        let each = self.blocks().saturating_mul(LEDGER_BYTES_PER_BLOCK);
+        // Each job knows of its own operations on all blocks, and all of the last write of each.
+        let of_all = self.blocks().saturating_mul(LEDGER_BYTES_PER_BLOCK + OUTCOME_BYTES);
+        if self.overlaps() { of_all.saturating_mul(self.plan.jobs.len() as u64) } else { each }
+    }
+
+    /// Whether all jobs write the same region.
+    pub fn overlaps(&self) -> bool {
+        self.epoch_ops > 0
     }
 
     /// Why this plan, which came from a file, is none that [`VerifyPlan::resolve`] could have made.
@@ -265,7 +290,8 @@ impl VerifyPlan {
         let jobs = &self.plan.jobs;
         let mut end = jobs.first().map_or(0, |job| job.region_start);
         let adjoins = |job: &Job| {
-            let right = job.region_start == end
+            let start = if self.overlaps() { jobs[0].region_start } else { end };
+            let right = job.region_start == start
                 && job.region_bytes.is_multiple_of(block)
                 && job.region_bytes / block < 1 << 32
                 && job.region_bytes >= op_bytes
@@ -289,6 +315,10 @@ impl VerifyPlan {
             Some("an impossible number of operations between flushes, or no target")
         } else if u32::from(self.read_percent) + u32::from(self.trim_percent) > 99 {
             Some("shares of more than there is")
+        } else if self.overlaps() && (jobs.len() < 2 || self.trim_percent > 0) {
+            Some("one job that overlaps with itself, or trims where jobs overlap")
+        } else if self.overlaps() && !self.mode.can_overlap() {
+            Some("jobs that overlap in a mode in which they cannot")
         } else if !jobs.iter().all(adjoins) {
             Some("jobs whose parts do not adjoin")
         } else {
@@ -307,8 +337,11 @@ impl VerifyPlan {
         self.plan.jobs[job].region_bytes / u64::from(self.block_bytes)
     }
 
-    /// Blocks of all jobs.
+    /// Blocks of the region.
     pub fn blocks(&self) -> u64 {
+        if self.overlaps() {
+            return self.blocks_of(0);
+        }
         (0..self.plan.jobs.len()).map(|job| self.blocks_of(job)).sum()
     }
 
@@ -325,7 +358,12 @@ impl VerifySetting {
         };
         in_range("--numjobs", self.jobs.into(), 1, MAX_JOBS, "1 to 1024")?;
         in_range("--iodepth", self.iodepth.into(), 1, MAX_IODEPTH.into(), "1 to 4096")?;
-        let one_at_a_time = self.engine.kind == EngineKind::Psync;
+        if self.overlap {
+            in_range("--overlap: --numjobs", self.jobs.into(), 2, MAX_JOBS, "2 to 1024")?;
+            let expected = "0: of a trim beside a write, anything would be right";
+            in_range("--overlap: --trim-percent", self.trim_percent.into(), 0, 0, expected)?;
+        }
+        let one_at_a_time = self.engine.kind.is_synchronous();
         if one_at_a_time && self.iodepth != 1 {
             return Err(Refusal::Depth { found: self.iodepth });
         }
@@ -417,6 +455,7 @@ pub(crate) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::plan::EngineKind;
 
     /// A run on the simulated device.
     pub(crate) fn setting(mode: VerifyMode, bytes: u64) -> VerifySetting {
@@ -427,6 +466,7 @@ pub(crate) mod tests {
             target: Target { path: "sim".into(), bytes, direct: false, align_bytes: 512 },
             offset_bytes: 0,
             jobs: 2,
+            overlap: false,
             iodepth: 4,
             block_bytes: 4096,
             sector_bytes: 512,
@@ -460,6 +500,23 @@ pub(crate) mod tests {
             }
             assert_eq!(end, 1 << 20);
         }
+    }
+
+    #[test]
+    fn jobs_that_overlap_have_the_whole_region_each() {
+        let overlap = VerifySetting { overlap: true, ..setting(VerifyMode::Soak, 1 << 20) };
+        let plan = VerifyPlan::resolve(&overlap).unwrap();
+        assert_eq!((plan.blocks(), plan.epoch_ops), (256, 4));
+        for job in &plan.plan.jobs {
+            assert_eq!((job.region_start, job.region_bytes), (0, 1 << 20));
+        }
+        assert_eq!(plan.contradiction(), None);
+        let refused =
+            |setting: VerifySetting| VerifyPlan::resolve(&setting).unwrap_err().to_string();
+        let alone = VerifySetting { jobs: 1, ..overlap.clone() };
+        assert!(refused(alone).contains("--numjobs 1"), "a job does not overlap with itself");
+        let trims = VerifySetting { trim_percent: 5, ..overlap };
+        assert!(refused(trims).contains("anything would be right"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! that far. It is as small for a petabyte as for a page.
 //!
 //! ```text
-//! first 64 bytes   "iosonde.ledger/1\n" | lengths | checksum of the header | checksum of these
+//! first 64 bytes   "iosonde.ledger/2\n" | lengths | checksum of the header | checksum of these
 //! header           JSON, to the next 512
 //! per job          two sectors of 512, of which 64 hold how far the job has come, in turn
 //! failures         32 bytes each: operations that were answered with an error
@@ -16,6 +16,9 @@
 //! torn one announced was never submitted. One cannot see from a broken sector, however, whether it
 //! was torn then or damaged since. With one of two broken, the upper bound of that job is unknown,
 //! and this is told: too little knowledge must neither raise an alarm nor pass in silence.
+//!
+//! The version is that of the blocks, too: version 1 was about blocks whose sectors did not state
+//! their place within the block, and is refused.
 //!
 //! Every byte counts: what is not used is zero and is checked to be. What cannot be noticed is that
 //! storage gives back an older version of the whole file, so the ledger belongs on other storage
@@ -36,7 +39,10 @@ pub(super) use write::sync_directory_of;
 pub use write::{JobLedger, LedgerWriter};
 
 /// Name and version of the file's schema.
-pub const LEDGER_SCHEMA: &str = "iosonde.ledger/1";
+pub const LEDGER_SCHEMA: &str = "iosonde.ledger/2";
+/// What to do about a ledger of an older version.
+pub(super) const OTHER_BLOCKS: &str = "blocks of version 1 do not state the place of their sectors, so that sectors which changed \
+     places passed for right; write again and check that, or check with the program that wrote them";
 /// Most jobs of a ledger.
 pub const MAX_JOBS: u32 = 4096;
 /// Longest header, bytes of JSON.
@@ -89,7 +95,7 @@ impl LedgerHeader {
         let end = self.region_start.checked_add(self.region_bytes);
         let (block, sector) = (self.block_bytes, self.sector_bytes);
         if self.schema != LEDGER_SCHEMA {
-            Some(format!("schema `{}`, expected `{LEDGER_SCHEMA}`", self.schema))
+            Some(format!("schema `{}`, expected `{LEDGER_SCHEMA}`; {OTHER_BLOCKS}", self.schema))
         } else if !(1..=MAX_JOBS).contains(&self.jobs) {
             Some(format!("{} jobs, expected 1 to {MAX_JOBS}", self.jobs))
         } else if sector == 0 || block == 0 || !block.is_multiple_of(sector) {

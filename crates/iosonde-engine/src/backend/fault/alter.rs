@@ -45,6 +45,37 @@ pub(super) fn corrupt(bytes: &mut [u8], chance: &mut Chance) -> Range<usize> {
     range
 }
 
+/// Two sectors exchange their places; there have to be two.
+pub(super) fn swap(bytes: &mut [u8], sector: usize, chance: &mut Chance) -> Range<usize> {
+    let [low, high] = two(bytes, sector, chance);
+    let (front, back) = bytes.split_at_mut(high);
+    front[low..low + sector].swap_with_slice(&mut back[..sector]);
+    low..high + sector
+}
+
+/// One sector stands at the place of another, too; there have to be two.
+pub(super) fn copy(bytes: &mut [u8], sector: usize, chance: &mut Chance) -> Range<usize> {
+    let [low, high] = two(bytes, sector, chance);
+    let (from, to) = if chance.below(2) == 0 { (low, high) } else { (high, low) };
+    bytes.copy_within(from..from + sector, to);
+    to..to + sector
+}
+
+/// All but the last sector stand one place later; the first stands twice.
+pub(super) fn shift(bytes: &mut [u8], sector: usize) -> Range<usize> {
+    let end = bytes.len() / sector * sector;
+    bytes.copy_within(..end - sector, sector);
+    sector..end
+}
+
+/// Where two different whole sectors begin, in their order.
+fn two(bytes: &[u8], sector: usize, chance: &mut Chance) -> [usize; 2] {
+    let sectors = (bytes.len() / sector) as u64;
+    let one = chance.below(sectors);
+    let other = (one + 1 + chance.below(sectors - 1)) % sectors;
+    [one.min(other), one.max(other)].map(|index| index as usize * sector)
+}
+
 /// Makes one block another, by a forger.
 pub(super) fn forge(
     bytes: &mut [u8],
@@ -101,6 +132,34 @@ mod tests {
                     assert_eq!(start / BLOCK, (start + changed.len() - 1) / BLOCK);
                 },
             );
+        }
+    }
+
+    #[test]
+    fn sectors_of_one_write_stand_at_the_place_of_others() {
+        let numbered: Vec<u8> = (0..8u8).flat_map(|sector| [sector + 1; 512]).collect();
+        for seed in 0..100 {
+            let sectors = |alter: fn(&mut [u8], usize, &mut Chance) -> Range<usize>| {
+                let mut bytes = numbered.clone();
+                let range = alter(&mut bytes, 512, &mut Chance::new(seed));
+                assert_eq!(bytes[..range.start], numbered[..range.start]);
+                assert_eq!(bytes[range.end..], numbered[range.end..]);
+                bytes.chunks_exact(512).map(|sector| sector[0]).collect::<Vec<u8>>()
+            };
+            let mut swapped = sectors(swap);
+            assert_eq!(
+                swapped.iter().zip(1..).filter(|(found, right)| **found != *right).count(),
+                2
+            );
+            swapped.sort_unstable();
+            assert!(swapped.into_iter().eq(1..=8));
+            let copied = sectors(copy);
+            assert_eq!(
+                copied.iter().zip(1..).filter(|(found, right)| **found != *right).count(),
+                1
+            );
+            let shifted = sectors(|bytes, sector, _| shift(bytes, sector));
+            assert_eq!(shifted, [1, 1, 2, 3, 4, 5, 6, 7]);
         }
     }
 

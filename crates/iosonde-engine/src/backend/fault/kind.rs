@@ -33,6 +33,12 @@ pub enum Fault {
     Duplicate,
     /// Two writes of one length exchange their places.
     Swap,
+    /// Two sectors of one write exchange their places.
+    SwapSectors,
+    /// One sector of a write stands at the place of another, too.
+    CopySector,
+    /// The sectors of a write stand one place too late, but the first, which stands twice.
+    ShiftSectors,
     /// A write is acknowledged, and done only after a later one to the same place, on the other
     /// side of a sync: the older wins.
     Reorder,
@@ -58,7 +64,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every kind, with the value it has when none is typed.
-    pub const ALL: [Fault; 21] = [
+    pub const ALL: [Fault; 24] = [
         Fault::Drop,
         Fault::Delay,
         Fault::Tear(None),
@@ -70,6 +76,9 @@ impl Fault {
         Fault::Misdirect,
         Fault::Duplicate,
         Fault::Swap,
+        Fault::SwapSectors,
+        Fault::CopySector,
+        Fault::ShiftSectors,
         Fault::Reorder,
         Fault::Phantom,
         Fault::ReadMisdirect,
@@ -96,6 +105,9 @@ impl Fault {
             Fault::Misdirect => "misdirect",
             Fault::Duplicate => "duplicate",
             Fault::Swap => "swap",
+            Fault::SwapSectors => "swap-sectors",
+            Fault::CopySector => "copy-sector",
+            Fault::ShiftSectors => "shift-sectors",
             Fault::Reorder => "reorder",
             Fault::Phantom => "phantom",
             Fault::ReadMisdirect => "read-misdirect",

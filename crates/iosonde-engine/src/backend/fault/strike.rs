@@ -63,6 +63,9 @@ impl<Q: Queue> FaultQueue<Q> {
         match self.injection.fault {
             Fault::Tear(sectors) => self.site.sectors(bytes) > u64::from(sectors.unwrap_or(1)),
             Fault::Short => self.site.sectors(bytes) > 1,
+            Fault::SwapSectors | Fault::CopySector | Fault::ShiftSectors => {
+                bytes / self.site.sector_bytes > 1
+            }
             Fault::Misdirect | Fault::Duplicate | Fault::ReadMisdirect => {
                 self.site.has_elsewhere(offset, bytes)
             }
@@ -98,9 +101,14 @@ impl<Q: Queue> FaultQueue<Q> {
                 let told = sectors * self.site.sector_bytes;
                 self.cut(transfer, Fault::Short, sectors, told as i32)
             }
-            Fault::Flip(_) | Fault::Byte | Fault::Zero | Fault::Corrupt | Fault::Phantom => {
-                self.alter(slot, transfer)
-            }
+            Fault::Flip(_)
+            | Fault::Byte
+            | Fault::Zero
+            | Fault::Corrupt
+            | Fault::Phantom
+            | Fault::SwapSectors
+            | Fault::CopySector
+            | Fault::ShiftSectors => self.alter(slot, transfer),
             Fault::Stale | Fault::Swap => Course::Send(*transfer, Role::Keep),
             Fault::Misdirect | Fault::ReadMisdirect => {
                 let elsewhere = self.elsewhere(transfer)?;
@@ -142,6 +150,9 @@ impl<Q: Queue> FaultQueue<Q> {
             Fault::Flip(bits) => alter::flip(bytes, block, bits, &mut chance),
             Fault::Zero => alter::zero(bytes, sector, &mut chance),
             Fault::Corrupt => alter::corrupt(bytes, &mut chance),
+            Fault::SwapSectors => alter::swap(bytes, sector, &mut chance),
+            Fault::CopySector => alter::copy(bytes, sector, &mut chance),
+            Fault::ShiftSectors => alter::shift(bytes, sector),
             Fault::Phantom => alter::forge(bytes, block, forger, &mut chance),
             _ => alter::byte(bytes, &mut chance),
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use iosonde_model::content::block::Format;
+use iosonde_model::content::block::{Comparisons, Format};
 use iosonde_model::content::classify::classify;
 use iosonde_model::content::ledger::{Allowed, Ledger, Survival};
 use iosonde_model::plan::VerifyPlan;
@@ -27,18 +27,18 @@ pub(super) struct Sighting {
 }
 
 /// Judges blocks of one run.
-pub(super) struct Checker {
-    pub(super) format: Format,
+pub(super) struct Checker<C> {
+    pub(super) format: Format<C>,
     survival: Survival,
     trims_make_zeros: bool,
     /// Blocks that failed already, by owner.
     failed: BTreeSet<(usize, u64)>,
 }
 
-impl Checker {
-    pub(super) fn new(plan: &VerifyPlan, survival: Survival) -> Checker {
+impl<C: Comparisons> Checker<C> {
+    pub(super) fn new(plan: &VerifyPlan, survival: Survival) -> Checker<C> {
         Checker {
-            format: Format::new(plan.run, plan.block_bytes, plan.sector_bytes),
+            format: Format::comparing(plan.run, plan.block_bytes, plan.sector_bytes),
             survival,
             trims_make_zeros: plan.trims_make_zeros,
             failed: BTreeSet::new(),
@@ -47,7 +47,7 @@ impl Checker {
 
     /// What may be found in a block.
     #[inline]
-    pub(super) fn allowed(&self, ledger: &Ledger, block: u64) -> Allowed {
+    pub(super) fn allowed(&self, ledger: &Ledger, block: u64) -> Allowed<'static> {
         ledger.allowed(block, self.survival, self.trims_make_zeros)
     }
 
@@ -57,19 +57,18 @@ impl Checker {
         &mut self,
         bytes: &[u8],
         offset: u64,
-        allowed: Allowed,
+        allowed: Allowed<'_>,
         durable: u32,
         sighting: Sighting,
         report: &mut VerifyJobRun,
     ) -> bool {
-        match allowed.low > 0 || allowed.gone {
+        match allowed.requires() {
             true => report.checked += 1,
             false => report.unrequired += 1,
         }
-        report.uncertain += u64::from(allowed.low < allowed.high);
-        let range = allowed.low..=allowed.high;
+        report.uncertain += u64::from(allowed.is_pending());
         let found = self.format.generation_at(bytes, offset);
-        if found.is_some_and(|generation| !allowed.gone && range.contains(&generation)) {
+        if found.is_some_and(|generation| allowed.permits::<C>(generation)) {
             return true;
         }
         self.look_closely(bytes, offset, allowed, durable, sighting, report)
@@ -80,7 +79,7 @@ impl Checker {
         &mut self,
         bytes: &[u8],
         offset: u64,
-        allowed: Allowed,
+        allowed: Allowed<'_>,
         durable: u32,
         sighting: Sighting,
         report: &mut VerifyJobRun,
@@ -115,7 +114,7 @@ impl Checker {
     }
 
     /// What a second read of a failed block says about the first.
-    pub(super) fn reread(&mut self, bytes: &[u8], allowed: Allowed, failure: &mut Failure) {
+    pub(super) fn reread(&mut self, bytes: &[u8], allowed: Allowed<'_>, failure: &mut Failure) {
         let again = classify(&self.format, bytes, failure.offset, allowed);
         if again.is_none() {
             // What is stored is right: if it is wrong later, that is another failure.
@@ -133,7 +132,7 @@ impl Checker {
 mod tests {
     use super::*;
     use iosonde_fixtures::verify::setting;
-    use iosonde_model::content::block::Label;
+    use iosonde_model::content::block::{All, Label};
     use iosonde_model::content::classify::Class;
     use iosonde_model::plan::{VerifyMode, VerifySetting};
 
@@ -141,7 +140,7 @@ mod tests {
 
     /// A checker of one job with sixteen blocks.
     struct Bench {
-        checker: Checker,
+        checker: Checker<All>,
         report: VerifyJobRun,
     }
 
@@ -161,13 +160,13 @@ mod tests {
             block
         }
 
-        fn check(&mut self, bytes: &[u8], allowed: Allowed) -> bool {
+        fn check(&mut self, bytes: &[u8], allowed: Allowed<'_>) -> bool {
             let sighting = Sighting { owner: 0, block: 2, op: Some(5), after_ops: 6, unix_ns: 7 };
             self.checker.check(bytes, HERE, allowed, 1, sighting, &mut self.report)
         }
     }
 
-    fn from(low: u32, high: u32) -> Allowed {
+    fn from(low: u32, high: u32) -> Allowed<'static> {
         Allowed { low, high, ..Allowed::default() }
     }
 

@@ -3,8 +3,10 @@
 
 mod begin;
 mod judge;
+mod progress;
 mod settle;
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use super::check::Checker;
@@ -12,7 +14,7 @@ use super::ring::Parcel;
 use super::{Bag, Shared};
 use crate::backend::Queue;
 use crate::engine::job::PATIENCE_NS;
-use iosonde_model::content::block::MAX_GENERATION;
+use iosonde_model::content::block::{All, Comparisons, MAX_GENERATION};
 use iosonde_model::content::ledger::Ledger;
 use iosonde_model::plan::chance::Permutation;
 use iosonde_model::plan::{VerifyOp, VerifyPlan, VerifyStream, Way};
@@ -22,6 +24,8 @@ use iosonde_model::record::VerifyJobRun;
 const LAST_GENERATION: u32 = MAX_GENERATION - 1;
 /// Requests handed over at once, at most.
 const BATCH: usize = 8;
+/// Pause of a job that waits at a barrier.
+const BARRIER_NS: u64 = 20_000;
 /// Pause of a job that has nothing to do but wait for others.
 const IDLE_NS: u64 = 150_000;
 /// Pause of a job that waits for all others.
@@ -113,7 +117,7 @@ impl Slot {
 }
 
 /// One job while it runs.
-pub(super) struct VerifyLoop<'a, Q> {
+pub(super) struct VerifyLoop<'a, Q, C = All> {
     queue: Q,
     shared: &'a Shared,
     plan: &'a VerifyPlan,
@@ -122,7 +126,7 @@ pub(super) struct VerifyLoop<'a, Q> {
     /// Drawn, and waiting for an operation on the same blocks.
     pending: Option<VerifyOp>,
     ledger: Ledger,
-    checker: Checker,
+    checker: Checker<C>,
     bag: Bag,
     phase: Phase,
     slots: Box<[Slot]>,
@@ -134,6 +138,13 @@ pub(super) struct VerifyLoop<'a, Q> {
     in_flight: usize,
     pieces: Permutation,
     piece_count: u64,
+    /// The blocks that this job reads back when all is written.
+    swept: Range<u64>,
+    /// Where jobs share the region: the epoch of this job, and whether it is at its end.
+    epoch: u64,
+    has_arrived: bool,
+    /// What may be in a block, where jobs share the region; its memory is used again and again.
+    outcomes: Vec<u32>,
     report: VerifyJobRun,
     ops_done: u64,
     durable_ops: u64,
@@ -149,14 +160,18 @@ pub(super) struct VerifyLoop<'a, Q> {
     is_dead: bool,
 }
 
-impl<'a, Q: Queue> VerifyLoop<'a, Q> {
+impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
     /// A job with all its memory, ready to begin.
     pub(super) fn new(shared: &'a Shared, number: usize, queue: Q, mut bag: Bag) -> Self {
         let plan = &shared.plan;
         let job = &plan.plan.jobs[number];
         let depth = job.iodepth as usize;
         let blocks = plan.blocks_of(number);
-        let piece_count = blocks.div_ceil(plan.max_blocks.into());
+        let swept = match (plan.overlaps(), plan.plan.jobs.len() as u64) {
+            (false, _) => 0..blocks,
+            (true, jobs) => blocks * number as u64 / jobs..blocks * (number as u64 + 1) / jobs,
+        };
+        let piece_count = (swept.end - swept.start).div_ceil(plan.max_blocks.into());
         VerifyLoop {
             queue,
             shared,
@@ -176,6 +191,10 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
             in_flight: 0,
             pieces: Permutation::new(piece_count.max(1), !job.seed),
             piece_count,
+            swept,
+            epoch: 0,
+            has_arrived: false,
+            outcomes: Vec::with_capacity(2 * plan.plan.jobs.len()),
             report: VerifyJobRun { marks: Vec::with_capacity(MARKS), ..VerifyJobRun::default() },
             ops_done: 0,
             durable_ops: 0,
@@ -219,8 +238,12 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
         }
         self.fill(now_ns, stopping);
         if self.in_flight + self.staged.len() == 0 {
-            let is_in_ring = self.bag.ends.is_some();
-            self.queue.pause(now_ns + if is_in_ring { IDLE_NS } else { WAITING_NS });
+            let pause_ns = match self.phase {
+                Phase::Churn if self.shared.barrier.is_some() => BARRIER_NS,
+                _ if self.bag.ends.is_some() => IDLE_NS,
+                _ => WAITING_NS,
+            };
+            self.queue.pause(now_ns + pause_ns);
             return Step::More;
         }
         if !self.note_staged() {
@@ -271,6 +294,7 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
     fn end(&mut self) -> Step {
         if matches!(self.phase, Phase::Churn | Phase::ToldFlush | Phase::LastFlush { .. }) {
             self.shared.at_barrier.fetch_add(1, Ordering::AcqRel);
+            self.leave();
         }
         self.phase = Phase::Over;
         self.bag.ends = None;
@@ -282,6 +306,7 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
         match self.phase {
             Phase::LastFlush { sent: true } if self.is_idle() => {
                 self.report.churn_ns = now_ns - self.begun_ns;
+                self.leave();
                 self.shared.at_barrier.fetch_add(1, Ordering::AcqRel);
                 let reads_back = self.plan.mode.sweeps() && !stopping;
                 self.phase = if reads_back { Phase::Waiting } else { Phase::Over };
@@ -293,7 +318,7 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
             Phase::Delay(_) | Phase::Sweep(_) if stopping => self.phase = Phase::Over,
             Phase::Delay(until_ns) if now_ns >= until_ns => {
                 self.sweep_begun_ns = now_ns;
-                self.report.sweep_blocks = self.ledger.blocks();
+                self.report.sweep_blocks = self.swept.end - self.swept.start;
                 self.phase = Phase::Sweep(0);
             }
             Phase::Sweep(begun) if begun == self.piece_count && self.is_idle() => {
@@ -331,6 +356,9 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
     fn begin_next(&mut self, now_ns: u64, stopping: bool) -> bool {
         if self.bag.ends.is_some() && self.serve_ring(now_ns) {
             return true;
+        }
+        if self.pending.is_none() && !stopping && self.is_at_barrier() {
+            return false;
         }
         // A flush that must not be forgotten is sent alone.
         let is_alone = self.in_flight + self.staged.len() == 0;
@@ -395,68 +423,17 @@ impl<'a, Q: Queue> VerifyLoop<'a, Q> {
         true
     }
 
-    /// Operations of the stream that were begun: one that waits for a busy block was not.
-    fn submitted_ops(&self) -> u64 {
-        self.pending.map_or(self.stream.index(), |op| op.index)
-    }
-
-    /// Operations of the stream that were acknowledged without a gap.
-    fn acked_ops(&self) -> u64 {
-        let next = self.submitted_ops();
-        let open = self.slots.iter().filter(|slot| slot.is_open).filter_map(|s| match s.whose {
-            Whose::Own(index) => Some(index),
-            _ => None,
-        });
-        open.min().unwrap_or(next).min(next)
-    }
-
-    /// Tells the journal of what is about to be handed over; says whether the run goes on.
-    #[inline]
-    fn note_staged(&mut self) -> bool {
-        if self.bag.journal.is_none() || self.staged.is_empty() {
-            return true;
-        }
-        let changes = |slot: &u32| matches!(self.slots[*slot as usize].way, Way::Write | Way::Trim);
-        if !self.staged.iter().any(changes) {
-            return true;
-        }
-        self.note()
-    }
-
-    fn note(&mut self) -> bool {
-        let acked = self.acked_ops();
-        let submitted = self.submitted_ops();
-        let Some(journal) = &mut self.bag.journal else { return true };
-        match journal.note(submitted, acked, self.durable_ops) {
-            Ok(()) => true,
-            Err(error) => {
-                self.shared.control.fail(format!("the ledger cannot be kept: {error}"));
-                false
-            }
-        }
-    }
-
-    /// Notes when an operation took place.
-    #[cold]
-    fn mark(&mut self, now_ns: u64) {
-        self.next_mark_ns = now_ns + MARK_NS;
-        if self.report.marks.len() == MARKS {
-            let mut keep = false;
-            self.report.marks.retain(|_| {
-                keep = !keep;
-                keep
-            });
-        }
-        self.report.marks.push((self.stream.index(), now_ns + self.unix_offset_ns));
-    }
-
     /// The record of the job, and its queue.
     pub(super) fn into_record(mut self) -> (VerifyJobRun, Q) {
         self.report.ops = self.pending.map_or(self.stream.index(), |op| op.index);
         self.report.acked_ops = self.acked_ops();
-        let blocks = 0..self.ledger.blocks();
-        self.report.changed_blocks =
-            blocks.filter(|block| self.ledger.was_changed(*block)).count() as u64;
+        let blocks = self.swept.clone();
+        self.report.changed_blocks = match &self.shared.barrier {
+            None => blocks.filter(|block| self.ledger.was_changed(*block)).count() as u64,
+            Some(barrier) => barrier.outcomes(|outcomes| {
+                blocks.filter(|block| outcomes.was_changed(*block)).count() as u64
+            }),
+        };
         self.report.syscalls = self.queue.syscalls();
         (self.report, self.queue)
     }

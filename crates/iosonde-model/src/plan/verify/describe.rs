@@ -1,6 +1,6 @@
 //! A run of the verifier in words, for `--dry-run`: one line per fact, resolved values only.
 
-use super::{LEDGER_BYTES_PER_BLOCK, VerifyMode, VerifyPlan};
+use super::{VerifyMode, VerifyPlan};
 use crate::units::clean::clean;
 use crate::units::{bytes, count, duration};
 
@@ -12,7 +12,7 @@ pub fn describe_verify(plan: &VerifyPlan) -> String {
     let first = plan.plan.jobs.first().map_or(0, |job| job.region_start);
     let lines = [
         ("run", format!("{}, seed {}", plan.run, plan.plan.seed)),
-        ("engine", format!("{}, depth {depth} per job", plan.plan.engine.kind.word())),
+        ("engine", format!("{}, depth {depth} per job", plan.plan.engine.kind.name())),
         (
             "target",
             format!(
@@ -38,7 +38,7 @@ pub fn describe_verify(plan: &VerifyPlan) -> String {
             "memory",
             format!(
                 "ledger {}, buffers {}",
-                bytes::rough(plan.blocks() * LEDGER_BYTES_PER_BLOCK),
+                bytes::rough(plan.ledger_bytes()),
                 bytes::rough(plan.plan.buffer_bytes())
             ),
         ),
@@ -83,7 +83,11 @@ fn writes(plan: &VerifyPlan, region: u64) -> String {
         0 => "a flush at the end".into(),
         every => format!("a flush after every {} operations of a job", count::thousands(every)),
     };
-    format!("{how}; {flushes}")
+    let together = match plan.epoch_ops {
+        0 => String::new(),
+        ops => format!("all jobs in the same region, with a barrier after {ops} of each; "),
+    };
+    format!("{together}{how}; {flushes}")
 }
 
 /// Whatever ends the writing, the earliest of them.

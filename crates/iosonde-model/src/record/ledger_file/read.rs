@@ -8,9 +8,10 @@ use super::format::{
     FAILURE_BYTES, FAMILY, Failure, Layout, NOTE_BYTES, Note, PREAMBLE_BYTES, Preamble,
     SECTOR_BYTES, WORD_BYTES,
 };
-use super::{LEDGER_SCHEMA, LedgerHeader, Progress};
+use super::{LEDGER_SCHEMA, LedgerHeader, OTHER_BLOCKS, Progress};
 use crate::content::block::crc32c;
-use crate::content::ledger::Ledger;
+use crate::content::ledger::{Ledger, Survival};
+use crate::content::outcomes::Outcomes;
 use crate::content::replay::{Known, replay};
 use crate::plan::VerifyPlan;
 use crate::record::given::{self, GivenError};
@@ -55,6 +56,14 @@ pub enum LedgerError {
          program that wrote it, or a newer one"
     )]
     NewerVersion {
+        /// Its version.
+        found: u64,
+        /// Ours.
+        known: u64,
+    },
+    /// Written by an older program.
+    #[error("the ledger is of version {found}, this program reads version {known}; {OTHER_BLOCKS}")]
+    OlderVersion {
         /// Its version.
         found: u64,
         /// Ours.
@@ -143,15 +152,19 @@ pub struct LedgerFile {
 }
 
 impl JobProgress {
-    /// What this job's part of the target may and must hold.
-    pub fn ledger(&self, plan: &VerifyPlan, job: usize) -> Ledger {
-        let known = Known {
+    /// How far the job had come at least.
+    fn known(&self) -> Known {
+        Known {
             submitted: self.submitted.unwrap_or(self.acked),
             acked: self.acked,
             durable: self.durable,
             failed: self.failed.clone(),
-        };
-        let mut ledger = replay(plan, job, &known);
+        }
+    }
+
+    /// What this job's part of the target may and must hold.
+    pub fn ledger(&self, plan: &VerifyPlan, job: usize) -> Ledger {
+        let mut ledger = replay(plan, job, &self.known());
         if self.submitted.is_none() {
             ledger.submitted_without_limit(plan.trim_percent > 0);
         }
@@ -160,10 +173,16 @@ impl JobProgress {
 }
 
 impl LedgerFile {
+    /// What a region may and must hold that all jobs wrote at once.
+    pub fn outcomes(&self, plan: &VerifyPlan, survival: Survival) -> Outcomes {
+        let each = self.jobs.iter().map(|job| (job.known(), job.submitted.is_some()));
+        Outcomes::replay(plan, &each.collect::<Vec<_>>(), survival)
+    }
+
     /// Reads a ledger.
     ///
     /// # Errors
-    /// If it is missing, something else, cut off, damaged, of a newer version or of another law.
+    /// If it is missing, something else, cut off, damaged, of another version or of another law.
     pub fn read(path: &Path, reader: &Reader<'_>) -> Result<LedgerFile, LedgerError> {
         let (file, length) = given::open(path)?;
         let too_long = |found| LedgerError::TooLong { found, expected: MAX_FILE_BYTES };
@@ -308,10 +327,14 @@ fn preamble(bytes: &[u8]) -> Result<Preamble, LedgerError> {
             damaged(format!("its first {PREAMBLE_BYTES} bytes"), "their checksum does not fit")
         });
     }
-    if let (Some(found), Some(known)) = (version(bytes), version(&word))
-        && found > known
-    {
-        return Err(LedgerError::NewerVersion { found, known });
+    match version(bytes).zip(version(&word)) {
+        Some((found, known)) if found > known => {
+            return Err(LedgerError::NewerVersion { found, known });
+        }
+        Some((found, known)) if found < known => {
+            return Err(LedgerError::OlderVersion { found, known });
+        }
+        _ => {}
     }
     Err(LedgerError::NotALedger { found: bytes[..bytes.len().min(16)].escape_ascii().to_string() })
 }

@@ -62,7 +62,7 @@ fn what_was_noted_is_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("l");
     in_the_middle(&path);
-    assert!(fs::read(&path).unwrap().starts_with(b"iosonde.ledger/1\n\0"));
+    assert!(fs::read(&path).unwrap().starts_with(b"iosonde.ledger/2\n\0"));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let ledger = read(&path).unwrap();
     assert_eq!(ledger.header, header(2));
@@ -256,7 +256,10 @@ fn what_is_something_else_is_named() {
     assert!(said(b"iosonde.ledger/0\n").contains("expected a ledger"));
     assert!(said(b"iosonde.ledger/99999999999999999999999\n").contains("expected a ledger"));
     let newer = said(b"iosonde.ledger/12\nwhatever");
-    assert!(newer.contains("is of version 12, this program reads version 1"), "{newer}");
+    let older = said(b"iosonde.ledger/1\nwhatever");
+    assert!(older.contains("is of version 1, this program reads version 2"), "{older}");
+    assert!(older.contains("write again and check that"), "{older}");
+    assert!(newer.contains("is of version 12, this program reads version 2"), "{newer}");
     in_the_middle(&path);
     let law = LedgerFile::read(&path, &Reader { stream_version: 4, ..reader() });
     let law = law.unwrap_err().to_string();

@@ -1,5 +1,6 @@
 //! What an experiment can set and vary: one word each, with the quantity it takes.
 
+use crate::spec::EngineKind;
 use serde::{Deserialize, Serialize};
 
 use crate::units::{bytes, count, duration};
@@ -100,7 +101,6 @@ pub struct ParameterError {
 }
 
 const CACHES: &[&str] = &["direct", "cold", "warm"];
-const ENGINES: &[&str] = &["io_uring", "libaio", "psync"];
 const PROMISES: &[&str] = &["accepted", "dsync", "sync"];
 const ARRIVALS: &[&str] = &["constant", "poisson"];
 const ACCESSES: &[&str] = &["permutation", "uniform", "zipf:", "pareto:"];
@@ -126,7 +126,7 @@ const PARAMETERS: [(Parameter, &str, &str, Quantity); 24] = [
     (Parameter::WriteRate, "write-rate", "offered writes", Quantity::PerSecond),
     (Parameter::Arrivals, "arrivals", "arrivals", Quantity::Word(ARRIVALS)),
     (Parameter::Cache, "cache", "cache", Quantity::Word(CACHES)),
-    (Parameter::Engine, "engine", "engine", Quantity::Word(ENGINES)),
+    (Parameter::Engine, "engine", "engine", Quantity::Word(EngineKind::OF_FILES)),
     (Parameter::Cpus, "cpus", "CPUs", Quantity::Name),
     (Parameter::Compress, "compress", "compressible", Quantity::Percent),
     (Parameter::Think, "think", "pause", Quantity::Time),

@@ -8,7 +8,7 @@ use super::job::{FioJob, Group};
 use super::load;
 use super::number::Amount;
 use super::{Fault, Faults, Place, shown};
-use crate::spec::{Role, Rw, Threads, Workload};
+use crate::spec::{EngineKind, Role, Rw, Threads, Workload};
 
 pub use end::StopAsk;
 use shared::{continues, direct, engine, logs, seed, the_same};
@@ -42,8 +42,8 @@ pub struct Asking {
 /// How I/O leaves the process, in fio's words.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EngineAsk {
-    /// `io_uring`, `libaio`, `psync` or `null`.
-    pub name: &'static str,
+    /// The engine that carries out the load.
+    pub kind: EngineKind,
     /// Completions are polled for.
     pub hipri: bool,
     /// A kernel thread submits.
@@ -186,7 +186,8 @@ impl Asking {
             return Err(job.fault("numjobs", format!("expected 1 to {MAX_JOBS} jobs in a group")));
         }
         let role = load::role(job, &job.name)?;
-        if engine(job)?.name == "psync" && load::engine(job) != "psync" {
+        let kind = engine(job)?.kind;
+        if kind == EngineKind::Psync && load::engine(job) != kind.name() {
             self.note(format!(
                 "{}: ioengine={}: one pread or pwrite per operation stands for it",
                 job.place("ioengine"),

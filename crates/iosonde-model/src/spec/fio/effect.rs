@@ -6,7 +6,7 @@ use super::job::FioJob;
 use super::load::{engine, rw};
 use super::value::Value;
 use super::{Fault, Place};
-use crate::spec::Rw;
+use crate::spec::{EngineKind, Rw};
 
 /// Lines that change no job they reach. A line of a global section needs to concern one of its
 /// jobs only.
@@ -39,7 +39,7 @@ fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
     let writes = rw.is_mixed() || matches!(rw, Rw::Write | Rw::RandWrite);
     let engine = engine(job);
     let ring = engine == "io_uring";
-    let queue = !matches!(engine, "psync" | "sync" | "pvsync" | "pvsync2");
+    let queue = !EngineKind::of_fio(engine).is_some_and(EngineKind::is_synchronous);
     let rated = ["rate", "rate_iops"].iter().any(|name| job.get(name).is_some());
     let files = job.text("filename").map(|names| 1 + names.matches(':').count() as u64);
     let clones = job.count("numjobs").unwrap_or(1);

@@ -5,6 +5,7 @@ use super::Fault;
 use super::job::FioJob;
 use super::number::{self, KbBase};
 use super::value::{Value, Ways};
+use crate::spec::EngineKind;
 use crate::spec::{
     Access, Arrivals, Data, Draw, EachWrite, Pace, Placement, Rate, Reap, Role, Rw, Sizes, Sync,
     SyncCall, Think, Zone,
@@ -61,7 +62,7 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
 fn depth(job: &FioJob) -> Result<u32, Fault> {
     let depth = job.count("iodepth").unwrap_or(1);
     let engine = engine(job);
-    if depth > 1 && matches!(engine, "psync" | "sync" | "pvsync" | "pvsync2") {
+    if depth > 1 && EngineKind::of_fio(engine).is_some_and(EngineKind::is_synchronous) {
         let by_default = if job.get("ioengine").is_none() { ", fio's default," } else { "" };
         return Err(job.fault(
             "iodepth",

@@ -3,10 +3,11 @@
 use super::{LAST_GENERATION, Phase, Slot, VerifyLoop, Whose};
 use crate::backend::{Queue, Transfer};
 use crate::engine::verify::ring::Ends;
-use iosonde_model::content::block::Label;
+use iosonde_model::content::block::{Comparisons, Label};
+use iosonde_model::content::outcomes::generation;
 use iosonde_model::plan::{VerifyOp, Way};
 
-impl<Q: Queue> VerifyLoop<'_, Q> {
+impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     pub(super) fn begin_transfer(&mut self, op: VerifyOp, now_ns: u64) {
         let VerifyOp { index, way, first, blocks } = op;
         let Some(slot) = self.free.pop() else { return };
@@ -46,9 +47,16 @@ impl<Q: Queue> VerifyLoop<'_, Q> {
             sequence,
             time_ns: now_ns + self.unix_offset_ns,
         };
+        // Where jobs share the region, a generation names job and operation.
+        let jobs = self.plan.plan.jobs.len();
+        let shared = self.plan.overlaps().then(|| generation(sequence, self.number, jobs));
+        let margin = if shared.is_some() { 2 * jobs as u32 } else { 0 };
         for (block, bytes) in (first..).zip(buffer.chunks_exact_mut(block_bytes)) {
             label.generation = self.ledger.submit_write(block);
-            self.is_exhausted |= label.generation >= LAST_GENERATION;
+            if let Some(shared) = shared {
+                label.generation = shared;
+            }
+            self.is_exhausted |= label.generation >= LAST_GENERATION - margin;
             self.checker.format.seal(bytes, &label);
             label.offset += block_bytes as u64;
         }
@@ -117,8 +125,8 @@ impl<Q: Queue> VerifyLoop<'_, Q> {
     pub(super) fn begin_piece(&mut self, begun: u64, now_ns: u64) {
         let Some(slot) = self.free.pop() else { return };
         let most = u64::from(self.plan.max_blocks);
-        let first = self.pieces.at(begun) * most;
-        let blocks = most.min(self.ledger.blocks() - first) as u32;
+        let first = self.swept.start + self.pieces.at(begun) * most;
+        let blocks = most.min(self.swept.end - first) as u32;
         let offset = self.plan.offset_of(self.number, first);
         self.slots[slot as usize] =
             Slot { whose: Whose::Swept, offset, first, blocks, submitted_ns: now_ns, ..Slot::IDLE };

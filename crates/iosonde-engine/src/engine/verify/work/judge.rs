@@ -3,9 +3,10 @@
 use super::{Slot, VerifyLoop, Whose};
 use crate::backend::Queue;
 use crate::engine::verify::check::Sighting;
+use iosonde_model::content::block::Comparisons;
 use iosonde_model::content::ledger::Allowed;
 
-impl<Q: Queue> VerifyLoop<'_, Q> {
+impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     /// Judges what was read. If something is wrong it is read once more: says whether it is.
     #[inline]
     pub(super) fn judge(&mut self, slot: u32, now_ns: u64) -> bool {
@@ -24,9 +25,13 @@ impl<Q: Queue> VerifyLoop<'_, Q> {
         let buffer = &self.queue.buffer(slot as usize)[..request.blocks as usize * block_bytes];
         let mut offset = request.offset;
         let mut all_right = true;
+        let mut outcomes = std::mem::take(&mut self.outcomes);
         for (block, bytes) in (request.first..).zip(buffer.chunks_exact(block_bytes)) {
-            let (allowed, durable) = match request.whose {
-                Whose::Given(parcel) => (exactly(parcel.generation), 0),
+            let (allowed, durable) = match (request.whose, &self.shared.barrier) {
+                (Whose::Given(parcel), _) => (exactly(parcel.generation), 0),
+                (_, Some(barrier)) => {
+                    (barrier.outcomes(|known| known.allowed(block, &mut outcomes)), 0)
+                }
                 _ => {
                     let allowed = self.checker.allowed(&self.ledger, block);
                     (allowed, self.ledger.generations(block).2)
@@ -43,6 +48,7 @@ impl<Q: Queue> VerifyLoop<'_, Q> {
             all_right &= self.checker.check(bytes, offset, allowed, durable, sighting, report);
             offset += block_bytes as u64;
         }
+        self.outcomes = outcomes;
         if all_right || self.report.failures.len() == failures {
             return false;
         }
@@ -64,8 +70,11 @@ impl<Q: Queue> VerifyLoop<'_, Q> {
                 continue;
             }
             let at = (failure.offset - request.offset) as usize;
-            let allowed = match request.whose {
-                Whose::Given(parcel) => exactly(parcel.generation),
+            let allowed = match (request.whose, &self.shared.barrier) {
+                (Whose::Given(parcel), _) => exactly(parcel.generation),
+                (_, Some(barrier)) => {
+                    barrier.outcomes(|known| known.allowed(failure.block, &mut self.outcomes))
+                }
                 _ => self.checker.allowed(&self.ledger, failure.block),
             };
             self.checker.reread(&buffer[at..at + block_bytes], allowed, failure);
@@ -78,6 +87,6 @@ impl<Q: Queue> VerifyLoop<'_, Q> {
 }
 
 /// One generation and no other.
-fn exactly(generation: u32) -> Allowed {
+fn exactly(generation: u32) -> Allowed<'static> {
     Allowed { low: generation, high: generation, ..Allowed::default() }
 }

@@ -7,9 +7,10 @@ use iosonde_sys::errno_name;
 use super::{AGAIN, EIO, ENODATA, MAX_ERRORS, Phase, Slot, VerifyLoop, Whose};
 use crate::backend::Queue;
 use crate::engine::verify::ring::Parcel;
+use iosonde_model::content::block::Comparisons;
 use iosonde_model::plan::Way;
 
-impl<Q: Queue> VerifyLoop<'_, Q> {
+impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     /// A request has come back.
     #[inline]
     pub(super) fn settle(&mut self, slot: u32, result: i32, now_ns: u64) {
@@ -159,6 +160,9 @@ impl<Q: Queue> VerifyLoop<'_, Q> {
             (Way::Write | Way::Trim, _) => {
                 self.ledger.end(request.first, request.blocks);
                 self.cannot_vouch(&name);
+                if let (Some(barrier), Whose::Own(op)) = (&self.shared.barrier, request.whose) {
+                    barrier.failed(self.number, op);
+                }
             }
         }
         // A flush changes nothing of which it would have to be known whether it took place.

@@ -4,6 +4,7 @@
 use super::super::job::{FioJob, Group};
 use super::super::{Fault, Faults, load, shown};
 use super::{EngineAsk, LogAsk};
+use crate::spec::EngineKind;
 use crate::units::count;
 
 /// fio's seed where nothing else is asked.
@@ -44,44 +45,37 @@ pub(super) fn the_same<T: PartialEq>(
 
 pub(super) fn engine(job: &FioJob) -> Result<EngineAsk, Fault> {
     let asked = load::engine(job);
-    let name = match asked {
-        "io_uring" => "io_uring",
-        "libaio" | "linuxaio" => "libaio",
-        "psync" | "sync" | "pvsync" | "pvsync2" => "psync",
-        "null" => "null",
-        "exec" => return Err(job.fault("ioengine", "exec runs a program, which is not done here")),
-        "cpuio" => return Err(job.fault("ioengine", "cpuio burns processor time and does no I/O")),
+    if let Some(kind) = EngineKind::of_fio(asked) {
+        return Ok(EngineAsk {
+            kind,
+            hipri: job.flag("hipri") == Some(true),
+            sqpoll: job.flag("sqthread_poll") == Some(true),
+            registered_files: job.flag("registerfiles"),
+            fixed_buffers: job.flag("fixedbufs"),
+            vectored: job.flag("nonvectored") == Some(false),
+        });
+    }
+    let what = match asked {
+        "exec" => "exec runs a program, which is not done here".into(),
+        "cpuio" => "cpuio burns processor time and does no I/O".into(),
+        "mmap" => "mmap is not supported: page faults are no requests that could be timed".into(),
         _ if asked.starts_with("external") => {
-            return Err(
-                job.fault("ioengine", "external loads foreign code, which is not done here")
-            );
-        }
-        "mmap" => {
-            let what = "mmap is not supported: page faults are no requests that could be timed";
-            return Err(job.fault("ioengine", what));
+            "external loads foreign code, which is not done here".into()
         }
         _ => {
-            let ours = ["io_uring", "libaio", "psync", "sync", "pvsync", "pvsync2", "null"];
+            let ours: Vec<&str> = EngineKind::fio_names().collect();
             let known = OTHER_ENGINES.split_whitespace().any(|name| name == asked);
-            let near = count::nearest(&shown(asked), ours);
+            let near = count::nearest(&shown(asked), ours.iter().copied());
             let meant = near.filter(|_| !known).map(|near| format!("; did you mean `{near}`?"));
-            let what = format!(
+            format!(
                 "{} is not supported, expected one of {}{}",
                 shown(asked),
                 ours.join(", "),
                 meant.unwrap_or_default()
-            );
-            return Err(job.fault("ioengine", what));
+            )
         }
     };
-    Ok(EngineAsk {
-        name,
-        hipri: job.flag("hipri") == Some(true),
-        sqpoll: job.flag("sqthread_poll") == Some(true),
-        registered_files: job.flag("registerfiles"),
-        fixed_buffers: job.flag("fixedbufs"),
-        vectored: job.flag("nonvectored") == Some(false),
-    })
+    Err(job.fault("ioengine", what))
 }
 
 pub(super) fn direct(job: &FioJob) -> Result<bool, Fault> {

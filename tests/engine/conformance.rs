@@ -1,6 +1,4 @@
 //! One battery over every backend: what the seam between engine and kernel promises.
-#![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,7 +25,7 @@ use iosonde_model::plan::{
 use iosonde_model::record::Run;
 use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::{Access, Region, Role, Rw, Threads, Workload};
-use iosonde_rig::ScratchDir;
+use iosonde_rig::{ScratchDir, skip, skip_part};
 use iosonde_sys::{Clock, ring};
 
 const BLOCK: usize = 4096;
@@ -89,7 +87,7 @@ fn skip_uring() -> bool {
     match ring::probe() {
         Ok(()) => false,
         Err(reason) => {
-            eprintln!("skipped for io_uring: {reason}");
+            skip_part("io_uring", reason);
             true
         }
     }
@@ -103,7 +101,7 @@ fn libaio(depth: u32, target_bytes: u64, direct: bool) -> Option<LibaioQueue> {
     match LibaioQueue::open(&job(depth), &kind, files, Clock::monotonic()) {
         Ok(queue) => Some(queue),
         Err(reason) => {
-            eprintln!("skipped for libaio: {reason}");
+            skip_part("libaio", reason);
             None
         }
     }
@@ -408,7 +406,7 @@ impl Load {
             }],
             offset_bytes: self.offset_bytes,
             cpus: 2,
-            iodepth: if kind == EngineKind::Psync { 1 } else { self.iodepth },
+            iodepth: if kind.is_synchronous() { 1 } else { self.iodepth },
             seed: 5,
             warmup_ns: self.warmup_ns,
             stop: self.stop,
@@ -491,7 +489,7 @@ fn the_books_balance_for_every_load() {
                 ("counted", Load { rw, stop: Stop::AfterOps(300), ..LOAD }),
                 ("one pass", Load { rw, stop: Stop::AfterOnePass, ..LOAD }),
             ] {
-                examine(&load.carry_out(kind), &format!("{} {rw} {words}", kind.word()));
+                examine(&load.carry_out(kind), &format!("{} {rw} {words}", kind.name()));
             }
         }
     }
@@ -509,7 +507,7 @@ fn the_books_balance_for_several_jobs_regions_and_sizes() {
             ("small", Load { block_bytes: 512, ..LOAD }),
             ("deep", Load { iodepth: 256, ..LOAD }),
         ] {
-            examine(&load.carry_out(kind), &format!("{} {words}", kind.word()));
+            examine(&load.carry_out(kind), &format!("{} {words}", kind.name()));
         }
     }
 }
@@ -520,9 +518,9 @@ fn a_pass_and_a_count_give_exactly_that_many_operations() {
         for threads in [1, 3] {
             let pass = Load { stop: Stop::AfterOnePass, threads, ..LOAD }.carry_out(kind);
             let ops: u64 = pass.jobs.iter().map(|job| job.read.ops).sum();
-            assert_eq!(ops, FILE_BYTES / BLOCK as u64, "{} {threads}", kind.word());
+            assert_eq!(ops, FILE_BYTES / BLOCK as u64, "{} {threads}", kind.name());
             let counted = Load { stop: Stop::AfterOps(500), threads, ..LOAD }.carry_out(kind);
-            assert!(counted.jobs.iter().all(|job| job.read.ops == 500), "{}", kind.word());
+            assert!(counted.jobs.iter().all(|job| job.read.ops == 500), "{}", kind.name());
         }
     }
 }
@@ -533,7 +531,7 @@ fn the_depth_seen_is_the_depth_asked_where_requests_wait() {
     let script = iosonde_rig::Script::from_words(["read=const:2ms"]).unwrap();
     let mount = match iosonde_rig::FuseMount::new(script) {
         Ok(mount) => mount,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(reason),
     };
     if skip_uring() {
         return;
@@ -564,9 +562,9 @@ fn the_depth_seen_is_the_depth_asked_where_requests_wait() {
         })
         .unwrap();
         let run: Run = record.unwrap();
-        examine(&run, kind.word());
+        examine(&run, kind.name());
         let seen = figures(&run).all.depth_seen;
-        assert!((seen / f64::from(depth) - 1.0).abs() < 0.05, "{}: {seen}", kind.word());
+        assert!((seen / f64::from(depth) - 1.0).abs() < 0.05, "{}: {seen}", kind.name());
         assert_eq!(run.jobs[0].in_flight_max, depth);
     }
 }

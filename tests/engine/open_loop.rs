@@ -1,5 +1,4 @@
 //! Open loops, syncs, pauses and phases on the simulated device, against what must come out.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 

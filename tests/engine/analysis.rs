@@ -1,5 +1,4 @@
 //! The analysis against simulated devices of known truth, driven by the true engine.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 

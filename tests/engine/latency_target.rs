@@ -1,5 +1,4 @@
 //! A latency target on simulated devices of which the right depth is known.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! Runs that end when a figure is known well enough, on devices whose figures are known.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 

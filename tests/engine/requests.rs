@@ -1,7 +1,5 @@
 //! What backends do beside plain reads and writes: syncs, trims, durable writes, vectors, several
 //! targets, and buffers in places asked for.
-#![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,8 +13,8 @@ use iosonde_engine::backend::psync::PsyncQueue;
 use iosonde_engine::backend::uring::UringQueue;
 use iosonde_engine::backend::{OpenError, Queue, QueueFacts, Transfer};
 use iosonde_model::plan::{EachWrite, Engine, EngineKind, Job, SyncCall, Way};
-use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::LoopDevice;
+use iosonde_rig::{ScratchDir, skip, skip_part};
 use iosonde_sys::{Clock, ring};
 
 const BLOCK: u64 = 4096;
@@ -116,7 +114,7 @@ fn engines() -> Vec<Engine> {
     let mut engines = vec![Engine::of(EngineKind::Psync), Engine::of(EngineKind::Libaio)];
     match ring::probe() {
         Ok(()) => engines.push(Engine::of(EngineKind::IoUring)),
-        Err(reason) => eprintln!("skipped for io_uring: {reason}"),
+        Err(reason) => skip_part("io_uring", reason),
     }
     engines
 }
@@ -126,7 +124,7 @@ fn transfer(way: Way, target: u16, offset: u64, bytes: u64) -> Transfer {
 }
 
 fn depth(engine: &Engine) -> u32 {
-    if engine.kind == EngineKind::Psync { 1 } else { 8 }
+    if engine.kind.is_synchronous() { 1 } else { 8 }
 }
 
 #[test]
@@ -143,7 +141,7 @@ fn a_sync_gives_0() {
                 transfer(Way::Write, 0, BLOCK, BLOCK),
                 transfer(Way::Sync, 0, 0, 0),
             ]);
-            assert_eq!(results, [4096, 0, 4096, 0], "{} {call:?}", engine.kind.word());
+            assert_eq!(results, [4096, 0, 4096, 0], "{} {call:?}", engine.kind.name());
         }
     }
 }
@@ -160,7 +158,7 @@ fn each_write_can_be_durable() {
                 let mut queue = AnyQueue::open(&engine, &job, vec![target.open()]).unwrap();
                 queue.buffer(0).fill(7);
                 let write = transfer(Way::Write, 0, 8 * BLOCK, BLOCK);
-                assert_eq!(queue.carry_out(&[write]), [4096], "{}", engine.kind.word());
+                assert_eq!(queue.carry_out(&[write]), [4096], "{}", engine.kind.name());
                 queue.buffer(0).fill(0);
                 let read = transfer(Way::Read, 0, 8 * BLOCK, BLOCK);
                 assert_eq!(queue.carry_out(&[read]), [4096]);
@@ -189,7 +187,7 @@ fn a_trim_punches_a_hole_and_keeps_the_size() {
         let mut queue = match opened {
             Ok(queue) => queue,
             Err(reason) => {
-                eprintln!("skipped for {}: {reason}", engine.kind.word());
+                skip_part(engine.kind.name(), reason);
                 continue;
             }
         };
@@ -199,7 +197,7 @@ fn a_trim_punches_a_hole_and_keeps_the_size() {
             transfer(Way::Trim, 0, 64 * BLOCK, BLOCK),
             transfer(Way::Read, 0, 0, BLOCK),
         ]);
-        assert_eq!(results, [16384, 4096, 4096], "{}", engine.kind.word());
+        assert_eq!(results, [16384, 4096, 4096], "{}", engine.kind.name());
         assert_eq!(first_hole(&target.path()), 16 * BLOCK);
         let after = std::fs::read(target.path()).unwrap();
         assert_eq!(after.len(), 1 << 20);
@@ -219,7 +217,7 @@ fn a_trim_of_a_block_device_discards() {
         let dir = ScratchDir::new().unwrap();
         let device = match LoopDevice::new(&dir.path().join("image"), 16 << 20) {
             Ok(device) => device,
-            Err(reason) => return eprintln!("skipped: {reason}"),
+            Err(reason) => return skip(reason),
         };
         let mut options = File::options();
         let options = options.read(true).write(true);
@@ -228,7 +226,7 @@ fn a_trim_of_a_block_device_discards() {
         let mut queue = match AnyQueue::open(&engine, &job, vec![file()]) {
             Ok(queue) => queue,
             Err(reason) => {
-                eprintln!("skipped for {}: {reason}", engine.kind.word());
+                skip_part(engine.kind.name(), reason);
                 continue;
             }
         };
@@ -240,7 +238,7 @@ fn a_trim_of_a_block_device_discards() {
         assert!(queue.buffer(0)[..4096].iter().all(|byte| *byte == 0), "a loop device punches");
         // Beyond the end of the device nothing can be trimmed: a result like any other.
         let beyond = queue.carry_out(&[transfer(Way::Trim, 0, 1 << 40, BLOCK)]);
-        assert_eq!(beyond, [-22], "{}", engine.kind.word());
+        assert_eq!(beyond, [-22], "{}", engine.kind.name());
     }
 }
 
@@ -312,7 +310,7 @@ fn buffers_are_in_huge_pages_or_the_job_is_refused() {
                 let said = reason.to_string();
                 assert!(matches!(reason, OpenError::HugePages { pages: 1, .. }), "{said}");
                 assert!(said.contains("vm.nr_hugepages"), "{said}");
-                eprintln!("skipped for {}: {said}", engine.kind.word());
+                skip_part(engine.kind.name(), said);
             }
         }
     }
@@ -328,7 +326,7 @@ fn buffers_are_on_the_node_asked_for_or_the_job_is_refused() {
             Ok(mut queue) => {
                 assert_eq!(queue.carry_out(&[transfer(Way::Read, 0, 0, BLOCK)]), [4096]);
             }
-            Err(reason) => eprintln!("skipped for {}: {reason}", engine.kind.word()),
+            Err(reason) => skip_part(engine.kind.name(), reason),
         }
         job.place.numa_node = Some(99);
         let refused = AnyQueue::open(&engine, &job, vec![target.open()]).err().unwrap();

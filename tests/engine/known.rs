@@ -1,5 +1,4 @@
 //! The true engine against devices of known truth: the simulated one, and the null one.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 

@@ -1,0 +1,121 @@
+//! Where jobs that write the same region meet: an epoch begins when all of the one before is
+//! acknowledged.
+//!
+//! Nobody waits in here: a job that has arrived looks now and then whether the others have.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use iosonde_model::content::outcomes::{Became, Outcomes};
+use iosonde_model::plan::VerifyPlan;
+
+/// The barrier, and what all jobs together know of the region.
+pub(super) struct Barrier {
+    /// Number of the epoch.
+    epoch: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    outcomes: Outcomes,
+    /// Jobs that are at the end of the epoch.
+    arrived: usize,
+    /// Per job.
+    jobs: Vec<Course>,
+    /// Nothing is written any more, so that nothing becomes of anything.
+    is_over: bool,
+}
+
+/// How far a job has come.
+#[derive(Clone, Default)]
+struct Course {
+    /// Operations that were submitted in all; `None` while there may be more.
+    ended: Option<u64>,
+    /// Those of the epoch of which it is not known whether they took place.
+    failed: Vec<u64>,
+}
+
+impl Barrier {
+    /// The barrier of a run; `None` where each job has its own part. For a check, the outcomes are
+    /// known.
+    pub(super) fn of(plan: &VerifyPlan, known: Option<Outcomes>) -> Option<Barrier> {
+        if !plan.overlaps() {
+            return None;
+        }
+        let is_over = known.is_some();
+        let outcomes = known.unwrap_or_else(|| {
+            let mut outcomes = Outcomes::new(plan);
+            outcomes.begin(0);
+            outcomes
+        });
+        let jobs = vec![Course::default(); plan.plan.jobs.len()];
+        let state = Mutex::new(State { outcomes, arrived: 0, jobs, is_over });
+        Some(Barrier { epoch: AtomicU64::new(0), state })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Whoever panics in here ends the run.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Number of the epoch.
+    #[inline]
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// A job has done its part of the epoch, and nothing of it is under way.
+    pub(super) fn arrive(&self) {
+        let mut state = self.state();
+        state.arrived += 1;
+        self.go_on(&mut state);
+    }
+
+    /// A job submits nothing more: so many operations in all, of which the first `acked` are known
+    /// to be done. It had arrived at the end of this epoch, perhaps.
+    pub(super) fn leave(&self, job: usize, submitted: u64, acked: u64, arrived_at: Option<u64>) {
+        let mut state = self.state();
+        if state.jobs[job].ended.is_some() {
+            return;
+        }
+        // That epoch may be over by now, without the job having seen it.
+        state.arrived -= usize::from(arrived_at == Some(self.epoch()));
+        state.jobs[job].ended = Some(submitted);
+        state.jobs[job].failed.extend(acked..submitted);
+        self.go_on(&mut state);
+    }
+
+    /// Whether an operation of a job took place is not known.
+    pub(super) fn failed(&self, job: usize, op: u64) {
+        self.state().jobs[job].failed.push(op);
+    }
+
+    /// What all jobs together know.
+    pub(super) fn outcomes<T>(&self, with: impl FnOnce(&Outcomes) -> T) -> T {
+        with(&self.state().outcomes)
+    }
+
+    /// The next epoch, once all that are left have arrived.
+    fn go_on(&self, state: &mut State) {
+        let State { outcomes, arrived, jobs, is_over } = state;
+        let left = jobs.iter().filter(|job| job.ended.is_none()).count();
+        if *is_over || *arrived < left {
+            return;
+        }
+        *is_over = left == 0;
+        outcomes.end(|job, op| {
+            let Course { ended, failed } = &jobs[job];
+            match ended {
+                Some(ended) if op >= *ended => Became::Nothing,
+                _ if failed.contains(&op) => Became::Possible,
+                _ => Became::Certain,
+            }
+        });
+        *arrived = 0;
+        let next = self.epoch() + 1;
+        if left > 0 {
+            outcomes.begin(next);
+        }
+        self.epoch.store(next, Ordering::Release);
+    }
+}

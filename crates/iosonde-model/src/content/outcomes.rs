@@ -1,0 +1,253 @@
+//! What a region may hold that several jobs write at once: per block, the changes of which one must
+//! be there.
+//!
+//! Two writes that are under way together may take place in either order, and in sectors of both.
+//! Which of them were under way together would depend on time, and then nothing could be worked out
+//! again. So the jobs meet at barriers: the operations between two of them are an epoch, and an
+//! epoch begins when all of the one before is acknowledged. Of the last epoch in which a block was
+//! written, the last write of each job is an outcome, and nothing else.
+//!
+//! The generation of a block is that of its operation and its job: it names both.
+
+use std::collections::BTreeMap;
+
+use super::ledger::{Allowed, Survival};
+use super::replay::Known;
+use crate::content::block::MAX_GENERATION;
+use crate::plan::{VerifyOp, VerifyPlan, VerifyStream, Way};
+
+/// What became of an operation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Became {
+    /// It took place.
+    Certain,
+    /// It may have taken place, in part too.
+    Possible,
+    /// It was not begun.
+    Nothing,
+}
+
+/// The ledger of a region that all jobs write.
+#[derive(Clone, Debug)]
+pub struct Outcomes {
+    jobs: usize,
+    epoch_ops: u64,
+    streams: Vec<VerifyStream>,
+    /// Per block and job: the last write that took place; 0 for none.
+    certain: Vec<u32>,
+    /// Per block: writes that may have taken place, or are under way.
+    possible: BTreeMap<u64, Vec<u32>>,
+    /// Nobody knows how many operations were submitted.
+    unlimited: bool,
+}
+
+impl Outcomes {
+    /// Nothing has been written. The plan is one with barriers.
+    pub fn new(plan: &VerifyPlan) -> Outcomes {
+        let jobs = plan.plan.jobs.len();
+        Outcomes {
+            jobs,
+            epoch_ops: plan.epoch_ops.max(1),
+            streams: (0..jobs).map(|job| VerifyStream::new(plan, job)).collect(),
+            certain: vec![0; plan.blocks() as usize * jobs],
+            possible: BTreeMap::new(),
+            unlimited: false,
+        }
+    }
+
+    /// What must stand on a target after a run whose jobs came so far; `None` for a job of which it
+    /// is not known how much it had submitted.
+    pub fn replay(plan: &VerifyPlan, known: &[(Known, bool)], survival: Survival) -> Outcomes {
+        let mut outcomes = Outcomes::new(plan);
+        outcomes.unlimited = known.iter().any(|(_, is_limited)| !is_limited);
+        let became = |job: usize, op: u64| {
+            let (known, _) = &known[job];
+            let certain = match survival {
+                Survival::Acknowledged => known.acked,
+                Survival::Durable => known.durable,
+            };
+            match (op < certain, op < known.submitted) {
+                (true, _) if known.failed.binary_search(&op).is_err() => Became::Certain,
+                (_, true) => Became::Possible,
+                (_, false) => Became::Nothing,
+            }
+        };
+        let most = known.iter().map(|(known, _)| known.submitted).max().unwrap_or(0);
+        for epoch in 0..most.div_ceil(outcomes.epoch_ops) {
+            outcomes.begin(epoch);
+            outcomes.end(became);
+        }
+        outcomes
+    }
+
+    /// An epoch begins: what its operations write is possible from now on.
+    pub fn begin(&mut self, epoch: u64) {
+        let end = (epoch + 1).saturating_mul(self.epoch_ops);
+        for (job, stream) in self.streams.iter_mut().enumerate() {
+            while stream.index() < end
+                && let Some(op) = stream.next()
+            {
+                let VerifyOp { index, way, first, blocks } = op;
+                for block in (first..first + u64::from(blocks)).filter(|_| way == Way::Write) {
+                    let generation = generation(index, job, self.jobs);
+                    self.possible.entry(block).or_default().push(generation);
+                }
+            }
+        }
+    }
+
+    /// The epoch ends; of each operation that is not certain yet, by job and number, this became.
+    pub fn end(&mut self, became: impl Fn(usize, u64) -> Became) {
+        let jobs = self.jobs;
+        let certain = &mut self.certain;
+        self.possible.retain(|block, writes| {
+            let slots = &mut certain[*block as usize * jobs..][..jobs];
+            writes.retain(|write| {
+                let (op, job) = origin(*write, jobs);
+                let became = became(job, op);
+                if became == Became::Certain {
+                    slots[job] = slots[job].max(*write);
+                }
+                became == Became::Possible
+            });
+            !writes.is_empty()
+        });
+    }
+
+    /// Whether the block was written, or may have been.
+    pub fn was_changed(&self, block: u64) -> bool {
+        self.slots(block).iter().any(|write| *write > 0) || self.possible.contains_key(&block)
+    }
+
+    /// What may be found in a block; `outcomes` is where its generations are put.
+    pub fn allowed<'a>(&self, block: u64, outcomes: &'a mut Vec<u32>) -> Allowed<'a> {
+        let slots = self.slots(block);
+        let epoch = |write: u32| origin(write, self.jobs).0 / self.epoch_ops;
+        let last = slots.iter().copied().filter(|write| *write > 0).map(epoch).max();
+        outcomes.clear();
+        let certain =
+            slots.iter().copied().filter(|write| *write > 0 && Some(epoch(*write)) == last);
+        outcomes.extend(certain);
+        let possible = self.possible.get(&block).into_iter().flatten().copied();
+        outcomes.extend(possible.filter(|write| {
+            let (_, job) = origin(*write, self.jobs);
+            Some(epoch(*write)) >= last && *write > slots[job]
+        }));
+        let lowest = outcomes.iter().copied().min().unwrap_or(0);
+        let highest = outcomes.iter().copied().max().unwrap_or(0);
+        let low = if last.is_some() { lowest } else { 0 };
+        match self.unlimited {
+            true => Allowed { low, high: MAX_GENERATION, ..Allowed::default() },
+            false => Allowed { low, high: highest, outcomes, ..Allowed::default() },
+        }
+    }
+
+    fn slots(&self, block: u64) -> &[u32] {
+        &self.certain[block as usize * self.jobs..][..self.jobs]
+    }
+}
+
+/// The generation of what an operation of a job writes.
+pub fn generation(op: u64, job: usize, jobs: usize) -> u32 {
+    u32::try_from(op * jobs as u64 + job as u64 + 1).unwrap_or(MAX_GENERATION)
+}
+
+/// The operation and the job that a generation names; it is not 0.
+pub fn origin(generation: u32, jobs: usize) -> (u64, usize) {
+    let number = u64::from(generation) - 1;
+    (number / jobs as u64, (number % jobs as u64) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::plan::{VerifyMode, VerifySetting, verify};
+
+    fn plan() -> VerifyPlan {
+        let setting = verify::tests::setting(VerifyMode::Write, 64 << 10);
+        let plan = VerifySetting { jobs: 2, iodepth: 3, overlap: true, ops: 30, ..setting };
+        VerifyPlan::resolve(&plan).unwrap()
+    }
+
+    /// The writes of both jobs on a block, in their order by epoch.
+    fn writes(plan: &VerifyPlan, block: u64) -> Vec<u32> {
+        let of = |job| {
+            let ops = VerifyStream::new(plan, job).filter(move |op| op.touches(block));
+            ops.filter(|op| op.way == Way::Write).map(move |op| generation(op.index, job, 2))
+        };
+        let mut all: Vec<u32> = of(0).chain(of(1)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn a_generation_names_its_operation_and_its_job() {
+        for jobs in [2, 3, 7] {
+            for (op, job) in [(0, 0), (0, 1), (5, 1), (1_000_000, jobs - 1)] {
+                assert_eq!(origin(generation(op, job, jobs), jobs), (op, job));
+            }
+        }
+        assert_eq!(generation(u64::from(u32::MAX), 0, 2), MAX_GENERATION);
+    }
+
+    #[test]
+    fn the_last_write_of_each_job_in_the_last_epoch_is_an_outcome() {
+        let plan = plan();
+        let done = (Known { submitted: 30, acked: 30, durable: 30, failed: vec![] }, true);
+        let outcomes = Outcomes::replay(&plan, &[done.clone(), done], Survival::Acknowledged);
+        let mut several = 0;
+        for block in 0..plan.blocks() {
+            let all = writes(&plan, block);
+            let epoch = |write: &u32| origin(*write, 2).0 / 3;
+            let last = all.iter().map(epoch).max().unwrap();
+            let of = |job| {
+                let own = all.iter().filter(move |write| origin(**write, 2).1 == job);
+                own.filter(|write| epoch(write) == last).max().copied()
+            };
+            let expected: Vec<u32> = of(0).into_iter().chain(of(1)).collect();
+            let mut found = Vec::new();
+            let allowed = outcomes.allowed(block, &mut found);
+            assert_eq!(
+                (allowed.low, allowed.high),
+                (*expected.iter().min().unwrap(), *expected.iter().max().unwrap())
+            );
+            assert_eq!(allowed.outcomes, expected, "block {block} of {all:?}");
+            several += u32::from(expected.len() > 1);
+        }
+        assert!(several > 0 && u64::from(several) < plan.blocks(), "{several}");
+    }
+
+    #[test]
+    fn what_is_under_way_may_be_there_and_what_was_there_too() {
+        let plan = plan();
+        let mut outcomes = Outcomes::new(&plan);
+        let mut found = Vec::new();
+        assert_eq!(outcomes.allowed(0, &mut found), Allowed::default());
+        outcomes.begin(0);
+        let first = VerifyStream::new(&plan, 0).next().unwrap().first;
+        let under_way = outcomes.allowed(first, &mut found);
+        assert_eq!((under_way.low, under_way.outcomes.contains(&1)), (0, true));
+        outcomes.end(|_, _| Became::Certain);
+        let before: Vec<u32> = outcomes.allowed(first, &mut found).outcomes.to_vec();
+        assert!(outcomes.allowed(first, &mut found).low > 0);
+        // What failed may be there, and does not take the place of what was there.
+        for epoch in 1..10 {
+            outcomes.begin(epoch);
+            outcomes.end(|_, _| Became::Possible);
+        }
+        let allowed = outcomes.allowed(first, &mut found);
+        assert!(before.iter().all(|write| allowed.outcomes.contains(write)));
+        assert_eq!(
+            allowed.outcomes.len(),
+            before.len()
+                + writes(&plan, first).iter().filter(|write| origin(**write, 2).0 >= 3).count()
+        );
+        // And what was not begun never was.
+        let mut none = Outcomes::new(&plan);
+        none.begin(0);
+        none.end(|_, _| Became::Nothing);
+        assert!(!none.was_changed(first));
+    }
+}

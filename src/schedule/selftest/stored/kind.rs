@@ -1,0 +1,123 @@
+//! Which faults there are in what is stored.
+
+/// What was done to sectors.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Move {
+    /// Two pieces exchange their places.
+    Swapped,
+    /// One piece stands at the place of another, too.
+    Copied,
+    /// A row of sectors stands some sectors too early or too late.
+    Shifted,
+}
+
+/// Over which borders.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reach {
+    /// Within one block.
+    Block,
+    /// Between blocks of one job, and of whole blocks.
+    Blocks,
+    /// Between the regions of two jobs.
+    Jobs,
+}
+
+/// A fault in what is stored.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum StoredFault {
+    /// Sectors stand at the place of others.
+    Moved(Move, Reach),
+    /// The last sectors of a block are older, zeros, or of another run.
+    Tear,
+    /// One bit is another.
+    Bit,
+    /// Blocks are those before the last write.
+    Older,
+    /// Blocks are zeros.
+    Zeros,
+    /// Blocks are of another run, and right otherwise.
+    OtherRun,
+    /// A block of a generation that nobody has written.
+    Newer,
+    /// A sector is of blocks of another length, and right otherwise.
+    OtherShape,
+    /// A block is still there that was trimmed.
+    Untrimmed,
+    /// Where jobs share a region: what a job wrote before what it wrote last, among the writes that
+    /// were under way together.
+    Superseded,
+}
+
+use Move::{Copied, Shifted, Swapped};
+use StoredFault::Moved;
+
+impl StoredFault {
+    /// All of them.
+    pub const ALL: [StoredFault; 18] = [
+        Moved(Swapped, Reach::Block),
+        Moved(Swapped, Reach::Blocks),
+        Moved(Swapped, Reach::Jobs),
+        Moved(Copied, Reach::Block),
+        Moved(Copied, Reach::Blocks),
+        Moved(Copied, Reach::Jobs),
+        Moved(Shifted, Reach::Block),
+        Moved(Shifted, Reach::Blocks),
+        Moved(Shifted, Reach::Jobs),
+        StoredFault::Tear,
+        StoredFault::Bit,
+        StoredFault::Older,
+        StoredFault::Zeros,
+        StoredFault::OtherRun,
+        StoredFault::Newer,
+        StoredFault::OtherShape,
+        StoredFault::Untrimmed,
+        StoredFault::Superseded,
+    ];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Moved(Swapped, Reach::Block) => "swap-in-block",
+            Moved(Swapped, Reach::Blocks) => "swap-blocks",
+            Moved(Swapped, Reach::Jobs) => "swap-jobs",
+            Moved(Copied, Reach::Block) => "copy-in-block",
+            Moved(Copied, Reach::Blocks) => "copy-blocks",
+            Moved(Copied, Reach::Jobs) => "copy-jobs",
+            Moved(Shifted, Reach::Block) => "shift-in-block",
+            Moved(Shifted, Reach::Blocks) => "shift-blocks",
+            Moved(Shifted, Reach::Jobs) => "shift-jobs",
+            StoredFault::Tear => "tear-stored",
+            StoredFault::Bit => "bit-stored",
+            StoredFault::Older => "older-stored",
+            StoredFault::Zeros => "zeros-stored",
+            StoredFault::OtherRun => "other-run",
+            StoredFault::Newer => "newer-stored",
+            StoredFault::OtherShape => "other-shape",
+            StoredFault::Untrimmed => "untrimmed",
+            StoredFault::Superseded => "superseded",
+        }
+    }
+
+    /// What must come of it, in words.
+    pub fn expected(self) -> &'static str {
+        match self {
+            Moved(Swapped, Reach::Block) => "swapped",
+            Moved(Copied, Reach::Block) => "duplicated",
+            Moved(Shifted, Reach::Block) => "shifted; a copy where it is short",
+            Moved(Shifted, _) => "shifted or misdirected",
+            Moved(..) => "misdirected",
+            StoredFault::Tear => "torn",
+            StoredFault::Bit => "bit-flip",
+            StoredFault::Older | StoredFault::Untrimmed | StoredFault::Superseded => "stale",
+            StoredFault::Zeros => "lost",
+            StoredFault::OtherRun => "old-run",
+            StoredFault::Newer => "phantom",
+            StoredFault::OtherShape => "torn; old-run where it is the whole",
+        }
+    }
+
+    /// Whether it needs blocks of more than one sector.
+    pub(super) fn is_within_a_block(self) -> bool {
+        matches!(self, Moved(_, Reach::Block) | StoredFault::Tear)
+    }
+}
