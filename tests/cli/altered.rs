@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use iosonde_model::record::RunFolder;
 use iosonde_model::record::checksums::{SUMS, alterations, names_in};
 use rustix::process::Signal;
 
@@ -38,9 +40,19 @@ fn folders(place: &Place) -> Vec<PathBuf> {
     let running = place.iosonde(words).start().until_stdout("Cache");
     running.signal(Signal::KILL).end();
     let kept = place.kept();
+    kept.iter().for_each(|folder| until_ended(folder));
     assert_eq!(kept.len(), 5, "{kept:?}");
     assert!(kept.iter().any(|path| path.to_string_lossy().ends_with(".partial")));
     kept
+}
+
+/// A worker ends when its supervisor has been killed, and not before.
+pub(super) fn until_ended(folder: &Path) {
+    let patience = Instant::now() + Duration::from_secs(30);
+    while RunFolder::is_in_use(folder) {
+        assert!(Instant::now() < patience, "still running: {}", folder.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// A number from 0 to `below`, the next of a fixed series.
@@ -90,7 +102,7 @@ fn every_flipped_bit_is_reported_with_the_name_of_its_file() {
         assert_eq!(alterations(&folder).unwrap(), []);
     }
     assert!(flips >= 200, "{flips}");
-    println!("{flips} flipped bits, all reported");
+    eprintln!("{flips} flipped bits, all reported");
 }
 
 #[test]
@@ -133,6 +145,7 @@ fn what_a_killed_command_left_is_explained() {
     let words = "check . 256M --seconds 0.5 --only database,cache,logging --threads 1";
     place.iosonde(words).start().until_stdout("Cache").signal(Signal::KILL).end();
     let folder = place.kept().remove(0);
+    until_ended(&folder);
     let told = place.iosonde("report").arg(&folder).end().exits(0);
     told.says("`iosonde check`").says("was killed").says("finished result").prints("Database");
     // One without a result has nothing to show, and says so.
@@ -145,7 +158,9 @@ fn what_a_killed_command_left_is_explained() {
     let words = "run --path . --size 64M --rw randread --runtime 60 --eta-interval 0.1";
     place.iosonde(words).start().until_stderr("IOPS").signal(Signal::KILL).end();
     let folder = place.kept().into_iter().find(|path| path.to_string_lossy().contains("-run-"));
-    let ended = place.iosonde("report").arg(folder.unwrap()).end().exits(7);
+    let folder = folder.unwrap();
+    until_ended(&folder);
+    let ended = place.iosonde("report").arg(folder).end().exits(7);
     ended.says("was killed").says("no finished result").says("may be removed").silent();
 }
 

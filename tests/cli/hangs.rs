@@ -23,7 +23,7 @@ fn interrupt(what: &str, running: Running) -> super::program::Ended {
     let started = Instant::now();
     let ended = running.signal(Signal::INT).end();
     let took = started.elapsed();
-    println!("{what}: ended {took:.2?} after the interrupt");
+    eprintln!("{what}: ended {took:.2?} after the interrupt");
     assert!(took < SOON, "{what}: {took:?}");
     ended.exits(130)
 }

@@ -9,6 +9,7 @@ use iosonde_model::record::checksums::alterations;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::altered::until_ended;
 use super::program::{Place, listing};
 
 /// Kills in an ordinary run; the environment asks for more.
@@ -79,6 +80,7 @@ fn killed_at_random_nothing_is_lost_and_nothing_left_behind() {
         assert_eq!(left, ["data", "small.toml"], "{words} after {pause:?}");
         for folder in place.kept() {
             let what = format!("{words} after {pause:?}: {}", folder.display());
+            until_ended(&folder);
             assert_eq!(alterations(&folder).unwrap(), [], "{what}");
             let kept = records(&folder);
             assert!(kept >= finished(&folder), "{what}: {kept} of {}", finished(&folder));
@@ -99,5 +101,5 @@ fn killed_at_random_nothing_is_lost_and_nothing_left_behind() {
         }
     }
     assert!(partial > 0, "no command was killed in its course");
-    println!("{kills} kills: {partial} unfinished folders, {results} results in them and others");
+    eprintln!("{kills} kills: {partial} unfinished folders, {results} results in them and others");
 }

@@ -48,7 +48,7 @@ impl Aim {
                 format!("{}{size}", device.name)
             }),
             is_laid_out: self.layout.is_some(),
-            used_engine: self.setting.engine.kind.word().into(),
+            used_engine: self.setting.engine.kind.name().into(),
             direct: self.setting.targets[0].direct,
             ..asked.clone()
         }

@@ -166,7 +166,8 @@ pub(in crate::cli) fn read_manifest(folder: &Path) -> Result<Option<Manifest>, F
 /// What a folder is whose command did not end, what it holds, and what to do with it.
 pub(super) fn unfinished_words(folder: &Path, manifest: Option<&Manifest>) -> String {
     let verb = manifest.map_or("iosonde".into(), |manifest| format!("iosonde {}", manifest.verb));
-    let has_ended = match RunFolder::is_in_use(folder) {
+    let is_running = RunFolder::is_in_use(folder);
+    let has_ended = match is_running {
         true => format!("unfinished: the command (`{verb}`) is still running"),
         false => format!("unfinished: the command (`{verb}`) was killed before its end"),
     };
@@ -181,6 +182,7 @@ pub(super) fn unfinished_words(folder: &Path, manifest: Option<&Manifest>) -> St
         count => format!("it holds {count} finished {kind}s, which `iosonde report {path}` shows"),
     };
     let next = match ExperimentFolder::is_one(folder) {
+        _ if is_running => String::new(),
         true => format!("; `iosonde experiment resume {path}` goes on with it"),
         false if count == 0 => "; it may be removed".into(),
         false => String::new(),
