@@ -18,6 +18,7 @@ use super::place::{self, Place};
 use super::progress::Progress;
 use crate::schedule::{Bench, Event, carry_out};
 use iosonde_analysis::expectation::Expectation;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::target::{Direct, Held, open};
 use iosonde_model::plan::{
@@ -119,7 +120,9 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         return Err(Failure::new(Exit::Asked, message));
     }
     let place = Place::find()?;
+    let opening = Wait::begin("making a test file in", args.path.to_string_lossy());
     let held = test_file(args, &asked)?;
+    drop(opening);
     let facts = held.describe(&place.root);
     let seed = args.randseed.unwrap_or_else(place::fresh_seed);
     let setting = setting(args, &asked, &place, &held, &facts, seed);

@@ -42,6 +42,7 @@ use super::progress::Progress;
 use crate::schedule::{Bench, Event, carry_out};
 use iosonde_analysis::expectation::judge_all;
 use iosonde_analysis::verdict::{assess, verdict};
+use iosonde_engine::engine::waits::Wait;
 use iosonde_model::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::{Speed, catalogue};
@@ -190,7 +191,9 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         submit::placeable(role, &place)?;
     }
     let seed = args.run.randseed.unwrap_or_else(place::fresh_seed);
+    let opening = Wait::begin("opening", args.target.words());
     let aim = aim(args, &asked, &place)?;
+    drop(opening);
     let setting = setting(args, &asked, &place, &aim, seed);
     let mut plan = resolve(&asked.over(&aim), &setting)?;
     plan.notes.extend(asked.speed.map(Speed::words));

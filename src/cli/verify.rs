@@ -52,6 +52,13 @@ enum Mode {
     Witness(witness::WitnessArgs),
 }
 
+impl VerifyArgs {
+    /// Whether it listens to another host and does nothing else.
+    pub(super) fn is_witness(&self) -> bool {
+        matches!(self.mode, Mode::Witness(_))
+    }
+}
+
 /// Runs the verb.
 pub(super) fn verify(args: &VerifyArgs, words: &[String]) -> Result<Exit, Failure> {
     match &args.mode {

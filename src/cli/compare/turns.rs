@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{CompareArgs, asked, contrasted, note, place, tell, what_is_asked};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::intact::AcceptArgs;
 use crate::cli::keep::Keeper;
 use crate::cli::recorded::{Record, record};
 use iosonde_analysis::comparison::{Asked, Kind, Observation, Side};
@@ -231,7 +232,7 @@ impl Scratch {
         let mut folders = fs::read_dir(&results).map_err(said)?.filter_map(Result::ok);
         let folder = folders.next().map(|entry| entry.path());
         let folder = folder.ok_or_else(|| failed(format!("ended with {code} and kept nothing")))?;
-        let read = record("--run", &folder);
+        let read = record("--run", &folder, AcceptArgs::NEVER);
         let removed = fs::remove_dir_all(&results);
         removed.map_err(said)?;
         match read?.0 {

@@ -80,8 +80,8 @@ impl TargetArgs {
         self.filename.as_deref().map_or_else(|| self.path.clone(), split)
     }
 
-    /// What describes the simulated device.
-    fn words(&self) -> String {
+    /// The first target as it was given: a path, or what describes a simulated device.
+    pub(super) fn words(&self) -> String {
         let first = self.filename.as_deref().or(self.path.first().map(|path| path.as_os_str()));
         first.map(OsStr::to_string_lossy).unwrap_or_default().into_owned()
     }

@@ -2,7 +2,6 @@
 
 mod shelf;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,11 +22,13 @@ use crate::cli::progress::Progress;
 use crate::schedule::Bench;
 use iosonde_analysis::expectation::{Expectation, judge_all};
 use iosonde_analysis::verdict::{assess, verdict};
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::target::Held;
 use iosonde_model::plan::{
     self, Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve,
 };
+use iosonde_model::record::given;
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::fio::{
     Asking, EngineAsk, JobFile, Outside, StopAsk, TargetAsk, ask, lex, parse,
@@ -115,11 +116,13 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
         device::no_consents(&args.target, "nothing is written")?;
     }
     // Whatever stands in the way of a later group is known before the first operation.
+    let opening = Wait::begin("opening the targets of", path.to_string_lossy());
     let mut shelf = Shelf::new(&askings);
     let mut groups = Vec::new();
     for asking in &askings {
         groups.push(ready(beside, &place, asking, &mut shelf)?);
     }
+    drop(opening);
     if let [_, _, ..] = groups.as_slice() {
         for (number, group) in (1..).zip(&mut groups) {
             group.plan.name = format!("{}-{number}", group.plan.name);
@@ -210,11 +213,7 @@ fn read(beside: &Beside<'_>, place: &Place) -> Result<JobFile, Failure> {
 
 /// The text of a file that is not too long for one.
 fn text_of(path: &Path) -> Result<String, String> {
-    let length = fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if length > lex::MAX_BYTES as u64 {
-        return Err("it is larger than 64 MiB".into());
-    }
-    fs::read_to_string(path).map_err(|error| error.to_string())
+    given::text(path, lex::MAX_BYTES as u64).map_err(|error| error.to_string())
 }
 
 /// An included file, which must lie in the job file's directory even behind symbolic links.

@@ -16,6 +16,7 @@ use crate::cli::place::Place;
 use crate::cli::progress::Progress;
 use crate::schedule::verify::prove;
 use iosonde_engine::engine::verify::Luggage;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_model::content::ledger::{Ledger, Survival};
 use iosonde_model::content::outcomes::Outcomes;
 use iosonde_model::plan::resolve::MAX_IODEPTH;
@@ -77,6 +78,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     prove_args.refuse_what_the_ledger_says()?;
     let eta_interval_ns = prove_args.eta_interval_ns()?;
     let path = prove_args.path()?;
+    let opening = Wait::begin("opening", path.to_string_lossy());
     let engine = prove_args.engine_for(&path)?;
     let place = Place::find()?;
     let known = known(args, &place)?;
@@ -85,6 +87,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     let memory_limit_bytes = place.buffer_limit_bytes().saturating_mul(2);
     let plan = plan_of_check(prove_args, &known, &aim, engine, memory_limit_bytes)?;
     prove_args.admit(&aim.medium, &plan)?;
+    drop(opening);
     let output = Output::new(prove_args.result.output_format);
     if prove_args.result.dry_run {
         return dry_run(&plan, output);

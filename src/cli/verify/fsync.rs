@@ -17,6 +17,7 @@ use crate::cli::progress::Progress;
 use crate::schedule::ladder::ladder;
 use iosonde_analysis::Ladder;
 use iosonde_engine::engine::Medium;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::host::Root;
 use iosonde_engine::target::gate::Report;
 use iosonde_engine::target::{Direct, Held, Intent, open};
@@ -90,12 +91,14 @@ pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, 
     let asked_bytes = asked_bytes(args)?;
     args.consent.check_kinds()?;
     let place = Place::find()?;
+    let opening = Wait::begin("opening", args.path.to_string_lossy());
     let held = if args.path.is_dir() {
         made(args, &place.root, asked_bytes)?
     } else {
         found(args, &place.root)?
     };
     let plan = plan(args, &place.root, &held, asked_bytes)?;
+    drop(opening);
     let mut output = Output::new(args.output_format);
     if args.dry_run {
         return dry_run(args, &place.root, &plan, output);

@@ -18,6 +18,7 @@ use crate::cli::progress::Progress;
 use crate::schedule::verify::prove;
 use iosonde_engine::backend::fault::FaultLog;
 use iosonde_engine::engine::verify::{Confidant, Journal, Luggage};
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::host::{ANSWER_WITHIN, Witness};
 use iosonde_model::plan::verify::STREAM_VERSION;
 use iosonde_model::plan::{EngineKind, RunId, VerifyMode, VerifyPlan, VerifySetting};
@@ -136,6 +137,7 @@ fn run(
     let eta_interval_ns = args.eta_interval_ns()?;
     let path = args.path()?;
     memory.can_be_made(&path)?;
+    let opening = Wait::begin("opening", path.to_string_lossy());
     let engine = args.engine_for(&path)?;
     let place = Place::find()?;
     let aim = args.aim(mode, &engine, &path, &place)?;
@@ -143,6 +145,7 @@ fn run(
     let setting = setting(args, &asked, &aim, mode, seed, &place);
     let plan = VerifyPlan::resolve(&VerifySetting { engine, ..setting })?;
     args.admit(&aim.medium, &plan)?;
+    drop(opening);
     let output = Output::new(args.result.output_format);
     if args.result.dry_run {
         return dry_run(&plan, output);

@@ -6,8 +6,9 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+
+use super::kind_of;
 
 /// How much of a file shows what kind it is, bytes.
 const GLANCE: usize = 4096;
@@ -46,7 +47,7 @@ pub fn probe(path: &Path, is_ours: &dyn Fn(&str) -> bool) -> Result<(), ExportEr
                 return Err(ExportError::Foreign);
             }
         }
-        Ok(facts) => return Err(ExportError::NotAFile { found: kind(facts.file_type()) }),
+        Ok(facts) => return Err(ExportError::NotAFile { found: kind_of(facts.file_type()) }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
@@ -55,20 +56,6 @@ pub fn probe(path: &Path, is_ours: &dyn Fn(&str) -> bool) -> Result<(), ExportEr
     create_new(&temporary)?;
     fs::remove_file(&temporary)?;
     Ok(())
-}
-
-fn kind(file_type: fs::FileType) -> &'static str {
-    if file_type.is_dir() {
-        "a directory"
-    } else if file_type.is_symlink() {
-        "a symbolic link"
-    } else if file_type.is_block_device() {
-        "a block device"
-    } else if file_type.is_char_device() {
-        "a character device"
-    } else {
-        "a pipe or socket"
-    }
 }
 
 /// Puts a whole file under this name, and makes it last.
