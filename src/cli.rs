@@ -9,6 +9,7 @@ mod doctor;
 mod ending;
 mod exit;
 mod experiment;
+mod inspect;
 mod keep;
 mod output;
 mod outputs;

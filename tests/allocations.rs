@@ -119,6 +119,7 @@ fn allocations_of_verify(kind: EngineKind, iodepth: u32, medium: &Medium) -> Opt
         engine: Engine::of(kind),
         target: Target { path: "t".into(), bytes: TARGET_BYTES, direct: false, align_bytes: 1 },
         offset_bytes: 0,
+        overlap: false,
         jobs: 1,
         iodepth,
         block_bytes: 4096,

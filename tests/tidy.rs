@@ -17,8 +17,11 @@ const PRODUCT: [&str; 7] = [
     "crates/iosonde-watch/src/",
 ];
 
+/// A module, and the modules of its crate that it may use.
+type Module = (&'static str, &'static [&'static str]);
+
 /// The modules of each crate that has several, each with the modules above it that it may use.
-const MODULES: [(&str, &[(&str, &[&str])]); 2] = [
+const MODULES: [(&str, &[Module]); 2] = [
     (
         "crates/iosonde-model/src/",
         &[
@@ -31,7 +34,7 @@ const MODULES: [(&str, &[(&str, &[&str])]); 2] = [
     ),
     (
         "crates/iosonde-engine/src/",
-        &[("host", &[]), ("target", &["host"]), ("backend", &[]), ("engine", &["backend"])],
+        &[("host", &[]), ("target", &["host"]), ("backend", &[]), ("engine", &["host", "backend"])],
     ),
 ];
 

@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use iosonde_engine::backend::OpenError;
 use iosonde_engine::engine::EngineError;
 use iosonde_engine::target::TargetError;
+use iosonde_engine::target::undo::RestoreError;
 use iosonde_model::plan::Refusal;
 use iosonde_model::spec::engine::EngineNameError;
 use iosonde_model::units::UnitError;
@@ -168,9 +169,25 @@ impl From<TargetError> for Failure {
             | TargetError::TooFull { .. }
             | TargetError::NoDirect { .. } => Exit::Asked,
             TargetError::System { .. } => Exit::Environment,
-            TargetError::Foreign { .. } | TargetError::Shared { .. } | TargetError::Gate(_) => {
-                Exit::Refused
+            TargetError::Interrupted(_) => {
+                Exit::Signal(super::signals::pending().unwrap_or(signal_hook::consts::SIGINT))
             }
+            TargetError::Foreign { .. }
+            | TargetError::Shared { .. }
+            | TargetError::Uninspected { .. }
+            | TargetError::Gate(_) => Exit::Refused,
+        };
+        Failure::new(exit, error.to_string())
+    }
+}
+
+impl From<RestoreError> for Failure {
+    fn from(error: RestoreError) -> Failure {
+        let exit = match error {
+            RestoreError::Target(error) => return Failure::from(error),
+            RestoreError::Damaged { .. } => Exit::Environment,
+            RestoreError::Absent { .. } => Exit::Asked,
+            RestoreError::Reconnected { .. } | RestoreError::Newer { .. } => Exit::Refused,
         };
         Failure::new(exit, error.to_string())
     }

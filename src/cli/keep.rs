@@ -2,11 +2,16 @@
 //! else.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::exit::{Exit, Failure};
 use super::output::note;
+use iosonde_engine::target::gate::quoted;
+use iosonde_engine::target::undo::Saved;
 use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder};
+use iosonde_model::record::undo::Undo;
 
 /// A run folder that may have failed; a failure is told once.
 #[derive(Debug)]
@@ -19,6 +24,8 @@ pub(crate) struct Keeper {
     lost: bool,
     /// Whether it was there before this command, with what others had kept in it.
     resumed: bool,
+    /// Whether it holds what stood on a device that may be written by now.
+    has_undo: bool,
 }
 
 impl Keeper {
@@ -52,6 +59,62 @@ impl Keeper {
         let (mut keeper, folder) = Keeper::begin(option, Some(asked), verb, words);
         keeper.folder = Some(folder?);
         Ok(keeper)
+    }
+
+    /// Saves what stood on devices, before their first write. A folder that is gone on with has what
+    /// stood there at first.
+    ///
+    /// # Errors
+    /// If it cannot be kept: then nothing may be written.
+    pub(crate) fn keep_undo(&mut self, saved: &[Arc<Saved>]) -> Result<(), Failure> {
+        let is_there = |name: &str| self.path().is_some_and(|path| path.join(name).exists());
+        if saved.is_empty() || is_there(&Undo::name(1)) {
+            return Ok(());
+        }
+        for (number, Saved { undo, bytes }) in (1..).zip(saved.iter().map(AsRef::as_ref)) {
+            self.keep_bytes(&Undo::bytes_name(number), bytes);
+            self.keep(&Undo::name(number), undo);
+        }
+        let Some(folder) = self.folder.as_ref().map(RunFolder::finished) else {
+            let path = &saved[0].undo.path;
+            let message = format!(
+                "`{path}` holds data, and what makes it be found cannot be saved before it is \
+                 written, because the results are not kept; nothing was written. Give another \
+                 place by {}",
+                self.option
+            );
+            return Err(Failure::new(Exit::Refused, message));
+        };
+        self.has_undo = true;
+        note(&undo_hint(saved.iter().map(|saved| &saved.undo), folder));
+        Ok(())
+    }
+
+    /// Takes over what the runs of other processes, whose results lie below `results`, have saved of
+    /// devices before they wrote them: what the first of them has saved.
+    ///
+    /// # Errors
+    /// If it cannot be read, or no longer be kept.
+    pub(crate) fn adopt_undo(&mut self, results: &Path) -> std::io::Result<()> {
+        for folder in std::fs::read_dir(results).into_iter().flatten() {
+            let folder = folder?.path();
+            for number in 1.. {
+                let [name, bytes] = [Undo::name(number), Undo::bytes_name(number)];
+                let known = self.path().is_some_and(|path| path.join(&name).exists());
+                if known || !folder.join(&name).exists() {
+                    break;
+                }
+                for name in [&bytes, &name] {
+                    self.keep_bytes(name, &std::fs::read(folder.join(name))?);
+                }
+                if self.lost {
+                    let message = "what stood on a device could not be kept";
+                    return Err(std::io::Error::other(message));
+                }
+                self.has_undo = true;
+            }
+        }
+        Ok(())
     }
 
     /// Goes on with a folder that was left unfinished.
@@ -107,7 +170,10 @@ impl Keeper {
         };
         let salt = std::process::id() ^ (now_ns as u32);
         let folder = open(now_ns, salt);
-        (Keeper { folder: None, manifest, option, lost: false, resumed: false }, folder)
+        (
+            Keeper { folder: None, manifest, option, lost: false, resumed: false, has_undo: false },
+            folder,
+        )
     }
 
     /// The command line that the manifest holds.
@@ -174,6 +240,11 @@ impl Keeper {
         }
     }
 
+    /// Whether nobody would miss this folder.
+    fn is_empty(&self) -> bool {
+        self.manifest.cells.is_empty() && !self.resumed && !self.has_undo
+    }
+
     fn check(&mut self, result: std::io::Result<()>) {
         if let Err(error) = result {
             not_kept(self.option, &error.to_string());
@@ -189,8 +260,9 @@ impl Keeper {
         exit_code: u8,
         verdict: &str,
     ) -> Option<PathBuf> {
+        let is_empty = self.is_empty();
         let folder = self.folder.take()?;
-        if self.manifest.cells.is_empty() && !self.resumed {
+        if is_empty {
             folder.discard();
             return None;
         }
@@ -205,11 +277,26 @@ impl Keeper {
 impl Drop for Keeper {
     /// A command that fails before its first cell leaves no folder behind.
     fn drop(&mut self) {
-        let is_empty = self.manifest.cells.is_empty() && !self.resumed;
+        let is_empty = self.is_empty();
         if let Some(folder) = self.folder.take_if(|_| is_empty) {
             folder.discard();
         }
     }
+}
+
+/// How what stood on devices is put back.
+pub(crate) fn undo_hint<'a>(undos: impl Iterator<Item = &'a Undo>, folder: &Path) -> String {
+    let (mut paths, mut consents) = (Vec::new(), String::new());
+    for undo in undos {
+        paths.push(format!("`{}`", undo.path));
+        consents.push_str(&format!(" --destroy-data={}", quoted(&undo.id)));
+    }
+    format!(
+        "what stood at both ends and at the signatures of {} is saved; to put it back: iosonde \
+         report {} --restore-signatures{consents}",
+        paths.join(" and "),
+        quoted(&folder.to_string_lossy()),
+    )
 }
 
 fn not_kept(option: &str, reason: &str) {

@@ -2,6 +2,7 @@
 
 mod kept;
 mod recheck;
+mod restore;
 mod retell;
 mod study;
 mod write;
@@ -40,6 +41,7 @@ use write::tell;
 ///   iosonde report RESULTS/20261121T100000Z-check-1 --recheck
 ///   iosonde report qd1.json qd4.json qd16.json --figures pictures --png
 ///   iosonde report --explain p99.9
+///   iosonde report RESULTS/20261121T100000Z-run-1 --restore-signatures --destroy-data=S4EVNX0M
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ReportArgs {
@@ -65,6 +67,20 @@ pub(crate) struct ReportArgs {
     /// What a number means and how it is got (iops, p99, knee, …; `list` for all)
     #[arg(long, value_name = "METRIC")]
     explain: Option<String>,
+    /// Put back what stood at both ends and at the signatures of a device before it was written, as
+    /// it was saved in the result folder
+    #[arg(long, requires = "destroy_data", conflicts_with_all = ["recheck", "explain", "demo"])]
+    #[arg(conflicts_with_all = ["output", "figures"])]
+    restore_signatures: bool,
+    /// The identity of the device to put back; may be repeated
+    #[arg(long, value_name = "ID", requires = "restore_signatures")]
+    destroy_data: Vec<String>,
+    /// Put it back although newer data (`unknown-data`) stands there by now
+    #[arg(long, value_name = "KIND", requires = "restore_signatures")]
+    overwrite_signature: Vec<String>,
+    /// Put it back although not every process could be examined for having the device open
+    #[arg(long, value_name = "ID", requires = "restore_signatures")]
+    accept_unseen_processes: Vec<String>,
     /// A report with invented numbers, to see what one looks like
     #[arg(long)]
     demo: bool,
@@ -102,6 +118,10 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     if args.demo {
         return tell(args, &demo::story(), None);
     }
+    if args.restore_signatures {
+        return restore::restore(args);
+    }
+    restore::hint(&args.path);
     if let [path] = args.path.as_slice()
         && ExperimentFolder::is_one(path)
     {

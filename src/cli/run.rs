@@ -221,6 +221,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
             Failure::new(Exit::Asked, format!("--cross-check: the load {error}"))
         })?;
     let mut keeper = Keeper::open(args.run.results.as_deref(), "run", words);
+    keeper.keep_undo(bench.held.as_ref().map_or(&[], |held| &held.undo))?;
     keeper.keep("host.json", &place.host);
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "run"));
     let mut progress = Progress::new("run", asked.eta_interval_ns, args.run.files.progress, gauge);

@@ -1,10 +1,19 @@
 //! The first SIGINT, SIGTERM or SIGHUP asks for an end; a second one leaves at once.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
+
+/// The signal that came first, in the cell of the first call of [`listen`].
+static FIRST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+
+/// The number of the signal that asked for an end, if one did.
+pub(crate) fn pending() -> Option<i32> {
+    let signal = FIRST.get()?.load(Ordering::Relaxed);
+    i32::try_from(signal).ok().filter(|signal| *signal != 0)
+}
 
 /// Installs the handlers; the cell holds the number of the signal that came first.
 pub(crate) fn listen() -> std::io::Result<Arc<AtomicUsize>> {
@@ -19,5 +28,6 @@ pub(crate) fn listen() -> std::io::Result<Arc<AtomicUsize>> {
     }
     // A limit on file sizes (ulimit -f) is then told as EFBIG, where the default is to be killed.
     flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    let _: Result<(), _> = FIRST.set(Arc::clone(&cell));
     Ok(cell)
 }

@@ -38,7 +38,7 @@ pub struct Extent {
     pub seed: u64,
     /// Threads.
     pub threads: usize,
-    /// Whether what is stored has blocks of 64 KiB at most, which take less time.
+    /// Whether what is stored has blocks of 8 KiB at most, which take less time.
     pub small: bool,
 }
 

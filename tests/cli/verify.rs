@@ -504,14 +504,12 @@ fn jobs_that_overlap_raise_no_alarm_and_hide_no_damage() {
 
 #[test]
 fn what_overlapped_is_checked_by_its_ledger() {
-    let place = written("--overlap --numjobs 3 --iodepth 8");
+    let words = "--overlap --numjobs 3 --iodepth 8";
+    let earlier = fs::read(written(words).work().join("data")).unwrap();
+    let place = written(words);
     let data = place.work().join("data");
     let right = fs::read(&data).unwrap();
     verify(&place, "check data --ledger ledger").end().exits(0);
-    let earlier = {
-        let other = written("--overlap --numjobs 3 --iodepth 8 --size 4m");
-        fs::read(other.work().join("data")).unwrap()
-    };
     // A block that is zeros, of another run, of another place, with sectors exchanged.
     let block = |bytes: &[u8]| bytes[40_960..45_056].to_vec();
     let mut swapped = block(&right);

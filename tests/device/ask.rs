@@ -1,9 +1,10 @@
 //! Asks the built program and holds its answer.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use iosonde_rig::guard::IoThrottle;
@@ -12,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// A run that has not ended by then hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -99,8 +100,15 @@ impl Ask {
         asking
     }
 
-    fn start_with(self, mut command: Command, eta_interval: &str) -> Asking {
+    fn start_with(mut self, mut command: Command, eta_interval: &str) -> Asking {
         default_signals_for_children();
+        let agreed = self.words.iter().filter_map(|word| word.strip_prefix("--destroy-data="));
+        let devices = agreed.filter(|id| !is_socket(id)).map(str::to_owned);
+        if hides_processes() {
+            let accept = |id: String| format!("--accept-unseen-processes={id}");
+            let accepted: Vec<String> = devices.map(accept).collect();
+            self.words.extend(accepted);
+        }
         let file = |name: &str| fs::File::create(self.results.path().join(name)).unwrap();
         command
             .args(&self.words)
@@ -112,6 +120,27 @@ impl Ask {
         let child = command.spawn().unwrap();
         Asking { child, results: Some(self.results), started: Instant::now() }
     }
+}
+
+fn is_socket(path: &str) -> bool {
+    fs::metadata(path).is_ok_and(|facts| facts.file_type().is_socket())
+}
+
+/// Whether there are processes of which not even this user sees what they have open, as in many a
+/// container: then each write to a device needs a consent more.
+pub(crate) fn hides_processes() -> bool {
+    static HIDES: OnceLock<bool> = OnceLock::new();
+    *HIDES.get_or_init(|| {
+        let hides = |process: std::io::Result<fs::DirEntry>| {
+            let descriptors = process.ok().and_then(|at| fs::read_dir(at.path().join("fd")).ok());
+            let refuses = |link: std::io::Result<fs::DirEntry>| {
+                let refusal = link.and_then(|link| fs::read_link(link.path())).err();
+                refusal.is_some_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+            };
+            descriptors.into_iter().flatten().any(refuses)
+        };
+        fs::read_dir("/proc").unwrap().any(hides)
+    })
 }
 
 /// The program at work; killed where the test gives up.

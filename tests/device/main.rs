@@ -9,12 +9,15 @@
 mod ask;
 mod fault;
 mod fsync;
+mod in_use;
 mod latency;
 mod limit;
 mod matrix;
 mod powercut;
 mod profile;
 mod safety;
+mod safety_contents;
+mod safety_undo;
 mod sector;
 mod truth;
 mod verify;

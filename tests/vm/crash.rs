@@ -172,7 +172,7 @@ fn every_crash_state_is_judged_by_what_the_witness_heard() {
             kept += 1;
         }
         let witnessed = scene.witnessed(cut);
-        if !mark(entry).is_some_and(|mark| mark.what == "post") || witnessed.is_empty() {
+        if mark(entry).is_none_or(|mark| mark.what != "post") || witnessed.is_empty() {
             continue;
         }
         // One write of those that were flushed is missing, and nothing was written over it since.

@@ -20,9 +20,11 @@ pub mod profile;
 pub mod run;
 pub mod selftest;
 pub mod store;
+pub mod undo;
 pub mod verify;
 pub mod witness;
 pub mod witness_log;
+pub mod write_audit;
 
 pub use controlled::ControlledRun;
 pub use facts::{HostFacts, TargetFacts};
@@ -35,3 +37,4 @@ pub use selftest::{Matrix, MatrixRow, Repetition, RepetitionBlock};
 pub use store::{Manifest, RunFolder};
 pub use verify::{VerifyJobRun, VerifyRun};
 pub use witness::WitnessRun;
+pub use write_audit::WriteAudit;

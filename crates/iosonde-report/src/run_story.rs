@@ -8,7 +8,7 @@ use iosonde_analysis::finding::Gravity;
 use iosonde_analysis::{Assessment, Verdict, intervals};
 use iosonde_model::plan::Plan;
 use iosonde_model::record::run::{Outcome, Run};
-use iosonde_model::record::{HostFacts, Manifest};
+use iosonde_model::record::{HostFacts, Manifest, WriteAudit};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::quantile::{Estimate, Quantile};
 
@@ -260,6 +260,9 @@ fn environment(told: Told<'_>) -> Vec<(String, String)> {
         fact("engine", Some(run.backend.engine.clone()));
         fact("engine features", Some(run.backend.features.join(", ")));
         fact("clock", Some(run.backend.clock.clone()));
+        for (name, value) in target.write_audits.iter().flat_map(WriteAudit::lines) {
+            fact(&name, Some(value));
+        }
     }
     if let Some(host) = told.host {
         fact("kernel", host.kernel.clone());

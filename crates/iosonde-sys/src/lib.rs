@@ -19,6 +19,7 @@ pub mod counting;
 pub mod held;
 pub mod inspect;
 pub mod ring;
+pub mod sharing;
 pub mod signals;
 pub mod slab;
 mod slots;

@@ -44,6 +44,15 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
         keeper
     };
     let mut keepers = [open("compare-a"), open("compare-b")];
+    let names_device = |word: &String| word.replace('_', "-").starts_with("--destroy-data");
+    if commands.iter().flatten().any(names_device)
+        && keepers.iter().any(|keeper| keeper.path().is_none())
+    {
+        let message = "--run: found --destroy-data, but the results are not kept, and with them not \
+                       what stood on the device before; nothing was written. Give another place by \
+                       --results DIR";
+        return Err(Failure::new(Exit::Refused, message));
+    }
     let mut sides = args.run.iter().map(|text| Side { name: text.clone(), runs: Vec::new() });
     let mut sides: [Side; 2] = std::array::from_fn(|_| sides.next().unwrap_or_default());
     let rounds = args.rounds.unwrap_or(ROUNDS);
@@ -51,7 +60,13 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     for (round, second_begins) in (1..).zip(interleave::by_chance(rounds, asked.seed)) {
         let mut both = [None, None];
         for index in if second_begins { [1, 0] } else { [0, 1] } {
-            let run = match scratch.measure(&commands[index], &args.run[index], &place.signal) {
+            let measured = scratch.measure(
+                &commands[index],
+                &args.run[index],
+                &place.signal,
+                &mut keepers[index],
+            );
+            let run = match measured {
                 Ok(Some(run)) => run,
                 Ok(None) => break,
                 Err(failure) => {
@@ -179,6 +194,7 @@ impl Scratch {
         words: &[String],
         text: &str,
         signal: &AtomicUsize,
+        keeper: &mut Keeper,
     ) -> Result<Option<Run>, Failure> {
         let failed =
             |why: String| Failure::new(Exit::Environment, format!("--run: `{text}`: {why}"));
@@ -195,6 +211,7 @@ impl Scratch {
             .spawn()
             .map_err(said)?;
         let code = wait(child, signal).map_err(said)?;
+        keeper.adopt_undo(&results).map_err(said)?;
         if signal.load(Ordering::Relaxed) != 0 {
             return Ok(None);
         }

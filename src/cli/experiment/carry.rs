@@ -116,6 +116,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         max_written_bytes,
         started_unix_ns: iosonde_sys::clock::realtime_ns(),
     };
+    keeper.keep_undo(aim.held.as_ref().map_or(&[], |held| &held.undo))?;
     keeper.announce();
     keeper.keep("experiment.json", &run);
     keeper.keep("host.json", &place.host);
@@ -176,6 +177,7 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         .map_err(|why| Failure::new(Exit::Environment, why))?;
     // Its name may have changed.
     let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
+    keeper.keep_undo(aim.held.as_ref().map_or(&[], |held| &held.undo))?;
     keeper.log(&json!({ "event": "resumed", "command": words }));
     let study = Study {
         run,

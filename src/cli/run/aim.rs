@@ -11,6 +11,7 @@ use super::asked::Asked;
 use super::words::Extent;
 use super::{RunArgs, device, vhost};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::inspect::InspectArgs;
 use crate::cli::place::Place;
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
@@ -44,6 +45,12 @@ pub(super) struct TargetArgs {
     /// Write the device although this kind of content was found on it; may be repeated
     #[arg(long, value_name = "KIND")]
     pub(super) overwrite_signature: Vec<String>,
+    /// Write this device or file although not every process could be examined for having it open;
+    /// names it as the refusal does; may be repeated
+    #[arg(long, value_name = "ID")]
+    pub(super) accept_unseen_processes: Vec<String>,
+    #[command(flatten)]
+    pub(super) inspect: InspectArgs,
 }
 
 /// What the operations go to.
@@ -190,7 +197,7 @@ fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure
         durable: all.iter().any(|held| held.bytes != u64::MAX),
         fresh,
         cautions: cautions.collect(),
-        held: all.into_iter().next(),
+        held: Held::first_for_all(&all),
     })
 }
 

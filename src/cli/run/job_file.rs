@@ -38,13 +38,15 @@ use iosonde_report::json::Document;
 use iosonde_report::{expectations_text, run_text, verdict_text};
 
 /// Options that may stand beside a job file: they are no part of the load.
-const BESIDE: [&str; 16] = [
+const BESIDE: [&str; 18] = [
+    "--accept-unseen",
     "--allow-env",
     "--destroy-data",
     "--dry-run",
     "--eta-interval",
     "--expect",
     "--hlog",
+    "--inspect-time",
     "--log-avg-msec",
     "--output-format",
     "--overwrite-file",
@@ -129,6 +131,7 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
     }
     let outputs = Outputs::new(&args.run.files, &LogArgs::default(), 0, eta_interval_ns)?;
     let mut keeper = Keeper::open(beside.args.run.results.as_deref(), "run", words);
+    keeper.keep_undo(&shelf.undo())?;
     keeper.keep("host.json", &place.host);
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "run"));
     let mut progress = Progress::new("run", eta_interval_ns, args.run.files.progress, gauge);
@@ -360,7 +363,7 @@ fn group(
     let bench = Bench {
         root: place.root.clone(),
         clock: place.clock,
-        held: ready.held.first().cloned(),
+        held: Held::first_for_all(&ready.held),
         medium: ready.medium,
         control: Arc::new(Control::new(Arc::clone(&place.signal))),
         keeps_cache: false,

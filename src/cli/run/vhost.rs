@@ -8,7 +8,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use iosonde_engine::backend::vhost::{AdmitError, ConnectError, Server};
 use iosonde_engine::engine::Medium;
-use iosonde_engine::target::vhost::{VhostRefusal, admit_writes};
+use iosonde_engine::target::vhost::{VhostConsent, VhostRefusal, admit_writes};
 use iosonde_model::plan::{Plan, Target, Wait};
 
 /// Connects to the server.
@@ -24,6 +24,7 @@ pub(super) fn aim(args: &TargetArgs, asked: &Asked) -> Result<Aim, Failure> {
     let others = [
         ("--overwrite-file", args.overwrite_file.first()),
         ("--overwrite-signature", args.overwrite_signature.first()),
+        ("--accept-unseen-processes", args.accept_unseen_processes.first()),
         ("a second --destroy-data", args.destroy_data.get(1)),
     ];
     if let Some((option, Some(word))) = others.iter().find(|(_, word)| word.is_some()) {
@@ -73,8 +74,12 @@ pub(super) fn admit(
     }
     if plan.writes() {
         let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
-        let consent = args.destroy_data.first().map(String::as_str);
-        admit_writes(server.path(), server.facts().bytes, consent, &mut read)?;
+        let consent = VhostConsent {
+            destroy_data: args.destroy_data.first().map(String::as_str),
+            accept_unseen: &args.inspect.accept_unseen,
+        };
+        let how = args.inspect.inspection();
+        admit_writes(server.path(), server.facts().bytes, consent, how, &mut read)?;
     }
     Ok(())
 }

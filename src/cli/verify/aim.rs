@@ -12,7 +12,7 @@ use iosonde_engine::backend::sim::Model;
 use iosonde_engine::backend::vhost::Server;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::target::create::{Fresh, created};
-use iosonde_engine::target::vhost::admit_writes;
+use iosonde_engine::target::vhost::{VhostConsent, admit_writes};
 use iosonde_engine::target::{Direct, Held, open};
 use iosonde_model::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
 use iosonde_model::record::TargetFacts;
@@ -112,7 +112,7 @@ impl ProveArgs {
             can_trim: iosonde_sys::syscall::probe_trim(std::os::fd::AsFd::as_fd(&held.file))
                 .is_ok(),
             offset_bytes,
-            identity: held.agreed.first().cloned(),
+            identity: held.identity().map(str::to_owned),
             held: Some(held),
             fresh,
         })
@@ -217,6 +217,7 @@ impl ProveArgs {
     fn served(&self, path: &Path) -> Result<Aim, Failure> {
         let reason = "it is for block devices and files, and this is a server's device";
         self.consent.none_for_files(reason)?;
+        self.consent.none_for_processes(reason)?;
         if self.engine.direct.is_some() || !self.consent.kinds().is_empty() {
             return Err(wrong(format!("--direct, --overwrite-signature: {reason}")));
         }
@@ -252,8 +253,12 @@ impl ProveArgs {
         server.admit(&plan.plan)?;
         if plan.changes() {
             let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
-            let consent = self.consent.devices().first().map(String::as_str);
-            admit_writes(server.path(), server.facts().bytes, consent, &mut read)?;
+            let consent = VhostConsent {
+                destroy_data: self.consent.devices().first().map(String::as_str),
+                accept_unseen: &self.consent.inspect.accept_unseen,
+            };
+            let how = self.consent.inspect.inspection();
+            admit_writes(server.path(), server.facts().bytes, consent, how, &mut read)?;
         }
         Ok(())
     }

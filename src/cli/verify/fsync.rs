@@ -18,7 +18,7 @@ use crate::schedule::ladder::ladder;
 use iosonde_analysis::Ladder;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::host::Root;
-use iosonde_engine::target::gate::{Consent, Report};
+use iosonde_engine::target::gate::Report;
 use iosonde_engine::target::{Direct, Held, Intent, open};
 use iosonde_model::plan::ladder::{FEWEST_ROUNDS, LEVELS, LadderPlan, SMALLEST_BYTES, USUAL_BYTES};
 use iosonde_model::record::LadderRun;
@@ -105,8 +105,9 @@ pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, 
     }
     output.text(&ladder_header(&plan));
     let medium = Medium::Files(vec![Arc::clone(&held.file)]);
-    let bench = place.bench(Some(held), medium);
     let mut keeper = Keeper::open(args.results.as_deref(), "verify-fsync", words);
+    keeper.keep_undo(&held.undo)?;
+    let bench = place.bench(Some(held), medium);
     keeper.keep("host.json", &place.host);
     let mut progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
     progress.begin(0, 1, "fsync ladder", 0);
@@ -253,12 +254,9 @@ fn dry_run(
     let absolute = std::path::absolute(&args.path).ok();
     let refused = if absolute.is_some_and(|path| root.node(path).is_some()) {
         let results = keep::directory(args.results.as_deref());
-        let report = Report::of(root, &args.path, results.as_deref())?;
-        let consent = Consent {
-            destroy_data: args.consent.devices(),
-            overwrite_signature: args.consent.kinds(),
-        };
-        report.objection(consent).map(|objection| objection.to_string())
+        let how = args.consent.inspect.inspection();
+        let report = Report::of(root, &args.path, results.as_deref(), how)?;
+        report.objection(args.consent.of_devices()).map(|objection| objection.to_string())
     } else {
         None
     };

@@ -135,7 +135,7 @@ pub(super) struct ResultArgs {
 }
 
 /// Options that say what is written, which a check is told by its ledger.
-pub(super) const NOT_FOR_CHECK: [&str; 20] = [
+pub(super) const NOT_FOR_CHECK: [&str; 23] = [
     "size",
     "offset",
     "bs",
@@ -156,6 +156,9 @@ pub(super) const NOT_FOR_CHECK: [&str; 20] = [
     "overwrite_file",
     "destroy_data",
     "overwrite_signature",
+    "accept_unseen_processes",
+    "accept_unseen",
+    "inspect_time",
 ];
 
 /// What was asked of the operations, with the defaults of the mode.

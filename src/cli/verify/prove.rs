@@ -156,8 +156,9 @@ fn run(
     let writer = journals(memory, &header, &mut luggage)?;
     let witness = hello(memory, header, &mut luggage)?;
     let fresh = aim.fresh;
-    let bench = place.bench(aim.held, aim.medium);
     let mut keeper = Keeper::open(args.result.results.as_deref(), "verify", words);
+    keeper.keep_undo(aim.held.as_ref().map_or(&[], |held| &held.undo))?;
+    let bench = place.bench(aim.held, aim.medium);
     keeper.keep("host.json", &place.host);
     let progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
     let mut phases = Phases::new(progress, &plan);

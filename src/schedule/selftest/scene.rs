@@ -181,8 +181,8 @@ impl Scene {
             passes => format!("{passes} pass(es)"),
         };
         format!(
-            "verify {}, {} job(s){} at depth {}, {} blocks of {} B in sectors of {} B, {} to {} per \
-             operation, {} % reads, {} % trims, {length}, a flush after {}; before: {:?}; between \
+            "verify {}, {} job(s){} at depth {}, {} blocks of {} B in sectors of {} B, {} to {} \
+             per operation, {} % reads, {} % trims, {length}, a flush after {}; before: {:?}; between \
              writing and reading back: {:?}; device: {}",
             plan.mode.word(),
             plan.plan.jobs.len(),

@@ -21,7 +21,8 @@ use iosonde_model::content::outcomes::Outcomes;
 use iosonde_model::content::replay::Known;
 use iosonde_model::plan::chance::{Chance, mix};
 use iosonde_model::plan::{Job, RunId, VerifyMode, VerifyPlan, VerifySetting};
-pub use kind::{Move, Reach, StoredFault};
+pub use kind::StoredFault;
+use kind::{Move, Reach};
 
 use Move::{Copied, Shifted, Swapped};
 use StoredFault::Moved;
@@ -41,8 +42,8 @@ const SHAPES: [(u32, u32); 21] = {
     }
     shapes
 };
-/// The first so many have blocks of 64 KiB at most.
-const SMALL_SHAPES: u64 = 13;
+/// The first so many have blocks of 8 KiB at most.
+const SMALL_SHAPES: u64 = 7;
 
 /// A seed for each simulation of a fault: the shape follows from it, and all come in turn.
 pub(super) fn seed_of(seed: u64, index: u64, small: bool) -> u64 {
@@ -209,7 +210,7 @@ fn overlaps(fault: StoredFault, seed: u64) -> bool {
     match fault {
         StoredFault::Superseded => true,
         StoredFault::Untrimmed => false,
-        _ => mix(!seed) % 3 == 0,
+        _ => mix(!seed).is_multiple_of(3),
     }
 }
 
@@ -445,8 +446,8 @@ mod tests {
         let sizes = (9..=20).map(|power| 1 << power);
         let shapes = sizes.flat_map(|block| [(block, 512), (block, 4096)]);
         assert!(shapes.filter(|(block, sector)| sector <= block).eq(SHAPES));
-        assert!(SHAPES[..SMALL_SHAPES as usize].iter().all(|shape| shape.0 <= 64 << 10));
-        assert!(SHAPES[SMALL_SHAPES as usize].0 > 64 << 10);
+        assert!(SHAPES[..SMALL_SHAPES as usize].iter().all(|shape| shape.0 <= 8 << 10));
+        assert!(SHAPES[SMALL_SHAPES as usize].0 > 8 << 10);
         let seeds = (0..42).map(|index| SHAPES[(seed_of(9, index, false) % 21) as usize]);
         assert!(seeds.eq(SHAPES.into_iter().chain(SHAPES)));
     }

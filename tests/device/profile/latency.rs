@@ -248,7 +248,7 @@ fn the_median_of_a_device_of_2_ms_is_2_ms() {
 /// The layers that `run --profile` tells of its cell.
 fn layers(answer: &Answer) -> Option<LayersRun> {
     if answer.exit == Some(2) || answer.stderr.contains("--profile: ") {
-        skip(answer.stderr);
+        skip(&answer.stderr);
         return None;
     }
     assert_eq!(answer.exit, Some(0), "{}", answer.gist());

@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(copy.metadata().unwrap().len(), 2 << 20);
         let mut block = vec![0; 4096];
         std::os::unix::fs::FileExt::read_exact_at(&copy, &mut block, 1 << 20).unwrap();
-        assert!(iosonde_model::content::begins_ours(&block), "what is left behind is ours");
+        assert!(iosonde_model::content::is_ours_or_zero(&block), "what is left behind is ours");
     }
 
     #[test]

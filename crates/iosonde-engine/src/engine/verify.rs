@@ -9,6 +9,7 @@ mod barrier;
 mod check;
 mod journal;
 mod ring;
+mod witness;
 mod work;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -1,6 +1,7 @@
 //! Which mount holds a path, from `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 
 use std::ffi::OsString;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -59,6 +60,14 @@ fn canonical(root: &Root, path: &Path) -> PathBuf {
 #[must_use]
 pub fn mount_with_id(root: &Root, id: u64) -> Option<Mount> {
     all(root).into_iter().find(|mount| mount.id == id)
+}
+
+/// The mount through which a file was opened, where the kernel says so.
+#[must_use]
+pub fn mount_of_file(root: &Root, file: BorrowedFd<'_>) -> Option<Mount> {
+    let seen = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
+    let is_known = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::MNT_ID);
+    if is_known { mount_with_id(root, seen.stx_mnt_id) } else { None }
 }
 
 /// Every mount this process sees, in the kernel's order. Lines that cannot be read are left out.

@@ -5,8 +5,6 @@
 //! process group of its own, so that an interrupt from the terminal ends the run first, and it is
 //! ended with its descendants when the run is done with it.
 
-mod flush_observer;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, fallocate, fcntl_getfl, fcntl_setfl,
@@ -15,11 +16,16 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, retry_on_intr};
 
+use super::contents::{Contents, Inspection, Seen};
+pub use super::error::TargetError;
+
 use super::gate::{self, Consent, GateError};
-use super::safety::{self, Foreign};
+use super::in_use::{self, ACCEPT_UNSEEN, FileUse};
 use super::truth;
-use crate::host::{self, Root};
-use iosonde_model::record::TargetFacts;
+use super::undo::Saved;
+use super::{inspection, safety};
+use crate::host::Root;
+use iosonde_model::record::{TargetFacts, WriteAudit};
 use iosonde_model::units::bytes;
 
 /// An open target.
@@ -35,111 +41,14 @@ pub struct Held {
     pub direct: bool,
     /// Why it is not, though it was asked for.
     pub direct_refused: Option<String>,
-    /// The consents that this target needed: a device's identity, the kinds of what is on it.
-    pub agreed: Vec<String>,
+    /// What was checked before it was opened for writing, and the consents that were needed; of
+    /// further targets behind it, where it stands for all of them.
+    pub audits: Vec<WriteAudit>,
     /// Where a path that is a symbolic link leads.
     pub leads_to: Option<PathBuf>,
-}
-
-/// Why a target was not opened.
-#[derive(Debug, thiserror::Error)]
-pub enum TargetError {
-    /// Nothing there.
-    #[error("`{0}` does not exist")]
-    Missing(PathBuf),
-    /// A directory was expected.
-    #[error("`{0}` is not a directory; give the directory whose storage is to be measured")]
-    NotADirectory(PathBuf),
-    /// Neither a file nor a device nor a directory.
-    #[error("`{path}` is a {kind}; expected a file, a block device or a directory")]
-    WrongKind {
-        /// The path.
-        path: PathBuf,
-        /// What it is.
-        kind: &'static str,
-    },
-    /// The system refuses.
-    #[error("cannot {what} `{path}`: {error}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// The path.
-        path: PathBuf,
-        /// The system's answer.
-        error: io::Error,
-    },
-    /// Not enough room, known before the start.
-    #[error(
-        "{wanted} asked for, and {free} are free in `{path}`, of which {reserve} stay untouched; \
-         give a smaller size"
-    )]
-    Space {
-        /// The path.
-        path: PathBuf,
-        /// Size asked for.
-        wanted: String,
-        /// Free space.
-        free: String,
-        /// What is left for others.
-        reserve: String,
-    },
-    /// Too small to mean anything.
-    #[error("{found} asked for, expected at least 256 MiB")]
-    TooSmall {
-        /// Size asked for.
-        found: String,
-    },
-    /// Too little free space for a size chosen by the tool.
-    #[error(
-        "{free} are free in `{path}`; a tenth of it must be at least 256 MiB, so 2.56 GiB are \
-         needed. Free some space, or give a size"
-    )]
-    TooFull {
-        /// The path.
-        path: PathBuf,
-        /// Free space.
-        free: String,
-    },
-    /// Content that may be somebody's.
-    #[error(
-        "`{path}` holds data that this program did not write ({found}); writing would destroy it. \
-         If that is meant, repeat with --overwrite-file={name}"
-    )]
-    Foreign {
-        /// The path.
-        path: PathBuf,
-        /// What was found, and where.
-        found: Foreign,
-        /// What the consent must name.
-        name: String,
-    },
-    /// More than one name leads to it, or more than one file has its data.
-    #[error(
-        "`{path}` {how}; writing would change more than this file. \
-         If that is meant, repeat with --overwrite-file={name}"
-    )]
-    Shared {
-        /// The path.
-        path: PathBuf,
-        /// How it is shared.
-        how: &'static str,
-        /// What the consent must name.
-        name: String,
-    },
-    /// A device or file in use, a device with data, or one without consent.
-    #[error(transparent)]
-    Gate(#[from] GateError),
-    /// Direct I/O was demanded and cannot be had.
-    #[error(
-        "`{path}` takes no direct I/O ({reason}); repeat with --direct 0 to measure \
-         through the page cache"
-    )]
-    NoDirect {
-        /// The path.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    /// What stood on this device, and on further targets behind it where it stands for all of them:
+    /// to be saved before the first write.
+    pub undo: Vec<Arc<Saved>>,
 }
 
 /// What will be done to a named target.
@@ -153,6 +62,13 @@ pub struct Intent {
     pub destroy_data: Vec<String>,
     /// `--overwrite-signature`: kinds of what may be destroyed on them.
     pub overwrite_signature: Vec<String>,
+    /// `--accept-unseen`: devices and files that may be written though not all was inspected.
+    pub accept_unseen: Vec<String>,
+    /// How long existing content may be read.
+    pub inspection: Inspection,
+    /// `--accept-unseen-processes`: devices and files that may be written although not every process
+    /// could be examined.
+    pub accept_unseen_processes: Vec<String>,
     /// Where the results go: their disk is not written.
     pub results: Option<PathBuf>,
     /// Only told, not done: a block device is opened for reading, whatever is meant for it.
@@ -306,22 +222,20 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
     let held = match kind {
         FileType::RegularFile => {
             let bytes = u64::try_from(facts.st_size).unwrap_or(0);
-            if intent.write {
-                consent(path, &file, facts.st_nlink > 1, bytes, intent)?;
+            match intent.write {
+                true => written(path, file, facts.st_nlink > 1, bytes, intent, direct),
+                false => hold(reopen(path, &file, false)?, path, bytes, direct),
             }
-            let file = reopen(path, &file, intent.write)?;
-            if intent.write {
-                gate::lock(path, &file)?;
-            }
-            hold(file, path, bytes, direct)
         }
         FileType::BlockDevice if intent.write && !intent.rehearse => {
             let agreed = Consent {
                 destroy_data: &intent.destroy_data,
                 overwrite_signature: &intent.overwrite_signature,
+                accept_unseen: &intent.accept_unseen,
+                accept_unseen_processes: &intent.accept_unseen_processes,
             };
             let results = intent.results.as_deref();
-            gate::pass(&Root::system(), path, agreed, results, direct)
+            gate::pass(&Root::system(), path, agreed, results, direct, Some(intent.inspection))
         }
         FileType::BlockDevice => {
             let bytes = iosonde_sys::inspect::block_device_bytes(file.as_fd())
@@ -336,6 +250,11 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
     held.map(|held| Held { leads_to, ..held })
 }
 
+/// Somebody would have to give back a lease first (fcntl(2)).
+fn leased(path: &Path) -> TargetError {
+    GateError::InUse { path: path.into(), uses: "another program has a lease on it".into() }.into()
+}
+
 /// Opens what a path leads to, for reading, and says where that is if the path is a link.
 fn look(path: &Path) -> Result<(OwnedFd, Option<PathBuf>), TargetError> {
     let is_link = std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink());
@@ -346,6 +265,7 @@ fn look(path: &Path) -> Result<(OwnedFd, Option<PathBuf>), TargetError> {
     let target = leads_to.as_deref().unwrap_or(path);
     let file = openat(CWD, target, flags, Mode::empty()).map_err(|error| match error {
         Errno::NOENT => TargetError::Missing(path.into()),
+        Errno::AGAIN => leased(path),
         error => system("open", path, error),
     })?;
     Ok((file, leads_to))
@@ -367,22 +287,80 @@ fn kind_word(kind: FileType) -> &'static str {
     }
 }
 
+/// Takes a named file for writing: nobody else has it open, before and after we open it.
+fn written(
+    path: &Path,
+    examined: OwnedFd,
+    linked: bool,
+    size_bytes: u64,
+    intent: &Intent,
+    direct: Direct,
+) -> Result<Held, TargetError> {
+    let started = Instant::now();
+    let root = Root::system();
+    let before = FileUse::of(&root, &examined);
+    before.refuse(path, intent)?;
+    let reading = Instant::now();
+    let content = consent(path, &examined, linked, size_bytes, intent)?;
+    let reading = reading.elapsed();
+    let file = reopen(path, &examined, true)?;
+    // The lease counts every descriptor.
+    drop(examined);
+    gate::lock(path, &file)?;
+    let after = FileUse::of(&root, &file);
+    after.refuse(path, intent)?;
+    let mut audit = WriteAudit { path: path.to_string_lossy().into(), ..WriteAudit::default() };
+    before.note(&mut audit, "before opening");
+    let name = path.to_string_lossy();
+    audit.note("content", content.words());
+    audit.note("advisory lock (flock)", "taken");
+    after.note(&mut audit, "after opening");
+    in_use::note_unseen(&mut audit, after.unseen());
+    let overwrite = intent.overwrite_file.iter().filter(|given| **given == *name);
+    audit.consents.extend(overwrite.map(|name| format!("--overwrite-file={name}")));
+    if matches!(content, Content::Blank(seen) if seen.unseen_bytes() > 0) {
+        audit.consents.push(format!("--accept-unseen={name}"));
+    }
+    if !after.unseen().is_empty() {
+        audit.consents.push(format!("{ACCEPT_UNSEEN}={name}"));
+    }
+    let took = started.elapsed().saturating_sub(reading);
+    audit.took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    Ok(Held { audits: vec![audit], ..hold(file, path, size_bytes, direct)? })
+}
+
+/// What is known of the content of a file that may be written.
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    /// Consent names the file.
+    NotExamined,
+    /// Nothing of somebody's was found in what was inspected.
+    Blank(Seen),
+}
+
+impl Content {
+    fn words(self) -> String {
+        match self {
+            Content::NotExamined => "not examined: --overwrite-file names the file".into(),
+            Content::Blank(seen) => {
+                format!("hole, zero or written by this program; {seen}")
+            }
+        }
+    }
+}
+
 /// A named file may be written if it is nobody else's and all hole, zero or ours; else only if
-/// consent names it. What a loop device lies over is a device's content: nothing agrees to that.
+/// consent names it.
 fn consent(
     path: &Path,
     file: &OwnedFd,
     linked: bool,
     size_bytes: u64,
     intent: &Intent,
-) -> Result<(), TargetError> {
-    if let Some(device) = host::loop_over(&Root::system(), file.as_fd()) {
-        let uses = format!("it is in use by loop device {device}");
-        return Err(GateError::InUse { path: path.into(), uses }.into());
-    }
+) -> Result<Content, TargetError> {
     let name = path.to_string_lossy().into_owned();
     if intent.overwrite_file.as_deref() == Some(name.as_str()) {
-        return Ok(());
+        return Ok(Content::NotExamined);
     }
     let shared = |how| Err(TargetError::Shared { path: path.into(), how, name: name.clone() });
     if linked {
@@ -391,14 +369,15 @@ fn consent(
     if safety::has_shared_extents(file, size_bytes) {
         return shared("shares data with another file (reflink or snapshot)");
     }
-    let found = safety::foreign_data(file, size_bytes).map_err(|error| TargetError::System {
-        what: "examine",
-        path: path.into(),
-        error,
-    })?;
-    match found {
-        None => Ok(()),
+    let contents = inspection::of_file(path, file, size_bytes, intent.inspection)?;
+    let unseen_bytes = contents.unseen_bytes();
+    let Contents { foreign, seen, .. } = contents;
+    match foreign {
         Some(found) => Err(TargetError::Foreign { path: path.into(), found, name }),
+        None if unseen_bytes > 0 && !intent.accept_unseen.contains(&name) => {
+            Err(TargetError::Uninspected { path: path.into(), seen, name })
+        }
+        None => Ok(Content::Blank(seen)),
     }
 }
 
@@ -407,8 +386,17 @@ fn reopen(path: &Path, examined: &OwnedFd, write: bool) -> Result<OwnedFd, Targe
     use std::os::fd::AsRawFd;
     let flags = if write { OFlags::RDWR } else { OFlags::RDONLY };
     let itself = format!("/proc/self/fd/{}", examined.as_raw_fd());
-    openat(CWD, itself.as_str(), flags | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| system(if write { "open for writing" } else { "open" }, path, error))
+    let flags = flags | OFlags::CLOEXEC;
+    // Whoever has a lease would otherwise make us wait until it is given back.
+    let file = openat(CWD, itself.as_str(), flags | OFlags::NONBLOCK, Mode::empty());
+    let file = file.map_err(|error| match error {
+        Errno::AGAIN => leased(path),
+        error => system(if write { "open for writing" } else { "open" }, path, error),
+    })?;
+    fcntl_getfl(&file)
+        .and_then(|flags| fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK)))
+        .map_err(|error| system("open", path, error))?;
+    Ok(file)
 }
 
 /// Turns on direct I/O and turns off access times, as far as the file system allows.
@@ -425,8 +413,9 @@ pub(super) fn hold(
         bytes: size_bytes,
         direct: false,
         direct_refused: None,
-        agreed: Vec::new(),
+        audits: Vec::new(),
         leads_to: None,
+        undo: Vec::new(),
         file: Arc::new(file),
     };
     if direct == Direct::Never {

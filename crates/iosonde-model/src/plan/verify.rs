@@ -1,11 +1,13 @@
 //! A run of the verifier: what is written, what is read back, and in which order.
 //!
-//! Every job has a part of the region for itself, so that no two ever write the same block. Its
-//! operations follow from the seed alone ([`VerifyStream`]): never from how long one took. An
+//! Every job has a part of the region for itself, so that no two ever write the same block; or all
+//! write the same region, and meet at barriers ([`VerifyPlan::epoch_ops`]). The operations of a job
+//! follow from the seed alone ([`VerifyStream`]): never from how long one took. An
 //! operation on a block that has one in flight waits for it. So what a block must hold after so
 //! many operations can be worked out at any time, on any machine.
 
 pub mod describe;
+mod setting;
 mod stream;
 
 use std::fmt;
@@ -13,9 +15,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::chance::Chance;
-use super::resolve::{MAX_IODEPTH, in_range};
-use super::{Engine, Job, LatencyGoal, OnError, Order, Plan, PrecisionGoal, Refusal, Stop, Target};
+use super::{Job, Plan, Refusal};
 pub use describe::describe_verify;
+pub use setting::VerifySetting;
 pub use stream::{STREAM_VERSION, VerifyOp, VerifyStream};
 
 /// One run of the verifier. No two are equal, whatever their seeds: old data must not pass for new.
@@ -131,59 +133,6 @@ pub struct VerifyPlan {
     /// to the next. 0 where each job has a part of the region for itself.
     #[serde(default)]
     pub epoch_ops: u64,
-}
-
-/// Everything that a run of the verifier leaves open.
-#[derive(Clone, Debug)]
-pub struct VerifySetting {
-    /// What it is for.
-    pub mode: VerifyMode,
-    /// The run.
-    pub run: RunId,
-    /// How I/O leaves the process.
-    pub engine: Engine,
-    /// What is written or read.
-    pub target: Target,
-    /// First byte of the region.
-    pub offset_bytes: u64,
-    /// Jobs.
-    pub jobs: u32,
-    /// Whether all jobs write the same region.
-    pub overlap: bool,
-    /// Requests in flight per job.
-    pub iodepth: u32,
-    /// Length of a block, bytes.
-    pub block_bytes: u64,
-    /// Length of a sector, bytes.
-    pub sector_bytes: u32,
-    /// Fewest and most blocks of an operation.
-    pub blocks: (u32, u32),
-    /// Share of reads, percent.
-    pub read_percent: u8,
-    /// Share of trims, percent.
-    pub trim_percent: u8,
-    /// A flush after so many operations; 0 for one at the end.
-    pub flush_every: u64,
-    /// Passes over the whole region; 0 for random places.
-    pub passes: u32,
-    /// Most operations per job; `u64::MAX` for any number.
-    pub ops: u64,
-    /// The only job that does anything, where a failure is to be repeated.
-    pub only_job: Option<u32>,
-    /// Longest time, ns; `u64::MAX` for any.
-    pub length_ns: u64,
-    /// Most bytes written; `u64::MAX` for any number.
-    pub written_bytes: u64,
-    /// Pause before reading back, ns.
-    pub delay_ns: u64,
-    /// Whether a trimmed block reads as zeros here.
-    pub trims_make_zeros: bool,
-    /// Seed of all operations.
-    pub seed: u64,
-    /// CPUs that may be used.
-    pub cpus: u32,
-    /// Bytes of buffers and ledger together, at most.
-    pub memory_limit_bytes: u64,
 }
 
 /// Largest block: its length has to fit a request.
@@ -351,111 +300,12 @@ impl VerifyPlan {
     }
 }
 
-impl VerifySetting {
-    fn check_ranges(&self) -> Result<(), Refusal> {
-        let refuse = |what: &'static str, found: u64, expected: &'static str| {
-            Err(Refusal::Range { what, found, expected })
-        };
-        in_range("--numjobs", self.jobs.into(), 1, MAX_JOBS, "1 to 1024")?;
-        in_range("--iodepth", self.iodepth.into(), 1, MAX_IODEPTH.into(), "1 to 4096")?;
-        if self.overlap {
-            in_range("--overlap: --numjobs", self.jobs.into(), 2, MAX_JOBS, "2 to 1024")?;
-            let expected = "0: of a trim beside a write, anything would be right";
-            in_range("--overlap: --trim-percent", self.trim_percent.into(), 0, 0, expected)?;
-        }
-        let one_at_a_time = self.engine.kind.is_synchronous();
-        if one_at_a_time && self.iodepth != 1 {
-            return Err(Refusal::Depth { found: self.iodepth });
-        }
-        let block = self.block_bytes;
-        if !block.is_power_of_two() || !(512..=MAX_BLOCK_BYTES).contains(&block) {
-            return refuse("--bs", block, "a power of two from 512 to 1m");
-        }
-        if block < self.sector_bytes.into() || !block.is_multiple_of(self.target.align_bytes) {
-            return Err(Refusal::Block {
-                role: self.mode.word().into(),
-                found_bytes: block,
-                target: self.target.path.clone(),
-                align_bytes: self.target.align_bytes.max(self.sector_bytes.into()),
-                direct: self.target.direct,
-            });
-        }
-        if !self.offset_bytes.is_multiple_of(block) {
-            return Err(Refusal::Offset { found_bytes: self.offset_bytes, align_bytes: block });
-        }
-        let (min, max) = self.blocks;
-        if min == 0 || min > max || u64::from(max) * block > MAX_OP_BYTES {
-            let expected = "MIN:MAX with 1 <= MIN <= MAX, and MAX blocks of at most 64 MiB";
-            return refuse("--verify-sectors", u64::from(max), expected);
-        }
-        let expected = "at most 2^40 operations, or 0 for a flush at the end alone";
-        in_range("--flush-every", self.flush_every, 0, MAX_FLUSH_EVERY, expected)?;
-        let shares = u64::from(self.read_percent) + u64::from(self.trim_percent);
-        in_range("shares of reads and trims", shares, 0, 99, "at most 99 % together")?;
-        let has_end = self.length_ns > 0 && self.ops > 0 && self.written_bytes > 0;
-        if !has_end {
-            let expected = "more than nothing: a run that writes nothing proves nothing";
-            return refuse("--runtime, --io-size, --ops", 0, expected);
-        }
-        if let Some(only) = self.only_job {
-            in_range("--only-job", only.into(), 0, u64::from(self.jobs) - 1, "a job's number")?;
-        }
-        Ok(())
-    }
-
-    fn job(&self, seed: u64, region_start: u64, region_bytes: u64) -> Job {
-        let changes = self.mode != VerifyMode::Check;
-        let mut job = Job {
-            role: self.mode.word().into(),
-            block_bytes: self.block_bytes * u64::from(self.blocks.1),
-            read_percent: if changes { 50 } else { 100 },
-            order: Order::Uniform,
-            region_start,
-            region_bytes,
-            iodepth: self.iodepth,
-            batch: self.iodepth.min(32),
-            seed,
-            unit_bytes: self.block_bytes,
-            trims: self.trim_percent > 0,
-            ..Job::default()
-        };
-        // What tells a queue that there will be syncs.
-        job.sync.every_writes = u64::from(changes);
-        job
-    }
-
-    fn plan(&self, jobs: Vec<Job>) -> Plan {
-        let word = self.mode.word();
-        Plan {
-            name: format!("verify-{word}"),
-            title: format!("Verify: {word}"),
-            pattern: word.into(),
-            nominal_block_bytes: self.block_bytes,
-            nominal_read_percent: self.read_percent,
-            engine: self.engine.clone(),
-            targets: vec![self.target.clone()],
-            seed: self.seed,
-            warmup_ns: 0,
-            stop: Stop::AfterOnePass,
-            latency: LatencyGoal::None,
-            until: PrecisionGoal::None,
-            on_error: OnError::Continue,
-            final_sync: false,
-            interval_ns: 100_000_000,
-            intervals_per_histogram: 10,
-            pinned: jobs.len() <= self.cpus as usize,
-            notes: Vec::new(),
-            jobs,
-        }
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::plan::EngineKind;
+    use crate::plan::{Engine, EngineKind, Target};
 
     /// A run on the simulated device.
     pub(crate) fn setting(mode: VerifyMode, bytes: u64) -> VerifySetting {

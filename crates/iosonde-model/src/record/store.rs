@@ -67,6 +67,11 @@ impl RunFolder {
         &self.partial
     }
 
+    /// Where they will be in the end.
+    pub fn finished(&self) -> &Path {
+        &self.finished
+    }
+
     /// Keeps a value as JSON: under a temporary name, synced, renamed.
     ///
     /// # Errors

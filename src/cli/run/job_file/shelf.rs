@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{Beside, device};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use crate::cli::place::Place;
+use iosonde_engine::target::undo::Saved;
 use iosonde_engine::target::{Direct, Held, Intent, TargetError, open};
 use iosonde_model::plan::Target;
 use iosonde_model::spec::fio::Asking;
@@ -28,6 +30,11 @@ impl Shelf {
             *known = known.zip(target.bytes).map(|(a, b)| a.max(b));
         }
         Shelf { needed, kept: BTreeMap::new() }
+    }
+
+    /// What has to be saved of the devices that are written.
+    pub(super) fn undo(&self) -> Vec<Arc<Saved>> {
+        self.kept.values().flat_map(|held| held.undo.clone()).collect()
     }
 }
 

@@ -331,7 +331,7 @@ fn preamble(bytes: &[u8]) -> Result<Preamble, LedgerError> {
         Some((found, known)) if found > known => {
             return Err(LedgerError::NewerVersion { found, known });
         }
-        Some((found, known)) if found < known => {
+        Some((found, known)) if (1..known).contains(&found) => {
             return Err(LedgerError::OlderVersion { found, known });
         }
         _ => {}

@@ -1,6 +1,6 @@
 //! The witness as whom the engine tells of flushes.
 
-use crate::engine::verify::Confidant;
+use super::Confidant;
 use crate::host::Witness;
 use iosonde_model::record::witness_log::Line;
 
