@@ -39,8 +39,9 @@ use iosonde_report::json::Document;
 use iosonde_report::{expectations_text, run_text, verdict_text};
 
 /// Options that may stand beside a job file: they are no part of the load.
-const BESIDE: [&str; 18] = [
+const BESIDE: [&str; 19] = [
     "--accept-unseen",
+    "--accept-unseen-processes",
     "--allow-env",
     "--destroy-data",
     "--dry-run",
