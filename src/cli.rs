@@ -9,6 +9,7 @@ mod ending;
 mod exit;
 mod experiment;
 mod inspect;
+mod intact;
 mod keep;
 mod output;
 mod outputs;
@@ -18,8 +19,9 @@ mod progress;
 mod recorded;
 mod report;
 mod run;
-mod signals;
+mod supervisor;
 mod verify;
+mod watchdog;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -29,6 +31,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use exit::{Exit, Failure};
 use output::{Output, OutputFormat};
+use supervisor::Role;
 
 /// Measures storage, explains why a number is what it is, and reports when it cannot be trusted.
 #[derive(Debug, Parser)]
@@ -66,7 +69,16 @@ pub fn main() -> ExitCode {
     // Its stdout belongs to the command, and so may an argument that looks like one of our options.
     let is_profile = verb == "profile";
     let format = OutputFormat::in_words(if is_profile { &[] } else { &words });
-    let exit = match parse(&given) {
+    let parsed = parse(&given);
+    if let Ok(cli) = &parsed
+        && let Some(link) = link(&cli.verb, &words)
+    {
+        match link {
+            Role::Ended(code) => return code,
+            Role::Works(link) => watchdog::start(link, &verb, format),
+        }
+    }
+    let exit = match parsed {
         Ok(cli) => match cli.verb {
             Verb::Check(args) => check::check(&args, &words),
             Verb::Run(args) => run::run(&args, &words),
@@ -87,12 +99,28 @@ pub fn main() -> ExitCode {
         Err(error) if is_profile => Err(profile::misused(Failure::usage(&error), &words)),
         Err(error) => Err(run::explained(&error, &words).unwrap_or_else(|| Failure::usage(&error))),
     };
-    match exit {
-        Ok(exit) => exit.into(),
-        Err(failure) => {
-            Output::new(format).failure(&verb, &failure);
-            failure.exit.into()
-        }
+    let exit = exit.unwrap_or_else(|failure| {
+        Output::new(format).failure(&verb, &failure);
+        failure.exit
+    });
+    watchdog::end(exit).into()
+}
+
+/// Who watches this verb, and in which process it is carried out. A profile ends as its command
+/// does, a witness when the other side ends.
+fn link(verb: &Verb, words: &[String]) -> Option<Role> {
+    let is_engine = |word: &String| ["null", "sim"].contains(&word.as_str());
+    let spaced = words.windows(2).any(|pair| pair[0] == "--ioengine" && is_engine(&pair[1]));
+    let is_unreal = spaced
+        || words.iter().any(|word| {
+            word.strip_prefix("--ioengine=").is_some_and(|word| is_engine(&word.to_owned()))
+        });
+    match verb {
+        Verb::Profile(_) => None,
+        Verb::Verify(args) if args.is_witness() => None,
+        // No storage is asked anything.
+        _ if is_unreal => Some(Role::Works(supervisor::Link::alone())),
+        _ => Some(supervisor::supervised()),
     }
 }
 

@@ -12,6 +12,7 @@ pub mod verify;
 
 use std::sync::Arc;
 
+use iosonde_engine::engine::waits::Wait;
 use iosonde_sys::Clock;
 use serde_json::Value;
 
@@ -86,7 +87,11 @@ pub fn carry_out(
         let mut run = carry_out_one(plan, bench, &mut |progress| {
             on_event(&Event::Moved { index, plan, progress });
         })?;
-        let after = Health::now(bench);
+        let after = match run.outcome {
+            // A drive that does not answer would keep the result from being kept.
+            Outcome::Interrupted { .. } => Health(Err("the run was interrupted".into())),
+            _ => Health::now(bench),
+        };
         run.target.smart = Some(health.until(&after));
         health = after;
         on_event(&Event::Finished { index, run: &run });
@@ -124,7 +129,9 @@ fn carry_out_one(
     bench: &Bench,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Run, EngineError> {
+    let inspecting = Wait::begin("inspecting", plan.target().path.as_str());
     let target = target_facts(plan, bench);
+    drop(inspecting);
     let harness_floor_ps = floor::harness_ps(plan, bench.clock)?;
     let mut beside = Beside::new(bench, &target, on_progress);
     let control = Arc::new(Control::new(Arc::clone(&bench.control.signal)));

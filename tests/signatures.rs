@@ -124,7 +124,7 @@ const IMAGES: &[Image] = &[
     ),
     image("GPT", 16, By("sgdisk --clear {}"), "gpt"),
     damaged("GPT, backup only", 16, By("sgdisk --clear {}"), &[(0, 17 * KIB)], "gpt"),
-    image("MBR", 16, By("sfdisk -q --label dos {}"), "mbr"),
+    image("MBR", 16, From(|_| vec![(446, mbr_entry()), (510, b"\x55\xaa".to_vec())]), "mbr"),
     image("LVM2 physical volume", 16, From(lvm2), "lvm"),
     image("md 0.90", 16, From(md_0_90), "md"),
     image("md 1.0", 16, From(|size| md_1((size / 512 - 16) / 8 * 8)), "md"),
@@ -164,6 +164,15 @@ const IMAGES: &[Image] = &[
     image("dm-verity", 1, From(|_| vec![(0, b"verity\0\0\x01\0\0\0".to_vec())]), "verity"),
     image("dm-integrity", 1, From(|_| vec![(0, b"integrt\0\x01".to_vec())]), "integrity"),
 ];
+
+/// A partition of Linux from sector 2048 on.
+fn mbr_entry() -> Vec<u8> {
+    let mut entry = vec![0; 16];
+    entry[4] = 0x83;
+    entry[8..12].copy_from_slice(&2048_u32.to_le_bytes());
+    entry[12..16].copy_from_slice(&16_384_u32.to_le_bytes());
+    entry
+}
 
 /// `lvm2`, `lib/format_text/layout.h`: label, sector, checksum, offset, type, and the identity of
 /// the volume. The checksum is CRC-32 begun with 0xf597a6cf and not inverted.
@@ -375,8 +384,10 @@ fn whatever_wipefs_and_blkid_see_is_seen() {
         }
         for (kind, offset) in &theirs {
             // The jump at the beginning of a boot sector of FAT is no mark of its own.
-            let at_place =
-                marks.iter().any(|mark| mark.offset == *offset) || (kind == "vfat" && *offset == 0);
+            // Nor is each of an array of uberblocks: the first one stands for all.
+            let at_place = marks.iter().any(|mark| mark.offset == *offset)
+                || (kind == "vfat" && *offset == 0)
+                || kind == "zfs_member";
             if !is_seen(our_word(kind)) || !at_place {
                 faults.push(format!("{}: wipefs sees {kind} at {offset}", image.name));
             }

@@ -18,6 +18,7 @@ use super::place::{self, Place};
 use super::progress::Progress;
 use crate::schedule::{Bench, Event, carry_out};
 use iosonde_analysis::expectation::Expectation;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::target::{Direct, Held, open};
 use iosonde_model::plan::{
@@ -30,17 +31,16 @@ use iosonde_model::spec::experiment::Stage;
 use iosonde_model::spec::{Workload, catalogue};
 use iosonde_model::units::{bytes, count, duration};
 
-/// Is this storage healthy? Eight application workloads, one table, one verdict in words.
+/// Check storage: eight application workloads, one table, one verdict.
 ///
-/// Runs in a directory, with a test file that has no name and is gone when the command ends,
-/// however it ends. Needs no privileges. Reads and writes go past the page cache wherever the file
-/// system allows.
+/// Runs in a directory, with an unnamed test file that disappears when the command ends for any
+/// reason. Needs no privileges. Uses direct I/O if the file system supports it.
 ///
 /// Examples:
 ///   iosonde check                         the current directory, in about 90 seconds
 ///   iosonde check /mnt/data 2G            another directory, with a 2 GiB test file
 ///   iosonde check --quick --only database,cache
-///   iosonde check -l 5                    which depth keeps p99 within 5 ms?
+///   iosonde check -l 5                    find the depth that keeps p99 within 5 ms
 ///   iosonde check --expect 'Database.p99<=2ms'     exit code 3 if that is missed
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
@@ -48,7 +48,7 @@ pub(crate) struct CheckArgs {
     /// Directory whose storage is measured
     #[arg(default_value = ".")]
     path: PathBuf,
-    /// Size of the test file, 256M at least [default: a tenth of the free space, 256M to 1G]
+    /// Size of the test file, at least 256M [default: a tenth of the free space, 256M to 1G]
     size: Option<String>,
     /// Length of each workload, of which 30 % are warm-up [default: 10]
     #[arg(long, value_name = "TIME", conflicts_with = "quick")]
@@ -56,38 +56,40 @@ pub(crate) struct CheckArgs {
     /// Three seconds per workload
     #[arg(long)]
     quick: bool,
-    /// Hold p99 at this latency (ms, or with a unit): a row steers its depth, for up to 60 s, until
-    /// it has converged, and is measured then
+    /// Keep p99 within this latency (ms, or with a unit): each row adjusts its depth for up to 60 s
+    /// until it has converged, and is then measured
     #[arg(short = 'l', long, value_name = "MS")]
     latency: Option<String>,
     /// Only these workloads (names separated by commas)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
-    /// All but these workloads
+    /// All except these workloads
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     skip: Vec<String>,
-    /// Threads that stand for one per CPU [default: allowed CPUs within the quota, at most 64]
+    /// Number of CPUs to scale the workloads to [default: allowed CPUs within the quota, at most
+    /// 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
     /// An expectation such as 'Database.p99<=2ms' or 'Backup.bw>=1GB/s'; may be repeated
     #[arg(long, value_name = "RULE")]
     expect: Vec<String>,
-    /// Measure although the file system is no local storage; names it, as the refusal does (tmpfs)
+    /// Measure although the file system is not local storage; its type as printed by the refusal
+    /// (tmpfs)
     #[arg(long, value_name = "FSTYPE")]
     allow_fs: Option<String>,
-    /// Seed of offsets and data, for an exact repetition
+    /// Seed of offsets and data, for exact reproduction
     #[arg(long, value_name = "N")]
     randseed: Option<u64>,
-    /// Say what would be done, and do nothing
+    /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Form of the result on stdout
+    /// Format of the result on stdout
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "5")]
     eta_interval: String,
-    /// Directory under which the results are kept [default: the user's state directory]
+    /// Directory under which the results are stored [default: the user's state directory]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     #[command(flatten)]
@@ -115,11 +117,14 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     let asked = understand(args)?;
     let second = args.cross_check.find(args.output_format)?;
     if second.is_some() && asked.latency.is_some() {
-        let message = "--cross-check: fio's latency target is another one: leave one of both out";
+        let message = "--cross-check and a latency target cannot be combined: fio's latency \
+            target differs";
         return Err(Failure::new(Exit::Asked, message));
     }
     let place = Place::find()?;
+    let opening = Wait::begin("making a test file in", args.path.to_string_lossy());
     let held = test_file(args, &asked)?;
+    drop(opening);
     let facts = held.describe(&place.root);
     let seed = args.randseed.unwrap_or_else(place::fresh_seed);
     let setting = setting(args, &asked, &place, &held, &facts, seed);
@@ -149,7 +154,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "check"));
     let mut progress = Progress::new("check", asked.eta_interval_ns, args.files.progress, gauge);
     if !setting.engine.chosen_because.is_empty() {
-        note(&format!("caution: {}", setting.engine.chosen_because));
+        note(&format!("warning: {}", setting.engine.chosen_because));
     }
     if let Some(exit) = lay_out(&layout, &bench, &mut progress)? {
         return Ok(exit);
@@ -260,7 +265,7 @@ fn known(option: &str, name: &str, workloads: &[Workload]) -> Result<(), Failure
     let near = count::nearest(name, names.iter().copied());
     let meant = near.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
     let message =
-        format!("{option}: there is no workload `{name}`; there are {}{meant}", names.join(", "));
+        format!("{option}: no workload `{name}`; available: {}{meant}", names.join(", "));
     Err(Failure::new(Exit::Asked, message))
 }
 
@@ -281,13 +286,13 @@ fn gate(args: &CheckArgs) -> Result<(), Failure> {
         FilesystemClass::Local | FilesystemClass::UserSpace | FilesystemClass::Unknown => {
             return Ok(());
         }
-        FilesystemClass::Memory => "it lives in memory, and this would measure RAM",
+        FilesystemClass::Memory => "it is in memory, so this would measure RAM",
         FilesystemClass::Network => "it is reached over a network",
         FilesystemClass::Stacked => {
-            "it is stacked on another file system, which answers in its place"
+            "it is stacked on another file system, which serves its requests"
         }
         FilesystemClass::HostShare => "it is shared from another system",
-        FilesystemClass::Virtual => "it is no place for files, whatever is allowed",
+        FilesystemClass::Virtual => "it cannot contain files",
     };
     let named = args.allow_fs.as_deref().is_some_and(|allowed| allowed.eq_ignore_ascii_case(&name));
     let possible = facts.class != FilesystemClass::Virtual;
@@ -297,9 +302,9 @@ fn gate(args: &CheckArgs) -> Result<(), Failure> {
     let path = args.path.display();
     let mut failure = Failure::new(
         Exit::Refused,
-        format!("`{path}` is on {name}, which is no local storage: {reason}"),
+        format!("`{path}` is on {name}, which is not local storage: {reason}"),
     );
-    let mut mend = String::from("give a directory on the storage that is meant");
+    let mut mend = String::from("give a directory on the storage to measure");
     if possible {
         mend.push_str(&format!(", or repeat with --allow-fs={name}"));
     }
@@ -356,7 +361,7 @@ fn tell_plans(output: &mut Output, layout: &Plan, cells: &[Plan]) -> Exit {
 /// Writes the test file. An end before its time is the end of the command.
 fn lay_out(layout: &Plan, bench: &Bench, progress: &mut Progress) -> Result<Option<Exit>, Failure> {
     let mut outcome = Outcome::Complete;
-    progress.begin(0, 1, &format!("laying out {}", bytes::exact(layout.target().bytes)), 0);
+    progress.begin(0, 1, &format!("preparing {}", bytes::exact(layout.target().bytes)), 0);
     carry_out(std::slice::from_ref(layout), bench, &mut |event| match event {
         Event::Moved { progress: moved, .. } => progress.moved(moved),
         Event::Finished { run, .. } => outcome = run.outcome.clone(),
@@ -367,10 +372,10 @@ fn lay_out(layout: &Plan, bench: &Bench, progress: &mut Progress) -> Result<Opti
         Outcome::Complete => Ok(None),
         Outcome::Failed { error } => Err(Failure::new(
             Exit::Environment,
-            format!("the test file could not be laid out: {error}"),
+            format!("the test file could not be prepared: {error}"),
         )),
         Outcome::Interrupted { signal } => {
-            Err(Failure::new(Exit::Signal(signal), "interrupted while laying out the test file"))
+            Err(Failure::new(Exit::Signal(signal), "interrupted while preparing the test file"))
         }
     }
 }

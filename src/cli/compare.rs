@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::exit::{Exit, Failure};
+use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat, note};
 use super::place;
 use super::recorded::runs::{Meaning, meaning};
@@ -89,6 +90,8 @@ pub(crate) struct CompareArgs {
     /// Folder for charts of both side by side (SVG); needs a profile of the replay
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
+    #[command(flatten)]
+    accept: AcceptArgs,
     /// Form of the result on stdout
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
@@ -159,8 +162,11 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
         }
     };
     no_replay(args)?;
-    let [a, b] = [sides::read("A", a)?, sides::read("B", b)?];
-    let told = contrasted(&a, &b, &asked_for)?;
+    let (a, altered_a) = sides::read("A", a, args.accept)?;
+    let (b, altered_b) = sides::read("B", b, args.accept)?;
+    let mut told = contrasted(&a, &b, &asked_for)?;
+    let altered = [altered_a, altered_b].into_iter().filter(|lines| !lines.is_empty());
+    told.cautions.splice(0..0, altered.map(|lines| format!("ALTERED: {}", lines.join(" "))));
     Ok(tell(args, &told, Exit::Done))
 }
 

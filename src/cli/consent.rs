@@ -16,13 +16,13 @@ use iosonde_model::units::count;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Consent")]
 pub(crate) struct ConsentArgs {
-    /// Write this file although it holds foreign data; names it exactly as PATH does
+    /// Write this file although it contains other data; must be equal to PATH
     #[arg(long, value_name = "NAME")]
     overwrite_file: Option<String>,
-    /// Write the block device with this identity, which the refusal tells
+    /// Write the block device with this identity, as printed by the refusal
     #[arg(long, value_name = "ID")]
     destroy_data: Vec<String>,
-    /// Write the device although this kind of content was found on it; may be repeated
+    /// Write the device although this type of content was found on it; may be repeated
     #[arg(long, value_name = "KIND")]
     overwrite_signature: Vec<String>,
     /// Write this device or file although not every process could be examined for having it open;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_sys::{Clock, ring};
 use serde::Serialize;
 use serde_json::json;
@@ -71,8 +72,10 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
     let place = Place::find()?;
     args.output_format.can_tell("doctor")?;
     let mut output = Output::new(args.output_format);
+    let measuring = Wait::begin("measuring in", args.path.to_string_lossy());
     let features = features(args, &place);
     let floor = measure_floor(args, place.clock);
+    drop(measuring);
     output.value(&json!({
         "schema": "iosonde.doctor/1",
         "features": features,

@@ -170,7 +170,7 @@ impl From<TargetError> for Failure {
             | TargetError::NoDirect { .. } => Exit::Asked,
             TargetError::System { .. } => Exit::Environment,
             TargetError::Interrupted(_) => {
-                Exit::Signal(super::signals::pending().unwrap_or(signal_hook::consts::SIGINT))
+                Exit::Signal(super::watchdog::pending().unwrap_or(signal_hook::consts::SIGINT))
             }
             TargetError::Foreign { .. }
             | TargetError::Shared { .. }

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::consent::ConsentArgs;
 use super::exit::{Exit, Failure};
+use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat};
 pub(crate) use carry::study;
 pub(crate) use tell::{documents, end_of};
@@ -120,10 +121,15 @@ struct RunArgs {
 }
 
 /// Resume an interrupted experiment: missing runs are completed in their original random order.
+///
+/// What the experiment was allowed to write must be allowed again: without the same consent, or
+/// with another engine, nothing is done.
 #[derive(Args, Debug)]
 struct ResumeArgs {
     /// Its folder, whose name ends in .partial, or which is incomplete
     folder: PathBuf,
+    #[command(flatten)]
+    accept: AcceptArgs,
     #[command(flatten)]
     consent: ConsentArgs,
     #[command(flatten)]

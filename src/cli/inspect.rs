@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::output::note;
-use super::signals;
+use super::watchdog;
 use iosonde_engine::target::contents::{Progress, USUAL_TIME_NS};
 use iosonde_engine::target::{Inspection, Intent};
 use iosonde_model::units::{bytes, duration};
@@ -60,5 +60,5 @@ fn progress(progress: &Progress) -> bool {
             duration::span(time_ns.max(progress.elapsed_ns)),
         ));
     }
-    signals::pending().is_none()
+    watchdog::pending().is_none()
 }

@@ -8,10 +8,15 @@ use serde::Serialize;
 
 use super::exit::{Exit, Failure};
 use super::output::note;
+use super::watchdog;
 use iosonde_engine::target::gate::quoted;
 use iosonde_engine::target::undo::Saved;
+use iosonde_model::record::given;
 use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder};
 use iosonde_model::record::undo::Undo;
+
+/// Largest manifest that is read, bytes.
+const MAX_MANIFEST: u64 = 64 << 20;
 
 /// A run folder that may have failed; a failure is reported once.
 #[derive(Debug)]
@@ -43,6 +48,7 @@ impl Keeper {
     ) -> Keeper {
         let (mut keeper, folder) = Keeper::begin(option, asked, verb, words);
         keeper.folder = folder.map_err(|reason| not_kept(option, &reason)).ok();
+        keeper.announce();
         keeper
     }
 
@@ -58,6 +64,7 @@ impl Keeper {
     ) -> Result<Keeper, String> {
         let (mut keeper, folder) = Keeper::begin(option, Some(asked), verb, words);
         keeper.folder = Some(folder?);
+        keeper.announce();
         Ok(keeper)
     }
 
@@ -122,7 +129,7 @@ impl Keeper {
     /// # Errors
     /// As text, why it cannot be written.
     pub(crate) fn reopen(path: &Path, verb: &str, words: &[String]) -> Result<Keeper, String> {
-        let first = std::fs::read(path.join("manifest.json")).ok();
+        let first = given::bytes(&path.join("manifest.json"), MAX_MANIFEST).ok();
         let first = first.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
         let (mut keeper, folder) = Keeper::begin_with("FOLDER", verb, words, |_, _| {
             RunFolder::reopen(path).map_err(|error| format!("{}: {error}", path.display()))
@@ -134,6 +141,7 @@ impl Keeper {
         }
         keeper.folder = Some(folder);
         keeper.resumed = true;
+        watchdog::has_result();
         Ok(keeper)
     }
 
@@ -170,6 +178,7 @@ impl Keeper {
         };
         let salt = std::process::id() ^ (now_ns as u32);
         let folder = open(now_ns, salt);
+        folder.iter().for_each(|folder| watchdog::results_in(folder.path()));
         (
             Keeper { folder: None, manifest, option, lost: false, resumed: false, has_undo: false },
             folder,
@@ -183,7 +192,7 @@ impl Keeper {
 
     /// Stores one value under this name.
     pub(crate) fn keep<T: Serialize>(&mut self, name: &str, value: &T) {
-        if let Some(folder) = &self.folder {
+        if let Some(folder) = &mut self.folder {
             let kept = folder.keep(name, value);
             self.check(kept);
         }
@@ -191,7 +200,7 @@ impl Keeper {
 
     /// Stores a text under this name.
     pub(crate) fn keep_text(&mut self, name: &str, text: &str) {
-        if let Some(folder) = &self.folder {
+        if let Some(folder) = &mut self.folder {
             let kept = folder.keep_text(name, text);
             self.check(kept);
         }
@@ -205,10 +214,18 @@ impl Keeper {
 
     /// Stores bytes under this name.
     pub(crate) fn keep_bytes(&mut self, name: &str, bytes: &[u8]) {
-        if let Some(folder) = &self.folder {
+        if let Some(folder) = &mut self.folder {
             let kept = folder.keep_bytes(name, bytes);
             self.check(kept);
         }
+    }
+
+    /// Gives the record of a damaged cell a name that is not read.
+    ///
+    /// # Errors
+    /// If it cannot be renamed.
+    pub(crate) fn set_aside(&mut self, name: &str) -> std::io::Result<()> {
+        self.folder.as_mut().map_or(Ok(()), |folder| folder.set_aside(name))
     }
 
     /// A cell whose record exists already.
@@ -230,6 +247,7 @@ impl Keeper {
     pub(crate) fn keep_cell<T: Serialize>(&mut self, name: &str, run: &T) {
         self.manifest.cells.push(name.into());
         self.keep(name, run);
+        watchdog::has_result();
     }
 
     /// Adds a line to the log.
@@ -262,6 +280,7 @@ impl Keeper {
     ) -> Option<PathBuf> {
         let is_empty = self.is_empty();
         let folder = self.folder.take()?;
+        watchdog::results_closed();
         if is_empty {
             folder.discard();
             return None;
@@ -279,6 +298,7 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         let is_empty = self.is_empty();
         if let Some(folder) = self.folder.take_if(|_| is_empty) {
+            watchdog::results_closed();
             folder.discard();
         }
     }

@@ -1,7 +1,11 @@
 //! stdout carries the result, stderr everything else. A closed stdout ends the output, not the
 //! measurement; a stdout that cannot be written, such as a file on a full disk, is a failure.
 
+use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
 
@@ -56,6 +60,9 @@ impl OutputFormat {
     }
 }
 
+/// Whether anything was put on stdout.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+
 /// The two streams.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -81,7 +88,7 @@ impl Output {
     /// Text for people; nothing in a format for programs.
     pub(crate) fn text(&mut self, text: &str) {
         if self.format == OutputFormat::Normal {
-            self.write(text);
+            self.write(&shown(text));
         }
     }
 
@@ -142,6 +149,13 @@ impl Output {
         }
     }
 
+    /// The same from the watchdog, while the verb may be anywhere: a document that has begun is not
+    /// followed by another.
+    pub(crate) fn last_words(&mut self, verb: &str, failure: &Failure) {
+        self.closed = HAS_BEGUN.load(Ordering::Relaxed);
+        self.failure(verb, failure);
+    }
+
     /// This end, or a failure if the result did not reach stdout.
     pub(crate) fn end(&self, exit: Exit) -> Exit {
         if self.lost { exit.or_graver(Exit::Environment) } else { exit }
@@ -151,6 +165,7 @@ impl Output {
         if self.closed {
             return;
         }
+        HAS_BEGUN.store(true, Ordering::Relaxed);
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
         if let Err(error) = written {
@@ -164,9 +179,43 @@ impl Output {
     }
 }
 
-/// A line on stderr. Control characters are removed from external strings.
+/// Text as a terminal shows it, whatever the strings in it hold: all but our own line breaks is
+/// escaped.
+fn shown(text: &str) -> String {
+    static GIVEN: OnceLock<Vec<String>> = OnceLock::new();
+    let mut text = Cow::from(text);
+    for name in GIVEN.get_or_init(|| names_with_breaks(std::env::args_os())) {
+        if text.contains(name) {
+            text = text.replace(name, &clean(name)).into();
+        }
+    }
+    text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
+}
+
+/// Names of files on the command line that hold line breaks, which are none of ours.
+fn names_with_breaks(words: impl Iterator<Item = OsString>) -> Vec<String> {
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    let names = words.flat_map(|word| word.split('/').map(str::to_owned).collect::<Vec<_>>());
+    let has_break = |name: &String| name.trim().contains('\n');
+    names.filter(has_break).map(|name| name.trim().to_owned()).collect()
+}
+
+/// A line on stderr. Foreign strings in it are escaped.
 pub(crate) fn note(line: &str) {
-    let safe: Vec<String> = line.lines().map(clean).collect();
+    let line = shown(line);
+    let safe: Vec<&str> = line.lines().collect();
     // A closed stderr cannot be reported.
     let _ = writeln!(io::stderr(), "iosonde: {}", safe.join("\n         "));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_but_our_own_line_breaks_is_escaped() {
+        assert_eq!(shown("one\ntwo\u{1b}[2J\u{2028}\n"), "one\ntwo\\x1b[2J\\u{2028}\n");
+        let words = ["iosonde", "--path=/a b\nc/d", "\n", "e\n"].map(OsString::from);
+        assert_eq!(names_with_breaks(words.into_iter()), ["a b\nc"]);
+    }
 }

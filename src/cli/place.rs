@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicUsize;
 
 use iosonde_sys::{Clock, ring};
 
-use super::exit::{Exit, Failure};
-use super::signals;
+use super::exit::Failure;
+use super::watchdog;
 use crate::schedule::Bench;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::host::{self, Root};
@@ -23,11 +23,9 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Inspects the machine and installs the signal handlers.
+    /// Looks around; from now on the verb ends by itself when a signal asks for it.
     pub(crate) fn find() -> Result<Place, Failure> {
-        let signal = signals::listen().map_err(|error| {
-            Failure::new(Exit::Environment, format!("cannot install signal handlers: {error}"))
-        })?;
+        let signal = watchdog::heed();
         let root = Root::system();
         let host = host::facts(&root);
         let clock = clock(&host);

@@ -3,13 +3,14 @@
 
 pub(super) mod runs;
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::exit::{Exit, Failure};
+use super::intact::AcceptArgs;
+use iosonde_model::record::given;
 use iosonde_model::record::profile::PROFILE_SCHEMA;
 use iosonde_model::record::run::SCHEMA;
 use iosonde_model::record::{ProfileRun, Run};
@@ -25,11 +26,17 @@ pub(super) enum Record {
 /// Largest size of a record, bytes.
 pub(super) const MAX_BYTES: u64 = 1 << 30;
 
-/// The record that a path refers to, and its location.
+/// The record that a path means, where it is, and what was altered there and is accepted.
 ///
 /// # Errors
-/// If it cannot be read, or is not an iosonde record; begins with what the path was given for.
-pub(super) fn record(what: &str, path: &Path) -> Result<(Record, PathBuf), Failure> {
+/// If it cannot be read, was altered, or is not an iosonde record; begins with what the path was
+/// given for.
+pub(super) fn record(
+    what: &str,
+    path: &Path,
+    accept: AcceptArgs,
+) -> Result<(Record, PathBuf, Vec<String>), Failure> {
+    let altered = accept.read(path)?;
     let refuse = |path: &Path, why: String| {
         Failure::new(Exit::Asked, format!("{what}: `{}`: {why}", path.display()))
     };
@@ -53,24 +60,12 @@ pub(super) fn record(what: &str, path: &Path) -> Result<(Record, PathBuf), Failu
         "" => return Err(refuse(&path, format!("not an iosonde record, {expected}"))),
         other => return Err(refuse(&path, format!("a document of {other}, {expected}"))),
     };
-    Ok((record, path))
+    Ok((record, path, altered))
 }
 
-/// The content of a file of limited size. A pipe or a device may be endless, and a file may grow
-/// while it is read.
+/// What is in a file of at most so many bytes, or why it is not read.
 pub(super) fn bounded(path: &Path, most: u64) -> Result<Vec<u8>, String> {
-    let said = |error: std::io::Error| error.to_string();
-    // Checked before opening: opening a pipe waits for its other end.
-    if !fs::metadata(path).map_err(said)?.is_file() {
-        return Err("not a regular file, expected a record".into());
-    }
-    let mut text = Vec::new();
-    let file = File::open(path).map_err(said)?;
-    file.take(most + 1).read_to_end(&mut text).map_err(said)?;
-    if text.len() as u64 > most {
-        return Err(format!("longer than the limit of {most} B"));
-    }
-    Ok(text)
+    given::bytes(path, most).map_err(|error| error.to_string())
 }
 
 /// The one record in a result folder.
@@ -94,23 +89,5 @@ fn within(folder: &Path) -> Result<PathBuf, String> {
             several.len(),
             several.join(", ")
         )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-
-    #[test]
-    fn what_has_no_end_is_not_read_and_what_is_too_long_is_refused() {
-        let error = bounded(Path::new("/dev/zero"), 8).unwrap_err();
-        assert!(error.contains("no regular file"), "{error}");
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("record");
-        fs::write(&path, b"12345678").unwrap();
-        assert_eq!(bounded(&path, 8).unwrap(), b"12345678");
-        assert!(bounded(&path, 7).unwrap_err().contains("longer than 7 B"));
     }
 }

@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::exit::{Exit, Failure};
+use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat, note};
 use super::recorded::bounded;
 use iosonde_model::record::experiment_folder::ExperimentFolder;
@@ -42,7 +43,7 @@ use write::tell;
 ///   iosonde report qd1.json qd4.json qd16.json --figures pictures --png
 ///   iosonde report --explain p99.9
 ///   iosonde report RESULTS/20261121T100000Z-run-1 --restore-signatures --destroy-data=S4EVNX0M
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ReportArgs {
     /// A result folder, a record in it, or JSON and logs of fio
@@ -64,6 +65,11 @@ pub(crate) struct ReportArgs {
     /// Recompute every verdict, and compare it and the checksums with the stored ones
     #[arg(long, conflicts_with_all = ["explain", "demo"])]
     recheck: bool,
+    #[command(flatten)]
+    accept: AcceptArgs,
+    /// What was altered in what is read, in words
+    #[arg(skip)]
+    altered: Vec<String>,
     /// Explain a metric and its computation (iops, p99, knee, …; `list` for all)
     #[arg(long, value_name = "METRIC")]
     explain: Option<String>,
@@ -81,7 +87,7 @@ pub(crate) struct ReportArgs {
     /// Put it back although not every process could be examined for having the device open
     #[arg(long, value_name = "ID", requires = "restore_signatures")]
     accept_unseen_processes: Vec<String>,
-    /// A report with invented numbers, to see what one looks like
+    /// Print an example report with made-up numbers
     #[arg(long)]
     demo: bool,
 }
@@ -118,6 +124,13 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     if args.demo {
         return tell(args, &demo::story(), None);
     }
+    // What is compared by --recheck is what differs.
+    let mut args = args.clone();
+    for path in args.path.iter().filter(|_| !args.recheck) {
+        args.altered.extend(args.accept.read(path)?);
+    }
+    let args = &args;
+    write::can_be_marked(args)?;
     if args.restore_signatures {
         return restore::restore(args);
     }

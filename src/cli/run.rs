@@ -42,6 +42,7 @@ use super::progress::Progress;
 use crate::schedule::{Bench, Event, carry_out};
 use iosonde_analysis::expectation::judge_all;
 use iosonde_analysis::verdict::{assess, verdict};
+use iosonde_engine::engine::waits::Wait;
 use iosonde_model::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::{Speed, catalogue};
@@ -51,16 +52,16 @@ use iosonde_report::{
     verdict_text,
 };
 
-/// What does exactly this load do? In fio's words, where all jobs are alike; or from a workload
-/// file, whose roles may differ in everything.
+/// Run a single load, given by fio-style options for identical jobs, or by a workload file with
+/// different roles.
 ///
-/// The target is a file, a directory (an unnamed file of --size is laid out in it and is gone
-/// afterwards), or a block device. A file that holds anything but zeros or what this program wrote
-/// is not written unless --overwrite-file names it; a block device is not written unless
-/// --destroy-data names it, nothing uses it, and nothing is on it.
+/// The target is a file, a directory (an unnamed file of --size is created in it and removed
+/// afterwards), or a block device. A file that contains anything except zeros or data written by
+/// this program is not written unless --overwrite-file names it; a block device is not written
+/// unless --destroy-data names it, it is not in use, and it is empty.
 ///
-/// Sizes are such as 4096, 4k, 4KiB (both 4096) or 4kB (4000), times such as 10 (seconds), 500ms or
-/// 200us. Hyphen and underscore are the same. 0|1 may be left out, and is 1 then.
+/// Sizes: 4096, 4k, 4KiB (both 4096) or 4kB (4000); times: 10 (seconds), 500ms or 200us. Hyphens
+/// and underscores are equivalent. 0|1 may be omitted and means 1 then.
 ///
 /// Examples:
 ///   iosonde run --path . --size 1g --rw randread --bs 4k --iodepth 32
@@ -73,15 +74,15 @@ use iosonde_report::{
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RunArgs {
-    /// A workload file (NAME.toml), a job file of fio (NAME.fio), which says all by itself, or a
-    /// workload that is built in; or give --rw
+    /// A workload file (NAME.toml), a complete fio job file (NAME.fio), or the name of a built-in
+    /// workload; or give --rw
     #[arg(
         value_name = "FILE",
         conflicts_with_all = ["LoadArgs", "PaceArgs", "DataArgs", "SubmitArgs"]
     )]
     file: Option<PathBuf>,
-    /// Send a workload file's operations so many times as fast as it says, such as 2x or 0.5x, or
-    /// as fast as the target answers
+    /// Speed of a workload file relative to its rates, such as 2x or 0.5x, or max for as fast as
+    /// the target completes requests
     #[arg(long, value_name = "N(x)|max")]
     speed: Option<String>,
     #[command(flatten)]
@@ -112,32 +113,32 @@ pub(crate) struct RunArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Run and result")]
 struct ControlArgs {
-    /// Seed of offsets and data, for an exact repetition
+    /// Seed of offsets and data, for exact reproduction
     #[arg(long, visible_alias = "seed", value_name = "N")]
     randseed: Option<u64>,
-    /// Replace ${NAME} in a job file of fio by variables of the environment
+    /// Replace ${NAME} in a fio job file by environment variables
     #[arg(long)]
     allow_env: bool,
-    /// Count I/O errors and go on, instead of stopping at the first
+    /// Count I/O errors and continue, instead of stopping at the first
     #[arg(long)]
     continue_on_error: bool,
     /// An expectation such as 'p99<=2ms' or 'read.iops>=10k'; may be repeated
     #[arg(long, value_name = "RULE")]
     expect: Vec<String>,
-    /// Watch the run by kernel programs, and tell in which layer the time goes: before the block
-    /// layer, in its queue, in the device; needs CAP_BPF and CAP_PERFMON
+    /// Profile the run in the kernel, and report the time by layer: before the block layer, in its
+    /// queue, in the device; needs CAP_BPF and CAP_PERFMON
     #[arg(long)]
     profile: bool,
-    /// Say what would be done, and do nothing
+    /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Form of the result on stdout
+    /// Format of the result on stdout
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "2")]
     eta_interval: String,
-    /// Directory under which the results are kept [default: the user's state directory]
+    /// Directory under which the results are stored [default: the user's state directory]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     #[command(flatten)]
@@ -164,13 +165,13 @@ fn switched(switch: Option<Switch>) -> bool {
 pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let is_rehearsed_job = args.run.output_format == OutputFormat::FioJob;
     if is_rehearsed_job && !args.run.dry_run {
-        let message = "--output-format fio-job tells what would be done: give --dry-run too";
+        let message = "--output-format fio-job needs --dry-run";
         return Err(Failure::new(Exit::Asked, message));
     }
     if let Some(path) = args.file.as_deref().filter(|path| job_file::is_job_file(path)) {
         if args.speed.is_some() {
-            let message = "--speed has no effect on a job file of fio: change its rates there, or \
-                           give a workload file";
+            let message = "--speed has no effect on a fio job file: change its rates, or use a \
+                workload file";
             return Err(Failure::new(Exit::Asked, message));
         }
         return job_file::run(args, path, words);
@@ -182,7 +183,8 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let asked = understand(args)?;
     let second = args.cross_check.find(args.run.output_format)?;
     if second.is_some() && asked.latency.is_some() {
-        let message = "--cross-check: fio's latency target is another one: leave one of both out";
+        let message = "--cross-check and a latency target cannot be combined: fio's latency \
+            target differs";
         return Err(Failure::new(Exit::Asked, message));
     }
     let place = Place::find()?;
@@ -190,7 +192,9 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         submit::placeable(role, &place)?;
     }
     let seed = args.run.randseed.unwrap_or_else(place::fresh_seed);
+    let opening = Wait::begin("opening", args.target.words());
     let aim = aim(args, &asked, &place)?;
+    drop(opening);
     let setting = setting(args, &asked, &place, &aim, seed);
     let mut plan = resolve(&asked.over(&aim), &setting)?;
     plan.notes.extend(asked.speed.map(Speed::words));
@@ -288,10 +292,10 @@ fn layout_plan(setting: &Setting, fresh: Vec<u16>) -> Result<Plan, Failure> {
 
 fn caution_about(engine: &Engine, about_targets: &[String]) {
     if !engine.chosen_because.is_empty() {
-        note(&format!("caution: {}", engine.chosen_because));
+        note(&format!("warning: {}", engine.chosen_because));
     }
     for reason in about_targets {
-        note(&format!("caution: {reason}; I/O goes through the page cache"));
+        note(&format!("warning: {reason}; I/O goes through the page cache"));
     }
 }
 
@@ -315,12 +319,13 @@ fn laid_out(outcome: Option<Outcome>) -> Result<(), Failure> {
     match outcome {
         Some(Outcome::Complete) => Ok(()),
         Some(Outcome::Interrupted { signal }) => {
-            Err(Failure::new(Exit::Signal(signal), "interrupted while laying out the file"))
+            Err(Failure::new(Exit::Signal(signal), "interrupted while preparing the file"))
         }
         Some(Outcome::Failed { error }) => {
-            Err(Failure::new(Exit::Environment, format!("the file could not be laid out: {error}")))
+            Err(Failure::new(Exit::Environment, format!("the test file could not be prepared: \
+                {error}")))
         }
-        None => Err(Failure::new(Exit::Environment, "the file could not be laid out")),
+        None => Err(Failure::new(Exit::Environment, "the test file could not be prepared")),
     }
 }
 
@@ -382,7 +387,7 @@ fn conclude(
     output.document(&document);
     let exit = output.end(exit);
     if let Some(path) = keeper.finish(row.complete, exit.code(), &told.words) {
-        note(&format!("results kept in {}", path.display()));
+        note(&format!("results stored in {}", path.display()));
     }
     exit
 }

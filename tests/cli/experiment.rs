@@ -303,10 +303,14 @@ fn what_was_killed_goes_on_too() {
         fs::write(path, "{").unwrap();
     }
     let resume = format!("experiment resume {} --eta-interval 0", folder.display());
-    let ended = place.iosonde(&resume).end().exits(0);
-    if damaged.is_some() {
-        ended.says("is set aside, and the run is repeated");
-    }
+    let Some(damaged) = damaged else { return eprintln!("skipped: killed before the first run") };
+    let name = damaged.file_name().unwrap().to_str().unwrap();
+    let listed = listing(&folder.join("trials"));
+    place.iosonde(&resume).end().exits(6).says(name).says("expected").says("--accept-altered");
+    assert_eq!(listing(&folder.join("trials")), listed, "nothing was changed");
+    let ended = place.iosonde(&format!("{resume} --accept-altered")).end().exits(0);
+    ended.says("is set aside, and carried out again").prints("altered since");
+    place.iosonde("report").arg(only(&place)).end().exits(0).lacks("altered");
     let folder = only(&place);
     assert!(!folder.to_string_lossy().ends_with(".partial"));
     let whole = trials(&folder).iter().filter(|name| name.ends_with(".json")).count();
@@ -355,7 +359,7 @@ fn what_is_no_experiment_is_not_gone_on_with() {
     let folder = only(&place);
     let path = folder.join("experiment.json");
     let text = fs::read_to_string(&path).unwrap();
-    let resume = format!("experiment resume {}", folder.display());
+    let resume = format!("experiment resume {} --accept-altered", folder.display());
     fs::write(&path, text.replace("iosonde.experiment/1", "iosonde.experiment/9")).unwrap();
     place.iosonde(&resume).end().exits(2).says("a newer program wrote it");
     fs::write(&path, &text[..text.len() / 2]).unwrap();

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
+mod altered;
 mod asked;
 mod blkbench;
 mod compare;
@@ -13,14 +14,17 @@ mod experiment;
 mod faults;
 mod formats;
 mod fsync;
+mod hangs;
 mod job_file;
 mod kept;
+mod killed;
 mod language;
 mod profile;
 mod program;
 mod refused;
 mod replay;
 mod report;
+mod shown;
 mod signals;
 mod told;
 mod verify;

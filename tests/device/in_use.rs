@@ -106,7 +106,8 @@ struct Holder(Child);
 impl Drop for Holder {
     fn drop(&mut self) {
         // The whole group: a shell and what it started.
-        let _ = Command::new("kill").args(["-9", &format!("-{}", self.0.id())]).status();
+        let group = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.0.wait();
     }
 }
@@ -125,9 +126,9 @@ fn start(target: &Target, mut command: Command) -> Held {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(File::create(&errors).unwrap());
-    let words = format!("{command:?}");
-    let failed = |why: String| Err(Unavailable(format!("{words}: {why}")));
-    let mut child = match Command::spawn(&mut command) {
+    let name = format!("{command:?}");
+    let failed = |why: String| Err(Unavailable(format!("{name}: {why}")));
+    let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return failed(error.to_string()),
     };
@@ -172,7 +173,7 @@ impl Drop for Undo {
     }
 }
 
-fn tool(program: &str, args: &[&Path]) -> Result<(), Unavailable> {
+fn tool<'a>(program: &str, args: impl IntoIterator<Item = &'a Path>) -> Result<(), Unavailable> {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output();
     let reason = match output {
         Ok(output) if output.status.success() => return Ok(()),
@@ -195,17 +196,20 @@ fn driver(file: &Path) -> &'static str {
 }
 
 fn swap_on(path: &Path) -> Held {
-    tool("chmod", &["600".as_ref(), path])?;
-    tool("mkswap", &[path])?;
-    tool("swapon", &[path])?;
+    tool("chmod", [Path::new("600"), path])?;
+    tool("mkswap", [path])?;
+    tool("swapon", [path])?;
     Ok(Box::new(Undo("swapoff", vec![path.into()])))
 }
 
 fn mounted(target: &Target, device: &Path) -> Held {
     let point = target.beside("point");
     fs::create_dir(&point).unwrap();
-    tool("mkfs.ext4", &["-q".as_ref(), "-F".as_ref(), device])?;
-    tool("mount", &[device, &point])?;
+    // Nothing that the file system writes by itself later may be taken for our doing.
+    let eager = "lazy_itable_init=0,lazy_journal_init=0";
+    tool("mkfs.ext4", ["-q", "-F", "-E", eager].map(Path::new).into_iter().chain([device]))?;
+    tool("mount", [device, &point])?;
+    tool("sync", [Path::new("-f"), &point])?;
     Ok(Box::new(Undo("umount", vec![point])))
 }
 
@@ -218,7 +222,8 @@ fn node(target: &Target) -> Result<PathBuf, Unavailable> {
     let node = target.beside("node");
     let (major, minor) = target.disk().number();
     let numbers = [major.to_string(), minor.to_string()];
-    tool("mknod", &[&node, "b".as_ref(), numbers[0].as_ref(), numbers[1].as_ref()])?;
+    let numbers = numbers.iter().map(Path::new);
+    tool("mknod", [&node, Path::new("b")].into_iter().chain(numbers))?;
     Ok(node)
 }
 
@@ -259,7 +264,7 @@ fn cases() -> Vec<Case> {
         case!(File, "a process has it open for appending", OPEN, |t| shell(t, "exec 9>> $TARGET")),
         case!(File, "a process has it open for reading", READ, |t| shell(t, "exec 9< $TARGET")),
         case!(File, "a stopped process has it open", OPEN, |t| {
-            shell(t, "exec 9<> $TARGET; (sleep 0.1; kill -STOP $$) &")
+            shell(t, "exec 9<> $TARGET; (sleep 0.1; kill -STOP $$) & true")
         }),
         case!(File, "opened through a second name, which is gone", OPEN, |t| {
             shell(t, "ln $TARGET other; exec 9<> other; rm other")
@@ -292,17 +297,12 @@ fn cases() -> Vec<Case> {
                  fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)";
             python(t, script)
         }),
-        case!(File, "a write lease", "has a lease on it", |t| {
-            let script = "fd = os.open(target, os.O_RDONLY)\n\
-                 fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)";
-            python(t, script)
-        }),
         case!(File, "qemu-storage-daemon, writing", OPEN, |t| storage_daemon(t, &t.image, "")),
         case!(File, "qemu-storage-daemon, only reading", READ, |t| {
             storage_daemon(t, &t.image, ",read-only=on")
         }),
         case!(File, "a process of another user", OPEN, |t| {
-            tool("chmod", &["666".as_ref(), &t.image])?;
+            tool("chmod", [Path::new("666"), &t.image])?;
             let script = "exec 9<> $TARGET; : > $READY; exec sleep 600";
             let mut command = Command::new("setpriv");
             command.args(["--reuid=65534", "--clear-groups", "sh", "-c", script]);
@@ -366,13 +366,14 @@ fn cases() -> Vec<Case> {
         case!(Device, "qemu-storage-daemon", OPEN, |t| storage_daemon(t, t.path(), "")),
         case!(Device, "mounted", "is mounted at", |t| mounted(t, t.path())),
         case!(Device, "mounted in another mount namespace", "in another mount namespace", |t| {
-            tool("mkfs.ext4", &["-q".as_ref(), "-F".as_ref(), t.path()])?;
-            unshared(t, &["--mount"], "mount $TARGET /mnt")
+            tool("mkfs.ext4", ["-q", "-F"].map(Path::new).into_iter().chain([t.path()]))?;
+            unshared(t, &["--mount"], "mount $TARGET /mnt; sync -f /mnt")
         }),
         case!(Device, "mounted, taken out of sight (umount -l), and still used", "EBUSY", |t| {
             let held = mounted(t, t.path())?;
             let user = shell(t, "exec 9> point/file")?;
-            tool("umount", &["-l".as_ref(), &t.beside("point")])?;
+            tool("sync", [Path::new("-f"), &t.beside("point")])?;
+            tool("umount", [Path::new("-l"), &t.beside("point")])?;
             Ok(Box::new((user, held)))
         }),
         case!(Device, "swap", "is used as swap", |t| swap_on(t.path())),
@@ -465,9 +466,11 @@ fn judge(case: &Case) -> Option<()> {
 #[test]
 fn nothing_in_use_is_written() {
     let _turn = turn();
-    let only = std::env::var("IOSONDE_CASE").unwrap_or_default();
+    // `IOSONDE_CASES=30-` begins there.
+    let only = std::env::var("IOSONDE_CASES").unwrap_or_default();
+    let skipped: usize = only.trim_end_matches('-').parse().unwrap_or(0);
     let cases = cases();
-    let chosen = cases.iter().filter(|case| case.who.contains(&only));
+    let chosen = cases.iter().skip(skipped);
     let made = chosen.filter(|case| {
         eprintln!("{:?}: {}", case.kind, case.who);
         judge(case).is_some()

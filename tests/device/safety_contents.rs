@@ -73,7 +73,7 @@ const SIGNATURES: [(&str, u64, &[u8]); 36] = [
 ];
 
 /// Data that has no signature at a known place.
-const DATA: [(&str, u64, &[u8]); 14] = [
+const DATA: [(&str, u64, &[u8]); 20] = [
     ("one byte, first", 0, b"x"),
     ("one byte, in the first MiB", 777_777, b"x"),
     ("one byte, behind the first MiB", MIB, b"x"),
@@ -86,6 +86,12 @@ const DATA: [(&str, u64, &[u8]); 14] = [
     ("database", 0, b"SQLite format 3\0"),
     ("program", 6 * MIB, b"\x7fELF\x02\x01\x01"),
     ("PDF", MIB + 3, b"%PDF-1.7"),
+    ("mail", 7 * MIB - 1, b"From: mother"),
+    ("video", 2 * MIB + 4, b"ftypisom"),
+    ("picture", 5 * MIB, b"\x89PNG\r\n\x1a\n"),
+    ("log of a database", 1536 * KIB, b"\x00\x00\x01\x9a\x01"),
+    ("key", 4 * MIB, b"-----BEGIN PRIVATE KEY-----"),
+    ("all bits set", 6 * MIB, &[0xff; 512]),
     ("our marker alone, then text", 2 * MIB, b"iosonde\x02and a letter home"),
     ("the marker of the verifier alone", 2 * MIB, b"IOsv and a letter home"),
 ];

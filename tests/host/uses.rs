@@ -283,6 +283,23 @@ fn threads_mappings_and_names_that_only_look_like_it() {
 }
 
 #[test]
+fn what_the_kernel_serves_to_others() {
+    let namespaces = "/sys/kernel/config/nvmet/subsystems/nqn.a/namespaces";
+    let tree = Machine::default()
+        .disk("sdl", "8:176", "S1")
+        .disk("sdm", "8:192", "S2")
+        .mounts(&[])
+        .line(&format!("{namespaces}/1/device_path = /dev/sdl"))
+        .line(&format!("{namespaces}/1/enable = 1"))
+        .line(&format!("{namespaces}/2/device_path = /dev/sdm"))
+        .line(&format!("{namespaces}/2/enable = 0"))
+        .tree();
+    let root = tree.root();
+    assert_eq!(uses(&root, 8, 176), ["sdl is served by the NVMe target nqn.a, namespace 1"]);
+    assert_eq!(uses(&root, 8, 192), [""; 0]);
+}
+
+#[test]
 fn what_cannot_be_examined_is_counted_and_named() {
     let machine = || Machine::default().disk("sdl", "8:176", "S1");
     let unseen = |machine: Machine| host::uses(&machine.tree().root(), 8, 176).unseen.to_string();

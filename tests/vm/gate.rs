@@ -240,7 +240,7 @@ fn scsi_world(programs: &[&str], modules: &[&str]) -> Option<World> {
 }
 
 #[test]
-fn what_md_and_device_mapper_and_swap_have_is_not_written() {
+fn what_md_and_device_mapper_have_is_not_written() {
     let _turn = turn();
     let modules = [&MAPPER[..], &["raid1", "xts"]].concat();
     let Some(mut world) = scsi_world(&["dmsetup", "mdadm"], &modules) else { return };
@@ -298,6 +298,15 @@ fn what_md_and_device_mapper_and_swap_have_is_not_written() {
     ));
     world.never(first, "is held by dm-0");
     world.sh("dmsetup remove top");
+}
+
+#[test]
+fn what_multipath_and_swap_have_is_not_written() {
+    let _turn = turn();
+    let Some(mut world) = scsi_world(&["dmsetup"], &MAPPER) else { return };
+    let one = world.scsi(0, 1);
+    let first = Disk { node: &one, id: "DISK-1" };
+    let sectors = DISK_BYTES / 512;
 
     // Multipath: each path is taken, the map is the disk.
     let (path, other) = (world.scsi(0, 9), world.scsi(1, 9));

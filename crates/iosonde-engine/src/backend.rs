@@ -163,7 +163,7 @@ pub enum OpenError {
     },
     /// IOPOLL was granted and does not work.
     #[error(
-        "polled completions (--hipri) do not work here: the first request came back {0}; \
+        "polled completions (--hipri) do not work here: the first request failed with {0}; \
          the device has no polled queues"
     )]
     Polling(String),

@@ -36,7 +36,7 @@ pub use fio::{Fio, FioError};
 pub use flush::{flush_layers, flushes, has_device_mapper};
 pub use identity::{Identity, identity};
 pub use limits::io_limits;
-pub use mount::{Mount, all as mounts, mount_of, mount_of_file, mount_with_id};
+pub use mount::{Mount, all as mounts, mount_by_name, mount_of, mount_of_file, mount_with_id};
 pub use openers::{Access, FileId, Unseen};
 pub use root::Root;
 pub use smart::smart;

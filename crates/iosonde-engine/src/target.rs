@@ -16,6 +16,7 @@ pub mod signature;
 pub mod truth;
 pub mod undo;
 pub mod vhost;
+mod written;
 
 pub use contents::{Inspection, Seen};
 pub use gate::GateError;

@@ -3,6 +3,7 @@
 //! Integers are bytes and nanoseconds, with the unit in the name. A percentile that has not earned
 //! its place is `null`, with the reason beside it.
 
+use iosonde_model::units::clean::is_invisible;
 use serde_json::{Map, Value, json};
 
 use iosonde_analysis::cross_check::CrossCheck;
@@ -106,13 +107,13 @@ pub fn json_line(schema: &str, fields: Map<String, Value>) -> String {
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for character in text.chars() {
-        let code = u32::from(character);
-        let risky = matches!(
-            code,
-            0x7f..=0x9f | 0x61c | 0x200b..=0x200f | 0x2028..=0x202e | 0x2066..=0x2069 | 0xfeff
-        );
+        // The line feeds between the fields are ours; those in strings are escaped by now.
+        let risky = is_invisible(character) || (character.is_control() && character != '\n');
         if risky {
-            out.push_str(&format!("\\u{code:04x}"));
+            let mut units = [0; 2];
+            for unit in character.encode_utf16(&mut units) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
         } else {
             out.push(character);
         }

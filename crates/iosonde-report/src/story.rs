@@ -60,6 +60,14 @@ pub struct Caution {
     pub words: String,
 }
 
+impl Caution {
+    /// What the story was made from is not as it was kept, in these words.
+    pub fn altered(words: &[String]) -> Caution {
+        let (code, strength) = ("altered".into(), String::new());
+        Caution { code, strength, grave: true, words: words.join(" ") }
+    }
+}
+
 /// A part of a story.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {

@@ -18,6 +18,7 @@ pub mod clock;
 pub mod counting;
 pub mod held;
 pub mod inspect;
+pub mod process;
 pub mod ring;
 pub mod sharing;
 pub mod signals;

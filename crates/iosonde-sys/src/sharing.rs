@@ -128,7 +128,6 @@ pub fn share_descriptors(one: u32, other: u32) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    #![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
     use std::fs::File;
     use std::os::fd::AsFd;
 
@@ -145,8 +144,8 @@ mod tests {
         drop(other);
         let again = is_open_elsewhere(file.as_fd());
         std::fs::remove_file(&path).unwrap();
-        let Ok(alone) = alone else { return eprintln!("skipped: no leases here") };
-        assert_eq!((alone, shared.unwrap(), again.unwrap()), (false, true, false));
+        let seen = [alone, shared, again].map(Result::unwrap);
+        assert_eq!(seen, [false, true, false], "alone, shared, alone again");
     }
 
     #[test]
@@ -178,9 +177,9 @@ mod tests {
     #[test]
     fn a_thread_shares_the_table_of_its_process() {
         let own = std::process::id();
-        match share_descriptors(own, own) {
-            Ok(shared) => assert!(shared),
-            Err(error) => eprintln!("skipped: kcmp: {error}"),
-        }
+        // A kernel may be built without; then each table is examined.
+        let shared = share_descriptors(own, own);
+        let without = matches!(&shared, Err(error) if error.raw_os_error() == Some(libc::ENOSYS));
+        assert!(without || shared.unwrap());
     }
 }

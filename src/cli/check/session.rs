@@ -92,17 +92,18 @@ impl Session<'_> {
     /// Prints and keeps a row. A run that was stopped before its window opened has nothing to show.
     fn finished(&mut self, index: usize, run: &Run) {
         self.progress.clear();
-        self.keeper
-            .log(&json!({ "event": "finished", "cell": run.plan.name, "outcome": run.outcome }));
         if run.measured_ns == 0 && matches!(run.outcome, Outcome::Interrupted { .. }) {
             return;
         }
+        // Before anybody hears of it: what was finished is not lost, whatever comes.
+        self.keeper.keep_cell(&format!("{:02}-{}.json", index + 1, run.plan.name), run);
+        self.keeper
+            .log(&json!({ "event": "finished", "cell": run.plan.name, "outcome": run.outcome }));
         let row = assess(run, Some(self.host));
         self.output.text(&check_row(run, &row));
         if let Some(pursuit) = &row.pursuit {
             self.output.text(&pursuit_note(pursuit));
         }
-        self.keeper.keep_cell(&format!("{:02}-{}.json", index + 1, run.plan.name), run);
         self.runs.push(run.clone());
         self.rows.push(row);
     }
@@ -130,7 +131,7 @@ impl Session<'_> {
         let exit = self.output.end(exit);
         let path = self.keeper.finish(complete, exit.code(), &told.words);
         if let Some(path) = path {
-            note(&format!("results kept in {}", path.display()));
+            note(&format!("results stored in {}", path.display()));
         }
         exit
     }
@@ -143,7 +144,7 @@ impl Session<'_> {
         judged: &[iosonde_analysis::expectation::Judged],
     ) -> Exit {
         if !complete {
-            self.output.text("  partial: not every workload was measured to its end\n");
+            self.output.text("  partial: not every workload was measured completely\n");
         }
         let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
         let mut document = Document {

@@ -16,8 +16,8 @@ use iosonde_report::{fidelity_json, fidelity_text, profile_figures};
 pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Result<Exit, Failure> {
     let speed = args.speed.as_deref().unwrap_or("1x");
     let speed = Speed::parse(speed).map_err(|error| asked(format!("--speed: {error}")))?;
-    let (first, first_path) = record("PROFILE", profile)?;
-    let (second, second_path) = record("REPLAY", replay)?;
+    let (first, first_path, mut altered) = record("PROFILE", profile, args.accept)?;
+    let (second, second_path, more) = record("REPLAY", replay, args.accept)?;
     let recorded = match &first {
         Record::Profile(run) => Observed::of_profile(run),
         Record::Run(_) => {
@@ -32,7 +32,11 @@ pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Resu
     if let Some(folder) = &args.figures {
         draw(folder, &first, &second)?;
     }
-    let told = fidelity(&recorded, &regenerated, speed);
+    let mut told = fidelity(&recorded, &regenerated, speed);
+    altered.extend(more);
+    if !altered.is_empty() {
+        told.notes.insert(0, format!("ALTERED: {}", altered.join(" ")));
+    }
     let exit = if told.score.is_some() { Exit::Done } else { Exit::Inconclusive };
     let mut output = Output::new(args.output_format);
     output.text(&fidelity_text(&told));

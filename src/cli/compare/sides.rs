@@ -4,18 +4,25 @@ use std::path::{Path, PathBuf};
 
 use super::{CompareArgs, asked, no_effect, no_replay, note, of_runs};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::intact::AcceptArgs;
 use crate::cli::recorded::runs::observations;
 use iosonde_analysis::comparison::{BASELINE_SCHEMA, Baseline, Side};
 use iosonde_model::record::export;
 
-/// One side, from all its paths.
-pub(super) fn read(what: &str, paths: &[PathBuf]) -> Result<Side, Failure> {
-    let mut runs = Vec::new();
+/// One side, from everything that was given for it, and what was altered in it, in words.
+pub(super) fn read(
+    what: &str,
+    paths: &[PathBuf],
+    accept: AcceptArgs,
+) -> Result<(Side, Vec<String>), Failure> {
+    let (mut runs, mut altered) = (Vec::new(), Vec::new());
     for path in paths {
-        runs.extend(observations(what, path)?);
+        let (found, words) = observations(what, path, accept)?;
+        runs.extend(found);
+        altered.extend(words);
     }
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-    Ok(Side { name: names.join(", "), runs })
+    Ok((Side { name: names.join(", "), runs }, altered))
 }
 
 /// Stores runs as a baseline.
@@ -25,7 +32,8 @@ pub(super) fn save_baseline(args: &CompareArgs, file: &Path) -> Result<Exit, Fai
     if args.paths.is_empty() {
         return Err(asked("--save-baseline: no runs given; name their folders".into()));
     }
-    let mut runs = read("RUNS", &args.paths)?.runs;
+    // Nobody would see later what was altered before.
+    let mut runs = read("RUNS", &args.paths, AcceptArgs::NEVER)?.0.runs;
     let all = runs.len();
     runs.retain(|run| run.left_out.is_none());
     if runs.len() < all {

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{CompareArgs, asked, contrasted, note, place, tell, what_is_asked};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::intact::AcceptArgs;
 use crate::cli::keep::Keeper;
 use crate::cli::recorded::{Record, record};
 use iosonde_analysis::comparison::{Asked, Kind, Observation, Side};
@@ -48,9 +49,9 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     if commands.iter().flatten().any(names_device)
         && keepers.iter().any(|keeper| keeper.path().is_none())
     {
-        let message = "--run: found --destroy-data, but the results are not kept, and with them not \
-                       what stood on the device before; nothing was written. Give another place by \
-                       --results DIR";
+        let message = "--run: found --destroy-data, but the results are not kept, and with them \
+                       not what stood on the device before; nothing was written. Give another \
+                       place by --results DIR";
         return Err(Failure::new(Exit::Refused, message));
     }
     let mut sides = args.run.iter().map(|text| Side { name: text.clone(), runs: Vec::new() });
@@ -149,7 +150,7 @@ fn split(text: &str) -> Result<Vec<String>, &'static str> {
         match (quote, character) {
             (Some(end), found) if found == end => quote = None,
             (Some('"') | None, '\\') => {
-                let next = characters.next().ok_or("it it ends in a backslash")?;
+                let next = characters.next().ok_or("it it it ends in a backslash")?;
                 word.get_or_insert_default().push(next);
             }
             (None, '\'' | '"') => {
@@ -229,9 +230,8 @@ impl Scratch {
         };
         let mut folders = fs::read_dir(&results).map_err(said)?.filter_map(Result::ok);
         let folder = folders.next().map(|entry| entry.path());
-        let folder =
-            folder.ok_or_else(|| failed(format!("ended with {code} and stored no result")))?;
-        let read = record("--run", &folder);
+        let folder = folder.ok_or_else(|| failed(format!("ended with {code} and stored no result")))?;
+        let read = record("--run", &folder, AcceptArgs::NEVER);
         let removed = fs::remove_dir_all(&results);
         removed.map_err(said)?;
         match read?.0 {
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(split(" run  --path 'a b' ").unwrap(), ["run", "--path", "a b"]);
         assert_eq!(split(r#"a\ b "c'd" e'f g'h ''"#).unwrap(), ["a b", "c'd", "ef gh", ""]);
         assert_eq!(split("'open"), Err("unclosed quote"));
-        assert_eq!(split("x\\"), Err("it it ends in a backslash"));
+        assert_eq!(split("x\\"), Err("it it it ends in a backslash"));
     }
 
     #[test]

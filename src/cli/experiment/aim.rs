@@ -9,6 +9,7 @@ use crate::cli::output::note;
 use crate::cli::place::{self, Place};
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::Medium;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::target::open::{self, Direct};
 use iosonde_engine::target::{Held, TargetError};
 use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
@@ -47,6 +48,8 @@ impl Aim {
                 format!("{}{size}", device.name)
             }),
             is_laid_out: self.layout.is_some(),
+            used_engine: self.setting.engine.kind.name().into(),
+            direct: self.setting.targets[0].direct,
             ..asked.clone()
         }
     }
@@ -61,10 +64,13 @@ pub(super) struct Ask<'a> {
     pub(super) usual_bytes: Option<u64>,
     pub(super) seed: u64,
     pub(super) dry_run: bool,
+    /// Whether the runs before were allowed to write: those to come must be, too.
+    pub(super) must_write: bool,
 }
 
 /// Opens or creates the target.
 pub(super) fn aim(ask: &Ask<'_>, place: &Place) -> Result<Aim, Failure> {
+    let _opening = Wait::begin("opening", ask.target.path.as_str());
     let engine = engine(ask.target.engine.as_deref())?;
     if engine.kind == EngineKind::Sim {
         return simulated(ask, place, engine);
@@ -163,7 +169,7 @@ fn existing(ask: &Ask<'_>, path: &Path) -> Result<(Held, bool, Option<String>), 
     // Root may open files without write permission.
     let is_protected = facts.is_ok_and(|facts| facts.permissions().readonly());
     let agreed = !ask.consent.devices().is_empty();
-    if (!is_device && !is_protected) || agreed {
+    if (!is_device && !is_protected) || agreed || ask.must_write {
         let intent = ask.consent.intent(true, ask.results, ask.dry_run);
         match open::existing(path, &intent, direct(ask)) {
             Ok(held) => {
@@ -176,7 +182,8 @@ fn existing(ask: &Ask<'_>, path: &Path) -> Result<(Held, bool, Option<String>), 
                 }
                 return Ok((held, false, None));
             }
-            Err(TargetError::Foreign { .. } | TargetError::Shared { .. }) if !agreed => {}
+            Err(TargetError::Foreign { .. } | TargetError::Shared { .. })
+                if !agreed && !ask.must_write => {}
             Err(error) => return Err(error.into()),
         }
     }

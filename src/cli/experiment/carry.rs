@@ -22,6 +22,7 @@ use crate::schedule::{Bench, Event, carry_out};
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
 use iosonde_model::plan::chance;
 use iosonde_model::plan::design::{self, Found};
+use iosonde_model::record::checksums::{Altered, Change, alterations};
 use iosonde_model::record::experiment::{
     EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TargetAsked, TrialRun,
 };
@@ -39,6 +40,8 @@ struct Session<'a> {
     progress: Progress,
     teller: Teller,
     study: Study,
+    /// What was altered in what is gone on with, in words.
+    altered: Vec<String>,
     /// Bytes written so far, test file preparation included.
     written_bytes: AtomicU64,
     /// Whether results can no longer be stored.
@@ -83,6 +86,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         usual_bytes: experiment.size,
         seed,
         dry_run: args.dry_run,
+        must_write: false,
     };
     let aim = aim(&ask, &place)?;
     let layout_bytes = aim.layout.as_ref().map_or(0, |layout| layout.target().bytes);
@@ -135,6 +139,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
 /// `experiment resume`.
 pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failure> {
     args.common.output_format.can_tell("experiment resume")?;
+    let altered = args.accept.read(&args.folder)?;
     let place = Place::find()?;
     let old = ExperimentFolder::open(&args.folder).map_err(wrong)?;
     let run = old.run.clone();
@@ -158,9 +163,11 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         usual_bytes: run.experiment.size,
         seed: run.seed,
         dry_run: false,
+        must_write: run.target.is_laid_out,
     };
-    let aim = aim(&ask, &place)?;
+    let aim = aim(&ask, &place).map_err(|failure| as_before(failure, &args.folder))?;
     let found = aim.found(&target, &place);
+    same_way(&run.target, &found)?;
     if (&found.device, found.used_bytes) != (&run.target.device, run.target.used_bytes) {
         return Err(wrong(format!(
             "the experiment was started on {}, {}, but `{}` is now on {}, {}: one cell would mix \
@@ -177,6 +184,12 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     // The kernel name may have changed.
     let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
     keeper.keep_undo(aim.held.as_ref().map_or(&[], |held| &held.undo))?;
+    for name in altered_runs(&old, &altered)? {
+        note(&format!("caution: {name} is set aside, and carried out again"));
+        keeper
+            .set_aside(&name)
+            .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))?;
+    }
     keeper.log(&json!({ "event": "resumed", "command": words }));
     let study = Study {
         run,
@@ -186,8 +199,56 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         conclusions: Vec::new(),
     };
     let mut session = session(&place, aim, keeper, study, &args.common)?;
+    session.altered = altered;
     session.teller.heading(&session.study, &session.aim.words);
     session.carry_out(Some(&old))
+}
+
+/// Runs that are not as they were kept, where that was accepted: no figure is made from them.
+fn altered_runs(old: &ExperimentFolder, accepted: &[String]) -> Result<Vec<String>, Failure> {
+    if accepted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let altered = alterations(old.path()).map_err(wrong)?.into_iter();
+    let is_run = |each: &Altered| {
+        each.name.starts_with("trials/") && matches!(each.change, Change::Content { .. })
+    };
+    Ok(altered.filter(is_run).map(|each| each.name).collect())
+}
+
+/// What the first command was allowed to do, this one must be, or cells would be missing for ever.
+fn as_before(failure: Failure, folder: &Path) -> Failure {
+    if failure.exit != Exit::Refused {
+        return failure;
+    }
+    let folder = folder.display();
+    let hint = failure.hint.map_or(String::new(), |hint| format!("{hint}; "));
+    let hint = format!(
+        "{hint}the experiment was begun with consent to write: give the same option to `iosonde \
+         experiment resume {folder}`; nothing was changed"
+    );
+    Failure { hint: Some(hint), ..failure }
+}
+
+/// Runs of two engines, or past the page cache and through it, cannot stand in one cell.
+fn same_way(before: &TargetAsked, now: &TargetAsked) -> Result<(), Failure> {
+    // An older program did not note it.
+    if before.used_engine.is_empty() {
+        return Ok(());
+    }
+    let way = |target: &TargetAsked| {
+        let cache = if target.direct { "past the page cache" } else { "through the page cache" };
+        format!("{} {cache}", target.used_engine)
+    };
+    if way(before) == way(now) {
+        return Ok(());
+    }
+    Err(wrong(format!(
+        "the experiment was begun with {}, and here it would go on with {}: runs of both would \
+         stand in one cell; `iosonde doctor` says what is missing here. Nothing was changed",
+        way(before),
+        way(now)
+    )))
 }
 
 /// Whether a folder is finished and nothing is left to run.
@@ -218,6 +279,7 @@ fn session<'a>(
         progress: Progress::new("experiment", eta_interval_ns, form, None),
         teller: Teller::new(args),
         study,
+        altered: Vec::new(),
         written_bytes: AtomicU64::new(0),
         is_lost: AtomicBool::new(false),
     })
@@ -254,7 +316,7 @@ impl Session<'_> {
         if nothing && matches!(exit, Exit::Signal(_)) {
             return Err(Failure::new(exit, "interrupted before anything was measured"));
         }
-        Ok(self.teller.conclude(&self.study, complete, exit, self.keeper))
+        Ok(self.teller.conclude((&self.study, &self.altered), complete, exit, self.keeper))
     }
 
     /// Writes the test file; `false` if a signal ended that.
@@ -361,11 +423,11 @@ impl Session<'_> {
         {
             let names = old.trials(&stage.name).map_err(wrong)?;
             let host = self.study.host.as_ref();
+            let keeper = &mut self.keeper;
             let (trials, first) = folder::trials(old, &names, host, &mut |name, error| {
-                note(&format!(
-                    "warning: {error}; the record is set aside, and the run is repeated"
-                ));
-                old.set_aside(name)
+                note(&format!("caution: {error}; it is set aside, and carried out again"));
+                keeper
+                    .set_aside(&format!("trials/{name}"))
                     .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))
             })?;
             if self.study.target.is_none() {

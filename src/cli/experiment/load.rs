@@ -1,13 +1,12 @@
 //! Loads an experiment by name or from a file, with everything it includes.
 
-use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::wrong;
 use crate::cli::exit::{Exit, Failure};
 use iosonde_analysis::experiment;
 use iosonde_model::plan::design;
+use iosonde_model::record::given;
 use iosonde_model::spec::experiment::Claims;
 use iosonde_model::spec::{Experiment, catalogue};
 use iosonde_model::units::count;
@@ -151,15 +150,5 @@ fn is_path(name: &str) -> bool {
 }
 
 fn bounded(path: &Path) -> Result<String, Failure> {
-    let said = |error: std::io::Error| wrong(format!("`{}`: {error}", path.display()));
-    if !fs::metadata(path).map_err(said)?.is_file() {
-        return Err(wrong(format!("`{}` is not a regular file", path.display())));
-    }
-    let mut text = String::new();
-    File::open(path).map_err(said)?.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(said)?;
-    if text.len() as u64 > MAX_BYTES {
-        let message = format!("`{}` is longer than {MAX_BYTES} B", path.display());
-        return Err(wrong(message));
-    }
-    Ok(text)
+    given::text(path, MAX_BYTES).map_err(|error| wrong(format!("`{}`: {error}", path.display())))
 }

@@ -15,7 +15,7 @@ use iosonde_report::experiment_story::story;
 use iosonde_report::html::html;
 use iosonde_report::markdown::markdown;
 use iosonde_report::plain::plain;
-use iosonde_report::story::Story;
+use iosonde_report::story::{Caution, Story};
 use iosonde_report::story_json::story_json;
 
 /// Width of a text report in a file, columns.
@@ -89,13 +89,16 @@ impl Teller {
     /// Writes the report to stdout and into the folder.
     pub(super) fn conclude(
         mut self,
-        study: &Study,
+        (study, altered): (&Study, &[String]),
         complete: bool,
         exit: Exit,
         mut keeper: Keeper,
     ) -> Exit {
         let mut exit = exit.or_graver(end_of(study));
         let mut told = story(study, keeper.command(), complete, exit.code());
+        if !altered.is_empty() {
+            told.cautions.insert(0, Caution::altered(altered));
+        }
         if let Err(error) = keep(&told, &mut keeper, self.png) {
             note(&format!("error: the report cannot be rendered: {error}"));
             exit = exit.or_graver(Exit::Environment);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::intact::AcceptArgs;
 use crate::cli::recorded::{Record, record};
 use iosonde_analysis::profile::{self, Against, Figures, device_of};
 use iosonde_model::record::{ProfileRun, Run};
@@ -20,7 +21,7 @@ impl Beside {
             let message = format!("--against {}: {why}", path.display());
             Failure::new(Exit::Unprofiled, message)
         };
-        let (found, _) = record("--against", path)
+        let (found, ..) = record("--against", path, AcceptArgs::NEVER)
             .map_err(|failure| Failure { exit: Exit::Unprofiled, ..failure })?;
         let Record::Run(run) = found else {
             return Err(refuse(

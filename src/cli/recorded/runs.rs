@@ -8,9 +8,11 @@ use serde_json::Value;
 
 use super::{MAX_BYTES, bounded};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::intact::AcceptArgs;
 use iosonde_analysis::comparison::{BASELINE_SCHEMA, Baseline, Observation};
 use iosonde_model::plan::design::Level;
 use iosonde_model::record::HostFacts;
+use iosonde_model::record::checksums::is_unfinished;
 use iosonde_model::record::experiment::{TRIAL_SCHEMA, TrialRun};
 use iosonde_model::record::profile::PROFILE_SCHEMA;
 use iosonde_model::record::run::{Run, SCHEMA};
@@ -53,16 +55,22 @@ pub(in crate::cli) fn meaning(path: &Path) -> Meaning {
     }
 }
 
-/// Every run that a path refers to.
+/// Every run that a path means, and what was altered there and is accepted, in words.
 ///
 /// # Errors
-/// If something cannot be read or is not an iosonde record, or there is none; begins with what the
-/// path was given for.
-pub(in crate::cli) fn observations(what: &str, path: &Path) -> Result<Vec<Observation>, Failure> {
-    let mut reader = Reader { what, found: Vec::new(), bytes: 0 };
+/// If something cannot be read, was altered or is not an iosonde record, or there is none; begins
+/// with what the path was given for.
+pub(in crate::cli) fn observations(
+    what: &str,
+    path: &Path,
+    accept: AcceptArgs,
+) -> Result<(Vec<Observation>, Vec<String>), Failure> {
+    let (found, altered) = (Vec::new(), Vec::new());
+    let mut reader = Reader { what, accept, found, altered, bytes: 0 };
     if path.is_dir() {
         reader.folder(path, 0)?;
     } else {
+        reader.altered = accept.read(path)?;
         let host = path.parent().and_then(host_of);
         reader.file(path, host.as_ref())?;
     }
@@ -71,11 +79,14 @@ pub(in crate::cli) fn observations(what: &str, path: &Path) -> Result<Vec<Observ
                    directory of such folders";
         return Err(reader.refuse(path, why));
     }
-    Ok(reader.found)
+    Ok((reader.found, reader.altered))
 }
 
 struct Reader<'a> {
     what: &'a str,
+    accept: AcceptArgs,
+    /// What was altered and is accepted, in words.
+    altered: Vec<String>,
     found: Vec<Observation>,
     bytes: u64,
 }
@@ -87,8 +98,10 @@ impl Reader<'_> {
 
     /// A result folder, or a directory of such.
     fn folder(&mut self, folder: &Path, depth: usize) -> Result<(), Failure> {
+        let altered = self.accept.read(folder)?;
+        self.altered.extend(altered);
         let host = host_of(folder);
-        if folder.join("manifest.json").exists() {
+        if folder.join("manifest.json").exists() && !is_unfinished(folder) {
             let cells = self.cells(folder)?;
             for cell in cells {
                 self.file(&folder.join(cell), host.as_ref())?;

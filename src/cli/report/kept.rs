@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::asked;
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Exit, Failure};
 use crate::cli::recorded::{MAX_BYTES, bounded};
+use iosonde_model::record::checksums::is_unfinished;
+use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::record::ladder::LADDER_SCHEMA;
 use iosonde_model::record::profile::PROFILE_SCHEMA;
 use iosonde_model::record::run::SCHEMA;
-use iosonde_model::record::store::{MANIFEST_SCHEMA, utc};
+use iosonde_model::record::store::{MANIFEST_SCHEMA, RunFolder, utc};
 use iosonde_model::record::verify::VERIFY_SCHEMA;
 use iosonde_model::record::{HostFacts, LadderRun, Manifest, ProfileRun, Run, VerifyRun};
 
@@ -49,13 +51,15 @@ impl Kept {
     pub(super) fn cautions(&self) -> Vec<String> {
         let mut cautions = Vec::new();
         match &self.manifest {
-            None if self.path.is_dir() => cautions.push(
-                "the folder has no manifest: the command was killed, or is still running; \
-                 existing records are reported"
-                    .into(),
+            _ if self.path.is_dir() && is_unfinished(&self.path) => {
+                cautions.push(unfinished_words(&self.path, self.manifest.as_ref()));
+            }
+            None if self.path.is_dir() => {
+                cautions.push("the folder has no manifest: what is there is reported".into());
+            }
+            Some(manifest) if !manifest.complete => cautions.push(
+                "partial: the command ended before everything planned was done".into(),
             ),
-            Some(manifest) if !manifest.complete => cautions
-                .push("partial: the command ended before everything planned was done".into()),
             _ => {}
         }
         let now = iosonde_sys::clock::realtime_ns();
@@ -103,9 +107,13 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
     }
     let manifest = read_manifest(path)?;
     let names = match &manifest {
-        Some(manifest) => manifest.cells.clone(),
-        None => unfinished(path).map_err(refuse)?,
+        Some(manifest) if !is_unfinished(path) => manifest.cells.clone(),
+        _ => unfinished(path).map_err(refuse)?,
     };
+    if names.is_empty() && is_unfinished(path) {
+        let words = unfinished_words(path, manifest.as_ref());
+        return Err(Failure::new(Exit::Inconclusive, format!("`{}`: {words}", path.display())));
+    }
     if let Some(manifest) = &manifest {
         match manifest.verb.as_str() {
             "run" | "check" | "verify" | "verify-fsync" | "profile" => {}
@@ -150,6 +158,33 @@ pub(in crate::cli) fn read_manifest(folder: &Path) -> Result<Option<Manifest>, F
     serde_json::from_value(value)
         .map(Some)
         .map_err(|error| asked(format!("`{}`: incomplete manifest ({error})", path.display())))
+}
+
+/// What a folder is whose command did not end, what it holds, and what to do with it.
+pub(super) fn unfinished_words(folder: &Path, manifest: Option<&Manifest>) -> String {
+    let verb = manifest.map_or("iosonde".into(), |manifest| format!("iosonde {}", manifest.verb));
+    let is_running = RunFolder::is_in_use(folder);
+    let has_ended = match is_running {
+        true => format!("unfinished: the command (`{verb}`) is still running"),
+        false => format!("unfinished: the command (`{verb}`) was killed before its end"),
+    };
+    let (count, kind) = match ExperimentFolder::is_one(folder) {
+        true => (fs::read_dir(folder.join("trials")).map_or(0, Iterator::count), "run"),
+        false => (unfinished(folder).map_or(0, |names| names.len()), "result"),
+    };
+    let path = folder.display();
+    let holds = match count {
+        0 => format!("it holds no finished {kind}, and nothing that could be shown"),
+        1 => format!("it holds 1 finished {kind}, which `iosonde report {path}` shows"),
+        count => format!("it holds {count} finished {kind}s, which `iosonde report {path}` shows"),
+    };
+    let next = match ExperimentFolder::is_one(folder) {
+        _ if is_running => String::new(),
+        true => format!("; `iosonde experiment resume {path}` goes on with it"),
+        false if count == 0 => "; it may be removed".into(),
+        false => String::new(),
+    };
+    format!("{has_ended}; {holds}{next}")
 }
 
 /// Records of a folder without a list of them.

@@ -1,15 +1,10 @@
 //! Checks a folder against its records: checksums, verdict, exit code, and the report of an
 //! experiment with its tables, recomputed.
 
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io;
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
 use super::asked;
-use super::kept::{Kept, Records, is_plain};
+use super::kept::{Kept, Records};
 use super::retell::judgement;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputFormat};
@@ -17,12 +12,9 @@ use crate::cli::recorded::bounded;
 use crate::cli::{profile, verify};
 use iosonde_analysis::{judge, ladder};
 use iosonde_model::record::Manifest;
-use iosonde_model::record::store::names_in;
+use iosonde_model::record::checksums::{alterations, names_in};
 use iosonde_report::clean::clean;
 
-const SUMS: &str = "SHA256SUMS";
-/// Largest size of the checksum file, bytes.
-const MAX_SUMS: u64 = 64 << 20;
 /// Largest difference of two numbers after a round trip through a record.
 const ROUNDING: f64 = 1e-12;
 /// Exit codes at or above this are those of signals, which are not recorded.
@@ -122,39 +114,15 @@ fn anew(kept: &Kept) -> (String, Exit) {
     }
 }
 
-/// Every file against its checksum, and every checksum against its file.
+/// Every file against its checksum.
 fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
-    let path = folder.join(SUMS);
-    let differs = |words: String| Line { agrees: false, words };
-    let read = bounded(&path, MAX_SUMS);
-    let text = match read.and_then(|b| String::from_utf8(b).map_err(|error| error.to_string())) {
-        Ok(text) => text,
-        Err(why) => return Ok(vec![differs(format!("{SUMS}: {why}"))]),
-    };
-    let mut lines = Vec::new();
-    let mut listed = BTreeSet::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let Some((sum, name)) = line.split_once("  ").filter(|(_, name)| is_inside(name)) else {
-            lines.push(differs(format!(
-                "{SUMS}: line {number} is not a checksum of a file in this \
-                folder"
-            )));
-            continue;
-        };
-        listed.insert(name.to_owned());
-        match digest(&folder.join(name)) {
-            Ok(found) if found == sum => {}
-            Ok(_) => lines.push(differs(format!("{name}: changed since it was stored"))),
-            Err(error) => lines.push(differs(format!("{name}: {error}"))),
-        }
+    let said = |error: std::io::Error| asked(format!("--recheck: {error}"));
+    let altered = alterations(folder).map_err(said)?;
+    if altered.is_empty() {
+        let files = names_in(folder).map_err(said)?.len();
+        return Ok(vec![Line { agrees: true, words: format!("checksums of {files} files") }]);
     }
-    let inside = names_in(folder).map_err(|error| asked(format!("--recheck: {error}")))?;
-    let more = inside.into_iter().filter(|name| !listed.contains(name));
-    lines.extend(more.map(|name| differs(format!("{name}: not among the checksums"))));
-    if lines.is_empty() {
-        lines.push(Line { agrees: true, words: format!("checksums of {} files", listed.len()) });
-    }
-    Ok(lines)
+    Ok(altered.iter().map(|each| Line { agrees: false, words: each.to_string() }).collect())
 }
 
 /// Every document against the expected one, and every table against the documents.
@@ -207,21 +175,6 @@ fn alike(found: &[u8], expected: &str) -> bool {
         }
     };
     words_alike && between(found) == between(expected)
-}
-
-/// A file of the folder, or of a folder in it.
-fn is_inside(name: &str) -> bool {
-    name.split('/').count() <= 2 && name.split('/').all(is_plain)
-}
-
-fn digest(path: &Path) -> io::Result<String> {
-    // A pipe may not end.
-    if !path.metadata()?.is_file() {
-        return Err(io::Error::other("found no regular file"));
-    }
-    let mut hasher = Sha256::new();
-    io::copy(&mut File::open(path)?, &mut hasher)?;
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::kept::{Kept, Records};
-use super::write::{Told, deliver, tell};
+use super::write::{Told, deliver, marked, tell};
 use super::{Form, Pictures, ReportArgs, asked};
 use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure};
@@ -105,7 +105,7 @@ fn plainly(
 ) -> Result<Exit, Failure> {
     let told = match args.output_format {
         Form::Normal => text,
-        Form::Json => json_text(&value),
+        Form::Json => json_text(&marked(args, value)),
         _ => {
             let message = "--output-format: results of verify and profile are available as normal \
                 or json; html, markdown, csv and ssv only for results of run, check and fio";
@@ -155,7 +155,8 @@ fn retell_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Result
                 Some(_) => super::pictures(&run_story(told))?,
                 None => Pictures::new(),
             };
-            deliver(args, &Told::Text(json_text(&json::json(&document))), &drawn)
+            let value = marked(args, json::json(&document));
+            deliver(args, &Told::Text(json_text(&value)), &drawn)
         }
         _ => tell(args, &run_story(told), None),
     }

@@ -7,7 +7,8 @@ use super::{ReportArgs, asked, recheck};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::experiment::{documents, end_of, study};
 use crate::cli::output::note;
-use crate::cli::report::kept::read_manifest;
+use crate::cli::report::kept::{read_manifest, unfinished_words};
+use iosonde_model::record::checksums::is_unfinished;
 use iosonde_model::record::store::utc;
 use iosonde_report::experiment_story::story;
 
@@ -36,7 +37,9 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
         let words = told.answer.first().map_or("", String::as_str);
         return recheck::compared(path, manifest, words, exit, &documents(&told));
     }
-    if !complete {
+    if is_unfinished(path) {
+        note(&format!("caution: {}", unfinished_words(path, manifest.as_ref())));
+    } else if !complete {
         note("warning: partial: not everything planned was run");
     }
     let now_ns = iosonde_sys::clock::realtime_ns();

@@ -4,16 +4,19 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::{Form, Pictures, ReportArgs, asked, pictures};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use iosonde_model::record::export::{self, ExportError};
+use iosonde_report::clean::clean;
 use iosonde_report::datasets::{csv, ssv};
 use iosonde_report::html::html;
 use iosonde_report::json::json_text;
 use iosonde_report::markdown::markdown;
 use iosonde_report::plain::plain;
-use iosonde_report::story::{DataSet, Story};
+use iosonde_report::story::{Caution, DataSet, Story};
 use iosonde_report::story_json::story_json;
 
 /// Width of a text, columns: that of the table of `check`.
@@ -33,9 +36,10 @@ pub(super) fn tell(
     story: &Story,
     instead: Option<String>,
 ) -> Result<Exit, Failure> {
+    let story = &with_mark(args, story);
     let told = match args.output_format {
         Form::Normal => Told::Text(instead.unwrap_or_else(|| plain(story, COLUMNS))),
-        Form::Json => Told::Text(json_text(&story_json(story))),
+        Form::Json => Told::Text(json_text(&marked(args, story_json(story)))),
         Form::Html => Told::Text(html(story).map_err(|error| {
             Failure::new(Exit::Environment, format!("a chart cannot be rendered: {error}"))
         })?),
@@ -47,12 +51,47 @@ pub(super) fn tell(
     deliver(args, &told, &drawn)
 }
 
+/// Tables and pictures have no place for a mark.
+pub(super) fn can_be_marked(args: &ReportArgs) -> Result<(), Failure> {
+    let is_table = matches!(args.output_format, Form::Csv | Form::Ssv);
+    if args.altered.is_empty() || !(is_table || args.figures.is_some()) {
+        return Ok(());
+    }
+    let message = "--accept-altered: tables and pictures cannot be marked as made from altered \
+                   files; use --output-format normal, json, html or markdown, without --figures";
+    Err(asked(message.into()))
+}
+
+/// A document that says what was altered in what it was made from.
+pub(super) fn marked(args: &ReportArgs, mut document: Value) -> Value {
+    if let (false, Value::Object(fields)) = (args.altered.is_empty(), &mut document) {
+        fields.insert("altered".into(), args.altered.clone().into());
+    }
+    document
+}
+
+/// The same of a story.
+fn with_mark(args: &ReportArgs, story: &Story) -> Story {
+    let mut story = story.clone();
+    if !args.altered.is_empty() {
+        story.cautions.insert(0, Caution::altered(&args.altered));
+    }
+    story
+}
+
 fn tables(data: &[DataSet], end: &str, teller: fn(&DataSet) -> String) -> Told {
     Told::Tables(data.iter().map(|set| (format!("{}.{end}", set.name), teller(set))).collect())
 }
 
 /// Writes all outputs. All paths are checked before the first is written.
 pub(super) fn deliver(args: &ReportArgs, told: &Told, drawn: &Pictures) -> Result<Exit, Failure> {
+    let told = match told {
+        Told::Text(text) if args.output_format == Form::Normal && !args.altered.is_empty() => {
+            let mark: String = args.altered.iter().map(|line| clean(line) + "\n").collect();
+            &Told::Text(format!("ALTERED: {mark}\n{text}"))
+        }
+        told => told,
+    };
     let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     let mut to_stdout = None;
     match (told, &args.output) {

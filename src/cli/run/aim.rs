@@ -22,27 +22,27 @@ use iosonde_model::units::bytes;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Target")]
 pub(super) struct TargetArgs {
-    /// File, block device or directory; several are used in turn; the socket of a vhost-user-blk
-    /// server; for the simulated engine, the device in words
+    /// File, block device or directory (several are used in turn); the socket of a vhost-user-blk
+    /// server; for the simulated engine, the device spec
     #[arg(long, value_name = "PATH")]
     path: Vec<PathBuf>,
-    /// The same as in fio: several are divided by `:`, and `\:` is a colon
+    /// As in fio: several are separated by `:`, and `\:` is a colon
     #[arg(long, value_name = "PATH:PATH…", conflicts_with = "path")]
     filename: Option<OsString>,
-    /// Length of the region of a job, or percent of the target [default: what the target has beyond
-    /// --offset]
+    /// Length of the region of a job, or percent of the target [default: the rest of the target
+    /// after --offset]
     #[arg(long, visible_alias = "filesize", value_name = "SIZE|%")]
     pub(super) size: Option<String>,
     /// First byte of the region, or percent of the target [default: 0]
     #[arg(long, value_name = "SIZE|%")]
     pub(super) offset: Option<String>,
-    /// Write this file although it holds foreign data; names it exactly as --path does
+    /// Write this file although it contains other data; must be equal to --path
     #[arg(long, value_name = "NAME")]
     pub(super) overwrite_file: Vec<String>,
-    /// Write the block device with this identity, which the refusal tells; may be repeated
+    /// Write the block device with this identity, as printed by the refusal; may be repeated
     #[arg(long, value_name = "ID")]
     pub(super) destroy_data: Vec<String>,
-    /// Write the device although this kind of content was found on it; may be repeated
+    /// Write the device although this type of content was found on it; may be repeated
     #[arg(long, value_name = "KIND")]
     pub(super) overwrite_signature: Vec<String>,
     /// Write this device or file although not every process could be examined for having it open;
@@ -80,8 +80,8 @@ impl TargetArgs {
         self.filename.as_deref().map_or_else(|| self.path.clone(), split)
     }
 
-    /// What describes the simulated device.
-    fn words(&self) -> String {
+    /// The first target as it was given: a path, or what describes a simulated device.
+    pub(super) fn words(&self) -> String {
         let first = self.filename.as_deref().or(self.path.first().map(|path| path.as_os_str()));
         first.map(OsStr::to_string_lossy).unwrap_or_default().into_owned()
     }
@@ -206,8 +206,8 @@ fn made(directory: &Path, asked: &Asked, dry_run: bool) -> Result<Held, Failure>
     let needed_bytes = asked.needed_bytes().filter(|_| asked.size.is_none());
     if needed_bytes.is_none() && !matches!(asked.size, Some(Extent::Bytes(_))) {
         let message = format!(
-            "`{}` is a directory: give --size in bytes, and a file of that size is made in it, \
-             and is gone afterwards",
+            "`{}` is a directory: give --size in bytes to create an unnamed file of that size in \
+             it",
             directory.display()
         );
         return Err(Failure::new(Exit::Asked, message));
@@ -240,7 +240,7 @@ pub(super) fn within(asked: &Asked, available: u64, what: &str) -> Result<(u64, 
         )));
     }
     if available == u64::MAX && !matches!(asked.size, Some(Extent::Bytes(_))) {
-        return Err(wrong(format!("{what} has no size of its own: give --size")));
+        return Err(wrong(format!("{what} has no size: give --size")));
     }
     let (offset_bytes, end_bytes) = asked.region(available)?;
     if offset_bytes >= available {

@@ -164,7 +164,7 @@ impl Asked {
         let length = |extent| match extent {
             Extent::Bytes(length) => Ok(length),
             Extent::Percent(_) if available == u64::MAX => {
-                let message = "a percentage of a target that has no size of its own; give bytes";
+                let message = "a percentage of a target without a size; give bytes";
                 Err(Failure::new(Exit::Asked, message))
             }
             Extent::Percent(percent) => {

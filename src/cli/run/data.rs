@@ -16,23 +16,23 @@ pub(super) struct DataArgs {
     /// One fdatasync after every N writes
     #[arg(long, value_name = "N")]
     fdatasync: Option<u64>,
-    /// A number: one flush (fdatasync) after every N writes; dsync or sync: every write is durable
-    /// when it is finished (O_DSYNC, O_SYNC); none or 0: neither
+    /// N: one flush (fdatasync) after every N writes; dsync or sync: synchronous writes (O_DSYNC,
+    /// O_SYNC); none or 0: neither
     #[arg(long, value_name = "N|dsync|sync|none")]
     sync: Option<String>,
     /// A flush waits for the writes before it, and the writes after it wait for the flush
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     group_commit: Option<Switch>,
-    /// Share of every 4 KiB written that compresses away
+    /// Compressible share of every 4 KiB written
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     buffer_compress_percentage: Option<u8>,
-    /// Share of the 4 KiB blocks written that repeat an earlier one
+    /// Share of 4 KiB blocks written that repeat an earlier one
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     dedupe_percentage: Option<u8>,
-    /// Write nothing but zeros
+    /// Write only zeros
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     zero_buffers: Option<Switch>,
-    /// 0: the same bytes in every write; 1: new ones [default: 1]
+    /// 0: the same data in every write; 1: new data [default: 1]
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     refill_buffers: Option<Switch>,
 }

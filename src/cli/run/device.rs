@@ -203,7 +203,7 @@ impl Told {
                 bytes::exact(most),
                 most as f64 / report.identity.bytes.max(1) as f64
             ),
-            None => "as much as the device takes in the time; not known beforehand".into(),
+            None => "depends on the speed of the device; not known in advance".into(),
         };
         let unseen = match &report.in_use.unseen {
             unseen if unseen.is_empty() => String::new(),
@@ -211,11 +211,11 @@ impl Told {
         };
         let verdict = match &self.refused {
             Some(reason) => format!("refused: {reason}"),
-            None => "nothing stands in the way".into(),
+            None => "ready to run".into(),
         };
         format!(
-            "device {}\n  identity  {}\n  holds     {found}\n  wear      writes {writes}\n{unseen}  \
-             {verdict}\n",
+            "device {}\n  identity  {}\n  holds     {found}\n  wear      writes {writes}\n{unseen}\
+             \x20 {verdict}\n",
             report.device(),
             report.identity.id,
         )

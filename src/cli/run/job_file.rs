@@ -2,7 +2,6 @@
 
 mod shelf;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,11 +22,13 @@ use crate::cli::progress::Progress;
 use crate::schedule::Bench;
 use iosonde_analysis::expectation::{Expectation, judge_all};
 use iosonde_analysis::verdict::{assess, verdict};
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::target::Held;
 use iosonde_model::plan::{
     self, Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve,
 };
+use iosonde_model::record::given;
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::fio::{
     Asking, EngineAsk, JobFile, Outside, StopAsk, TargetAsk, ask, lex, parse,
@@ -38,8 +39,9 @@ use iosonde_report::json::Document;
 use iosonde_report::{expectations_text, run_text, verdict_text};
 
 /// Options that may stand beside a job file: they are no part of the load.
-const BESIDE: [&str; 18] = [
+const BESIDE: [&str; 19] = [
     "--accept-unseen",
+    "--accept-unseen-processes",
     "--allow-env",
     "--destroy-data",
     "--dry-run",
@@ -72,8 +74,7 @@ fn alone(words: &[String]) -> Result<(), Failure> {
         let name = word.split('=').next().unwrap_or(word).replace('_', "-");
         if !BESIDE.contains(&name.as_str()) {
             let message = format!(
-                "{name} cannot stand beside a job file, which says all of the load by itself: \
-                 put it into the file"
+                "{name} cannot be combined with a job file: set it in the file"
             );
             return Err(Failure::new(Exit::Asked, message));
         }
@@ -115,11 +116,13 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
         device::no_consents(&args.target, "nothing is written")?;
     }
     // Whatever stands in the way of a later group is known before the first operation.
+    let opening = Wait::begin("opening the targets of", path.to_string_lossy());
     let mut shelf = Shelf::new(&askings);
     let mut groups = Vec::new();
     for asking in &askings {
         groups.push(ready(beside, &place, asking, &mut shelf)?);
     }
+    drop(opening);
     if let [_, _, ..] = groups.as_slice() {
         for (number, group) in (1..).zip(&mut groups) {
             group.plan.name = format!("{}-{number}", group.plan.name);
@@ -210,11 +213,7 @@ fn read(beside: &Beside<'_>, place: &Place) -> Result<JobFile, Failure> {
 
 /// The text of a file that is not too long for one.
 fn text_of(path: &Path) -> Result<String, String> {
-    let length = fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if length > lex::MAX_BYTES as u64 {
-        return Err("it is larger than 64 MiB".into());
-    }
-    fs::read_to_string(path).map_err(|error| error.to_string())
+    given::text(path, lex::MAX_BYTES as u64).map_err(|error| error.to_string())
 }
 
 /// An included file, which must lie in the job file's directory even behind symbolic links.
@@ -447,7 +446,7 @@ fn conclude(
     output.document(&document);
     let exit = output.end(exit);
     if let Some(path) = keeper.finish(complete, exit.code(), &told.words) {
-        note(&format!("results kept in {}", path.display()));
+        note(&format!("results stored in {}", path.display()));
     }
     exit
 }

@@ -14,12 +14,12 @@ impl Watched {
         let refused = |reason: String| {
             Failure::new(
                 Exit::Environment,
-                format!("--profile: {reason}; leave it out, or mend it"),
+                format!("--profile: {reason}; omit it, or fix this"),
             )
         };
         let wanted = Wanted { layers: true, ..Wanted::default() };
         let mut tracer = Tracer::attach(root, &wanted).map_err(|missing| {
-            let mend = missing.mend.map(|mend| format!(" (to mend it: {mend})"));
+            let mend = missing.mend.map(|mend| format!(" (to fix it: {mend})"));
             refused(missing.reason + &mend.unwrap_or_default())
         })?;
         tracer.follow(std::process::id()).map_err(refused)?;

@@ -9,12 +9,13 @@ use iosonde_model::plan::{Precision, Stop};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Length")]
 pub(super) struct LengthArgs {
-    /// Length of the measurement, warm-up not included; with --until the most [default: 10, with
+    /// Length of the measurement, without warm-up; with --until the maximum [default: 10, with
     /// --until 10m]
     #[arg(long, value_name = "TIME")]
     runtime: Option<String>,
-    /// End as soon as a figure is known this well, such as 'p99+-3%' or 'read.iops+-1%': half its
-    /// 95 % interval, at two looks in a row. Exit code 7 if --runtime or --io-size ends it first
+    /// End as soon as a figure has this precision, such as 'p99+-3%' or 'read.iops+-1%': half its
+    /// 95 % interval, at two consecutive checks. Exit code 7 if --runtime or --io-size ends the run
+    /// first
     #[arg(long, value_name = "RULE", conflicts_with_all = ["number_ios", "latency_target"])]
     until: Option<String>,
     /// Warm-up before the measurement, not counted
@@ -23,10 +24,10 @@ pub(super) struct LengthArgs {
     /// End after this many operations per job instead of after a time
     #[arg(long, value_name = "N", conflicts_with = "runtime")]
     number_ios: Option<u64>,
-    /// End after this many bytes per job instead of after a time; with --until, the most
+    /// End after this many bytes per job instead of after a time; with --until, the maximum
     #[arg(long, value_name = "SIZE", conflicts_with = "number_ios")]
     io_size: Option<String>,
-    /// Accepted from fio: without --number-ios or --io-size it is always so
+    /// Accepted from fio: always on without --number-ios or --io-size
     #[arg(
         long,
         num_args = 0..=1,
@@ -94,7 +95,7 @@ impl LengthArgs {
 
 /// Words of fio for what is always so here.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Accepted from fio: it is always so")]
+#[command(next_help_heading = "Accepted from fio: always on")]
 pub(super) struct AlwaysArgs {
     /// Figures are those of all jobs together
     #[arg(

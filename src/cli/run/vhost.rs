@@ -29,8 +29,8 @@ pub(super) fn aim(args: &TargetArgs, asked: &Asked) -> Result<Aim, Failure> {
     ];
     if let Some((option, Some(word))) = others.iter().find(|(_, word)| word.is_some()) {
         let message = format!(
-            "{option} ({word}) has no effect on the device of a vhost-user server, which is \
-             written with one --destroy-data and where it holds nothing"
+            "{option} ({word}) has no effect on the device of a vhost-user server, which needs a \
+             single --destroy-data and must be empty"
         );
         return Err(Failure::new(Exit::Asked, message));
     }
@@ -68,8 +68,8 @@ pub(super) fn admit(
     let polling = plan.jobs.iter().filter(|job| job.reap.wait == Wait::Poll).count();
     if polling >= cpus as usize {
         note(&format!(
-            "caution: {polling} job(s) that poll on {cpus} CPU(s) leave none to the server: \
-             latencies are then those of the scheduler"
+            "warning: {polling} polling job(s) on {cpus} CPU(s) leave none for the server: the \
+             latencies will be those of the scheduler"
         ));
     }
     if plan.writes() {

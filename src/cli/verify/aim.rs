@@ -47,7 +47,7 @@ impl ProveArgs {
             });
         };
         if word == EngineKind::Null.name() {
-            return Err(wrong("--ioengine null keeps nothing: there is nothing to verify"));
+            return Err(wrong("--ioengine null stores nothing: there is nothing to verify"));
         }
         let keeps = |kind: &EngineKind| *kind != EngineKind::Null;
         let engines: Vec<EngineKind> = EngineKind::all().filter(keeps).collect();
@@ -91,7 +91,7 @@ impl ProveArgs {
             self.found(mode, path)?
         };
         if let Some(reason) = &held.direct_refused {
-            note(&format!("caution: {reason}; I/O goes through the page cache"));
+            note(&format!("warning: {reason}; I/O goes through the page cache"));
         }
         let facts = held.describe(&place.root);
         let what = format!("`{}`", path.display());
@@ -122,13 +122,13 @@ impl ProveArgs {
     fn made(&self, mode: VerifyMode, directory: &Path) -> Result<Held, Failure> {
         if matches!(mode, VerifyMode::Write | VerifyMode::Check | VerifyMode::PowerCut) {
             return Err(wrong(format!(
-                "`{}` is a directory: `{}` needs a target that stays; give a file, which is made \
-                 with --size if there is none, or a device",
+                "`{}` is a directory: `{}` needs a persistent target; give a file (created with \
+                 --size if it does not exist) or a device",
                 directory.display(),
                 mode.word()
             )));
         }
-        self.consent.none("an unnamed file in a directory holds nobody's data")?;
+        self.consent.none("an unnamed file contains no data of others")?;
         let size_bytes = self.size_to_make(directory)?;
         let (free_bytes, total_bytes) = open::space(directory)?;
         open::fits(directory, size_bytes, free_bytes, total_bytes)?;
@@ -138,7 +138,7 @@ impl ProveArgs {
 
     /// A file that is made and stays.
     fn named(&self, path: &Path) -> Result<(Held, Option<Fresh>), Failure> {
-        self.consent.none("there is no such file yet")?;
+        self.consent.none("the file does not exist yet")?;
         let size_bytes = self.size_to_make(path)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
@@ -155,7 +155,7 @@ impl ProveArgs {
         match self.region()? {
             (offset, Some(length)) => Ok(offset.saturating_add(length)),
             (_, None) => Err(wrong(format!(
-                "`{}` is no file yet: give --size, and one of that size is made",
+                "`{}` does not exist: give --size to create it",
                 path.display()
             ))),
         }
@@ -172,7 +172,7 @@ impl ProveArgs {
         let held = open::existing(path, &intent, self.direct())?;
         if held.bytes == u64::MAX {
             return Err(wrong(format!(
-                "`{}` keeps nothing: there is nothing to verify",
+                "`{}` stores nothing: there is nothing to verify",
                 path.display()
             )));
         }
@@ -189,7 +189,7 @@ impl ProveArgs {
     }
 
     fn simulated(&self, path: &Path) -> Result<Aim, Failure> {
-        self.consent.none("a simulated device holds nobody's data")?;
+        self.consent.none("a simulated device contains no data of others")?;
         if self.engine.direct.is_some() {
             return Err(wrong("--direct has no effect with the sim engine"));
         }

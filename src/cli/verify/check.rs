@@ -16,6 +16,7 @@ use crate::cli::place::Place;
 use crate::cli::progress::Progress;
 use crate::schedule::verify::prove;
 use iosonde_engine::engine::verify::Luggage;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_model::content::ledger::{Ledger, Survival};
 use iosonde_model::content::outcomes::Outcomes;
 use iosonde_model::plan::resolve::MAX_IODEPTH;
@@ -26,12 +27,12 @@ use iosonde_model::record::ledger_file::{LedgerError, LedgerFile, LedgerHeader, 
 use iosonde_model::record::verify::LedgerUse;
 use iosonde_model::record::witness_log::{WitnessLog, WitnessLogError};
 
-/// Reads back what `verify write` or `verify powercut` wrote, and judges it by what is known of
-/// that run. Nothing is written.
+/// Reads back what `verify write` or `verify powercut` wrote, and checks it against the ledger or
+/// log of that run. Writes nothing.
 ///
-/// After an orderly end, a kill or an interrupt, all that was acknowledged must be there; after a
-/// power cut or a crash of the machine, all that was flushed. Which of these it was is told by the
-/// ledger as far as it can; --survived decides.
+/// After a normal end, a kill or an interrupt, all acknowledged writes must be present; after a
+/// power cut or a crash of the machine, all flushed writes. The ledger determines which applies, if
+/// possible; --survived overrides it.
 ///
 /// Examples:
 ///   iosonde verify check data.img --ledger data.ledger
@@ -41,22 +42,22 @@ use iosonde_model::record::witness_log::{WitnessLog, WitnessLogError};
 pub(super) struct CheckArgs {
     #[command(flatten)]
     prove: ProveArgs,
-    /// The ledger that `verify write` kept
+    /// The ledger written by `verify write`
     #[arg(long, value_name = "FILE", required_unless_present = "witness_log")]
     ledger: Option<PathBuf>,
-    /// The log that `verify witness` kept of `verify powercut`
+    /// The log of `verify witness` for `verify powercut`
     #[arg(long, value_name = "FILE", conflicts_with = "ledger")]
     witness_log: Option<PathBuf>,
-    /// What must be there
+    /// Which writes must be present
     #[arg(long, value_enum, value_name = "WHAT")]
     survived: Option<Survived>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Survived {
-    /// All that was acknowledged: nothing was cut off but perhaps the process
+    /// All acknowledged writes: at most the process was killed
     Acknowledged,
-    /// All that was flushed: the power was cut, or the machine crashed
+    /// All flushed writes: the power was cut, or the machine crashed
     Durable,
 }
 
@@ -77,6 +78,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     prove_args.refuse_what_the_ledger_says()?;
     let eta_interval_ns = prove_args.eta_interval_ns()?;
     let path = prove_args.path()?;
+    let opening = Wait::begin("opening", path.to_string_lossy());
     let engine = prove_args.engine_for(&path)?;
     let place = Place::find()?;
     let known = known(args, &place)?;
@@ -85,11 +87,12 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     let memory_limit_bytes = place.buffer_limit_bytes().saturating_mul(2);
     let plan = plan_of_check(prove_args, &known, &aim, engine, memory_limit_bytes)?;
     prove_args.admit(&aim.medium, &plan)?;
+    drop(opening);
     let output = Output::new(prove_args.result.output_format);
     if prove_args.result.dry_run {
         return dry_run(&plan, output);
     }
-    known.used.notes.iter().for_each(|line| note(&format!("caution: {line}")));
+    known.used.notes.iter().for_each(|line| note(&format!("warning: {line}")));
     super::selftest_first(plan.plan.seed, &place)?;
     let survival = match known.used.durable_only {
         true => Survival::Durable,
@@ -137,8 +140,8 @@ fn from_ledger(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Kn
     let mut notes = file.notes.clone();
     if asked.is_none() && durable_only {
         notes.push(
-            "the run came to no orderly end, and the machine has been started since: only what was \
-             flushed is required (--survived acknowledged asks for more)"
+            "the run did not end normally, and the machine has been rebooted since: only flushed \
+             data is required (--survived acknowledged requires more)"
                 .into(),
         );
     }
@@ -163,7 +166,7 @@ fn from_ledger(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Kn
 fn from_witness(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Known, Failure> {
     if asked == Some(Survived::Acknowledged) {
         return Err(wrong(
-            "--survived acknowledged: a witness knows only of what was flushed; leave it out",
+            "--survived acknowledged: a witness knows only flushed data; omit it",
         ));
     }
     let log = WitnessLog::read(path, STREAM_VERSION).map_err(|error| unwitnessed(path, &error))?;
@@ -232,7 +235,7 @@ fn unwitnessed(path: &Path, error: &WitnessLogError) -> Failure {
 fn tell_other_name(header: &LedgerHeader, aim: &Aim) {
     if header.target != aim.target.path {
         let (written, read) = (&header.target, &aim.target.path);
-        note(&format!("caution: `{written}` was written, and `{read}` is read"));
+        note(&format!("warning: `{written}` was written, and `{read}` is read"));
     }
 }
 

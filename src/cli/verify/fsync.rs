@@ -17,6 +17,7 @@ use crate::cli::progress::Progress;
 use crate::schedule::ladder::ladder;
 use iosonde_analysis::Ladder;
 use iosonde_engine::engine::Medium;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::host::Root;
 use iosonde_engine::target::gate::Report;
 use iosonde_engine::target::{Direct, Held, Intent, open};
@@ -28,20 +29,20 @@ use iosonde_model::record::run::Outcome;
 use iosonde_model::units::{bytes, duration};
 use iosonde_report::{ladder_header, ladder_json, ladder_text};
 
-/// Was fsync honoured? A ladder of tests, each of which states what it can, and no more.
+/// Test whether fsync is honoured, by a series of tests; each states only what it can show.
 ///
 ///   F1  do flushes reach the block device? Counted by the kernel around every fsync, on each
-///       device below the file system; sure, where the device has a volatile cache.
+///       device below the file system; conclusive if the device has a volatile cache.
 ///   F2  does a flush take longer, the more was written before it? If not, the cache is protected,
-///       or the flush ignored: that cannot be told from here.
-///   F3  replay of logged writes, and F4, power cuts, are not carried out by this command, which
-///       says what they need.
+///       or the flush is ignored; this test cannot distinguish the two.
+///   F3  replay of logged writes, and F4, power cuts, are not run by this command, which
+///       prints what they need.
 ///
-/// PATH is a directory, in which a file without a name is made and is gone afterwards; or an
-/// existing file or block device, whose first bytes are overwritten if you agree. Nothing here cuts
-/// the power: what is stated is what the calls did, not what would survive.
+/// PATH is a directory, in which an unnamed file is created and removed afterwards; or an existing
+/// file or block device, whose first bytes are overwritten with consent. The power is not cut: the
+/// result describes what the calls did, not which data would survive.
 ///
-/// Exit code 7 if no rung could be climbed, 1 if a call failed: a failed fsync is not repeated.
+/// Exit code 7 if no test could be run, 1 if a call failed: a failed fsync is not retried.
 ///
 /// Examples:
 ///   iosonde verify fsync /mnt/data
@@ -51,33 +52,33 @@ use iosonde_report::{ladder_header, ladder_json, ladder_text};
 pub(crate) struct FsyncArgs {
     /// Directory, file or block device
     path: PathBuf,
-    /// Rounds, each with one sync of every kind
+    /// Rounds, each with one sync of every type
     #[arg(long, value_name = "N", default_value = "20",
           value_parser = clap::value_parser!(u32).range(i64::from(FEWEST_ROUNDS)..=100_000))]
     samples: u32,
-    /// Bytes in use, from the beginning of the target; levels that need more are left out [default:
-    /// 128M, or what the target or the free space has]
+    /// Bytes used, from the start of the target; levels that need more are left out [default: 128M,
+    /// or less if the target or the free space is smaller]
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
-    /// 1: past the page cache, or not at all; 0: through the page cache, whose write-back is then
-    /// part of every fsync [default: past it where possible]
+    /// 1: direct I/O, or fail; 0: buffered I/O, whose write-back is then part of every fsync
+    /// [default: direct if possible]
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
     direct: Option<u8>,
-    /// Seed of order, places and data, for an exact repetition
+    /// Seed of order, offsets and data, for exact reproduction
     #[arg(long, visible_alias = "randseed", value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
     consent: ConsentArgs,
-    /// Say what would be done, and do nothing
+    /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Form of the result on stdout: normal or json
+    /// Format of the result on stdout: normal or json
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "5")]
     eta_interval: String,
-    /// Directory under which the results are kept [default: the user's state directory]
+    /// Directory under which the results are stored [default: the user's state directory]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
 }
@@ -90,18 +91,20 @@ pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, 
     let asked_bytes = asked_bytes(args)?;
     args.consent.check_kinds()?;
     let place = Place::find()?;
+    let opening = Wait::begin("opening", args.path.to_string_lossy());
     let held = if args.path.is_dir() {
         made(args, &place.root, asked_bytes)?
     } else {
         found(args, &place.root)?
     };
     let plan = plan(args, &place.root, &held, asked_bytes)?;
+    drop(opening);
     let mut output = Output::new(args.output_format);
     if args.dry_run {
         return dry_run(args, &place.root, &plan, output);
     }
     if let Some(reason) = &held.direct_refused {
-        note(&format!("caution: {reason}; writes go through the page cache"));
+        note(&format!("warning: {reason}; writes go through the page cache"));
     }
     output.text(&ladder_header(&plan));
     let medium = Medium::Files(vec![Arc::clone(&held.file)]);
@@ -126,7 +129,7 @@ fn conclude(run: &LadderRun, mut output: Output, mut keeper: Keeper) -> Exit {
     keeper.keep_cell("01-fsync.json", run);
     let complete = run.outcome == Outcome::Complete;
     if let Some(path) = keeper.finish(complete, exit.code(), &told.words()) {
-        note(&format!("results kept in {}", path.display()));
+        note(&format!("results stored in {}", path.display()));
     }
     exit
 }
@@ -168,7 +171,7 @@ fn direct(args: &FsyncArgs) -> Direct {
 
 /// A file without a name in a directory, on what is storage.
 fn made(args: &FsyncArgs, root: &Root, asked_bytes: Option<u64>) -> Result<Held, Failure> {
-    args.consent.none("an unnamed file in a directory holds nobody's data")?;
+    args.consent.none("an unnamed file contains no data of others")?;
     refuse_memory(&args.path, &open::describe_directory(root, &args.path)?)?;
     let (free_bytes, total_bytes) = open::space(&args.path)?;
     let fits = |size| open::fits(&args.path, size, free_bytes, total_bytes);
@@ -208,13 +211,13 @@ fn found(args: &FsyncArgs, root: &Root) -> Result<Held, Failure> {
 fn refuse_memory(path: &Path, facts: &TargetFacts) -> Result<(), Failure> {
     let on = facts.filesystem.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
     let reason = match facts.class {
-        FilesystemClass::Memory => "it lives in memory, and nothing there is ever durable",
-        FilesystemClass::Virtual => "it is no place for files",
-        _ if matches!(facts.kind.as_str(), "character device" | "null") => "it keeps nothing",
+        FilesystemClass::Memory => "it is in memory, so nothing is ever durable",
+        FilesystemClass::Virtual => "it cannot contain files",
+        _ if matches!(facts.kind.as_str(), "character device" | "null") => "it stores nothing",
         _ => return Ok(()),
     };
     let message = format!("`{}`{on} is not storage: {reason}", path.display());
-    let hint = Some("give a directory on the storage that is meant".into());
+    let hint = Some("give a directory on the storage to measure".into());
     Err(Failure { hint, ..Failure::new(Exit::Refused, message) })
 }
 

@@ -18,6 +18,7 @@ use crate::cli::progress::Progress;
 use crate::schedule::verify::prove;
 use iosonde_engine::backend::fault::FaultLog;
 use iosonde_engine::engine::verify::{Confidant, Journal, Luggage};
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::host::{ANSWER_WITHIN, Witness};
 use iosonde_model::plan::verify::STREAM_VERSION;
 use iosonde_model::plan::{EngineKind, RunId, VerifyMode, VerifyPlan, VerifySetting};
@@ -28,10 +29,10 @@ use iosonde_model::record::ledger_file::{
 use iosonde_model::record::run::Outcome;
 use iosonde_model::record::witness_log::Line;
 
-/// Writes, and leaves the reading to `verify check`: after a remount, a reboot, a kill, on another
-/// host.
+/// Writes without reading back; `verify check` reads later: after a remount, a reboot, a kill, or
+/// on another host.
 ///
-/// A file that is not there is made with --size, and stays.
+/// A file that does not exist is created with --size, and is kept.
 ///
 /// Examples:
 ///   iosonde verify write data.img --size 1g --ledger data.ledger --runtime 30
@@ -41,21 +42,21 @@ use iosonde_model::record::witness_log::Line;
 pub(super) struct WriteArgs {
     #[command(flatten)]
     pub(super) prove: ProveArgs,
-    /// File in which is kept how far the writing is; it is made, and must not lie on the target
+    /// File that records the progress of writing; it must not exist, and must not be on the target
     #[arg(long, value_name = "FILE")]
     ledger: PathBuf,
-    /// Make the ledger durable before every write that it announces: slow, and needed only where
-    /// the ledger's own host may lose its memory
+    /// Sync the ledger before every write that it announces: slow, and needed only if the host of
+    /// the ledger may lose power
     #[arg(long)]
     ledger_sync: bool,
 }
 
-/// Writes, and tells a witness around every flush, until the power is cut.
+/// Writes, and reports to a witness before and after every flush, until the power is cut.
 ///
-/// The witness is a command that speaks lines on its stdin and stdout, best on another host:
-/// `iosonde verify witness --log FILE`. What it was told has been flushed must survive, whatever
-/// happens to this machine; `verify check --witness-log FILE` judges that, and no more. A kill, a
-/// reboot, or a virtual machine that is stopped are no power cuts: caches survive them.
+/// The witness is a command with a line protocol on stdin and stdout, preferably on another host:
+/// `iosonde verify witness --log FILE`. Data reported to it as flushed must survive; `verify check
+/// --witness-log FILE` checks exactly that. A kill, a reboot, or stopping a virtual machine is not
+/// a power cut: caches survive.
 ///
 /// Examples:
 ///   iosonde verify powercut data.img --size 1g --witness 'ssh host iosonde verify witness --log w'
@@ -65,7 +66,7 @@ pub(super) struct WriteArgs {
 pub(super) struct PowerCutArgs {
     #[command(flatten)]
     pub(super) prove: ProveArgs,
-    /// The witness, a command line for the shell
+    /// The witness, a shell command line
     #[arg(long, value_name = "COMMAND")]
     witness: String,
 }
@@ -89,7 +90,7 @@ impl Memory<'_> {
         }
         if self.exists() {
             return Err(wrong(format!(
-                "--ledger `{path}` exists: a ledger is never written over; give another name"
+                "--ledger `{path}` exists: a ledger is never overwritten; use another name"
             )));
         }
         Ok(())
@@ -136,6 +137,7 @@ fn run(
     let eta_interval_ns = args.eta_interval_ns()?;
     let path = args.path()?;
     memory.can_be_made(&path)?;
+    let opening = Wait::begin("opening", path.to_string_lossy());
     let engine = args.engine_for(&path)?;
     let place = Place::find()?;
     let aim = args.aim(mode, &engine, &path, &place)?;
@@ -143,6 +145,7 @@ fn run(
     let setting = setting(args, &asked, &aim, mode, seed, &place);
     let plan = VerifyPlan::resolve(&VerifySetting { engine, ..setting })?;
     args.admit(&aim.medium, &plan)?;
+    drop(opening);
     let output = Output::new(args.result.output_format);
     if args.result.dry_run {
         return dry_run(&plan, output);
@@ -164,7 +167,7 @@ fn run(
     let mut phases = Phases::new(progress, &plan);
     if let Some(fresh) = fresh {
         fresh.keep();
-        note(&format!("`{}` is made, and stays", path.display()));
+        note(&format!("`{}` is created, and is kept", path.display()));
     }
     let run = prove(&plan, luggage, &bench, None, &mut |moved, sweeping| {
         phases.moved(moved, sweeping);
@@ -264,7 +267,7 @@ fn journals(
     let Memory::Ledger { path, .. } = memory else { return Ok(None) };
     let (writer, jobs) = LedgerWriter::create(path, header).map_err(|error| {
         let exists = error.kind() == std::io::ErrorKind::AlreadyExists;
-        let mend = if exists { "; a ledger is never written over: give another name" } else { "" };
+        let mend = if exists { "; a ledger is never overwritten: use another name" } else { "" };
         let exit = if exists { Exit::Asked } else { Exit::Environment };
         Failure::new(exit, format!("--ledger `{}`: {error}{mend}", path.display()))
     })?;

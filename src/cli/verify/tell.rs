@@ -34,7 +34,7 @@ impl Telling<'_> {
         self.keeper.keep_cell("01-verify.json", self.run);
         let complete = self.run.outcome == Outcome::Complete;
         if let Some(path) = self.keeper.finish(complete, exit.code(), &told.words) {
-            note(&format!("results kept in {}", path.display()));
+            note(&format!("results stored in {}", path.display()));
         }
         exit
     }

@@ -11,15 +11,15 @@ use crate::cli::output::note;
 use iosonde_model::record::witness_log::{MAX_LINE_BYTES, Recorder, Unrecorded};
 use iosonde_report::clean::clean;
 
-/// Writes down what a run on another machine says it has made durable, until its power is cut.
+/// Logs what a run on another machine reports as durable, until its power is cut.
 ///
-/// Started by `verify powercut --witness`, often over ssh. Reads lines on stdin; each is on storage
-/// before it is answered on stdout. That its input ends without `bye` is what it is there for.
-/// Afterwards `verify check` judges by its log what had to survive.
+/// Started by `verify powercut --witness`, usually over ssh. Reads lines on stdin; each is stored
+/// before it is answered on stdout. Input that ends without `bye` is the expected power cut.
+/// Afterwards `verify check` uses its log to determine which data must have survived.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(in crate::cli) struct WitnessArgs {
-    /// The log; a name that is free
+    /// The log; the file must not exist
     #[arg(long, value_name = "FILE")]
     log: PathBuf,
 }
@@ -30,7 +30,7 @@ pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
     let mut recorder = Recorder::create(&args.log).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Failure::new(
             Exit::Asked,
-            format!("--log: {path} exists, expected a free name: each run has a log of its own"),
+            format!("--log: {path} exists: each run needs a new log"),
         ),
         _ => Failure::new(Exit::Environment, format!("--log: {path} cannot be made: {error}")),
     })?;
@@ -62,7 +62,7 @@ pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
     }
     if !recorder.ended() {
         let lines = recorder.lines();
-        note(&format!("the other side has gone after {lines} lines; they are kept in {path}"));
+        note(&format!("the other side disconnected after {lines} lines; they are stored in {path}"));
     }
     Ok(Exit::Done)
 }

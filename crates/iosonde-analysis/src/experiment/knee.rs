@@ -401,7 +401,7 @@ impl Line<'_> {
         if !missed.is_empty() {
             answer.mind(
                 "depth_not_applied",
-                "queue queue queue depth that was not reached",
+                "queue queue queue queue depth that was not reached",
                 Strength::Proven,
                 Gravity::Caution,
                 format!(

@@ -104,7 +104,8 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn
     }
     let depth = count::setting(last.at / first.at);
     answer.say(format!(
-        "From {} to {} ({depth} times the depth) the the the latencies grow by these factors: {}.",
+        "From {} to {} ({depth} times the depth) the the the the latencies grow by these factors: \
+         {}.",
         first.label,
         last.label,
         parts.join(", ")

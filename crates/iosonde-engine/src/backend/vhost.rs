@@ -63,8 +63,7 @@ pub enum AdmitError {
     },
     /// Durability of each single write.
     #[error(
-        "virtio-blk has no write that is durable by itself (O_SYNC, O_DSYNC, FUA); \
-         ask for --fdatasync 1 instead"
+        "virtio-blk has no synchronous writes (O_SYNC, O_DSYNC, FUA); use --fdatasync 1 instead"
     )]
     EachWrite,
     /// Several targets.
@@ -239,8 +238,8 @@ impl Server {
                 Err(io::Error::new(
                     error.kind(),
                     format!(
-                        "the vhost-user server behind `{}` is gone: for 1 s nothing was finished, \
-                         and nobody listens on its socket any more ({error})",
+                        "the vhost-user server behind `{}` is gone: nothing completed for 1 s, \
+                         and its socket is no longer open ({error})",
                         self.path.display()
                     ),
                 ))

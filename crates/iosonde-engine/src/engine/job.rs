@@ -30,9 +30,11 @@ const PROBE_EVERY: u32 = 64;
 pub(super) const ASYNC_BATCH: usize = 8;
 /// After the end, this long is waited for requests in flight.
 pub(super) const DRAIN_GRACE_NS: u64 = 10_000_000_000;
+/// And this long after an interrupt.
+pub(super) const INTERRUPT_GRACE_NS: u64 = 500_000_000;
 
 /// Longest wait in one call, so that deadlines are seen even if the device never answers.
-pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
+pub(super) const PATIENCE_NS: u64 = 200_000_000;
 
 /// One job while it runs.
 pub(super) struct JobLoop<'a, Q> {
@@ -378,6 +380,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.requests.report.in_flight_start = self.requests.in_flight as u32;
         }
         self.lane.ops.store(self.requests.tally.all_ops, Ordering::Relaxed);
+        self.lane.in_flight.store(self.requests.in_flight as u64, Ordering::Relaxed);
+        self.lane.seen_ns.store(now_ns, Ordering::Relaxed);
         if self.pacer.is_open() && now_ns >= window.open_ns && self.closed.is_none() {
             let backlog_ns = self.pacer.backlog_ns(now_ns, self.requests.in_flight);
             self.requests.arrivals.look(backlog_ns, window.open_ns, now_ns);
@@ -406,7 +410,9 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         match self.stopping_since_ns {
             None => Step::More,
             Some(_) if self.requests.in_flight == 0 || self.dead => Step::Ended,
-            Some(since_ns) if now_ns - since_ns > DRAIN_GRACE_NS => Step::Ended,
+            Some(since_ns) if now_ns - since_ns > self.requests.control.drain_grace_ns() => {
+                Step::Ended
+            }
             Some(_) => Step::More,
         }
     }
@@ -419,8 +425,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
     }
 
-    /// The record of the job, and what it wrote since the start, bytes.
-    pub(super) fn into_record(self) -> (JobRun, u64) {
+    /// The record of the job, what it wrote since the start, bytes, and its queue.
+    pub(super) fn into_record(self) -> (JobRun, u64, Q) {
         let window = self.requests.tally.window();
         let touched = self.requests.touched();
         let mut report = self.requests.report;
@@ -439,6 +445,6 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         let written = self.requests.tally.all_bytes[Way::Write as usize];
         report.arrivals = self.requests.arrivals.into_record();
         self.requests.tally.into_record(&mut report);
-        (report, written)
+        (report, written, self.queue)
     }
 }

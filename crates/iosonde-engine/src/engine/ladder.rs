@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use iosonde_sys::{Clock, Direction, Slab, errno_name, syscall};
 
+use super::waits::Wait;
 use super::{Control, EngineError, Progress};
 use crate::backend::OpenError;
 use iosonde_model::content::Filler;
@@ -52,7 +53,9 @@ pub fn climb(
         .map_err(|error| OpenError::Buffers { bytes: CHUNK_BYTES, error })?;
     let job = Job { read_percent: 0, seed: plan.seed, ..Job::default() };
     let mut filler = Filler::new(plan.seed, &job);
-    let mut climber = Climber { file, clock, control, slab, samples: Vec::new(), start_ns: 0 };
+    let wait = Wait::begin("writes and syncs of the fsync ladder", plan.path.as_str());
+    let mut climber =
+        Climber { wait, file, clock, control, slab, samples: Vec::new(), start_ns: 0 };
     filler.fill(climber.slab.slot_mut(0));
     let ended = climber.whole(plan, &mut filler, bystander);
     let (outcome, failed) = match ended {
@@ -74,6 +77,7 @@ enum End {
 }
 
 struct Climber<'a> {
+    wait: Wait,
     file: &'a OwnedFd,
     clock: Clock,
     control: &'a Control,
@@ -98,6 +102,7 @@ impl Climber<'_> {
             for step in plan.round(round) {
                 self.step(round, step, filler, bystander)?;
                 written_bytes += step.dirty_bytes;
+                self.wait.heard();
                 let elapsed_ns = self.clock.now_ns() - begun_ns;
                 let share = written_bytes as f64 / plan.write_bytes() as f64;
                 let planned_ns = (elapsed_ns as f64 / share) as u64;
@@ -147,7 +152,10 @@ impl Climber<'_> {
             filler.refresh(buffer, at);
             let moved = syscall::transfer(self.file.as_fd(), Direction::Write, buffer, at);
             match moved {
-                moved if moved > 0 => at += moved as u64,
+                moved if moved > 0 => {
+                    at += moved as u64;
+                    self.wait.heard();
+                }
                 0 => return Err(failed("write", "wrote nothing".into(), at - offset)),
                 // A signal that is no order of ours.
                 error if -error == EINTR => {}

@@ -21,6 +21,9 @@ pub(super) const IDLE_NS: u64 = 1_000_000;
 pub(super) struct Lane {
     /// Operations completed, ten times a second.
     pub(super) ops: AtomicU64,
+    /// Requests in flight, and when the job looked at the time, ns; as often.
+    pub(super) in_flight: AtomicU64,
+    pub(super) seen_ns: AtomicU64,
     /// Between this job and the controller of the depth, if there is one.
     pub(super) words: Words,
     /// What it has counted, where that decides when the run ends.

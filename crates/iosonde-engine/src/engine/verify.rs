@@ -21,7 +21,8 @@ use iosonde_sys::{Clock, clock, thread};
 
 use super::queues::{Driver, with_queues};
 use super::reading::Reading;
-use super::{Control, EngineError, HANG_NS, Medium, Progress, job};
+use super::waits::Wait;
+use super::{Control, EngineError, HANG_NS, Medium, Progress};
 use crate::backend::fault::{FaultLog, FaultQueue, Injection, Site};
 use crate::backend::{OpenError, Queue, QueueFacts};
 use iosonde_model::content::block::{All, Comparisons, forge};
@@ -270,6 +271,8 @@ impl Proving<'_> {
         }
         drop((ready_to, ended_to));
         let mut queue = None;
+        let target = self.plan.plan.target().path.clone();
+        let setting_up = Wait::begin("setting up the queues", target.as_str());
         for _ in 0..self.plan.plan.jobs.len() {
             match ready.recv() {
                 Ok(Ok(facts)) => queue = queue.or(Some(facts)),
@@ -281,6 +284,7 @@ impl Proving<'_> {
                 Err(_) => {}
             }
         }
+        drop(setting_up);
         let started = Reading::now(self.clock);
         let started_unix_ns = clock::realtime_ns();
         let _ = shared.unix_offset_ns.set(started_unix_ns.saturating_sub(started.at_ns));
@@ -331,10 +335,12 @@ impl Shared {
         let before = thread::usage_of_thread();
         while work.step() == Step::More {}
         let used = thread::usage_of_thread();
-        let mut record = work.into_record();
+        let (mut record, queue) = work.into_record();
         record.cpu_user_ns = used.user_ns - before.user_ns;
         record.cpu_system_ns = used.system_ns - before.system_ns;
         let _ = ended.send((index, record));
+        // What is in flight still may keep this thread here for ever; its record is out by now.
+        drop(queue);
     }
 }
 
@@ -363,23 +369,31 @@ fn supervise(
     let plan = &shared.plan;
     let mut jobs: Vec<Option<VerifyJobRun>> = plan.plan.jobs.iter().map(|_| None).collect();
     let mut last_change = (0, start_ns);
-    let mut give_up_ns = None;
+    let mut over_since_ns = None;
+    let mut wait = None;
     while jobs.iter().any(Option::is_none) {
         let now_ns = clock.now_ns();
         if shared.all_written() && !shared.go.load(Ordering::Relaxed) {
             observer.before_sweep();
             shared.go.store(true, Ordering::Release);
         }
-        if shared.control.is_stopping() && give_up_ns.is_none() {
-            give_up_ns = Some(now_ns + 3 * job::DRAIN_GRACE_NS);
+        if shared.control.is_stopping() && over_since_ns.is_none() {
+            over_since_ns = Some(now_ns);
         }
-        if give_up_ns.is_some_and(|limit_ns| now_ns >= limit_ns) {
+        let grace_ns = shared.control.drain_grace_ns();
+        if over_since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) >= 2 * grace_ns) {
             break;
         }
         let ops = shared.ops();
         let waits = plan.delay_ns > 0 && shared.go.load(Ordering::Relaxed);
         if ops != last_change.0 || waits && now_ns < last_change.1 + plan.delay_ns {
             last_change = (ops, if ops != last_change.0 { now_ns } else { last_change.1 });
+            wait = None;
+        } else if wait.is_none() {
+            wait = Some(Wait::begin(
+                "reads and writes of the verifier",
+                plan.plan.target().path.as_str(),
+            ));
         } else if now_ns.saturating_sub(last_change.1) > HANG_NS {
             shared.control.fail("no request was completed for 120 s".into());
             last_change.1 = now_ns;
@@ -443,7 +457,7 @@ pub fn simulate_comparing<Q: Queue, C: Comparisons>(
         if running[next].1.step() == Step::Ended {
             let (index, job) = running.swap_remove(next);
             elapsed_ns = elapsed_ns.max(job.now_ns());
-            jobs[index] = job.into_record();
+            jobs[index] = job.into_record().0;
         }
     }
     let abandoned = jobs.iter().map(|job| u64::from(job.abandoned)).sum();

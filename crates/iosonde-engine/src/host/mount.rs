@@ -44,6 +44,17 @@ pub fn mount_of(root: &Root, path: &Path) -> Option<Mount> {
     choose(&mounts, &canonical, id, device).cloned()
 }
 
+/// The mount that holds a path by its name alone: nothing of the path itself is asked, so that this
+/// answers even where the file system does not. A symbolic link on the way may mislead it.
+#[must_use]
+pub fn mount_by_name(root: &Root, path: &Path) -> Option<Mount> {
+    let path = std::path::absolute(path).ok()?;
+    let holds = |mount: &Mount| path.starts_with(&mount.point);
+    let mounts = all(root).into_iter().filter(holds);
+    // Of several on one point the last covers the others.
+    mounts.max_by_key(|mount| mount.point.as_os_str().len())
+}
+
 /// The path without symbolic links, as far down as it exists.
 fn canonical(root: &Root, path: &Path) -> PathBuf {
     let path = if root.is_system() { std::path::absolute(path).ok() } else { None }

@@ -4,13 +4,13 @@
 //! it was opened through, a file whatever name it has by now, in whatever mount namespace. Sources:
 //! proc_pid_fd(5), proc_pid_fdinfo(5), proc_pid_map_files(5), proc_pid_maps(5), proc_pid_task(5).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use iosonde_sys::sharing;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, makedev, openat, statx};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, StatxFlags, makedev, openat, statx};
 use rustix::io::Errno;
 
 use super::{Root, device, mount};
@@ -120,7 +120,7 @@ impl Openers {
     pub(super) fn of(root: &Root, files: &[FileId]) -> Openers {
         let own = root.link("/proc/self").and_then(|link| link.to_str()?.parse().ok());
         let mut scan =
-            Scan { root, files, own, mapped: HashMap::new(), openers: Openers::default() };
+            Scan { root, files, own, mapped: BTreeMap::new(), openers: Openers::default() };
         let pids = numbers(&root.path("/proc")).unwrap_or_default();
         if own.is_some_and(|own| !pids.contains(&own)) || pids.is_empty() && root.is_system() {
             scan.openers.unseen.others.push("all processes: /proc does not show them".into());
@@ -162,7 +162,7 @@ struct Scan<'a> {
     own: Option<u32>,
     /// What was found behind mappings before, by the columns device, inode and path: most processes
     /// map the same libraries.
-    mapped: HashMap<Vec<u8>, Option<Thing>>,
+    mapped: BTreeMap<Vec<u8>, Thing>,
     openers: Openers,
 }
 
@@ -244,7 +244,7 @@ impl Scan<'_> {
 
     fn descriptors(&mut self, task: &Path, pid: u32) -> io::Result<()> {
         let directory = Directory::open(self.root, &task.join("fd"))?;
-        for number in numbers(&directory.path)? {
+        for number in directory.numbers()? {
             let thing = directory.leads_to(&number.to_string())?;
             let Some(thing) = thing.filter(|thing| self.matters(*thing)) else { continue };
             match self.flags(&task.join(format!("fdinfo/{number}"))) {
@@ -292,13 +292,14 @@ impl Scan<'_> {
         for line in text.split(|byte| *byte == b'\n') {
             let Some(mapping) = Mapping::parse(line) else { continue };
             let thing = match self.mapped.get(mapping.of) {
-                Some(known) => *known,
+                Some(known) => Some(*known),
                 None => {
                     let open = || Directory::open(self.root, &task.join("map_files")).ok();
                     let thing =
                         self.behind(&mapping, directory.get_or_insert_with(open).as_ref())?;
                     // Several subvolumes share an anonymous device number, and may share a name.
-                    if mapping.device.0 != 0 {
+                    // One that has just been unmapped says nothing about other processes.
+                    if let Some(thing) = thing.filter(|_| mapping.device.0 != 0) {
                         self.mapped.insert(mapping.of.to_vec(), thing);
                     }
                     thing
@@ -385,6 +386,16 @@ impl<'a> Directory<'a> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let file = openat(CWD, &path, flags, Mode::empty())?;
         Ok(Directory { root, path, file })
+    }
+
+    /// Its entries whose names are numbers.
+    fn numbers(&self) -> io::Result<Vec<u32>> {
+        let mut found = Vec::new();
+        for entry in Dir::read_from(&self.file)? {
+            let entry = entry?;
+            found.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
+        }
+        Ok(found)
     }
 
     /// The device or file behind a link; `None` if it is anything else, or closed by now.

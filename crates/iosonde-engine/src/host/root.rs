@@ -128,7 +128,8 @@ impl Root {
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
             .open(self.path(path))?;
-        let mut bytes = Vec::new();
+        // Most files of /proc fit, and are then read at once.
+        let mut bytes = Vec::with_capacity(4096);
         file.take(limit_bytes).read_to_end(&mut bytes)?;
         Ok(bytes)
     }

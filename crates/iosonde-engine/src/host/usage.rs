@@ -64,6 +64,11 @@ pub enum Use {
         /// Kernel name of the loop device.
         name: String,
     },
+    /// Served to other machines by the kernel, which does not claim it.
+    Served {
+        /// By what, in words.
+        what: String,
+    },
     /// Open in a process, or mapped by it.
     Open {
         /// Process id.
@@ -98,6 +103,7 @@ impl fmt::Display for Usage {
             }
             Use::Holder { name, what } => write!(f, "{device} is held by {name} ({what})"),
             Use::Loop { name } => write!(f, "{device} is in use by loop device {name}"),
+            Use::Served { what } => write!(f, "{device} is served by {what}"),
             Use::Open { pid, program, access } => {
                 let how = match access {
                     Access::Write => "open for writing in",
@@ -120,6 +126,7 @@ pub(super) struct Users {
     mounts: Vec<((u32, u32), Mount, bool)>,
     swaps: Vec<(u32, u32)>,
     members: Members,
+    served: Vec<((u32, u32), String)>,
     pub(super) openers: Openers,
 }
 
@@ -133,7 +140,7 @@ impl Users {
             }
         }
         let (swaps, openers) = (swaps(root), Openers::of(root, files));
-        Self { mounts, swaps, members: Members::of(root), openers }
+        Self { mounts, swaps, members: Members::of(root), served: served(root), openers }
     }
 
     /// The uses of exactly this device.
@@ -147,6 +154,9 @@ impl Users {
         }
         for (_, filesystem, id) in self.members.0.iter().filter(|(at, ..)| *at == number) {
             found.push(Use::Member { filesystem, id: id.clone() });
+        }
+        for (_, what) in self.served.iter().filter(|(at, _)| *at == number) {
+            found.push(Use::Served { what: what.clone() });
         }
         found.extend(self.of_thing(Thing::Device(number)));
         found
@@ -199,6 +209,26 @@ pub(super) fn swap_paths(root: &Root) -> Vec<PathBuf> {
     let table = root.text("/proc/swaps").unwrap_or_default();
     let paths = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     paths.map(|path| PathBuf::from(mount::unescape(path))).collect()
+}
+
+/// Devices of the NVMe target of the kernel (nvmet), by its configfs tree.
+fn served(root: &Root) -> Vec<((u32, u32), String)> {
+    let subsystems = Path::new("/sys/kernel/config/nvmet/subsystems");
+    let mut found = Vec::new();
+    for subsystem in root.names(subsystems) {
+        let namespaces = subsystems.join(&subsystem).join("namespaces");
+        for number in root.names(&namespaces) {
+            let namespace = namespaces.join(&number);
+            let path = root.word(namespace.join("device_path")).map(PathBuf::from);
+            let device = path.and_then(|path| device::number_of_node(root, &path));
+            if root.number::<u8>(namespace.join("enable")) == Some(1) {
+                let what =
+                    format!("the NVMe target {}, namespace {number}", device::words(&subsystem));
+                found.extend(device.map(|device| (device, what)));
+            }
+        }
+    }
+    found
 }
 
 /// Devices of the btrfs and bcachefs file systems that are mounted: their mounts name one or none.

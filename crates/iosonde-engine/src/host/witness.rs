@@ -34,8 +34,8 @@ pub enum WitnessError {
     Start(String),
     /// It said nothing in time.
     #[error(
-        "the witness did not answer `{line}` within {} s; if its command asks for something (a \
-         password, a host key), let it ask nothing", within.as_secs_f64()
+        "the witness did not answer `{line}` within {} s; if its command prompts for something (a \
+         password, a host key), make it non-interactive", within.as_secs_f64()
     )]
     Silent {
         /// The line, shortened.
@@ -44,7 +44,7 @@ pub enum WitnessError {
         within: Duration,
     },
     /// It ended.
-    #[error("the witness ended ({how}) before it answered `{line}`; see above what it said")]
+    #[error("the witness ended ({how}) before it answered `{line}`; see its output above")]
     Ended {
         /// The line, shortened.
         line: String,
@@ -61,8 +61,8 @@ pub enum WitnessError {
     },
     /// Its answer belongs to nothing that was said.
     #[error(
-        "the witness answered `{found}`, expected `{expected}`; its output must hold its answers \
-         alone"
+        "the witness answered `{found}`, expected `{expected}`; its output must contain only its \
+         answers"
     )]
     Wrong {
         /// Its words.
@@ -71,7 +71,7 @@ pub enum WitnessError {
         expected: String,
     },
     /// It ended, and not well.
-    #[error("the witness did not end in order after `bye`: {0}")]
+    #[error("the witness did not end normally after `bye`: {0}")]
     BadEnd(String),
     /// It failed before.
     #[error("the witness was lost before")]

@@ -35,8 +35,8 @@ pub enum TargetError {
     },
     /// Not enough room, known before the start.
     #[error(
-        "{wanted} asked for, and {free} are free in `{path}`, of which {reserve} stay untouched; \
-         give a smaller size"
+        "{wanted} requested, but only {free} are free in `{path}`, of which {reserve} stay \
+         untouched; give a smaller size"
     )]
     Space {
         /// The path.
@@ -49,7 +49,7 @@ pub enum TargetError {
         reserve: String,
     },
     /// Too small to mean anything.
-    #[error("{found} asked for, expected at least 256 MiB")]
+    #[error("{found} requested, expected at least 256 MiB")]
     TooSmall {
         /// Size asked for.
         found: String,
@@ -112,8 +112,7 @@ pub enum TargetError {
     Gate(#[from] GateError),
     /// Direct I/O was demanded and cannot be had.
     #[error(
-        "`{path}` takes no direct I/O ({reason}); repeat with --direct 0 to measure \
-         through the page cache"
+        "`{path}` does not support direct I/O ({reason}); repeat with --direct 0 for buffered I/O"
     )]
     NoDirect {
         /// The path.

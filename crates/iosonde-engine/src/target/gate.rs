@@ -9,7 +9,7 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use iosonde_sys::inspect;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, major, minor, openat};
@@ -48,7 +48,7 @@ pub struct Consent<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
     /// sysfs knows nothing of it, so nothing can be ruled out.
-    #[error("`{0}` is a block device of which sysfs shows nothing here; it is not written")]
+    #[error("`{0}` is a block device without sysfs information; it is not written")]
     Unidentified(PathBuf),
     /// In use.
     #[error("`{path}` is in use and is not written: {uses}")]
@@ -166,8 +166,6 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// All of what was found, and how much was inspected.
     pub contents: Contents,
-    /// How long reading them took.
-    content_took: Duration,
 }
 
 impl Report {
@@ -207,9 +205,7 @@ impl Report {
             },
             in_use::only_reads,
         );
-        let reading = Instant::now();
         let contents = how.map(|how| inspection::of_device(path, file, how)).transpose()?;
-        let content_took = reading.elapsed();
         let mut findings = contents.as_ref().map(Contents::findings).unwrap_or_default();
         // Whatever the table says to us: the kernel has read one.
         let partition = host::partition_starts(root, major, minor).into_iter().next();
@@ -223,7 +219,6 @@ impl Report {
             shares_disk_with: host::same_disk(root, major, minor, &places),
             findings,
             contents: contents.unwrap_or_default(),
-            content_took,
         })
     }
 
@@ -376,7 +371,6 @@ pub(super) fn pass(
     direct: Direct,
     how: Option<Inspection>,
 ) -> Result<Held, TargetError> {
-    let started = Instant::now();
     let (looked, node) = examined(path)?;
     // Briefly first: all of it is inspected once, when nobody else can take the device any more, or
     // now, so that a refusal names everything.
@@ -430,11 +424,7 @@ pub(super) fn pass(
     let mut held = hold(file, path, size_bytes, direct)?;
     held.undo = undo.map(Arc::new).into_iter().collect();
     let serial = host::device(root, major(number), minor(number)).and_then(|facts| facts.serial);
-    let mut audit = after.audit(serial);
-    let reading = before.content_took + after.content_took;
-    let took = started.elapsed().saturating_sub(reading);
-    audit.took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-    held.audits = vec![audit];
+    held.audits = vec![after.audit(serial)];
     Ok(held)
 }
 
@@ -484,7 +474,6 @@ mod tests {
             shares_disk_with: None,
             findings: Vec::new(),
             contents: Contents::default(),
-            content_took: Duration::ZERO,
         }
     }
 

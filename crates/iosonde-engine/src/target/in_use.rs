@@ -1,8 +1,8 @@
 //! Is a target in use? The kernel is asked, before and after it is opened for writing.
 //!
-//! Of a plain file the kernel itself knows whether anybody else has it open: it grants a write lease
-//! only to the last one. Where it does not answer, and for devices, every process is examined, and
-//! whoever cannot be examined needs a consent.
+//! Of a plain file the kernel itself knows whether anybody else has it open: it grants a write
+//! lease only to the last one. Where it does not answer, and for devices, every process is
+//! examined, and whoever cannot be examined needs a consent.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;

@@ -8,7 +8,6 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, fallocate, fcntl_getfl, fcntl_setfl,
@@ -16,14 +15,12 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, retry_on_intr};
 
-use super::contents::{Contents, Inspection, Seen};
+use super::contents::Inspection;
 pub use super::error::TargetError;
 
 use super::gate::{self, Consent, GateError};
-use super::in_use::{self, ACCEPT_UNSEEN, FileUse};
-use super::truth;
 use super::undo::Saved;
-use super::{inspection, safety};
+use super::{truth, written};
 use crate::host::Root;
 use iosonde_model::record::{TargetFacts, WriteAudit};
 use iosonde_model::units::bytes;
@@ -66,8 +63,8 @@ pub struct Intent {
     pub accept_unseen: Vec<String>,
     /// How long existing content may be read.
     pub inspection: Inspection,
-    /// `--accept-unseen-processes`: devices and files that may be written although not every process
-    /// could be examined.
+    /// `--accept-unseen-processes`: devices and files that may be written although not every
+    /// process could be examined.
     pub accept_unseen_processes: Vec<String>,
     /// Where the results go: their disk is not written.
     pub results: Option<PathBuf>,
@@ -223,7 +220,7 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
         FileType::RegularFile => {
             let bytes = u64::try_from(facts.st_size).unwrap_or(0);
             match intent.write {
-                true => written(path, file, facts.st_nlink > 1, bytes, intent, direct),
+                true => written::take(path, file, facts.st_nlink > 1, bytes, intent, direct),
                 false => hold(reopen(path, &file, false)?, path, bytes, direct),
             }
         }
@@ -283,106 +280,12 @@ fn kind_word(kind: FileType) -> &'static str {
         FileType::Fifo => "pipe",
         FileType::Socket => "socket",
         FileType::CharacterDevice => "character device",
-        _ => "thing of unknown kind",
-    }
-}
-
-/// Takes a named file for writing: nobody else has it open, before and after we open it.
-fn written(
-    path: &Path,
-    examined: OwnedFd,
-    linked: bool,
-    size_bytes: u64,
-    intent: &Intent,
-    direct: Direct,
-) -> Result<Held, TargetError> {
-    let started = Instant::now();
-    let root = Root::system();
-    let before = FileUse::of(&root, &examined);
-    before.refuse(path, intent)?;
-    let reading = Instant::now();
-    let content = consent(path, &examined, linked, size_bytes, intent)?;
-    let reading = reading.elapsed();
-    let file = reopen(path, &examined, true)?;
-    // The lease counts every descriptor.
-    drop(examined);
-    gate::lock(path, &file)?;
-    let after = FileUse::of(&root, &file);
-    after.refuse(path, intent)?;
-    let mut audit = WriteAudit { path: path.to_string_lossy().into(), ..WriteAudit::default() };
-    before.note(&mut audit, "before opening");
-    let name = path.to_string_lossy();
-    audit.note("content", content.words());
-    audit.note("advisory lock (flock)", "taken");
-    after.note(&mut audit, "after opening");
-    in_use::note_unseen(&mut audit, after.unseen());
-    let overwrite = intent.overwrite_file.iter().filter(|given| **given == *name);
-    audit.consents.extend(overwrite.map(|name| format!("--overwrite-file={name}")));
-    if matches!(content, Content::Blank(seen) if seen.unseen_bytes() > 0) {
-        audit.consents.push(format!("--accept-unseen={name}"));
-    }
-    if !after.unseen().is_empty() {
-        audit.consents.push(format!("{ACCEPT_UNSEEN}={name}"));
-    }
-    let took = started.elapsed().saturating_sub(reading);
-    audit.took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-    Ok(Held { audits: vec![audit], ..hold(file, path, size_bytes, direct)? })
-}
-
-/// What is known of the content of a file that may be written.
-#[derive(Clone, Copy, Debug)]
-enum Content {
-    /// Consent names the file.
-    NotExamined,
-    /// Nothing of somebody's was found in what was inspected.
-    Blank(Seen),
-}
-
-impl Content {
-    fn words(self) -> String {
-        match self {
-            Content::NotExamined => "not examined: --overwrite-file names the file".into(),
-            Content::Blank(seen) => {
-                format!("hole, zero or written by this program; {seen}")
-            }
-        }
-    }
-}
-
-/// A named file may be written if it is nobody else's and all hole, zero or ours; else only if
-/// consent names it.
-fn consent(
-    path: &Path,
-    file: &OwnedFd,
-    linked: bool,
-    size_bytes: u64,
-    intent: &Intent,
-) -> Result<Content, TargetError> {
-    let name = path.to_string_lossy().into_owned();
-    if intent.overwrite_file.as_deref() == Some(name.as_str()) {
-        return Ok(Content::NotExamined);
-    }
-    let shared = |how| Err(TargetError::Shared { path: path.into(), how, name: name.clone() });
-    if linked {
-        return shared("has more than one name (hard links)");
-    }
-    if safety::has_shared_extents(file, size_bytes) {
-        return shared("shares data with another file (reflink or snapshot)");
-    }
-    let contents = inspection::of_file(path, file, size_bytes, intent.inspection)?;
-    let unseen_bytes = contents.unseen_bytes();
-    let Contents { foreign, seen, .. } = contents;
-    match foreign {
-        Some(found) => Err(TargetError::Foreign { path: path.into(), found, name }),
-        None if unseen_bytes > 0 && !intent.accept_unseen.contains(&name) => {
-            Err(TargetError::Uninspected { path: path.into(), seen, name })
-        }
-        None => Ok(Content::Blank(seen)),
+        _ => "file of unknown type",
     }
 }
 
 /// Opens the very file that was examined once more, with the rights that are needed.
-fn reopen(path: &Path, examined: &OwnedFd, write: bool) -> Result<OwnedFd, TargetError> {
+pub(super) fn reopen(path: &Path, examined: &OwnedFd, write: bool) -> Result<OwnedFd, TargetError> {
     use std::os::fd::AsRawFd;
     let flags = if write { OFlags::RDWR } else { OFlags::RDONLY };
     let itself = format!("/proc/self/fd/{}", examined.as_raw_fd());

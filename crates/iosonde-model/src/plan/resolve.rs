@@ -64,7 +64,7 @@ pub enum Refusal {
     /// A depth that a synchronous engine cannot keep.
     #[error(
         "iodepth {found}: the psync engine keeps exactly one request in flight; \
-         ask for --iodepth 1 with more --numjobs, or --ioengine io_uring"
+         use --iodepth 1 with more --numjobs, or --ioengine io_uring"
     )]
     Depth {
         /// What was asked.
@@ -120,7 +120,7 @@ pub enum Refusal {
     /// Not enough memory for one buffer per job.
     #[error(
         "{jobs} job(s) need at least {needed_bytes} B of I/O buffers, and {limit_bytes} B \
-         (a quarter of the available memory) may be used; ask for fewer jobs or smaller blocks"
+         (a quarter of the available memory) may be used; use fewer jobs or smaller blocks"
     )]
     Memory {
         /// Jobs planned.
@@ -240,7 +240,7 @@ fn fit_buffers(jobs: &mut [Job], limit_bytes: u64, notes: &mut Vec<String>) -> R
     if lowered {
         let after = jobs.iter().map(|job| job.iodepth).min().unwrap_or(0);
         notes.push(format!(
-            "depth lowered from {before} to {after} at the least: I/O buffers may take {} \
+            "depth lowered from {before} to at least {after}: I/O buffers may take {} \
              (a quarter of the available memory)",
             bytes::rough(limit_bytes)
         ));

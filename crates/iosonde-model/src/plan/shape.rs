@@ -261,7 +261,7 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
 fn beyond(role: &Role) -> Refusal {
     Refusal::Conflict {
         role: role.name.clone(),
-        what: "its region begins beyond the end of everything; give smaller offsets".into(),
+        what: "its region starts beyond the end of all targets; give smaller offsets".into(),
     }
 }
 

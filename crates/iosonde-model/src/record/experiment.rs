@@ -57,6 +57,10 @@ pub struct TargetAsked {
     pub buffered: bool,
     /// Whether all of what is used was written before the first run.
     pub is_laid_out: bool,
+    /// Backend by name that is used; empty where an older program did not note it.
+    pub used_engine: String,
+    /// Whether I/O goes past the page cache.
+    pub direct: bool,
 }
 
 /// A stage as it was laid out, written before its first run.

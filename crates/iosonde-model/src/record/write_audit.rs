@@ -21,8 +21,6 @@ pub struct WriteAudit {
     pub unseen: Vec<String>,
     /// The consents that were needed, as they were typed.
     pub consents: Vec<String>,
-    /// Time that the checks took, beside reading the content, nanoseconds.
-    pub took_ns: u64,
 }
 
 /// One check.

@@ -50,7 +50,7 @@ pub enum FileError {
     #[error("{0}")]
     Malformed(#[from] toml::de::Error),
     /// No such entry.
-    #[error("there is no {what} `{name}`; there are {known}")]
+    #[error("no {what} `{name}`; available: {known}")]
     Unknown {
         /// `workload` or `experiment`.
         what: &'static str,

@@ -89,8 +89,8 @@ pub(super) fn opened(
                     let bytes = shelf.needed.get(&asked.path).copied().flatten();
                     let Some(bytes) = bytes else {
                         let message = format!(
-                            "{}: filename: `{}` does not exist; give a size in bytes, and an \
-                             unnamed file stands for it",
+                            "{}: filename: `{}` does not exist; give a size in bytes to use an \
+                             unnamed file instead",
                             asked.place, asked.path
                         );
                         return Err(Failure::new(Exit::Asked, message));
@@ -99,8 +99,8 @@ pub(super) fn opened(
                     let directory = parent.unwrap_or(Path::new("."));
                     let held = make(directory, bytes).map_err(|error| at(&asked.place, &error))?;
                     note(&format!(
-                        "note: {}: `{}` does not exist: an unnamed file in its directory stands \
-                         for it, and is gone afterwards",
+                        "note: {}: `{}` does not exist: using an unnamed file in its directory \
+                         instead",
                         asked.place, asked.path
                     ));
                     shelf.kept.insert(asked.path.clone(), held.clone());

@@ -13,7 +13,7 @@ use super::check::Checker;
 use super::ring::Parcel;
 use super::{Bag, Shared};
 use crate::backend::Queue;
-use crate::engine::job::{DRAIN_GRACE_NS, PATIENCE_NS};
+use crate::engine::job::PATIENCE_NS;
 use iosonde_model::content::block::{All, Comparisons, MAX_GENERATION};
 use iosonde_model::content::ledger::Ledger;
 use iosonde_model::plan::chance::Permutation;
@@ -286,7 +286,8 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
     #[cold]
     fn gives_up(&mut self, now_ns: u64) -> bool {
         let since_ns = *self.stopping_since_ns.get_or_insert(now_ns);
-        self.in_flight > 0 && now_ns.saturating_sub(since_ns) > DRAIN_GRACE_NS
+        let grace_ns = self.shared.control.drain_grace_ns();
+        self.in_flight > 0 && now_ns.saturating_sub(since_ns) > grace_ns
     }
 
     /// Leaves; the others do not wait for this job.
@@ -422,8 +423,8 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         true
     }
 
-    /// The record of the job.
-    pub(super) fn into_record(mut self) -> VerifyJobRun {
+    /// The record of the job, and its queue.
+    pub(super) fn into_record(mut self) -> (VerifyJobRun, Q) {
         self.report.ops = self.pending.map_or(self.stream.index(), |op| op.index);
         self.report.acked_ops = self.acked_ops();
         let blocks = self.swept.clone();
@@ -434,6 +435,6 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
             }),
         };
         self.report.syscalls = self.queue.syscalls();
-        self.report
+        (self.report, self.queue)
     }
 }

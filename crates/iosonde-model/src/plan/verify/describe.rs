@@ -1,6 +1,7 @@
 //! A run of the verifier in words, for `--dry-run`: one line per fact, resolved values only.
 
 use super::{VerifyMode, VerifyPlan};
+use crate::units::clean::clean;
 use crate::units::{bytes, count, duration};
 
 /// What a run of the verifier would do.
@@ -14,7 +15,11 @@ pub fn describe_verify(plan: &VerifyPlan) -> String {
         ("engine", format!("{}, depth {depth} per job", plan.plan.engine.kind.name())),
         (
             "target",
-            format!("{}, {}", target.path, if target.direct { "direct" } else { "buffered" }),
+            format!(
+                "{}, {}",
+                clean(&target.path),
+                if target.direct { "direct" } else { "buffered" }
+            ),
         ),
         (
             "region",

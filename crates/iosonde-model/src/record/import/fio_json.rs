@@ -120,7 +120,7 @@ fn last_document(
         notes.push("the document is followed by other text, which is not read".into());
     }
     if count > 1 {
-        notes.push(format!("{count} documents, one after the other; the last one is told"));
+        notes.push(format!("{count} documents; the last one is used"));
     }
     last.ok_or_else(|| ImportError::unexpected("the document", "nothing", "an object"))
 }

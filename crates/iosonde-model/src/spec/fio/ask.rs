@@ -189,7 +189,7 @@ impl Asking {
         let kind = engine(job)?.kind;
         if kind == EngineKind::Psync && load::engine(job) != kind.name() {
             self.note(format!(
-                "{}: ioengine={}: one pread or pwrite per operation stands for it",
+                "{}: ioengine={}: replaced by one pread or pwrite per operation",
                 job.place("ioengine"),
                 load::engine(job)
             ));
@@ -276,7 +276,7 @@ impl Asking {
         let writes = part.role.rw.is_mixed() || !matches!(part.role.rw.word(), "read" | "randread");
         if writes && job.get("overwrite").is_none() {
             self.note(format!(
-                "{}: the test file is laid out before the job, as with fio's overwrite=1",
+                "{}: the test file is prepared before the job, as with fio's overwrite=1",
                 job.place
             ));
         }

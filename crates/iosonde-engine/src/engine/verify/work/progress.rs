@@ -42,7 +42,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         match journal.note(submitted, acked, self.durable_ops) {
             Ok(()) => true,
             Err(error) => {
-                self.shared.control.fail(format!("the ledger cannot be kept: {error}"));
+                self.shared.control.fail(format!("the ledger cannot be written: {error}"));
                 false
             }
         }

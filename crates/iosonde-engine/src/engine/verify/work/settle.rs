@@ -132,7 +132,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     fn cannot_vouch(&self, name: &str) {
         if self.shared.confidant.is_some() {
             self.shared.flush_failed.store(true, Ordering::Release);
-            let what = format!("a write failed with {name}; a witness cannot be told of it");
+            let what = format!("a write failed with {name}; a witness cannot record this");
             self.shared.control.fail(what);
         }
     }
@@ -170,7 +170,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
             && request.way != Way::Sync
             && let Err(error) = journal.failed(op)
         {
-            self.shared.control.fail(format!("the ledger cannot be kept: {error}"));
+            self.shared.control.fail(format!("the ledger cannot be written: {error}"));
         }
         if self.errors == MAX_ERRORS {
             let what = format!("{MAX_ERRORS} requests failed, the last with {name}");

@@ -14,17 +14,17 @@ use iosonde_stats::Histogram;
 const NAP_NS: u64 = 1_000_000;
 
 /// The sleeping thread.
-pub(super) struct Watchdog {
+pub(super) struct HiccupRecorder {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Histogram>>,
 }
 
-impl Watchdog {
+impl HiccupRecorder {
     /// Starts it; where no thread can be had, nothing is recorded.
-    pub(super) fn start() -> Watchdog {
+    pub(super) fn start() -> HiccupRecorder {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
-        let thread = std::thread::Builder::new().name("watchdog".into()).spawn(move || {
+        let thread = std::thread::Builder::new().name("hiccups".into()).spawn(move || {
             // Without this the kernel may sleep 50 µs longer on purpose. If it is refused, the
             // median shows it.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -36,7 +36,7 @@ impl Watchdog {
             }
             overslept
         });
-        Watchdog { stop, thread: thread.ok() }
+        HiccupRecorder { stop, thread: thread.ok() }
     }
 
     /// Ends it and gives what it saw.
