@@ -131,7 +131,6 @@ fn allocations_of_verify(kind: EngineKind, iodepth: u32, medium: &Medium) -> Opt
         passes: 1,
         ops: u64::MAX,
         only_job: None,
-        overlap: false,
         length_ns: u64::MAX,
         written_bytes: u64::MAX,
         delay_ns: 0,

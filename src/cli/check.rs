@@ -264,8 +264,7 @@ fn known(option: &str, name: &str, workloads: &[Workload]) -> Result<(), Failure
     let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
     let near = count::nearest(name, names.iter().copied());
     let meant = near.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-    let message =
-        format!("{option}: no workload `{name}`; available: {}{meant}", names.join(", "));
+    let message = format!("{option}: no workload `{name}`; available: {}{meant}", names.join(", "));
     Err(Failure::new(Exit::Asked, message))
 }
 

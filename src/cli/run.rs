@@ -321,10 +321,13 @@ fn laid_out(outcome: Option<Outcome>) -> Result<(), Failure> {
         Some(Outcome::Interrupted { signal }) => {
             Err(Failure::new(Exit::Signal(signal), "interrupted while preparing the file"))
         }
-        Some(Outcome::Failed { error }) => {
-            Err(Failure::new(Exit::Environment, format!("the test file could not be prepared: \
-                {error}")))
-        }
+        Some(Outcome::Failed { error }) => Err(Failure::new(
+            Exit::Environment,
+            format!(
+                "the test file could not be prepared: \
+                {error}"
+            ),
+        )),
         None => Err(Failure::new(Exit::Environment, "the test file could not be prepared")),
     }
 }

@@ -230,7 +230,8 @@ impl Scratch {
         };
         let mut folders = fs::read_dir(&results).map_err(said)?.filter_map(Result::ok);
         let folder = folders.next().map(|entry| entry.path());
-        let folder = folder.ok_or_else(|| failed(format!("ended with {code} and stored no result")))?;
+        let folder =
+            folder.ok_or_else(|| failed(format!("ended with {code} and stored no result")))?;
         let read = record("--run", &folder, AcceptArgs::NEVER);
         let removed = fs::remove_dir_all(&results);
         removed.map_err(said)?;

@@ -57,9 +57,8 @@ impl Kept {
             None if self.path.is_dir() => {
                 cautions.push("the folder has no manifest: what is there is reported".into());
             }
-            Some(manifest) if !manifest.complete => cautions.push(
-                "partial: the command ended before everything planned was done".into(),
-            ),
+            Some(manifest) if !manifest.complete => cautions
+                .push("partial: the command ended before everything planned was done".into()),
             _ => {}
         }
         let now = iosonde_sys::clock::realtime_ns();

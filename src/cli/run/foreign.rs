@@ -49,9 +49,7 @@ fn beside_file(error: &clap::Error, words: &[String]) -> Option<Failure> {
         words.iter().any(|word| word.split('=').next() == Some(name(option).as_str()))
     };
     let option = name(options.iter().find(|option| given(option))?);
-    let message = format!(
-        "{option} cannot be combined with a workload file; set it in the file"
-    );
+    let message = format!("{option} cannot be combined with a workload file; set it in the file");
     Some(Failure::new(Exit::Asked, message))
 }
 

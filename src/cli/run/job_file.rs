@@ -73,9 +73,7 @@ fn alone(words: &[String]) -> Result<(), Failure> {
     for word in words.iter().filter(|word| word.starts_with("--")) {
         let name = word.split('=').next().unwrap_or(word).replace('_', "-");
         if !BESIDE.contains(&name.as_str()) {
-            let message = format!(
-                "{name} cannot be combined with a job file: set it in the file"
-            );
+            let message = format!("{name} cannot be combined with a job file: set it in the file");
             return Err(Failure::new(Exit::Asked, message));
         }
     }

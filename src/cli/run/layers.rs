@@ -12,10 +12,7 @@ impl Watched {
     /// Begins to watch.
     pub(super) fn begin(root: &Root) -> Result<Watched, Failure> {
         let refused = |reason: String| {
-            Failure::new(
-                Exit::Environment,
-                format!("--profile: {reason}; omit it, or fix this"),
-            )
+            Failure::new(Exit::Environment, format!("--profile: {reason}; omit it, or fix this"))
         };
         let wanted = Wanted { layers: true, ..Wanted::default() };
         let mut tracer = Tracer::attach(root, &wanted).map_err(|missing| {

@@ -232,10 +232,14 @@ impl LoadArgs {
         let access = match word {
             "random" | "permutation" if value.is_empty() => return Ok(usual),
             "uniform" if value.is_empty() => Access::Uniform,
-            "zipf" => Access::Zipf(percent("zipf:THETA, a skew such as 1.1, without further \
-                values")?),
-            "pareto" => Access::Pareto(percent("pareto:H, a share such as 0.2, without further \
-                values")?),
+            "zipf" => Access::Zipf(percent(
+                "zipf:THETA, a skew such as 1.1, without further \
+                values",
+            )?),
+            "pareto" => Access::Pareto(percent(
+                "pareto:H, a share such as 0.2, without further \
+                values",
+            )?),
             "normal" | "gauss" => Access::Normal(percent(
                 "normal:PERCENT, a deviation in percent of the region, without further values",
             )?),

@@ -154,10 +154,9 @@ impl ProveArgs {
     fn size_to_make(&self, path: &Path) -> Result<u64, Failure> {
         match self.region()? {
             (offset, Some(length)) => Ok(offset.saturating_add(length)),
-            (_, None) => Err(wrong(format!(
-                "`{}` does not exist: give --size to create it",
-                path.display()
-            ))),
+            (_, None) => {
+                Err(wrong(format!("`{}` does not exist: give --size to create it", path.display())))
+            }
         }
     }
 

@@ -165,9 +165,7 @@ fn from_ledger(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Kn
 
 fn from_witness(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Known, Failure> {
     if asked == Some(Survived::Acknowledged) {
-        return Err(wrong(
-            "--survived acknowledged: a witness knows only flushed data; omit it",
-        ));
+        return Err(wrong("--survived acknowledged: a witness knows only flushed data; omit it"));
     }
     let log = WitnessLog::read(path, STREAM_VERSION).map_err(|error| unwitnessed(path, &error))?;
     let plan: VerifyPlan = log.header.plan().map_err(|error| unreadable(path, &error))?;

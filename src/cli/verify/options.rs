@@ -222,9 +222,7 @@ impl ProveArgs {
         let length_ns = match (&args.runtime, mode) {
             (Some(text), _) => match time("--runtime", text)? {
                 0 => {
-                    return Err(wrong(
-                        "--runtime: found 0, expected a time above 0",
-                    ));
+                    return Err(wrong("--runtime: found 0, expected a time above 0"));
                 }
                 ns => ns,
             },

@@ -28,10 +28,9 @@ pub(in crate::cli) struct WitnessArgs {
 pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
     let path = args.log.display();
     let mut recorder = Recorder::create(&args.log).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Failure::new(
-            Exit::Asked,
-            format!("--log: {path} exists: each run needs a new log"),
-        ),
+        io::ErrorKind::AlreadyExists => {
+            Failure::new(Exit::Asked, format!("--log: {path} exists: each run needs a new log"))
+        }
         _ => Failure::new(Exit::Environment, format!("--log: {path} cannot be made: {error}")),
     })?;
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
@@ -62,7 +61,9 @@ pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
     }
     if !recorder.ended() {
         let lines = recorder.lines();
-        note(&format!("the other side disconnected after {lines} lines; they are stored in {path}"));
+        note(&format!(
+            "the other side disconnected after {lines} lines; they are stored in {path}"
+        ));
     }
     Ok(Exit::Done)
 }

@@ -262,8 +262,7 @@ impl Draft {
             match self.cache {
                 Cache::Direct if !target.direct && self.setting.engine.kind != EngineKind::Sim => {
                     return Err(TrialError::Word(
-                        "it needs direct I/O, but the target is opened without it"
-                            .into(),
+                        "it needs direct I/O, but the target is opened without it".into(),
                     ));
                 }
                 Cache::AsOpen | Cache::Direct => {}

@@ -23,8 +23,10 @@ pub enum ExportError {
         found: &'static str,
     },
     /// The file is not one of ours.
-    #[error("the file exists and contains something else; choose another name, or remove it \
-        yourself")]
+    #[error(
+        "the file exists and contains something else; choose another name, or remove it \
+        yourself"
+    )]
     Foreign,
     /// The name is one of a directory, or empty.
     #[error("expected the name of a file")]
