@@ -385,7 +385,9 @@ fn whatever_wipefs_and_blkid_see_is_seen() {
         for (kind, offset) in &theirs {
             // The jump at the beginning of a boot sector of FAT is no mark of its own.
             // Nor is each of an array of uberblocks: the first one stands for all.
-            let at_place = marks.iter().any(|mark| mark.offset == *offset)
+            // Of an LVM label wipefs names the place of its type, 24 bytes into the label.
+            let label = offset - if kind == "LVM2_member" { 24 } else { 0 };
+            let at_place = marks.iter().any(|mark| mark.offset == label)
                 || (kind == "vfat" && *offset == 0)
                 || kind == "zfs_member";
             if !is_seen(our_word(kind)) || !at_place {

@@ -359,8 +359,7 @@ fn what_is_blank_or_ours_needs_no_consent_in_a_file() {
     let _turn = turn();
     let desk = Desk::new();
     let image = desk.dir.path().join("image");
-    let file = File::create(&image).unwrap();
-    file.set_len(SIZE).unwrap();
+    File::create(&image).unwrap().set_len(SIZE).unwrap();
     let written = |verb: &str| {
         let before = checksum(&image);
         let answer = desk.run(verb, &image, &[]);
@@ -369,8 +368,10 @@ fn what_is_blank_or_ours_needs_no_consent_in_a_file() {
         assert_ne!(checksum(&image), before, "{verb}");
     };
     VERBS.into_iter().for_each(written);
+    let file = File::options().write(true).open(&image).unwrap();
     file.write_all_at(&vec![0; 65_536], MIB).unwrap();
     file.write_all_at(&ours(65_536), 2 * MIB).unwrap();
+    drop(file);
     VERBS.into_iter().for_each(written);
 }
 
@@ -385,6 +386,7 @@ fn what_was_not_inspected_needs_a_consent_of_its_own() {
         file.write_all_at(&[0; MIB as usize], mib * MIB).unwrap();
     }
     file.sync_all().unwrap();
+    drop(file);
     let before = checksum(&image);
     let line = |more: &str| format!("run --path {{}} --rw randwrite --number-ios 20 {more}");
     let without_time = "--inspect-time 0";
