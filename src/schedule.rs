@@ -28,7 +28,7 @@ use iosonde_model::record::run::{BackendFacts, Outcome, SCHEMA};
 
 /// The context shared by all cells of a schedule.
 #[derive(Clone, Debug)]
-pub struct Bench {
+pub struct RunContext {
     /// The machine.
     pub root: Root,
     /// The clock of every run.
@@ -76,21 +76,21 @@ pub enum Event<'a> {
 ///
 /// # Errors
 /// If nothing can be measured: no queue, no thread.
-pub fn carry_out(
+pub fn execute(
     cells: &[Plan],
-    bench: &Bench,
+    context: &RunContext,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<(), EngineError> {
-    let mut health = Health::now(bench);
+    let mut health = Health::now(context);
     for (index, plan) in cells.iter().enumerate() {
         on_event(&Event::Started { index, plan });
-        let mut run = carry_out_one(plan, bench, &mut |progress| {
+        let mut run = execute_one(plan, context, &mut |progress| {
             on_event(&Event::Moved { index, plan, progress });
         })?;
         let after = match run.outcome {
             // A drive that does not answer would keep the result from being kept.
             Outcome::Interrupted { .. } => Health(Err("the run was interrupted".into())),
-            _ => Health::now(bench),
+            _ => Health::now(context),
         };
         run.target.smart = Some(health.until(&after));
         health = after;
@@ -106,8 +106,8 @@ pub fn carry_out(
 struct Health(Result<Value, String>);
 
 impl Health {
-    fn now(bench: &Bench) -> Health {
-        let device = bench.held.as_ref().and_then(|held| held.device(&bench.root));
+    fn now(context: &RunContext) -> Health {
+        let device = context.held.as_ref().and_then(|held| held.device(&context.root));
         Health(match device {
             Some(device) if device.is_virtual == Some(true) => {
                 Err("a virtual disk has no SMART data".into())
@@ -124,18 +124,18 @@ impl Health {
 }
 
 /// Runs one plan and records it.
-fn carry_out_one(
+fn execute_one(
     plan: &Plan,
-    bench: &Bench,
+    context: &RunContext,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Run, EngineError> {
     let inspecting = Wait::begin("inspecting", plan.target().path.as_str());
-    let target = target_facts(plan, bench);
+    let target = target_facts(plan, context);
     drop(inspecting);
-    let harness_floor_ps = floor::harness_ps(plan, bench.clock)?;
-    let mut beside = Beside::new(bench, &target, on_progress);
-    let control = Arc::new(Control::new(Arc::clone(&bench.control.signal)));
-    let measured = engine::run(plan, &bench.medium, bench.clock, &control, &mut beside)?;
+    let harness_floor_ps = floor::harness_ps(plan, context.clock)?;
+    let mut beside = Beside::new(context, &target, on_progress);
+    let control = Arc::new(Control::new(Arc::clone(&context.control.signal)));
+    let measured = engine::run(plan, &context.medium, context.clock, &control, &mut beside)?;
     let (device, telemetry) = beside.into_seen();
     let buffer_bytes = plan.buffer_bytes();
     Ok(Run {
@@ -150,9 +150,9 @@ fn carry_out_one(
             engine: plan.engine.kind.name().into(),
             features: measured.queue.features,
             missing: measured.queue.missing,
-            clock: clock_word(plan, bench.clock).into(),
-            clock_cost_ps: bench.clock.cost_ps(),
-            clock_drift_ppb: bench.clock.drift_ppb(),
+            clock: clock_word(plan, context.clock).into(),
+            clock_cost_ps: context.clock.cost_ps(),
+            clock_drift_ppb: context.clock.drift_ppb(),
             harness_floor_ps,
             buffer_page_bytes: measured.queue.buffer_page_bytes,
             buffer_bytes,
@@ -171,20 +171,20 @@ fn carry_out_one(
 }
 
 /// The facts directly before the run, with the page cache dropped.
-fn target_facts(plan: &Plan, bench: &Bench) -> TargetFacts {
-    match &bench.held {
+fn target_facts(plan: &Plan, context: &RunContext) -> TargetFacts {
+    match &context.held {
         Some(held) => {
-            if let Medium::Files(files) = &bench.medium
-                && !bench.keeps_cache
+            if let Medium::Files(files) = &context.medium
+                && !context.keeps_cache
             {
                 files.iter().for_each(|file| drop_cache(file));
             }
-            let facts = held.describe(&bench.root);
+            let facts = held.describe(&context.root);
             if plan.targets.len() == 1 { facts } else { of_the_first_alone(facts) }
         }
         None => TargetFacts {
             path: plan.target().path.clone(),
-            kind: match bench.medium {
+            kind: match context.medium {
                 Medium::Sim(_) => "simulated",
                 Medium::Vhost(_) => "vhost-user-blk device",
                 Medium::Files(_) | Medium::Null(_) => "null",
@@ -192,7 +192,7 @@ fn target_facts(plan: &Plan, bench: &Bench) -> TargetFacts {
             .into(),
             bytes: Some(plan.target().bytes),
             // A page cache, if any, is in the server.
-            direct: matches!(bench.medium, Medium::Vhost(_)),
+            direct: matches!(context.medium, Medium::Vhost(_)),
             ..TargetFacts::default()
         },
     }
@@ -242,18 +242,18 @@ const MAX_SAMPLES: usize = 4096;
 
 impl<'a> Beside<'a> {
     fn new(
-        bench: &'a Bench,
+        context: &'a RunContext,
         target: &TargetFacts,
         on_progress: &'a mut dyn FnMut(&Progress),
     ) -> Beside<'a> {
         let device = target.device.as_ref();
-        let is_real = bench.held.is_some() || matches!(bench.medium, Medium::Vhost(_));
+        let is_real = context.held.is_some() || matches!(context.medium, Medium::Vhost(_));
         Beside {
-            root: &bench.root,
-            clock: bench.clock,
+            root: &context.root,
+            clock: context.clock,
             device: device.map(|device| device.name.clone()),
             // A simulated run takes no real time, and does not depend on this machine.
-            sampler: is_real.then(|| Sampler::new(&bench.root, device)),
+            sampler: is_real.then(|| Sampler::new(&context.root, device)),
             opened_ns: 0,
             next_sample_ns: 0,
             counters: (None, None),

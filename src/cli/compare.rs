@@ -16,7 +16,7 @@ use super::recorded::runs::{Meaning, meaning};
 use iosonde_analysis::comparison::contrast::TOLERANCE;
 use iosonde_analysis::comparison::gate::metric;
 use iosonde_analysis::comparison::{
-    Asked, Comparison, Gate, Incomparable, Kind, Outcome, Side, compare as compare_sides,
+    Comparison, Gate, Incomparable, Kind, Outcome, Request, Side, compare as compare_sides,
 };
 use iosonde_report::clean::clean;
 use iosonde_report::{comparison_json, comparison_text};
@@ -129,7 +129,7 @@ const USUAL_SEED: u64 = 1;
 
 /// Runs the verb.
 pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Failure> {
-    args.output_format.can_tell("compare")?;
+    args.output_format.supports("compare")?;
     if let Some(file) = &args.save_baseline {
         return sides::save_baseline(args, file);
     }
@@ -142,7 +142,7 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     // Checked here: the parser cannot express a requirement that conflicts with A and B.
     let given = [("--rounds", args.rounds.is_some()), ("--results", args.results.is_some())];
     no_effect(&given, "existing runs: it applies to --run")?;
-    let asked_for = what_is_asked(args, USUAL_SEED)?;
+    let requested_comparison = request_text(args, USUAL_SEED)?;
     let (a, b) = match (args.paths.as_slice(), args.a.as_slice()) {
         ([], [_, ..]) => (args.a.as_slice(), args.b.as_slice()),
         ([a, b], _) => {
@@ -158,25 +158,25 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
                  per side as --a PATH… --b PATH…; --run COMMAND --run COMMAND measures now",
                 paths.len()
             );
-            return Err(asked(message));
+            return Err(requested(message));
         }
     };
     no_replay(args)?;
     let (a, altered_a) = sides::read("A", a, args.accept)?;
     let (b, altered_b) = sides::read("B", b, args.accept)?;
-    let mut told = contrasted(&a, &b, &asked_for)?;
+    let mut analysed = contrasted(&a, &b, &requested_comparison)?;
     let altered = [altered_a, altered_b].into_iter().filter(|lines| !lines.is_empty());
-    told.cautions.splice(0..0, altered.map(|lines| format!("ALTERED: {}", lines.join(" "))));
-    Ok(tell(args, &told, Exit::Done))
+    analysed.warnings.splice(0..0, altered.map(|lines| format!("ALTERED: {}", lines.join(" "))));
+    Ok(print(args, &analysed, Exit::Done))
 }
 
 /// Compares, or reports why it cannot.
-fn contrasted(a: &Side, b: &Side, asked: &Asked) -> Result<Comparison, Failure> {
-    compare_sides(a, b, asked).map_err(|error| {
+fn contrasted(a: &Side, b: &Side, requested: &Request) -> Result<Comparison, Failure> {
+    compare_sides(a, b, requested).map_err(|error| {
         let exit = match &error {
             Incomparable::NothingLeft { why, .. } if why.contains("INVALID") => Exit::Invalid,
             Incomparable::NothingLeft { .. } => Exit::Inconclusive,
-            Incomparable::Different(_) | Incomparable::NoCommonCell { .. } => Exit::Asked,
+            Incomparable::Different(_) | Incomparable::NoCommonCell { .. } => Exit::Usage,
         };
         // It contains names of devices and cells.
         let message = error.to_string();
@@ -185,8 +185,8 @@ fn contrasted(a: &Side, b: &Side, asked: &Asked) -> Result<Comparison, Failure> 
 }
 
 /// Prints the result; `exit` is the outcome of the measurement.
-fn tell(args: &CompareArgs, told: &Comparison, exit: Exit) -> Exit {
-    let exit = told.gates.iter().fold(exit, |exit, gated| {
+fn print(args: &CompareArgs, analysed: &Comparison, exit: Exit) -> Exit {
+    let exit = analysed.gates.iter().fold(exit, |exit, gated| {
         exit.or_graver(match gated.outcome {
             Outcome::Passed { .. } => Exit::Done,
             Outcome::Failed { .. } => Exit::Missed,
@@ -194,28 +194,28 @@ fn tell(args: &CompareArgs, told: &Comparison, exit: Exit) -> Exit {
         })
     });
     let mut output = Output::new(args.output_format);
-    output.text(&comparison_text(told));
-    output.value(&comparison_json(told, exit.code()));
+    output.text(&comparison_text(analysed));
+    output.value(&comparison_json(analysed, exit.code()));
     output.end(exit)
 }
 
-fn what_is_asked(args: &CompareArgs, seed: u64) -> Result<Asked, Failure> {
+fn request_text(args: &CompareArgs, seed: u64) -> Result<Request, Failure> {
     let gates = args.gate.iter().map(|text| Gate::parse(text));
     let gates =
-        gates.collect::<Result<_, _>>().map_err(|error| asked(format!("--gate: {error}")))?;
+        gates.collect::<Result<_, _>>().map_err(|error| requested(format!("--gate: {error}")))?;
     let mut metrics = Vec::new();
     for word in &args.metrics {
         let (front, name) =
-            metric(word.trim()).map_err(|error| asked(format!("--metrics: {error}")))?;
+            metric(word.trim()).map_err(|error| requested(format!("--metrics: {error}")))?;
         if let Some(front) = front {
             let message = format!("--metrics: found `{front}` before the metric, expected read.");
-            return Err(asked(format!("{message}, write. or nothing")));
+            return Err(requested(format!("{message}, write. or nothing")));
         }
         if !metrics.contains(&name) {
             metrics.push(name);
         }
     }
-    Ok(Asked {
+    Ok(Request {
         tolerance: args.tolerance.as_deref().map_or(Ok(TOLERANCE), tolerance)?,
         seed: args.seed.unwrap_or(seed),
         allow: args.allow.iter().map(|each| each.kind()).collect(),
@@ -230,7 +230,7 @@ fn tolerance(text: &str) -> Result<f64, Failure> {
     let share = text.trim().strip_suffix('%').and_then(|share| share.trim().parse::<f64>().ok());
     let share = share.filter(|share| (0.1..=100.0).contains(share));
     share.map(|share| share / 100.0).ok_or_else(|| {
-        asked(format!("--tolerance: found `{text}`, expected 0.1% to 100%, such as 5%"))
+        requested(format!("--tolerance: found `{text}`, expected 0.1% to 100%, such as 5%"))
     })
 }
 
@@ -258,11 +258,11 @@ fn of_runs(args: &CompareArgs) -> [(&'static str, bool); 5] {
 
 fn no_effect(given: &[(&str, bool)], why: &str) -> Result<(), Failure> {
     match given.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(asked(format!("{option} has no effect on {why}"))),
+        Some((option, _)) => Err(requested(format!("{option} has no effect on {why}"))),
         None => Ok(()),
     }
 }
 
-fn asked(message: String) -> Failure {
-    Failure::new(Exit::Asked, message)
+fn requested(message: String) -> Failure {
+    Failure::new(Exit::Usage, message)
 }

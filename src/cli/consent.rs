@@ -34,7 +34,7 @@ pub(crate) struct ConsentArgs {
 }
 
 fn wrong(message: String) -> Failure {
-    Failure::new(Exit::Asked, message)
+    Failure::new(Exit::Usage, message)
 }
 
 impl ConsentArgs {

@@ -7,7 +7,7 @@ use super::keep::Keeper;
 use super::output::{OutputFormat, note};
 use super::progress::Progress;
 use crate::schedule::cross_check::{Crossed, Turn, Witness, cross_check, witness_paths};
-use crate::schedule::{Bench, Event};
+use crate::schedule::{Event, RunContext};
 use iosonde_analysis::cross_check::{self, CrossCheck};
 use iosonde_engine::host::{Fio, FioError};
 use iosonde_model::plan::Plan;
@@ -51,7 +51,7 @@ impl CrossCheckArgs {
         if self.cross_check.is_none() {
             return Ok(None);
         }
-        format.can_tell("--cross-check")?;
+        format.supports("--cross-check")?;
         Ok(Some(Second { fio: Fio::find()?, rounds: self.cross_check_rounds }))
     }
 }
@@ -94,8 +94,12 @@ impl Second {
     ///
     /// # Errors
     /// Loads that fio cannot express.
-    pub(crate) fn words(&self, plan: &Plan, bench: &Bench) -> Result<Vec<String>, Unsayable> {
-        fio_arguments(&[(&witness_paths(plan, &bench.medium), &[])])
+    pub(crate) fn words(
+        &self,
+        plan: &Plan,
+        context: &RunContext,
+    ) -> Result<Vec<String>, Unsayable> {
+        fio_arguments(&[(&witness_paths(plan, &context.medium), &[])])
     }
 
     /// Runs a load once that the other program cannot run.
@@ -103,10 +107,10 @@ impl Second {
         &self,
         plan: &Plan,
         reason: &Unsayable,
-        bench: &Bench,
+        context: &RunContext,
         progress: &mut Progress,
     ) -> Result<Both, Failure> {
-        let first = super::run::carry_out_alone(plan, bench, progress)?;
+        let first = super::run::execute_alone(plan, context, progress)?;
         let missing = Some(reason.to_string());
         let check = cross_check::cross_check(&plan.title, &self.fio.version, [], missing);
         Ok(Both { first, check, crossed: Crossed::default() })
@@ -117,18 +121,18 @@ impl Second {
         &self,
         plan: &Plan,
         words: Vec<String>,
-        bench: &Bench,
+        context: &RunContext,
         progress: &mut Progress,
     ) -> Result<Both, Failure> {
         let witness = Witness { fio: &self.fio, words, rounds: self.rounds };
         let rounds = self.rounds as usize;
-        let mut crossed = cross_check(plan, bench, &witness, &mut |turn| match turn {
+        let mut crossed = cross_check(plan, context, &witness, &mut |turn| match turn {
             Turn::Ours(round, Event::Started { plan, .. }) => {
                 progress.begin(*round as usize, rounds, &plan.title, 0);
             }
             Turn::Ours(_, Event::Moved { progress: moved, .. }) => progress.moved(moved),
             Turn::Ours(_, Event::Finished { .. }) => progress.clear(),
-            Turn::Theirs(round) => progress.tell(&format!(
+            Turn::Theirs(round) => progress.print(&format!(
                 "[{}/{rounds}] {}: {}",
                 round + 1,
                 plan.title,
@@ -149,7 +153,7 @@ impl Second {
 }
 
 /// Data written by fio is not ours, and is protected like any other next time.
-pub(crate) fn caution_about(plan: &Plan, fresh: &[u16]) {
+pub(crate) fn warn_about(plan: &Plan, fresh: &[u16]) {
     let named = (0u16..).zip(&plan.targets).filter(|(index, _)| !fresh.contains(index));
     for (_, target) in named.filter(|_| plan.writes()) {
         note(&format!(

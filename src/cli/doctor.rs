@@ -38,13 +38,14 @@ struct Feature {
     name: &'static str,
     available: bool,
     detail: String,
-    mend: Option<String>,
+    #[serde(rename = "mend")]
+    fix: Option<String>,
 }
 
 impl Feature {
-    fn new(name: &'static str, available: bool, detail: impl Into<String>, mend: &str) -> Feature {
-        let mend = (!available && !mend.is_empty()).then(|| mend.into());
-        Feature { name, available, detail: detail.into(), mend }
+    fn new(name: &'static str, available: bool, detail: impl Into<String>, fix: &str) -> Feature {
+        let fix = (!available && !fix.is_empty()).then(|| fix.into());
+        Feature { name, available, detail: detail.into(), fix }
     }
 }
 
@@ -70,7 +71,7 @@ const FLOOR_OPS: u64 = 200_000;
 /// Runs the command.
 pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
     let place = Place::find()?;
-    args.output_format.can_tell("doctor")?;
+    args.output_format.supports("doctor")?;
     let mut output = Output::new(args.output_format);
     let measuring = Wait::begin("measuring in", args.path.to_string_lossy());
     let features = features(args, &place);
@@ -100,7 +101,7 @@ fn io_uring(place: &Place) -> Feature {
         Ok(()) => Feature::new("io_uring", true, "many requests in flight from one thread", ""),
         Err(error) => {
             let disabled = place.host.io_uring_disabled.unwrap_or(0);
-            let mend = match disabled {
+            let fix = match disabled {
                 _ if error.kind() == std::io::ErrorKind::OutOfMemory => {
                     "raise the limit on locked memory (ulimit -l)"
                 }
@@ -111,7 +112,7 @@ fn io_uring(place: &Place) -> Feature {
                 _ => "as root: sysctl kernel.io_uring_disabled=0",
             };
             let detail = format!("{error}; synchronous threads, one per request, are used instead");
-            Feature::new("io_uring", false, detail, mend)
+            Feature::new("io_uring", false, detail, fix)
         }
     }
 }
@@ -122,16 +123,16 @@ fn memlock(place: &Place) -> Feature {
         u64::MAX => "no limit on locked memory".into(),
         limit => format!("up to {} of buffers can be registered", bytes::rough(limit)),
     };
-    let mend = "registered buffers save 4 % CPU time: raise the limit on locked memory (ulimit -l)";
-    Feature::new("registered buffers", limit >= 8 << 20, detail, mend)
+    let fix = "registered buffers save 4 % CPU time: raise the limit on locked memory (ulimit -l)";
+    Feature::new("registered buffers", limit >= 8 << 20, detail, fix)
 }
 
 fn clock(place: &Place) -> Feature {
     let source = place.host.clocksource.clone().unwrap_or_else(|| "unknown".into());
     let detail = format!("clock source {source}");
-    let mend = "latencies are measured with the kernel's clock, which costs more per operation; a \
+    let fix = "latencies are measured with the kernel's clock, which costs more per operation; a \
         slow clock source (hpet, acpi_pm) makes QD1 latencies unreliable";
-    Feature::new("processor clock", place.clock.is_tsc(), detail, mend)
+    Feature::new("processor clock", place.clock.is_tsc(), detail, fix)
 }
 
 /// The features of the directory; an unnamed file is briefly created in it.
@@ -145,8 +146,8 @@ fn directory(args: &DoctorArgs, root: &Root) -> Vec<Feature> {
     let held = match open::unnamed(directory, 1 << 20, Direct::Preferred) {
         Ok(held) => held,
         Err(error) => {
-            let mend = "give a directory writable by this user";
-            return vec![Feature::new("test file", false, error.to_string(), mend)];
+            let fix = "give a directory writable by this user";
+            return vec![Feature::new("test file", false, error.to_string(), fix)];
         }
     };
     let facts = held.describe(root);
@@ -238,8 +239,8 @@ fn text(features: &[Feature], floor: &Floor, place: &Place) -> String {
     for feature in features {
         let mark = if feature.available { "yes" } else { "no " };
         out.push_str(&format!("  {mark}  {:<19} {}\n", feature.name, feature.detail));
-        if let Some(mend) = &feature.mend {
-            out.push_str(&format!("       {:<19} -> {mend}\n", ""));
+        if let Some(fix) = &feature.fix {
+            out.push_str(&format!("       {:<19} -> {fix}\n", ""));
         }
     }
     let million = |rate: Option<u64>| match rate {

@@ -27,7 +27,7 @@ pub(crate) fn end_of(run: &Run, row: &Assessment) -> Exit {
     };
     let outcome = outcome.or_graver(row.pursuit.as_ref().map_or(Exit::Done, end_of_pursuit));
     let outcome = outcome.or_graver(row.precision.as_ref().map_or(Exit::Done, end_of_precision));
-    if row.books.valid() { outcome } else { outcome.or_graver(Exit::Invalid) }
+    if row.consistency.valid() { outcome } else { outcome.or_graver(Exit::Invalid) }
 }
 
 /// The exit code of a precision: other ends of the run have their own.

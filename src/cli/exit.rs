@@ -20,7 +20,7 @@ pub(crate) enum Exit {
     /// I/O error, no space while running, no permission, backend died.
     Environment,
     /// Usage error.
-    Asked,
+    Usage,
     /// Measured, and a declared expectation failed.
     Missed,
     /// Data is not as it was written.
@@ -45,7 +45,7 @@ impl Exit {
         match self {
             Exit::Done => 0,
             Exit::Environment => 1,
-            Exit::Asked => 2,
+            Exit::Usage => 2,
             Exit::Missed => 3,
             Exit::Corrupt => 4,
             Exit::Refused => 5,
@@ -59,10 +59,10 @@ impl Exit {
 
     /// The more severe of two ends.
     pub(crate) fn or_graver(self, other: Exit) -> Exit {
-        if other.gravity() > self.gravity() { other } else { self }
+        if other.severity() > self.severity() { other } else { self }
     }
 
-    fn gravity(self) -> u8 {
+    fn severity(self) -> u8 {
         match self {
             Exit::Done => 0,
             Exit::Inconclusive => 1,
@@ -71,7 +71,7 @@ impl Exit {
             Exit::Environment => 4,
             Exit::Invalid => 5,
             Exit::Corrupt => 6,
-            Exit::Asked => 7,
+            Exit::Usage => 7,
             Exit::Signal(_) => 8,
             // Each is used alone.
             Exit::AsCommand(_) | Exit::Unprofiled => 9,
@@ -83,7 +83,7 @@ impl Exit {
         match self {
             Exit::Done => "done",
             Exit::Environment => "environment",
-            Exit::Asked => "usage",
+            Exit::Usage => "usage",
             Exit::Missed => "missed",
             Exit::Corrupt => "corrupt",
             Exit::Refused => "refused",
@@ -124,34 +124,34 @@ impl Failure {
     pub(crate) fn usage(error: &clap::Error) -> Failure {
         let text = error.render().to_string();
         if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-            return Failure::new(Exit::Asked, format!("missing command\n\n{}", text.trim()));
+            return Failure::new(Exit::Usage, format!("missing command\n\n{}", text.trim()));
         }
         let text = text.trim().trim_start_matches("error: ");
-        Failure::new(Exit::Asked, text)
+        Failure::new(Exit::Usage, text)
     }
 
     /// An invalid value of an option.
     pub(crate) fn value(option: &str, error: &UnitError) -> Failure {
-        Failure::new(Exit::Asked, format!("{option}: {error}"))
+        Failure::new(Exit::Usage, format!("{option}: {error}"))
     }
 }
 
 impl From<EngineNameError> for Failure {
     fn from(error: EngineNameError) -> Failure {
-        Failure::new(Exit::Asked, error.to_string())
+        Failure::new(Exit::Usage, error.to_string())
     }
 }
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Failure {
-        Failure::new(Exit::Asked, refusal.to_string())
+        Failure::new(Exit::Usage, refusal.to_string())
     }
 }
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Failure {
         let exit = match &error {
-            EngineError::Open(OpenError::Vhost(error)) if error.is_asked_wrongly() => Exit::Asked,
+            EngineError::Open(OpenError::Vhost(error)) if error.is_usage_error() => Exit::Usage,
             _ => Exit::Environment,
         };
         Failure::new(exit, error.to_string())
@@ -167,7 +167,7 @@ impl From<TargetError> for Failure {
             | TargetError::Space { .. }
             | TargetError::TooSmall { .. }
             | TargetError::TooFull { .. }
-            | TargetError::NoDirect { .. } => Exit::Asked,
+            | TargetError::NoDirect { .. } => Exit::Usage,
             TargetError::System { .. } => Exit::Environment,
             TargetError::Interrupted(_) => {
                 Exit::Signal(super::watchdog::pending().unwrap_or(signal_hook::consts::SIGINT))
@@ -186,7 +186,7 @@ impl From<RestoreError> for Failure {
         let exit = match error {
             RestoreError::Target(error) => return Failure::from(error),
             RestoreError::Damaged { .. } => Exit::Environment,
-            RestoreError::Absent { .. } => Exit::Asked,
+            RestoreError::Absent { .. } => Exit::Usage,
             RestoreError::Reconnected { .. } | RestoreError::Newer { .. } => Exit::Refused,
         };
         Failure::new(exit, error.to_string())

@@ -1,12 +1,12 @@
 //! `iosonde experiment`: designed experiments, built in or the user's own.
 
-mod aim;
-mod carry;
 mod dry_run;
+mod execution;
 pub(crate) mod folder;
 mod load;
+mod print;
 mod quick;
-mod tell;
+mod resolved_target;
 
 use std::path::PathBuf;
 
@@ -17,8 +17,8 @@ use super::consent::ConsentArgs;
 use super::exit::{Exit, Failure};
 use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat};
-pub(crate) use carry::study;
-pub(crate) use tell::{documents, end_of};
+pub(crate) use execution::study;
+pub(crate) use print::{documents, end_of};
 
 use iosonde_model::spec::catalogue;
 use iosonde_report::clean::clean;
@@ -155,13 +155,13 @@ pub(super) fn experiment(args: &ExperimentArgs, words: &[String]) -> Result<Exit
     match &args.what {
         What::List(args) => list(args),
         What::Show(args) => show(args),
-        What::Run(args) => carry::run(args, words),
-        What::Resume(args) => carry::resume(args, words),
+        What::Run(args) => execution::run(args, words),
+        What::Resume(args) => execution::resume(args, words),
     }
 }
 
 fn list(args: &ListArgs) -> Result<Exit, Failure> {
-    args.output_format.can_tell("experiment list")?;
+    args.output_format.supports("experiment list")?;
     let mut output = Output::new(args.output_format);
     let mut all = Vec::new();
     for experiment in catalogue::experiments().map_err(wrong)? {
@@ -181,7 +181,7 @@ fn list(args: &ListArgs) -> Result<Exit, Failure> {
 }
 
 fn show(args: &ShowArgs) -> Result<Exit, Failure> {
-    args.output_format.can_tell("experiment show")?;
+    args.output_format.supports("experiment show")?;
     let mut output = Output::new(args.output_format);
     let (text, whole) = load::load_whole(&args.name)?;
     output.text(&clean_lines(&text));
@@ -195,5 +195,5 @@ fn clean_lines(text: &str) -> String {
 }
 
 fn wrong(error: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::Asked, error.to_string())
+    Failure::new(Exit::Usage, error.to_string())
 }

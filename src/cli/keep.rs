@@ -35,18 +35,18 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Opens a folder for this command under `asked`, or under the user's state directory.
-    pub(crate) fn open(asked: Option<&Path>, verb: &str, words: &[String]) -> Keeper {
-        Keeper::open_for("--results DIR", asked, verb, words)
+    pub(crate) fn open(requested: Option<&Path>, verb: &str, words: &[String]) -> Keeper {
+        Keeper::open_for("--results DIR", requested, verb, words)
     }
 
     /// The same for a command with another option for the directory.
     pub(crate) fn open_for(
         option: &'static str,
-        asked: Option<&Path>,
+        requested: Option<&Path>,
         verb: &str,
         words: &[String],
     ) -> Keeper {
-        let (mut keeper, folder) = Keeper::begin(option, asked, verb, words);
+        let (mut keeper, folder) = Keeper::begin(option, requested, verb, words);
         keeper.folder = folder.map_err(|reason| not_kept(option, &reason)).ok();
         keeper.announce();
         keeper
@@ -58,11 +58,11 @@ impl Keeper {
     /// As text, why it does not.
     pub(crate) fn insist(
         option: &'static str,
-        asked: &Path,
+        requested: &Path,
         verb: &str,
         words: &[String],
     ) -> Result<Keeper, String> {
-        let (mut keeper, folder) = Keeper::begin(option, Some(asked), verb, words);
+        let (mut keeper, folder) = Keeper::begin(option, Some(requested), verb, words);
         keeper.folder = Some(folder?);
         keeper.announce();
         Ok(keeper)
@@ -147,11 +147,11 @@ impl Keeper {
 
     fn begin(
         option: &'static str,
-        asked: Option<&Path>,
+        requested: Option<&Path>,
         verb: &str,
         words: &[String],
     ) -> (Keeper, Result<RunFolder, String>) {
-        Keeper::begin_with(option, verb, words, |now_ns, salt| match directory(asked) {
+        Keeper::begin_with(option, verb, words, |now_ns, salt| match directory(requested) {
             Some(parent) => RunFolder::create(&parent, verb, now_ns, salt)
                 .map_err(|error| format!("{}: {error}", parent.display())),
             None => Err("no home directory".into()),
@@ -327,8 +327,8 @@ fn not_kept(option: &str, reason: &str) {
 }
 
 /// The directory under which the results of a command are stored, if any.
-pub(crate) fn directory(asked: Option<&Path>) -> Option<PathBuf> {
-    asked.map(Path::to_path_buf).or_else(state_dir)
+pub(crate) fn directory(requested: Option<&Path>) -> Option<PathBuf> {
+    requested.map(Path::to_path_buf).or_else(state_dir)
 }
 
 /// `$XDG_STATE_HOME/iosonde/runs`, or `~/.local/state/iosonde/runs`.

@@ -46,17 +46,17 @@ impl OutputFormat {
     }
 
     /// A result format cannot represent a plan.
-    pub(crate) fn can_tell_plans(self) -> Result<(), Failure> {
-        if self == OutputFormat::FioJob { Ok(()) } else { self.can_tell("--dry-run") }
+    pub(crate) fn supports_plans(self) -> Result<(), Failure> {
+        if self == OutputFormat::FioJob { Ok(()) } else { self.supports("--dry-run") }
     }
 
     /// A format that represents only results cannot represent `what`, such as a dry run.
-    pub(crate) fn can_tell(self, what: &str) -> Result<(), Failure> {
+    pub(crate) fn supports(self, what: &str) -> Result<(), Failure> {
         if matches!(self, OutputFormat::Normal | OutputFormat::Json) {
             return Ok(());
         }
         let message = format!("{what} has no result in fio's format; use --output-format=json");
-        Err(Failure::new(Exit::Asked, message))
+        Err(Failure::new(Exit::Usage, message))
     }
 }
 
@@ -102,19 +102,19 @@ impl Output {
             OutputFormat::FioJson => fio(Form::Plain),
             OutputFormat::JsonPlus => fio(Form::Bins),
             OutputFormat::Terse => {
-                let balanced = document.cells.iter().filter(|(_, facts)| facts.books.valid());
+                let balanced = document.cells.iter().filter(|(_, facts)| facts.consistency.valid());
                 balanced.map(|(run, facts)| terse(run, facts)).collect()
             }
         };
         self.write(&text);
         if self.format != OutputFormat::Json {
-            self.tell_left_out(document);
+            self.print_left_out(document);
         }
     }
 
     /// fio's formats cannot represent a run whose consistency checks failed.
-    fn tell_left_out(&self, document: &Document<'_>) {
-        for (run, _) in document.cells.iter().filter(|(_, facts)| !facts.books.valid()) {
+    fn print_left_out(&self, document: &Document<'_>) {
+        for (run, _) in document.cells.iter().filter(|(_, facts)| !facts.consistency.valid()) {
             let name = &run.plan.name;
             note(&format!("error: {name} is left out: INVALID, its consistency checks failed"));
         }

@@ -110,11 +110,11 @@ impl Outputs {
         jobs: u32,
         eta_interval_ns: u64,
     ) -> Result<Outputs, Failure> {
-        let wrong = |message: String| Failure::new(Exit::Asked, message);
+        let wrong = |message: String| Failure::new(Exit::Usage, message);
         if args.progress == Form::Json && eta_interval_ns == 0 {
             return Err(wrong("--progress=json has no effect with --eta-interval=0".into()));
         }
-        let asked: [(&str, Kind, &Option<PathBuf>); 3] = [
+        let requested: [(&str, Kind, &Option<PathBuf>); 3] = [
             ("--write-bw-log", Kind::Bandwidth, &logs.write_bw_log),
             ("--write-iops-log", Kind::Iops, &logs.write_iops_log),
             ("--write-lat-log", Kind::Latency, &logs.write_lat_log),
@@ -126,7 +126,7 @@ impl Outputs {
         if let Some(path) = &args.hlog {
             files.push(("--hlog", FileKind::Hlog, path.clone()));
         }
-        for (option, kind, prefix) in asked {
+        for (option, kind, prefix) in requested {
             let Some(prefix) = prefix else { continue };
             if args.log_avg_msec.is_none() {
                 return Err(wrong(format!(
@@ -143,12 +143,12 @@ impl Outputs {
             files.push(("--prometheus", FileKind::Prometheus, path.clone()));
         }
         for (index, (option, kind, path)) in files.iter().enumerate() {
-            let told = path.display();
+            let analysed = path.display();
             if files[..index].iter().any(|(_, _, other)| other == path) {
-                return Err(wrong(format!("{option}: `{told}` is given twice")));
+                return Err(wrong(format!("{option}: `{analysed}` is given twice")));
             }
             export::probe(path, &|start| kind.knows(start))
-                .map_err(|error| wrong(format!("{option}: `{told}`: {error}")))?;
+                .map_err(|error| wrong(format!("{option}: `{analysed}`: {error}")))?;
         }
         let files = files.into_iter().map(|(_, kind, path)| (kind, path));
         let files = files.filter(|(kind, _)| *kind != FileKind::Prometheus).collect();
@@ -172,7 +172,7 @@ impl Outputs {
     pub(crate) fn write(&self, document: &Document<'_>) -> bool {
         let runs: Vec<&Run> = document.cells.iter().map(|(run, _)| *run).collect();
         if !self.files.is_empty() {
-            runs.iter().for_each(|run| self.tell_width(run));
+            runs.iter().for_each(|run| self.warn_width(run));
         }
         let mut all = true;
         for (kind, path) in &self.files {
@@ -188,7 +188,7 @@ impl Outputs {
     }
 
     /// A long run may not have intervals as narrow as requested.
-    fn tell_width(&self, run: &Run) {
+    fn warn_width(&self, run: &Run) {
         let kept_ns = intervals::common_width_ns(&intervals::all_jobs(run), self.width_ns);
         if kept_ns > self.width_ns {
             note(&format!(
@@ -234,14 +234,14 @@ fn series_kind(path: &Path) -> Result<FileKind, Failure> {
                 "--series: found `{}`, expected a name ending in .csv, or in .jsonl for JSON lines",
                 path.display()
             );
-            Err(Failure::new(Exit::Asked, message))
+            Err(Failure::new(Exit::Usage, message))
         }
     }
 }
 
-fn width_ns(asked_ms: Option<u64>, idle: bool) -> Result<u64, Failure> {
-    let Some(ms) = asked_ms else { return Ok(WIDTH_NS) };
-    let wrong = |message: String| Failure::new(Exit::Asked, message);
+fn width_ns(requested_ms: Option<u64>, idle: bool) -> Result<u64, Failure> {
+    let Some(ms) = requested_ms else { return Ok(WIDTH_NS) };
+    let wrong = |message: String| Failure::new(Exit::Usage, message);
     if idle {
         return Err(wrong(
             "--log-avg-msec has no effect without a series or a log to write".into(),

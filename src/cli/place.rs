@@ -7,7 +7,7 @@ use iosonde_sys::{Clock, ring};
 
 use super::exit::Failure;
 use super::watchdog;
-use crate::schedule::Bench;
+use crate::schedule::RunContext;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::host::{self, Root};
 use iosonde_engine::target::Held;
@@ -33,8 +33,8 @@ impl Place {
     }
 
     /// The context for running plans on this target.
-    pub(crate) fn bench(&self, held: Option<Held>, medium: Medium) -> Bench {
-        Bench {
+    pub(crate) fn context(&self, held: Option<Held>, medium: Medium) -> RunContext {
+        RunContext {
             root: self.root.clone(),
             clock: self.clock,
             held,

@@ -1,9 +1,9 @@
 //! `iosonde profile`: profiles the storage I/O of a program.
 
 mod against;
-mod ask;
 mod emit;
 mod folder;
+mod request;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -95,11 +95,11 @@ pub(crate) struct ProfileArgs {
 
 /// Runs the command.
 pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Failure> {
-    let mut asked = ask::asked(args)?;
+    let mut requested = request::requested(args)?;
     let beside = args.against.as_deref().map(Beside::at).transpose()?;
     let root = Root::system();
     if args.dry_run {
-        let (source, disks) = rehearse(&root, &asked)?;
+        let (source, disks) = rehearse(&root, &requested)?;
         note(&rehearsal(&source, &disks));
         return Ok(Exit::Done);
     }
@@ -107,20 +107,20 @@ pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Fail
     let emitted = args.emit.as_deref().map(Emitted::at).transpose()?;
     let folder = Folder::open(args.output.as_deref(), words)?;
     let mut places = folder.parent().into_iter().chain(emitted.as_ref().map(Emitted::parent));
-    asked.may_write_later = places.any(is_anothers);
+    requested.may_write_later = places.any(is_anothers);
     let mut say = |line: &str| {
         if args.verbose {
             note(line);
         }
     };
-    let watched = watch(&root, host, &asked, &mut say);
+    let watched = watch(&root, host, &requested, &mut say);
     wake_writing();
     let run = watched?;
     let exit = end_of(&run.ended);
-    let mut is_told = tell(&run, beside.as_ref(), folder, args.json, exit);
-    is_told &= emitted.is_none_or(|emitted| emitted.write(&run));
+    let mut is_reported = print(&run, beside.as_ref(), folder, args.json, exit);
+    is_reported &= emitted.is_none_or(|emitted| emitted.write(&run));
     // The command's own failure takes precedence over ours.
-    Ok(if is_told || exit.code() != 0 { exit } else { Exit::Unprofiled })
+    Ok(if is_reported || exit.code() != 0 { exit } else { Exit::Unprofiled })
 }
 
 /// Whether the folder or one of its ancestors belongs to another user: writing there may need
@@ -134,7 +134,7 @@ fn is_anothers(folder: &Path) -> bool {
 
 /// Writes the report to stderr and into the folder; returns whether all requested outputs were
 /// written.
-fn tell(
+fn print(
     run: &ProfileRun,
     beside: Option<&Beside>,
     mut folder: Folder,
@@ -142,15 +142,15 @@ fn tell(
     exit: Exit,
 ) -> bool {
     let figures = figures(run);
-    let against = beside.map(|beside| beside.told(run, &figures));
+    let against = beside.map(|beside| beside.analysed(run, &figures));
     let text = profile_text(run, &figures, against.as_ref());
     // If stderr is closed, the folder is still written.
     let _ = io::stderr().write_all(text.as_bytes());
     let mut is_kept = folder.keep(run, &text);
-    let told: Vec<Against> = against.iter().flatten().cloned().collect();
-    is_kept &= folder.keep_document(json, (run, &figures, &told), exit);
+    let analysed: Vec<Against> = against.iter().flatten().cloned().collect();
+    is_kept &= folder.keep_document(json, (run, &figures, &analysed), exit);
     let is_whole = !matches!(run.ended, Ended::Interrupted { .. });
-    folder.finish(is_whole, exit.code(), &ended_words(&run.ended));
+    folder.finish(is_whole, exit.code(), &ended_text(&run.ended));
     is_kept && against.is_none_or(|against| against.is_ok())
 }
 
@@ -169,9 +169,9 @@ fn rehearsal(source: &Source, disks: &[String]) -> String {
         Some(format!("not attached: {}: {}", program.tracepoint, program.refused.as_ref()?))
     });
     lines.extend(refused);
-    lines.extend(source.missing.iter().map(|Missing { what, reason, mend }| {
-        let mend = mend.as_ref().map_or(String::new(), |mend| format!(" -> {mend}"));
-        format!("missing: {what}: {reason}{mend}")
+    lines.extend(source.missing.iter().map(|Missing { what, reason, fix }| {
+        let fix = fix.as_ref().map_or(String::new(), |fix| format!(" -> {fix}"));
+        format!("missing: {what}: {reason}{fix}")
     }));
     lines.join("\n")
 }
@@ -185,7 +185,7 @@ pub(super) fn end_of(ended: &Ended) -> Exit {
     }
 }
 
-pub(super) fn ended_words(ended: &Ended) -> String {
+pub(super) fn ended_text(ended: &Ended) -> String {
     match ended {
         Ended::Exited { code } => format!("the command exited with {code}"),
         Ended::Killed { signal } => format!("the command was killed by signal {signal}"),

@@ -16,19 +16,19 @@ const TERMINAL_NS: u64 = 250_000_000;
 /// The last update, and when the next is due.
 #[derive(Debug, Default)]
 struct Pacer {
-    told_ns: u64,
-    told_ops: u64,
+    reported_ns: u64,
+    reported_ops: u64,
 }
 
 impl Pacer {
     /// The rate since the last update, if one is due.
     fn due(&mut self, moved: &Moved, pause_ns: u64) -> Option<f64> {
-        if moved.elapsed_ns < self.told_ns.saturating_add(pause_ns) {
+        if moved.elapsed_ns < self.reported_ns.saturating_add(pause_ns) {
             return None;
         }
-        let span_ns = (moved.elapsed_ns - self.told_ns).max(1);
-        let rate = (moved.ops - self.told_ops) as f64 * 1e9 / span_ns as f64;
-        *self = Pacer { told_ns: moved.elapsed_ns, told_ops: moved.ops };
+        let span_ns = (moved.elapsed_ns - self.reported_ns).max(1);
+        let rate = (moved.ops - self.reported_ops) as f64 * 1e9 / span_ns as f64;
+        *self = Pacer { reported_ns: moved.elapsed_ns, reported_ops: moved.ops };
         Some(rate)
     }
 }
@@ -111,7 +111,7 @@ impl Progress {
     }
 
     /// Shows what is being waited for, if the line can be replaced.
-    pub(crate) fn tell(&mut self, line: &str) {
+    pub(crate) fn print(&mut self, line: &str) {
         if self.terminal && self.interval_ns > 0 {
             self.show(&clean(line));
         }

@@ -38,7 +38,7 @@ pub(super) fn record(
 ) -> Result<(Record, PathBuf, Vec<String>), Failure> {
     let altered = accept.read(path)?;
     let refuse = |path: &Path, why: String| {
-        Failure::new(Exit::Asked, format!("{what}: `{}`: {why}", path.display()))
+        Failure::new(Exit::Usage, format!("{what}: `{}`: {why}", path.display()))
     };
     let path = if path.is_dir() {
         within(path).map_err(|why| refuse(path, why))?

@@ -2,8 +2,8 @@
 
 mod kept;
 mod recheck;
+mod rerender;
 mod restore;
-mod retell;
 mod study;
 mod write;
 
@@ -27,7 +27,7 @@ use iosonde_report::story::Story;
 
 pub(super) use kept::read_manifest;
 use kept::{Kept, kept};
-use write::tell;
+use write::deliver_report;
 
 /// Render a stored result: as text, as a page, as tables for other programs.
 ///
@@ -119,10 +119,10 @@ enum Given {
 /// Runs the verb.
 pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(word) = &args.explain {
-        return tell_meaning(word, args.output_format);
+        return explain_metric(word, args.output_format);
     }
     if args.demo {
-        return tell(args, &demo::story(), None);
+        return deliver_report(args, &demo::story(), None);
     }
     // What is compared by --recheck is what differs.
     let mut args = args.clone();
@@ -143,35 +143,35 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     match given(&args.path)? {
         Given::Ours(kept) if args.recheck => recheck::recheck(&kept),
         Given::Ours(kept) => {
-            kept.cautions().iter().for_each(|caution| note(&format!("warning: {caution}")));
-            retell::retell(args, &kept)
+            kept.warnings().iter().for_each(|warning| note(&format!("warning: {warning}")));
+            rerender::rerender(args, &kept)
         }
         Given::Fio(_) if args.recheck => {
             let message = "--recheck: found fio results, expected an iosonde result folder: a \
                 report of fio results always runs the consistency checks";
-            Err(asked(message.into()))
+            Err(requested(message.into()))
         }
-        Given::Fio(results) => tell(args, &fio_story(&results), None),
+        Given::Fio(results) => deliver_report(args, &fio_story(&results), None),
     }
 }
 
-fn asked(message: String) -> Failure {
-    Failure::new(Exit::Asked, message)
+fn requested(message: String) -> Failure {
+    Failure::new(Exit::Usage, message)
 }
 
-fn tell_meaning(word: &str, form: Form) -> Result<Exit, Failure> {
-    let told = explain(word).map_err(|error| asked(format!("--explain: {error}")))?;
+fn explain_metric(word: &str, form: Form) -> Result<Exit, Failure> {
+    let analysed = explain(word).map_err(|error| requested(format!("--explain: {error}")))?;
     let format = match form {
         Form::Normal => OutputFormat::Normal,
         Form::Json => OutputFormat::Json,
         _ => {
             let message = "--explain is available as text or JSON: --output-format normal or json";
-            return Err(asked(message.into()));
+            return Err(requested(message.into()));
         }
     };
     let mut output = Output::new(format);
-    output.text(&explain_text(&told));
-    output.value(&json!({ "schema": "iosonde.explain/1", "metrics": told }));
+    output.text(&explain_text(&analysed));
+    output.value(&json!({ "schema": "iosonde.explain/1", "metrics": analysed }));
     Ok(output.end(Exit::Done))
 }
 
@@ -179,7 +179,7 @@ fn tell_meaning(word: &str, form: Form) -> Result<Exit, Failure> {
 fn given(paths: &[PathBuf]) -> Result<Given, Failure> {
     let mut results = FioResults::default();
     for path in paths {
-        let missing = |error: std::io::Error| asked(format!("`{}`: {error}", path.display()));
+        let missing = |error: std::io::Error| requested(format!("`{}`: {error}", path.display()));
         path.metadata().map_err(missing)?;
         let of_fio = fio_in(path, &mut results)?;
         if of_fio {
@@ -188,7 +188,7 @@ fn given(paths: &[PathBuf]) -> Result<Given, Failure> {
         if let [path] = paths {
             return Ok(Given::Ours(Box::new(kept(path)?)));
         }
-        return Err(asked(format!(
+        return Err(requested(format!(
             "`{}` is not a fio result: several paths can be reported together only if all are fio \
              results; use `iosonde compare` for two iosonde results",
             path.display()
@@ -205,7 +205,7 @@ fn fio_in(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
     if kept::is_folder(path) {
         return Ok(false);
     }
-    let failed = |error: std::io::Error| asked(format!("`{}`: {error}", path.display()));
+    let failed = |error: std::io::Error| requested(format!("`{}`: {error}", path.display()));
     let mut inside: Vec<PathBuf> = std::fs::read_dir(path)
         .map_err(failed)?
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -221,7 +221,7 @@ fn fio_in(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
 }
 
 fn fio_file(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
-    let refuse = |why: String| asked(format!("`{}`: {why}", path.display()));
+    let refuse = |why: String| requested(format!("`{}`: {why}", path.display()));
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let as_text = || -> Result<String, Failure> {
         let bytes = bounded(path, MAX_BYTES).map_err(refuse)?;

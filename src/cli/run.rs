@@ -1,7 +1,5 @@
 //! `iosonde run`: what does exactly this load do?
 
-mod aim;
-mod asked;
 mod data;
 mod device;
 mod engine;
@@ -13,14 +11,14 @@ mod layers;
 mod length;
 mod load;
 mod pace;
+mod request;
+mod resolved_target;
 mod submit;
 mod vhost;
 mod words;
 
 use std::path::PathBuf;
 
-use aim::{Aim, TargetArgs, aim};
-use asked::{Asked, understand};
 use clap::{Args, ValueEnum};
 use data::DataArgs;
 use engine::EngineArgs;
@@ -29,6 +27,8 @@ use latency::LatencyArgs;
 use length::{AlwaysArgs, LengthArgs};
 use load::LoadArgs;
 use pace::PaceArgs;
+use request::{Request, understand};
+use resolved_target::{ResolvedTarget, TargetArgs, resolve_target};
 use submit::SubmitArgs;
 
 use super::cross_check::{self, Both, CrossCheckArgs, Second};
@@ -39,7 +39,7 @@ use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
-use crate::schedule::{Bench, Event, carry_out};
+use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::expectation::judge_all;
 use iosonde_analysis::verdict::{assess, verdict};
 use iosonde_engine::engine::waits::Wait;
@@ -166,78 +166,80 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let is_rehearsed_job = args.run.output_format == OutputFormat::FioJob;
     if is_rehearsed_job && !args.run.dry_run {
         let message = "--output-format fio-job needs --dry-run";
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
     if let Some(path) = args.file.as_deref().filter(|path| job_file::is_job_file(path)) {
         if args.speed.is_some() {
             let message = "--speed has no effect on a fio job file: change its rates, or use a \
                 workload file";
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         return job_file::run(args, path, words);
     }
     if args.run.allow_env {
         let message = "--allow-env has no effect without a job file";
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
-    let asked = understand(args)?;
+    let requested = understand(args)?;
     let second = args.cross_check.find(args.run.output_format)?;
-    if second.is_some() && asked.latency.is_some() {
+    if second.is_some() && requested.latency.is_some() {
         let message = "--cross-check and a latency target cannot be combined: fio's latency \
             target differs";
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
     let place = Place::find()?;
-    for role in &asked.workload.roles {
+    for role in &requested.workload.roles {
         submit::placeable(role, &place)?;
     }
     let seed = args.run.randseed.unwrap_or_else(place::fresh_seed);
     let opening = Wait::begin("opening", args.target.words());
-    let aim = aim(args, &asked, &place)?;
+    let resolved = resolve_target(args, &requested, &place)?;
     drop(opening);
-    let setting = setting(args, &asked, &place, &aim, seed);
-    let mut plan = resolve(&asked.over(&aim), &setting)?;
-    plan.notes.extend(asked.speed.map(Speed::words));
-    if let Some(latency) = &asked.latency {
+    let setting = setting(args, &requested, &place, &resolved, seed);
+    let mut plan = resolve(&requested.over(&resolved), &setting)?;
+    plan.notes.extend(requested.speed.map(Speed::words));
+    if let Some(latency) = &requested.latency {
         plan = latency.over(plan)?;
     }
-    if let Some(precision) = asked.until {
+    if let Some(precision) = requested.until {
         plan = plan.until(precision)?;
     }
-    vhost::admit(&args.target, &aim.medium, &plan, place.cpus())?;
+    vhost::admit(&args.target, &resolved.medium, &plan, place.cpus())?;
     let jobs = u32::try_from(plan.jobs.len()).unwrap_or(u32::MAX);
-    let outputs = Outputs::new(&args.run.files, &args.run.logs, jobs, asked.eta_interval_ns)?;
+    let outputs = Outputs::new(&args.run.files, &args.run.logs, jobs, requested.eta_interval_ns)?;
     outputs.fit(&mut plan);
     let output = Output::new(args.run.output_format);
     if args.run.dry_run {
-        args.run.output_format.can_tell_plans()?;
-        return device::dry_run(args, &place.root, &plan, &aim.fresh, output);
+        args.run.output_format.supports_plans()?;
+        return device::dry_run(args, &place.root, &plan, &resolved.fresh, output);
     }
-    caution_about(&setting.engine, &aim.cautions);
+    warn_about(&setting.engine, &resolved.warnings);
     if second.is_some() {
-        cross_check::caution_about(&plan, &aim.fresh);
+        cross_check::warn_about(&plan, &resolved.fresh);
     }
-    let layout = if aim.fresh.is_empty() { None } else { Some(layout_plan(&setting, aim.fresh)?) };
-    let bench = place.bench(aim.held, aim.medium);
-    let words_of_fio = |second: &Second| second.words(&plan, &bench);
+    let layout =
+        if resolved.fresh.is_empty() { None } else { Some(layout_plan(&setting, resolved.fresh)?) };
+    let context = place.context(resolved.held, resolved.medium);
+    let words_of_fio = |second: &Second| second.words(&plan, &context);
     let words_of_fio =
         second.as_ref().map(words_of_fio).transpose().map_err(|error| {
-            Failure::new(Exit::Asked, format!("--cross-check: the load {error}"))
+            Failure::new(Exit::Usage, format!("--cross-check: the load {error}"))
         })?;
     let mut keeper = Keeper::open(args.run.results.as_deref(), "run", words);
-    keeper.keep_undo(bench.held.as_ref().map_or(&[], |held| &held.undo))?;
+    keeper.keep_undo(context.held.as_ref().map_or(&[], |held| &held.undo))?;
     keeper.keep("host.json", &place.host);
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "run"));
-    let mut progress = Progress::new("run", asked.eta_interval_ns, args.run.files.progress, gauge);
+    let mut progress =
+        Progress::new("run", requested.eta_interval_ns, args.run.files.progress, gauge);
     if let Some(layout) = layout {
-        let outcome = carry_out_alone(&layout, &bench, &mut progress)?.map(|run| run.outcome);
+        let outcome = execute_alone(&layout, &context, &mut progress)?.map(|run| run.outcome);
         laid_out(outcome)?;
     }
     let watched = args.run.profile.then(|| layers::Watched::begin(&place.root)).transpose()?;
     let (run, both) = match second.zip(words_of_fio) {
-        None => (carry_out_alone(&plan, &bench, &mut progress)?, None),
+        None => (execute_alone(&plan, &context, &mut progress)?, None),
         Some((second, words)) => {
-            let both = second.run(&plan, words, &bench, &mut progress)?;
+            let both = second.run(&plan, words, &context, &mut progress)?;
             (both.first.clone(), Some(both))
         }
     };
@@ -247,22 +249,28 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     if let Some(watched) = watched {
         watched.end(&mut run);
     }
-    Ok(conclude(&asked, &place, (output, outputs, progress), keeper, &run, both.as_ref()))
+    Ok(conclude(&requested, &place, (output, outputs, progress), keeper, &run, both.as_ref()))
 }
 
-fn setting(args: &RunArgs, asked: &Asked, place: &Place, aim: &Aim, seed: u64) -> Setting {
+fn setting(
+    args: &RunArgs,
+    requested: &Request,
+    place: &Place,
+    resolved: &ResolvedTarget,
+    seed: u64,
+) -> Setting {
     Setting {
-        engine: asked.engine.clone(),
-        targets: aim.targets.clone(),
-        offset_bytes: aim.offset_bytes,
+        engine: requested.engine.clone(),
+        targets: resolved.targets.clone(),
+        offset_bytes: resolved.offset_bytes,
         cpus: place.cpus(),
         iodepth: args.engine.iodepth,
         seed,
-        warmup_ns: asked.warmup_ns,
-        stop: asked.stop,
+        warmup_ns: requested.warmup_ns,
+        stop: requested.stop,
         on_error: if args.run.continue_on_error { OnError::Continue } else { OnError::Stop },
         // An endless device has nothing to make durable, and refuses the call.
-        final_sync: aim.durable,
+        final_sync: resolved.durable,
         buffer_limit_bytes: place.buffer_limit_bytes(),
     }
 }
@@ -270,7 +278,7 @@ fn setting(args: &RunArgs, asked: &Asked, place: &Place, aim: &Aim, seed: u64) -
 /// Lays out those of the targets that were made for this run.
 fn layout_plan(setting: &Setting, fresh: Vec<u16>) -> Result<Plan, Failure> {
     let mut workload = catalogue::workload("layout")
-        .map_err(|error| Failure::new(Exit::Asked, error.to_string()))?;
+        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     // A file smaller than a layout block, or no multiple of it, is written in smaller pieces.
     let length = setting.targets[usize::from(fresh[0])].bytes;
     while !length.is_multiple_of(workload.block_size) && workload.block_size > 512 {
@@ -290,7 +298,7 @@ fn layout_plan(setting: &Setting, fresh: Vec<u16>) -> Result<Plan, Failure> {
     Ok(resolve(&workload, &setting)?)
 }
 
-fn caution_about(engine: &Engine, about_targets: &[String]) {
+fn warn_about(engine: &Engine, about_targets: &[String]) {
     if !engine.chosen_because.is_empty() {
         note(&format!("warning: {}", engine.chosen_because));
     }
@@ -299,14 +307,14 @@ fn caution_about(engine: &Engine, about_targets: &[String]) {
     }
 }
 
-pub(super) fn carry_out_alone(
+pub(super) fn execute_alone(
     plan: &Plan,
-    bench: &Bench,
+    context: &RunContext,
     progress: &mut Progress,
 ) -> Result<Option<Run>, Failure> {
     let mut record = None;
     progress.begin(0, 1, &plan.title, 0);
-    carry_out(std::slice::from_ref(plan), bench, &mut |event| match event {
+    execute(std::slice::from_ref(plan), context, &mut |event| match event {
         Event::Moved { progress: moved, .. } => progress.moved(moved),
         Event::Finished { run, .. } => record = Some((*run).clone()),
         Event::Started { .. } => {}
@@ -334,7 +342,7 @@ fn laid_out(outcome: Option<Outcome>) -> Result<(), Failure> {
 
 /// Judges, tells and keeps the run, and gives the exit code that follows.
 fn conclude(
-    asked: &Asked,
+    requested: &Request,
     place: &Place,
     (mut output, outputs, mut progress): (Output, Outputs, Progress),
     mut keeper: Keeper,
@@ -342,9 +350,9 @@ fn conclude(
     both: Option<&Both>,
 ) -> Exit {
     let row = assess(run, Some(&place.host));
-    let judged = judge_all(&asked.expectations, &[(run, &row)]);
+    let judged = judge_all(&requested.expectations, &[(run, &row)]);
     let rows = [row];
-    let told = verdict(&rows);
+    let analysed = verdict(&rows);
     let [row] = &rows;
     let mut exit = end_of(run, row);
     if let Some(signal) = place.interrupted() {
@@ -358,7 +366,7 @@ fn conclude(
         exit = exit.or_graver(both.exit());
         both.keep(&mut keeper, "01");
     }
-    output.text(&run_text(run, &row.figures, &row.books));
+    output.text(&run_text(run, &row.figures, &row.consistency));
     output.text(&layers_text(run));
     if let Some(pursuit) = &row.pursuit {
         output.text(&pursuit_text(pursuit));
@@ -366,7 +374,7 @@ fn conclude(
     if let Some(precision) = &row.precision {
         output.text(&precision_text(precision));
     }
-    output.text(&verdict_text(&told));
+    output.text(&verdict_text(&analysed));
     output.text(&expectations_text(&judged));
     if let Some(both) = both {
         output.text(&cross_check_text(&both.check));
@@ -377,7 +385,7 @@ fn conclude(
         complete: row.complete,
         exit_code: exit.code(),
         cells: &[(run, row)],
-        verdict: Some(&told),
+        verdict: Some(&analysed),
         expectations: &judged,
         host: Some(&place.host),
         target: Some(&run.target),
@@ -389,7 +397,7 @@ fn conclude(
     }
     output.document(&document);
     let exit = output.end(exit);
-    if let Some(path) = keeper.finish(row.complete, exit.code(), &told.words) {
+    if let Some(path) = keeper.finish(row.complete, exit.code(), &analysed.words) {
         note(&format!("results stored in {}", path.display()));
     }
     exit

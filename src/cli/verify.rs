@@ -1,13 +1,13 @@
 //! `iosonde verify`: does storage give back what was written, and was fsync honoured?
 
-mod aim;
 mod check;
 pub(in crate::cli) mod fsync;
 mod options;
 mod phases;
+pub(in crate::cli) mod print;
 mod prove;
+mod resolved_target;
 mod selftest;
-pub(in crate::cli) mod tell;
 mod witness;
 
 use std::ffi::OsString;

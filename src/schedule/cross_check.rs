@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use iosonde_model::plan::interleave;
 
-use super::{Bench, Event, carry_out};
+use super::{Event, RunContext, execute};
 use iosonde_engine::engine::{EngineError, Medium};
 use iosonde_engine::host::{Fio, FioError};
 use iosonde_model::plan::Plan;
@@ -81,7 +81,7 @@ pub fn witness_paths(plan: &Plan, medium: &Medium) -> Plan {
 /// If nothing can be measured.
 pub fn cross_check(
     plan: &Plan,
-    bench: &Bench,
+    context: &RunContext,
     witness: &Witness<'_>,
     on_turn: &mut dyn FnMut(&Turn<'_>),
 ) -> Result<Crossed, EngineError> {
@@ -91,7 +91,7 @@ pub fn cross_check(
         let (mut ours, mut theirs) = (None, None);
         for place in interleave::order(2, round) {
             if place == 0 {
-                let run = our_turn(plan, bench, round, on_turn)?;
+                let run = our_turn(plan, context, round, on_turn)?;
                 limit_ns = limit_ns.or(run.as_ref().map(|run| run.measured_ns * PATIENCE));
                 if crossed.first.is_none() {
                     crossed.first.clone_from(&run);
@@ -103,7 +103,7 @@ pub fn cross_check(
             } else {
                 on_turn(&Turn::Theirs(round));
                 let limit = Duration::from_nanos(limit_ns.unwrap_or(0) + GRACE_NS);
-                match their_turn(plan, bench, witness, limit) {
+                match their_turn(plan, context, witness, limit) {
                     Ok(run) => theirs = Some(run),
                     Err(error) => return Ok(Crossed { ended: Some(error), ..crossed }),
                 }
@@ -116,12 +116,12 @@ pub fn cross_check(
 
 fn our_turn(
     plan: &Plan,
-    bench: &Bench,
+    context: &RunContext,
     round: u32,
     on_turn: &mut dyn FnMut(&Turn<'_>),
 ) -> Result<Option<Run>, EngineError> {
     let mut run = None;
-    carry_out(std::slice::from_ref(plan), bench, &mut |event| {
+    execute(std::slice::from_ref(plan), context, &mut |event| {
         on_turn(&Turn::Ours(round, event));
         if let Event::Finished { run: finished, .. } = event {
             run = Some((*finished).clone());
@@ -132,12 +132,12 @@ fn our_turn(
 
 fn their_turn(
     plan: &Plan,
-    bench: &Bench,
+    context: &RunContext,
     witness: &Witness<'_>,
     limit: Duration,
 ) -> Result<WitnessRun, FioError> {
-    let interrupted = || bench.control.signal.load(Ordering::Relaxed) != 0;
-    if let Some(short) = shrunk(plan, &bench.medium) {
+    let interrupted = || context.control.signal.load(Ordering::Relaxed) != 0;
+    if let Some(short) = shrunk(plan, &context.medium) {
         return Err(FioError::Ran(format!("not started: `{short}` was truncated")));
     }
     witness.fio.run(&witness.words, plan.writes(), limit, &interrupted)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Bench, Event, carry_out};
+use super::{Event, RunContext, execute};
 use iosonde_analysis::experiment::{Measure, Spread, TrialFigures};
 use iosonde_engine::engine::{EngineError, Medium, Progress};
 use iosonde_model::plan::design::{self, Cell};
@@ -81,9 +81,9 @@ pub struct StageEnd {
 ///
 /// # Errors
 /// If nothing can be measured.
-pub fn carry_out_stage(
+pub fn execute_stage(
     job: &StageJob<'_>,
-    bench: &Bench,
+    context: &RunContext,
     finished: &mut Vec<TrialFigures>,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<StageEnd, EngineError> {
@@ -99,9 +99,9 @@ pub fn carry_out_stage(
         };
         leave_out(cell, reason, &mut out, &mut end, on_event);
     }
-    let began_ns = bench.clock.now_ns();
+    let began_ns = context.clock.now_ns();
     if job.stage.prefill == Prefill::Stage && finished.is_empty() {
-        match prepare(job, bench, on_event)? {
+        match prepare(job, context, on_event)? {
             Outcome::Complete => {}
             Outcome::Interrupted { signal } => end.signal = Some(signal),
             Outcome::Failed { error } => {
@@ -129,7 +129,7 @@ pub fn carry_out_stage(
             if repeat >= job.stage.repeats && is_known(job.stage, place, finished) {
                 continue;
             }
-            if let Some(reason) = over(job, bench, began_ns) {
+            if let Some(reason) = over(job, context, began_ns) {
                 end.ended_early = reason;
                 return Ok(end);
             }
@@ -151,12 +151,12 @@ pub fn carry_out_stage(
                     continue;
                 }
             };
-            if idle(job.stage, bench) {
-                end.signal = signal(bench);
+            if idle(job.stage, context) {
+                end.signal = signal(context);
                 continue;
             }
             if job.stage.prefill == Prefill::Run {
-                match prepare(job, bench, on_event)? {
+                match prepare(job, context, on_event)? {
                     Outcome::Complete => {}
                     Outcome::Interrupted { signal } => {
                         end.signal = Some(signal);
@@ -171,7 +171,7 @@ pub fn carry_out_stage(
             }
             if let Some(filling) = &filling {
                 on_event(&StageEvent::Preparing("filling the page cache"));
-                if let Outcome::Failed { error } = through(filling, bench)? {
+                if let Outcome::Failed { error } = through(filling, context)? {
                     let reason = format!("the page cache could not be filled: {error}");
                     leave_out(cell, reason, &mut out, &mut end, on_event);
                     continue;
@@ -179,7 +179,7 @@ pub fn carry_out_stage(
             }
             let total = blocks_to_come(job.stage, job.laid_out.cells.len() - out.len());
             on_event(&StageEvent::Started(finished.len(), total, &planned.plan));
-            let Some(run) = one(&planned, bench, on_event)? else { continue };
+            let Some(run) = one(&planned, context, on_event)? else { continue };
             let record = TrialRun {
                 schema: TRIAL_SCHEMA.into(),
                 experiment: job.experiment.into(),
@@ -212,19 +212,19 @@ pub fn carry_out_stage(
 /// If nothing can be run.
 fn prepare(
     job: &StageJob<'_>,
-    bench: &Bench,
+    context: &RunContext,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<Outcome, EngineError> {
     let Some(layout) = job.layout else { return Ok(Outcome::Complete) };
     on_event(&StageEvent::Preparing("rewriting the region"));
     job.written_bytes.fetch_add(layout.target().bytes, Ordering::Relaxed);
-    outcome_of(layout, bench)
+    outcome_of(layout, context)
 }
 
 /// Runs a plan whose figures are not used.
-fn outcome_of(plan: &Plan, bench: &Bench) -> Result<Outcome, EngineError> {
+fn outcome_of(plan: &Plan, context: &RunContext) -> Result<Outcome, EngineError> {
     let mut ended = Outcome::Complete;
-    carry_out(std::slice::from_ref(plan), bench, &mut |event| {
+    execute(std::slice::from_ref(plan), context, &mut |event| {
         if let Event::Finished { run, .. } = event {
             ended = run.outcome.clone();
         }
@@ -233,14 +233,14 @@ fn outcome_of(plan: &Plan, bench: &Bench) -> Result<Outcome, EngineError> {
 }
 
 /// The same with direct I/O switched as the plan says.
-fn through(plan: &Plan, bench: &Bench) -> Result<Outcome, EngineError> {
-    let mut own = bench.clone();
+fn through(plan: &Plan, context: &RunContext) -> Result<Outcome, EngineError> {
+    let mut own = context.clone();
     if let Some(held) = &mut own.held {
         held.set_direct(plan.target().direct);
     }
     let ended = outcome_of(plan, &own);
     if let Some(held) = &mut own.held {
-        held.set_direct(bench.held.as_ref().is_some_and(|held| held.direct));
+        held.set_direct(context.held.as_ref().is_some_and(|held| held.direct));
     }
     ended
 }
@@ -338,11 +338,11 @@ fn worse(job: &StageJob<'_>, cell: &Cell, finished: &[TrialFigures]) -> Option<S
 }
 
 /// Why the stage ends now.
-fn over(job: &StageJob<'_>, bench: &Bench, began_ns: u64) -> Option<String> {
+fn over(job: &StageJob<'_>, context: &RunContext, began_ns: u64) -> Option<String> {
     if job.is_lost.load(Ordering::Relaxed) {
         return Some("its results could no longer be stored".into());
     }
-    let spent_ns = bench.clock.now_ns().saturating_sub(began_ns);
+    let spent_ns = context.clock.now_ns().saturating_sub(began_ns);
     if let Some(minutes) = job.stage.until.minutes
         && spent_ns as f64 >= minutes * 60e9
     {
@@ -354,32 +354,32 @@ fn over(job: &StageJob<'_>, bench: &Bench, began_ns: u64) -> Option<String> {
     Some(format!("the write limit of {limit} (--max-written) was reached"))
 }
 
-fn signal(bench: &Bench) -> Option<i32> {
-    match bench.control.signal.load(Ordering::Relaxed) {
+fn signal(context: &RunContext) -> Option<i32> {
+    match context.control.signal.load(Ordering::Relaxed) {
         0 => None,
         signal => Some(signal as i32),
     }
 }
 
 /// The pause before a run; `true` if a signal ended it.
-fn idle(stage: &Stage, bench: &Bench) -> bool {
+fn idle(stage: &Stage, context: &RunContext) -> bool {
     const SLICE: Duration = Duration::from_millis(50);
     let mut left = Duration::from_secs_f64(stage.idle_seconds.clamp(0.0, 86_400.0));
-    while !left.is_zero() && signal(bench).is_none() {
+    while !left.is_zero() && signal(context).is_none() {
         let pause = left.min(SLICE);
         std::thread::sleep(pause);
         left -= pause;
     }
-    signal(bench).is_some()
+    signal(context).is_some()
 }
 
 /// Performs one run with the cache state requested by its cell.
 fn one(
     planned: &Trial,
-    bench: &Bench,
+    context: &RunContext,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<Option<iosonde_model::record::Run>, EngineError> {
-    let mut own = bench.clone();
+    let mut own = context.clone();
     if let Some(held) = &mut own.held {
         held.set_direct(planned.plan.target().direct);
         if let Medium::Files(files) = &mut own.medium {
@@ -388,13 +388,13 @@ fn one(
     }
     own.keeps_cache = planned.cache == Cache::Warm;
     let mut record = None;
-    carry_out(std::slice::from_ref(&planned.plan), &own, &mut |event| match event {
+    execute(std::slice::from_ref(&planned.plan), &own, &mut |event| match event {
         Event::Moved { progress, .. } => on_event(&StageEvent::Moved(progress)),
         Event::Finished { run, .. } => record = Some((*run).clone()),
         Event::Started { .. } => {}
     })?;
     if let Some(held) = &mut own.held {
-        held.set_direct(bench.held.as_ref().is_some_and(|held| held.direct));
+        held.set_direct(context.held.as_ref().is_some_and(|held| held.direct));
     }
     Ok(record)
 }

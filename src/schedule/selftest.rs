@@ -21,7 +21,7 @@ use iosonde_model::content::block::{All, Comparisons};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::record::{Matrix, MatrixRow, Repetition};
 
-use scene::Scene;
+use scene::Scenario;
 pub use stored::StoredFault;
 pub use trial::{Answer, Trial};
 
@@ -54,7 +54,7 @@ pub enum Part {
 }
 
 /// Largest number of reported seeds of failed simulations.
-const TOLD_SEEDS: usize = 5;
+const REPORTED_SEEDS: usize = 5;
 /// Number of simulations of a kind of which at least one should inject a visible fault.
 const MAX_TRIES: u64 = 50;
 /// Simulations that a thread takes at once.
@@ -76,7 +76,7 @@ pub fn selftest(
         rows,
         look_alikes: silent.iter().map(|(count, _)| count).sum(),
         alarms: alarm_seeds.len() as u64,
-        alarm_seeds: alarm_seeds.into_iter().take(TOLD_SEEDS).collect(),
+        alarm_seeds: alarm_seeds.into_iter().take(REPORTED_SEEDS).collect(),
         soak_ops: soaked.ops,
         soak_checked: soaked.checked,
         soak_alarms: soaked.alarms,
@@ -140,7 +140,7 @@ impl Kind {
     /// One of its simulations.
     fn trial<C: Comparisons>(self, seed: u64) -> Trial {
         match self {
-            Kind::Request(fault) => Trial::of::<C>(&Scene::with(fault, seed)),
+            Kind::Request(fault) => Trial::of::<C>(&Scenario::with(fault, seed)),
             Kind::Stored(fault) => stored::trial::<C>(fault, seed),
         }
     }
@@ -151,14 +151,14 @@ pub fn repeat(kind: Option<Kind>, seed: u64) -> Repetition {
     let scene = match kind {
         Some(Kind::Stored(fault)) => {
             let trial = stored::trial::<All>(fault, seed);
-            return trial.told(fault.word().into(), seed, stored::words(fault, seed));
+            return trial.reported(fault.word().into(), seed, stored::words(fault, seed));
         }
-        Some(Kind::Request(fault)) => Scene::with(fault, seed),
-        None => Scene::without_fault(seed),
+        Some(Kind::Request(fault)) => Scenario::with(fault, seed),
+        None => Scenario::without_fault(seed),
     };
     let fault = scene.fault.map(|(injection, job)| format!("{injection} in job {job}"));
     let fault = fault.unwrap_or_else(|| "none".into());
-    Trial::of::<All>(&scene).told(fault, seed, scene.words())
+    Trial::of::<All>(&scene).reported(fault, seed, scene.words())
 }
 
 /// Adds up what is done of a part.
@@ -201,7 +201,7 @@ fn row<C: Comparisons>(
             row.detected += u64::from(trial.is_detected());
             row.named += u64::from(trial.is_detected() && trial.is_named());
         }
-        if !trial.is_right() && row.wrong_seeds.len() < TOLD_SEEDS {
+        if !trial.is_right() && row.wrong_seeds.len() < REPORTED_SEEDS {
             row.wrong_seeds.push(seed);
         }
     }
@@ -220,15 +220,15 @@ fn look_alikes(
         let seeds = (first..extent.look_alikes.min(first + CHUNK))
             .map(|index| mix(extent.seed ^ mix(index)))
             .take_while(|_| !control.is_stopping());
-        let mut told = (0, Vec::new());
+        let mut reported = (0, Vec::new());
         for seed in seeds {
-            told.0 += 1;
+            reported.0 += 1;
             tell(1);
-            if !Trial::of::<All>(&Scene::without_fault(seed)).is_right() {
-                told.1.push(seed);
+            if !Trial::of::<All>(&Scenario::without_fault(seed)).is_right() {
+                reported.1.push(seed);
             }
         }
-        told
+        reported
     })
 }
 

@@ -122,8 +122,11 @@ fn what_is_accepted_is_marked() {
     let document = report("--accept-altered --output-format json").exits(0).json();
     assert!(document["altered"][1].as_str().unwrap().contains("01-run.json"));
     for form in ["html", "markdown"] {
-        let told = report(&format!("--accept-altered --output-format {form}")).exits(0);
-        assert!(told.out.contains("altered since") && told.out.contains("01-run.json"), "{form}");
+        let printed = report(&format!("--accept-altered --output-format {form}")).exits(0);
+        assert!(
+            printed.out.contains("altered since") && printed.out.contains("01-run.json"),
+            "{form}"
+        );
     }
     report("--accept-altered --output-format csv").exits(2).says("cannot be marked");
     // A record of the folder is read as the folder is.
@@ -146,8 +149,8 @@ fn what_a_killed_command_left_is_explained() {
     place.iosonde(words).start().until_stdout("Cache").signal(Signal::KILL).end();
     let folder = place.kept().remove(0);
     until_ended(&folder);
-    let told = place.iosonde("report").arg(&folder).end().exits(0);
-    told.says("`iosonde check`").says("was killed").says("finished result").prints("Database");
+    let printed = place.iosonde("report").arg(&folder).end().exits(0);
+    printed.says("`iosonde check`").says("was killed").says("finished result").prints("Database");
     // One without a result has nothing to show, and says so.
     for entry in listing(&folder) {
         let name = entry.file_name().unwrap().to_string_lossy().into_owned();

@@ -126,13 +126,13 @@ fn a_workload_of_check_in_turns() {
     let words = "check . 256M --only database --seconds 0.5 --eta-interval 0 --allow-fs tmpfs \
                  --cross-check fio --cross-check-rounds 1";
     let ended = place.iosonde(words).end();
-    let told = ended.out.contains("Cross-check of Database\n");
+    let printed = ended.out.contains("Cross-check of Database\n");
     let full = ended.err.contains("are free") || ended.err.contains("no local storage");
     if full {
         skip(ended.err.trim());
         return;
     }
-    assert!(told, "{}\n{}", ended.out, ended.err);
+    assert!(printed, "{}\n{}", ended.out, ended.err);
 }
 
 #[test]

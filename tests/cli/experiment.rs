@@ -449,8 +449,8 @@ fn json_is_one_document() {
 fn a_folder_of_an_older_version_is_told_again() {
     let place = Place::new();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/experiment-1");
-    let told = place.iosonde("report").arg(folder).end().exits(0);
-    told.prints("Is a record of today read tomorrow?").prints("the knee is at iodepth 8");
+    let printed = place.iosonde("report").arg(folder).end().exits(0);
+    printed.prints("Is a record of today read tomorrow?").prints("the knee is at iodepth 8");
     for form in ["html", "markdown", "json"] {
         let words = format!("report --output-format {form}");
         place.iosonde(&words).arg(folder).end().exits(0).prints("iodepth 8");

@@ -249,8 +249,8 @@ fn fio_s_logs_are_named_and_filled_as_fio_does() {
             .current_dir(place.work())
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&plotted.stdout).into_owned();
-        assert!(plotted.status.success() && told.contains("2 files"), "{told}");
+        let printed = String::from_utf8_lossy(&plotted.stdout).into_owned();
+        assert!(plotted.status.success() && printed.contains("2 files"), "{printed}");
     }
 }
 

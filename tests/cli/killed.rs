@@ -85,16 +85,16 @@ fn killed_at_random_nothing_is_lost_and_nothing_left_behind() {
             let kept = records(&folder);
             assert!(kept >= finished(&folder), "{what}: {kept} of {}", finished(&folder));
             let is_partial = folder.to_string_lossy().ends_with(".partial");
-            let told = place.iosonde("report").arg(&folder).end();
+            let printed = place.iosonde("report").arg(&folder).end();
             match (is_partial, kept) {
-                (true, 0) => assert!(told.err.contains("was killed"), "{what}: {told}"),
+                (true, 0) => assert!(printed.err.contains("was killed"), "{what}: {printed}"),
                 (true, _) => {
                     assert!(
-                        told.err.contains("was killed") && !told.out.is_empty(),
-                        "{what}: {told}"
+                        printed.err.contains("was killed") && !printed.out.is_empty(),
+                        "{what}: {printed}"
                     )
                 }
-                (false, _) => assert!(!told.out.is_empty(), "{what}: {told}"),
+                (false, _) => assert!(!printed.out.is_empty(), "{what}: {printed}"),
             }
             partial += usize::from(is_partial);
             results += kept;

@@ -5,7 +5,6 @@
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 mod altered;
-mod asked;
 mod blkbench;
 mod compare;
 mod cross_check;
@@ -19,6 +18,7 @@ mod job_file;
 mod kept;
 mod killed;
 mod language;
+mod output_text;
 mod profile;
 mod program;
 mod refused;
@@ -26,7 +26,7 @@ mod replay;
 mod report;
 mod shown;
 mod signals;
-mod told;
+mod usage;
 mod verify;
 mod verify_damage;
 mod verify_kill;

@@ -21,9 +21,9 @@ fn report(place: &Place, names: &[&str], words: &str) -> crate::program::Ended {
 fn run(place: &Place) -> (String, PathBuf) {
     let words = "run --ioengine null --rw randread --bs 4k --size 1M --iodepth 4 --runtime 1 \
                  --ramp-time 0 --results r";
-    let told = place.iosonde(words).end();
+    let printed = place.iosonde(words).end();
     let folder = listing(&place.work().join("r")).remove(0);
-    (told.out, folder)
+    (printed.out, folder)
 }
 
 #[test]
@@ -67,11 +67,11 @@ fn several_files_that_differ_in_one_option_are_a_sweep_and_logs_a_course() {
 #[test]
 fn a_run_is_told_as_it_told_itself_and_rechecked() {
     let place = Place::new();
-    let (told, folder) = run(&place);
+    let (printed, folder) = run(&place);
     let again = place.iosonde("report").arg(&folder).end().exits(0);
-    assert_eq!(again.out, told);
+    assert_eq!(again.out, printed);
     let again = place.iosonde("report").arg(folder.join("01-run.json")).end().exits(0);
-    assert_eq!(again.out, told);
+    assert_eq!(again.out, printed);
     let page = place.iosonde("report --output-format html --output page.html").arg(&folder);
     page.end().exits(0).silent();
     let page = fs::read_to_string(place.work().join("page.html")).unwrap();

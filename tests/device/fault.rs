@@ -6,7 +6,7 @@ use std::time::Duration;
 use iosonde_rig::FuseMount;
 use serde_json::Value;
 
-use crate::ask::{Answer, PATIENCE, ask, lay_out, names, served, turn, until};
+use crate::request::{Answer, PATIENCE, ask, lay_out, names, served, turn, until};
 
 const READS: &str = "run --path {} --rw randread --iodepth 4 --runtime 2";
 

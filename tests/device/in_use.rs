@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use iosonde_rig::guard::{LoopDevice, LoopOptions};
 use iosonde_rig::{ScratchDir, Unavailable};
 
-use crate::ask::{ask, here, turn};
+use crate::request::{ask, here, turn};
 
 const MIB: u64 = 1 << 20;
 const IMAGE_BYTES: u64 = 32 * MIB;

@@ -6,7 +6,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
 
-mod ask;
 mod fault;
 mod fsync;
 mod in_use;
@@ -15,6 +14,7 @@ mod limit;
 mod matrix;
 mod powercut;
 mod profile;
+mod request;
 mod safety;
 mod safety_contents;
 mod safety_undo;

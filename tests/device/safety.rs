@@ -10,7 +10,7 @@ use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice, LoopOptions, ZramDevice
 use iosonde_rig::{ScratchDir, skip};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::ask::{Answer, ask, here, turn};
+use crate::request::{Answer, ask, here, turn};
 
 const MIB: u64 = 1 << 20;
 
@@ -381,8 +381,8 @@ fn a_link_is_followed_and_told() {
     let said = refusal(&link, "");
     assert!(said.contains(&disk.consent()), "the device's name, not the link's: {said}");
     let answer = write_to(&link, &disk.consent()).exits(0);
-    let told = format!("leads to `{}`", disk.path().display());
-    assert!(answer.stderr.contains(&told), "{}", answer.stderr);
+    let reported = format!("leads to `{}`", disk.path().display());
+    assert!(answer.stderr.contains(&reported), "{}", answer.stderr);
 }
 
 #[test]
@@ -392,19 +392,19 @@ fn a_dry_run_tells_the_device_and_writes_nothing() {
     let Some(disk) = Disk::made(16, LoopOptions::default(), fill) else { return };
     let before = disk.bytes();
     let dry = |more: &str| write_to(disk.path(), &format!("--dry-run {more}"));
-    let told = dry("");
-    assert_eq!(told.exit, Some(5), "{}", told.stderr);
-    assert_eq!(told.at("/devices/0/id").as_str(), disk.image.to_str());
-    assert_eq!(told.at("/devices/0/bytes"), 16 * MIB);
-    assert_eq!(told.at("/devices/0/write_bytes_at_most"), 50 * 4096);
-    assert_eq!(told.at("/devices/0/findings/0/kind"), "gpt");
-    assert_eq!(told.at("/devices/0/findings/0/offset"), 512);
-    assert!(told.at("/plan/jobs/0").is_object());
-    let agreed = told.at("/devices/0/consent").as_str().unwrap().to_owned();
+    let reported = dry("");
+    assert_eq!(reported.exit, Some(5), "{}", reported.stderr);
+    assert_eq!(reported.at("/devices/0/id").as_str(), disk.image.to_str());
+    assert_eq!(reported.at("/devices/0/bytes"), 16 * MIB);
+    assert_eq!(reported.at("/devices/0/write_bytes_at_most"), 50 * 4096);
+    assert_eq!(reported.at("/devices/0/findings/0/kind"), "gpt");
+    assert_eq!(reported.at("/devices/0/findings/0/offset"), 512);
+    assert!(reported.at("/plan/jobs/0").is_object());
+    let agreed = reported.at("/devices/0/consent").as_str().unwrap().to_owned();
     assert!(agreed.contains("--overwrite-signature=gpt"), "{agreed}");
-    let told = dry(&agreed);
-    assert_eq!(told.exit, Some(0), "{}", told.stderr);
-    assert!(told.at("/devices/0/refused").is_null());
+    let reported = dry(&agreed);
+    assert_eq!(reported.exit, Some(0), "{}", reported.stderr);
+    assert!(reported.at("/devices/0/refused").is_null());
     assert_eq!(disk.bytes(), before);
 }
 

@@ -12,7 +12,7 @@ use iosonde_model::plan::Job;
 use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::{LoopDevice, LoopOptions};
 
-use crate::ask::{Answer, ask, here, program, turn};
+use crate::request::{Answer, ask, here, program, turn};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

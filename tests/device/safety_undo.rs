@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use iosonde_rig::guard::{LoopDevice, LoopOptions};
 use iosonde_rig::{ScratchDir, skip};
 
-use crate::ask::{here, hides_processes, program, turn};
+use crate::request::{here, hides_processes, program, turn};
 
 const MIB: u64 = 1 << 20;
 

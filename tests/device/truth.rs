@@ -13,7 +13,7 @@ use iosonde_rig::{ScratchDir, Unavailable, require_root, skip};
 use rustix::fs::{FallocateFlags, fallocate, ioctl_ficlone};
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::ask::{ask, here, lay_out, served, turn};
+use crate::request::{ask, here, lay_out, served, turn};
 
 const MIB: u64 = 1 << 20;
 const READS: &str = "run --path {} --rw randread --iodepth 4 --runtime 0.5";

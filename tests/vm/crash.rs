@@ -27,7 +27,7 @@ const MARK: &str = r#"set -- $line; [ $1 = hello ] && set -- hello 0
     dmsetup message log 0 mark $number:$1:$2 || exit 1"#;
 
 /// A run as it was logged.
-struct Scene {
+struct Scenario {
     log: Vec<Entry>,
     /// Each line that the witness heard, in order.
     heard: Vec<String>,
@@ -48,9 +48,9 @@ fn mark(entry: &Entry) -> Option<Mark<'_>> {
     Some(Mark { line, what: parts.next()?, job: parts.next().unwrap_or("0").parse().unwrap_or(0) })
 }
 
-impl Scene {
+impl Scenario {
     /// Runs `verify powercut` in a guest to its end.
-    fn record() -> Option<Scene> {
+    fn record() -> Option<Scenario> {
         let dir = ScratchDir::new().unwrap();
         let disk = image(dir.path(), "written", DISK_BYTES);
         let log = image(dir.path(), "write-log", 16 * MIB);
@@ -78,7 +78,7 @@ impl Scene {
         assert!(witness.wait().unwrap().success());
         let text = fs::read_to_string(&heard).unwrap();
         let heard = text.lines().map(|line| format!("{line}\n")).collect();
-        Some(Scene { log: write_log::read(&log).unwrap(), heard, dir })
+        Some(Scenario { log: write_log::read(&log).unwrap(), heard, dir })
     }
 
     /// The job whose region a write lies in.
@@ -139,7 +139,7 @@ impl Scene {
 #[test]
 fn every_crash_state_is_judged_by_what_the_witness_heard() {
     let _turn = turn();
-    let Some(scene) = Scene::record() else { return };
+    let Some(scene) = Scenario::record() else { return };
     let count = |wanted: fn(&Entry) -> bool| scene.log.iter().filter(|e| wanted(e)).count();
     let writes = count(|entry| matches!(entry, Entry::Write { .. }));
     let flushes = count(|entry| *entry == Entry::Flush);

@@ -83,9 +83,9 @@ pub fn arrivals(run: &Run) -> Option<ArrivalFigures> {
     };
     let (due, dropped) = (sum(|counts| counts.due), sum(|counts| counts.dropped));
     let completed: u64 = jobs().map(|job| job.read.ops + job.write.ops + job.trim.ops).sum();
-    let asked: Option<f64> = open.iter().map(|at| asked(&run.plan.jobs[*at])).sum();
+    let requested: Option<f64> = open.iter().map(|at| requested(&run.plan.jobs[*at])).sum();
     let mut figures = ArrivalFigures {
-        asked_per_s: asked,
+        asked_per_s: requested,
         due,
         achieved_per_s: completed as f64 / seconds,
         late: sum(|counts| counts.late),
@@ -119,9 +119,10 @@ fn verdict(run: &Run, open: &[usize], figures: &ArrivalFigures) -> ArrivalVerdic
     if own_lag && lag.quantile(0.99).is_some_and(|lag| lag as f64 > LAG_SHARE * median) {
         return ArrivalVerdict::ClientBound;
     }
-    let off = figures.asked_per_s.zip(due_per_s(run, open)).is_some_and(|(asked, due_per_s)| {
-        (due_per_s / asked - 1.0).abs() > within.max(3.0 * scatter(run, open) / due.sqrt())
-    });
+    let off =
+        figures.asked_per_s.zip(due_per_s(run, open)).is_some_and(|(requested, due_per_s)| {
+            (due_per_s / requested - 1.0).abs() > within.max(3.0 * scatter(run, open) / due.sqrt())
+        });
     let poisson = open.iter().any(|at| {
         matches!(run.plan.jobs[*at].pace, Pace::Rate { arrivals: Arrivals::Poisson, .. })
     });
@@ -160,7 +161,7 @@ fn due_per_s(run: &Run, open: &[usize]) -> Option<f64> {
 }
 
 /// Operations per second requested by a job's plan.
-fn asked(job: &Job) -> Option<f64> {
+fn requested(job: &Job) -> Option<f64> {
     let rate = match &job.pace {
         Pace::Rate { rate: Rate::Ops(per_s), .. } => *per_s,
         Pace::Rate { rate: Rate::Bytes(per_s), .. } if job.sizes == Sizes::default() => {

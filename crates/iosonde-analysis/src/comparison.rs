@@ -33,7 +33,7 @@ pub struct Side {
 
 /// Settings of a comparison.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct Request {
     /// Differences of less than this share do not matter.
     pub tolerance: f64,
     /// Seed of all random draws.
@@ -110,7 +110,8 @@ pub struct Comparison {
     /// Facts in which the sides were allowed to differ.
     pub differences: Vec<Difference>,
     /// Warnings.
-    pub cautions: Vec<String>,
+    #[serde(rename = "cautions")]
+    pub warnings: Vec<String>,
 }
 
 /// A side as reported.
@@ -164,55 +165,57 @@ pub struct Row {
 ///
 /// # Errors
 /// If they did not measure the same thing and that is not allowed, or nothing is left to compare.
-pub fn compare(a: &Side, b: &Side, asked: &Asked) -> Result<Comparison, Incomparable> {
-    let mut cautions = cautions(a, b, asked);
-    let [kept_a, kept_b] = kept(a, b, asked, &mut cautions)?;
+pub fn compare(a: &Side, b: &Side, requested: &Request) -> Result<Comparison, Incomparable> {
+    let mut warnings = warnings(a, b, requested);
+    let [kept_a, kept_b] = kept(a, b, requested, &mut warnings)?;
     let mut differences = Vec::new();
     let mut cells = Vec::new();
-    for (name, of_a, of_b) in paired(&kept_a, &kept_b, &mut cautions)? {
+    for (name, of_a, of_b) in paired(&kept_a, &kept_b, &mut warnings)? {
         for different in differing_facts(&of_a, &of_b) {
             if !differences.contains(&different) {
                 differences.push(different);
             }
         }
-        cells.push(cell(name, &of_a, &of_b, asked));
+        cells.push(cell(name, &of_a, &of_b, requested));
     }
-    let is_told = |each: &Difference| each.kind == Kind::Host || asked.allow.contains(&each.kind);
-    let (allowed, refused): (Vec<_>, Vec<_>) = differences.into_iter().partition(is_told);
+    let is_reported =
+        |each: &Difference| each.kind == Kind::Host || requested.allow.contains(&each.kind);
+    let (allowed, refused): (Vec<_>, Vec<_>) = differences.into_iter().partition(is_reported);
     if !refused.is_empty() {
         return Err(Incomparable::Different(refused));
     }
-    let family = judge(&mut cells, asked);
-    if !asked.allow.contains(&Kind::Host) && allowed.iter().any(|each| each.kind == Kind::Host) {
-        cautions.push(
+    let family = judge(&mut cells, requested);
+    if !requested.allow.contains(&Kind::Host) && allowed.iter().any(|each| each.kind == Kind::Host)
+    {
+        warnings.push(
             "A and B are from different machines: a difference may come from the \
             machines"
                 .into(),
         );
     }
-    let gates = gated(&cells, asked);
+    let gates = gated(&cells, requested);
     let facts = |side: &Side, runs: &[&Observation]| SideFacts {
         name: side.name.clone(),
         runs: runs.len(),
     };
     Ok(Comparison {
         sides: [facts(a, &kept_a), facts(b, &kept_b)],
-        in_rounds: asked.in_rounds,
-        seed: asked.seed,
-        tolerance: asked.tolerance,
+        in_rounds: requested.in_rounds,
+        seed: requested.seed,
+        tolerance: requested.tolerance,
         family,
         cells,
         gates,
         differences: allowed,
-        cautions,
+        warnings,
     })
 }
 
 /// Problems of the runs that do not prevent a comparison.
-fn cautions(a: &Side, b: &Side, asked: &Asked) -> Vec<String> {
+fn warnings(a: &Side, b: &Side, requested: &Request) -> Vec<String> {
     let mut all = Vec::new();
     for (name, side) in [("A", a), ("B", b)] {
-        let late = asked.now_unix_ns.saturating_add(CLOCKS_APART_NS);
+        let late = requested.now_unix_ns.saturating_add(CLOCKS_APART_NS);
         let from_the_future = side.runs.iter().filter(|run| run.started_unix_ns > late).count();
         if from_the_future > 0 {
             all.push(format!(
@@ -242,8 +245,8 @@ fn cautions(a: &Side, b: &Side, asked: &Asked) -> Vec<String> {
 fn kept<'a>(
     a: &'a Side,
     b: &'a Side,
-    asked: &Asked,
-    cautions: &mut Vec<String>,
+    requested: &Request,
+    warnings: &mut Vec<String>,
 ) -> Result<[Vec<&'a Observation>; 2], Incomparable> {
     let mut why = [Vec::new(), Vec::new()];
     let mut counts = |index: usize, run: &Observation| {
@@ -252,7 +255,7 @@ fn kept<'a>(
         }
         run.left_out.is_none()
     };
-    let mut kept: [Vec<&Observation>; 2] = if asked.in_rounds {
+    let mut kept: [Vec<&Observation>; 2] = if requested.in_rounds {
         let pairs = a.runs.iter().zip(&b.runs);
         pairs.filter(|(x, y)| counts(0, x) & counts(1, y)).unzip().into()
     } else {
@@ -262,13 +265,13 @@ fn kept<'a>(
     };
     for (side, runs) in ["A", "B"].into_iter().zip(&mut kept) {
         let before = runs.len();
-        if !asked.in_rounds {
+        if !requested.in_rounds {
             let mut seen = BTreeSet::new();
             runs.retain(|run| seen.insert((run.started_unix_ns, &run.cell, bits(run))));
         }
         if runs.len() < before {
             let twice = before - runs.len();
-            cautions.push(format!("{side}: {twice} runs were given twice and are counted once"));
+            warnings.push(format!("{side}: {twice} runs were given twice and are counted once"));
         }
     }
     for (index, (side, left)) in ["A", "B"].into_iter().zip(&why).enumerate() {
@@ -277,7 +280,7 @@ fn kept<'a>(
             return Err(Incomparable::NothingLeft { side: side.into(), why });
         }
         if let Some(first) = left.first() {
-            cautions.push(format!(
+            warnings.push(format!(
                 "{side}: {} of {} runs are left out, the first of them {first}",
                 left.len(),
                 left.len() + kept[index].len()
@@ -298,7 +301,7 @@ type Runs<'a> = Vec<&'a Observation>;
 fn paired<'a>(
     a: &[&'a Observation],
     b: &[&'a Observation],
-    cautions: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Result<Vec<(String, Runs<'a>, Runs<'a>)>, Incomparable> {
     let names = |runs: &[&Observation]| -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -324,7 +327,7 @@ fn paired<'a>(
     }
     let alone_b: Vec<&String> = of_b.iter().filter(|name| !of_a.contains(name)).collect();
     for (side, alone) in [("A", alone), ("B", alone_b)] {
-        cautions.extend(alone.into_iter().map(|name| format!("only {side} has {name}")));
+        warnings.extend(alone.into_iter().map(|name| format!("only {side} has {name}")));
     }
     Ok(common.into_iter().map(|name| (name.clone(), of(a, name), of(b, name))).collect())
 }
@@ -345,14 +348,15 @@ fn differing_facts(a: &Runs<'_>, b: &Runs<'_>) -> Vec<Difference> {
     all
 }
 
-fn cell(name: String, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Cell {
-    let mut metrics = asked.metrics.clone();
+fn cell(name: String, a: &Runs<'_>, b: &Runs<'_>, requested: &Request) -> Cell {
+    let mut metrics = requested.metrics.clone();
     if metrics.is_empty() {
         metrics = a[0].metrics();
         metrics.extend(b[0].metrics().into_iter().filter(|each| !a[0].metrics().contains(each)));
         metrics.retain(|metric| !is_repetition(metric, a, b));
     }
-    let wanted = asked.gates.iter().filter(|gate| is_about(gate, &name)).map(|gate| &gate.metric);
+    let wanted =
+        requested.gates.iter().filter(|gate| is_about(gate, &name)).map(|gate| &gate.metric);
     for metric in wanted {
         if !metrics.contains(metric) {
             metrics.push(metric.clone());
@@ -360,7 +364,7 @@ fn cell(name: String, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Cell {
     }
     let (mut rows, mut missing) = (Vec::new(), Vec::new());
     for metric in metrics {
-        match row(&metric, a, b, asked) {
+        match row(&metric, a, b, requested) {
             Ok(row) => rows.push(row),
             Err(reason) => missing.push(Missing { metric, reason }),
         }
@@ -382,7 +386,7 @@ fn is_repetition(metric: &str, a: &Runs<'_>, b: &Runs<'_>) -> bool {
     sizes.all(|size| (size / first - 1.0).abs() < 1e-6)
 }
 
-fn row(metric: &str, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Result<Row, String> {
+fn row(metric: &str, a: &Runs<'_>, b: &Runs<'_>, requested: &Request) -> Result<Row, String> {
     let values =
         |runs: &Runs<'_>| -> Vec<f64> { runs.iter().filter_map(|run| run.value(metric)).collect() };
     let (of_a, of_b) = (values(a), values(b));
@@ -395,10 +399,10 @@ fn row(metric: &str, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Result<Row, S
             }
         });
     }
-    let contrast = if asked.in_rounds {
-        Contrast::of_rounds(&of_a, &of_b, asked.seed)
+    let contrast = if requested.in_rounds {
+        Contrast::of_rounds(&of_a, &of_b, requested.seed)
     } else {
-        Contrast::of_sides(&of_a, &of_b, asked.seed)
+        Contrast::of_sides(&of_a, &of_b, requested.seed)
     };
     let contrast = contrast.ok_or_else(|| "not positive in every run".to_owned())?;
     let p = contrast.p;
@@ -412,13 +416,13 @@ fn row(metric: &str, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Result<Row, S
 }
 
 /// Corrects all p values of the comparison together, and gives the verdicts.
-fn judge(cells: &mut [Cell], asked: &Asked) -> usize {
+fn judge(cells: &mut [Cell], requested: &Request) -> usize {
     let mut rows: Vec<&mut Row> = cells.iter_mut().flat_map(|cell| &mut cell.rows).collect();
     let p: Vec<f64> = rows.iter().map(|row| row.contrast.p).collect();
     let family = p.len();
     for (row, corrected) in rows.iter_mut().zip(holm(&p)) {
         row.corrected_p = corrected;
-        row.verdict = row.contrast.verdict(row.better, corrected, asked.tolerance, family);
+        row.verdict = row.contrast.verdict(row.better, corrected, requested.tolerance, family);
     }
     family
 }
@@ -427,9 +431,9 @@ fn is_about(gate: &Gate, cell: &str) -> bool {
     gate.cell.as_deref().is_none_or(|name| name.eq_ignore_ascii_case(cell))
 }
 
-fn gated(cells: &[Cell], asked: &Asked) -> Vec<Gated> {
+fn gated(cells: &[Cell], requested: &Request) -> Vec<Gated> {
     let mut all = Vec::new();
-    for gate in &asked.gates {
+    for gate in &requested.gates {
         let before = all.len();
         for cell in cells.iter().filter(|cell| is_about(gate, &cell.cell)) {
             let row = cell.rows.iter().find(|row| row.metric == gate.metric);

@@ -131,7 +131,7 @@ impl CrossCheck {
             let reason = self.missing.as_deref().unwrap_or("one of the two counted nothing");
             return format!("{witness}: n/a ({reason})");
         };
-        let told = match ratio.interval {
+        let formatted = match ratio.interval {
             Some((low, high)) => format!("ratio {:.2} [{low:.2}, {high:.2}]", ratio.median),
             None => format!("ratio {:.2}, no 95 % interval", ratio.median),
         };
@@ -143,7 +143,7 @@ impl CrossCheck {
             (Agreement::Undecided, Some(_)) => "is inconclusive",
             (Agreement::Undecided, None) => "has no verdict",
         };
-        let mut words = format!("{witness} {verdict}: {told} over {rounds}");
+        let mut words = format!("{witness} {verdict}: {formatted} over {rounds}");
         if agreement == Agreement::Undecided {
             words.push_str(&match ratio.interval {
                 Some(_) => "; more rounds (--cross-check-rounds) narrow the interval".to_string(),

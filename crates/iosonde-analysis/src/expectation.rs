@@ -197,7 +197,7 @@ impl Expectation {
     }
 
     /// A figure of this metric in its unit, for people.
-    pub fn told(&self, figure: f64) -> String {
+    pub fn formatted(&self, figure: f64) -> String {
         match self.metric {
             Metric::Iops => format!("{} IOPS", count::significant_or_whole(figure)),
             Metric::Bandwidth | Metric::Durable => bytes::per_second(figure),
@@ -225,7 +225,7 @@ pub fn judge_all(expectations: &[Expectation], rows: &[(&Run, &Assessment)]) -> 
     for expectation in expectations {
         let before = all.len();
         for (run, assessment) in rows.iter().filter(|(run, _)| expectation.applies_to(run)) {
-            let judgement = if !assessment.books.valid() {
+            let judgement = if !assessment.consistency.valid() {
                 Judgement::Unknown { reason: "the result is INVALID".into() }
             } else if !assessment.complete {
                 Judgement::Unknown { reason: "the run did not complete".into() }
@@ -364,7 +364,7 @@ mod tests {
         assert!(matches!(parse("p99<=20ms").judge(&figures), Judgement::Met { .. }));
         assert!(matches!(parse("write.p99<=20ms").judge(&figures), Judgement::Unknown { .. }));
         assert!(matches!(parse("durable>1M").judge(&figures), Judgement::Unknown { .. }));
-        assert_eq!(parse("iops>=4900").told(5_001.0), "5,001 IOPS");
+        assert_eq!(parse("iops>=4900").formatted(5_001.0), "5,001 IOPS");
         let assessment = crate::assess(&run, None);
         let judged = judge_all(&[parse("iops>1"), parse("Cache.iops>1")], &[(&run, &assessment)]);
         assert!(matches!(judged[0].judgement, Judgement::Met { .. }));

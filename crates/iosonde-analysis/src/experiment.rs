@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::finding::{Finding, Gravity};
+use super::finding::{Finding, Severity};
 use iosonde_model::plan::design::{Cell, Found};
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::experiment::{ExperimentRun, StageRun, TrialRun};
@@ -121,7 +121,8 @@ pub enum Standing {
     /// Yes.
     Good,
     /// With low confidence, for these reasons.
-    Doubtful(String),
+    #[serde(rename = "doubtful")]
+    LowConfidence(String),
     /// No: it failed, was interrupted, or its consistency checks failed.
     Failed(String),
 }
@@ -137,15 +138,16 @@ impl TrialFigures {
             .filter(|finding| is_doubt(finding, &trial.cache))
             .map(|finding| finding.subject.as_str())
             .collect();
-        let standing = if !row.books.valid() {
-            let broken: Vec<&str> = row.books.broken().map(|identity| identity.code).collect();
+        let standing = if !row.consistency.valid() {
+            let broken: Vec<&str> =
+                row.consistency.broken().map(|identity| identity.code).collect();
             Standing::Failed(format!("consistency checks failed: {}", broken.join(", ")))
         } else if !row.complete {
             Standing::Failed(ended(run))
         } else if doubts.is_empty() {
             Standing::Good
         } else {
-            Standing::Doubtful(doubts.join(", "))
+            Standing::LowConfidence(doubts.join(", "))
         };
         let mut latency = Histogram::new();
         for direction in series::directions(run) {
@@ -183,7 +185,7 @@ impl TrialFigures {
 fn is_doubt(finding: &Finding, cache: &str) -> bool {
     let through_cache = matches!(cache, "cold" | "warm");
     let of_the_cache = ["page_cache", "buffered", "physics"].contains(&finding.code);
-    finding.gravity >= Gravity::Doubt && !(through_cache && of_the_cache)
+    finding.severity >= Severity::LowConfidence && !(through_cache && of_the_cache)
 }
 
 fn ended(run: &iosonde_model::record::Run) -> String {
@@ -219,7 +221,8 @@ pub struct Answer {
     /// and `NAME_high`.
     pub found: BTreeMap<String, f64>,
     /// What limits its reliability.
-    pub cautions: Vec<Finding>,
+    #[serde(rename = "cautions")]
+    pub warnings: Vec<Finding>,
     /// Small tables.
     #[serde(skip)]
     pub tables: Vec<AnswerTable>,

@@ -79,7 +79,7 @@ const FEW_SYNCS: f64 = 1e-3;
 struct Scored {
     score: f64,
     ways: Vec<(Op, f64)>,
-    told: [String; 2],
+    formatted: [String; 2],
 }
 
 /// Compares a recorded load with one regenerated at this speed.
@@ -144,7 +144,7 @@ fn dimension(
         no_data: String::new(),
     };
     match scored {
-        Ok(Scored { score, ways, told: [recorded, regenerated] }) => {
+        Ok(Scored { score, ways, formatted: [recorded, regenerated] }) => {
             Dimension { score: Some(score.clamp(0.0, 1.0)), ways, recorded, regenerated, ..empty }
         }
         Err(no_data) => Dimension { no_data, ..empty },
@@ -156,7 +156,7 @@ type OfWay = fn(&Moved, &Moved) -> Known<(f64, [String; 2])>;
 /// The score of each direction that both have, weighted by its share of the recorded requests.
 fn by_way(one: &Observed, other: &Observed, of: OfWay) -> Known<Scored> {
     let (mut sum, mut weight) = (0.0, 0.0);
-    let (mut ways, mut told) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let (mut ways, mut formatted) = (Vec::new(), [Vec::new(), Vec::new()]);
     let mut reason = "no direction in common".to_string();
     for (op, mine) in &one.ways {
         let Some((_, theirs)) = other.ways.iter().find(|(way, _)| way == op) else { continue };
@@ -165,7 +165,7 @@ fn by_way(one: &Observed, other: &Observed, of: OfWay) -> Known<Scored> {
                 sum += score * mine.requests as f64;
                 weight += mine.requests as f64;
                 ways.push((*op, score));
-                for (all, words) in told.iter_mut().zip(words) {
+                for (all, words) in formatted.iter_mut().zip(words) {
                     all.push(format!("{} {words}", word(*op)));
                 }
             }
@@ -175,8 +175,8 @@ fn by_way(one: &Observed, other: &Observed, of: OfWay) -> Known<Scored> {
     if ways.is_empty() {
         return Err(reason);
     }
-    let told = told.map(|words| words.join(", "));
-    Ok(Scored { score: sum / weight, ways, told })
+    let formatted = formatted.map(|words| words.join(", "));
+    Ok(Scored { score: sum / weight, ways, formatted })
 }
 
 /// The name of a direction.
@@ -210,36 +210,37 @@ fn ks(one: &Weighted, other: &Weighted) -> Known<f64> {
 }
 
 fn sizes(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
-    let told = |of: &Moved| format!("median {}", bytes::exact(median(&of.sizes)));
-    Ok((ks(&one.sizes, &other.sizes)?, [told(one), told(other)]))
+    let formatted = |of: &Moved| format!("median {}", bytes::exact(median(&of.sizes)));
+    Ok((ks(&one.sizes, &other.sizes)?, [formatted(one), formatted(other)]))
 }
 
 fn gaps(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
     let (mine, theirs) = (one.gaps.clone()?, other.gaps.clone()?);
-    let told = |of: &Weighted| format!("median {} µs", count::significant(median(of) as f64 / 1e3));
-    Ok((ks(&mine, &theirs)?, [told(&mine), told(&theirs)]))
+    let formatted =
+        |of: &Weighted| format!("median {} µs", count::significant(median(of) as f64 / 1e3));
+    Ok((ks(&mine, &theirs)?, [formatted(&mine), formatted(&theirs)]))
 }
 
 fn sequential(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
     let (mine, theirs) = (one.sequential.clone()?, other.sequential.clone()?);
-    let told = |share: f64| format!("{} %", count::significant(share * 100.0));
-    Ok((1.0 - (mine - theirs).abs(), [told(mine), told(theirs)]))
+    let formatted = |share: f64| format!("{} %", count::significant(share * 100.0));
+    Ok((1.0 - (mine - theirs).abs(), [formatted(mine), formatted(theirs)]))
 }
 
 fn working_set(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
     let (mine, theirs) = (one.touched.clone()?, other.touched.clone()?);
-    let told = |of: &Touched| bytes::rough(of.bytes as u64);
+    let formatted = |of: &Touched| bytes::rough(of.bytes as u64);
     let score = likeness(mine.bytes, theirs.bytes).ok_or("nothing was touched")?;
-    Ok((score, [told(&mine), told(&theirs)]))
+    Ok((score, [formatted(&mine), formatted(&theirs)]))
 }
 
 fn skew(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
     let (mine, theirs) = (one.touched.clone()?, other.touched.clone()?);
-    let told = |of: &Touched| {
+    let formatted = |of: &Touched| {
         let share = count::significant(of.share_of_hottest(0.1) * 100.0);
         format!("{share} % in the hottest tenth")
     };
-    Ok((1.0 - mine.apart(&theirs), [told(&mine), told(&theirs)]))
+    Ok((1.0 - mine.apart(&theirs), [formatted(&mine), formatted(&theirs)]))
 }
 
 fn mix(one: &Observed, other: &Observed) -> Known<Scored> {
@@ -249,24 +250,28 @@ fn mix(one: &Observed, other: &Observed) -> Known<Scored> {
         })
     };
     let (mine, theirs) = (counts(one), counts(other));
-    let told = |counts: [u64; 3]| {
+    let formatted = |counts: [u64; 3]| {
         let all = counts.iter().sum::<u64>().max(1) as f64;
         let share = |requests: u64| count::significant(requests as f64 * 100.0 / all);
         format!("{} / {} / {} %", share(counts[0]), share(counts[1]), share(counts[2]))
     };
     let distance = total_variation(&mine, &theirs).ok_or("one of the two has no requests")?;
-    Ok(Scored { score: 1.0 - distance, ways: Vec::new(), told: [told(mine), told(theirs)] })
+    Ok(Scored {
+        score: 1.0 - distance,
+        ways: Vec::new(),
+        formatted: [formatted(mine), formatted(theirs)],
+    })
 }
 
 fn depth(one: &Observed, other: &Observed) -> Known<Scored> {
     let (mine, theirs) = (one.depth.clone()?, other.depth.clone()?);
-    let told = |of: &Weighted| {
+    let formatted = |of: &Weighted| {
         let whole: f64 = of.iter().map(|(_, ns)| *ns as f64).sum();
         let sum: f64 = of.iter().map(|(level, ns)| *level as f64 * *ns as f64).sum();
         format!("mean {}", count::significant(sum / whole.max(1.0)))
     };
-    let told = [told(&mine), told(&theirs)];
-    Ok(Scored { score: ks(&mine, &theirs)?, ways: Vec::new(), told })
+    let formatted = [formatted(&mine), formatted(&theirs)];
+    Ok(Scored { score: ks(&mine, &theirs)?, ways: Vec::new(), formatted })
 }
 
 fn syncs(one: &Observed, other: &Observed) -> Known<Scored> {
@@ -286,21 +291,25 @@ fn syncs(one: &Observed, other: &Observed) -> Known<Scored> {
         return Err(format!("only one of the two syncs, once in {:.0} writes", 1.0 / most));
     }
     let score = likeness(per_write[0], per_write[1]).ok_or("neither has syncs")?;
-    let told = per_write.map(|share| format!("{} per write", count::significant(share)));
-    Ok(Scored { score, ways: Vec::new(), told })
+    let formatted = per_write.map(|share| format!("{} per write", count::significant(share)));
+    Ok(Scored { score, ways: Vec::new(), formatted })
 }
 
 fn rate(one: &Observed, other: &Observed) -> Known<Scored> {
     let (mine, theirs) = (one.course.clone()?, other.course.clone()?);
     let distance = mine.apart(&theirs).ok_or("one of the two has no time series")?;
-    let told = |course: &Course| {
+    let formatted = |course: &Course| {
         format!(
             "{} requests in {} s",
             count::thousands(course.total() as u64),
             count::significant(course.length_ns() / 1e9)
         )
     };
-    Ok(Scored { score: 1.0 - distance, ways: Vec::new(), told: [told(&mine), told(&theirs)] })
+    Ok(Scored {
+        score: 1.0 - distance,
+        ways: Vec::new(),
+        formatted: [formatted(&mine), formatted(&theirs)],
+    })
 }
 
 fn latencies(one: &Observed, other: &Observed) -> Vec<Latencies> {
@@ -492,8 +501,8 @@ mod tests {
             (found.score, found.no_data)
         };
         // Of 4,000 writes.
-        let told = (None, "only one of the two syncs, once in 4000 writes".to_owned());
-        assert_eq!([syncs(0, 1), syncs(1, 0)], [told.clone(), told]);
+        let formatted = (None, "only one of the two syncs, once in 4000 writes".to_owned());
+        assert_eq!([syncs(0, 1), syncs(1, 0)], [formatted.clone(), formatted]);
         assert_eq!(syncs(0, 4), (Some(0.0), String::new()));
         assert_eq!(syncs(1, 2), (Some(0.5), String::new()));
     }
@@ -531,7 +540,7 @@ mod tests {
             run.source.missing.push(Missing {
                 what: "syncs and opens".into(),
                 reason: "no tracepoint sys_enter".into(),
-                mend: None,
+                fix: None,
             });
         });
         let found = blind.dimensions.iter().find(|dimension| dimension.code == "syncs").unwrap();

@@ -46,7 +46,7 @@ use iosonde_model::record::run::Run;
 use iosonde_model::record::{HostFacts, TargetFacts};
 use iosonde_stats::step::{self, Step};
 
-use super::books::Books;
+use super::consistency::Consistency;
 use super::figures::Figures;
 use super::series::{self, Series};
 
@@ -60,7 +60,8 @@ pub struct Finding {
     /// The strength of the evidence.
     pub strength: Strength,
     /// Its effect on the verdict.
-    pub gravity: Gravity,
+    #[serde(rename = "gravity")]
+    pub severity: Severity,
     /// The finding as a sentence, with its numbers.
     pub words: String,
     /// The numbers and facts that triggered it.
@@ -82,15 +83,17 @@ pub enum Strength {
 /// The effect of a finding on the verdict. The mildest is the least.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Gravity {
+pub enum Severity {
     /// Information.
     Fact,
     /// A warning that does not change the verdict.
-    Caution,
+    #[serde(rename = "caution")]
+    Warning,
     /// It names what limits the result.
     Limit,
     /// The number has low confidence: it does not measure what it claims to.
-    Doubt,
+    #[serde(rename = "doubt")]
+    LowConfidence,
     /// The storage, or the path to it, is failing.
     Fault,
 }
@@ -133,11 +136,11 @@ impl Finding {
         code: &'static str,
         subject: impl Into<String>,
         strength: Strength,
-        gravity: Gravity,
+        severity: Severity,
         words: String,
     ) -> Finding {
         let evidence = BTreeMap::new();
-        Finding { code, subject: subject.into(), strength, gravity, words, evidence }
+        Finding { code, subject: subject.into(), strength, severity, words, evidence }
     }
 
     pub(crate) fn with(mut self, key: &'static str, value: impl Into<Evidence>) -> Finding {
@@ -155,7 +158,7 @@ pub struct Case<'a> {
     /// The figures of the record.
     pub figures: &'a Figures,
     /// Its consistency checks.
-    pub books: &'a Books,
+    pub consistency: &'a Consistency,
     /// Its series, jobs and directions together.
     series: Series,
 }
@@ -206,15 +209,15 @@ pub fn findings(
     run: &Run,
     host: Option<&HostFacts>,
     figures: &Figures,
-    books: &Books,
+    consistency: &Consistency,
 ) -> Vec<Finding> {
-    let case = Case::new(run, host, figures, books);
+    let case = Case::new(run, host, figures, consistency);
     let mut findings: Vec<Finding> = DETECTORS
         .iter()
-        .filter(|(code, _)| books.valid() || *code == "errors")
+        .filter(|(code, _)| consistency.valid() || *code == "errors")
         .filter_map(|(_, detect)| detect(&case))
         .collect();
-    findings.sort_by_key(|finding| std::cmp::Reverse((finding.gravity, finding.strength)));
+    findings.sort_by_key(|finding| std::cmp::Reverse((finding.severity, finding.strength)));
     findings
 }
 
@@ -228,9 +231,9 @@ impl<'a> Case<'a> {
         run: &'a Run,
         host: Option<&'a HostFacts>,
         figures: &'a Figures,
-        books: &'a Books,
+        consistency: &'a Consistency,
     ) -> Case<'a> {
-        Case { run, host, figures, books, series: series::whole(run) }
+        Case { run, host, figures, consistency, series: series::whole(run) }
     }
 
     /// Whether a real target was driven.
@@ -249,8 +252,8 @@ impl<'a> Case<'a> {
     /// Bytes read by the device over bytes read by us; `None` if unknown or too few bytes to
     /// decide.
     fn device_read_share(&self) -> Option<f64> {
-        let work = super::books::device_work(self.run)?;
-        let (read, _, crossing) = super::books::our_bytes(self.run);
+        let work = super::consistency::device_work(self.run)?;
+        let (read, _, crossing) = super::consistency::our_bytes(self.run);
         // With requests crossing the edges the share is uncertain by their bytes.
         let enough = read > 0 && self.is_real() && !self.pooled() && crossing * 50 < read;
         enough.then(|| work.read_bytes as f64 / read as f64)
@@ -297,14 +300,14 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::{books, figures};
+    use crate::{consistency, figures};
     use iosonde_fixtures::{Load, run_of};
 
     /// The finding of a detector for a run.
     pub(super) fn ask(detect: Detector, run: &Run, host: Option<&HostFacts>) -> Option<Finding> {
         let figures = figures(run);
-        let books = books(run, &figures);
-        detect(&Case::new(run, host, &figures, &books))
+        let consistency = consistency(run, &figures);
+        detect(&Case::new(run, host, &figures, &consistency))
     }
 
     #[test]
@@ -312,8 +315,8 @@ mod tests {
         for read_percent in [100, 70, 0] {
             let run = run_of(&[Load { jobs: 2, read_percent, ..Load::default() }]);
             let figures = figures(&run);
-            let books = books(&run, &figures);
-            assert_eq!(findings(&run, None, &figures, &books), Vec::new());
+            let consistency = consistency(&run, &figures);
+            assert_eq!(findings(&run, None, &figures, &consistency), Vec::new());
         }
     }
 
@@ -323,8 +326,8 @@ mod tests {
         run.target.direct = false;
         run.jobs[0].read.bytes -= 1;
         let figures = figures(&run);
-        let books = books(&run, &figures);
-        assert_eq!(findings(&run, None, &figures, &books), Vec::new());
+        let consistency = consistency(&run, &figures);
+        assert_eq!(findings(&run, None, &figures, &consistency), Vec::new());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! with its strength. Little's law is evaluated on printed means: completions per second times mean
 //! latency.
 
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 use iosonde_model::record::import::{Foreign, ForeignDirection, ForeignJob, ForeignLatency};
 use iosonde_model::units::{bytes, count, duration};
 
@@ -41,7 +41,7 @@ const PACED: [&str; 9] = [
 
 /// A reason to distrust a result of another program.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Doubt {
+pub struct Concern {
     /// Short name; the same as that of our own finding, if there is one.
     pub code: &'static str,
     /// How well the evidence carries it.
@@ -60,19 +60,19 @@ pub struct InFlight {
     /// Mean queue depth, by Little's law.
     pub seen: f64,
     /// Requested: iodepth times the jobs of the entry; `None` if unknown.
-    pub asked: Option<u64>,
+    pub requested: Option<u64>,
 }
 
 /// All reasons to distrust a result, the most severe first.
-pub fn doubts(foreign: &Foreign) -> Vec<Doubt> {
+pub fn concerns(foreign: &Foreign) -> Vec<Concern> {
     let mut all = Vec::new();
     for (index, job) in foreign.jobs.iter().enumerate().filter(|(_, job)| !job.is_sum) {
-        let mut told = Told { index, job, out: &mut all };
-        told.errors();
-        told.books();
-        told.depth(foreign);
-        told.caches();
-        told.inline();
+        let mut reported = Reporter { index, job, out: &mut all };
+        reported.errors();
+        reported.consistency();
+        reported.depth(foreign);
+        reported.caches();
+        reported.inline();
     }
     let longest = foreign.jobs.iter().map(|job| job.runtime_ns).max().unwrap_or(0);
     if longest < SHORT_NS {
@@ -81,7 +81,7 @@ pub fn doubts(foreign: &Foreign) -> Vec<Doubt> {
             duration::span(longest)
         );
         let strength = Strength::Proven;
-        all.push(Doubt { code: "short_run", strength, grave: false, job: None, words });
+        all.push(Concern { code: "short_run", strength, grave: false, job: None, words });
     }
     all.sort_by_key(|doubt| !doubt.grave);
     all
@@ -89,7 +89,7 @@ pub fn doubts(foreign: &Foreign) -> Vec<Doubt> {
 
 /// How many requests of a job were in flight; `None` without latencies.
 pub fn in_flight(foreign: &Foreign, job: &ForeignJob) -> Option<InFlight> {
-    let moving = || job.directions.iter().filter(|direction| direction.way != Way::Sync);
+    let moving = || job.directions.iter().filter(|direction| direction.way != IoKind::Sync);
     let time = moving().map(|direction| direction.runtime_ns).max().filter(|ns| *ns > 0)?;
     let mut seen = 0.0;
     for direction in moving() {
@@ -100,8 +100,8 @@ pub fn in_flight(foreign: &Foreign, job: &ForeignJob) -> Option<InFlight> {
         |names: &[&str]| job.option(names).map_or(Some(1), |text| text.parse::<u64>().ok());
     let depth = if one_at_a_time(job) { Some(1) } else { number(&["iodepth"]) };
     let jobs = if is_group(foreign, job) { number(&["numjobs"]) } else { Some(1) };
-    let asked = depth.zip(jobs).and_then(|(depth, jobs)| depth.checked_mul(jobs));
-    Some(InFlight { seen, asked })
+    let requested = depth.zip(jobs).and_then(|(depth, jobs)| depth.checked_mul(jobs));
+    Some(InFlight { seen, requested })
 }
 
 /// Whether an entry combines several jobs: it says that it had some, and they are not listed.
@@ -117,7 +117,7 @@ pub fn one_at_a_time(job: &ForeignJob) -> bool {
 }
 
 /// The one block size of a job, bytes; `None` if it has several.
-pub fn block_bytes(job: &ForeignJob, way: Way) -> Option<u64> {
+pub fn block_bytes(job: &ForeignJob, way: IoKind) -> Option<u64> {
     const OTHERS: [&str; 6] =
         ["bsrange", "blocksize_range", "bssplit", "bs_unaligned", "kb_base", "bs_is_seq_rand"];
     if OTHERS.iter().any(|name| job.options.contains_key(*name)) {
@@ -128,21 +128,21 @@ pub fn block_bytes(job: &ForeignJob, way: Way) -> Option<u64> {
     bytes::parse(of_way.or(text.split(',').next())?).ok().filter(|size| *size > 0)
 }
 
-struct Told<'a> {
+struct Reporter<'a> {
     index: usize,
     job: &'a ForeignJob,
-    out: &'a mut Vec<Doubt>,
+    out: &'a mut Vec<Concern>,
 }
 
-impl Told<'_> {
-    fn tell(&mut self, code: &'static str, strength: Strength, grave: bool, words: String) {
-        self.out.push(Doubt { code, strength, grave, job: Some(self.index), words });
+impl Reporter<'_> {
+    fn report(&mut self, code: &'static str, strength: Strength, grave: bool, words: String) {
+        self.out.push(Concern { code, strength, grave, job: Some(self.index), words });
     }
 
     fn errors(&mut self) {
         if self.job.error != 0 {
             let words = format!("The job ended with error {}.", self.job.error);
-            self.tell("errors", Strength::Proven, true, words);
+            self.report("errors", Strength::Proven, true, words);
         }
         for direction in &self.job.directions {
             let (short, dropped) = (direction.short_ops, direction.dropped_ops);
@@ -154,17 +154,17 @@ impl Told<'_> {
                     count::thousands(short),
                     count::thousands(dropped)
                 );
-                self.tell("short_transfers", Strength::Proven, false, words);
+                self.report("short_transfers", Strength::Proven, false, words);
             }
         }
     }
 
     /// Rates, bytes, samples and the order of a distribution's figures.
-    fn books(&mut self) {
+    fn consistency(&mut self) {
         let job = self.job;
         for direction in &job.directions {
             let way = direction.way.word();
-            if direction.way != Way::Sync {
+            if direction.way != IoKind::Sync {
                 self.rate(direction, "operations", direction.iops, direction.ops);
                 self.rate(direction, "bytes", direction.bytes_per_s, direction.bytes);
                 self.sizes(direction);
@@ -175,7 +175,7 @@ impl Told<'_> {
                 let Some(latency) = latency else { continue };
                 if let Some(fault) = contradiction(latency) {
                     let words = format!("The {way} {name} is inconsistent: {fault}.");
-                    self.tell("histogram", Strength::Proven, true, words);
+                    self.report("histogram", Strength::Proven, true, words);
                 }
                 let (known, all) = (latency.count, direction.ops);
                 if known > all || (known as f64) < 0.999 * all as f64 {
@@ -184,7 +184,7 @@ impl Told<'_> {
                         count::thousands(known),
                         count::thousands(all)
                     );
-                    self.tell("samples", Strength::Proven, known > all, words);
+                    self.report("samples", Strength::Proven, known > all, words);
                 }
             }
         }
@@ -207,7 +207,7 @@ impl Told<'_> {
                 count::significant_or_whole(expected),
                 count::significant_or_whole(printed)
             );
-            self.tell("rate", Strength::Proven, true, words);
+            self.report("rate", Strength::Proven, true, words);
         }
     }
 
@@ -224,14 +224,16 @@ impl Told<'_> {
                 bytes::rough(size as u64),
                 bytes::exact(block)
             );
-            self.tell("bytes", Strength::Supported, false, words);
+            self.report("bytes", Strength::Supported, false, words);
         }
     }
 
     /// Little's law against the requested depth.
     fn depth(&mut self, foreign: &Foreign) {
         let job = self.job;
-        let Some(InFlight { seen, asked: Some(asked) }) = in_flight(foreign, job) else { return };
+        let Some(InFlight { seen, requested: Some(requested) }) = in_flight(foreign, job) else {
+            return;
+        };
         let written = job.option(&["iodepth"]).and_then(|text| text.parse::<u64>().ok());
         if let Some(written) = written.filter(|depth| *depth > 1 && one_at_a_time(job)) {
             let engine = job.option(&["ioengine"]).unwrap_or("psync");
@@ -239,32 +241,32 @@ impl Told<'_> {
                 "iodepth={written} had no effect: the engine {engine} keeps one request in \
                  flight. This is a measurement at depth 1."
             );
-            self.tell("depth_not_applied", Strength::Proven, true, words);
+            self.report("depth_not_applied", Strength::Proven, true, words);
             return;
         }
         if PACED.iter().any(|name| job.options.contains_key(*name)) {
             return;
         }
         let shown = count::significant(seen);
-        if seen < DEPTH_FROM * asked as f64 {
+        if seen < DEPTH_FROM * requested as f64 {
             let words = format!(
-                "Requested depth {asked}, mean queue depth {shown} (IOPS x mean latency): the \
+                "Requested depth {requested}, mean queue depth {shown} (IOPS x mean latency): the \
                  depth was not applied{}.",
-                if seen < DEPTH_LOST * asked as f64 {
+                if seen < DEPTH_LOST * requested as f64 {
                     ", so these figures do not describe that depth"
                 } else {
                     ""
                 }
             );
-            let grave = seen < DEPTH_LOST * asked as f64;
-            self.tell("depth_not_applied", Strength::Supported, grave, words);
-        } else if seen > asked as f64 * (2.0 - DEPTH_FROM) + 0.05 {
+            let grave = seen < DEPTH_LOST * requested as f64;
+            self.report("depth_not_applied", Strength::Supported, grave, words);
+        } else if seen > requested as f64 * (2.0 - DEPTH_FROM) + 0.05 {
             let words = format!(
-                "The requested depth allows at most {asked} requests in flight, but IOPS x mean \
+                "The requested depth allows at most {requested} requests in flight, but IOPS x mean \
                  latency is {shown}. Possible causes: different jobs reported as one group, or a \
                  clock that jumped."
             );
-            self.tell("little", Strength::ConsistentWith, false, words);
+            self.report("little", Strength::ConsistentWith, false, words);
         }
     }
 
@@ -272,13 +274,14 @@ impl Told<'_> {
         let job = self.job;
         let direct = job.option(&["direct"]).is_some_and(|value| value != "0");
         let buffered = job.option(&["buffered"]).is_some_and(|value| value == "0");
-        let moves = job.directions.iter().any(|each| matches!(each.way, Way::Read | Way::Write));
+        let moves =
+            job.directions.iter().any(|each| matches!(each.way, IoKind::Read | IoKind::Write));
         let is_null = job.option(&["ioengine"]) == Some("null");
         if moves && !direct && !buffered && !is_null {
             let words =
                 "Without direct=1 the page cache may have served requests instead of the storage."
                     .to_owned();
-            self.tell("page_cache", Strength::ConsistentWith, false, words);
+            self.report("page_cache", Strength::ConsistentWith, false, words);
         }
     }
 
@@ -300,7 +303,7 @@ impl Told<'_> {
                 direction.way.word(),
                 duration::latency(median as f64)
             );
-            self.tell("inline", Strength::Supported, true, words);
+            self.report("inline", Strength::Supported, true, words);
         }
     }
 }
@@ -343,11 +346,11 @@ mod tests {
     const GROUP: &str = include_str!("../../../tests/fixtures/fio-results/group-3.33.json");
 
     fn codes(text: &str) -> Vec<&'static str> {
-        doubts(&fio_json(text).unwrap()).iter().map(|doubt| doubt.code).collect()
+        concerns(&fio_json(text).unwrap()).iter().map(|doubt| doubt.code).collect()
     }
 
-    fn told(text: &str, code: &str) -> Doubt {
-        let all = doubts(&fio_json(text).unwrap());
+    fn reported(text: &str, code: &str) -> Concern {
+        let all = concerns(&fio_json(text).unwrap());
         all.iter().find(|doubt| doubt.code == code).unwrap_or_else(|| panic!("{all:?}")).clone()
     }
 
@@ -357,26 +360,26 @@ mod tests {
             assert_eq!(codes(text), ["short_run"]);
             let foreign = fio_json(text).unwrap();
             let depth = in_flight(&foreign, &foreign.jobs[0]).unwrap();
-            assert_eq!(depth.asked, Some(8));
+            assert_eq!(depth.requested, Some(8));
             assert!((depth.seen - 8.0).abs() < 0.1, "{depth:?}");
         }
         let group = fio_json(GROUP).unwrap();
         assert!(is_group(&group, &group.jobs[0]));
-        assert_eq!(in_flight(&group, &group.jobs[0]).unwrap().asked, Some(8));
+        assert_eq!(in_flight(&group, &group.jobs[0]).unwrap().requested, Some(8));
     }
 
     #[test]
     fn a_depth_that_was_not_applied_is_reported_with_its_numbers() {
         let deep = TWO.replace("\"iodepth\" : \"8\"", "\"iodepth\" : \"32\"");
-        let doubt = told(&deep, "depth_not_applied");
+        let doubt = reported(&deep, "depth_not_applied");
         assert!(doubt.grave);
         assert!(doubt.words.starts_with("Requested depth 32, mean queue depth 7.98"));
         let sync = TWO.replace("\"ioengine\" : \"libaio\"", "\"ioengine\" : \"psync\"");
-        let doubt = told(&sync, "depth_not_applied");
+        let doubt = reported(&sync, "depth_not_applied");
         assert_eq!(doubt.strength, Strength::Proven);
         assert!(doubt.words.contains("iodepth=8 had no effect"), "{}", doubt.words);
         let shallow = TWO.replace("\"iodepth\" : \"8\"", "\"iodepth\" : \"2\"");
-        assert!(told(&shallow, "little").words.contains("is 7.98"));
+        assert!(reported(&shallow, "little").words.contains("is 7.98"));
         // A job with a rate limit does not fill its queue, and need not.
         let paced = deep.replace("\"iodepth\" : \"32\"", "\"iodepth\" : \"32\", \"rate\" : \"1m\"");
         assert!(!codes(&paced).contains(&"depth_not_applied"));
@@ -399,7 +402,7 @@ mod tests {
         }
         // One bin more than there are samples.
         let bins = PLUS.replacen("\"23680\" : 1", "\"23680\" : 2", 1);
-        assert!(told(&bins, "histogram").words.contains(
+        assert!(reported(&bins, "histogram").words.contains(
             "its bins contain 80,714 of 80,713 \
             samples"
         ));

@@ -24,7 +24,8 @@ pub use growth::Growth;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ladder {
     /// F1 to F4, in this order; preceded by F0 if no other test states anything.
-    pub rungs: Vec<Rung>,
+    #[serde(rename = "rungs")]
+    pub ladder_tests: Vec<LadderTest>,
     /// Each device that a flush passes.
     pub layers: Vec<LayerCount>,
     /// Latencies by the amount written before.
@@ -43,7 +44,7 @@ pub struct Ladder {
 
 /// One test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Rung {
+pub struct LadderTest {
     /// `F0` to `F4`.
     pub code: &'static str,
     /// The strength of the evidence; `None` if it states nothing.
@@ -78,18 +79,19 @@ const TURNS_PER_S: f64 = 120.0;
 pub fn ladder(run: &LadderRun) -> Ladder {
     let layers = count::layers(run);
     let (slope, growth) = growth::growth(run);
-    let mut rungs = vec![
-        count::rung(run, &layers),
-        growth::rung(run, slope.as_ref(), &growth, count::none_sent(&layers)),
+    let mut ladder_tests = vec![
+        count::ladder_test(run, &layers),
+        growth::ladder_test(run, slope.as_ref(), &growth, count::none_sent(&layers)),
         logged_writes(run),
         power_cuts(run),
     ];
-    if rungs.iter().all(|rung| rung.strength.is_none()) {
-        rungs.insert(0, Rung::silent("F0", "not tested: no test of the ladder could be run"));
+    if ladder_tests.iter().all(|ladder_test| ladder_test.strength.is_none()) {
+        ladder_tests
+            .insert(0, LadderTest::silent("F0", "not tested: no test of the ladder could be run"));
     }
     let overwrites_per_s = overwrites_per_s(run);
     Ladder {
-        rungs,
+        ladder_tests,
         levels: levels(run),
         notes: notes(run, overwrites_per_s),
         failure: run.failed.as_ref().map(meaning),
@@ -103,24 +105,24 @@ pub fn ladder(run: &LadderRun) -> Ladder {
 impl Ladder {
     /// Whether anything could be stated.
     pub fn states(&self) -> bool {
-        self.rungs.iter().any(|rung| rung.strength.is_some())
+        self.ladder_tests.iter().any(|ladder_test| ladder_test.strength.is_some())
     }
 
     /// All statements on one line.
     pub fn words(&self) -> String {
-        let stated = self.rungs.iter().filter(|rung| rung.strength.is_some());
-        let stated: Vec<&str> = stated.map(|rung| rung.words.as_str()).collect();
+        let stated = self.ladder_tests.iter().filter(|ladder_test| ladder_test.strength.is_some());
+        let stated: Vec<&str> = stated.map(|ladder_test| ladder_test.words.as_str()).collect();
         if stated.is_empty() { "not tested".into() } else { stated.join("; ") }
     }
 }
 
-impl Rung {
-    fn stating(code: &'static str, strength: Strength, words: impl Into<String>) -> Rung {
-        Rung { code, strength: Some(strength), words: words.into() }
+impl LadderTest {
+    fn stating(code: &'static str, strength: Strength, words: impl Into<String>) -> LadderTest {
+        LadderTest { code, strength: Some(strength), words: words.into() }
     }
 
-    fn silent(code: &'static str, words: impl Into<String>) -> Rung {
-        Rung { code, strength: None, words: words.into() }
+    fn silent(code: &'static str, words: impl Into<String>) -> LadderTest {
+        LadderTest { code, strength: None, words: words.into() }
     }
 }
 
@@ -130,16 +132,16 @@ pub fn loss_bound(cuts: u32) -> f64 {
     1.0 - 0.05f64.powf(1.0 / f64::from(cuts.max(1)))
 }
 
-fn logged_writes(run: &LadderRun) -> Rung {
+fn logged_writes(run: &LadderRun) -> LadderTest {
     let words = if run.device_mapper {
         "not run: this version does not replay logged writes (dm-log-writes)"
     } else {
         "not available: this kernel has no device mapper, which dm-log-writes needs"
     };
-    Rung::silent("F3", words)
+    LadderTest::silent("F3", words)
 }
 
-fn power_cuts(run: &LadderRun) -> Rung {
+fn power_cuts(run: &LadderRun) -> LadderTest {
     let bound = |cuts| format!("{cuts} to {} %", significant(loss_bound(cuts) * 100.0));
     let words = format!(
         "not tested: only a power cut with a witness on another machine tests which data \
@@ -151,7 +153,7 @@ fn power_cuts(run: &LadderRun) -> Rung {
         bound(30),
         bound(299)
     );
-    Rung::silent("F4", words)
+    LadderTest::silent("F4", words)
 }
 
 /// A path quoted for a shell, or a placeholder.
@@ -207,17 +209,17 @@ fn notes(run: &LadderRun, overwrites_per_s: Option<f64>) -> Vec<String> {
     let spins = lowest.filter(|layer| layer.rotational == Some(true));
     if let (Some(layer), Some(rate)) = (spins, overwrites_per_s.filter(|rate| *rate > TURNS_PER_S))
     {
-        let told = significant(rate);
+        let outcome = significant(rate);
         notes.push(if layer.is_virtual == Some(true) {
             format!(
-                "{} reports that it is rotational, which virtual disks often do wrongly: {told} \
+                "{} reports that it is rotational, which virtual disks often do wrongly: {outcome} \
                  overwrites with fsync per second are too many for a 7,200 rpm disk",
                 layer.name
             )
         } else {
             format!(
                 "{} is rotational, and a 7,200 rpm disk can make the same block durable about 120 \
-                 times per second; {told} per second are implausible unless a cache acknowledges \
+                 times per second; {outcome} per second are implausible unless a cache acknowledges \
                  the writes",
                 layer.name
             )
@@ -243,8 +245,8 @@ fn meaning(failed: &FailedCall) -> String {
 
 /// `1.25 ms`; may be negative.
 fn signed(ns: f64) -> String {
-    let told = duration::latency(ns.abs());
-    if ns < 0.0 { format!("-{told}") } else { told }
+    let outcome = duration::latency(ns.abs());
+    if ns < 0.0 { format!("-{outcome}") } else { outcome }
 }
 
 #[cfg(test)]
@@ -262,32 +264,37 @@ mod tests {
 
     #[test]
     fn what_cannot_be_climbed_is_reported_and_never_claimed() {
-        let told = ladder(&Model { layers: Vec::new(), noise: 5e3, ..Model::honest() }.run());
-        let codes: Vec<&str> = told.rungs.iter().map(|rung| rung.code).collect();
+        let outcome = ladder(&Model { layers: Vec::new(), noise: 5e3, ..Model::honest() }.run());
+        let codes: Vec<&str> =
+            outcome.ladder_tests.iter().map(|ladder_test| ladder_test.code).collect();
         assert_eq!(codes, ["F0", "F1", "F2", "F3", "F4"]);
-        assert!(!told.states());
-        assert_eq!(told.words(), "not tested");
+        assert!(!outcome.states());
+        assert_eq!(outcome.words(), "not tested");
         let mut run = Model::honest().run();
-        assert!(ladder(&run).rungs[2].words.contains("no device mapper"));
+        assert!(ladder(&run).ladder_tests[2].words.contains("no device mapper"));
         run.device_mapper = true;
-        let told = ladder(&run);
-        assert_eq!(told.rungs[2].strength, None);
-        assert!(told.rungs[2].words.starts_with("not run"));
-        assert_eq!(told.rungs[0].code, "F1");
-        assert!(told.rungs[3].words.contains("299 to 0.997 %"), "{}", told.rungs[3].words);
+        let outcome = ladder(&run);
+        assert_eq!(outcome.ladder_tests[2].strength, None);
+        assert!(outcome.ladder_tests[2].words.starts_with("not run"));
+        assert_eq!(outcome.ladder_tests[0].code, "F1");
+        assert!(
+            outcome.ladder_tests[3].words.contains("299 to 0.997 %"),
+            "{}",
+            outcome.ladder_tests[3].words
+        );
     }
 
     #[test]
     fn a_disk_that_turns_is_not_faster_than_its_turns() {
         let mut run = Model::honest().run();
-        let told = |run: &LadderRun| ladder(run).notes.join(" ");
-        assert_eq!(told(&run), "");
+        let outcome = |run: &LadderRun| ladder(run).notes.join(" ");
+        assert_eq!(outcome(&run), "");
         run.layers[0].rotational = Some(true);
-        assert!(told(&run).contains("implausible"));
+        assert!(outcome(&run).contains("implausible"));
         run.layers[0].is_virtual = Some(true);
-        assert!(told(&run).contains("which virtual disks often do wrongly"));
+        assert!(outcome(&run).contains("which virtual disks often do wrongly"));
         run.samples.iter_mut().for_each(|sample| sample.sync_ns += 8_400_000);
-        assert_eq!(told(&run), "");
+        assert_eq!(outcome(&run), "");
     }
 
     #[test]
@@ -308,12 +315,12 @@ mod tests {
 
     #[test]
     fn levels_are_listed_with_their_flushes() {
-        let told = ladder(&Model::honest().run());
+        let outcome = ladder(&Model::honest().run());
         let kinds: Vec<(Call, u64)> =
-            told.levels.iter().map(|level| (level.call, level.dirty_bytes)).collect();
+            outcome.levels.iter().map(|level| (level.call, level.dirty_bytes)).collect();
         let data = [0, 64 << 10, 1 << 20, 16 << 20, 64 << 20].map(|b| (Call::Fdatasync, b));
         assert_eq!(kinds[0], (Call::Fsync, 4 << 10));
         assert_eq!(kinds[1..], data);
-        assert!(told.levels.iter().all(|l| l.calls == 20 && l.with_flush == [Some(20)]));
+        assert!(outcome.levels.iter().all(|l| l.calls == 20 && l.with_flush == [Some(20)]));
     }
 }

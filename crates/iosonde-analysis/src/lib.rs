@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
-pub mod books;
 pub mod comparison;
+pub mod consistency;
 pub mod cross_check;
 pub mod expectation;
 pub mod experiment;
@@ -25,7 +25,7 @@ pub mod targets;
 pub mod verdict;
 pub mod verify;
 
-pub use books::{Books, books};
+pub use consistency::{Consistency, consistency};
 pub use expectation::Expectation;
 pub use figures::{Figures, figures};
 pub use finding::{Finding, findings};

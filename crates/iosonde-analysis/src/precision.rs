@@ -13,7 +13,8 @@ pub struct PrecisionFigures {
     pub ended: Ended,
     /// The requested precision.
     #[serde(flatten)]
-    pub asked: Precision,
+    #[serde(rename = "asked")]
+    pub requested: Precision,
     /// The figure at the last check: operations or bytes per second, or ns.
     pub value: Option<f64>,
     /// Half the width of its 95 % interval at that check, as a share of the figure.
@@ -50,7 +51,7 @@ pub enum Ended {
 
 /// The figures of a run that continues until a figure is known.
 pub fn precision(run: &Run, arrivals: Option<&ArrivalFigures>) -> Option<PrecisionFigures> {
-    let PrecisionGoal::Known { precision: asked, .. } = run.plan.until else { return None };
+    let PrecisionGoal::Known { precision: requested, .. } = run.plan.until else { return None };
     let record = run.precision.as_ref()?;
     let last = record.looks.last();
     let (most_ns, most_bytes) = match run.plan.stop {
@@ -67,7 +68,7 @@ pub fn precision(run: &Run, arrivals: Option<&ArrivalFigures>) -> Option<Precisi
     };
     Some(PrecisionFigures {
         ended,
-        asked,
+        requested,
         value: last.and_then(|look| look.value),
         half_width: last.and_then(|look| look.half_width),
         intervals: last.map_or(0, |look| look.intervals),

@@ -4,7 +4,7 @@
 
 pub mod against;
 pub mod arrivals;
-pub mod books;
+pub mod consistency;
 pub mod course;
 pub mod depth;
 pub mod finding;
@@ -17,7 +17,7 @@ pub mod who;
 
 use serde::Serialize;
 
-use crate::books::Books;
+use crate::consistency::Consistency;
 use crate::finding::Finding;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{
@@ -75,7 +75,8 @@ pub struct Figures {
     /// Rates and latencies over time.
     pub course: Option<CourseFigures>,
     /// Whether the trace agrees with the kernel's counters and with itself.
-    pub books: Books,
+    #[serde(rename = "books")]
+    pub consistency: Consistency,
     /// Findings, most severe first.
     pub findings: Vec<Finding>,
 }
@@ -120,7 +121,7 @@ pub fn figures(run: &ProfileRun) -> Figures {
         places: run.places.iter().map(places::places).collect(),
         arrivals: arrivals::arrivals(run),
         course: course::course(run),
-        books: books::books(run),
+        consistency: consistency::consistency(run),
         findings: Vec::new(),
         unseen,
     };

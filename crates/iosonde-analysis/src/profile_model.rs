@@ -339,7 +339,7 @@ mod tests {
     use super::*;
     use iosonde_fixtures::profile_model::{chunk, profile, row};
     use iosonde_model::plan::{
-        Engine, EngineKind, OnError, Op as PlanOp, OpStream, Setting, Stop, Target, Way, resolve,
+        Engine, EngineKind, IoKind, OnError, Op as PlanOp, OpStream, Setting, Stop, Target, resolve,
     };
     use iosonde_model::record::profile::{Depth, Missing, Places, ThreadRun, Traffic};
 
@@ -402,17 +402,17 @@ mod tests {
             ops.windows(2).filter(follow).count()
         };
         let reads = ops(0, 10_000);
-        assert!(reads.iter().all(|op| op.way == Way::Read && op.bytes == 4096));
+        assert!(reads.iter().all(|op| op.way == IoKind::Read && op.bytes == 4096));
         // 30 % are sequential; five standard deviations of a binomial.
         assert!((follows(&reads) as f64 - 3000.0).abs() < 230.0, "{}", follows(&reads));
         let writes = ops(1, 1000);
-        assert!(writes.iter().all(|op| op.way == Way::Write && op.bytes == 4096));
+        assert!(writes.iter().all(|op| op.way == IoKind::Write && op.bytes == 4096));
         assert!(follows(&writes) >= 990, "{}", follows(&writes));
         let large = ops(2, 10_000).iter().filter(|op| op.bytes == 65_536).count();
         assert!((large as f64 - 4000.0).abs() < 250.0, "{large}");
-        let told = modelled.left_out.join("\n");
-        assert!(told.contains("77 requests of the file system's journal"), "{told}");
-        assert!(told.contains("5 requests by or for other programs"), "{told}");
+        let formatted = modelled.left_out.join("\n");
+        assert!(formatted.contains("77 requests of the file system's journal"), "{formatted}");
+        assert!(formatted.contains("5 requests by or for other programs"), "{formatted}");
     }
 
     #[test]
@@ -428,7 +428,7 @@ mod tests {
         let mut run = database();
         run.source.method = Method::Counters;
         run.source.missing =
-            vec![Missing { what: "requests".into(), reason: "no CAP_BPF".into(), mend: None }];
+            vec![Missing { what: "requests".into(), reason: "no CAP_BPF".into(), fix: None }];
         let error = workload(&run).unwrap_err().to_string();
         assert!(error.contains("no CAP_BPF") && error.contains("doctor"), "{error}");
         let idle = profile(vec![row(Class::Program, Op::Read, 3), row(Class::Other, Op::Read, 99)]);

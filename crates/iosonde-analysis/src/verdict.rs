@@ -5,9 +5,9 @@ use serde::Serialize;
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::{Outcome, Run};
 
-use super::books::{self, Books};
+use super::consistency::{self, Consistency};
 use super::figures::{self, Figures};
-use super::finding::{self, Finding, Gravity, Strength};
+use super::finding::{self, Finding, Severity, Strength};
 use super::precision::{self, PrecisionFigures};
 use super::pursuit::{self, PursuitFigures};
 
@@ -28,7 +28,8 @@ pub struct Assessment {
     /// Precision of the figure that ends the run, if there is one.
     pub precision: Option<PrecisionFigures>,
     /// The consistency checks.
-    pub books: Books,
+    #[serde(rename = "books")]
+    pub consistency: Consistency,
     /// The findings, most severe and strongest first.
     pub findings: Vec<Finding>,
 }
@@ -36,15 +37,15 @@ pub struct Assessment {
 /// Derives figures, consistency checks and findings of one run.
 pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
     let figures = figures::figures(run);
-    let books = books::books(run, &figures);
-    let findings = finding::findings(run, host, &figures, &books);
+    let consistency = consistency::consistency(run, &figures);
+    let findings = finding::findings(run, host, &figures, &consistency);
     Assessment {
         title: run.plan.title.clone(),
         complete: run.outcome == Outcome::Complete && figures.all.total.ops > 0,
         pursuit: pursuit::pursuit(run),
         precision: precision::precision(run, figures.arrivals.as_ref()),
         figures,
-        books,
+        consistency,
         findings,
     }
 }
@@ -57,7 +58,7 @@ pub struct Verdict {
     /// As text: `no fault seen`, `limited by …`, `low confidence: …`, `failed: …`.
     pub words: String,
     /// The findings behind it, most severe and strongest first; at most three.
-    pub findings: Vec<Told>,
+    pub findings: Vec<ReportedFinding>,
 }
 
 /// The four verdicts, best first.
@@ -69,14 +70,15 @@ pub enum Kind {
     /// The numbers are right, and something named limits them.
     LimitedBy,
     /// The numbers have low confidence.
-    Doubtful,
+    #[serde(rename = "doubtful")]
+    LowConfidence,
     /// Requests failed, or the measurement is inconsistent.
     Failing,
 }
 
 /// A finding, reported once for all rows in which it appears.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Told {
+pub struct ReportedFinding {
     /// The strongest instance.
     #[serde(flatten)]
     pub finding: Finding,
@@ -87,42 +89,44 @@ pub struct Told {
 /// Evaluates the rows together.
 pub fn verdict(rows: &[Assessment]) -> Verdict {
     let invalid: Vec<&str> =
-        rows.iter().filter(|row| !row.books.valid()).map(|row| row.title.as_str()).collect();
+        rows.iter().filter(|row| !row.consistency.valid()).map(|row| row.title.as_str()).collect();
     let nothing = rows.iter().all(|row| row.figures.all.total.ops == 0);
-    let told = gather(rows);
-    let gravest = told.first().map_or(Gravity::Fact, |told| told.finding.gravity);
+    let reported = gather(rows);
+    let gravest = reported.first().map_or(Severity::Fact, |reported| reported.finding.severity);
     let kind = match gravest {
         _ if !invalid.is_empty() => Kind::Failing,
-        Gravity::Fault => Kind::Failing,
-        _ if nothing => Kind::Doubtful,
-        Gravity::Doubt => Kind::Doubtful,
-        Gravity::Limit => Kind::LimitedBy,
-        Gravity::Caution | Gravity::Fact => Kind::NoFaultSeen,
+        Severity::Fault => Kind::Failing,
+        _ if nothing => Kind::LowConfidence,
+        Severity::LowConfidence => Kind::LowConfidence,
+        Severity::Limit => Kind::LimitedBy,
+        Severity::Warning | Severity::Fact => Kind::NoFaultSeen,
     };
-    let subjects = subjects(&told, gravest);
+    let subjects = subjects(&reported, gravest);
     let words = match kind {
         Kind::NoFaultSeen if rows.iter().any(|row| !row.complete) => {
             "no fault seen in what was measured".to_owned()
         }
         Kind::NoFaultSeen => "no fault seen".to_owned(),
         Kind::LimitedBy => format!("limited by {subjects}"),
-        Kind::Doubtful if nothing => "low confidence: nothing was measured".to_owned(),
-        Kind::Doubtful => format!("low confidence: {subjects}"),
+        Kind::LowConfidence if nothing => "low confidence: nothing was measured".to_owned(),
+        Kind::LowConfidence => format!("low confidence: {subjects}"),
         Kind::Failing if !invalid.is_empty() => {
             format!("failed: INVALID, consistency checks failed: {}", invalid.join(", "))
         }
         Kind::Failing => format!("failed: {subjects}"),
     };
-    Verdict { kind, words, findings: told.into_iter().take(SHOWN).collect() }
+    Verdict { kind, words, findings: reported.into_iter().take(SHOWN).collect() }
 }
 
 /// The subjects of all findings of one severity, each once.
-fn subjects(told: &[Told], gravity: Gravity) -> String {
+fn subjects(reported: &[ReportedFinding], severity: Severity) -> String {
     let mut subjects: Vec<String> = Vec::new();
-    for told in told.iter().filter(|told| told.finding.gravity == gravity).take(SHOWN) {
-        let suspected = told.finding.strength == Strength::ConsistentWith;
+    for reported in
+        reported.iter().filter(|reported| reported.finding.severity == severity).take(SHOWN)
+    {
+        let suspected = reported.finding.strength == Strength::ConsistentWith;
         let suffix = if suspected { " (suspected)" } else { "" };
-        let subject = format!("{}{suffix}", told.finding.subject);
+        let subject = format!("{}{suffix}", reported.finding.subject);
         if !subjects.contains(&subject) {
             subjects.push(subject);
         }
@@ -132,26 +136,33 @@ fn subjects(told: &[Told], gravity: Gravity) -> String {
 
 /// Findings of all rows from warnings up, one per code; the most severe, then the strongest, then
 /// those of most rows first.
-fn gather(rows: &[Assessment]) -> Vec<Told> {
-    let mut all: Vec<Told> = Vec::new();
+fn gather(rows: &[Assessment]) -> Vec<ReportedFinding> {
+    let mut all: Vec<ReportedFinding> = Vec::new();
     for row in rows {
-        for finding in row.findings.iter().filter(|finding| finding.gravity > Gravity::Fact) {
-            let rank = |finding: &Finding| (finding.gravity, finding.strength);
-            match all.iter_mut().find(|told| told.finding.code == finding.code) {
-                Some(told) => {
-                    told.rows.push(row.title.clone());
-                    if rank(finding) > rank(&told.finding) {
-                        told.finding = finding.clone();
+        for finding in row.findings.iter().filter(|finding| finding.severity > Severity::Fact) {
+            let rank = |finding: &Finding| (finding.severity, finding.strength);
+            match all.iter_mut().find(|reported| reported.finding.code == finding.code) {
+                Some(reported) => {
+                    reported.rows.push(row.title.clone());
+                    if rank(finding) > rank(&reported.finding) {
+                        reported.finding = finding.clone();
                     }
                 }
                 None => {
-                    all.push(Told { finding: finding.clone(), rows: vec![row.title.clone()] });
+                    all.push(ReportedFinding {
+                        finding: finding.clone(),
+                        rows: vec![row.title.clone()],
+                    });
                 }
             }
         }
     }
-    all.sort_by_key(|told| {
-        std::cmp::Reverse((told.finding.gravity, told.finding.strength, told.rows.len()))
+    all.sort_by_key(|reported| {
+        std::cmp::Reverse((
+            reported.finding.severity,
+            reported.finding.strength,
+            reported.rows.len(),
+        ))
     });
     all
 }
@@ -186,7 +197,7 @@ mod tests {
             }
         };
         let alone = verdict(&[row("Cache", stalled)]);
-        assert_eq!((alone.kind, alone.words.as_str()), (Kind::Doubtful, NOTHING));
+        assert_eq!((alone.kind, alone.words.as_str()), (Kind::LowConfidence, NOTHING));
         let beside = verdict(&[row("Cache", stalled), row("Database", |_| {})]);
         assert_eq!(beside.words, "no fault seen in what was measured");
         assert_eq!(verdict(&[]).words, NOTHING);
@@ -243,6 +254,6 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_not_health() {
-        assert_eq!(verdict(&[]).kind, Kind::Doubtful);
+        assert_eq!(verdict(&[]).kind, Kind::LowConfidence);
     }
 }

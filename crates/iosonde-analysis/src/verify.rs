@@ -1,10 +1,10 @@
 //! Verdict and figures of a verifier run, and the details of each failure.
 
 mod caches;
+mod failure;
 mod figures;
 mod replay;
 mod reproducer;
-mod story;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use serde::Serialize;
 
 use iosonde_model::record::verify::{Failure, VerifyRun};
 
-pub use caches::{CacheWord, Could, FlushEvidence};
+pub use caches::{CacheNote, Could, FlushEvidence};
+pub use failure::{Expected, FailureDetails, Found, SectorText};
 pub use figures::VerifyFigures;
-pub use replay::OpStory;
+pub use replay::OpDetails;
 pub use reproducer::reproducer;
-pub use story::{Expected, FailureStory, Found, SectorWords};
 pub use verdict::VerifyVerdict;
 
 /// An evaluated verifier run.
@@ -37,11 +37,11 @@ pub struct VerifyJudgement {
     /// The figures.
     pub figures: VerifyFigures,
     /// Which caches may have served the reads.
-    pub caches: Vec<CacheWord>,
+    pub caches: Vec<CacheNote>,
     /// The evidence about flushes.
     pub flushes: FlushEvidence,
     /// The failures recorded in detail, in the order of the jobs that saw them.
-    pub failures: Vec<FailureStory>,
+    pub failures: Vec<FailureDetails>,
 }
 
 /// Evaluates a run. `words` is the command line after the program's name: options that are not in
@@ -58,14 +58,14 @@ pub fn judge(run: &VerifyRun, words: &[String]) -> VerifyJudgement {
         notes: verdict::notes(run, &figures),
         errors: figures.errors.clone(),
         caches: caches::caches(run),
-        failures: story::stories(run, words),
+        failures: failure::details_of(run, words),
         flushes,
         figures,
     }
 }
 
 /// All detailed failures that are reported as such: not those caused by a later run.
-fn told(run: &VerifyRun) -> impl Iterator<Item = &Failure> {
+fn reported(run: &VerifyRun) -> impl Iterator<Item = &Failure> {
     let failures = run.jobs.iter().flat_map(|job| &job.failures);
     failures.filter(|failure| !figures::is_of_newer_run(run, failure))
 }

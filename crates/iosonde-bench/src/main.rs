@@ -14,7 +14,7 @@ mod measure;
 mod numbers;
 mod parse;
 mod passes;
-mod retold;
+mod rendering;
 mod rounds;
 mod server;
 mod summary;
@@ -92,7 +92,7 @@ enum Verb {
     /// Count instructions per operation on the null engine, by callgrind
     Instructions(InstructionArgs),
     /// Time to render experiments of 200 and of 1,000 runs
-    Retold(retold::RetoldArgs),
+    Rendering(rendering::RenderingArgs),
     /// Run a program and report the CPU time of the machine: the command given to a profiler
     #[command(hide = true)]
     Within(WithinArgs),
@@ -193,7 +193,7 @@ fn main() -> ExitCode {
     let mut out = std::io::stdout();
     let done = match cli.verb {
         Some(Verb::Instructions(args)) => instructions::count(&args, &mut out),
-        Some(Verb::Retold(args)) => retold::retold(&args, &mut out),
+        Some(Verb::Rendering(args)) => rendering::rendering(&args, &mut out),
         Some(Verb::Within(args)) => watched::within(&args, &mut out),
         None => rounds::run(&cli.run, &mut out),
     };

@@ -335,7 +335,7 @@ pub fn by_counters() -> ProfileRun {
         missing: vec![iosonde_model::record::profile::Missing {
             what: "requests".into(),
             reason: "CAP_BPF and CAP_PERFMON are missing".into(),
-            mend: Some("run as root, or with these capabilities".into()),
+            fix: Some("run as root, or with these capabilities".into()),
         }],
         ..Source::default()
     };

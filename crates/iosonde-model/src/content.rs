@@ -358,10 +358,10 @@ mod tests {
         for compress_percent in [0, 25, 50, 90, 100] {
             let job = writer(Data { compress_percent, ..Data::default() });
             let image = image_of(&job, 64, 65_536, 3);
-            let asked = 1.0 - f64::from(compress_percent) / 100.0;
+            let requested = 1.0 - f64::from(compress_percent) / 100.0;
             let share = packed_share(&image);
             // The stamp stays even where all else goes.
-            assert!((share - asked).abs() < 0.012, "{compress_percent} %: packs to {share}");
+            assert!((share - requested).abs() < 0.012, "{compress_percent} %: packs to {share}");
             assert_eq!(repeated_share(&image), 0.0);
             assert!(image.chunks(4096).all(is_ours_or_zero));
         }
@@ -373,10 +373,10 @@ mod tests {
             for compress_percent in [0, 50] {
                 let data = Data { compress_percent, dedupe_percent, ..Data::default() };
                 let image = image_of(&writer(data), 512, 65_536, 3);
-                let asked = f64::from(dedupe_percent) / 100.0;
+                let requested = f64::from(dedupe_percent) / 100.0;
                 let share = repeated_share(&image);
                 // 8192 blocks: four standard deviations of the worst share are 0.022.
-                assert!((share - asked).abs() < 0.022, "{dedupe_percent} %: {share} repeat");
+                assert!((share - requested).abs() < 0.022, "{dedupe_percent} %: {share} repeat");
                 assert!(image.chunks(4096).all(is_ours_or_zero));
             }
         }

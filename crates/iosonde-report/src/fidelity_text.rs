@@ -52,12 +52,12 @@ pub fn fidelity_text(fidelity: &Fidelity) -> String {
 }
 
 fn latency_line(latencies: &Latencies) -> String {
-    let told = |ns: Option<u64>| match ns {
+    let formatted = |ns: Option<u64>| match ns {
         Some(ns) => duration::latency(ns as f64),
         None => "n/a (too few)".into(),
     };
     let [[p50, p99], [other_p50, other_p99]] =
-        [latencies.recorded_ns, latencies.regenerated_ns].map(|pair| pair.map(told));
+        [latencies.recorded_ns, latencies.regenerated_ns].map(|pair| pair.map(formatted));
     format!(
         "{:<8} p50 {p50} recorded, {other_p50} regenerated; p99 {p99} and {other_p99}",
         word(latencies.op)

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use iosonde_analysis::cross_check::CrossCheck;
 use iosonde_analysis::expectation::Judged;
 use iosonde_analysis::figures::{self, DirectionFigures, Figures, LatencyFigures};
-use iosonde_analysis::finding::Gravity;
+use iosonde_analysis::finding::Severity;
 use iosonde_analysis::verdict::{Assessment, Verdict};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::record::{HostFacts, TargetFacts};
@@ -77,12 +77,12 @@ pub fn json(document: &Document<'_>) -> Value {
         fields.insert("error".into(), error);
     }
     if let (Value::Object(fields), false) = (&mut out, document.cross_checks.is_empty()) {
-        let told = document.cross_checks.iter().map(|check| {
+        let formatted = document.cross_checks.iter().map(|check| {
             let mut value = json!(check);
             value["words"] = json!(check.words());
             value
         });
-        fields.insert("cross_checks".into(), told.collect());
+        fields.insert("cross_checks".into(), formatted.collect());
     }
     if let (Value::Object(fields), "run", [(_, facts)]) = (&mut out, document.verb, document.cells)
     {
@@ -123,8 +123,8 @@ fn escaped(text: &str) -> String {
 }
 
 fn cell(run: &Run, facts: &Assessment) -> Value {
-    let found = facts.findings.iter().filter(|finding| finding.gravity > Gravity::Fact);
-    let cautions: Vec<&str> = run
+    let found = facts.findings.iter().filter(|finding| finding.severity > Severity::Fact);
+    let warnings: Vec<&str> = run
         .plan
         .notes
         .iter()
@@ -140,9 +140,9 @@ fn cell(run: &Run, facts: &Assessment) -> Value {
         "backend": run.backend,
         "figures": rest(&facts.figures),
         "summary": summary_of(facts),
-        "books": facts.books.entries,
+        "books": facts.consistency.entries,
         "findings": facts.findings,
-        "cautions": cautions,
+        "cautions": warnings,
         "errors": errors(run),
     });
     if let (Value::Object(fields), Some(pursuit)) = (&mut out, &facts.pursuit) {
@@ -163,7 +163,7 @@ fn cell(run: &Run, facts: &Assessment) -> Value {
 fn status(run: &Run, facts: &Assessment) -> &'static str {
     match run.outcome {
         Outcome::Failed { .. } => "failed",
-        _ if !facts.books.valid() => "invalid",
+        _ if !facts.consistency.valid() => "invalid",
         Outcome::Interrupted { .. } => "partial",
         Outcome::Complete => "complete",
     }
@@ -230,7 +230,7 @@ fn rest(figures: &Figures) -> Value {
 
 /// The headline; `null` where the books do not balance.
 fn summary_of(facts: &Assessment) -> Value {
-    if !facts.books.valid() {
+    if !facts.consistency.valid() {
         return Value::Null;
     }
     let all = &facts.figures.all;

@@ -154,16 +154,17 @@ mod tests {
         let figures = figures(&run);
         let heading = "\nOf What the Device Can:\n";
         assert!(!profile_text(&run, &figures, None).contains(heading));
-        let told = Against {
+        let formatted = Against {
             device: "vda".into(),
             known_by: KnownBy::Identity,
             load: "random reads of 4 KiB, 32 in flight".into(),
             ops: Vec::new(),
             words: "Of what vda did, the program uses a quarter.".into(),
         };
-        let text = profile_text(&run, &figures, Some(&Ok(told)));
-        let told = text.find(&format!("{heading}  Of what vda did, the program uses a quarter.\n"));
-        assert!(told.is_some() && told < text.find("\nFindings:\n"), "{text}");
+        let text = profile_text(&run, &figures, Some(&Ok(formatted)));
+        let formatted =
+            text.find(&format!("{heading}  Of what vda did, the program uses a quarter.\n"));
+        assert!(formatted.is_some() && formatted < text.find("\nFindings:\n"), "{text}");
         let text = profile_text(&run, &figures, Some(&Err("not the same device".into())));
         assert!(text.contains(&format!("{heading}  no data (not the same device)\n")), "{text}");
     }
@@ -221,7 +222,7 @@ mod tests {
         run.source.missing.push(Missing {
             what: "syncs by io_uring".into(),
             reason: "no\u{7} tracepoint".into(),
-            mend: None,
+            fix: None,
         });
         run.subject =
             Subject::Process { pid: 7, words: vec!["a b".into(), "\u{1b}]0;x\u{7}".into()] };

@@ -13,10 +13,10 @@ const LIMIT: usize = 4096;
 
 /// The directory of a cgroup: a path below `/sys/fs/cgroup`, or a name in any hierarchy there
 /// (`system.slice/postgresql.service`, as `/proc/PID/cgroup` shows it).
-pub(super) fn folder(root: &Root, asked: &Path) -> Option<PathBuf> {
-    let short = asked.strip_prefix("/").unwrap_or(asked);
+pub(super) fn folder(root: &Root, requested: &Path) -> Option<PathBuf> {
+    let short = requested.strip_prefix("/").unwrap_or(requested);
     let below = |hierarchy: &str| Path::new("/sys/fs/cgroup").join(hierarchy).join(short);
-    let mut places = vec![asked.to_path_buf()];
+    let mut places = vec![requested.to_path_buf()];
     places.extend(HIERARCHIES.map(below));
     places.into_iter().find(|place| place.is_absolute() && is_cgroup(root, place))
 }
@@ -62,8 +62,12 @@ mod tests {
         }
         let root = Root::at(dir.path());
         let expected = Path::new("/sys/fs/cgroup/systemd/a");
-        for asked in ["/sys/fs/cgroup/systemd/a", "/a", "a", "systemd/a"] {
-            assert_eq!(folder(&root, Path::new(asked)).as_deref(), Some(expected), "{asked}");
+        for requested in ["/sys/fs/cgroup/systemd/a", "/a", "a", "systemd/a"] {
+            assert_eq!(
+                folder(&root, Path::new(requested)).as_deref(),
+                Some(expected),
+                "{requested}"
+            );
         }
         assert_eq!(folder(&root, Path::new("z")), None);
         assert_eq!(processes(&root, expected), BTreeSet::from([1, 2, 3]));

@@ -158,7 +158,7 @@ impl Tally {
                     "/proc/PID/io of {unreadable} of {} processes may not be read by this user",
                     self.members.len()
                 ),
-                mend: Some(privilege::MEND_OF_OTHERS.into()),
+                fix: Some(privilege::FIX_FOR_OTHERS.into()),
             });
         }
         if !self.delays {
@@ -166,7 +166,7 @@ impl Tally {
                 what: "time the program waited for block I/O".into(),
                 reason: "the kernel does not account delays (kernel.task_delayacct is not 1)"
                     .into(),
-                mend: Some("as root: sysctl kernel.task_delayacct=1, before the start".into()),
+                fix: Some("as root: sysctl kernel.task_delayacct=1, before the start".into()),
             });
         }
         missing

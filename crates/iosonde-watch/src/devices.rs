@@ -30,8 +30,8 @@ fn disk_of(root: &Root, number: (u32, u32)) -> Option<Disk> {
 
 /// A disk as named by a user: `vda`, `/dev/vda1`, `/dev/disk/by-id/…`. A partition stands for its
 /// disk.
-pub(super) fn asked(root: &Root, asked: &str) -> Option<Disk> {
-    disk_of(root, host::number_of_node(root, &Path::new("/dev").join(asked))?)
+pub(super) fn requested(root: &Root, requested: &str) -> Option<Disk> {
+    disk_of(root, host::number_of_node(root, &Path::new("/dev").join(requested))?)
 }
 
 /// Adds a disk, and those of which a volume or an array is made: requests are seen there.
@@ -42,7 +42,7 @@ pub(super) fn with_those_beneath(root: &Root, disk: Disk, disks: &mut Vec<Disk>)
     let beneath = disk.facts.slaves.clone();
     disks.push(disk);
     let names = beneath.iter().filter(|slave| !slave.starts_with('/'));
-    for disk in names.filter_map(|slave| asked(root, slave)) {
+    for disk in names.filter_map(|slave| requested(root, slave)) {
         with_those_beneath(root, disk, disks);
     }
 }
@@ -163,14 +163,14 @@ mod tests {
     fn a_partition_is_on_its_disk() {
         let (_dir, root) = machine();
         for name in ["sda", "/dev/sda", "sda1", "/dev/sda1"] {
-            let disk = asked(&root, name).unwrap();
+            let disk = requested(&root, name).unwrap();
             assert_eq!((disk.facts.name.as_str(), disk.number), ("sda", (8, 0)), "{name}");
         }
-        assert_eq!(asked(&root, "sdz"), None);
+        assert_eq!(requested(&root, "sdz"), None);
         assert_eq!(known(&root), ["dm-0", "sda", "zram0"]);
         let mut disks = Vec::new();
         for name in ["dm-0", "sda1"] {
-            with_those_beneath(&root, asked(&root, name).unwrap(), &mut disks);
+            with_those_beneath(&root, requested(&root, name).unwrap(), &mut disks);
         }
         let names: Vec<&str> = disks.iter().map(|disk| disk.facts.name.as_str()).collect();
         assert_eq!(names, ["dm-0", "sda"]);

@@ -61,7 +61,7 @@ impl Interrupts {
     /// # Errors
     /// `Left`, if the user aborted.
     pub(super) fn take(&mut self, to: Option<&RunningCommand>) -> Result<Option<i32>, WatchError> {
-        let mut asked = None;
+        let mut requested = None;
         for Arrived { signal, by_terminal } in self.inbox.take() {
             match to {
                 // The terminal signals its whole foreground group, which includes us.
@@ -69,7 +69,7 @@ impl Interrupts {
                     command.signal(signal);
                 }
                 Some(_) => {}
-                None => asked = Some(signal),
+                None => requested = Some(signal),
             }
             if ENDING.iter().any(|ending| ending.as_raw() == signal) {
                 let now_ns = monotonic_ns();
@@ -80,7 +80,7 @@ impl Interrupts {
                 }
             }
         }
-        Ok(asked)
+        Ok(requested)
     }
 }
 

@@ -5,7 +5,6 @@
 //! its exit code; data that could not be recorded is named with the reason, and is never zero.
 #![forbid(unsafe_code)]
 
-mod ask;
 mod cgroup;
 mod counters;
 mod devices;
@@ -13,12 +12,13 @@ mod interrupts;
 mod launch;
 mod privilege;
 mod processes;
+mod request;
 mod result;
 mod scope;
 mod telemetry;
 pub mod tracer;
 mod watch;
 
-pub use ask::{Asked, Attached, WatchError};
 pub use privilege::wake_writing;
+pub use request::{Attached, Request, WatchError};
 pub use watch::{rehearse, watch};

@@ -10,11 +10,11 @@ const KEPT: CapabilitySet =
     CapabilitySet::BPF.union(CapabilitySet::SYS_PTRACE).union(CapabilitySet::KILL);
 
 /// How an unprivileged user gets the capabilities for tracing.
-pub(super) const MEND: &str =
+pub(super) const FIX: &str =
     "run it with sudo, or grant the capabilities: setcap cap_bpf,cap_perfmon+ep iosonde";
 
 /// How to read processes of other users.
-pub(super) const MEND_OF_OTHERS: &str = "run it with sudo, or as the user of those processes";
+pub(super) const FIX_FOR_OTHERS: &str = "run it with sudo, or as the user of those processes";
 
 /// Which of CAP_BPF and CAP_PERFMON this process lacks; CAP_SYS_ADMIN implies both.
 pub(super) fn lacking() -> Option<String> {

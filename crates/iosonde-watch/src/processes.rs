@@ -118,9 +118,9 @@ pub(super) fn words(root: &Root, pid: u32) -> Vec<String> {
 /// These processes and all their descendants that are still running.
 pub(super) fn tree(root: &Root, roots: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
     let roots: Vec<u32> = roots.into_iter().collect();
-    let tells_children =
+    let provides_children =
         roots.iter().any(|pid| root.exists(format!("/proc/{pid}/task/{pid}/children")));
-    if tells_children { by_children(root, roots) } else { by_parents(root, roots) }
+    if provides_children { by_children(root, roots) } else { by_parents(root, roots) }
 }
 
 fn by_children(root: &Root, mut waiting: Vec<u32>) -> BTreeSet<u32> {

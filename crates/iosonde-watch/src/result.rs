@@ -20,9 +20,9 @@ pub(super) fn how(source: &Source) -> String {
             )
         }
         Method::Counters => match source.missing.first() {
-            Some(Missing { reason, mend, .. }) => {
-                let mend = mend.as_ref().map_or(String::new(), |mend| format!(" ({mend})"));
-                format!("requests cannot be traced: {reason}{mend}; using counters instead")
+            Some(Missing { reason, fix, .. }) => {
+                let fix = fix.as_ref().map_or(String::new(), |fix| format!(" ({fix})"));
+                format!("requests cannot be traced: {reason}{fix}; using counters instead")
             }
             None => "requests cannot be traced; using counters instead".into(),
         },
@@ -95,9 +95,9 @@ fn add(known: &mut Vec<ProfiledDevice>, root: &Root, traced: TracedDevice) {
 /// Data that neither the tracer nor a counter provides here.
 pub(super) fn missing(run: &ProfileRun, root: &Root, is_attached: bool) -> Vec<Missing> {
     let mut missing = Vec::new();
-    let mut miss = |what: &str, reason: &str, mend: Option<&str>| {
+    let mut miss = |what: &str, reason: &str, fix: Option<&str>| {
         let (what, reason) = (what.into(), reason.into());
-        missing.push(Missing { what, reason, mend: mend.map(str::to_owned) });
+        missing.push(Missing { what, reason, fix: fix.map(str::to_owned) });
     };
     if run.source.method == Method::Counters {
         miss(
@@ -119,8 +119,8 @@ pub(super) fn missing(run: &ProfileRun, root: &Root, is_attached: bool) -> Vec<M
         miss("context switches of the machine", "/proc/stat does not contain them", None);
     }
     if !root.exists("/proc/pressure/io") {
-        let mend = "a kernel with CONFIG_PSI, started with psi=1";
-        miss("pressure", "/proc/pressure does not exist", Some(mend));
+        let fix = "a kernel with CONFIG_PSI, started with psi=1";
+        miss("pressure", "/proc/pressure does not exist", Some(fix));
     }
     for device in run.devices.iter().filter(|device| device.counters.is_none()) {
         let what = format!("counters of {}", device.facts.name);

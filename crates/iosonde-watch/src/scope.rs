@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::ask::{Asked, Attached, WatchError};
 use super::devices::{self, Disk};
+use super::request::{Attached, Request, WatchError};
 use super::{cgroup, processes};
 use iosonde_engine::host::Root;
 use iosonde_model::record::profile::Subject;
@@ -38,8 +38,8 @@ pub(super) enum Who {
 
 impl Scope {
     /// Resolves the request.
-    pub(super) fn find(root: &Root, asked: &Asked) -> Result<Scope, WatchError> {
-        let who = match &asked.attached {
+    pub(super) fn find(root: &Root, requested: &Request) -> Result<Scope, WatchError> {
+        let who = match &requested.attached {
             None => Who::Command(0),
             Some(Attached::Process(pid)) => {
                 let process = processes::process(root, *pid).filter(|process| !process.is_zombie);
@@ -53,12 +53,14 @@ impl Scope {
             }
         };
         let mut disks: Vec<Disk> = Vec::new();
-        for name in &asked.devices {
-            let unknown =
-                || WatchError::UnknownDevice { asked: name.clone(), known: devices::known(root) };
+        for name in &requested.devices {
+            let unknown = || WatchError::UnknownDevice {
+                requested: name.clone(),
+                known: devices::known(root),
+            };
             devices::with_those_beneath(
                 root,
-                devices::asked(root, name).ok_or_else(unknown)?,
+                devices::requested(root, name).ok_or_else(unknown)?,
                 &mut disks,
             );
         }
@@ -66,7 +68,7 @@ impl Scope {
             Who::Process { pid, .. } => handle_of(pid),
             Who::Command(_) | Who::Cgroup(_) => None,
         };
-        Ok(Scope { who, disks, home: devices::of_folder(root, &asked.folder), handle })
+        Ok(Scope { who, disks, home: devices::of_folder(root, &requested.folder), handle })
     }
 
     /// Sets the PID of the command.
@@ -107,10 +109,11 @@ impl Scope {
     }
 
     /// The attachment, for the record.
-    pub(super) fn subject(&self, asked: &Asked) -> Subject {
+    pub(super) fn subject(&self, requested: &Request) -> Subject {
         match &self.who {
             Who::Command(pid) => {
-                let words = asked.command.iter().map(|word| word.to_string_lossy().into_owned());
+                let words =
+                    requested.command.iter().map(|word| word.to_string_lossy().into_owned());
                 Subject::Command { words: words.collect(), pid: *pid }
             }
             Who::Process { pid, words, .. } => Subject::Process { pid: *pid, words: words.clone() },

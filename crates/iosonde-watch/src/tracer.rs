@@ -1,12 +1,12 @@
 //! Every request, by programs at the block layer's tracepoints: the figures of
 //! [`iosonde_model::record::profile`] from the kernel's maps.
 
+mod convert;
 mod layers;
 mod names;
 mod series;
 mod tally;
 mod threads;
-mod told;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -137,7 +137,7 @@ impl Tracer {
         let programs = self.collector.programs();
         let refused = programs.iter().filter_map(|program| {
             let reason = format!("{}: {}", program.tracepoint, program.refused.as_ref()?);
-            Some(Missing { what: program.tells.to_owned(), reason, mend: None })
+            Some(Missing { what: program.provides.to_owned(), reason, fix: None })
         });
         let mut missing: Vec<Missing> = refused.collect();
         missing.extend(self.unshown.iter().map(|name| {
@@ -149,7 +149,7 @@ impl Tracer {
             Missing {
                 what: what.to_owned(),
                 reason: format!("the kernel does not show the address of {name}"),
-                mend: Some("sysctl kernel.kptr_restrict=0, or CAP_SYSLOG".to_owned()),
+                fix: Some("sysctl kernel.kptr_restrict=0, or CAP_SYSLOG".to_owned()),
             }
         }));
         Source {
@@ -243,22 +243,22 @@ impl Tracer {
         let counts = self.collector.counts();
         let counts = counts.map_err(|trouble| self.heed(Err(trouble))).ok();
         let (threads, sizes) = std::mem::take(&mut self.ended).finish(&self.collector);
-        let mut lost = counts.as_ref().map(told::losses).unwrap_or_default();
+        let mut lost = counts.as_ref().map(convert::losses).unwrap_or_default();
         lost.append(&mut self.troubles);
         if left > 0 {
-            *lost.entry(told::LATENCIES.to_owned()).or_default() += left;
+            *lost.entry(convert::LATENCIES.to_owned()).or_default() += left;
         }
         let exits = counts.as_ref().filter(|_| self.has("sched_process_exit")).copied();
         let calls_seen = counts.as_ref().filter(|_| self.has("sys_enter")).copied();
         Traced {
             devices: self.devices(now_ns),
             groups: self.groups(&sizes),
-            threads: told::threads(threads),
-            files: told::files(self.files()),
-            cgroups: told::cgroups(self.cgroups()),
+            threads: convert::threads(threads),
+            files: convert::files(self.files()),
+            cgroups: convert::cgroups(self.cgroups()),
             syncs: self.syncs(),
-            opens: calls_seen.as_ref().map(told::opens),
-            calls: exits.as_ref().map(told::calls),
+            opens: calls_seen.as_ref().map(convert::opens),
+            calls: exits.as_ref().map(convert::calls),
             io_delay_ns: exits
                 .filter(|_| self.root.number::<u32>("/proc/sys/kernel/task_delayacct") == Some(1))
                 .map(|counts| counts.io_delay_ns),
@@ -299,8 +299,8 @@ impl Tracer {
             let Ok((all, program)) = self.collector.depths(place) else { continue };
             let number = major_minor(disk);
             let name = self.disks.name(number);
-            let depth = told::levels(&all, now_ns);
-            let program_depth = told::levels(&program, now_ns);
+            let depth = convert::levels(&all, now_ns);
+            let program_depth = convert::levels(&program, now_ns);
             devices.push(TracedDevice { number, name, depth, program_depth });
         }
         devices.sort_by_key(|device| std::cmp::Reverse(device.program_depth.area_ns));
@@ -369,7 +369,7 @@ impl Tracer {
             if file.reads + file.writes > 0 {
                 let path = names::path(&key, &file, &mounts, &self.root);
                 let device = self.disks.name(major_minor(key.device));
-                files.push(told::file(&key, &file, path, device));
+                files.push(convert::file(&key, &file, path, device));
             }
         }
         files.sort_by(|a: &FileRun, b: &FileRun| {
@@ -461,16 +461,14 @@ fn of_first_namespace(root: &Root) -> Result<(), Missing> {
             reason: "process IDs here differ from those that the kernel programs see (a container \
                 with its own PID namespace)"
                 .to_owned(),
-            mend: Some(
-                "run it on the host, or in a container with the host's PID namespace".into(),
-            ),
+            fix: Some("run it on the host, or in a container with the host's PID namespace".into()),
         }),
         _ => Ok(()),
     }
 }
 
 fn missing(root: &Root, error: &AttachError) -> Missing {
-    let mend = match error {
+    let fix = match error {
         AttachError::NoTypes(_) => {
             "a kernel with CONFIG_DEBUG_INFO_BTF, as in the major distributions".to_owned()
         }
@@ -480,7 +478,7 @@ fn missing(root: &Root, error: &AttachError) -> Missing {
         }
         _ => "run it as root, or give it CAP_BPF and CAP_PERFMON".to_owned(),
     };
-    Missing { what: "requests".to_owned(), reason: error.to_string(), mend: Some(mend) }
+    Missing { what: "requests".to_owned(), reason: error.to_string(), fix: Some(fix) }
 }
 
 /// `none integrity [confidentiality]` is the one that forbids.

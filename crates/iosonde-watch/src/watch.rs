@@ -7,9 +7,9 @@ use iosonde_sys::clock::{boottime_ns, monotonic_ns, realtime_ns};
 use iosonde_sys::held::{Reaped, RunningCommand};
 use iosonde_sys::thread::{peak_rss_bytes, usage_of_process};
 
-use super::ask::{Asked, WatchError};
 use super::counters::Tally;
 use super::interrupts::Interrupts;
+use super::request::{Request, WatchError};
 use super::scope::{Scope, Who};
 use super::telemetry::{Telemetry, machine_switches};
 use super::tracer::{Tracer, Wanted};
@@ -32,17 +32,17 @@ const SETTLING_NS: u64 = 20_000_000;
 pub fn watch(
     root: &Root,
     host: HostFacts,
-    asked: &Asked,
+    requested: &Request,
     say: &mut dyn FnMut(&str),
 ) -> Result<ProfileRun, WatchError> {
-    let mut scope = Scope::find(root, asked)?;
-    let interrupts = Interrupts::listen(!asked.command.is_empty())?;
-    let (mut tracer, mut source) = attach(root, asked, &scope);
+    let mut scope = Scope::find(root, requested)?;
+    let interrupts = Interrupts::listen(!requested.command.is_empty())?;
+    let (mut tracer, mut source) = attach(root, requested, &scope);
     say(&result::how(&source));
-    enough(asked, tracer.is_some(), &source)?;
-    let held = match asked.command.is_empty() {
+    enough(requested, tracer.is_some(), &source)?;
+    let held = match requested.command.is_empty() {
         true => None,
-        false => Some(launch::hold(&asked.command)?),
+        false => Some(launch::hold(&requested.command)?),
     };
     if let Some(held) = &held {
         scope.is_held(held.pid());
@@ -57,7 +57,7 @@ pub fn watch(
         source.missing.extend(follow(tracer, &(&all - &members)));
         members = all;
     }
-    if let Err(error) = privilege::give_up(asked.may_write_later) {
+    if let Err(error) = privilege::give_up(requested.may_write_later) {
         say(&format!("privileges were not dropped: {error}"));
     }
     let is_command = matches!(scope.who, Who::Command(_));
@@ -67,17 +67,26 @@ pub fn watch(
     let mut run = ProfileRun {
         schema: PROFILE_SCHEMA.into(),
         program: env!("CARGO_PKG_VERSION").into(),
-        subject: scope.subject(asked),
+        subject: scope.subject(requested),
         started_unix_ns: realtime_ns(),
-        unwatched: result::unwatched(root, !asked.devices.is_empty()),
+        unwatched: result::unwatched(root, !requested.devices.is_empty()),
         host,
         source,
         ..ProfileRun::default()
     };
-    let mut watch =
-        Watch { root, asked, scope, interrupts, tracer, telemetry, tally, members, began_ns: 0 };
+    let mut watch = Watch {
+        root,
+        requested,
+        scope,
+        interrupts,
+        tracer,
+        telemetry,
+        tally,
+        members,
+        began_ns: 0,
+    };
     watch.begin();
-    let running = held.map(|held| launch::release(root, held, &asked.command)).transpose()?;
+    let running = held.map(|held| launch::release(root, held, &requested.command)).transpose()?;
     say("watching");
     let (ended, ended_ns) = watch.until_end(running.as_ref())?;
     run.measured_ns = ended_ns - watch.began_ns;
@@ -131,9 +140,9 @@ pub fn watch(
 ///
 /// # Errors
 /// As for [`watch`], except for the command.
-pub fn rehearse(root: &Root, asked: &Asked) -> Result<(Source, Vec<String>), WatchError> {
-    let scope = Scope::find(root, asked)?;
-    let (_, source) = attach(root, asked, &scope);
+pub fn rehearse(root: &Root, requested: &Request) -> Result<(Source, Vec<String>), WatchError> {
+    let scope = Scope::find(root, requested)?;
+    let (_, source) = attach(root, requested, &scope);
     let disks = scope.disks.iter().chain(scope.home.iter().filter(|_| scope.disks.is_empty()));
     let named = |disk: &devices::Disk| match devices::invisible(root, &disk.facts) {
         Some(why) => why,
@@ -143,9 +152,9 @@ pub fn rehearse(root: &Root, asked: &Asked) -> Result<(Source, Vec<String>), Wat
 }
 
 /// The tracer, or why counters are used instead.
-fn attach(root: &Root, asked: &Asked, scope: &Scope) -> (Option<Tracer>, Source) {
+fn attach(root: &Root, requested: &Request, scope: &Scope) -> (Option<Tracer>, Source) {
     let devices = scope.disks.iter().map(|disk| disk.number).collect();
-    let wanted = Wanted { devices, interval_ns: asked.interval_ns, ..Wanted::default() };
+    let wanted = Wanted { devices, interval_ns: requested.interval_ns, ..Wanted::default() };
     match Tracer::attach(root, &wanted) {
         Ok(tracer) => {
             let source = tracer.source();
@@ -154,7 +163,7 @@ fn attach(root: &Root, asked: &Asked, scope: &Scope) -> (Option<Tracer>, Source)
         Err(mut missing) => {
             if let Some(rights) = privilege::lacking() {
                 missing.reason = format!("this user lacks {rights}");
-                missing.mend = Some(privilege::MEND.into());
+                missing.fix = Some(privilege::FIX.into());
             }
             (None, Source { missing: vec![missing], ..Source::default() })
         }
@@ -162,13 +171,13 @@ fn attach(root: &Root, asked: &Asked, scope: &Scope) -> (Option<Tracer>, Source)
 }
 
 /// Whether the available data is enough for the request: checked before a command is started.
-fn enough(asked: &Asked, is_traced: bool, source: &Source) -> Result<(), WatchError> {
-    let Some(option) = asked.needs_requests.filter(|_| !is_traced) else { return Ok(()) };
+fn enough(requested: &Request, is_traced: bool, source: &Source) -> Result<(), WatchError> {
+    let Some(option) = requested.needs_requests.filter(|_| !is_traced) else { return Ok(()) };
     let missing = source.missing.first();
     Err(WatchError::NoRequests {
         option,
         reason: missing.map_or_else(|| "no tracepoints".into(), |missing| missing.reason.clone()),
-        mend: missing.and_then(|missing| missing.mend.clone()),
+        fix: missing.and_then(|missing| missing.fix.clone()),
     })
 }
 
@@ -180,7 +189,7 @@ fn follow(tracer: &mut Tracer, pids: &BTreeSet<u32>) -> Option<Missing> {
     Some(Missing {
         what: format!("requests of {} processes ({})", refused.len(), which.join(", ")),
         reason: reason.clone(),
-        mend: None,
+        fix: None,
     })
 }
 
@@ -198,7 +207,7 @@ fn used(reaped: &Reaped, span_ns: u64) -> ProcessUse {
 /// A running profile.
 struct Watch<'a> {
     root: &'a Root,
-    asked: &'a Asked,
+    requested: &'a Request,
     scope: Scope,
     interrupts: Interrupts,
     tracer: Option<Tracer>,
@@ -238,8 +247,9 @@ impl Watch<'_> {
 
     /// How and when it ended; the end of a command is known when it is reaped.
     fn until_end(&mut self, running: Option<&RunningCommand>) -> Result<(Ended, u64), WatchError> {
-        let until_ns = self.asked.for_ns.map_or(u64::MAX, |ns| self.began_ns.saturating_add(ns));
-        let mut next_ns = self.began_ns + self.asked.interval_ns;
+        let until_ns =
+            self.requested.for_ns.map_or(u64::MAX, |ns| self.began_ns.saturating_add(ns));
+        let mut next_ns = self.began_ns + self.requested.interval_ns;
         loop {
             let signal = self.interrupts.take(running)?;
             let has_ended = match running {
@@ -259,8 +269,8 @@ impl Watch<'_> {
             }
             if now_ns >= next_ns {
                 self.look(now_ns);
-                let late = (monotonic_ns() - next_ns) / self.asked.interval_ns;
-                next_ns += (late + 1) * self.asked.interval_ns;
+                let late = (monotonic_ns() - next_ns) / self.requested.interval_ns;
+                next_ns += (late + 1) * self.requested.interval_ns;
             }
             let watched = self.scope.end();
             // A command next to an attached process has no handle of its own.
@@ -279,8 +289,8 @@ impl Watch<'_> {
     /// long. Any signal ends only the waiting: the profile is still reported.
     fn settle(&mut self) -> u64 {
         let began_ns = monotonic_ns();
-        let until_ns = began_ns.saturating_add(self.asked.settle_ns);
-        let mut next_ns = began_ns + self.asked.interval_ns;
+        let until_ns = began_ns.saturating_add(self.requested.settle_ns);
+        let mut next_ns = began_ns + self.requested.interval_ns;
         while let Some(tracer) = &mut self.tracer
             && tracer.dirty_bytes().is_some_and(|bytes| bytes > 0)
             && monotonic_ns() < until_ns
@@ -288,7 +298,7 @@ impl Watch<'_> {
         {
             if monotonic_ns() >= next_ns {
                 tracer.poll(monotonic_ns());
-                next_ns += self.asked.interval_ns;
+                next_ns += self.requested.interval_ns;
             }
             self.interrupts.sleep(monotonic_ns() + SETTLING_NS, None);
         }
@@ -305,15 +315,15 @@ mod tests {
         let missing = Missing {
             what: "single requests".into(),
             reason: "this user lacks CAP_BPF".into(),
-            mend: Some("run it with sudo".into()),
+            fix: Some("run it with sudo".into()),
         };
         let source = Source { missing: vec![missing], ..Source::default() };
-        let asked = Asked { needs_requests: Some("--emit"), ..Asked::default() };
-        let told = enough(&asked, false, &source).map_err(|error| error.to_string());
+        let requested = Request { needs_requests: Some("--emit"), ..Request::default() };
+        let converted = enough(&requested, false, &source).map_err(|error| error.to_string());
         let expected = "--emit needs individual requests, which cannot be traced (this user lacks \
             CAP_BPF); run it with sudo";
-        assert_eq!(told, Err(expected.to_owned()));
-        assert!(enough(&asked, true, &source).is_ok());
-        assert!(enough(&Asked::default(), false, &source).is_ok());
+        assert_eq!(converted, Err(expected.to_owned()));
+        assert!(enough(&requested, true, &source).is_ok());
+        assert!(enough(&Request::default(), false, &source).is_ok());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CompareArgs, asked, no_effect, no_replay, note, of_runs};
+use super::{CompareArgs, no_effect, no_replay, note, of_runs, requested};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::recorded::runs::observations;
@@ -30,7 +30,7 @@ pub(super) fn save_baseline(args: &CompareArgs, file: &Path) -> Result<Exit, Fai
     no_replay(args)?;
     no_effect(&of_runs(args), "--save-baseline, which does not compare")?;
     if args.paths.is_empty() {
-        return Err(asked("--save-baseline: no runs given; name their folders".into()));
+        return Err(requested("--save-baseline: no runs given; name their folders".into()));
     }
     // Nobody would see later what was altered before.
     let mut runs = read("RUNS", &args.paths, AcceptArgs::NEVER)?.0.runs;

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{CompareArgs, asked, contrasted, note, place, tell, what_is_asked};
+use super::{CompareArgs, contrasted, note, place, print, request_text, requested};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::keep::Keeper;
 use crate::cli::recorded::{Record, record};
-use iosonde_analysis::comparison::{Asked, Kind, Observation, Side};
+use iosonde_analysis::comparison::{Kind, Observation, Request, Side};
 use iosonde_model::plan::interleave;
 use iosonde_model::record::Run;
 use iosonde_model::units::count;
@@ -31,14 +31,14 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Measures both command lines in rounds, and compares within rounds.
 pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Failure> {
     let [a, b] = args.run.as_slice() else {
-        return Err(asked(format!("--run: found {}, expected two: A and B", args.run.len())));
+        return Err(requested(format!("--run: found {}, expected two: A and B", args.run.len())));
     };
     let commands = [command(a)?, command(b)?];
-    let asked = what_is_asked(args, place::fresh_seed())?;
+    let requested = request_text(args, place::fresh_seed())?;
     // The two command lines state what may differ.
-    let asked = Asked { in_rounds: true, allow: Kind::ALL.to_vec(), ..asked };
+    let requested = Request { in_rounds: true, allow: Kind::ALL.to_vec(), ..requested };
     let place = place::Place::find()?;
-    let scratch = Scratch::new(asked.seed)?;
+    let scratch = Scratch::new(requested.seed)?;
     let open = |verb| {
         let mut keeper = Keeper::open(args.results.as_deref(), verb, words);
         keeper.keep("host.json", &place.host);
@@ -58,7 +58,7 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     let mut sides: [Side; 2] = std::array::from_fn(|_| sides.next().unwrap_or_default());
     let rounds = args.rounds.unwrap_or(ROUNDS);
     let mut failed = None;
-    for (round, second_begins) in (1..).zip(interleave::by_chance(rounds, asked.seed)) {
+    for (round, second_begins) in (1..).zip(interleave::by_chance(rounds, requested.seed)) {
         let mut both = [None, None];
         for index in if second_begins { [1, 0] } else { [0, 1] } {
             let measured = scratch.measure(
@@ -79,9 +79,13 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
             both[index] = Some(Observation::of(&run, "", Some(&place.host)));
         }
         let [Some(a), Some(b)] = both else { break };
-        let told =
+        let analysed =
             |run: &Observation| run.value("iops").map_or("n/a".into(), count::significant_or_whole);
-        note(&format!("round {round} of {rounds}: A {} IOPS, B {} IOPS", told(&a), told(&b)));
+        note(&format!(
+            "round {round} of {rounds}: A {} IOPS, B {} IOPS",
+            analysed(&a),
+            analysed(&b)
+        ));
         sides[0].runs.push(a);
         sides[1].runs.push(b);
     }
@@ -97,12 +101,12 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
         note(&format!("error: {}", message.join("\n")));
         note(&format!("warning: only the rounds before this are compared: 1 to {}", a.runs.len()));
     }
-    let told = contrasted(a, b, &asked);
-    let ended = match (&told, failed) {
+    let analysed = contrasted(a, b, &requested);
+    let ended = match (&analysed, failed) {
         (_, Some(failure)) if a.runs.is_empty() => Err(failure),
-        (Ok(told), _) => {
-            let exit = tell(args, told, exit);
-            keepers[1].keep("comparison.json", &comparison_json(told, exit.code()));
+        (Ok(analysed), _) => {
+            let exit = print(args, analysed, exit);
+            keepers[1].keep("comparison.json", &comparison_json(analysed, exit.code()));
             Ok(exit)
         }
         (Err(_), Some(failure)) => Err(failure),
@@ -123,7 +127,7 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
 
 /// The words of a command line of `iosonde run`, without the name of the program.
 fn command(text: &str) -> Result<Vec<String>, Failure> {
-    let refuse = |why: &str| asked(format!("--run: `{text}`: {why}"));
+    let refuse = |why: &str| requested(format!("--run: `{text}`: {why}"));
     let mut words = split(text).map_err(refuse)?;
     if words.first().is_some_and(|word| Path::new(word).file_name() == Some("iosonde".as_ref())) {
         words.remove(0);
@@ -215,17 +219,17 @@ impl Scratch {
         if signal.load(Ordering::Relaxed) != 0 {
             return Ok(None);
         }
-        let told = fs::read_to_string(&errors).unwrap_or_default();
+        let analysed = fs::read_to_string(&errors).unwrap_or_default();
         // A completed run counts, whatever its exit code.
         let is_measured = [Exit::Done, Exit::Missed, Exit::Invalid, Exit::Inconclusive];
         let Some(code) = code.filter(|code| is_measured.iter().any(|exit| exit.code() == *code))
         else {
             let exit = match code {
-                Some(2) => Exit::Asked,
+                Some(2) => Exit::Usage,
                 Some(5) => Exit::Refused,
                 _ => Exit::Environment,
             };
-            let message = format!("--run: `{text}` could not be measured:\n{}", last(&told));
+            let message = format!("--run: `{text}` could not be measured:\n{}", last(&analysed));
             return Err(Failure::new(exit, message));
         };
         let mut folders = fs::read_dir(&results).map_err(said)?.filter_map(Result::ok);

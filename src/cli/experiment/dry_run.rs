@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::aim::Aim;
+use super::resolved_target::ResolvedTarget;
 use super::wrong;
 use crate::cli::exit::Failure;
 use iosonde_model::plan::design::{self, Found};
@@ -16,15 +16,15 @@ use iosonde_report::clean::clean;
 const ASSUMED_BYTES_PER_S: f64 = 500e6;
 
 /// The estimate.
-pub(super) struct Told {
+pub(super) struct Estimate {
     name: String,
     target: String,
     layout_bytes: u64,
-    stages: Vec<StageTold>,
+    stages: Vec<StageEstimate>,
     endurance_bytes: Option<u64>,
 }
 
-struct StageTold {
+struct StageEstimate {
     name: String,
     cells: Vec<String>,
     refused: Vec<(String, String)>,
@@ -34,22 +34,22 @@ struct StageTold {
     note: String,
 }
 
-impl Told {
+impl Estimate {
     /// Designs all stages without touching the target.
     pub(super) fn of(
         experiment: &Experiment,
         claims: Option<&Claims>,
-        aim: &Aim,
+        resolved: &ResolvedTarget,
         endurance_bytes: Option<u64>,
-    ) -> Result<Told, Failure> {
+    ) -> Result<Estimate, Failure> {
         let mut stages = Vec::new();
         for stage in &experiment.stages {
-            stages.push(StageTold::of(stage, claims, aim)?);
+            stages.push(StageEstimate::of(stage, claims, resolved)?);
         }
-        Ok(Told {
+        Ok(Estimate {
             name: experiment.name.clone(),
-            target: aim.words.clone(),
-            layout_bytes: aim.layout.as_ref().map_or(0, |layout| layout.target().bytes),
+            target: resolved.words.clone(),
+            layout_bytes: resolved.layout.as_ref().map_or(0, |layout| layout.target().bytes),
             stages,
             endurance_bytes,
         })
@@ -133,8 +133,12 @@ impl Told {
     }
 }
 
-impl StageTold {
-    fn of(stage: &Stage, claims: Option<&Claims>, aim: &Aim) -> Result<StageTold, Failure> {
+impl StageEstimate {
+    fn of(
+        stage: &Stage,
+        claims: Option<&Claims>,
+        resolved: &ResolvedTarget,
+    ) -> Result<StageEstimate, Failure> {
         let mut found = Found::new();
         let from = stage.axes.iter().filter(|axis| !axis.from.is_empty());
         for axis in from.clone() {
@@ -154,7 +158,7 @@ impl StageTold {
             false => design::cells(stage, &found, claims).map_err(wrong)?,
         };
         let shared = design::shared(stage).map_err(wrong)?;
-        let mut told = StageTold {
+        let mut estimate = StageEstimate {
             name: stage.name.clone(),
             cells: Vec::new(),
             refused: Vec::new(),
@@ -167,11 +171,11 @@ impl StageTold {
         for cell in &cells {
             let labels: Vec<&str> = cell.levels.iter().map(|level| level.label.as_str()).collect();
             let name = labels.join(", ");
-            let reason = match trial(stage, &shared, cell, &aim.setting) {
-                Ok(planned) if planned.plan.writes() => match &aim.reads_only {
+            let reason = match trial(stage, &shared, cell, &resolved.setting) {
+                Ok(planned) if planned.plan.writes() => match &resolved.reads_only {
                     Some(reason) => Some(format!("it writes, and {reason}")),
                     None => {
-                        told.writing_ns += each_ns;
+                        estimate.writing_ns += each_ns;
                         None
                     }
                 },
@@ -179,11 +183,11 @@ impl StageTold {
                 Err(error) => Some(error.to_string()),
             };
             match reason {
-                None => told.cells.push(name),
-                Some(reason) => told.refused.push((name, reason)),
+                None => estimate.cells.push(name),
+                Some(reason) => estimate.refused.push((name, reason)),
             }
         }
-        told.length_ns = design::length_ns(stage, told.cells.len());
-        Ok(told)
+        estimate.length_ns = design::length_ns(stage, estimate.cells.len());
+        Ok(estimate)
     }
 }

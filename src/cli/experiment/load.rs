@@ -23,7 +23,7 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
         let path = Path::new(name);
         let text = bounded(path)?;
         let experiment = toml::from_str(&text).map_err(|error| {
-            Failure::new(Exit::Asked, format!("`{name}` is not an experiment: {error}"))
+            Failure::new(Exit::Usage, format!("`{name}` is not an experiment: {error}"))
         })?;
         return Ok((experiment, text));
     }
@@ -36,7 +36,7 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
             "no experiment `{name}`; available: {}{meant} (the name of an own file ends in .toml)",
             names.join(", ")
         );
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     };
     let text = catalogue::EXPERIMENTS[place].to_owned();
     known.into_iter().nth(place).map(|each| (each, text)).ok_or_else(|| wrong("no experiment"))
@@ -60,7 +60,7 @@ pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
         let known = known.join(", ");
         return Err(wrong(format!("no analysis `{name}`; available: {known}{meant}")));
     }
-    if let Some(fault) = experiment_figures::misasked(&whole).first() {
+    if let Some(fault) = experiment_figures::invalid_figures(&whole).first() {
         return Err(wrong(fault));
     }
     if whole.stages.is_empty() {
@@ -84,7 +84,7 @@ pub(super) fn cells_known(experiment: &Experiment) -> usize {
 pub(super) fn claims(path: &Path) -> Result<Claims, Failure> {
     let text = bounded(path)?;
     let claims: Claims = toml::from_str(&text).map_err(|error| {
-        Failure::new(Exit::Asked, format!("--spec: `{}`: {error}", path.display()))
+        Failure::new(Exit::Usage, format!("--spec: `{}`: {error}", path.display()))
     })?;
     if claims.claims.is_empty() {
         return Err(wrong(format!("--spec: `{}` contains no [[claim]]", path.display())));

@@ -33,7 +33,7 @@ impl Beside {
     }
 
     /// The share of that run's rates that the program used, or why it is unknown.
-    pub(super) fn told(&self, run: &ProfileRun, figures: &Figures) -> Result<Against, String> {
+    pub(super) fn analysed(&self, run: &ProfileRun, figures: &Figures) -> Result<Against, String> {
         profile::against(run, figures, &self.0)
     }
 }

@@ -93,7 +93,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn refuse(&self, path: &Path, why: impl std::fmt::Display) -> Failure {
-        Failure::new(Exit::Asked, format!("{}: `{}`: {why}", self.what, path.display()))
+        Failure::new(Exit::Usage, format!("{}: `{}`: {why}", self.what, path.display()))
     }
 
     /// A result folder, or a directory of such.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::asked;
+use super::requested;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::recorded::{MAX_BYTES, bounded};
 use iosonde_model::record::checksums::is_unfinished;
@@ -48,27 +48,27 @@ pub(super) enum Records {
 
 impl Kept {
     /// Warnings about the folder itself.
-    pub(super) fn cautions(&self) -> Vec<String> {
-        let mut cautions = Vec::new();
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
         match &self.manifest {
             _ if self.path.is_dir() && is_unfinished(&self.path) => {
-                cautions.push(unfinished_words(&self.path, self.manifest.as_ref()));
+                warnings.push(unfinished_words(&self.path, self.manifest.as_ref()));
             }
             None if self.path.is_dir() => {
-                cautions.push("the folder has no manifest: what is there is reported".into());
+                warnings.push("the folder has no manifest: what is there is reported".into());
             }
-            Some(manifest) if !manifest.complete => cautions
+            Some(manifest) if !manifest.complete => warnings
                 .push("partial: the command ended before everything planned was done".into()),
             _ => {}
         }
         let now = iosonde_sys::clock::realtime_ns();
         if let Some(started) = self.started_unix_ns().filter(|ns| *ns > now + CLOCK_SLACK_NS) {
-            cautions.push(format!(
+            warnings.push(format!(
                 "the start time of the result is {}, which is in the future: a clock is wrong",
                 utc(started)
             ));
         }
-        cautions
+        warnings
     }
 
     /// When it was measured, ns since 1970.
@@ -93,7 +93,7 @@ pub(super) fn is_folder(path: &Path) -> bool {
 
 /// Reads a result folder or one record.
 pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
-    let refuse = |why: String| asked(format!("`{}`: {why}", path.display()));
+    let refuse = |why: String| requested(format!("`{}`: {why}", path.display()));
     if !path.is_dir() {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let records = records(vec![(name, path.to_path_buf())])?;
@@ -156,7 +156,7 @@ pub(in crate::cli) fn read_manifest(folder: &Path) -> Result<Option<Manifest>, F
     known_version(&path, schema, &[MANIFEST_SCHEMA], &value)?;
     serde_json::from_value(value)
         .map(Some)
-        .map_err(|error| asked(format!("`{}`: incomplete manifest ({error})", path.display())))
+        .map_err(|error| requested(format!("`{}`: incomplete manifest ({error})", path.display())))
 }
 
 /// What a folder is whose command did not end, what it holds, and what to do with it.
@@ -205,7 +205,7 @@ fn unfinished(folder: &Path) -> Result<Vec<String>, String> {
 }
 
 fn document<T: serde::de::DeserializeOwned>(path: &Path, what: &str) -> Result<T, Failure> {
-    let refuse = |why: String| asked(format!("`{}`: {why}", path.display()));
+    let refuse = |why: String| requested(format!("`{}`: {why}", path.display()));
     let text = bounded(path, MAX_BYTES).map_err(refuse)?;
     serde_json::from_slice(&text).map_err(|error| refuse(format!("not {what} ({error})")))
 }
@@ -215,7 +215,7 @@ fn known_version(path: &Path, schema: &str, known: &[&str], value: &Value) -> Re
     if known.contains(&schema) {
         return Ok(());
     }
-    let refuse = |why: String| Err(asked(format!("`{}`: {why}", path.display())));
+    let refuse = |why: String| Err(requested(format!("`{}`: {why}", path.display())));
     let split = |schema: &str| -> Option<(String, u64)> {
         let (name, version) = schema.rsplit_once('/')?;
         Some((name.to_owned(), version.parse().ok()?))
@@ -245,7 +245,7 @@ fn records(files: Vec<(String, PathBuf)>) -> Result<Records, Failure> {
         let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default().to_string();
         known_version(&path, &schema, &known, &value)?;
         let malformed = |error: serde_json::Error| {
-            asked(format!("`{}`: incomplete record of {schema} ({error})", path.display()))
+            requested(format!("`{}`: incomplete record of {schema} ({error})", path.display()))
         };
         let alone = match schema.as_str() {
             SCHEMA => {
@@ -258,7 +258,7 @@ fn records(files: Vec<(String, PathBuf)>) -> Result<Records, Failure> {
         };
         if several {
             let why = format!("found a record of {schema} among others, expected only one");
-            return Err(asked(format!("`{}`: {why}", path.display())));
+            return Err(requested(format!("`{}`: {why}", path.display())));
         }
         return Ok(alone);
     }

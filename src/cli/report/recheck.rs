@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use super::asked;
 use super::kept::{Kept, Records};
-use super::retell::judgement;
+use super::requested;
+use super::rerender::judgement;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputFormat};
 use crate::cli::recorded::bounded;
@@ -29,7 +29,7 @@ struct Line {
 /// Checks a folder against itself.
 pub(super) fn recheck(kept: &Kept) -> Result<Exit, Failure> {
     let Some(manifest) = &kept.manifest else {
-        return Err(asked(format!(
+        return Err(requested(format!(
             "--recheck: `{}` has no manifest, expected a finished result folder: there are no \
              stored results to compare with",
             kept.path.display()
@@ -48,7 +48,7 @@ pub(super) fn compared(
     documents: &[(String, String)],
 ) -> Result<Exit, Failure> {
     let mut lines = sums(folder)?;
-    lines.extend(told_alike(folder, documents)?);
+    lines.extend(formatted_alike(folder, documents)?);
     let same = words == manifest.verdict;
     lines.push(Line {
         agrees: same,
@@ -103,20 +103,20 @@ fn anew(kept: &Kept) -> (String, Exit) {
             (judgement.verdict.words.clone(), judgement.exit)
         }
         Records::Verify(run) => {
-            let told = judge(run, kept.command().get(1..).unwrap_or_default());
-            (told.words.clone(), verify::tell::end_of(run, &told))
+            let analysed = judge(run, kept.command().get(1..).unwrap_or_default());
+            (analysed.words.clone(), verify::print::end_of(run, &analysed))
         }
         Records::Ladder(run) => {
-            let told = ladder(run);
-            (told.words(), verify::fsync::end_of(run, &told))
+            let analysed = ladder(run);
+            (analysed.words(), verify::fsync::end_of(run, &analysed))
         }
-        Records::Profile(run) => (profile::ended_words(&run.ended), profile::end_of(&run.ended)),
+        Records::Profile(run) => (profile::ended_text(&run.ended), profile::end_of(&run.ended)),
     }
 }
 
 /// Every file against its checksum.
 fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
-    let said = |error: std::io::Error| asked(format!("--recheck: {error}"));
+    let said = |error: std::io::Error| requested(format!("--recheck: {error}"));
     let altered = alterations(folder).map_err(said)?;
     if altered.is_empty() {
         let files = names_in(folder).map_err(said)?.len();
@@ -126,7 +126,7 @@ fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
 }
 
 /// Every document against the expected one, and every table against the documents.
-fn told_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<Line>, Failure> {
+fn formatted_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<Line>, Failure> {
     let differs = |words: String| Line { agrees: false, words };
     if documents.is_empty() {
         return Ok(Vec::new());
@@ -142,7 +142,7 @@ fn told_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<Line>
             Err(why) => lines.push(differs(format!("{name}: {why}"))),
         }
     }
-    let inside = names_in(folder).map_err(|error| asked(format!("--recheck: {error}")))?;
+    let inside = names_in(folder).map_err(|error| requested(format!("--recheck: {error}")))?;
     let tables = inside.into_iter().filter(|name| name.starts_with("tables/"));
     let more = tables.filter(|name| !documents.iter().any(|(known, _)| known == name));
     lines.extend(more.map(|name| differs(format!("{name}: not a table of these records"))));

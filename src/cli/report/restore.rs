@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{Form, ReportArgs, asked};
+use super::{Form, ReportArgs, requested};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::undo_hint;
 use crate::cli::output::{Output, OutputFormat, note};
@@ -28,7 +28,7 @@ pub(super) fn hint(paths: &[PathBuf]) {
 pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
     let [path] = args.path.as_slice() else {
         let found = args.path.len();
-        return Err(asked(format!(
+        return Err(requested(format!(
             "--restore-signatures: found {found} paths, expected one folder"
         )));
     };
@@ -38,12 +38,12 @@ pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
         _ => {
             let message = "--restore-signatures reports as text or JSON: --output-format normal or \
                            json";
-            return Err(asked(message.into()));
+            return Err(requested(message.into()));
         }
     };
     if let Some(word) = args.overwrite_signature.iter().find(|word| *word != UNKNOWN) {
         let message = format!("--overwrite-signature: found `{word}`, expected {UNKNOWN}");
-        return Err(asked(message));
+        return Err(requested(message));
     }
     let folder = existing(path);
     let mut saved = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
             "`{}` holds nothing to put back: no device with data was written by this run",
             path.display()
         );
-        return Err(asked(message));
+        return Err(requested(message));
     }
     let known = |id: &&String| saved.iter().any(|saved| saved.undo.id == **id);
     if let Some(id) = args.destroy_data.iter().find(|id| !known(id)) {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::write::tell;
-use super::{ReportArgs, asked, recheck};
+use super::write::deliver_report;
+use super::{ReportArgs, recheck, requested};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::experiment::{documents, end_of, study};
 use crate::cli::output::note;
@@ -25,17 +25,17 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
     // The comparison uses the original rendering; the exit code has its own line.
     let kept = manifest.as_ref().filter(|_| args.recheck).map(|manifest| manifest.exit_code);
     let code = kept.unwrap_or(exit.code());
-    let told = story(&study, command, complete, code);
+    let analysed = story(&study, command, complete, code);
     if args.recheck {
         let Some(manifest) = &manifest else {
-            return Err(asked(format!(
+            return Err(requested(format!(
                 "--recheck: `{}` has no manifest, expected a finished result folder; `iosonde \
                  experiment resume` finishes it",
                 path.display()
             )));
         };
-        let words = told.answer.first().map_or("", String::as_str);
-        return recheck::compared(path, manifest, words, exit, &documents(&told));
+        let words = analysed.answer.first().map_or("", String::as_str);
+        return recheck::compared(path, manifest, words, exit, &documents(&analysed));
     }
     if is_unfinished(path) {
         note(&format!("caution: {}", unfinished_words(path, manifest.as_ref())));
@@ -50,5 +50,5 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
              is wrong"
         ));
     }
-    tell(args, &told, None)
+    deliver_report(args, &analysed, None)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Form, Pictures, ReportArgs, asked, pictures};
+use super::{Form, Pictures, ReportArgs, pictures, requested};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use iosonde_model::record::export::{self, ExportError};
@@ -16,14 +16,14 @@ use iosonde_report::html::html;
 use iosonde_report::json::json_text;
 use iosonde_report::markdown::markdown;
 use iosonde_report::plain::plain;
-use iosonde_report::story::{Caution, DataSet, Story};
+use iosonde_report::story::{DataSet, Story, Warning};
 use iosonde_report::story_json::story_json;
 
 /// Width of a text, columns: that of the table of `check`.
 const COLUMNS: usize = 120;
 
 /// The rendered report.
-pub(super) enum Told {
+pub(super) enum Rendered {
     /// One text.
     Text(String),
     /// Tables, each under its name.
@@ -31,24 +31,24 @@ pub(super) enum Told {
 }
 
 /// Renders a report document in the requested format; `instead` replaces its text, if given.
-pub(super) fn tell(
+pub(super) fn deliver_report(
     args: &ReportArgs,
     story: &Story,
     instead: Option<String>,
 ) -> Result<Exit, Failure> {
     let story = &with_mark(args, story);
-    let told = match args.output_format {
-        Form::Normal => Told::Text(instead.unwrap_or_else(|| plain(story, COLUMNS))),
-        Form::Json => Told::Text(json_text(&marked(args, story_json(story)))),
-        Form::Html => Told::Text(html(story).map_err(|error| {
+    let rendered = match args.output_format {
+        Form::Normal => Rendered::Text(instead.unwrap_or_else(|| plain(story, COLUMNS))),
+        Form::Json => Rendered::Text(json_text(&marked(args, story_json(story)))),
+        Form::Html => Rendered::Text(html(story).map_err(|error| {
             Failure::new(Exit::Environment, format!("a chart cannot be rendered: {error}"))
         })?),
-        Form::Markdown => Told::Text(markdown(story)),
+        Form::Markdown => Rendered::Text(markdown(story)),
         Form::Csv => tables(&story.data, "csv", csv),
         Form::Ssv => tables(&story.data, "ssv", ssv),
     };
     let drawn = if args.figures.is_some() { pictures(story)? } else { Pictures::new() };
-    deliver(args, &told, &drawn)
+    deliver(args, &rendered, &drawn)
 }
 
 /// Tables and pictures have no place for a mark.
@@ -59,7 +59,7 @@ pub(super) fn can_be_marked(args: &ReportArgs) -> Result<(), Failure> {
     }
     let message = "--accept-altered: tables and pictures cannot be marked as made from altered \
                    files; use --output-format normal, json, html or markdown, without --figures";
-    Err(asked(message.into()))
+    Err(requested(message.into()))
 }
 
 /// A document that says what was altered in what it was made from.
@@ -74,34 +74,38 @@ pub(super) fn marked(args: &ReportArgs, mut document: Value) -> Value {
 fn with_mark(args: &ReportArgs, story: &Story) -> Story {
     let mut story = story.clone();
     if !args.altered.is_empty() {
-        story.cautions.insert(0, Caution::altered(&args.altered));
+        story.warnings.insert(0, Warning::altered(&args.altered));
     }
     story
 }
 
-fn tables(data: &[DataSet], end: &str, teller: fn(&DataSet) -> String) -> Told {
-    Told::Tables(data.iter().map(|set| (format!("{}.{end}", set.name), teller(set))).collect())
+fn tables(data: &[DataSet], end: &str, printer: fn(&DataSet) -> String) -> Rendered {
+    Rendered::Tables(data.iter().map(|set| (format!("{}.{end}", set.name), printer(set))).collect())
 }
 
 /// Writes all outputs. All paths are checked before the first is written.
-pub(super) fn deliver(args: &ReportArgs, told: &Told, drawn: &Pictures) -> Result<Exit, Failure> {
-    let told = match told {
-        Told::Text(text) if args.output_format == Form::Normal && !args.altered.is_empty() => {
+pub(super) fn deliver(
+    args: &ReportArgs,
+    rendered: &Rendered,
+    drawn: &Pictures,
+) -> Result<Exit, Failure> {
+    let rendered = match rendered {
+        Rendered::Text(text) if args.output_format == Form::Normal && !args.altered.is_empty() => {
             let mark: String = args.altered.iter().map(|line| clean(line) + "\n").collect();
-            &Told::Text(format!("ALTERED: {mark}\n{text}"))
+            &Rendered::Text(format!("ALTERED: {mark}\n{text}"))
         }
-        told => told,
+        rendered => rendered,
     };
     let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     let mut to_stdout = None;
-    match (told, &args.output) {
-        (Told::Text(text), None) => to_stdout = Some(text),
-        (Told::Text(text), Some(path)) => files.push((path.clone(), text.clone().into_bytes())),
-        (Told::Tables(tables), None) => match tables.as_slice() {
+    match (rendered, &args.output) {
+        (Rendered::Text(text), None) => to_stdout = Some(text),
+        (Rendered::Text(text), Some(path)) => files.push((path.clone(), text.clone().into_bytes())),
+        (Rendered::Tables(tables), None) => match tables.as_slice() {
             [(_, table)] => to_stdout = Some(table),
-            several => return Err(asked(too_many(several))),
+            several => return Err(requested(too_many(several))),
         },
-        (Told::Tables(tables), Some(path)) => match tables.as_slice() {
+        (Rendered::Tables(tables), Some(path)) => match tables.as_slice() {
             [(name, table)] if path.extension() == Path::new(name).extension() => {
                 files.push((path.clone(), table.clone().into_bytes()));
             }
@@ -128,7 +132,7 @@ pub(super) fn deliver(args: &ReportArgs, told: &Told, drawn: &Pictures) -> Resul
     let failed = |path: &Path, error: &ExportError| {
         let exit = match error {
             ExportError::System(_) => Exit::Environment,
-            _ => Exit::Asked,
+            _ => Exit::Usage,
         };
         Failure::new(exit, format!("`{}`: {error}", path.display()))
     };
@@ -197,7 +201,7 @@ fn png(name: &str, svg: &str) -> Result<Vec<u8>, Failure> {
 
 #[cfg(not(feature = "png"))]
 fn png(_: &str, _: &str) -> Result<Vec<u8>, Failure> {
-    Err(asked(
+    Err(requested(
         "--png: this program was built without PNG support; --figures alone writes SVG".into(),
     ))
 }

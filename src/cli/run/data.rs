@@ -42,7 +42,7 @@ impl DataArgs {
     pub(super) fn onto(&self, role: Role) -> Result<Role, Failure> {
         if switched(self.zero_buffers) && self.refill_buffers.is_some() {
             let message = "--refill-buffers has no effect with --zero-buffers";
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         let data = Data {
             compress_percent: self.buffer_compress_percentage.unwrap_or(0),
@@ -65,17 +65,18 @@ impl DataArgs {
                 return Err(not_one_of("--sync", word, &names));
             }
         }
-        let asked = [
+        let requested = [
             (self.fsync, SyncCall::Fsync),
             (self.fdatasync, SyncCall::Fdatasync),
             (number, SyncCall::Fdatasync),
         ];
-        let mut counts = asked.iter().filter_map(|(every, call)| every.map(|every| (every, *call)));
+        let mut counts =
+            requested.iter().filter_map(|(every, call)| every.map(|every| (every, *call)));
         let (every_writes, call) = counts.next().unwrap_or_default();
         if counts.next().is_some() {
             let message = "--sync N and --fsync or --fdatasync both say when to flush; \
                            give one of them";
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         Ok(Sync { every_writes, call, barrier: switched(self.group_commit), each_write })
     }

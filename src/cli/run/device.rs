@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::RunArgs;
-use super::aim::TargetArgs;
+use super::resolved_target::TargetArgs;
 use super::words::not_one_of;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep;
@@ -40,7 +40,7 @@ pub(super) fn known_kinds(args: &TargetArgs) -> Result<(), Failure> {
 /// Consents where nothing that is written would ask for one.
 pub(super) fn no_consents(args: &TargetArgs, reason: &str) -> Result<(), Failure> {
     if let Some(option) = args.inspect.given() {
-        return Err(Failure::new(Exit::Asked, format!("{option} has no effect: {reason}")));
+        return Err(Failure::new(Exit::Usage, format!("{option} has no effect: {reason}")));
     }
     let given = [
         ("--overwrite-file", &args.overwrite_file),
@@ -50,7 +50,7 @@ pub(super) fn no_consents(args: &TargetArgs, reason: &str) -> Result<(), Failure
     ];
     match given.iter().find(|(_, words)| !words.is_empty()) {
         Some((option, _)) => {
-            Err(Failure::new(Exit::Asked, format!("{option} has no effect: {reason}")))
+            Err(Failure::new(Exit::Usage, format!("{option} has no effect: {reason}")))
         }
         None => Ok(()),
     }
@@ -67,7 +67,7 @@ pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failu
     let all_devices = held.iter().all(is_device);
     if all_devices && !args.target.overwrite_file.is_empty() {
         let message = "--overwrite-file has no effect on a block device";
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
     let given = [
         (
@@ -91,14 +91,14 @@ pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failu
         let mut options = words.iter().map(|word| format!("{option}={word}"));
         if let Some(option) = options.find(|option| !needed(option)) {
             let message = format!("{option} has no effect: {reason}");
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
     }
     Ok(())
 }
 
 /// Says where a symbolic link leads.
-pub(super) fn tell_link(held: &Held) {
+pub(super) fn print_link(held: &Held) {
     if let Some(leads_to) = &held.leads_to {
         note(&format!("`{}` leads to `{}`", held.path.display(), leads_to.display()));
     }
@@ -114,42 +114,42 @@ pub(super) fn dry_run(
 ) -> Result<Exit, Failure> {
     if output.is_fio_job() {
         let text = fio_job(&[(plan, fresh)])
-            .map_err(|error| Failure::new(Exit::Asked, error.to_string()))?;
+            .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
         output.fio_job(&text);
     }
     let paths = if plan.writes() { args.target.paths() } else { Vec::new() };
-    let told = told(args, root, plan, &paths)?;
-    let devices: Vec<serde_json::Value> = told.iter().map(Told::value).collect();
+    let reports = reports(args, root, plan, &paths)?;
+    let devices: Vec<serde_json::Value> = reports.iter().map(DeviceReport::value).collect();
     output.value(&json!({ "plan": plan, "devices": devices }));
     output.text(&plan::describe::describe(plan));
-    told.iter().for_each(|told| output.text(&told.text()));
-    let refused = told.iter().any(|told| told.refused.is_some());
+    reports.iter().for_each(|reports| output.text(&reports.text()));
+    let refused = reports.iter().any(|reports| reports.refused.is_some());
     Ok(output.end(if refused { Exit::Refused } else { Exit::Done }))
 }
 
 /// What there is to tell of those of the paths that lead to block devices; the plan writes them.
-pub(super) fn told(
+pub(super) fn reports(
     args: &RunArgs,
     root: &Root,
     plan: &Plan,
     paths: &[PathBuf],
-) -> Result<Vec<Told>, Failure> {
+) -> Result<Vec<DeviceReport>, Failure> {
     let is_device = |path: &&PathBuf| {
         std::path::absolute(path).is_ok_and(|absolute| root.node(absolute).is_some())
     };
-    paths.iter().filter(is_device).map(|path| Told::of(args, root, plan, path)).collect()
+    paths.iter().filter(is_device).map(|path| DeviceReport::of(args, root, plan, path)).collect()
 }
 
 /// What a dry run tells of a device.
-pub(super) struct Told {
+pub(super) struct DeviceReport {
     report: Report,
     /// Most that the plan writes, bytes, where it ends after a number of operations.
     write_bytes: Option<u64>,
     pub(super) refused: Option<String>,
 }
 
-impl Told {
-    fn of(args: &RunArgs, root: &Root, plan: &Plan, path: &Path) -> Result<Told, Failure> {
+impl DeviceReport {
+    fn of(args: &RunArgs, root: &Root, plan: &Plan, path: &Path) -> Result<DeviceReport, Failure> {
         let results = keep::directory(args.run.results.as_deref());
         let how = args.target.inspect.inspection();
         let report = Report::of(root, path, results.as_deref(), how)?;
@@ -160,7 +160,7 @@ impl Told {
             accept_unseen_processes: &args.target.accept_unseen_processes,
         };
         let refused = report.objection(consent).map(|objection| objection.to_string());
-        Ok(Told { report, write_bytes: write_bytes(plan), refused })
+        Ok(DeviceReport { report, write_bytes: write_bytes(plan), refused })
     }
 
     pub(super) fn value(&self) -> serde_json::Value {

@@ -88,19 +88,19 @@ impl EngineArgs {
             if given.is_some() && engine.kind != EngineKind::IoUring {
                 let word = engine.kind.name();
                 let message = format!("{option} has no effect with the {word} engine");
-                return Err(Failure::new(Exit::Asked, message));
+                return Err(Failure::new(Exit::Usage, message));
             }
         }
         if engine.kind == EngineKind::VhostUser && self.direct.is_some() {
             let message = "--direct has no effect with the virtio-blk-vhost-user engine: \
                            the server decides whether it uses a page cache";
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         let vectored = self.nonvectored == Some(Switch::Off);
         if vectored && self.fixedbufs == Some(Switch::On) {
             let message = "--fixedbufs 1 and --nonvectored 0 contradict each other: vectored \
                 requests cannot use registered buffers";
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         Ok(Engine {
             sqpoll: switched(self.sqpoll),

@@ -50,11 +50,11 @@ fn beside_file(error: &clap::Error, words: &[String]) -> Option<Failure> {
     };
     let option = name(options.iter().find(|option| given(option))?);
     let message = format!("{option} cannot be combined with a workload file; set it in the file");
-    Some(Failure::new(Exit::Asked, message))
+    Some(Failure::new(Exit::Usage, message))
 }
 
 fn not_ours(word: &str) -> Option<Failure> {
     let name = word.trim_start_matches('-').split('=').next().unwrap_or("");
     let (name, why) = FOREIGN.iter().find(|(foreign, _)| *foreign == name)?;
-    Some(Failure::new(Exit::Asked, format!("--{name} is not an option here: {why}")))
+    Some(Failure::new(Exit::Usage, format!("--{name} is not an option here: {why}")))
 }

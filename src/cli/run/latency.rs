@@ -38,7 +38,7 @@ impl LatencyArgs {
     pub(super) fn latency(&self) -> Result<Option<Latency>, Failure> {
         let Some(text) = self.latency_target.as_deref() else { return Ok(None) };
         let target = LatencyTarget::parse(text)
-            .map_err(|error| Failure::new(Exit::Asked, format!("--latency-target: {error}")))?;
+            .map_err(|error| Failure::new(Exit::Usage, format!("--latency-target: {error}")))?;
         // A wrong word is refused by the parser of the options.
         let hold = self.latency_mode == Pursuit::Hold.word();
         let (pursuit, usual) = if hold { (Pursuit::Hold, "60") } else { (Pursuit::Search, "30") };
@@ -47,7 +47,7 @@ impl LatencyArgs {
         if patience_ns < SHORTEST_WINDOW_NS {
             let message = "--latency-window: expected at least one second: shorter times are not sufficient \
                  for a decision";
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         Ok(Some(Latency { target, pursuit, patience_ns }))
     }

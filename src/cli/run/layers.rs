@@ -16,8 +16,8 @@ impl Watched {
         };
         let wanted = Wanted { layers: true, ..Wanted::default() };
         let mut tracer = Tracer::attach(root, &wanted).map_err(|missing| {
-            let mend = missing.mend.map(|mend| format!(" (to fix it: {mend})"));
-            refused(missing.reason + &mend.unwrap_or_default())
+            let fix = missing.fix.map(|fix| format!(" (to fix it: {fix})"));
+            refused(missing.reason + &fix.unwrap_or_default())
         })?;
         tracer.follow(std::process::id()).map_err(refused)?;
         tracer.begin(iosonde_sys::clock::monotonic_ns());

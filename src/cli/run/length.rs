@@ -47,7 +47,7 @@ impl LengthArgs {
             (None, Some(_)) if self.until.is_none() && self.runtime.is_some() => {
                 let message = "--io-size and --runtime are two lengths; give one of them \
                                (both are limits with --until)";
-                return Err(Failure::new(Exit::Asked, message));
+                return Err(Failure::new(Exit::Usage, message));
             }
             (None, Some(text)) => {
                 let bytes = size("--io-size", text)?;
@@ -83,7 +83,7 @@ impl LengthArgs {
     pub(super) fn until(&self) -> Result<Option<Precision>, Failure> {
         let Some(text) = self.until.as_deref() else { return Ok(None) };
         let parsed = Precision::parse(text)
-            .map_err(|error| Failure::new(Exit::Asked, format!("--until '{text}': {error}")))?;
+            .map_err(|error| Failure::new(Exit::Usage, format!("--until '{text}': {error}")))?;
         Ok(Some(parsed))
     }
 

@@ -152,7 +152,7 @@ impl LoadArgs {
         let found = idle.iter().find(|(_, idle, ..)| *idle);
         found.map_or(Ok(()), |(option, _, with, word)| {
             let message = format!("{option} has no effect with {with} {word}");
-            Err(Failure::new(Exit::Asked, message))
+            Err(Failure::new(Exit::Usage, message))
         })
     }
 
@@ -208,7 +208,7 @@ impl LoadArgs {
             (Some(_), Some(_)) => {
                 let message = "--stride and a hole after --rw's word both say where the next \
                                block begins; give one of them";
-                Err(Failure::new(Exit::Asked, message))
+                Err(Failure::new(Exit::Usage, message))
             }
             (Some(hole), None) if *sizes == Sizes::default() => {
                 match i64::try_from(block_bytes).unwrap_or(0) + signed_size("--rw", hole)? {
@@ -254,7 +254,7 @@ impl LoadArgs {
             let message = format!(
                 "--norandommap has no effect with {option} {word}: its draws are independent"
             );
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         Ok(access)
     }
@@ -281,7 +281,7 @@ fn rw(text: &str) -> Result<(Rw, Option<&str>), Failure> {
         if matches!(word, "verify-flush" | "verify-pipeline") {
             let message =
                 format!("--rw: `{word}` is a separate command: see `iosonde verify --help`");
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         return Err(not_one_of("--rw", word, &Rw::WORDS.map(|(name, _)| name)));
     };

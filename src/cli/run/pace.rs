@@ -72,14 +72,14 @@ impl PaceArgs {
             }
             (None, None) if self.rate_process.is_some() => {
                 let message = "--rate-process has no effect without --rate or --rate-iops";
-                return Err(Failure::new(Exit::Asked, message));
+                return Err(Failure::new(Exit::Usage, message));
             }
             (None, None) => return Ok(Pace::Closed),
         };
         if matches!(rate, Rate::Ops(0.0) | Rate::Bytes(0.0)) {
             let message = "found a rate of 0, expected a positive one; omit it to run as fast as \
                 possible";
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         let arrivals = match self.rate_process {
             Some(Process::Poisson) => Arrivals::Poisson,
@@ -116,7 +116,7 @@ fn arrivals(path: &std::path::Path) -> Result<Vec<u64>, Failure> {
     let text = super::file::text_of("--arrivals", path, MAX_ARRIVALS_BYTES)?;
     let refuse = |line: usize, what: String| {
         let message = format!("--arrivals: line {line} of `{}`: {what}", path.display());
-        Failure::new(Exit::Asked, message)
+        Failure::new(Exit::Usage, message)
     };
     let mut times: Vec<u64> = Vec::new();
     for (line, word) in (1..).zip(text.lines()) {

@@ -23,7 +23,7 @@ pub(super) struct SubmitArgs {
     /// How to wait for completions: sleeping (event), polling (poll), or both (hybrid) [default:
     /// event]
     #[arg(long, value_enum, value_name = "HOW")]
-    pub(super) wait: Option<WaitWord>,
+    pub(super) wait: Option<WaitMode>,
     /// Submit and wait in separate calls, so that submission latency is measured separately
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     slat: Option<Switch>,
@@ -42,7 +42,7 @@ pub(super) struct SubmitArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum WaitWord {
+pub(super) enum WaitMode {
     Event,
     Poll,
     Hybrid,
@@ -62,9 +62,9 @@ impl SubmitArgs {
             complete_min: self.iodepth_batch_complete_min.unwrap_or(usual.complete_min),
             complete_max: self.iodepth_batch_complete_max.unwrap_or(usual.complete_max),
             wait: self.wait.map_or(usual.wait, |word| match word {
-                WaitWord::Event => Wait::Event,
-                WaitWord::Poll => Wait::Poll,
-                WaitWord::Hybrid => Wait::Hybrid,
+                WaitMode::Event => Wait::Event,
+                WaitMode::Poll => Wait::Poll,
+                WaitMode::Hybrid => Wait::Hybrid,
             }),
             slat: switched(self.slat),
         };
@@ -73,7 +73,7 @@ impl SubmitArgs {
             || switched(self.hugepages) && self.mem == Some(Memory::Mmap)
         {
             let message = "--hugepages and --mem contradict each other; give one of them";
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         let allowed = self.cpus_allowed.as_deref().map(|text| cpus("--cpus-allowed", text));
         let place = Placement {
@@ -94,7 +94,7 @@ pub(super) fn placeable(role: &Role, place: &Place) -> Result<(), Failure> {
             role.name,
             listed(&allowed)
         );
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
     match role.place.numa_node {
         Some(node) if !place.root.exists(format!("/sys/devices/system/node/node{node}")) => {
@@ -104,7 +104,7 @@ pub(super) fn placeable(role: &Role, place: &Place) -> Result<(), Failure> {
                 role.name,
                 online.as_deref().unwrap_or("none: this system knows of no nodes")
             );
-            Err(Failure::new(Exit::Asked, message))
+            Err(Failure::new(Exit::Usage, message))
         }
         _ => Ok(()),
     }

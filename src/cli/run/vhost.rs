@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::aim::{Aim, TargetArgs, within};
-use super::asked::Asked;
+use super::request::Request;
+use super::resolved_target::{ResolvedTarget, TargetArgs, within};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use iosonde_engine::backend::vhost::{AdmitError, ConnectError, Server};
@@ -12,14 +12,17 @@ use iosonde_engine::target::vhost::{VhostConsent, VhostRefusal, admit_writes};
 use iosonde_model::plan::{Plan, Target, Wait};
 
 /// Connects to the server.
-pub(super) fn aim(args: &TargetArgs, asked: &Asked) -> Result<Aim, Failure> {
+pub(super) fn resolve_target(
+    args: &TargetArgs,
+    requested: &Request,
+) -> Result<ResolvedTarget, Failure> {
     let paths = args.paths();
     let [path] = paths.as_slice() else {
         let message = format!(
             "--path: found {} targets, expected the one socket of a vhost-user-blk server",
             paths.len()
         );
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     };
     let others = [
         ("--overwrite-file", args.overwrite_file.first()),
@@ -32,27 +35,27 @@ pub(super) fn aim(args: &TargetArgs, asked: &Asked) -> Result<Aim, Failure> {
             "{option} ({word}) has no effect on the device of a vhost-user server, which needs a \
              single --destroy-data and must be empty"
         );
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
     let server = Server::connect(path)?;
     let facts = server.facts();
     let align_bytes = u64::from(facts.block_bytes);
     let what = format!("the device behind `{}`", path.display());
-    let (offset_bytes, end_bytes) = within(asked, facts.bytes, &what)?;
+    let (offset_bytes, end_bytes) = within(requested, facts.bytes, &what)?;
     let target = Target {
         path: path.to_string_lossy().into_owned(),
         bytes: end_bytes / align_bytes * align_bytes,
         direct: true,
         align_bytes,
     };
-    Ok(Aim {
+    Ok(ResolvedTarget {
         durable: facts.flush,
         medium: Medium::Vhost(Arc::new(server)),
         held: None,
         targets: vec![target],
         offset_bytes,
         fresh: Vec::new(),
-        cautions: Vec::new(),
+        warnings: Vec::new(),
     })
 }
 
@@ -89,7 +92,7 @@ impl From<ConnectError> for Failure {
         let exit = match &error {
             ConnectError::Missing(_)
             | ConnectError::NotASocket { .. }
-            | ConnectError::Protocol { .. } => Exit::Asked,
+            | ConnectError::Protocol { .. } => Exit::Usage,
             ConnectError::NobodyListens(_)
             | ConnectError::InUse(_)
             | ConnectError::Silent { .. }
@@ -101,7 +104,7 @@ impl From<ConnectError> for Failure {
 
 impl From<AdmitError> for Failure {
     fn from(error: AdmitError) -> Failure {
-        let exit = if error.is_asked_wrongly() { Exit::Asked } else { Exit::Environment };
+        let exit = if error.is_usage_error() { Exit::Usage } else { Exit::Environment };
         Failure::new(exit, error.to_string())
     }
 }

@@ -85,19 +85,19 @@ pub(crate) struct FsyncArgs {
 
 /// Runs the mode.
 pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, Failure> {
-    args.output_format.can_tell("verify fsync")?;
+    args.output_format.supports("verify fsync")?;
     let eta_interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
         .map_err(|error| Failure::value("--eta-interval", &error))?;
-    let asked_bytes = asked_bytes(args)?;
+    let requested_bytes = requested_bytes(args)?;
     args.consent.check_kinds()?;
     let place = Place::find()?;
     let opening = Wait::begin("opening", args.path.to_string_lossy());
     let held = if args.path.is_dir() {
-        made(args, &place.root, asked_bytes)?
+        made(args, &place.root, requested_bytes)?
     } else {
         found(args, &place.root)?
     };
-    let plan = plan(args, &place.root, &held, asked_bytes)?;
+    let plan = plan(args, &place.root, &held, requested_bytes)?;
     drop(opening);
     let mut output = Output::new(args.output_format);
     if args.dry_run {
@@ -110,45 +110,45 @@ pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, 
     let medium = Medium::Files(vec![Arc::clone(&held.file)]);
     let mut keeper = Keeper::open(args.results.as_deref(), "verify-fsync", words);
     keeper.keep_undo(&held.undo)?;
-    let bench = place.bench(Some(held), medium);
+    let context = place.context(Some(held), medium);
     keeper.keep("host.json", &place.host);
     let mut progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
     progress.begin(0, 1, "fsync ladder", 0);
-    let run = ladder(&plan, &bench, &mut |moved| progress.moved(moved))?;
+    let run = ladder(&plan, &context, &mut |moved| progress.moved(moved))?;
     progress.clear();
     Ok(conclude(&run, output, keeper))
 }
 
 /// Tells and keeps the result; gives the exit code that follows.
 fn conclude(run: &LadderRun, mut output: Output, mut keeper: Keeper) -> Exit {
-    let told = iosonde_analysis::ladder(run);
-    let exit = end_of(run, &told);
-    output.text(&ladder_text(run, &told));
-    output.value(&ladder_json(run, &told, exit.code()));
+    let analysed = iosonde_analysis::ladder(run);
+    let exit = end_of(run, &analysed);
+    output.text(&ladder_text(run, &analysed));
+    output.value(&ladder_json(run, &analysed, exit.code()));
     let exit = output.end(exit);
     keeper.keep_cell("01-fsync.json", run);
     let complete = run.outcome == Outcome::Complete;
-    if let Some(path) = keeper.finish(complete, exit.code(), &told.words()) {
+    if let Some(path) = keeper.finish(complete, exit.code(), &analysed.words()) {
         note(&format!("results stored in {}", path.display()));
     }
     exit
 }
 
 /// The exit code that a ladder asks for.
-pub(in crate::cli) fn end_of(run: &LadderRun, told: &Ladder) -> Exit {
+pub(in crate::cli) fn end_of(run: &LadderRun, analysed: &Ladder) -> Exit {
     match &run.outcome {
         Outcome::Failed { .. } => Exit::Environment,
         Outcome::Interrupted { signal } => Exit::Signal(*signal),
-        Outcome::Complete if told.states() => Exit::Done,
+        Outcome::Complete if analysed.states() => Exit::Done,
         Outcome::Complete => Exit::Inconclusive,
     }
 }
 
 fn wrong(message: impl Into<String>) -> Failure {
-    Failure::new(Exit::Asked, message)
+    Failure::new(Exit::Usage, message)
 }
 
-fn asked_bytes(args: &FsyncArgs) -> Result<Option<u64>, Failure> {
+fn requested_bytes(args: &FsyncArgs) -> Result<Option<u64>, Failure> {
     let Some(text) = &args.size else { return Ok(None) };
     let size = bytes::parse(text).map_err(|error| Failure::value("--size", &error))?;
     if size < SMALLEST_BYTES {
@@ -170,12 +170,12 @@ fn direct(args: &FsyncArgs) -> Direct {
 }
 
 /// A file without a name in a directory, on what is storage.
-fn made(args: &FsyncArgs, root: &Root, asked_bytes: Option<u64>) -> Result<Held, Failure> {
+fn made(args: &FsyncArgs, root: &Root, requested_bytes: Option<u64>) -> Result<Held, Failure> {
     args.consent.none("an unnamed file contains no data of others")?;
     refuse_memory(&args.path, &open::describe_directory(root, &args.path)?)?;
     let (free_bytes, total_bytes) = open::space(&args.path)?;
     let fits = |size| open::fits(&args.path, size, free_bytes, total_bytes);
-    let size_bytes = match asked_bytes {
+    let size_bytes = match requested_bytes {
         Some(size) => size,
         // The largest level that fits, and some room where there is.
         None => {
@@ -225,13 +225,13 @@ fn plan(
     args: &FsyncArgs,
     root: &Root,
     held: &Held,
-    asked_bytes: Option<u64>,
+    requested_bytes: Option<u64>,
 ) -> Result<LadderPlan, Failure> {
-    let span_bytes = asked_bytes.unwrap_or(USUAL_BYTES.min(held.bytes));
+    let span_bytes = requested_bytes.unwrap_or(USUAL_BYTES.min(held.bytes));
     let path = held.path.to_string_lossy();
     if span_bytes > held.bytes {
-        let (asked, has) = (bytes::exact(span_bytes), bytes::exact(held.bytes));
-        return Err(wrong(format!("--size: found {asked}, but `{path}` has {has}")));
+        let (requested, has) = (bytes::exact(span_bytes), bytes::exact(held.bytes));
+        return Err(wrong(format!("--size: found {requested}, but `{path}` has {has}")));
     }
     let align_bytes = held.align_bytes(&held.describe(root));
     let span_bytes = span_bytes / align_bytes * align_bytes;

@@ -162,7 +162,7 @@ pub(super) const NOT_FOR_CHECK: [&str; 23] = [
 
 /// What was asked of the operations, with the defaults of the mode.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct Request {
     pub(super) block_bytes: u64,
     pub(super) blocks: (u32, u32),
     pub(super) length_ns: u64,
@@ -181,7 +181,7 @@ pub(super) struct Asked {
 const SECOND_NS: u64 = 1_000_000_000;
 
 pub(super) fn wrong(message: impl Into<String>) -> Failure {
-    Failure::new(Exit::Asked, message)
+    Failure::new(Exit::Usage, message)
 }
 
 fn size(option: &str, text: &str) -> Result<u64, Failure> {
@@ -214,7 +214,7 @@ impl ProveArgs {
     }
 
     /// What was asked of the operations; what has no effect in this mode is refused.
-    pub(super) fn asked(&self, mode: VerifyMode) -> Result<Asked, Failure> {
+    pub(super) fn requested(&self, mode: VerifyMode) -> Result<Request, Failure> {
         let args = &self.ops;
         self.refuse_ineffective(mode)?;
         let random = matches!(mode, VerifyMode::Soak | VerifyMode::Write | VerifyMode::PowerCut)
@@ -233,7 +233,7 @@ impl ProveArgs {
             (None, _) => u64::MAX,
         };
         let written = args.io_size.as_deref().map(|text| size("--io-size", text)).transpose()?;
-        Ok(Asked {
+        Ok(Request {
             block_bytes: size("--bs", &args.bs)?,
             blocks: blocks(args.verify_sectors.as_deref(), mode)?,
             length_ns,

@@ -54,7 +54,7 @@ pub(in crate::cli) struct SelftestArgs {
 
 /// Runs the mode.
 pub(in crate::cli) fn selftest(args: &SelftestArgs) -> Result<Exit, Failure> {
-    args.output_format.can_tell("verify selftest")?;
+    args.output_format.supports("verify selftest")?;
     if let (Some(word), Some(seed)) = (&args.only, args.seed) {
         return only(word, seed, Output::new(args.output_format));
     }
@@ -71,9 +71,9 @@ pub(in crate::cli) fn selftest(args: &SelftestArgs) -> Result<Exit, Failure> {
         small: false,
     };
     let control = Control::new(std::sync::Arc::clone(&place.signal));
-    let teller = Teller::new(place.clock, interval_ns, extent);
-    let matrix = selftest::selftest(&extent, &control, &|part, done| teller.moved(part, done));
-    let elapsed_ns = teller.end();
+    let printer = Printer::new(place.clock, interval_ns, extent);
+    let matrix = selftest::selftest(&extent, &control, &|part, done| printer.moved(part, done));
+    let elapsed_ns = printer.end();
     let interrupted = place.interrupted();
     let complete = interrupted.is_none();
     let exit = match interrupted {
@@ -109,7 +109,7 @@ fn kind(found: &str) -> Result<Kind, Failure> {
         let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let accepted = known().collect::<Vec<_>>().join(", ");
         Failure::new(
-            Exit::Asked,
+            Exit::Usage,
             format!("--only: found `{found}`, expected one of {accepted}{meant}"),
         )
     })
@@ -141,28 +141,28 @@ fn at_least_one(text: &str) -> Result<u64, String> {
 }
 
 /// Tells how far it is.
-struct Teller {
+struct Printer {
     clock: Clock,
     begun_ns: u64,
     interval_ns: u64,
     extent: Extent,
-    told_ns: Mutex<u64>,
+    reported_ns: Mutex<u64>,
 }
 
-impl Teller {
-    fn new(clock: Clock, interval_ns: u64, extent: Extent) -> Teller {
+impl Printer {
+    fn new(clock: Clock, interval_ns: u64, extent: Extent) -> Printer {
         let begun_ns = clock.now_ns();
-        Teller { clock, begun_ns, interval_ns, extent, told_ns: Mutex::new(begun_ns) }
+        Printer { clock, begun_ns, interval_ns, extent, reported_ns: Mutex::new(begun_ns) }
     }
 
     /// So much of a part is done; another thread may be telling so just now.
     fn moved(&self, part: Part, done: u64) {
-        let Ok(mut told_ns) = self.told_ns.try_lock() else { return };
+        let Ok(mut reported_ns) = self.reported_ns.try_lock() else { return };
         let now_ns = self.clock.now_ns();
-        if self.interval_ns == 0 || now_ns < *told_ns + self.interval_ns {
+        if self.interval_ns == 0 || now_ns < *reported_ns + self.interval_ns {
             return;
         }
-        *told_ns = now_ns;
+        *reported_ns = now_ns;
         let (what, all) = match part {
             Part::Faults => ("faults", self.extent.faults),
             Part::LookAlikes => ("look-alikes", self.extent.look_alikes),

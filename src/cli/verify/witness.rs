@@ -29,7 +29,7 @@ pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
     let path = args.log.display();
     let mut recorder = Recorder::create(&args.log).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            Failure::new(Exit::Asked, format!("--log: {path} exists: each run needs a new log"))
+            Failure::new(Exit::Usage, format!("--log: {path} exists: each run needs a new log"))
         }
         _ => Failure::new(Exit::Environment, format!("--log: {path} cannot be made: {error}")),
     })?;
@@ -71,7 +71,7 @@ pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
 fn failure(unrecorded: &Unrecorded, lines: u64) -> Failure {
     let exit = match unrecorded {
         Unrecorded::System(_) => Exit::Environment,
-        Unrecorded::Line(_) | Unrecorded::Order(_) => Exit::Asked,
+        Unrecorded::Line(_) | Unrecorded::Order(_) => Exit::Usage,
     };
     Failure::new(exit, format!("line {}: {unrecorded}", lines + 1))
 }

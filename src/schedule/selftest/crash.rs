@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::scene::{Interlude, Scene};
+use super::scene::{Interlude, Scenario};
 use iosonde_engine::engine::verify::Journal;
 use iosonde_model::content::replay::Known;
 use iosonde_model::plan::chance::{Chance, mix};
@@ -30,7 +30,7 @@ const MAX_NOTES: u64 = 60;
 
 impl Crash {
     /// The crash of a scenario; without one, progress is only recorded.
-    pub(super) fn planned(scene: &Scene) -> Crash {
+    pub(super) fn planned(scene: &Scenario) -> Crash {
         let cut = matches!(scene.interlude, Interlude::Kill | Interlude::PowerCutAtWork);
         let known = scene.plan.plan.jobs.iter().map(|_| Known::default()).collect();
         let drawn = 1 + Chance::new(mix(scene.seed)).below(MAX_NOTES);

@@ -13,7 +13,7 @@ use iosonde_model::plan::{
 
 /// All parameters of one simulation.
 #[derive(Clone, Debug)]
-pub(super) struct Scene {
+pub(super) struct Scenario {
     pub(super) plan: VerifyPlan,
     /// The fault, and the job whose queue it is injected into.
     pub(super) fault: Option<(Injection, usize)>,
@@ -84,9 +84,9 @@ pub(super) fn device(words: &str, seed: u64) -> SharedDevice {
     Rc::new(RefCell::new(model.build(seed)))
 }
 
-impl Scene {
+impl Scenario {
     /// A scenario with this fault.
-    pub(super) fn with(fault: Fault, seed: u64) -> Scene {
+    pub(super) fn with(fault: Fault, seed: u64) -> Scenario {
         let mut chance = Chance::new(seed);
         let interlude = match fault {
             Fault::Delay | Fault::SyncLie => Interlude::PowerCut,
@@ -119,7 +119,7 @@ impl Scene {
         let jobs = u64::from(setting.jobs);
         let plan = resolved(&setting);
         let when = When::Nth(1 + chance.below(strikes(fault, &plan)));
-        Scene {
+        Scenario {
             fault: Some((Injection { fault, when }, chance.below(jobs) as usize)),
             model: "servers=5,read=exp:50us,write=exp:50us".into(),
             before: if chance.below(2) == 0 { Before::Zeros } else { Before::OldRun },
@@ -130,7 +130,7 @@ impl Scene {
     }
 
     /// A scenario without a fault, among those that resemble one.
-    pub(super) fn without_fault(seed: u64) -> Scene {
+    pub(super) fn without_fault(seed: u64) -> Scenario {
         let mut chance = Chance::new(seed);
         let interlude = match chance.below(6) {
             0 => Interlude::Reopen,
@@ -170,7 +170,7 @@ impl Scene {
             _ => model.replace(",error-every=29,errno=5", ""),
         };
         let before = [Before::Zeros, Before::OldRun, Before::Garbage][chance.below(3) as usize];
-        Scene { plan: resolved(&setting), fault: None, model, before, interlude, seed }
+        Scenario { plan: resolved(&setting), fault: None, model, before, interlude, seed }
     }
 
     /// Describes the simulation.

@@ -13,7 +13,7 @@ use super::scene::{device, resolved, setting};
 use super::trial::Trial;
 use iosonde_engine::backend::sim::{Memory, SimQueue};
 use iosonde_engine::engine::Control;
-use iosonde_engine::engine::verify::{Luggage, VerifyMeasured, simulate_comparing};
+use iosonde_engine::engine::verify::{RunInputs, VerifyMeasured, simulate_comparing};
 use iosonde_model::content::block::{Comparisons, Format, HEADER_BYTES, Label, crc32c, forge};
 use iosonde_model::content::classify::Class;
 use iosonde_model::content::ledger::{Ledger, Survival};
@@ -191,10 +191,10 @@ fn read_back<C: Comparisons>(image: Image, seed: u64) -> VerifyMeasured {
     let Image { plan, bytes, ledgers, outcomes, .. } = image;
     let device = device("servers=4,read=exp:50us", seed);
     let memory = Memory::holding(bytes).shared();
-    let luggage = Luggage { ledgers, outcomes, ..Luggage::default() };
+    let inputs = RunInputs { ledgers, outcomes, ..RunInputs::default() };
     let open = |job: &Job, _| SimQueue::with_memory(job, device.clone(), memory.clone());
     let control = Arc::new(Control::default());
-    simulate_comparing::<_, C>(&plan, luggage, &control, open)
+    simulate_comparing::<_, C>(&plan, inputs, &control, open)
 }
 
 /// Describes the simulation.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::crash::Crash;
 use super::dying::DyingQueue;
-use super::scene::{Interlude, Scene, device};
+use super::scene::{Interlude, Scenario, device};
 use iosonde_engine::backend::fault::{Fault, FaultLog, FaultQueue, Injection, When};
 use iosonde_engine::backend::sim::memory::SharedMemory;
 use iosonde_engine::backend::sim::shadow::ShadowQueue;
 use iosonde_engine::backend::sim::{Memory, SimQueue};
 use iosonde_engine::engine::Control;
-use iosonde_engine::engine::verify::{Luggage, VerifyMeasured, simulate_comparing, site};
+use iosonde_engine::engine::verify::{RunInputs, VerifyMeasured, simulate_comparing, site};
 use iosonde_model::content::block::{Comparisons, MAGIC};
 use iosonde_model::content::classify::Class;
 use iosonde_model::content::ledger::Survival;
@@ -153,7 +153,7 @@ impl Trial {
     }
 
     /// All details, with this fault, seed and scenario.
-    pub(super) fn told(&self, fault: String, seed: u64, scene: String) -> Repetition {
+    pub(super) fn reported(&self, fault: String, seed: u64, scene: String) -> Repetition {
         let offsets: BTreeSet<u64> =
             self.damaged.keys().chain(self.found.keys()).copied().collect();
         let words = |names: &&[Class]| names.iter().map(|class| class.word()).collect();
@@ -177,7 +177,7 @@ impl Trial {
     }
 
     /// Runs a scenario.
-    pub(super) fn of<C: Comparisons>(scene: &Scene) -> Trial {
+    pub(super) fn of<C: Comparisons>(scene: &Scenario) -> Trial {
         let before = scene.content_before();
         let shadow = Memory::holding(before.clone()).shared();
         let volatile = matches!(scene.interlude, Interlude::PowerCut | Interlude::PowerCutAtWork);
@@ -247,7 +247,7 @@ impl Trial {
     }
 
     /// The blocks that differ from the acknowledged data.
-    fn compare(&mut self, scene: &Scene, real: &[u8], right: &[u8]) {
+    fn compare(&mut self, scene: &Scenario, real: &[u8], right: &[u8]) {
         // Requests in flight at the cut are neither right nor wrong.
         if matches!(scene.interlude, Interlude::Kill | Interlude::PowerCutAtWork) {
             return;
@@ -332,7 +332,7 @@ const NEVER: Injection = Injection { fault: Fault::Drop, when: When::Nth(u64::MA
 type Queue = ShadowQueue<FaultQueue<DyingQueue<SimQueue>>>;
 
 fn play<C: Comparisons>(
-    scene: &Scene,
+    scene: &Scenario,
     memory: &SharedMemory,
     shadow: &SharedMemory,
     log: &FaultLog,
@@ -343,8 +343,8 @@ fn play<C: Comparisons>(
     let control = Arc::new(Control::default());
     let jobs = 0..plan.plan.jobs.len();
     let journals = jobs.map(|job| crash.journal(job)).collect();
-    let luggage = Luggage { journals, ..Luggage::default() };
-    simulate_comparing::<Queue, C>(plan, luggage, &control, |job: &Job, index| {
+    let inputs = RunInputs { journals, ..RunInputs::default() };
+    simulate_comparing::<Queue, C>(plan, inputs, &control, |job: &Job, index| {
         let queue = SimQueue::with_memory(job, device.clone(), memory.clone());
         let chance = Chance::new(scene.seed ^ index as u64);
         let queue = DyingQueue::new(queue, memory.clone(), plan.sector_bytes, chance);
@@ -358,7 +358,7 @@ fn play<C: Comparisons>(
 }
 
 /// Reads back with a ledger reconstructed from what is known of the run.
-fn check<C: Comparisons>(scene: &Scene, memory: &SharedMemory, crash: &Crash) -> VerifyMeasured {
+fn check<C: Comparisons>(scene: &Scenario, memory: &SharedMemory, crash: &Crash) -> VerifyMeasured {
     let known = crash.known();
     let own = 0..if scene.plan.overlaps() { 0 } else { known.len() };
     let ledgers = own.map(|job| replay(&scene.plan, job, &known[job])).collect();
@@ -374,9 +374,9 @@ fn check<C: Comparisons>(scene: &Scene, memory: &SharedMemory, crash: &Crash) ->
     plan.mode = VerifyMode::Check;
     let memory = Memory::holding(memory.borrow().bytes().to_vec()).shared();
     let device = device("servers=4,read=exp:50us", scene.seed);
-    let luggage = Luggage { ledgers, outcomes, survival: Some(survival), ..Luggage::default() };
+    let inputs = RunInputs { ledgers, outcomes, survival: Some(survival), ..RunInputs::default() };
     let control = Arc::new(Control::default());
-    simulate_comparing::<_, C>(&plan, luggage, &control, |job: &Job, _| {
+    simulate_comparing::<_, C>(&plan, inputs, &control, |job: &Job, _| {
         SimQueue::with_memory(job, device.clone(), memory.clone())
     })
 }

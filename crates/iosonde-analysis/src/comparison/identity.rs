@@ -107,15 +107,15 @@ impl Identity {
                 continue;
             };
             let fields: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-            let told = |facts: &Facts, field: &String| {
+            let formatted = |facts: &Facts, field: &String| {
                 facts.get(field).cloned().unwrap_or_else(|| "none".into())
             };
             all.extend(fields.into_iter().filter(|field| a.get(*field) != b.get(*field)).map(
                 |field| Difference {
                     kind,
                     field: field.clone(),
-                    a: told(a, field),
-                    b: told(b, field),
+                    a: formatted(a, field),
+                    b: formatted(b, field),
                 },
             ));
         }
@@ -171,15 +171,16 @@ fn flatten(front: &str, value: &Value, without: &[&str], into: &mut Facts) {
             items.iter().for_each(|item| flatten(front, item, without, into));
         }
         value => {
-            let told = match value {
+            let formatted = match value {
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             };
             let known = into.entry(front.to_owned()).or_default();
             if known.is_empty() {
-                *known = short(told);
-            } else if !known.split(", ").any(|each| each == told) && known.len() < VALUE_LENGTH {
-                *known = short(format!("{known}, {told}"));
+                *known = short(formatted);
+            } else if !known.split(", ").any(|each| each == formatted) && known.len() < VALUE_LENGTH
+            {
+                *known = short(format!("{known}, {formatted}"));
             }
         }
     }
@@ -208,11 +209,11 @@ mod tests {
         other.plan.jobs.iter_mut().for_each(|job| job.iodepth = 7);
         other.target.direct = !other.target.direct;
         other.program = "9.9.9".into();
-        let told: Vec<(Kind, String, String)> =
+        let formatted: Vec<(Kind, String, String)> =
             of(&one).differences(&of(&other)).into_iter().map(|d| (d.kind, d.field, d.b)).collect();
         let direct = other.target.direct.to_string();
         assert_eq!(
-            told,
+            formatted,
             [
                 (Kind::Version, "program".into(), "9.9.9".into()),
                 (Kind::Target, "direct".into(), direct),

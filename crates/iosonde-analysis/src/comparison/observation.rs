@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::contrast::Better;
 use super::identity::Identity;
 use crate::figures::{DirectionFigures, Figures};
-use crate::finding::Gravity;
+use crate::finding::Severity;
 use crate::series;
 use crate::verdict::assess;
 use iosonde_model::record::HostFacts;
@@ -81,14 +81,15 @@ impl Observation {
         within.extend(rate_within(run, figures).map(|interval| ("iops".to_owned(), interval)));
         values.retain(|_, value| value.is_finite() && *value > 0.0);
         values.values_mut().for_each(|value| *value = rounded(*value));
-        let left_out = if !row.books.valid() {
+        let left_out = if !row.consistency.valid() {
             Some("INVALID, its consistency checks failed".to_owned())
         } else if !row.complete {
             Some("it did not complete".to_owned())
         } else {
             None
         };
-        let doubts = row.findings.iter().filter(|finding| finding.gravity >= Gravity::Doubt);
+        let doubts =
+            row.findings.iter().filter(|finding| finding.severity >= Severity::LowConfidence);
         Observation {
             cell: named(&run.plan.title, levels),
             identity: Identity::of(run, host),

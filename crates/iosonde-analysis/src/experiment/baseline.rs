@@ -5,7 +5,7 @@
 
 use super::words::{Times, nothing, slug};
 use super::{Answer, Measure, Point, StageFacts};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, duration};
 
@@ -33,8 +33,8 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     }
     compare(&mut answer, &points);
     let row = |point: &&Point| {
-        let told = MEASURES.iter().map(|measure| point.told(*measure));
-        std::iter::once(point.name()).chain(told).collect()
+        let formatted = MEASURES.iter().map(|measure| point.formatted(*measure));
+        std::iter::once(point.name()).chain(formatted).collect()
     };
     let mut columns = vec!["load"];
     columns.extend(MEASURES.iter().map(|measure| measure.title()));
@@ -46,10 +46,10 @@ fn one(answer: &mut Answer, point: &Point) {
     let Some(mean) = point.spread(Measure::Mean, Direction::Total) else { return };
     let (name, key) = (point.name(), slug(&point.name()));
     let tail = [Measure::Quantile(0.95), Measure::Quantile(0.99)];
-    let tail = tail.map(|measure| format!("{} {}", measure.title(), point.told(measure)));
+    let tail = tail.map(|measure| format!("{} {}", measure.title(), point.formatted(measure)));
     answer.say(format!(
         "{name}: {} on average, {} ({}).",
-        mean.told(Measure::Mean),
+        mean.formatted(Measure::Mean),
         tail.join(", "),
         mean.basis()
     ));
@@ -73,7 +73,7 @@ fn one(answer: &mut Answer, point: &Point) {
             "not_qd1",
             "queue depth above 1",
             Strength::Proven,
-            Gravity::Caution,
+            Severity::Warning,
             format!(
                 "{name}: the mean queue depth was {}, so this is not a QD1 baseline.",
                 iosonde_model::units::count::significant(depth)
@@ -119,14 +119,14 @@ fn asymmetry(answer: &mut Answer, read: &Point, write: &Point, size: u64) {
     let words = match (times.interval.is_some(), times.differ()) {
         (true, false) => format!(
             "At {size} no difference between writes and reads could be shown: {}.",
-            times.told()
+            times.formatted()
         ),
         (true, true) if times.times < 1.0 => format!(
             "At {size} a write is acknowledged in {} the time of a read: a cache in front of the \
              medium accepts it, and it is not durable yet.",
-            times.told()
+            times.formatted()
         ),
-        _ => format!("At {size} a write takes {} the time of a read.", times.told()),
+        _ => format!("At {size} a write takes {} the time of a read.", times.formatted()),
     };
     answer.say(words);
 }
@@ -189,6 +189,6 @@ mod tests {
         let bandwidth = facts.found("read_bytes_per_s").unwrap();
         assert!((bandwidth / 500e6 - 1.0).abs() < 0.1, "{bandwidth}");
         assert_eq!(facts.answers[0].1.tables[0].rows.len(), 4);
-        assert_eq!(facts.answers[0].1.cautions, Vec::new());
+        assert_eq!(facts.answers[0].1.warnings, Vec::new());
     }
 }

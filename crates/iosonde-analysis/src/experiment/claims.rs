@@ -41,10 +41,10 @@ pub(super) fn conclude(study: &Study) -> Answer {
             continue;
         };
         // With a second axis a claim has several points.
-        let asked = Asked { name: point.name(), claim, point };
-        let verdict = asked.verdict(&mut answer, study, facts);
+        let claimed = ClaimPoint { name: point.name(), claim, point };
+        let verdict = claimed.verdict(&mut answer, study, facts);
         counts[verdict as usize] += 1.0;
-        rows.push(vec![asked.name, claim.promise.clone(), verdict.word().into()]);
+        rows.push(vec![claimed.name, claim.promise.clone(), verdict.word().into()]);
     }
     for (name, count) in ["met", "missed", "inconclusive", "not-comparable"].iter().zip(counts) {
         answer.find(name, count);
@@ -85,17 +85,17 @@ impl Verdict {
 }
 
 /// A claim at one measured point.
-struct Asked<'a> {
+struct ClaimPoint<'a> {
     name: String,
     claim: &'a Claim,
     point: &'a Point,
 }
 
-impl Asked<'_> {
+impl ClaimPoint<'_> {
     fn verdict(&self, answer: &mut Answer, study: &Study, facts: &StageFacts) -> Verdict {
         let (name, claim, point) = (&self.name, self.claim, self.point);
         let ceilings = ceilings(study, facts, point);
-        let list = told(&ceilings);
+        let list = formatted(&ceilings);
         let mut without = |why: String| {
             answer.say(format!("{name}: not comparable: {why}.{list}"));
             Verdict::NotComparable
@@ -109,19 +109,19 @@ impl Asked<'_> {
         else {
             return without("the figure could not be measured".into());
         };
-        let told = format!(
+        let formatted = format!(
             "measured {}, specified {} ({})",
-            expectation.told(measured.mean),
+            expectation.formatted(measured.mean),
             claim.promise,
             interval(&expectation, &measured)
         );
-        if let Standing::Doubtful(doubt) = &point.standing {
-            return without(format!("{told}, but its runs have low confidence: {doubt}"));
+        if let Standing::LowConfidence(doubt) = &point.standing {
+            return without(format!("{formatted}, but its runs have low confidence: {doubt}"));
         }
         let side = side(&expectation, &measured);
         if side == Some(true) {
             let conditions = conditions(claim, ", although the data sheet states it for ");
-            answer.say(format!("{name}: met, {told}{conditions}.{list}"));
+            answer.say(format!("{name}: met, {formatted}{conditions}.{list}"));
             return Verdict::Met;
         }
         let block = point.runs.first().and_then(|run| run.all.block_bytes).unwrap_or(1) as f64;
@@ -134,25 +134,25 @@ impl Asked<'_> {
         let in_the_way = wanted.and_then(|wanted| ceilings.iter().find(|each| each.iops < wanted));
         if let Some(ceiling) = in_the_way {
             return without(format!(
-                "{told}, but {} limits this machine to {} IOPS, whatever the device can do",
+                "{formatted}, but {} limits this machine to {} IOPS, whatever the device can do",
                 ceiling.name,
                 count::significant_or_whole(ceiling.iops)
             ));
         }
         if !claim.conditions.is_empty() {
-            return without(format!("{told}; {}", conditions(claim, "it is specified for ")));
+            return without(format!("{formatted}; {}", conditions(claim, "it is specified for ")));
         }
         if side.is_none() {
             let why = match measured.interval {
                 Some(_) => "the interval contains the limit",
                 None => "one run has no interval",
             };
-            answer.say(format!("{name}: inconclusive: {told}: {why}, so repeat it.{list}"));
+            answer.say(format!("{name}: inconclusive: {formatted}: {why}, so repeat it.{list}"));
             return Verdict::Inconclusive;
         }
         let gap = (measured.mean / expectation.limit - 1.0).abs();
         answer.say(format!(
-            "{name}: missed by {}: {told}, and no known lower ceiling explains it.{list}",
+            "{name}: missed by {}: {formatted}, and no known lower ceiling explains it.{list}",
             words::percent(gap)
         ));
         Verdict::Missed
@@ -173,13 +173,13 @@ fn side(expectation: &Expectation, measured: &Spread) -> Option<bool> {
 /// `95 % 4,900 to 5,100, n = 3`.
 fn interval(expectation: &Expectation, measured: &Spread) -> String {
     let ends = measured.interval.map_or(String::new(), |(low, high)| {
-        format!("95 % {} to {}, ", expectation.told(low.max(0.0)), expectation.told(high))
+        format!("95 % {} to {}, ", expectation.formatted(low.max(0.0)), expectation.formatted(high))
     });
     format!("{ends}n = {}", measured.values.len())
 }
 
 /// ` Ceilings: …`, the smallest first.
-fn told(ceilings: &[Ceiling]) -> String {
+fn formatted(ceilings: &[Ceiling]) -> String {
     let each = |ceiling: &Ceiling| {
         format!("{} {} IOPS", ceiling.name, count::significant_or_whole(ceiling.iops))
     };
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(across.found["inconclusive"], 1.0, "{:?}", across.sentences);
         assert_eq!(of("iops>=4000", 50.0, &Standing::Good).found["met"], 1.0);
         assert_eq!(of("iops>=9000", 50.0, &Standing::Good).found["missed"], 1.0);
-        let doubtful = of("iops>=4000", 0.0, &Standing::Doubtful("page cache".into()));
+        let doubtful = of("iops>=4000", 0.0, &Standing::LowConfidence("page cache".into()));
         assert_eq!(doubtful.found["not-comparable"], 1.0);
         assert!(doubtful.sentences[1].contains("page cache"), "{:?}", doubtful.sentences);
     }

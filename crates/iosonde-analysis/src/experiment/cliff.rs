@@ -5,7 +5,7 @@
 
 use super::words::{self, nothing};
 use super::{Answer, Point, StageFacts, TrialFigures};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::ratio::median;
@@ -59,7 +59,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         }
     }
     for fall in &falls {
-        tell(&mut answer, fall);
+        report(&mut answer, fall);
     }
     kind(&mut answer, &falls);
     answer
@@ -159,7 +159,7 @@ fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<F
     })
 }
 
-fn tell(answer: &mut Answer, fall: &Fall<'_>) {
+fn report(answer: &mut Answer, fall: &Fall<'_>) {
     let name = fall.point.name();
     let key = |word: &str| format!("{word}-{}", words::slug(&name));
     let (fast, slow) = fall.rate;
@@ -217,7 +217,7 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
         answer.find("bucket-rate-iops", first.iops.1);
         answer.say(words.clone());
         let subject = "a token bucket";
-        answer.mind("token_bucket", subject, strength, Gravity::Limit, words);
+        answer.mind("token_bucket", subject, strength, Severity::Limit, words);
         return;
     }
     let drop = 1.0 - first.rate.1 / first.rate.0;
@@ -246,7 +246,7 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
     answer.find("cache-bytes", first.after_bytes);
     answer.say(words.clone());
     let strength = if volumes.len() > 1 { Strength::Supported } else { Strength::ConsistentWith };
-    answer.mind("slc_exhausted", "a full write cache", strength, Gravity::Limit, words);
+    answer.mind("slc_exhausted", "a full write cache", strength, Severity::Limit, words);
 }
 
 #[cfg(test)]
@@ -279,8 +279,8 @@ mod tests {
             .collect();
         assert_eq!(changes.len(), facts.points.len(), "one for each size");
         assert!(changes.iter().all(|at| (at - 4.0).abs() < 0.3), "{changes:?}");
-        let caution = &facts.answers[0].1.cautions[0];
-        assert_eq!((caution.code, caution.strength), ("token_bucket", Strength::Supported));
+        let warning = &facts.answers[0].1.warnings[0];
+        assert_eq!((warning.code, warning.strength), ("token_bucket", Strength::Supported));
     }
 
     #[test]
@@ -322,7 +322,7 @@ mod tests {
         assert!((cache / truth - 1.0).abs() < 0.06, "{cache} of {truth}");
         assert_eq!(full.found("bucket-ops"), None);
         let even = cliff(|_| 1.0);
-        assert_eq!(even.answers[0].1.cautions, Vec::new());
+        assert_eq!(even.answers[0].1.warnings, Vec::new());
         assert!(even.answers[0].1.sentences[0].contains("no lasting drop"));
     }
 }

@@ -24,9 +24,9 @@ pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer.find("wide_ns", last.1);
     answer.say(format!(
         "A random read takes {} within {} and {} within {}.",
-        first.2.told(Measure::Mean),
+        first.2.formatted(Measure::Mean),
         bytes::exact(first.0 as u64),
-        last.2.told(Measure::Mean),
+        last.2.formatted(Measure::Mean),
         bytes::exact(last.0 as u64)
     ));
     let rows: Vec<([f64; 2], f64, f64)> =
@@ -70,9 +70,9 @@ pub(super) fn zones(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
             "At {} it reads {}, at {} {}: the outer tracks are {} times as fast. Put sequentially \
              read data at the beginning.",
             words::size(first.0),
-            first.2.told(Measure::Bandwidth),
+            first.2.formatted(Measure::Bandwidth),
             words::size(last.0),
-            last.2.told(Measure::Bandwidth),
+            last.2.formatted(Measure::Bandwidth),
             count::significant(times)
         )
     } else {

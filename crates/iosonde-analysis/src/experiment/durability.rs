@@ -5,7 +5,7 @@
 
 use super::words::{self, nothing};
 use super::{Answer, Measure, Point, StageFacts};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{count, duration};
 use iosonde_stats::least_squares::solve;
@@ -79,7 +79,7 @@ fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: f64) {
         answer.find("durable-share", rate / free);
         answer.say(format!(
             "With a sync after each write the rate is {} IOPS, without syncs {}: {}.",
-            point.told(Measure::Iops),
+            point.formatted(Measure::Iops),
             count::significant_or_whole(free),
             words::percent(rate / free)
         ));
@@ -121,7 +121,7 @@ fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
             "fsync_suspicious",
             "syncs that return immediately",
             Strength::ConsistentWith,
-            Gravity::Doubt,
+            Severity::LowConfidence,
             format!(
                 "Every sync returns within {} regardless of the amount of data: either \
                  acknowledged writes survive a power loss, or syncs are ignored. This measurement \
@@ -142,7 +142,7 @@ fn promises(answer: &mut Answer, points: &[&Point]) {
         answer.say(format!(
             "{}: {} per write ({}), {} times the first.",
             point.name(),
-            mean.told(Measure::Mean),
+            mean.formatted(Measure::Mean),
             mean.basis(),
             count::significant(times)
         ));

@@ -53,7 +53,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         // A single factor is misleading if its effect depends on another.
         let depends = |pair: &Dependent| term.factors.iter().all(|at| pair.factors.contains(at));
         if term.factors.len() > 1 || !shares.dependent.iter().any(depends) {
-            answer.say(told(&name, &Term { p, ..term.clone() }, measure));
+            answer.say(formatted(&name, &Term { p, ..term.clone() }, measure));
         }
     }
     for pair in &shares.dependent {
@@ -84,7 +84,7 @@ fn together(
     let [Some(first), Some(second)] = pair.factors.map(|at| labels.get(at)) else { return };
     let columns: Vec<&str> = std::iter::once(one).chain(second.iter().copied()).collect();
     let row = |(label, means): (&&str, &Vec<f64>)| {
-        let means = means.iter().map(|mean| measure.told(*mean));
+        let means = means.iter().map(|mean| measure.formatted(*mean));
         std::iter::once((*label).to_owned()).chain(means).collect()
     };
     let rows = first.iter().zip(&pair.means).map(row).collect();
@@ -101,7 +101,7 @@ fn name(axes: &[Axis], of: &[usize]) -> String {
     names.join(" with ")
 }
 
-fn told(name: &str, term: &Term, measure: Measure) -> String {
+fn formatted(name: &str, term: &Term, measure: Measure) -> String {
     let range = term.range.map_or(String::new(), |range| {
         format!(
             "; its best level has {} times the {} of the worst",

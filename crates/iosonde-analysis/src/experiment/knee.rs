@@ -2,7 +2,7 @@
 
 use super::words::{self, lines, nothing, of_line, runs};
 use super::{Answer, Measure, Point, StageFacts};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::plan::design;
 use iosonde_model::spec::Direction;
@@ -33,7 +33,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     for (name, points) in &lines {
         let line = Line { name, axis, points, lines: lines.len(), per_level: None };
         let line = Line { per_level: line.per_level(facts), ..line };
-        line.tell(&mut answer, facts);
+        line.report(&mut answer, facts);
     }
     answer
 }
@@ -56,7 +56,7 @@ fn axis_of(facts: &StageFacts) -> Option<&str> {
 }
 
 /// Formats a number of requests in flight as a level of the axis.
-type Told<'a> = &'a dyn Fn(f64) -> String;
+type Formatter<'a> = &'a dyn Fn(f64) -> String;
 
 /// A sweep along one axis.
 struct Line<'a> {
@@ -70,7 +70,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    fn tell(&self, answer: &mut Answer, facts: &StageFacts) {
+    fn report(&self, answer: &mut Answer, facts: &StageFacts) {
         let seed = mix(facts.laid_out.order_seed);
         let levels: Vec<Level> = self.points.iter().filter_map(|point| self.level(point)).collect();
         let knee = self.in_levels(knee::knee(&levels, seed));
@@ -80,7 +80,7 @@ impl Line<'_> {
         if let Some(per_level) = self.per_level {
             self.queue(answer, &levels, per_level, seed);
         }
-        self.books(answer, facts);
+        self.consistency(answer, facts);
         answer.details[self.key("knee")] = serde_json::to_value(knee).unwrap_or_default();
     }
 
@@ -96,14 +96,14 @@ impl Line<'_> {
     }
 
     fn per_level(&self, facts: &StageFacts) -> Option<f64> {
-        let of = |point: &&Point| Some(self.asked(point, facts)? / point.at(self.axis)?);
+        let of = |point: &&Point| Some(self.requested(point, facts)? / point.at(self.axis)?);
         let all: Vec<f64> = self.points.iter().map(of).collect::<Option<_>>()?;
         let first = all.first().copied().filter(|per| per.is_finite() && *per > 0.0)?;
         all.iter().all(|per| (per / first - 1.0).abs() < 1e-9).then_some(first)
     }
 
     /// Requested queue depth of all threads together.
-    fn asked(&self, point: &Point, facts: &StageFacts) -> Option<f64> {
+    fn requested(&self, point: &Point, facts: &StageFacts) -> Option<f64> {
         let cell = facts.laid_out.cells.get(point.cell)?;
         let of = |parameter| facts.parameter(cell, parameter).and_then(|value| value.number());
         let depth = of(Parameter::Iodepth).unwrap_or(1.0) * of(Parameter::Numjobs).unwrap_or(1.0);
@@ -191,12 +191,12 @@ impl Line<'_> {
             ));
             return;
         }
-        let told = self.nearest(at).map_or(String::new(), |point| {
+        let formatted = self.nearest(at).map_or(String::new(), |point| {
             format!(
                 "; at {} it does {} IOPS at {}",
                 self.setting(point.at(self.axis).unwrap_or(at)),
-                point.told(Measure::Iops),
-                point.told(Measure::Mean)
+                point.formatted(Measure::Iops),
+                point.formatted(Measure::Mean)
             )
         });
         let advice = self.nearest(at).and_then(|point| point.at(self.axis)).unwrap_or(at);
@@ -204,7 +204,7 @@ impl Line<'_> {
         let open = knee.interval.is_some_and(|interval| interval.high >= last);
         let open = if open { " The interval reaches the end of the sweep." } else { "" };
         answer.say(format!(
-            "{}: the knee is at {}{runs}{told}. Set {}: more adds latency rather than \
+            "{}: the knee is at {}{runs}{formatted}. Set {}: more adds latency rather than \
              throughput.{open}",
             self.name,
             self.setting(at),
@@ -227,9 +227,9 @@ impl Line<'_> {
             "{}: most throughput at {}: {} IOPS, {}, at {} on average",
             self.name,
             self.setting(at),
-            point.told(Measure::Iops),
-            point.told(Measure::Bandwidth),
-            point.told(Measure::Mean),
+            point.formatted(Measure::Iops),
+            point.formatted(Measure::Bandwidth),
+            point.formatted(Measure::Mean),
         );
         let basis =
             point.spread(Measure::Iops, Direction::Total).map_or(String::new(), |s| s.basis());
@@ -283,10 +283,10 @@ impl Line<'_> {
         let first = levels.first().filter(|level| level.n == 1.0);
         let base = first.and_then(|level| iosonde_stats::ratio::median(&level.latencies));
         let Some(fitted) = queue::fit(&rates, base, seed) else { return };
-        let told = |depth: f64| self.setting(depth / per_level);
-        self.falls(answer, &rates, &told, seed);
-        self.above(answer, &fitted, &told);
-        let limit = told(fitted.largest_depth);
+        let formatted = |depth: f64| self.setting(depth / per_level);
+        self.falls(answer, &rates, &formatted, seed);
+        self.above(answer, &fitted, &formatted);
+        let limit = formatted(fitted.largest_depth);
         let words = match fitted.best().map(|best| (&best.model, best.largest_residual)) {
             None => format!(
                 "{}: no simple queueing model fits within {}: the behaviour changes within the \
@@ -297,7 +297,7 @@ impl Line<'_> {
             Some((model, residual)) => format!(
                 "{}: it behaves like {} (largest residual {}; no statement beyond {limit}).",
                 self.name,
-                model_words(model, &told),
+                model_text(model, &formatted),
                 words::percent(residual)
             ),
         };
@@ -308,7 +308,13 @@ impl Line<'_> {
     }
 
     /// A drop of throughput beyond its peak, and the universal scalability law if it applies.
-    fn falls(&self, answer: &mut Answer, rates: &[usl::Level], told: Told<'_>, seed: u64) {
+    fn falls(
+        &self,
+        answer: &mut Answer,
+        rates: &[usl::Level],
+        formatted: Formatter<'_>,
+        seed: u64,
+    ) {
         let Some(fall) = usl::fall(rates, seed).filter(|fall| fall.is_real()) else { return };
         answer.find_between(&self.key("fall_share"), fall.share, Some(fall.interval));
         let law = match usl::usl(rates, seed) {
@@ -317,7 +323,7 @@ impl Line<'_> {
                  pair {}, and the maximum is at {}",
                 words::percent(law.alpha),
                 count::significant(law.beta),
-                told(law.optimum)
+                formatted(law.optimum)
             ),
             Err(_) => String::new(),
         };
@@ -326,34 +332,34 @@ impl Line<'_> {
              {}){law}.",
             self.name,
             words::percent(fall.share),
-            told(fall.peak),
+            formatted(fall.peak),
             words::percent(fall.interval.low),
             words::percent(fall.interval.high),
         ));
     }
 
     /// Points above N / R(1) do not show a faster device: something else served the requests.
-    fn above(&self, answer: &mut Answer, fitted: &Queue, told: Told<'_>) {
+    fn above(&self, answer: &mut Answer, fitted: &Queue, formatted: Formatter<'_>) {
         let worst = fitted.above_bound.iter().max_by(|a, b| a.1.total_cmp(&b.1));
         let Some((n, over)) = worst else { return };
         answer.mind(
             "above_bound",
             "throughput above what the depth allows",
             Strength::ConsistentWith,
-            Gravity::Caution,
+            Severity::Warning,
             format!(
                 "{}: at {} throughput is {} times what the depth 1 latency allows: a cache serves \
                  requests at depth, requests are merged, or the device leaves a power-saving \
                  state slowly at depth 1.",
                 self.name,
-                told(*n),
+                formatted(*n),
                 count::significant(*over),
             ),
         );
     }
 
     /// Little's law in every row, and whether the requested depth was reached.
-    fn books(&self, answer: &mut Answer, facts: &StageFacts) {
+    fn consistency(&self, answer: &mut Answer, facts: &StageFacts) {
         let mut worst: f64 = 0.0;
         let mut rows = 0;
         let mut missed: Vec<String> = Vec::new();
@@ -366,12 +372,13 @@ impl Line<'_> {
                     worst = worst.max((all.total.iops * mean / 1e9 / all.depth_seen - 1.0).abs());
                 }
             }
-            let (Some(seen), Some(asked)) = (point.mean(Measure::Depth), self.asked(point, facts))
+            let (Some(seen), Some(requested)) =
+                (point.mean(Measure::Depth), self.requested(point, facts))
             else {
                 continue;
             };
-            if seen < REACHED_FROM * asked {
-                missed.push(format!("{} of {asked}", count::significant(seen)));
+            if seen < REACHED_FROM * requested {
+                missed.push(format!("{} of {requested}", count::significant(seen)));
             }
         }
         if rows == 0 {
@@ -383,7 +390,7 @@ impl Line<'_> {
                 "little",
                 "mean queue depth and throughput times latency",
                 Strength::Proven,
-                Gravity::Doubt,
+                Severity::LowConfidence,
                 format!(
                     "{}: mean queue depth and throughput times latency differ by up to {}: the \
                      latencies or the depths of these runs are wrong.",
@@ -403,7 +410,7 @@ impl Line<'_> {
                 "depth_not_applied",
                 "queue queue queue queue depth that was not reached",
                 Strength::Proven,
-                Gravity::Caution,
+                Severity::Warning,
                 format!(
                     "{}: the requested queue depth was not reached: {}. These levels are labels, \
                      not depths.",
@@ -415,7 +422,7 @@ impl Line<'_> {
     }
 }
 
-fn model_words(model: &Model, told: Told<'_>) -> String {
+fn model_text(model: &Model, formatted: Formatter<'_>) -> String {
     match model {
         Model::Bounds { most: Some(most), .. } => format!(
             "a linear rise to {} IOPS and none beyond: no queueing before saturation",
@@ -433,7 +440,7 @@ fn model_words(model: &Model, told: Told<'_>) -> String {
             iosonde_model::units::duration::latency(service * 1e9)
         ),
         Model::Usl(law) => {
-            format!("the universal scalability law, with its maximum at {}", told(law.optimum))
+            format!("the universal scalability law, with its maximum at {}", formatted(law.optimum))
         }
     }
 }
@@ -472,7 +479,7 @@ mod tests {
         assert_eq!(facts.found("enough"), Some(8.0));
         assert!(said(&facts).contains("Set iodepth 8"), "{}", said(&facts));
         assert!(said(&facts).contains("Little's law holds"), "{}", said(&facts));
-        assert_eq!(facts.answers[0].1.cautions, Vec::new());
+        assert_eq!(facts.answers[0].1.warnings, Vec::new());
     }
 
     #[test]

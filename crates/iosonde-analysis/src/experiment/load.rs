@@ -34,9 +34,9 @@ pub(super) fn capacity(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         answer.say(format!(
             "{name}: {} IOPS, {} at {} on average ({basis}); the following stages offer shares of \
              it.",
-            point.told(Measure::Iops),
-            point.told(Measure::Bandwidth),
-            point.told(Measure::Mean)
+            point.formatted(Measure::Iops),
+            point.formatted(Measure::Bandwidth),
+            point.formatted(Measure::Mean)
         ));
     }
     if answer.sentences.is_empty() {
@@ -92,7 +92,7 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
             answer.say(format!(
                 "{}/s are sustained (p99 {}, n = {}){next}.",
                 per_s(*rate),
-                point.told(Measure::Quantile(0.99)),
+                point.formatted(Measure::Quantile(0.99)),
                 point.runs.len()
             ));
             let peak = before.iter().rev().find_map(|stage| stage.found("iops"));
@@ -123,9 +123,9 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
         };
         vec![
             format!("{}/s", per_s(*rate)),
-            point.told(Measure::Iops),
-            point.told(Measure::Mean),
-            point.told(Measure::Quantile(0.99)),
+            point.formatted(Measure::Iops),
+            point.formatted(Measure::Mean),
+            point.formatted(Measure::Quantile(0.99)),
             verdict.into(),
         ]
     });
@@ -148,8 +148,8 @@ fn rise(answer: &mut Answer, sustained: &[&(f64, &Point)]) {
          rate if there is a latency target.",
         count::significant_or_whole(*rate),
         count::significant_or_whole(*lowest),
-        point.told(tail),
-        first.told(tail)
+        point.formatted(tail),
+        first.formatted(tail)
     ));
 }
 
@@ -251,9 +251,9 @@ fn price_of_writes(answer: &mut Answer, facts: &StageFacts, writes: f64) {
         "With {} of the writes in parallel, the p95 of light reads is {}, {} times its value \
          without writes ({}).",
         words::percent(share),
-        tail.told(value),
+        tail.formatted(value),
         count::significant(value / base),
-        tail.told(base)
+        tail.formatted(base)
     ));
 }
 

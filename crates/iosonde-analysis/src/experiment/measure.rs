@@ -144,7 +144,7 @@ impl Measure {
     }
 
     /// A value as printed, with its unit.
-    pub fn told(self, value: f64) -> String {
+    pub fn formatted(self, value: f64) -> String {
         match self.quantity() {
             Quantity::PerSecond => count::significant_or_whole(value),
             Quantity::BytesPerSecond => bytes::per_second(value),

@@ -47,25 +47,25 @@ fn asymmetry(answer: &mut Answer, reads: &Point, writes: &Point) {
     let means = Times::of(writes, reads, Measure::Mean);
     let (Some(rates), Some(means)) = (rates, means) else { return };
     answer.find_between("read_over_write_iops", rates.times, rates.interval);
-    let told = format!(
+    let formatted = format!(
         "reads alone do {} IOPS at {}, writes alone {} at {}",
-        reads.told(Measure::Iops),
-        reads.told(Measure::Mean),
-        writes.told(Measure::Iops),
-        writes.told(Measure::Mean)
+        reads.formatted(Measure::Iops),
+        reads.formatted(Measure::Mean),
+        writes.formatted(Measure::Iops),
+        writes.formatted(Measure::Mean)
     );
     answer.say(match (rates.interval.is_some(), rates.differ()) {
         (true, false) => format!(
-            "No difference between reads and writes could be shown: {told}, {}.",
-            rates.told()
+            "No difference between reads and writes could be shown: {formatted}, {}.",
+            rates.formatted()
         ),
         _ if rates.times >= 1.0 => format!(
-            "Reads are faster: {told}, so {} the rate; a write takes {} as long.",
-            rates.told(),
-            means.told()
+            "Reads are faster: {formatted}, so {} the rate; a write takes {} as long.",
+            rates.formatted(),
+            means.formatted()
         ),
         _ => format!(
-            "Writes are faster: {told}. They are acknowledged before they are durable, because a \
+            "Writes are faster: {formatted}. They are acknowledged before they are durable, because a \
              cache in front of the medium accepts them; the durability experiment shows the rate \
              with syncs."
         ),
@@ -144,17 +144,17 @@ fn each(answer: &mut Answer, share: f64, point: &Point) {
 
 fn table(answer: &mut Answer, points: &[(f64, &Point)]) {
     let of = |point: &Point, measure: Measure, direction| {
-        point.spread(measure, direction).map_or("-".into(), |spread| spread.told(measure))
+        point.spread(measure, direction).map_or("-".into(), |spread| spread.formatted(measure))
     };
     let rows = points.iter().map(|(share, point)| {
         vec![
             format!("{share} %"),
-            point.told(Measure::Iops),
-            point.told(Measure::Mean),
+            point.formatted(Measure::Iops),
+            point.formatted(Measure::Mean),
             of(point, Measure::Mean, Direction::Read),
             of(point, Measure::Mean, Direction::Write),
-            point.told(Measure::Quantile(0.95)),
-            point.told(Measure::Quantile(0.99)),
+            point.formatted(Measure::Quantile(0.95)),
+            point.formatted(Measure::Quantile(0.99)),
         ]
     });
     let columns = ["reads", "IOPS", "mean", "mean read", "mean write", "p95 of all", "p99 of all"];

@@ -49,7 +49,7 @@ impl Point {
             (true, _, Some(first)) => first.standing.clone(),
             (false, Some(doubt), _) => doubt.standing.clone(),
             (false, None, _) if failed > 0 => {
-                Standing::Doubtful(format!("{failed} of {} runs failed", own.len()))
+                Standing::LowConfidence(format!("{failed} of {} runs failed", own.len()))
             }
             (false, None, _) => Standing::Good,
         };

@@ -2,7 +2,7 @@
 
 use super::words::{self, Times, lines, nothing, of_line, runs};
 use super::{Answer, Measure, Point, StageFacts};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
@@ -139,7 +139,7 @@ fn bent(answer: &mut Answer, line: &str, is_one: bool, model: &SizeModel) {
     };
     answer.say(words.clone());
     let subject = "a step in the time over the size";
-    answer.mind("size_step", subject, Strength::ConsistentWith, Gravity::Fact, words);
+    answer.mind("size_step", subject, Strength::ConsistentWith, Severity::Fact, words);
 }
 
 /// Where two patterns differ, and at which size they converge.
@@ -172,7 +172,7 @@ fn converge(answer: &mut Answer, one: (&str, &[&Point]), two: (&str, &[&Point]))
     answer.say(format!(
         "{one} and {two} differ most at {}, where {one} has {} the IOPS; {together}.",
         words::size(*size),
-        most.told()
+        most.formatted()
     ));
 }
 

@@ -3,7 +3,7 @@
 use super::sweep::{as_planned, compare, left_out, line};
 use super::words::{self, lines, nothing};
 use super::{Answer, Measure, Point, StageFacts};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
 
@@ -111,20 +111,20 @@ fn cache(answer: &mut Answer, facts: &StageFacts) {
         let mean = shares.iter().sum::<f64>() / shares.len() as f64;
         let (low, high) = shares.iter().fold((1.0f64, 0.0f64), |(l, h), s| (l.min(*s), h.max(*s)));
         let proven = if holds { low >= WARM_FROM } else { high <= COLD_TO };
-        let told = format!(
+        let formatted = format!(
             "Before the {} read runs with a {label} cache, {} of the sampled pages were cached",
             shares.len(),
             words::percent(mean)
         );
         if proven {
-            answer.say(format!("{told}: the cache was {label}, as labelled."));
+            answer.say(format!("{formatted}: the cache was {label}, as labelled."));
         } else {
             answer.mind(
                 "cache_label",
                 "a cache state that differs from its label",
                 Strength::Proven,
-                Gravity::Doubt,
-                format!("{told}: it was not {label}, so do not read those curves as {label}."),
+                Severity::LowConfidence,
+                format!("{formatted}: it was not {label}, so do not read those curves as {label}."),
             );
         }
     }
@@ -198,10 +198,10 @@ mod tests {
     fn a_frozen_level_is_found_out() {
         let stage = stage("stride", "stride");
         let frozen = facts(&stage, |cell, _| load(4096.0, 1e-4 + at(cell, "gap") / 1e12, true));
-        let cautions = &frozen.answers[0].1.cautions;
-        assert_eq!(cautions[0].code, "level_not_applied");
+        let warnings = &frozen.answers[0].1.warnings;
+        assert_eq!(warnings[0].code, "level_not_applied");
         let right = facts(&stage, |cell, _| load(at(cell, "block-size"), 1e-3, true));
-        assert_eq!(right.answers[0].1.cautions, Vec::new());
+        assert_eq!(right.answers[0].1.warnings, Vec::new());
         assert!((right.found("least-kept").unwrap() - 1.0).abs() < 0.05);
     }
 }

@@ -5,7 +5,7 @@ use super::claims::at_ceiling;
 use super::sweep::{bandwidth, best};
 use super::words::{self, nothing};
 use super::{Answer, Measure, Point, StageFacts, Standing, Study};
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::units::{count, duration};
 
 /// Smallest relative difference of two stages of the same load to report.
@@ -97,7 +97,7 @@ fn beyond_physics(answer: &mut Answer, study: &Study) {
     for facts in &study.stages {
         for point in facts.points.iter().filter(|point| point.is_usable()) {
             if point.mean(Measure::Bandwidth).is_some_and(|rate| rate > ceiling) {
-                let rate = point.told(Measure::Bandwidth);
+                let rate = point.formatted(Measure::Bandwidth);
                 beyond.push(format!("{} ({}): {rate}", facts.stage.heading(), point.name()));
             }
         }
@@ -106,11 +106,11 @@ fn beyond_physics(answer: &mut Answer, study: &Study) {
     let words = format!(
         "{} levels are faster than {}: {first}{}. Memory served these, not storage.",
         beyond.len(),
-        Measure::Bandwidth.told(ceiling),
+        Measure::Bandwidth.formatted(ceiling),
         if beyond.len() > 1 { ", and others" } else { "" }
     );
     let subject = "rates beyond the link";
-    answer.mind("beyond_physics", subject, Strength::Supported, Gravity::Doubt, words);
+    answer.mind("beyond_physics", subject, Strength::Supported, Severity::LowConfidence, words);
 }
 
 /// The same load in two stages, such as the baseline and the first level of a sweep.
@@ -177,7 +177,7 @@ fn anomalies(answer: &mut Answer, study: &Study) {
             }
         }
     }
-    seen.sort_by_key(|each| std::cmp::Reverse((each.finding.gravity, each.finding.strength)));
+    seen.sort_by_key(|each| std::cmp::Reverse((each.finding.severity, each.finding.strength)));
     let runs: usize = study.stages.iter().map(|facts| facts.trials.len()).sum();
     for each in &seen {
         let mut finding = each.finding.clone();
@@ -188,7 +188,7 @@ fn anomalies(answer: &mut Answer, study: &Study) {
             each.runs,
             each.stages.join(", ")
         );
-        answer.cautions.push(finding);
+        answer.warnings.push(finding);
     }
     if seen.is_empty() {
         answer.say(format!("None of the {runs} runs has a finding."));
@@ -284,11 +284,11 @@ mod tests {
         };
         let answer = micro(&study_of(vec![sizes(2e9)], None));
         assert!(answer.sentences[0].contains("4 MiB"), "{:?}", answer.sentences);
-        assert_eq!(answer.cautions, Vec::new());
+        assert_eq!(answer.warnings, Vec::new());
         let mut linked = study_of(vec![sizes(2e9)], None);
         let device = DeviceFacts { link_bytes_per_s: Some(985_000_000), ..DeviceFacts::default() };
         linked.target = Some(TargetFacts { device: Some(device), ..TargetFacts::default() });
-        let codes = micro(&linked).cautions.iter().map(|finding| finding.code).collect::<Vec<_>>();
+        let codes = micro(&linked).warnings.iter().map(|finding| finding.code).collect::<Vec<_>>();
         assert!(codes.contains(&"beyond_physics"), "{codes:?}");
     }
 }

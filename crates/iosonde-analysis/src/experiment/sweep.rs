@@ -3,7 +3,7 @@
 
 use super::words::{self, Times, slug};
 use super::{Answer, Measure, Point, StageFacts};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::Parameter;
@@ -29,16 +29,16 @@ pub(super) fn bandwidth(point: &Point) -> String {
     let Some(spread) = point.spread(Measure::Bandwidth, Direction::Total) else {
         return "n/a".into();
     };
-    let told = |value: f64| Measure::Bandwidth.told(value);
+    let formatted = |value: f64| Measure::Bandwidth.formatted(value);
     match spread.interval {
         Some((low, high)) => format!(
             "{} (95 % {} to {}, n = {})",
-            told(spread.mean),
-            told(low.max(0.0)),
-            told(high),
+            formatted(spread.mean),
+            formatted(low.max(0.0)),
+            formatted(high),
             spread.values.len()
         ),
-        None => format!("{} (n = {})", told(spread.mean), spread.values.len()),
+        None => format!("{} (n = {})", formatted(spread.mean), spread.values.len()),
     }
 }
 
@@ -95,11 +95,11 @@ fn cliff(answer: &mut Answer, name: &str, points: &[&Point], label: &dyn Fn(&Poi
     answer.find(&format!("cliff-share-{}", slug(name)), 1.0 - times.times);
     answer.say(format!(
         "{name}: throughput falls from {} at {} to {} at {}: {}.",
-        before.told(Measure::Bandwidth),
+        before.formatted(Measure::Bandwidth),
         label(before),
-        after.told(Measure::Bandwidth),
+        after.formatted(Measure::Bandwidth),
         label(after),
-        times.told()
+        times.formatted()
     ));
 }
 
@@ -168,12 +168,13 @@ pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
     let mut wrong = Vec::new();
     for point in &facts.points {
         let Some(cell) = facts.laid_out.cells.get(point.cell) else { continue };
-        let asked = facts.parameter(cell, Parameter::BlockSize).and_then(|value| value.number());
+        let requested =
+            facts.parameter(cell, Parameter::BlockSize).and_then(|value| value.number());
         for figures in &point.runs {
             let seen = figures.all.total.bytes as f64 / figures.all.total.ops.max(1) as f64;
             // Short transfers at the end of a region cannot increase the mean.
-            if let Some(asked) = asked
-                && (seen / asked - 1.0).abs() > 0.01
+            if let Some(requested) = requested
+                && (seen / requested - 1.0).abs() > 0.01
             {
                 wrong.push(format!("{} ({} per operation)", point.name(), words::size(seen)));
             }
@@ -185,7 +186,7 @@ pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
             "level_not_applied",
             "levels that did not reach the engine",
             Strength::Proven,
-            Gravity::Doubt,
+            Severity::LowConfidence,
             format!("The requested size differs from the transferred size: {}.", wrong.join("; ")),
         );
     }

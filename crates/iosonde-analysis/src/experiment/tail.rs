@@ -57,13 +57,14 @@ pub(super) fn analyse(facts: &StageFacts, before: &[StageFacts]) -> Answer {
 
 fn one(answer: &mut Answer, level: &Level<'_>) {
     let tail = [Measure::Quantile(0.95), Measure::Quantile(0.99), Measure::Quantile(0.999)];
-    let tail = tail.map(|measure| format!("{} {}", measure.title(), level.point.told(measure)));
+    let tail =
+        tail.map(|measure| format!("{} {}", measure.title(), level.point.formatted(measure)));
     let mean = level.point.spread(Measure::Mean, Direction::Total);
     let basis = mean.as_ref().map_or("n/a".into(), |spread| spread.basis());
     answer.say(format!(
         "{}: {} on average, {} ({basis}).",
         level.label,
-        level.point.told(Measure::Mean),
+        level.point.formatted(Measure::Mean),
         tail.join(", ")
     ));
     let key = words::slug(&level.label);
@@ -148,24 +149,24 @@ fn outside(answer: &mut Answer, from: &str, before: &[StageFacts]) {
 }
 
 fn row(level: &Level<'_>) -> Vec<String> {
-    let told = |measure: Measure| {
+    let formatted = |measure: Measure| {
         let spread = level.point.spread(measure, Direction::Total);
         spread.map_or("n/a".into(), |spread: Spread| match log_t(&spread.values) {
             Some(Interval { low, high, .. }) => {
                 format!(
                     "{} ({} to {})",
-                    spread.told(measure),
-                    measure.told(low),
-                    measure.told(high)
+                    spread.formatted(measure),
+                    measure.formatted(low),
+                    measure.formatted(high)
                 )
             }
-            None => spread.told(measure),
+            None => spread.formatted(measure),
         })
     };
     let ops = level.point.runs.iter().map(|run| run.all.total.ops).sum();
     let ahead = [level.label.clone(), level.point.runs.len().to_string(), count::thousands(ops)];
-    let tail = TAIL.map(|q| told(Measure::Quantile(q)));
-    ahead.into_iter().chain([told(Measure::Mean)]).chain(tail).collect()
+    let tail = TAIL.map(|q| formatted(Measure::Quantile(q)));
+    ahead.into_iter().chain([formatted(Measure::Mean)]).chain(tail).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use iosonde_fixtures::{Load, run_of};
 use iosonde_model::plan::design::{Cell, Found, cells};
 use iosonde_model::record::Run;
 use iosonde_model::record::experiment::{
-    EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TRIAL_SCHEMA, TargetAsked, TrialRun,
+    EXPERIMENT_SCHEMA, ExperimentRun, RequestedTarget, STAGE_SCHEMA, StageRun, TRIAL_SCHEMA,
+    TrialRun,
 };
 use iosonde_model::spec::Experiment;
 use iosonde_model::spec::experiment::{Claims, Stage};
@@ -90,7 +91,7 @@ pub fn study(stages: Vec<StageFacts>, claims: Option<Claims>) -> Study {
             experiment: iosonde_model::spec::catalogue::experiment("study").unwrap(),
             claims,
             seed: 1,
-            target: TargetAsked::default(),
+            target: RequestedTarget::default(),
             max_written_bytes: None,
             started_unix_ns: 0,
         },

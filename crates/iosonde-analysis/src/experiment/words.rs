@@ -2,7 +2,7 @@
 //! of two cells.
 
 use super::{Answer, AnswerTable, Measure, Point, Spread, StageFacts};
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count};
 use iosonde_stats::bootstrap::{Interval, log_t_ratio};
@@ -35,10 +35,10 @@ impl Answer {
         code: &'static str,
         subject: &str,
         strength: Strength,
-        gravity: Gravity,
+        severity: Severity,
         words: String,
     ) {
-        self.cautions.push(Finding::new(code, subject, strength, gravity, words));
+        self.warnings.push(Finding::new(code, subject, strength, severity, words));
     }
 
     /// Adds a table.
@@ -53,12 +53,12 @@ impl Answer {
 
 impl Spread {
     /// `158 µs ± 3.20 µs`: mean and standard deviation; only the mean for one run.
-    pub(super) fn told(&self, measure: Measure) -> String {
-        let mean = measure.told(self.mean);
+    pub(super) fn formatted(&self, measure: Measure) -> String {
+        let mean = measure.formatted(self.mean);
         match self.std_dev {
             // Below a millionth it is a rounding error.
             Some(deviation) if deviation <= self.mean.abs() * 1e-6 => format!("{mean} ± 0"),
-            Some(deviation) => format!("{mean} ± {}", measure.told(deviation)),
+            Some(deviation) => format!("{mean} ± {}", measure.formatted(deviation)),
             None => mean,
         }
     }
@@ -74,8 +74,9 @@ impl Spread {
 
 impl Point {
     /// A measure of all data operations as text; `n/a` if unknown.
-    pub(super) fn told(&self, measure: Measure) -> String {
-        self.spread(measure, Direction::Total).map_or("n/a".into(), |spread| spread.told(measure))
+    pub(super) fn formatted(&self, measure: Measure) -> String {
+        self.spread(measure, Direction::Total)
+            .map_or("n/a".into(), |spread| spread.formatted(measure))
     }
 }
 
@@ -105,7 +106,7 @@ impl Times {
     }
 
     /// `1.92 times (95 % 1.85 to 1.99)`.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn formatted(&self) -> String {
         let times = count::significant(self.times);
         match self.interval {
             Some(Interval { low, high, .. }) => {
@@ -121,11 +122,11 @@ impl Times {
 pub(super) fn interval(
     interval: Option<Interval>,
     runs: usize,
-    told: impl Fn(f64) -> String,
+    formatted: impl Fn(f64) -> String,
 ) -> String {
     match interval {
         Some(Interval { low, high, .. }) => {
-            format!(" (95 % {} to {}, n = {runs})", told(low), told(high))
+            format!(" (95 % {} to {}, n = {runs})", formatted(low), formatted(high))
         }
         None => format!(" (n = {runs}, too few for an interval)"),
     }
@@ -189,10 +190,13 @@ mod tests {
     #[test]
     fn figures_are_reported_with_their_scatter() {
         let spread = Spread::of(vec![158_000.0, 162_000.0, 160_000.0]).unwrap();
-        assert_eq!(spread.told(Measure::Mean), "160 µs ± 2.00 µs");
+        assert_eq!(spread.formatted(Measure::Mean), "160 µs ± 2.00 µs");
         assert_eq!(spread.basis(), "mean ± sd of 3");
         let one = Spread::of(vec![158_000.0]).unwrap();
-        assert_eq!((one.told(Measure::Mean).as_str(), one.basis().as_str()), ("158 µs", "one run"));
+        assert_eq!(
+            (one.formatted(Measure::Mean).as_str(), one.basis().as_str()),
+            ("158 µs", "one run")
+        );
         assert_eq!(slug("4 KiB random read"), "4-kib-random-read");
     }
 

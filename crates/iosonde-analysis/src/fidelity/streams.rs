@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::observed::{Moved, Touched};
-use iosonde_model::plan::{OpStream, Stop, Way};
+use iosonde_model::plan::{IoKind, OpStream, Stop};
 use iosonde_model::record::profile::Op;
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
@@ -51,8 +51,8 @@ pub(super) fn of_run(run: &Run) -> Vec<(Op, Moved)> {
             *left -= 1;
             let Some(op) = stream.next_op() else { continue };
             let way = &mut ways[match op.way {
-                Way::Read => 0,
-                Way::Write => 1,
+                IoKind::Read => 0,
+                IoKind::Write => 1,
                 _ => 2,
             }];
             let end = op.offset + u64::from(op.bytes);

@@ -1,6 +1,6 @@
 //! `buffered`: direct I/O is not in effect, so the page cache is part of the measurement.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when direct I/O was requested and rejected (low confidence), or not requested
 /// (information).
@@ -15,7 +15,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
             "buffered",
             "page cache",
             Strength::Proven,
-            Gravity::Fact,
+            Severity::Fact,
             words,
         ));
     }
@@ -23,7 +23,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let words = format!(
         "Buffered: direct I/O was rejected ({reason}); the page cache is part of the measurement."
     );
-    let finding = Finding::new("buffered", "page cache", Strength::Proven, Gravity::Doubt, words);
+    let finding =
+        Finding::new("buffered", "page cache", Strength::Proven, Severity::LowConfidence, words);
     Some(finding.with("direct_refused", reason))
 }
 
@@ -41,8 +42,8 @@ mod tests {
         assert_eq!(ask(detect, &run, None), None);
         run.target.direct = false;
         run.target.direct_refused = Some("EINVAL".into());
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Doubt);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::LowConfidence);
         run.plan.targets[0].direct = false;
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Fact);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::Fact);
     }
 }

@@ -3,7 +3,7 @@
 use iosonde_model::record::facts::{IoLimit, IoLimitKind};
 use iosonde_model::units;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// A rate within this share of a limit is attributed to that limit.
 const WITHIN: f64 = 0.03;
@@ -22,11 +22,12 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let words = format!(
         "Limited by the cgroup ({}) to {}; measured {}.",
         limit.source,
-        told(limit.kind, limit.per_second as f64),
-        told(limit.kind, measured)
+        formatted(limit.kind, limit.per_second as f64),
+        formatted(limit.kind, measured)
     );
-    let subject = format!("the cgroup I/O limit of {}", told(limit.kind, limit.per_second as f64));
-    let finding = Finding::new("cgroup_limit", subject, Strength::Proven, Gravity::Limit, words);
+    let subject =
+        format!("the cgroup I/O limit of {}", formatted(limit.kind, limit.per_second as f64));
+    let finding = Finding::new("cgroup_limit", subject, Strength::Proven, Severity::Limit, words);
     Some(
         finding
             .with("limit_per_s", limit.per_second as f64)
@@ -45,7 +46,7 @@ fn rate(case: &Case<'_>, kind: IoLimitKind) -> f64 {
     }
 }
 
-fn told(kind: IoLimitKind, rate: f64) -> String {
+fn formatted(kind: IoLimitKind, rate: f64) -> String {
     match kind {
         IoLimitKind::ReadBytes => format!("{} of reads", units::bytes::per_second(rate)),
         IoLimitKind::WriteBytes => format!("{} of writes", units::bytes::per_second(rate)),
@@ -64,7 +65,7 @@ mod tests {
 
     use super::*;
     use crate::finding::tests::ask;
-    use crate::{books, figures};
+    use crate::{consistency, figures};
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
@@ -88,10 +89,10 @@ mod tests {
         let kind = IoLimitKind::ReadIops;
         run.target.io_limits = vec![IoLimit { source: "/job".into(), kind, per_second: 4_800 }];
         let mut figures = figures(&run);
-        let books = books(&run, &figures);
+        let consistency = consistency(&run, &figures);
         // 5,000 measured, 4 % off; a slice is 5 % of 2 s and 1 % of 10 s.
-        assert_eq!(detect(&Case::new(&run, None, &figures, &books)), None);
+        assert_eq!(detect(&Case::new(&run, None, &figures, &consistency)), None);
         figures.window_ns = 2_000_000_000;
-        assert!(detect(&Case::new(&run, None, &figures, &books)).is_some());
+        assert!(detect(&Case::new(&run, None, &figures, &consistency)).is_some());
     }
 }

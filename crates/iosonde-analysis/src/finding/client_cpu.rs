@@ -1,6 +1,6 @@
 //! `client_cpu`: this machine, not the device, is the limit.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 use iosonde_model::spec::Wait;
 
 /// CPU time over the CPUs that the jobs can use, at or above which the client counts as saturated.
@@ -35,7 +35,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         "The client's CPU is saturated: {used:.2} of {cores:.2} usable CPUs; the device may be \
          faster."
     );
-    let finding = Finding::new("client_cpu", "the client's CPU", strength, Gravity::Limit, words);
+    let finding = Finding::new("client_cpu", "the client's CPU", strength, Severity::Limit, words);
     let finding = finding.with("cpus_used", used).with("cpus_usable", cores);
     Some(match device_queue(case) {
         Some(queue) => finding.with("device_queue", queue),
@@ -54,7 +54,7 @@ fn cores(case: &Case<'_>) -> f64 {
 
 /// Mean number of requests in the device's queue.
 fn device_queue(case: &Case<'_>) -> Option<f64> {
-    let work = crate::books::device_work(case.run)?;
+    let work = crate::consistency::device_work(case.run)?;
     Some(work.delta.weighted_ms as f64 * 1e6 / case.run.measured_ns.max(1) as f64)
 }
 

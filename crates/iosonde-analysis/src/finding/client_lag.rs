@@ -3,7 +3,7 @@
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::units::duration;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when the generator's own lag is a large part of the response time.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -19,7 +19,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         duration::latency(lag_ns as f64)
     );
     let subject = "the client's own delay";
-    let finding = Finding::new("client_lag", subject, Strength::Proven, Gravity::Doubt, words);
+    let finding =
+        Finding::new("client_lag", subject, Strength::Proven, Severity::LowConfidence, words);
     Some(finding.with("lag_p99_ns", lag_ns as f64))
 }
 

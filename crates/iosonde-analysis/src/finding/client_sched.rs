@@ -3,19 +3,19 @@
 use iosonde_model::units::duration;
 use iosonde_stats::Quantile;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Smallest share of CPU steal to report.
 const STEAL: f64 = 0.01;
 
 /// The shortest pause that lowers confidence, ns, and as a share of the measured window.
-const STANDSTILL_NS: u64 = 100_000_000;
-const STANDSTILL: f64 = 0.05;
+const PAUSE_NS: u64 = 100_000_000;
+const PAUSE_SHARE: f64 = 0.05;
 
 /// Reports when the whole process was paused once for 5 % of the window, when stalls of this host
 /// (p99.9 of the watchdog) exceed the p99 of the latencies, or when CPU steal is 1 % or more.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
-    if let Some(finding) = standstill(case) {
+    if let Some(finding) = pause(case) {
         return Some(finding);
     }
     let stall = Quantile::of(&case.run.hiccups, 0.999).value_ns();
@@ -36,7 +36,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     };
     let strength = if stalled.is_some() { Strength::Supported } else { Strength::Proven };
     let mut finding =
-        Finding::new("client_sched", "host stalls", strength, Gravity::Caution, words);
+        Finding::new("client_sched", "host stalls", strength, Severity::Warning, words);
     if let Some((stall, p99)) = stalled {
         finding = finding.with("stall_p999_ns", stall as f64).with("latency_p99_ns", p99 as f64);
     }
@@ -48,10 +48,10 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
 
 /// A single pause (a stopped process, a paused guest) does not show in the p99.9 of the watchdog,
 /// but can halve a rate.
-fn standstill(case: &Case<'_>) -> Option<Finding> {
+fn pause(case: &Case<'_>) -> Option<Finding> {
     let longest = case.run.hiccups.max()?;
     let share = longest as f64 / case.run.measured_ns.max(1) as f64;
-    if longest < STANDSTILL_NS || share < STANDSTILL {
+    if longest < PAUSE_NS || share < PAUSE_SHARE {
         return None;
     }
     let words = format!(
@@ -60,8 +60,8 @@ fn standstill(case: &Case<'_>) -> Option<Finding> {
         duration::latency(longest as f64),
         super::percent(share)
     );
-    let (strength, gravity) = (Strength::Supported, Gravity::Doubt);
-    let finding = Finding::new("client_sched", "host stalls", strength, gravity, words);
+    let (strength, severity) = (Strength::Supported, Severity::LowConfidence);
+    let finding = Finding::new("client_sched", "host stalls", strength, severity, words);
     Some(finding.with("standstill_ns", longest as f64).with("standstill_share", share))
 }
 
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(ask(detect, &run, None), None);
         run.hiccups.record(1_500_000_000);
         let finding = ask(detect, &run, None).unwrap();
-        assert_eq!(finding.gravity, Gravity::Doubt);
+        assert_eq!(finding.severity, Severity::LowConfidence);
         assert!(finding.words.contains("was paused for 1.50 s"), "{}", finding.words);
     }
 

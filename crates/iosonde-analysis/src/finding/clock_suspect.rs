@@ -1,6 +1,6 @@
 //! `clock_suspect`: the clock that times the requests cannot be trusted.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Clock sources that are slow and coarse.
 const SLOW_SOURCES: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
@@ -8,19 +8,25 @@ const SLOW_SOURCES: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"
 /// Reports when a latency of zero, a drift, or more CPU time than elapsed time was seen (low
 /// confidence), or when the kernel uses a slow clock source (a warning).
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
-    let broken = ["latency", "clock", "cpu"].iter().find_map(|code| case.books.broken_code(code));
+    let broken =
+        ["latency", "clock", "cpu"].iter().find_map(|code| case.consistency.broken_code(code));
     if let Some(entry) = broken {
         let words =
             format!("The clock is unreliable, latencies may be invalid: {}.", entry.equation);
-        let finding =
-            Finding::new("clock_suspect", "clock", Strength::Supported, Gravity::Doubt, words);
+        let finding = Finding::new(
+            "clock_suspect",
+            "clock",
+            Strength::Supported,
+            Severity::LowConfidence,
+            words,
+        );
         return Some(finding.with("residual", entry.residual).with("identity", entry.code));
     }
     let source = case.host?.clocksource.as_deref()?;
     let slow = case.is_real() && SLOW_SOURCES.contains(&source);
     slow.then(|| {
         let words = format!("The kernel's clock source is {source}: slow and coarse to read.");
-        Finding::new("clock_suspect", "clock", Strength::Proven, Gravity::Caution, words)
+        Finding::new("clock_suspect", "clock", Strength::Proven, Severity::Warning, words)
             .with("clocksource", source)
     })
 }
@@ -40,7 +46,7 @@ mod tests {
         run.backend.clock_drift_ppb = 20_000;
         assert_eq!(ask(detect, &run, None), None);
         run.backend.clock_drift_ppb = 80_000;
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Doubt);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::LowConfidence);
     }
 
     #[test]

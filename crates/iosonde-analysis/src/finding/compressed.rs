@@ -2,7 +2,7 @@
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when extents of the target are stored encoded, or its mount asks for compression.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -18,7 +18,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
             bytes::rough(encoded)
         );
         let finding =
-            Finding::new("compressed", "compression", Strength::Proven, Gravity::Caution, words);
+            Finding::new("compressed", "compression", Strength::Proven, Severity::Warning, words);
         return Some(finding.with("encoded_bytes", encoded as f64));
     }
     let option = option?;
@@ -27,7 +27,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
          compression costs CPU time and saves no space."
     );
     let strength = Strength::ConsistentWith;
-    let finding = Finding::new("compressed", "compression", strength, Gravity::Fact, words);
+    let finding = Finding::new("compressed", "compression", strength, Severity::Fact, words);
     Some(finding.with("mount_option", option.as_str()))
 }
 
@@ -46,7 +46,7 @@ mod tests {
         run.target.mount_options = vec!["rw".into(), "compress=no".into()];
         assert_eq!(ask(detect, &run, None), None);
         run.target.mount_options = vec!["compress-force=zstd:3".into()];
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Fact);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::Fact);
         run.target.encoded_bytes = Some(1 << 20);
         assert_eq!(ask(detect, &run, None).unwrap().strength, Strength::Proven);
     }

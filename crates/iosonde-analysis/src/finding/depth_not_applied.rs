@@ -2,7 +2,7 @@
 
 use iosonde_model::units::count;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Share of the requested depth below which the row does not measure what was requested.
 const HALF: f64 = 0.5;
@@ -12,7 +12,7 @@ const NEARLY_ALL: f64 = 0.9;
 
 /// Reports when the depth identity fails, and names the role farthest from its depth.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
-    case.books.broken_code("depth")?;
+    case.consistency.broken_code("depth")?;
     let reached =
         |role: &&crate::figures::GroupFigures| role.depth_seen / role.depth_asked.max(1) as f64;
     let roles = case.figures.roles.iter();
@@ -32,9 +32,9 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         count::significant(worst.depth_seen)
     );
     let share = all.depth_seen / all.depth_asked.max(1) as f64;
-    let gravity = if share < HALF { Gravity::Doubt } else { Gravity::Caution };
+    let severity = if share < HALF { Severity::LowConfidence } else { Severity::Warning };
     let subject = "a queue depth that was not reached";
-    let finding = Finding::new("depth_not_applied", subject, Strength::Proven, gravity, words);
+    let finding = Finding::new("depth_not_applied", subject, Strength::Proven, severity, words);
     Some(finding.with("depth_asked", all.depth_asked as f64).with("depth_seen", all.depth_seen))
 }
 
@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(ask(detect, &run, None), None);
         run.plan.jobs[0].iodepth = 32;
         let finding = ask(detect, &run, None).unwrap();
-        assert_eq!(finding.gravity, Gravity::Doubt);
+        assert_eq!(finding.severity, Severity::LowConfidence);
         assert!(finding.words.contains("depth 32, mean queue depth 1.0"));
         run.jobs[0].inline_seen = run.jobs[0].inline_probed;
         assert_eq!(ask(detect, &run, None), None);

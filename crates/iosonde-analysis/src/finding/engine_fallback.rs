@@ -2,7 +2,7 @@
 
 use iosonde_model::plan::EngineKind;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when the synchronous engine was chosen automatically.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -13,7 +13,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let words = format!("Engine psync was used: {}.", engine.chosen_because.trim_end_matches('.'));
     let subject = "the synchronous engine";
     let finding =
-        Finding::new("engine_fallback", subject, Strength::Proven, Gravity::Caution, words);
+        Finding::new("engine_fallback", subject, Strength::Proven, Severity::Warning, words);
     Some(finding.with("engine", engine.kind.name()))
 }
 

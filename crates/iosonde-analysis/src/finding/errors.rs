@@ -3,7 +3,7 @@
 use iosonde_model::record::run::Outcome;
 use iosonde_model::units::count;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when any request failed or did not complete, the run ended with an error, or the final
 /// fsync failed.
@@ -33,7 +33,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!("I/O errors: {}.", parts.join("; "));
-    let finding = Finding::new("errors", "I/O errors", Strength::Proven, Gravity::Fault, words);
+    let finding = Finding::new("errors", "I/O errors", Strength::Proven, Severity::Fault, words);
     Some(
         finding.with("errors", case.figures.errors as f64).with("never_returned", abandoned as f64),
     )
@@ -56,7 +56,7 @@ mod tests {
         run.jobs[0].errors.insert("read EIO".into(), 2);
         run.jobs[0].first_error = Some((8192, 4096, "EIO".into()));
         let finding = ask(detect, &run, None).unwrap();
-        assert_eq!(finding.gravity, Gravity::Fault);
+        assert_eq!(finding.severity, Severity::Fault);
         assert!(finding.words.contains("failed requests: 2, the first EIO at offset 8,192"));
     }
 

@@ -2,7 +2,7 @@
 
 use iosonde_model::units::{bytes, duration};
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Bytes written at or above which a flush must take time.
 const WRITTEN: u64 = 64 << 20;
@@ -24,7 +24,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         bytes::rough(sync.bytes_since_start)
     );
     let strength = Strength::ConsistentWith;
-    let finding = Finding::new("fsync_suspicious", "flush", strength, Gravity::Caution, words);
+    let finding = Finding::new("fsync_suspicious", "flush", strength, Severity::Warning, words);
     Some(
         finding
             .with("sync_ns", sync.sync_ns as f64)

@@ -4,7 +4,7 @@ use iosonde_model::plan::Order;
 use iosonde_model::units::duration;
 use iosonde_stats::Quantile;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Latency below that of any NAND flash random read, controller and bus included, ns.
 const FLASH_READ_NS: u64 = 40_000;
@@ -36,7 +36,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         duration::latency(fast as f64)
     );
     let strength = Strength::ConsistentWith;
-    let finding = Finding::new("host_cache", "the host's cache", strength, Gravity::Doubt, words);
+    let finding =
+        Finding::new("host_cache", "the host's cache", strength, Severity::LowConfidence, words);
     Some(finding.with("read_p10_ns", fast as f64).with("flash_read_ns", FLASH_READ_NS as f64))
 }
 

@@ -3,12 +3,12 @@
 use iosonde_model::units::{bytes, duration};
 use iosonde_stats::step::Step;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Smallest drop reported.
 const DROP: f64 = 0.05;
 /// Drop at or above which one mean describes neither level.
-const GRAVE: f64 = 0.20;
+const SEVERE: f64 = 0.20;
 /// Drop of a write-only load that a full fast write cache would explain.
 const WRITE_CACHE: f64 = 0.30;
 /// Share of the variance that two levels must explain; noise and ramps stay below.
@@ -42,9 +42,9 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         );
         words.push_str(&hint);
     }
-    let gravity = if share >= GRAVE { Gravity::Doubt } else { Gravity::Caution };
+    let severity = if share >= SEVERE { Severity::LowConfidence } else { Severity::Warning };
     let finding =
-        Finding::new("level_drop", "a drop during the run", Strength::Supported, gravity, words);
+        Finding::new("level_drop", "a drop during the run", Strength::Supported, severity, words);
     Some(
         finding
             .with("at_ns", at_ns as f64)
@@ -67,7 +67,7 @@ mod tests {
         let shape = |t| if t < 0.4 { 1.0 } else { 0.37 };
         let reads = Load { shape, noise: 0.08, ..Load::default() };
         let finding = ask(detect, &run_of(&[reads]), None).unwrap();
-        assert_eq!(finding.gravity, Gravity::Doubt);
+        assert_eq!(finding.severity, Severity::LowConfidence);
         assert!(finding.words.contains("after 4.0 s") && !finding.words.contains("write cache"));
         let writes = Load { read_percent: 0, ..reads };
         assert!(ask(detect, &run_of(&[writes]), None).unwrap().words.contains("write cache"));

@@ -2,7 +2,7 @@
 
 use iosonde_model::units;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Share of the link's payload rate at or above which the link is the limit.
 const NEAR: f64 = 0.85;
@@ -18,7 +18,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let rate = case.figures.all.read.bytes_per_s.max(case.figures.all.write.bytes_per_s);
     let ceiling = device.link_bytes_per_s.map(|ceiling| ceiling as f64);
     let near = ceiling.is_some_and(|ceiling| rate >= NEAR * ceiling);
-    let gravity = if near { Gravity::Limit } else { Gravity::Caution };
+    let severity = if near { Severity::Limit } else { Severity::Warning };
     let mut words = format!("The link runs at {now}, both ends support {best}");
     if let Some(ceiling) = ceiling {
         words.push_str(&format!(
@@ -28,7 +28,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         ));
     }
     words.push('.');
-    let finding = Finding::new("link_down", "a downgraded link", Strength::Proven, gravity, words);
+    let finding = Finding::new("link_down", "a downgraded link", Strength::Proven, severity, words);
     Some(finding.with("link", now).with("link_max", best).with("bytes_per_s", rate))
 }
 
@@ -53,8 +53,8 @@ mod tests {
         run.target.device = Some(device("8.0 GT/s PCIe x4"));
         assert_eq!(ask(detect, &run, None), None);
         run.target.device = Some(device("8.0 GT/s PCIe x2"));
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Limit);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::Limit);
         run.target.device.as_mut().unwrap().link_bytes_per_s = None;
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Caution);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::Warning);
     }
 }

@@ -2,7 +2,7 @@
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when writes went to a partition that does not start on a physical block boundary, or in
 /// sizes that are not multiples of the physical block size.
@@ -38,7 +38,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         );
         (Strength::Supported, words)
     };
-    let finding = Finding::new("misaligned", "misalignment", strength, Gravity::Caution, words);
+    let finding = Finding::new("misaligned", "misalignment", strength, Severity::Warning, words);
     Some(
         finding
             .with("alignment_offset_bytes", offset as f64)

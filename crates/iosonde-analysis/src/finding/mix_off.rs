@@ -1,6 +1,6 @@
 //! `mix_off`: the achieved share of reads differs from the nominal one.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Smallest difference to report, percentage points.
 const POINTS: f64 = 5.0;
@@ -24,7 +24,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
          enforced."
     );
     let subject = "a mix that is not enforced";
-    let finding = Finding::new("mix_off", subject, Strength::Proven, Gravity::Caution, words);
+    let finding = Finding::new("mix_off", subject, Strength::Proven, Severity::Warning, words);
     Some(finding.with("read_percent_achieved", achieved).with("read_percent_nominal", nominal))
 }
 

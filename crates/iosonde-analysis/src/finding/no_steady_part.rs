@@ -2,7 +2,7 @@
 
 use crate::figures::Steady;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when MSER-5 found no steady state, and neither a drop nor a rate limiter explains it.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -21,7 +21,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     );
     let subject = "not in steady state";
     let strength = Strength::Supported;
-    let finding = Finding::new("no_steady_part", subject, strength, Gravity::Doubt, words);
+    let finding = Finding::new("no_steady_part", subject, strength, Severity::LowConfidence, words);
     Some(finding.with("iops_first_half", first).with("iops_second_half", second))
 }
 

@@ -1,22 +1,22 @@
 //! `noisy_neighbour`: someone else used the device.
 
-use crate::books;
+use crate::consistency;
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Smallest ratio of others' bytes to ours to report.
 const SHARE: f64 = 0.02;
 /// Share at or above which the figures describe only the capacity that others left.
-const DOUBTFUL_SHARE: f64 = 0.20;
+const LOW_CONFIDENCE_SHARE: f64 = 0.20;
 /// Bytes of others below which they are file system metadata.
 const LEAST_BYTES: u64 = 1 << 20;
 
 /// Reports when the device transferred 2 % more bytes than we did, not counting requests that cross
 /// the edges.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
-    let work = books::device_work(case.run)?;
-    let (read, written, crossing) = books::our_bytes(case.run);
+    let work = consistency::device_work(case.run)?;
+    let (read, written, crossing) = consistency::our_bytes(case.run);
     // Buffered I/O reads ahead, and writes back later.
     if !case.run.target.direct || !case.is_real() || case.pooled() {
         return None;
@@ -36,7 +36,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         "noisy_neighbour",
         "other I/O on the device",
         Strength::Supported,
-        if share >= DOUBTFUL_SHARE { Gravity::Doubt } else { Gravity::Caution },
+        if share >= LOW_CONFIDENCE_SHARE { Severity::LowConfidence } else { Severity::Warning },
         words,
     );
     Some(finding.with("other_bytes", others as f64).with("share_of_ours", share))

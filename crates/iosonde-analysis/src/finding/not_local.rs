@@ -2,7 +2,7 @@
 
 use iosonde_model::record::facts::FilesystemClass;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when the file system is not local.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -16,7 +16,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let name = case.run.target.filesystem.as_deref().unwrap_or("this file system");
     let words = format!("{name} reaches its storage through {over}: both were measured together.");
     let subject = "the path to the storage";
-    let finding = Finding::new("not_local", subject, Strength::Proven, Gravity::Caution, words);
+    let finding = Finding::new("not_local", subject, Strength::Proven, Severity::Warning, words);
     Some(finding.with("filesystem", name))
 }
 

@@ -2,7 +2,7 @@
 
 use iosonde_model::record::facts::FilesystemClass;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Device reads over ours below which something else served the reads.
 const DEVICE_SHARE: f64 = 0.9;
@@ -22,16 +22,17 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = device.filter(|share| *share < DEVICE_SHARE);
     let cached = case.cached_share().filter(|share| *share > CACHED);
     let unable = target.dio_mem_align == Some(0);
-    let (strength, told) = match (device, cached, unable) {
+    let (strength, formatted) = match (device, cached, unable) {
         (Some(share), _, _) => {
-            let told = format!("the device read only {} of the bytes read", super::percent(share));
-            (Strength::Proven, told)
+            let formatted =
+                format!("the device read only {} of the bytes read", super::percent(share));
+            (Strength::Proven, formatted)
         }
         (None, Some(share), _) => {
-            let told =
+            let formatted =
                 format!("{} of sampled blocks were in the page cache", super::percent(share));
             let strength = if unable { Strength::Supported } else { Strength::ConsistentWith };
-            (strength, told)
+            (strength, formatted)
         }
         (None, None, true) => {
             (Strength::ConsistentWith, "it reports no alignment for direct I/O".to_owned())
@@ -39,9 +40,10 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         (None, None, false) => return None,
     };
     let name = target.filesystem.as_deref().unwrap_or("the file system");
-    let words = format!("{name} accepts direct I/O but appears to ignore it: {told}.");
+    let words = format!("{name} accepts direct I/O but appears to ignore it: {formatted}.");
     let subject = "reads served from memory";
-    let mut finding = Finding::new("odirect_ignored", subject, strength, Gravity::Doubt, words);
+    let mut finding =
+        Finding::new("odirect_ignored", subject, strength, Severity::LowConfidence, words);
     if let Some(share) = device {
         finding = finding.with("device_read_share", share);
     }

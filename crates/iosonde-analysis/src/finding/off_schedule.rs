@@ -3,7 +3,7 @@
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::units::count;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when the rate or the variation of the due times misses the request by more than chance.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -12,15 +12,16 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let rate = open.due as f64 * 1e9 / case.run.measured_ns.max(1) as f64;
-    let asked = open.asked_per_s.map_or("n/a".into(), super::iops);
+    let requested = open.asked_per_s.map_or("n/a".into(), super::iops);
     let scatter = open.gap_cv.map_or("n/a".into(), count::significant);
     let words = format!(
-        "Operations were scheduled at {} instead of the requested {asked}; the coefficient of \
+        "Operations were scheduled at {} instead of the requested {requested}; the coefficient of \
          variation of their inter-arrival times is {scatter} (1 for Poisson).",
         super::iops(rate),
     );
     let subject = "schedule differs from the request";
-    let finding = Finding::new("off_schedule", subject, Strength::Proven, Gravity::Doubt, words);
+    let finding =
+        Finding::new("off_schedule", subject, Strength::Proven, Severity::LowConfidence, words);
     Some(finding.with("due_per_s", rate))
 }
 

@@ -4,7 +4,7 @@ use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::units::duration;
 use iosonde_stats::Quantile;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Device reads over ours below which memory served the rest.
 const DEVICE_SHARE: f64 = 0.9;
@@ -42,7 +42,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         ),
         _ => return None,
     };
-    let mut finding = Finding::new("page_cache", "the page cache", strength, Gravity::Doubt, words);
+    let mut finding =
+        Finding::new("page_cache", "the page cache", strength, Severity::LowConfidence, words);
     if let Some(share) = device {
         finding = finding.with("device_read_share", share);
     }

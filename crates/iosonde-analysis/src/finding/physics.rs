@@ -1,16 +1,18 @@
 //! `physics`: faster than the link, or than this program can be.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when the bandwidth exceeds its ceiling or the latency is below the harness floor.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
-    let entry = ["bandwidth", "floor"].iter().find_map(|code| case.books.broken_code(code))?;
+    let entry =
+        ["bandwidth", "floor"].iter().find_map(|code| case.consistency.broken_code(code))?;
     let words = format!(
         "Physically impossible: {} does not hold; storage was not measured.",
         entry.equation
     );
     let subject = "something that is not storage";
-    let finding = Finding::new("physics", subject, Strength::Supported, Gravity::Doubt, words);
+    let finding =
+        Finding::new("physics", subject, Strength::Supported, Severity::LowConfidence, words);
     Some(finding.with("identity", entry.code).with("residual", entry.residual))
 }
 

@@ -2,7 +2,7 @@
 
 use iosonde_model::plan::EngineKind;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when the target does not support non-blocking requests and io_uring drives it.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -14,7 +14,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
                  costs less CPU here."
         .to_owned();
     let subject = "io_uring's worker threads";
-    Some(Finding::new("punted", subject, Strength::Proven, Gravity::Caution, words))
+    Some(Finding::new("punted", subject, Strength::Proven, Severity::Warning, words))
 }
 
 #[cfg(test)]

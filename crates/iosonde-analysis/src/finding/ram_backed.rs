@@ -2,7 +2,7 @@
 
 use iosonde_model::record::facts::FilesystemClass;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Transports of block devices that keep their data in memory.
 const MEMORY_TRANSPORTS: [&str; 4] = ["zram", "ram", "brd", "pmem-legacy"];
@@ -20,7 +20,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         transport.filter(|name| MEMORY_TRANSPORTS.contains(name))?
     };
     let words = format!("The target is memory ({name}), not storage.");
-    let finding = Finding::new("ram_backed", "memory", Strength::Proven, Gravity::Doubt, words);
+    let finding =
+        Finding::new("ram_backed", "memory", Strength::Proven, Severity::LowConfidence, words);
     Some(finding.with("name", name))
 }
 

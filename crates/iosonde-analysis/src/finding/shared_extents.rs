@@ -2,7 +2,7 @@
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when a written target shares extents with another file.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -17,7 +17,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     );
     let subject = "copy-on-write";
     let finding =
-        Finding::new("shared_extents", subject, Strength::Proven, Gravity::Caution, words);
+        Finding::new("shared_extents", subject, Strength::Proven, Severity::Warning, words);
     Some(finding.with("shared_bytes", shared as f64))
 }
 

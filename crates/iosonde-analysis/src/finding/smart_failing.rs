@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when the drive's self-assessment failed, a critical warning is set, or its count of
 /// media errors increased during the run.
@@ -17,7 +17,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         .and_then(|before| nvme(before, "media_errors"))
         .zip(nvme(last, "media_errors"))
         .map_or(0, |(before, after)| after.saturating_sub(before));
-    let told = if failed {
+    let formatted = if failed {
         "its self-assessment failed".to_owned()
     } else if grown > 0 {
         format!("media errors during the run: {grown}")
@@ -26,9 +26,9 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     } else {
         return None;
     };
-    let words = format!("The drive reports that it is failing: {told}.");
+    let words = format!("The drive reports that it is failing: {formatted}.");
     let subject = "the drive's own report";
-    let finding = Finding::new("smart_failing", subject, Strength::Proven, Gravity::Fault, words);
+    let finding = Finding::new("smart_failing", subject, Strength::Proven, Severity::Fault, words);
     Some(
         finding
             .with("critical_warning", warning as f64)

@@ -1,6 +1,6 @@
 //! `thermal`: the drive or the CPU was too hot.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Temperature at which drives begin to throttle, thousandths of a degree Celsius.
 const HOT_MC: i64 = 70_000;
@@ -26,7 +26,8 @@ fn drive(case: &Case<'_>) -> Option<Finding> {
         read(&smart.before, name).zip(read(&smart.after, name)).is_some_and(|(a, b)| b > a)
     })?;
     let words = format!("The drive was too hot during the run: its counter {name} increased.");
-    let finding = Finding::new("thermal", "a hot drive", Strength::Proven, Gravity::Doubt, words);
+    let finding =
+        Finding::new("thermal", "a hot drive", Strength::Proven, Severity::LowConfidence, words);
     Some(finding.with("counter", name))
 }
 
@@ -37,7 +38,7 @@ fn cpu(case: &Case<'_>) -> Option<Finding> {
     (events > 0).then(|| {
         let words = format!("The CPU was thermally throttled {events} times during the run.");
         let subject = "a hot CPU";
-        Finding::new("thermal", subject, Strength::Proven, Gravity::Caution, words)
+        Finding::new("thermal", subject, Strength::Proven, Severity::Warning, words)
             .with("cpu_throttle_events", events as f64)
     })
 }
@@ -53,7 +54,7 @@ fn device(case: &Case<'_>) -> Option<Finding> {
         super::percent(share)
     );
     let strength = Strength::ConsistentWith;
-    let finding = Finding::new("thermal", "a hot drive", strength, Gravity::Doubt, words);
+    let finding = Finding::new("thermal", "a hot drive", strength, Severity::LowConfidence, words);
     Some(finding.with("device_temperature_c", hottest as f64 / 1e3).with("drop_share", share))
 }
 

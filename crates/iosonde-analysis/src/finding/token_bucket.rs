@@ -2,7 +2,7 @@
 
 use iosonde_model::units::{count, duration};
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Spread of the second level below which a policer, not a device, sets the rate.
 const POLICED_CV: f64 = 0.02;
@@ -41,7 +41,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         duration::span(burst_ns)
     );
     let subject = format!("a rate limiter at {}", super::iops(rate));
-    let finding = Finding::new("token_bucket", subject, strength, Gravity::Limit, words);
+    let finding = Finding::new("token_bucket", subject, strength, Severity::Limit, words);
     Some(
         finding
             .with("burst_iops", step.before.mean)

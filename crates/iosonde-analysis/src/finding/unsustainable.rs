@@ -3,7 +3,7 @@
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::units::count;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Reports when the backlog of an open loop grows.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -30,7 +30,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         super::iops(open.achieved_per_s),
     );
     let subject = "a rate beyond what the storage sustains";
-    let finding = Finding::new("unsustainable", subject, Strength::Proven, Gravity::Limit, words);
+    let finding = Finding::new("unsustainable", subject, Strength::Proven, Severity::Limit, words);
     Some(finding.with("due_per_s", rate).with("achieved_per_s", open.achieved_per_s))
 }
 

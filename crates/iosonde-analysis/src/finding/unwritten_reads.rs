@@ -1,6 +1,6 @@
 //! `unwritten_reads`: space that was never written was read.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Unwritten share of the tested range that affects the rates.
 const EMPTY: f64 = 0.01;
@@ -17,7 +17,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     );
     let subject = "reads of unwritten space";
     let strength = Strength::Proven;
-    let finding = Finding::new("unwritten_reads", subject, strength, Gravity::Doubt, words);
+    let finding =
+        Finding::new("unwritten_reads", subject, strength, Severity::LowConfidence, words);
     let target = &case.run.target;
     Some(
         finding

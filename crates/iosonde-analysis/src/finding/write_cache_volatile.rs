@@ -2,7 +2,7 @@
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// States, for a run that writes to a device with a write-back cache, the durable rate.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -11,14 +11,14 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let durable = case.figures.durable.as_ref().and_then(|durable| durable.bytes_per_s);
-    let told = durable.map_or("not measured".to_owned(), bytes::per_second);
+    let formatted = durable.map_or("not measured".to_owned(), bytes::per_second);
     let words = format!(
         "The device has a write-back cache: acknowledged data is not yet durable; with fsync: \
-         {told}."
+         {formatted}."
     );
     let subject = "a volatile write cache";
     let finding =
-        Finding::new("write_cache_volatile", subject, Strength::Proven, Gravity::Fact, words);
+        Finding::new("write_cache_volatile", subject, Strength::Proven, Severity::Fact, words);
     Some(match durable {
         Some(rate) => finding.with("durable_bytes_per_s", rate),
         None => finding,
@@ -41,7 +41,7 @@ mod tests {
         let mut run = run_of(&[Load { read_percent: 0, ..Load::default() }]);
         assert_eq!(ask(detect, &run, None), None);
         run.target.device = Some(device.clone());
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Fact);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::Fact);
         let mut reads = run_of(&[Load::default()]);
         reads.target.device = Some(device);
         assert_eq!(ask(detect, &reads, None), None);

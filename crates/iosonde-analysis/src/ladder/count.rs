@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::{Rung, Strength};
+use super::{LadderTest, Strength};
 use iosonde_model::plan::ladder::Call;
 use iosonde_model::record::LadderRun;
 use iosonde_model::record::facts::FilesystemClass;
@@ -109,9 +109,9 @@ pub(super) fn none_sent(layers: &[LayerCount]) -> bool {
 }
 
 /// The statement over all devices: the weakest of them decides.
-pub(super) fn rung(run: &LadderRun, layers: &[LayerCount]) -> Rung {
+pub(super) fn ladder_test(run: &LadderRun, layers: &[LayerCount]) -> LadderTest {
     let Some(first) = layers.first() else {
-        return Rung::silent("F1", format!("not available: {}", out_of_sight(run)));
+        return LadderTest::silent("F1", format!("not available: {}", out_of_sight(run)));
     };
     let calls = first.calls;
     let that = |counted: Counted| layers.iter().filter(move |layer| layer.counted == counted);
@@ -155,9 +155,9 @@ pub(super) fn rung(run: &LadderRun, layers: &[LayerCount]) -> Rung {
         );
         (Strength::ConsistentWith, words)
     } else {
-        return Rung::silent("F1", format!("not available: {}", unknown(layers)));
+        return LadderTest::silent("F1", format!("not available: {}", unknown(layers)));
     };
-    Rung::stating("F1", strength, format!("{words}{}", besides(run, layers)))
+    LadderTest::stating("F1", strength, format!("{words}{}", besides(run, layers)))
 }
 
 /// What prevents all flushes, according to the mount options.
@@ -224,9 +224,10 @@ mod tests {
     use iosonde_fixtures::ladder::{Model, Seen, layer};
 
     fn f1(model: &Model) -> (Option<Strength>, String) {
-        let told = ladder(&model.run());
-        let rung = told.rungs.into_iter().find(|rung| rung.code == "F1");
-        rung.map(|rung| (rung.strength, rung.words)).unwrap_or_default()
+        let outcome = ladder(&model.run());
+        let ladder_test =
+            outcome.ladder_tests.into_iter().find(|ladder_test| ladder_test.code == "F1");
+        ladder_test.map(|ladder_test| (ladder_test.strength, ladder_test.words)).unwrap_or_default()
     }
 
     #[track_caller]
@@ -249,9 +250,9 @@ mod tests {
         assert!(f1(&model).1.ends_with("mounted with nobarrier, or a layer drops the flush"));
         // A flush that is not sent has no latency that could show a cache.
         let mut run = model.run();
-        assert!(ladder(&run).rungs[1].words.starts_with("not available: no flush is sent"));
+        assert!(ladder(&run).ladder_tests[1].words.starts_with("not available: no flush is sent"));
         run.target.mount_options = vec!["rw".into(), "nobarrier".into()];
-        assert!(ladder(&run).rungs[0].words.ends_with("system is mounted with nobarrier"));
+        assert!(ladder(&run).ladder_tests[0].words.ends_with("system is mounted with nobarrier"));
     }
 
     #[test]
@@ -317,8 +318,8 @@ mod tests {
             (FilesystemClass::Local, "no known block device"),
         ] {
             run.target.class = class;
-            let told = ladder(&run);
-            assert!(told.rungs.iter().any(|rung| rung.code == "F1" && rung.words.contains(word)));
+            let outcome = ladder(&run);
+            assert!(outcome.ladder_tests.iter().any(|ladder_test| ladder_test.code == "F1" && ladder_test.words.contains(word)));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Rung, Strength, signed};
+use super::{LadderTest, Strength, signed};
 use iosonde_model::plan::ladder::{Call, FEWEST_LEVELS, FEWEST_ROUNDS};
 use iosonde_model::record::LadderRun;
 use iosonde_model::units::{bytes, duration};
@@ -66,25 +66,25 @@ fn points(run: &LadderRun, round: u32) -> Vec<(f64, f64)> {
 }
 
 /// The statement. If it is known that no flush is sent, there is no flush latency.
-pub(super) fn rung(
+pub(super) fn ladder_test(
     run: &LadderRun,
     slope: Option<&Slope>,
     growth: &Growth,
     none_sent: bool,
-) -> Rung {
+) -> LadderTest {
     if none_sent && run.plan.direct {
         let words = "not available: no flush is sent, so there is no flush latency";
-        return Rung::silent("F2", words);
+        return LadderTest::silent("F2", words);
     }
     let (slope, interval) = match (growth, slope, slope.and_then(|slope| slope.interval)) {
         (Growth::Unknown(reason), ..) => {
-            return Rung::silent("F2", format!("not available: {reason}"));
+            return LadderTest::silent("F2", format!("not available: {reason}"));
         }
         (_, Some(slope), Some(interval)) => (slope, interval),
-        _ => return Rung::silent("F2", "not available: there is no slope"),
+        _ => return LadderTest::silent("F2", "not available: there is no slope"),
     };
     let per_mib = |slope: f64| signed(slope * f64::from(1 << 20));
-    let told = format!(
+    let outcome = format!(
         "{} per MiB [{}, {}]",
         per_mib(slope.median),
         per_mib(interval.0),
@@ -97,39 +97,39 @@ pub(super) fn rung(
         (Growth::Proportional, true) => (
             Strength::Supported,
             format!(
-                "flush time is proportional to the amount of data: {told}, which corresponds to {}",
+                "flush time is proportional to the amount of data: {outcome}, which corresponds to {}",
                 bytes::per_second(1e9 / slope.median)
             ),
         ),
         (Growth::Proportional, false) => (
             Strength::ConsistentWith,
             format!(
-                "fsync time is proportional to the amount of data: {told}; this includes \
+                "fsync time is proportional to the amount of data: {outcome}; this includes \
                  write-back of the page cache and says nothing about the device's own cache"
             ),
         ),
         (Growth::Flat, true) => (
             Strength::ConsistentWith,
             format!(
-                "flush is flat at {usual} ({told}): a cache protected against power loss, a cache \
+                "flush is flat at {usual} ({outcome}): a cache protected against power loss, a cache \
                  that drains as fast as it fills, or flushes are ignored"
             ),
         ),
         (Growth::Flat, false) => (
             Strength::Supported,
             format!(
-                "fsync is flat at {usual} ({told}) although the page cache has to be written back \
+                "fsync is flat at {usual} ({outcome}) although the page cache has to be written back \
                  first: fsync does not wait for that"
             ),
         ),
         (Growth::Undecided | Growth::Unknown(_), _) => {
             let words = format!(
-                "not available: lost in the noise ({told}); more --samples narrow the interval"
+                "not available: lost in the noise ({outcome}); more --samples narrow the interval"
             );
-            return Rung::silent("F2", words);
+            return LadderTest::silent("F2", words);
         }
     };
-    Rung::stating("F2", strength, words)
+    LadderTest::stating("F2", strength, words)
 }
 
 #[cfg(test)]
@@ -140,9 +140,10 @@ mod tests {
 
     #[track_caller]
     fn expect(model: &Model, strength: Option<Strength>, start: &str) {
-        let told = ladder(&model.run());
-        let rung = told.rungs.iter().find(|rung| rung.code == "F2");
-        let found = rung.map(|rung| (rung.strength, rung.words.as_str()));
+        let outcome = ladder(&model.run());
+        let ladder_test = outcome.ladder_tests.iter().find(|ladder_test| ladder_test.code == "F2");
+        let found =
+            ladder_test.map(|ladder_test| (ladder_test.strength, ladder_test.words.as_str()));
         assert!(found.is_some_and(|(s, w)| s == strength && w.starts_with(start)), "{found:?}");
     }
 
@@ -192,8 +193,12 @@ mod tests {
         let model = Model { rounds: 20, ..Model::honest() };
         let mut run = model.run();
         run.samples.truncate(run.samples.len() - 1);
-        let told = ladder(&run);
-        let words = told.rungs.iter().find(|rung| rung.code == "F2").map(|rung| &*rung.words);
+        let outcome = ladder(&run);
+        let words = outcome
+            .ladder_tests
+            .iter()
+            .find(|ladder_test| ladder_test.code == "F2")
+            .map(|ladder_test| &*ladder_test.words);
         assert_eq!(words, Some("not available: 19 rounds completed, at least 20 are needed"));
     }
 

@@ -131,13 +131,13 @@ fn same(profile: &ProfileRun, theirs: &DeviceFacts) -> Result<(usize, KnownBy), 
             profile.devices.iter().map(|device| device.facts.name.as_str()).collect();
         format!(
             "the run used {}, but the profile has {}: not the same device",
-            told(theirs),
+            message(theirs),
             if names.is_empty() { "no device".to_owned() } else { names.join(", ") }
         )
     })
 }
 
-fn told(device: &DeviceFacts) -> String {
+fn message(device: &DeviceFacts) -> String {
     match device.serial.as_deref().or(device.wwid.as_deref()) {
         Some(identity) => format!("{} ({identity})", device.name),
         None => device.name.clone(),
@@ -238,18 +238,18 @@ mod tests {
         let profile = profile_of(&[Flow::default()]);
         let mut run = run_of(&[Load { iops: 20_000.0, noise: 0.0, ..Load::default() }]);
         run.target.device = on("vda", None);
-        let told = ask(&profile, &run).unwrap();
-        assert_eq!(told.known_by, KnownBy::Name);
-        let op = &told.ops[0];
+        let message = ask(&profile, &run).unwrap();
+        assert_eq!(message.known_by, KnownBy::Name);
+        let op = &message.ops[0];
         assert!((op.iops_share - 0.25).abs() < 1e-3 && (op.bandwidth_share - 0.25).abs() < 1e-3);
         assert!((op.peak_iops_share.unwrap() - 0.25).abs() < 1e-3);
-        assert_eq!(told.ops.len(), 1);
+        assert_eq!(message.ops.len(), 1);
         assert!(
-            told.words.starts_with(
+            message.words.starts_with(
                 "Share of what vda achieved with random reads of 4 KiB, 32 in flight that"
-            ) && told.words.contains("reading 25 % of its IOPS and 25 % of its bandwidth"),
+            ) && message.words.contains("reading 25 % of its IOPS and 25 % of its bandwidth"),
             "{}",
-            told.words
+            message.words
         );
     }
 

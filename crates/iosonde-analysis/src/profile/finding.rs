@@ -71,10 +71,10 @@ const ALWAYS: [&str; 3] = ["io_errors", "limited_fidelity", "not_visible"];
 pub fn findings(run: &ProfileRun, figures: &Figures) -> Vec<Finding> {
     let mut findings: Vec<Finding> = DETECTORS
         .iter()
-        .filter(|(code, _)| figures.books.valid() || ALWAYS.contains(code))
+        .filter(|(code, _)| figures.consistency.valid() || ALWAYS.contains(code))
         .filter_map(|(_, detect)| detect(run, figures))
         .collect();
-    findings.sort_by_key(|finding| std::cmp::Reverse((finding.gravity, finding.strength)));
+    findings.sort_by_key(|finding| std::cmp::Reverse((finding.severity, finding.strength)));
     findings
 }
 
@@ -156,7 +156,11 @@ mod tests {
     fn what_a_detector_says_bears_its_own_code() {
         let run = database();
         let figures = figures(&run);
-        assert!(figures.books.valid(), "{:?}", figures.books.broken().collect::<Vec<_>>());
+        assert!(
+            figures.consistency.valid(),
+            "{:?}",
+            figures.consistency.broken().collect::<Vec<_>>()
+        );
         for (code, detect) in DETECTORS {
             if let Some(finding) = detect(&run, &figures) {
                 assert_eq!(finding.code, code);

@@ -286,10 +286,10 @@ mod tests {
         let mut run = profile(vec![row(Class::Program, Op::Write, 4000)]);
         run.series = vec![series(Op::Write, counts)];
         let phased = phased(&run);
-        let told: Vec<(u64, f64)> =
+        let formatted: Vec<(u64, f64)> =
             phased.phases.iter().map(|phase| (phase.ns, phase.rate_percent)).collect();
         let (on, off) = (2_000_000_000, 3_000_000_000);
-        assert_eq!(told, [(on, 100.0), (off, 0.0), (on, 100.0), (off, 0.0)]);
+        assert_eq!(formatted, [(on, 100.0), (off, 0.0), (on, 100.0), (off, 0.0)]);
         assert_eq!(rate_of(&phased.pace).0, 1000.0);
     }
 
@@ -312,9 +312,9 @@ mod tests {
         };
         let other = Traffic { group: 2, ..row(Class::Program, Op::Write, 400) };
         let phased = phased(&profile(vec![late, other]));
-        let told: Vec<(u64, f64)> =
+        let formatted: Vec<(u64, f64)> =
             phased.phases.iter().map(|phase| (phase.ns, phase.rate_percent)).collect();
-        assert_eq!(told, [(5_000_000_000, 0.0), (5_000_000_000, 100.0)]);
+        assert_eq!(formatted, [(5_000_000_000, 0.0), (5_000_000_000, 100.0)]);
         assert_eq!(rate_of(&phased.pace).0, 100.0);
     }
 }

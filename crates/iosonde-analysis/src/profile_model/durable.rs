@@ -7,7 +7,7 @@ use iosonde_model::spec::{EachWrite, Role, SyncCall};
 use iosonde_model::units::count;
 
 /// Smallest relative error of the number of syncs to report.
-const WORTH_A_WORD: f64 = 0.1;
+const WORTH_REPORTING: f64 = 0.1;
 
 /// Gives roles their syncs.
 pub(super) fn attach(
@@ -51,7 +51,7 @@ pub(super) fn attach(
         // A single thread waits for its sync after its writes.
         role.sync.barrier = row.class == Class::Program && row.threads == 1;
         let got = row.requests as f64 / role.sync.every_writes as f64;
-        if (got / calls.all() as f64 - 1.0).abs() > WORTH_A_WORD {
+        if (got / calls.all() as f64 - 1.0).abs() > WORTH_REPORTING {
             left_out.push(format!(
                 "role {} syncs after every {} writes; the program synced after every {} requests",
                 role.name,
@@ -122,9 +122,9 @@ mod tests {
     fn syncs_follow_their_groups_writes() {
         let mut run = profile(vec![row(Class::Program, Op::Write, 3000)]);
         run.syncs = vec![sync(SyncKind::Fdatasync, 1, 1000), sync(SyncKind::Fsync, 1, 3)];
-        let asked =
+        let requested =
             Sync { every_writes: 3, call: SyncCall::Fdatasync, barrier: true, ..Sync::default() };
-        assert_eq!(sync_of(&run), asked);
+        assert_eq!(sync_of(&run), requested);
         run.groups[1].threads = 4;
         assert!(!sync_of(&run).barrier, "threads do not wait for each other");
     }
@@ -134,8 +134,8 @@ mod tests {
         let mut run = profile(vec![row(Class::WriteBack, Op::Write, 100)]);
         run.syncs = vec![sync(SyncKind::Fsync, 1, 1), sync(SyncKind::SyncFileRange, 1, 7)];
         let modelled = workload(&run).unwrap();
-        let told = modelled.workload.roles[0].sync;
-        assert_eq!((told.every_writes, told.barrier), (100, false));
+        let formatted = modelled.workload.roles[0].sync;
+        assert_eq!((formatted.every_writes, formatted.barrier), (100, false));
         assert!(modelled.left_out.iter().any(|line| line.contains("sync_file_range")));
     }
 

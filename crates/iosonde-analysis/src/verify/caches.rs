@@ -22,7 +22,7 @@ pub enum Could {
 
 /// One cache on the path to the storage.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct CacheWord {
+pub struct CacheNote {
     /// Its name.
     pub cache: &'static str,
     /// Whether it may have served the reads.
@@ -52,7 +52,7 @@ const MEMORY_TRANSPORTS: [&str; 4] = ["zram", "ram", "brd", "pmem-legacy"];
 const UNCOUNTED: [&str; 7] = ["dm-", "md", "zram", "ram", "pmem", "nullb", "drbd"];
 
 /// The caches on the path, nearest first.
-pub(super) fn caches(run: &VerifyRun) -> Vec<CacheWord> {
+pub(super) fn caches(run: &VerifyRun) -> Vec<CacheNote> {
     let target = &run.target;
     if target.kind == "simulated" || target.kind == "null" {
         return Vec::new();
@@ -67,7 +67,7 @@ pub(super) fn caches(run: &VerifyRun) -> Vec<CacheWord> {
         words.push(device_cache(device));
     }
     words.extend(device.filter(|device| device.is_virtual == Some(true)).map(|_| {
-        CacheWord {
+        CacheNote {
             cache: "host cache",
             could: Could::Answer,
             strength: Strength::ConsistentWith,
@@ -79,7 +79,7 @@ pub(super) fn caches(run: &VerifyRun) -> Vec<CacheWord> {
     words
 }
 
-fn page_cache(run: &VerifyRun) -> Option<CacheWord> {
+fn page_cache(run: &VerifyRun) -> Option<CacheNote> {
     let target = &run.target;
     if target.kind == "vhost-user-blk device" {
         return None;
@@ -103,11 +103,11 @@ fn page_cache(run: &VerifyRun) -> Option<CacheWord> {
             "buffered, and not dropped: the page cache may have served every read".to_owned(),
         ),
     };
-    Some(CacheWord { cache: "page cache", could, strength, words })
+    Some(CacheNote { cache: "page cache", could, strength, words })
 }
 
 /// What lies between a non-local file system and its storage.
-fn beyond(target: &TargetFacts) -> Option<CacheWord> {
+fn beyond(target: &TargetFacts) -> Option<CacheNote> {
     let name = target.filesystem.as_deref().unwrap_or("the file system");
     let who = match target.class {
         FilesystemClass::Network => "the server",
@@ -116,7 +116,7 @@ fn beyond(target: &TargetFacts) -> Option<CacheWord> {
         FilesystemClass::Stacked => "the file system below it",
         _ => return None,
     };
-    Some(CacheWord {
+    Some(CacheNote {
         cache: "server",
         could: Could::Answer,
         strength: Strength::ConsistentWith,
@@ -124,8 +124,8 @@ fn beyond(target: &TargetFacts) -> Option<CacheWord> {
     })
 }
 
-fn loop_file(device: &DeviceFacts) -> Option<CacheWord> {
-    device.name.starts_with("loop").then(|| CacheWord {
+fn loop_file(device: &DeviceFacts) -> Option<CacheNote> {
+    device.name.starts_with("loop").then(|| CacheNote {
         cache: "backing file of the loop device",
         could: Could::Answer,
         strength: Strength::ConsistentWith,
@@ -135,13 +135,13 @@ fn loop_file(device: &DeviceFacts) -> Option<CacheWord> {
     })
 }
 
-fn memory(target: &TargetFacts) -> Option<CacheWord> {
+fn memory(target: &TargetFacts) -> Option<CacheNote> {
     let transport = target.device.as_ref().and_then(|device| device.transport.as_deref());
     let name = match target.class {
         FilesystemClass::Memory => target.filesystem.as_deref().unwrap_or("a memory file system"),
         _ => transport.filter(|name| MEMORY_TRANSPORTS.contains(name))?,
     };
-    Some(CacheWord {
+    Some(CacheNote {
         cache: "memory",
         could: Could::Answer,
         strength: Strength::Proven,
@@ -149,7 +149,7 @@ fn memory(target: &TargetFacts) -> Option<CacheWord> {
     })
 }
 
-fn device_cache(device: Option<&DeviceFacts>) -> CacheWord {
+fn device_cache(device: Option<&DeviceFacts>) -> CacheNote {
     let (could, strength, words) = match device.and_then(|device| device.write_cache.as_deref()) {
         Some("write back") => (
             Could::Answer,
@@ -165,7 +165,7 @@ fn device_cache(device: Option<&DeviceFacts>) -> CacheWord {
         ),
         _ => (Could::Unknown, Strength::ConsistentWith, "the device's write cache is not known"),
     };
-    CacheWord { cache: "device cache", could, strength, words: words.into() }
+    CacheNote { cache: "device cache", could, strength, words: words.into() }
 }
 
 /// The evidence from the flushes of a run.
@@ -179,22 +179,22 @@ pub(super) fn flush_evidence(run: &VerifyRun, figures: &VerifyFigures) -> FlushE
         .and(run.device)
         .map(|(before, after)| after.flushes.saturating_sub(before.flushes))
         .filter(|_| sent > 0);
-    let told = thousands(sent);
+    let formatted = thousands(sent);
     let words = match (counted, write_back) {
         _ if sent == 0 => "F1: no flush was sent".to_owned(),
         (Some(0), Some(true)) => format!(
-            "F1: flushes sent: {told}, the device counted none although it has a write-back \
+            "F1: flushes sent: {formatted}, the device counted none although it has a write-back \
              cache: nobarrier is set, or a layer drops them"
         ),
         (Some(0), _) => format!(
-            "F1: flushes sent: {told}, the device counted none; without a write-back cache the \
+            "F1: flushes sent: {formatted}, the device counted none; without a write-back cache the \
              kernel need not send any"
         ),
         (Some(counted), _) => {
-            format!("F1: flushes sent: {told}, the device counted {}", thousands(counted))
+            format!("F1: flushes sent: {formatted}, the device counted {}", thousands(counted))
         }
         (None, _) => {
-            format!("F1: flushes sent: {told}; the device has no counter to compare with")
+            format!("F1: flushes sent: {formatted}; the device has no counter to compare with")
         }
     };
     FlushEvidence { sent, counted, write_back, words }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use serde::Serialize;
 
 use iosonde_model::content::outcomes::{generation, origin};
-use iosonde_model::plan::{VerifyMode, VerifyOp, VerifyPlan, VerifyStream, Way};
+use iosonde_model::plan::{IoKind, VerifyMode, VerifyOp, VerifyPlan, VerifyStream};
 use iosonde_model::record::verify::{Failure, VerifyRun};
 
 /// Largest number of operations replayed, over all jobs: a few seconds.
@@ -16,7 +16,7 @@ const TOUCHES: usize = 4;
 
 /// One operation of a job's stream.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct OpStory {
+pub struct OpDetails {
     /// Number of the job.
     pub job: u16,
     /// Number of the operation in that job.
@@ -76,14 +76,14 @@ impl Track<'_> {
             return;
         }
         let generation = match op.way {
-            Way::Write | Way::Trim => {
+            IoKind::Write | IoKind::Trim => {
                 self.generation = match self.shared {
                     Some((job, jobs)) => generation(op.index, job, jobs),
                     None => self.generation + 1,
                 };
                 Some(self.generation)
             }
-            Way::Read | Way::Sync => None,
+            IoKind::Read | IoKind::Sync => None,
         };
         let touch = (op, generation);
         if self.past.touches.len() == TOUCHES {
@@ -202,9 +202,9 @@ fn stream_plan(plan: &VerifyPlan) -> VerifyPlan {
 }
 
 /// An operation with its submission time.
-pub(super) fn told(run: &VerifyRun, job: u16, (op, generation): Touch) -> OpStory {
+pub(super) fn details(run: &VerifyRun, job: u16, (op, generation): Touch) -> OpDetails {
     let is_placed = op.blocks > 0;
-    OpStory {
+    OpDetails {
         job,
         op: op.index,
         way: op.way.word(),
@@ -250,7 +250,7 @@ mod tests {
         let run = soak();
         let touching = walk(&run, 40, 500);
         let writes: Vec<VerifyOp> =
-            touching.iter().filter(|op| op.way == Way::Write).copied().collect();
+            touching.iter().filter(|op| op.way == IoKind::Write).copied().collect();
         let last = writes.len() as u32;
         assert!(last >= 3, "{last}");
         let one = at(40, last, 500);
@@ -265,7 +265,7 @@ mod tests {
         let last_four: Vec<VerifyOp> = past.touches.iter().map(|(op, _)| *op).collect();
         assert_eq!(last_four, touching[touching.len() - 4..]);
         let of_41 = walk(&run, 41, 500);
-        let first = of_41.iter().find(|op| op.way == Way::Write).unwrap();
+        let first = of_41.iter().find(|op| op.way == IoKind::Write).unwrap();
         assert_eq!(found[0].wrote, Some((*first, Some(1))));
     }
 
@@ -273,7 +273,7 @@ mod tests {
     fn what_was_submitted_later_is_not_counted() {
         let run = soak();
         let touching = walk(&run, 40, 500);
-        let first = touching.iter().find(|op| op.way == Way::Write).unwrap();
+        let first = touching.iter().find(|op| op.way == IoKind::Write).unwrap();
         let failure = Failure { high: 2, ..at(40, 1, first.index + 1) };
         let past = &pasts(&run, &[&failure])[0];
         assert_eq!((past.wrote, past.pending.len()), (Some((*first, Some(1))), 0));
@@ -290,9 +290,9 @@ mod tests {
         run.plan.read_percent = written.plan.read_percent;
         let failure = run.jobs[0].failures[0].clone();
         let past = &pasts(&run, &[&failure])[0];
-        let mut writes = walk(&written, 40, 500).into_iter().filter(|op| op.way == Way::Write);
+        let mut writes = walk(&written, 40, 500).into_iter().filter(|op| op.way == IoKind::Write);
         assert_eq!(past.wrote, Some((writes.nth(1).unwrap(), Some(2))));
-        assert_eq!(told(&run, 1, past.wrote.unwrap()).between_unix_ns, None);
+        assert_eq!(details(&run, 1, past.wrote.unwrap()).between_unix_ns, None);
     }
 
     #[test]

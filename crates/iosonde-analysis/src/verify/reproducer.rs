@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use iosonde_fixtures::verify::{check_of, failure, soak, stale};
     use iosonde_model::content::block::Label;
-    use iosonde_model::plan::{VerifyStream, Way};
+    use iosonde_model::plan::{IoKind, VerifyStream};
 
     fn words(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_owned).collect()
@@ -195,7 +195,7 @@ mod tests {
     fn writer() -> u64 {
         let run = soak();
         let mut writes = VerifyStream::new(&run.plan, 0)
-            .filter(|op| op.touches(2) && matches!(op.way, Way::Write | Way::Trim));
+            .filter(|op| op.touches(2) && matches!(op.way, IoKind::Write | IoKind::Trim));
         writes.nth(1).unwrap().index
     }
 

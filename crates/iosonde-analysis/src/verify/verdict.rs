@@ -195,7 +195,7 @@ fn flush(run: &VerifyRun, flushes: &FlushEvidence) -> Option<String> {
 /// Facts that change no verdict.
 pub(super) fn notes(run: &VerifyRun, figures: &VerifyFigures) -> Vec<String> {
     let mut notes = Vec::new();
-    let failures = || super::told(run);
+    let failures = || super::reported(run);
     let phantoms = figures.failed_blocks.get(&Class::Phantom).copied().unwrap_or(0);
     if phantoms > 0 {
         notes.push(format!(
@@ -456,9 +456,12 @@ mod tests {
     fn blocks_of_a_later_run_are_no_failures_and_those_of_an_earlier_one_are() {
         let created = check_of(&[]).ledger.map_or(0, |ledger| ledger.created_unix_ns);
         let run = check_of(&[of_run(created + 5_000_000_000)]);
-        let told = doubt(&run);
-        assert!(told.contains("but run 0000000000000000000000000000000b was written"), "{told}");
-        assert!(told.contains("1 blocks belong to a later run"), "{told}");
+        let message = doubt(&run);
+        assert!(
+            message.contains("but run 0000000000000000000000000000000b was written"),
+            "{message}"
+        );
+        assert!(message.contains("1 blocks belong to a later run"), "{message}");
         let judged = judge(&run, &[]);
         assert_eq!((judged.figures.failed(), judged.failures.len()), (0, 0));
         assert_eq!(verdict_of(&check_of(&[of_run(created - 1)])), VerifyVerdict::Fail);

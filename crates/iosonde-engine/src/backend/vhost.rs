@@ -12,7 +12,7 @@ pub use iosonde_vhost::ConnectError;
 use iosonde_vhost::{Connection, Facts, Queue as Ring, Request, SetUpError, Shape, is_listening};
 
 use super::{OpenError, Queue, QueueFacts, Transfer};
-use iosonde_model::plan::{Job, Plan, Way};
+use iosonde_model::plan::{IoKind, Job, Plan};
 use iosonde_model::units::bytes;
 
 /// A server with its queues, set up or not yet.
@@ -82,7 +82,7 @@ pub enum AdmitError {
 
 impl AdmitError {
     /// Whether asking for something else would mend it.
-    pub fn is_asked_wrongly(&self) -> bool {
+    pub fn is_usage_error(&self) -> bool {
         !matches!(
             self,
             AdmitError::Connect(_)
@@ -315,10 +315,10 @@ impl VhostQueue {
         }
         for (slot, transfer) in self.staged.drain(..) {
             let request = match transfer.way {
-                Way::Read => Request::Read,
-                Way::Write => Request::Write,
-                Way::Trim => Request::Discard,
-                Way::Sync => Request::Flush,
+                IoKind::Read => Request::Read,
+                IoKind::Write => Request::Write,
+                IoKind::Trim => Request::Discard,
+                IoKind::Sync => Request::Flush,
             };
             ring.push(slot, request, transfer.offset, transfer.skip, transfer.bytes)?;
         }

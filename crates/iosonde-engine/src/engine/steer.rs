@@ -182,7 +182,7 @@ impl Requests<'_> {
     /// Tells what was counted, and keeps only as many slots free as the share allows, which it
     /// gives.
     #[inline(never)]
-    pub(super) fn tell(&mut self, words: &Words) -> usize {
+    pub(super) fn announce(&mut self, words: &Words) -> usize {
         let Requests { watch, free, slots, .. } = self;
         words.ops.store(watch.ops, Ordering::Relaxed);
         words.exceeded.store(watch.exceeded, Ordering::Relaxed);

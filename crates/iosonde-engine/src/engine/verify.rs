@@ -54,7 +54,7 @@ pub trait Journal: Send {
 }
 
 /// Somebody who stays when the power goes.
-pub trait Confidant: Send + Sync {
+pub trait FlushObserver: Send + Sync {
     /// A flush is about to be sent, after so many operations that were acknowledged.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ pub trait Confidant: Send + Sync {
 
 /// What a run brings along beside its plan.
 #[derive(Default)]
-pub struct Luggage {
+pub struct RunInputs {
     /// For a check: what each job's part must hold.
     pub ledgers: Vec<Ledger>,
     /// The same where all jobs wrote one region.
@@ -80,7 +80,7 @@ pub struct Luggage {
     /// One journal per job, or none.
     pub journals: Vec<Box<dyn Journal>>,
     /// Who is told around every flush.
-    pub confidant: Option<Arc<dyn Confidant>>,
+    pub flush_observer: Option<Arc<dyn FlushObserver>>,
     /// A fault that every job's queue is given on purpose.
     pub fault: Option<(Injection, FaultLog)>,
 }
@@ -135,19 +135,19 @@ pub struct VerifyMeasured {
 pub fn verify(
     plan: &VerifyPlan,
     medium: &Medium,
-    luggage: Luggage,
+    inputs: RunInputs,
     clock: Clock,
     control: &Arc<Control>,
     observer: &mut dyn VerifyObserver,
 ) -> Result<VerifyMeasured, EngineError> {
-    let proving = Proving { plan, luggage, clock, control, observer };
+    let proving = Proving { plan, inputs, clock, control, observer };
     with_queues(&plan.plan, medium, clock, proving)?
 }
 
 /// Drives the jobs of the verifier.
 struct Proving<'a> {
     plan: &'a VerifyPlan,
-    luggage: Luggage,
+    inputs: RunInputs,
     clock: Clock,
     control: &'a Arc<Control>,
     observer: &'a mut dyn VerifyObserver,
@@ -163,7 +163,7 @@ struct Shared {
     plan: VerifyPlan,
     control: Arc<Control>,
     survival: Survival,
-    confidant: Option<Arc<dyn Confidant>>,
+    flush_observer: Option<Arc<dyn FlushObserver>>,
     /// Jobs that have written and flushed all of theirs.
     at_barrier: AtomicUsize,
     /// Whether reading back may begin.
@@ -178,18 +178,18 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(plan: &VerifyPlan, control: &Arc<Control>, luggage: &mut Luggage) -> Shared {
+    fn new(plan: &VerifyPlan, control: &Arc<Control>, inputs: &mut RunInputs) -> Shared {
         Shared {
             plan: plan.clone(),
             control: Arc::clone(control),
-            survival: luggage.survival.unwrap_or(Survival::Acknowledged),
-            confidant: luggage.confidant.take(),
+            survival: inputs.survival.unwrap_or(Survival::Acknowledged),
+            flush_observer: inputs.flush_observer.take(),
             at_barrier: AtomicUsize::new(0),
             go: AtomicBool::new(false),
             flush_failed: AtomicBool::new(false),
             ops: plan.plan.jobs.iter().map(|_| Line::default()).collect(),
             unix_offset_ns: OnceLock::new(),
-            barrier: Barrier::of(plan, luggage.outcomes.take()),
+            barrier: Barrier::of(plan, inputs.outcomes.take()),
         }
     }
 
@@ -207,20 +207,20 @@ impl Shared {
 }
 
 /// What one job brings along.
-struct Bag {
+struct JobInputs {
     ledger: Option<Ledger>,
     journal: Option<Box<dyn Journal>>,
     ends: Option<Ends>,
 }
 
 /// What each job brings along, in their order.
-fn bags(plan: &VerifyPlan, luggage: &mut Luggage) -> Vec<Bag> {
+fn split_inputs(plan: &VerifyPlan, inputs: &mut RunInputs) -> Vec<JobInputs> {
     let jobs = plan.plan.jobs.len();
-    let mut ledgers = std::mem::take(&mut luggage.ledgers).into_iter();
-    let mut journals = std::mem::take(&mut luggage.journals).into_iter();
+    let mut ledgers = std::mem::take(&mut inputs.ledgers).into_iter();
+    let mut journals = std::mem::take(&mut inputs.journals).into_iter();
     let mut ends = ring::ring(plan).into_iter();
     (0..jobs)
-        .map(|_| Bag { ledger: ledgers.next(), journal: journals.next(), ends: ends.next() })
+        .map(|_| JobInputs { ledger: ledgers.next(), journal: journals.next(), ends: ends.next() })
         .collect()
 }
 
@@ -234,7 +234,7 @@ impl Driver for Proving<'_> {
         Q: Queue,
         O: Fn(&Job) -> Result<Q, OpenError> + Clone + Send + 'static,
     {
-        let Some((injection, log)) = self.luggage.fault.take() else { return self.prove(open) };
+        let Some((injection, log)) = self.inputs.fault.take() else { return self.prove(open) };
         let sites: Vec<(u64, Site)> = (0..self.plan.plan.jobs.len())
             .map(|job| (self.plan.plan.jobs[job].seed, site(self.plan, job)))
             .collect();
@@ -252,16 +252,17 @@ impl Proving<'_> {
         Q: Queue,
         O: Fn(&Job) -> Result<Q, OpenError> + Clone + Send + 'static,
     {
-        let shared = Arc::new(Shared::new(self.plan, self.control, &mut self.luggage));
+        let shared = Arc::new(Shared::new(self.plan, self.control, &mut self.inputs));
         let (ready_to, ready) = channel();
         let (ended_to, ended) = channel();
         let cpus = thread::allowed_cpus();
         let pinned = self.plan.plan.pinned && !cpus.is_empty();
-        for (index, bag) in bags(self.plan, &mut self.luggage).into_iter().enumerate() {
+        for (index, job_inputs) in split_inputs(self.plan, &mut self.inputs).into_iter().enumerate()
+        {
             let (theirs, open) = (Arc::clone(&shared), open.clone());
             let (ready_to, ended_to) = (ready_to.clone(), ended_to.clone());
             let cpu = pinned.then(|| cpus[index % cpus.len()]);
-            let work = move || theirs.work(index, cpu, bag, &open, ready_to, &ended_to);
+            let work = move || theirs.work(index, cpu, job_inputs, &open, ready_to, &ended_to);
             let spawned = std::thread::Builder::new().name(format!("job {index}")).spawn(work);
             if let Err(error) = spawned {
                 self.control.finish();
@@ -308,7 +309,7 @@ impl Shared {
         &self,
         index: usize,
         cpu: Option<u32>,
-        bag: Bag,
+        job_inputs: JobInputs,
         open: &impl Fn(&Job) -> Result<Q, OpenError>,
         ready: Sender<Result<QueueFacts, OpenError>>,
         ended: &Sender<Ended>,
@@ -327,7 +328,7 @@ impl Shared {
             }
         };
         let facts = queue.facts();
-        let mut work = VerifyLoop::<Q>::new(self, index, queue, bag);
+        let mut work = VerifyLoop::<Q>::new(self, index, queue, job_inputs);
         let _ = ready.send(Ok(facts));
         // One that panicked before this says nothing, and nobody waits for it.
         drop(ready);
@@ -423,27 +424,27 @@ fn supervise(
 /// always of the job whose clock is furthest behind.
 pub fn simulate<Q: Queue>(
     plan: &VerifyPlan,
-    luggage: Luggage,
+    inputs: RunInputs,
     control: &Arc<Control>,
     open: impl FnMut(&Job, usize) -> Q,
 ) -> VerifyMeasured {
-    simulate_comparing::<Q, All>(plan, luggage, control, open)
+    simulate_comparing::<Q, All>(plan, inputs, control, open)
 }
 
 /// The same by a verifier that compares what the type says.
 pub fn simulate_comparing<Q: Queue, C: Comparisons>(
     plan: &VerifyPlan,
-    mut luggage: Luggage,
+    mut inputs: RunInputs,
     control: &Arc<Control>,
     mut open: impl FnMut(&Job, usize) -> Q,
 ) -> VerifyMeasured {
-    let shared = Shared::new(plan, control, &mut luggage);
-    let mut running: Vec<(usize, VerifyLoop<'_, Q, C>)> = bags(plan, &mut luggage)
+    let shared = Shared::new(plan, control, &mut inputs);
+    let mut running: Vec<(usize, VerifyLoop<'_, Q, C>)> = split_inputs(plan, &mut inputs)
         .into_iter()
         .enumerate()
-        .map(|(index, bag)| {
+        .map(|(index, job_inputs)| {
             let queue = open(&plan.plan.jobs[index], index);
-            let mut work = VerifyLoop::new(&shared, index, queue, bag);
+            let mut work = VerifyLoop::new(&shared, index, queue, job_inputs);
             work.begin(0);
             (index, work)
         })

@@ -112,8 +112,8 @@ pub(super) fn everywhere(root: &Root) -> Vec<(Mount, bool)> {
 fn identity(path: &Path) -> (Option<u64>, Option<(u32, u32)>) {
     let wanted = StatxFlags::MNT_ID | StatxFlags::BASIC_STATS;
     let Ok(seen) = statx(CWD, path, AtFlags::empty(), wanted) else { return (None, None) };
-    let told = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::MNT_ID);
-    (told.then_some(seen.stx_mnt_id), Some((seen.stx_dev_major, seen.stx_dev_minor)))
+    let reported = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::MNT_ID);
+    (reported.then_some(seen.stx_mnt_id), Some((seen.stx_dev_major, seen.stx_dev_minor)))
 }
 
 fn choose<'a>(

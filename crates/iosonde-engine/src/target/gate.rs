@@ -400,8 +400,9 @@ pub(super) fn pass(
     })?;
     lock(path, &file)?;
     let changed = |what| TargetError::from(GateError::Changed { path: path.into(), what });
-    if let (Ok(held), Some(told)) = (inspect::disk_sequence(file.as_fd()), before.identity.sequence)
-        && held != told
+    if let (Ok(held), Some(reported)) =
+        (inspect::disk_sequence(file.as_fd()), before.identity.sequence)
+        && held != reported
     {
         return Err(changed("it was unplugged, or its medium changed"));
     }

@@ -116,11 +116,11 @@ pub fn describe_directory(root: &Root, directory: &Path) -> Result<TargetFacts, 
 /// a tenth of the free space is below 256 MiB.
 pub fn test_bytes(
     directory: &Path,
-    asked: Option<u64>,
+    requested: Option<u64>,
     free_bytes: u64,
     total_bytes: u64,
 ) -> Result<u64, TargetError> {
-    let Some(asked) = asked else {
+    let Some(requested) = requested else {
         let tenth = free_bytes / 10;
         if tenth < SMALLEST_BYTES {
             let free = bytes::rough(free_bytes);
@@ -128,11 +128,11 @@ pub fn test_bytes(
         }
         return Ok(tenth.min(GIB) / MIB * MIB);
     };
-    if asked < SMALLEST_BYTES {
-        return Err(TargetError::TooSmall { found: bytes::exact(asked) });
+    if requested < SMALLEST_BYTES {
+        return Err(TargetError::TooSmall { found: bytes::exact(requested) });
     }
-    fits(directory, asked, free_bytes, total_bytes)?;
-    Ok(asked / MIB * MIB)
+    fits(directory, requested, free_bytes, total_bytes)?;
+    Ok(requested / MIB * MIB)
 }
 
 /// Whether a file of this size leaves enough room for others.
@@ -368,12 +368,12 @@ mod tests {
         assert_eq!(auto(5 * GIB).unwrap(), 512 * MIB);
         assert_eq!(auto(2_560 * MIB).unwrap(), 256 * MIB);
         assert!(matches!(auto(2_559 * MIB), Err(TargetError::TooFull { .. })));
-        let asked = |size, free| test_bytes(here, Some(size), free, 100 * GIB);
-        assert_eq!(asked(2 * GIB + 5, 20 * GIB).unwrap(), 2 * GIB);
-        assert!(matches!(asked(255 * MIB, 20 * GIB), Err(TargetError::TooSmall { .. })));
+        let requested = |size, free| test_bytes(here, Some(size), free, 100 * GIB);
+        assert_eq!(requested(2 * GIB + 5, 20 * GIB).unwrap(), 2 * GIB);
+        assert!(matches!(requested(255 * MIB, 20 * GIB), Err(TargetError::TooSmall { .. })));
         // 5 % of 100 GiB stay free.
-        assert!(matches!(asked(16 * GIB, 20 * GIB), Err(TargetError::Space { .. })));
-        assert!(asked(15 * GIB, 20 * GIB).is_ok());
+        assert!(matches!(requested(16 * GIB, 20 * GIB), Err(TargetError::Space { .. })));
+        assert!(requested(15 * GIB, 20 * GIB).is_ok());
     }
 
     #[test]

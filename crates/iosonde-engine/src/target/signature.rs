@@ -119,9 +119,9 @@ pub fn copies(sector: &[u8], offset: u64) -> impl Iterator<Item = Finding> {
 /// A partition that begins here, where none of the findings is the table that would tell of it.
 pub fn partition(offset: u64, findings: &[Finding]) -> Option<Finding> {
     const TABLES: [&str; 6] = ["mbr", "gpt", "apm", "bsd", "sgi", "sun"];
-    let told = findings.iter().any(|finding| TABLES.contains(&finding.kind));
+    let reported = findings.iter().any(|finding| TABLES.contains(&finding.kind));
     let [.., (kind, title)] = SEARCHED;
-    (!told).then_some(Finding { kind, title, offset })
+    (!reported).then_some(Finding { kind, title, offset })
 }
 
 fn stands_at(kind: &Kind, offset: u64, read: &ReadAt<'_>) -> io::Result<bool> {

@@ -54,7 +54,7 @@ impl Curve {
         }
         for (at, value, words) in &self.dots {
             let place = (plot.x(x.place(*at)?), plot.y(y.place(*value)?));
-            let datum = datum(&x.told(*at), Some(*value), &self.name);
+            let datum = datum(&x.formatted(*at), Some(*value), &self.name);
             svg.dot(place, self.style.colour, &datum, words);
         }
         Ok(())

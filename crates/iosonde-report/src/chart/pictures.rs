@@ -44,7 +44,7 @@ fn depths() -> Panel {
                 .between(value * 0.94, value * 1.05)
                 .hover(format!("depth {depth}: {value:.0}"));
             match depth as u32 {
-                2 => Point { y: Measured::Doubtful(value), ..point },
+                2 => Point { y: Measured::LowConfidence(value), ..point },
                 64 => Point::failed(depth).hover("depth 64: the device was reset"),
                 _ => point,
             }
@@ -208,7 +208,7 @@ fn baseline() -> Panel {
                 let bar = Bar::new(ns, format!("{name}: {ns} ns")).between(ns * 0.92, ns * 1.1);
                 match (index, number) {
                     (3, 2) => Some(Bar { value: Measured::Failed(None), ..bar }),
-                    (2, 2) => Some(Bar { value: Measured::Doubtful(ns), ..bar }),
+                    (2, 2) => Some(Bar { value: Measured::LowConfidence(ns), ..bar }),
                     _ => Some(bar),
                 }
             })
@@ -429,9 +429,9 @@ fn what_is_best_at_one_setting_is_reported_once() {
 #[test]
 fn a_failed_point_is_reported_and_no_line_touches_it() {
     let svg = figure("", Arrangement::Stacked, vec![depths()]).svg().unwrap();
-    let told = words(&svg);
-    assert!(told.contains(&"failed or invalid: not used".into()), "{told:?}");
-    assert!(told.contains(&"doubtful".into()));
+    let formatted = words(&svg);
+    assert!(formatted.contains(&"failed or invalid: not used".into()), "{formatted:?}");
+    assert!(formatted.contains(&"doubtful".into()));
     let lines: Vec<&str> = svg
         .lines()
         .filter(|line| line.starts_with("<path class=\"data\"") && line.contains("data-s=\"IOPS\""))

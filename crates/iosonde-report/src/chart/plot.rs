@@ -64,7 +64,7 @@ pub enum Measured {
     /// A value.
     Good(f64),
     /// A value with low confidence: drawn hollow.
-    Doubtful(f64),
+    LowConfidence(f64),
     /// None that may be used: a cross, which no line touches, at the value that came out or else at
     /// the foot of the plot.
     Failed(Option<f64>),
@@ -74,7 +74,7 @@ impl Measured {
     /// The value, unless it failed.
     pub fn number(self) -> Option<f64> {
         match self {
-            Measured::Good(value) | Measured::Doubtful(value) => Some(value),
+            Measured::Good(value) | Measured::LowConfidence(value) => Some(value),
             Measured::Failed(_) => None,
         }
     }
@@ -163,7 +163,7 @@ impl Placed<'_> {
     /// Where a point is drawn, if it is.
     fn pixel_of(&self, line: &Line, point: &Point) -> Result<(f64, f64), ChartError> {
         match point.y {
-            Measured::Good(y) | Measured::Doubtful(y) | Measured::Failed(Some(y)) => {
+            Measured::Good(y) | Measured::LowConfidence(y) | Measured::Failed(Some(y)) => {
                 self.pixel(point.x, y, line.edge, &line.name)
             }
             Measured::Failed(None) => {
@@ -220,7 +220,7 @@ impl Plot {
         let points = self.lines.iter().filter(|l| l.edge == edge).flat_map(|line| &line.points);
         let of_points = points.flat_map(|point| {
             let y = match point.y {
-                Measured::Good(y) | Measured::Doubtful(y) => Some(y),
+                Measured::Good(y) | Measured::LowConfidence(y) => Some(y),
                 Measured::Failed(y) => y,
             };
             pair(point.y_range).chain(y)

@@ -67,8 +67,8 @@ mod tests {
         assert_eq!(straight("<svg>\u{202e}é</svg>"), "<svg>é</svg>");
         assert_eq!(identifier("a b\"<é"), "a_b___");
         let value = json!({ "k\u{2028}": "</script><!--<script>\u{2029}&" });
-        let told = super::json(&value);
-        assert!(!told.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{told}");
-        assert_eq!(serde_json::from_str::<Value>(&told).ok(), Some(value));
+        let element = super::json(&value);
+        assert!(!element.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{element}");
+        assert_eq!(serde_json::from_str::<Value>(&element).ok(), Some(value));
     }
 }

@@ -91,30 +91,31 @@ impl Series {
         }
         let length = (since / self.width_ns) as usize + 1;
         let width_ns = self.width_ns;
-        let told = Op::ALL
+        let converted = Op::ALL
             .into_iter()
             .zip(self.ops)
             .filter(|(_, intervals)| intervals.iter().any(|interval| interval.requests > 0));
-        told.map(|(op, mut intervals)| {
-            intervals.resize_with(length.max(intervals.len()), Interval::default);
-            let each = || intervals.iter();
-            TrafficSeries {
-                op,
-                counters: CounterSeries {
-                    width_ns,
-                    ops: each().map(|interval| interval.requests).collect(),
-                    bytes: each().map(|interval| interval.bytes).collect(),
-                },
-                latencies: HistogramSeries {
-                    width_ns,
-                    intervals: each()
-                        .map(|interval| interval.latency.occupied().collect())
-                        .collect(),
-                    exact: each().map(|interval| interval.latency.exact()).collect(),
-                },
-            }
-        })
-        .collect()
+        converted
+            .map(|(op, mut intervals)| {
+                intervals.resize_with(length.max(intervals.len()), Interval::default);
+                let each = || intervals.iter();
+                TrafficSeries {
+                    op,
+                    counters: CounterSeries {
+                        width_ns,
+                        ops: each().map(|interval| interval.requests).collect(),
+                        bytes: each().map(|interval| interval.bytes).collect(),
+                    },
+                    latencies: HistogramSeries {
+                        width_ns,
+                        intervals: each()
+                            .map(|interval| interval.latency.occupied().collect())
+                            .collect(),
+                        exact: each().map(|interval| interval.latency.exact()).collect(),
+                    },
+                }
+            })
+            .collect()
     }
 }
 
@@ -137,10 +138,10 @@ mod tests {
             series.add(Op::Read, &one(reads));
             series.add(Op::Write, &one(writes));
         }
-        let told = series.finish(150);
-        assert_eq!(told[0].counters.ops, [1, 0, 0, 2, 0]);
-        assert_eq!(told[1].counters.ops, [0, 0, 0, 3, 0]);
-        assert_eq!(told[0].latencies.intervals.len(), 5);
+        let converted = series.finish(150);
+        assert_eq!(converted[0].counters.ops, [1, 0, 0, 2, 0]);
+        assert_eq!(converted[1].counters.ops, [0, 0, 0, 3, 0]);
+        assert_eq!(converted[0].latencies.intervals.len(), 5);
     }
 
     #[test]
@@ -150,8 +151,8 @@ mod tests {
             series.look(now);
             series.add(Op::Write, &one(1));
         }
-        let told = series.finish(10_000);
-        let counters = &told[0].counters;
+        let converted = series.finish(10_000);
+        let counters = &converted[0].counters;
         assert!(counters.ops.len() <= MOST);
         assert_eq!(counters.ops.iter().sum::<u64>(), 10_000);
         assert_eq!(counters.width_ns, 32);

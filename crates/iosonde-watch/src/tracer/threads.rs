@@ -39,7 +39,7 @@ impl Ended {
         if thread.of_program == 1 {
             *self.groups.entry(thread.group).or_default() += 1;
         }
-        let one = told(thread);
+        let one = converted(thread);
         if self.kept.len() < KEPT {
             return self.kept.push(one);
         }
@@ -73,7 +73,7 @@ fn has_traffic(thread: &Thread) -> bool {
     thread.reads + thread.writes + thread.others + thread.syncs > 0
 }
 
-fn told(thread: &Thread) -> ThreadRun {
+fn converted(thread: &Thread) -> ThreadRun {
     ThreadRun {
         name: name(&thread.comm),
         tid: Some(thread.tid),

@@ -1,6 +1,6 @@
 //! `buffered_stream`: large sequential I/O through the page cache.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::bytes;
@@ -35,7 +35,8 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         bytes::rough(op.sizes.mean.unwrap_or(0.0) as u64),
     );
     let strength = Strength::Supported;
-    let finding = Finding::new("buffered_stream", "the page cache", strength, Gravity::Fact, words);
+    let finding =
+        Finding::new("buffered_stream", "the page cache", strength, Severity::Fact, words);
     Some(
         finding
             .with("buffered_bytes", buffered as f64)
@@ -66,8 +67,8 @@ mod tests {
             direct_milli: 0,
             ..Flow::default()
         };
-        let told = words(detect, &profile_of(&[flow]));
-        assert!(told.contains("500 MiB were read in order through the page cache"), "{told}");
+        let message = words(detect, &profile_of(&[flow]));
+        assert!(message.contains("500 MiB were read in order through the page cache"), "{message}");
         for other in [
             Flow { direct_milli: 1_000, ..flow },
             Flow { sequential_milli: 100, ..flow },

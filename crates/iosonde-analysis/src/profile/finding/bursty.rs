@@ -1,6 +1,6 @@
 //! `bursty`: requests arrive several at once, followed by a long pause.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::count;
@@ -33,7 +33,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         percent((kind.gaps + 1) as f64 / all as f64),
     );
     let finding =
-        Finding::new("bursty", "bursts of requests", Strength::Proven, Gravity::Fact, words);
+        Finding::new("bursty", "bursts of requests", Strength::Proven, Severity::Fact, words);
     Some(
         finding
             .with("group", kind.group.as_str())
@@ -66,8 +66,8 @@ mod tests {
         assert_eq!(ask(detect, &profile_of(&[Flow::default()])), None);
         let flow = Flow { burst: 100, ..Flow::default() };
         let mut run = profile_of(&[flow]);
-        let told = words(detect, &run);
-        assert!(told.contains("The reads of `app` on vda arrive in bursts"), "{told}");
+        let message = words(detect, &run);
+        assert!(message.contains("The reads of `app` on vda arrive in bursts"), "{message}");
         // The same requests as parts of larger calls.
         run.devices[0].facts.max_sectors_kb = Some(4);
         assert_eq!(ask(detect, &run), None);

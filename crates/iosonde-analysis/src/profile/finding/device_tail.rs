@@ -1,6 +1,6 @@
 //! `device_tail`: a few requests take far longer in the device than the others.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{count, duration};
@@ -66,7 +66,7 @@ fn tail(device: &str, op: Op, latency: &Latency) -> Option<(f64, Finding)> {
         duration::latency(latency.max_ns.unwrap_or(rare) as f64),
     );
     let strength = Strength::Supported;
-    let finding = Finding::new("device_tail", "device stalls", strength, Gravity::Caution, words);
+    let finding = Finding::new("device_tail", "device stalls", strength, Severity::Warning, words);
     let finding = finding
         .with("device", device)
         .with("median_ns", median as f64)
@@ -85,9 +85,9 @@ mod tests {
     fn stalls_are_reported_and_larger_requests_are_not() {
         let usual = Flow::default();
         let stalls = Flow { requests: 500, device_ns: 30_000_000, ..usual };
-        let told = words(detect, &profile_of(&[usual, stalls]));
-        assert!(told.contains("One in 1,000 reads took vda 29.9 ms or longer"), "{told}");
-        assert!(told.contains("332 times the median of 90.1 µs"), "{told}");
+        let message = words(detect, &profile_of(&[usual, stalls]));
+        assert!(message.contains("One in 1,000 reads took vda 29.9 ms or longer"), "{message}");
+        assert!(message.contains("332 times the median of 90.1 µs"), "{message}");
         let large = Flow { size_bytes: 4 << 20, ..stalls };
         assert_eq!(ask(detect, &profile_of(&[usual, large])), None);
         // The tail of the queue time in the block layer is not the device's.

@@ -1,6 +1,6 @@
 //! `dirty_left`: what the program wrote reached the device after its end, or not at all.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{bytes, duration};
@@ -42,7 +42,7 @@ fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         duration::span(run.settle_ns),
     );
     let strength = Strength::Supported;
-    let finding = Finding::new("dirty_left", "late write-back", strength, Gravity::Caution, words);
+    let finding = Finding::new("dirty_left", "late write-back", strength, Severity::Warning, words);
     Some(finding.with("dirtied_bytes", dirtied as f64).with("written_bytes", written as f64))
 }
 
@@ -64,7 +64,7 @@ fn late(run: &ProfileRun) -> Option<Finding> {
         duration::span(after_ns),
     );
     let finding =
-        Finding::new("dirty_left", "late write-back", Strength::Proven, Gravity::Caution, words);
+        Finding::new("dirty_left", "late write-back", Strength::Proven, Severity::Warning, words);
     Some(finding.with("after_ns", after_ns as f64).with("write_back_bytes", written as f64))
 }
 
@@ -97,9 +97,9 @@ mod tests {
         // The program itself took 4 of the 10 seconds.
         run.measured_ns = 4_000_000_000;
         run.settle_ns = SECONDS * 1_000_000_000 - run.measured_ns;
-        let told = words(detect, &run);
-        assert!(told.contains("600 MiB (60 %) of what it wrote"), "{told}");
-        assert!(told.contains("within 6.0 s"), "{told}");
+        let message = words(detect, &run);
+        assert!(message.contains("600 MiB (60 %) of what it wrote"), "{message}");
+        assert!(message.contains("within 6.0 s"), "{message}");
     }
 
     #[test]
@@ -110,9 +110,9 @@ mod tests {
         let dirtied = (600 << 20) + 4_096_000;
         run.calls = Some(CallCounts { storage_write_bytes: dirtied, ..CallCounts::default() });
         run.settle_ns = 2_000_000_000;
-        let told = words(detect, &run);
-        assert!(told.contains("It left 600 MiB in memory, 99 % of what it wrote"), "{told}");
-        assert!(told.contains("when tracing ended, 2.0 s after its end"), "{told}");
+        let message = words(detect, &run);
+        assert!(message.contains("It left 600 MiB in memory, 99 % of what it wrote"), "{message}");
+        assert!(message.contains("when tracing ended, 2.0 s after its end"), "{message}");
         let unwatched = Some("only some disks were chosen".into());
         assert_eq!(ask(detect, &ProfileRun { unwatched, ..run.clone() }), None);
         run.devices[0].invisible = Some("no queue".into());

@@ -3,7 +3,7 @@
 //! A device with FUA gets it with the write. For one without, the block layer sends a flush after
 //! each write: the program causes flushes without a sync call.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{count, duration};
@@ -47,7 +47,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         "durable_writes",
         "synchronous writes",
         Strength::Proven,
-        Gravity::Caution,
+        Severity::Warning,
         words,
     );
     Some(finding.with("durable_share", share).with("writes", tally.requests as f64))
@@ -84,9 +84,9 @@ mod tests {
         assert_eq!(ask(detect, &run), None);
         run.traffic[0].durable = 960;
         run.opens = Some(OpenCounts { opens: 1, dsync: 1, ..OpenCounts::default() });
-        let told = words(detect, &run);
-        assert!(told.contains("96 % of its 1,000 writes are synchronous"), "{told}");
-        assert!(told.contains("O_DSYNC: 1"), "{told}");
+        let message = words(detect, &run);
+        assert!(message.contains("96 % of its 1,000 writes are synchronous"), "{message}");
+        assert!(message.contains("O_DSYNC: 1"), "{message}");
         run.traffic[0].durable = 100;
         assert_eq!(ask(detect, &run), None);
     }

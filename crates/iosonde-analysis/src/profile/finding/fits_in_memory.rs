@@ -1,6 +1,6 @@
 //! `fits_in_memory`: the same data is read repeatedly, and would fit in memory.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{bytes, count};
@@ -54,7 +54,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             "fits_in_memory",
             "repeated reads that would fit in memory",
             Strength::Supported,
-            Gravity::Fact,
+            Severity::Fact,
             words,
         );
         let finding = finding
@@ -84,12 +84,12 @@ mod tests {
 
     #[test]
     fn reading_again_is_reported_and_reading_once_or_too_much_is_not() {
-        let told = words(detect, &run(20));
+        let message = words(detect, &run(20));
         assert!(
-            told.contains("195 MiB were read from 20.0 MiB of distinct blocks on vda"),
-            "{told}"
+            message.contains("195 MiB were read from 20.0 MiB of distinct blocks on vda"),
+            "{message}"
         );
-        assert!(told.contains("bypasses the page cache"), "{told}");
+        assert!(message.contains("bypasses the page cache"), "{message}");
         assert_eq!(ask(detect, &run(150)), None);
         let mut small = run(20);
         small.host.memory_bytes = Some(32 << 20);

@@ -1,6 +1,6 @@
 //! `hot_spot`: most requests go to a small part of the touched range.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::units::{bytes, count};
 
@@ -29,7 +29,7 @@ pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         bytes::rough(place.chunk_bytes),
         bytes::rough(place.chunks * place.chunk_bytes / 5),
     );
-    let finding = Finding::new("hot_spot", "hot spots", Strength::Proven, Gravity::Fact, words);
+    let finding = Finding::new("hot_spot", "hot spots", Strength::Proven, Severity::Fact, words);
     Some(finding.with("device", place.device.as_str()).with("hot_share", share))
 }
 
@@ -48,7 +48,10 @@ mod tests {
         for chunk in run.places[0].chunks.iter_mut().step_by(5) {
             chunk.reads = 36;
         }
-        let told = words(detect, &run);
-        assert!(told.contains("90 % of the requests on vda go to a fifth of the 100"), "{told}");
+        let message = words(detect, &run);
+        assert!(
+            message.contains("90 % of the requests on vda go to a fifth of the 100"),
+            "{message}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! `io_errors`: requests of the program ended with an error.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Traffic;
 use iosonde_model::units::count;
@@ -22,7 +22,7 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         plural(most.op),
         most.device
     );
-    let finding = Finding::new("io_errors", "I/O errors", Strength::Proven, Gravity::Fault, words);
+    let finding = Finding::new("io_errors", "I/O errors", Strength::Proven, Severity::Fault, words);
     Some(finding.with("errors", all as f64).with("device", most.device.as_str()))
 }
 

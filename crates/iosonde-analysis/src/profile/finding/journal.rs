@@ -1,6 +1,6 @@
 //! `journal`: the journal's writes are large compared with the program's.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{bytes, count};
@@ -37,7 +37,7 @@ pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         count::significant(ratio),
     );
     let strength = if others == 0 { Strength::Supported } else { Strength::ConsistentWith };
-    let finding = Finding::new("journal", "journal writes", strength, Gravity::Caution, words);
+    let finding = Finding::new("journal", "journal writes", strength, Severity::Warning, words);
     Some(finding.with("journal_bytes", journal as f64).with("program_bytes", program as f64))
 }
 
@@ -51,14 +51,14 @@ mod tests {
     fn a_busy_journal_is_reported_and_a_small_or_foreign_one_is_not() {
         let own = Flow { op: Op::Write, requests: 10_000, ..Flow::default() };
         let journal = Flow { class: Class::Journal, requests: 5_000, ..own };
-        let told = words(detect, &profile_of(&[own, journal]));
+        let message = words(detect, &profile_of(&[own, journal]));
         assert!(
-            told.contains("For 39.1 MiB written by the program")
-                && told.contains(
+            message.contains("For 39.1 MiB written by the program")
+                && message.contains(
                     "0.500 extra \
                 bytes"
                 ),
-            "{told}"
+            "{message}"
         );
         let small = Flow { requests: 1_000, ..journal };
         assert_eq!(ask(detect, &profile_of(&[own, small])), None);

@@ -1,6 +1,6 @@
 //! `latency_bound_reads`: threads that wait for small random reads one at a time.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::{bytes, count, duration};
@@ -51,7 +51,7 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
             "latency_bound_reads",
             "latency of single reads",
             Strength::Supported,
-            Gravity::Limit,
+            Severity::Limit,
             words,
         );
         let finding = finding
@@ -73,9 +73,12 @@ mod tests {
     #[test]
     fn one_at_a_time_is_reported_and_many_or_sequential_ones_are_not() {
         let flow = Flow { requests: 90_000, ..Flow::default() };
-        let told = words(detect, &profile_of(&[flow]));
-        assert!(told.contains("`app` waits for random 4.00 KiB reads one at a time"), "{told}");
-        assert!(told.contains("90 % of its time: at 100 µs per read"), "{told}");
+        let message = words(detect, &profile_of(&[flow]));
+        assert!(
+            message.contains("`app` waits for random 4.00 KiB reads one at a time"),
+            "{message}"
+        );
+        assert!(message.contains("90 % of its time: at 100 µs per read"), "{message}");
         for other in [
             Flow { requests: 900_000, ..flow },
             Flow { requests: 9_000, ..flow },

@@ -1,6 +1,6 @@
 //! `not_visible`: a device was used whose requests no tracepoint covers.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 
 use super::super::Figures;
@@ -15,8 +15,13 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         "The requests on {name} cannot be traced: {reason}; the figures for requests, latency and \
          depth do not include them."
     );
-    let finding =
-        Finding::new("not_visible", "an untraced device", Strength::Proven, Gravity::Doubt, words);
+    let finding = Finding::new(
+        "not_visible",
+        "an untraced device",
+        Strength::Proven,
+        Severity::LowConfidence,
+        words,
+    );
     Some(finding.with("device", name.as_str()).with("reason", reason.as_str()))
 }
 
@@ -32,8 +37,8 @@ mod tests {
         let mut run = profile_of(&[Flow::default(), Flow { device: "zram0", ..Flow::default() }]);
         assert_eq!(ask(detect, &run), None);
         run.devices[1].invisible = Some("it has no request queue".into());
-        let told = words(detect, &run);
-        assert!(told.contains("The requests on zram0 cannot be traced: it has no"), "{told}");
+        let message = words(detect, &run);
+        assert!(message.contains("The requests on zram0 cannot be traced: it has no"), "{message}");
         run.devices[1].counters = Some((DeviceCounters::default(), DeviceCounters::default()));
         assert_eq!(ask(detect, &run), None);
     }

@@ -1,6 +1,6 @@
 //! `other_traffic`: other programs used the same device at the same time.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, ThreadRun, Traffic};
 use iosonde_model::units::bytes;
@@ -43,7 +43,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             "other_traffic",
             "I/O of other programs",
             strength,
-            Gravity::Caution,
+            Severity::Warning,
             words,
         );
         let finding = finding
@@ -84,16 +84,16 @@ mod tests {
     #[test]
     fn others_on_the_same_device_are_reported_and_elsewhere_are_not() {
         let other = Flow { class: Class::Other, requests: 10_000, ..Flow::default() };
-        let told = words(detect, &profile_of(&[Flow::default(), other]));
+        let message = words(detect, &profile_of(&[Flow::default(), other]));
         assert!(
-            told.contains("Other programs made 17 % of the requests and 17 % of the bytes"),
-            "{told}"
+            message.contains("Other programs made 17 % of the requests and 17 % of the bytes"),
+            "{message}"
         );
-        assert!(told.contains("on vda, most of them `someone else`"), "{told}");
+        assert!(message.contains("on vda, most of them `someone else`"), "{message}");
         // A thread's bytes are those on all disks: it may have transferred them on the other one.
         let beside = Flow { device: "sdb", ..Flow::default() };
-        let told = words(detect, &profile_of(&[Flow::default(), other, beside]));
-        assert!(told.contains("on vda: they influence"), "{told}");
+        let message = words(detect, &profile_of(&[Flow::default(), other, beside]));
+        assert!(message.contains("on vda: they influence"), "{message}");
         let elsewhere = Flow { device: "sdb", ..other };
         assert_eq!(ask(detect, &profile_of(&[Flow::default(), elsewhere])), None);
         let few = Flow { requests: 1_000, ..other };

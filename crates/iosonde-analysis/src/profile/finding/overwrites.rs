@@ -1,6 +1,6 @@
 //! `overwrites`: the same blocks are written repeatedly.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::units::{bytes, count};
 
@@ -30,7 +30,8 @@ pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         bytes::rough(place.write_set_bytes),
         count::significant(times),
     );
-    let finding = Finding::new("overwrites", "overwriting", Strength::Proven, Gravity::Fact, words);
+    let finding =
+        Finding::new("overwrites", "overwriting", Strength::Proven, Severity::Fact, words);
     Some(
         finding
             .with("device", place.device.as_str())
@@ -62,11 +63,11 @@ mod tests {
             with_places(&mut run, chunks, each);
             run
         };
-        let told = words(detect, &run(10, chunk(2_560, 2_304)));
-        assert!(told.contains("90 % of the blocks written on vda"), "{told}");
+        let message = words(detect, &run(10, chunk(2_560, 2_304)));
+        assert!(message.contains("90 % of the blocks written on vda"), "{message}");
         assert!(
-            told.contains("100 MiB were written to 10.0 MiB of distinct blocks, 10.0 times"),
-            "{told}"
+            message.contains("100 MiB were written to 10.0 MiB of distinct blocks, 10.0 times"),
+            "{message}"
         );
         assert_eq!(ask(detect, &run(100, chunk(256, 0))), None);
         assert_eq!(ask(detect, &run(1, chunk(2_560, 2_304))), None);

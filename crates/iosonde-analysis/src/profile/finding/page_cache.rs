@@ -1,6 +1,6 @@
 //! `page_cache`: most reads were served from memory.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::units::bytes;
 
@@ -34,7 +34,7 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         "page_cache",
         "the page cache",
         Strength::ConsistentWith,
-        Gravity::Fact,
+        Severity::Fact,
         words,
     );
     Some(
@@ -58,10 +58,10 @@ mod tests {
             let calls = CallCounts { read_bytes, storage_read_bytes, ..CallCounts::default() };
             ProfileRun { calls: Some(calls), ..profile_of(&[Flow::default()]) }
         };
-        let told = words(detect, &run(10 << 20));
+        let message = words(detect, &run(10 << 20));
         assert!(
-            told.contains("Read calls returned 1.00 GiB, of which 10.0 MiB came from storage"),
-            "{told}"
+            message.contains("Read calls returned 1.00 GiB, of which 10.0 MiB came from storage"),
+            "{message}"
         );
         assert_eq!(ask(detect, &run(1 << 30)), None);
         // All of the bytes may be zeros from /dev/zero.

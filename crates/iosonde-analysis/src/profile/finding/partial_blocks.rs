@@ -1,6 +1,6 @@
 //! `partial_blocks`: writes that are not multiples of the device's physical block size.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::{bytes, count};
@@ -44,7 +44,7 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
             "partial_blocks",
             "partial-block writes",
             Strength::ConsistentWith,
-            Gravity::Caution,
+            Severity::Warning,
             words,
         );
         Some(
@@ -69,9 +69,9 @@ mod tests {
             run.devices[0].facts.physical_block_bytes = block;
             run
         };
-        let told = words(detect, &run(Op::Write, 512, Some(4096)));
-        assert!(told.contains("100 % of the writes on vda (50,000)"), "{told}");
-        assert!(told.contains("block size of 4 KiB, most often 512 B"), "{told}");
+        let message = words(detect, &run(Op::Write, 512, Some(4096)));
+        assert!(message.contains("100 % of the writes on vda (50,000)"), "{message}");
+        assert!(message.contains("block size of 4 KiB, most often 512 B"), "{message}");
         assert_eq!(ask(detect, &run(Op::Write, 8192, Some(4096))), None);
         assert_eq!(ask(detect, &run(Op::Write, 512, Some(512))), None);
         assert_eq!(ask(detect, &run(Op::Write, 512, None)), None);

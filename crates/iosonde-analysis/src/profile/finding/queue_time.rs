@@ -1,6 +1,6 @@
 //! `queue_time`: requests spend more time before the device than in it.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::ProfiledDevice;
 use iosonde_model::units::{count, duration};
@@ -17,7 +17,7 @@ const REQUESTS: u64 = 100;
 
 /// Reports the operation and device with the largest share.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
-    if figures.books.broken_code("program_depth").is_some() {
+    if figures.consistency.broken_code("program_depth").is_some() {
         return None;
     }
     let mut worst: Option<(f64, Finding)> = None;
@@ -50,7 +50,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
                 "queue_time",
                 "queueing in the block layer",
                 Strength::Supported,
-                Gravity::Limit,
+                Severity::Limit,
                 words,
             );
             let finding = finding
@@ -81,10 +81,16 @@ mod tests {
         let flow = Flow { queued_ns: 1_500_000, device_ns: 500_000, ..Flow::default() };
         let mut run = profile_of(&[flow]);
         run.devices[0].facts.scheduler = Some("bfq".into());
-        let told = words(detect, &run);
-        assert!(told.contains("75 % of the latency of reads on vda is spent before"), "{told}");
-        assert!(told.contains("1.50 ms of 2.00 ms on average, mean queue depth 10.0"), "{told}");
-        assert!(told.contains("scheduler bfq"), "{told}");
+        let message = words(detect, &run);
+        assert!(
+            message.contains("75 % of the latency of reads on vda is spent before"),
+            "{message}"
+        );
+        assert!(
+            message.contains("1.50 ms of 2.00 ms on average, mean queue depth 10.0"),
+            "{message}"
+        );
+        assert!(message.contains("scheduler bfq"), "{message}");
         let slow = Flow { queued_ns: 500_000, device_ns: 1_500_000, ..Flow::default() };
         assert_eq!(ask(detect, &profile_of(&[slow])), None);
         let mut off = run.clone();

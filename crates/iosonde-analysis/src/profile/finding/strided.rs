@@ -1,6 +1,6 @@
 //! `strided`: requests with a constant stride.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::count;
@@ -34,7 +34,7 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
             );
             let strength = Strength::Proven;
             let finding =
-                Finding::new("strided", "strided requests", strength, Gravity::Fact, words);
+                Finding::new("strided", "strided requests", strength, Severity::Fact, words);
             let finding = finding.with("group", name.as_str()).with("strided_share", share);
             most = Some((share, finding));
         }
@@ -50,10 +50,10 @@ mod tests {
 
     #[test]
     fn a_stride_is_reported_and_order_or_chance_is_not() {
-        let told = words(detect, &profile_of(&[Flow { strided_milli: 900, ..Flow::default() }]));
+        let message = words(detect, &profile_of(&[Flow { strided_milli: 900, ..Flow::default() }]));
         assert!(
-            told.contains("90 % of the reads of `app` (45,000) have a constant stride"),
-            "{told}"
+            message.contains("90 % of the reads of `app` (45,000) have a constant stride"),
+            "{message}"
         );
         let in_order = Flow { sequential_milli: 990, ..Flow::default() };
         assert_eq!(ask(detect, &profile_of(&[in_order])), None);

@@ -1,6 +1,6 @@
 //! `sync_bound`: a thread group, or one of its threads, that spends most of its time in syncs.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::SyncKind;
 use iosonde_model::units::{count, duration};
@@ -40,7 +40,7 @@ fn of_thread(run: &ProfileRun) -> Option<Finding> {
         duration::latency(bound.sync_ns as f64 / bound.syncs as f64),
     );
     let strength = Strength::Proven;
-    let finding = Finding::new("sync_bound", "waiting for syncs", strength, Gravity::Limit, words);
+    let finding = Finding::new("sync_bound", "waiting for syncs", strength, Severity::Limit, words);
     let finding = finding.with("thread", f64::from(tid)).with("sync_calls", bound.syncs as f64);
     Some(finding.with("sync_time_share", share))
 }
@@ -62,7 +62,7 @@ fn of_group(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         duration::latency(bound.ns as f64 / bound.calls as f64),
     );
     let strength = Strength::Proven;
-    let finding = Finding::new("sync_bound", "waiting for syncs", strength, Gravity::Limit, words);
+    let finding = Finding::new("sync_bound", "waiting for syncs", strength, Severity::Limit, words);
     Some(
         finding
             .with("group", bound.name.as_str())
@@ -94,18 +94,18 @@ mod tests {
             with_syncs(&mut run, "app", SyncKind::Fsync, 100, latency_ns);
             run
         };
-        let told = words(detect, &run(70_000_000));
+        let message = words(detect, &run(70_000_000));
         assert!(
-            told.contains("`app` spends 70 % of its time in fsync: 100 calls of 70.0 ms"),
-            "{told}"
+            message.contains("`app` spends 70 % of its time in fsync: 100 calls of 70.0 ms"),
+            "{message}"
         );
         assert_eq!(ask(detect, &run(20_000_000)), None);
         // One of four threads is named if their mean hides it.
         let mut shared = run(70_000_000);
         shared.groups[1].threads = 4;
-        let told = words(detect, &shared);
-        assert!(told.contains("One thread of `app` ("), "{told}");
-        assert!(told.contains("spends 70 % of its time in syncs: 100 calls"), "{told}");
+        let message = words(detect, &shared);
+        assert!(message.contains("One thread of `app` ("), "{message}");
+        assert!(message.contains("spends 70 % of its time in syncs: 100 calls"), "{message}");
         // Of four threads the same time is a quarter each.
         shared.threads.iter_mut().for_each(|thread| thread.sync_ns /= 4);
         assert_eq!(ask(detect, &shared), None);

@@ -1,6 +1,6 @@
 //! `sync_small_writes`: small writes, each synced before the next.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::{bytes, count};
@@ -54,7 +54,7 @@ pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> 
     );
     let strength = Strength::Proven;
     let finding =
-        Finding::new("sync_small_writes", "small durable writes", strength, Gravity::Limit, words);
+        Finding::new("sync_small_writes", "small durable writes", strength, Severity::Limit, words);
     Some(
         finding
             .with("group", group.name.as_str())
@@ -80,8 +80,8 @@ fn cost(group: &GroupSyncs) -> Option<String> {
     let waits = group.time_share.filter(|share| *share >= TIME);
     let waits = waits.map(|share| format!("syncs take {} of its time", percent(share)));
     let flies = group.in_flight.filter(|count| *count >= TIME);
-    let told = |count| format!("{} syncs are in flight per thread", count::significant(count));
-    waits.or(flies.map(told))
+    let message = |count| format!("{} syncs are in flight per thread", count::significant(count));
+    waits.or(flies.map(message))
 }
 
 #[cfg(test)]
@@ -101,24 +101,27 @@ mod tests {
         let mut run = log(4096);
         assert_eq!(ask(detect, &run), None);
         with_syncs(&mut run, "app", SyncKind::Fdatasync, 20_000, 455_000);
-        let told = words(detect, &run);
+        let message = words(detect, &run);
         assert!(
-            told.contains("100 % of the writes of `app` are 4 KiB appends followed by"),
-            "{told}"
+            message.contains("100 % of the writes of `app` are 4 KiB appends followed by"),
+            "{message}"
         );
-        assert!(told.contains("fdatasync") && told.contains("91 % of its time"), "{told}");
+        assert!(message.contains("fdatasync") && message.contains("91 % of its time"), "{message}");
         // The inode is written between any two appends.
         let mut inode = run.clone();
         inode.traffic[0].sequential = 8_000;
-        let told = words(detect, &inode);
-        assert!(told.contains("are 4 KiB appends and their metadata followed by"), "{told}");
+        let message = words(detect, &inode);
+        assert!(message.contains("are 4 KiB appends and their metadata followed by"), "{message}");
         inode.files.clear();
         assert!(words(detect, &inode).contains("writes at scattered offsets"));
         let mut by_ring = log(4096);
         with_syncs(&mut by_ring, "app", SyncKind::IoUring, 20_000, 4_000_000);
-        let told = words(detect, &by_ring);
-        assert!(told.contains("followed by io_uring fsync"), "{told}");
-        assert!(told.contains("8.00 syncs are in flight per thread, 2,000 calls/s"), "{told}");
+        let message = words(detect, &by_ring);
+        assert!(message.contains("followed by io_uring fsync"), "{message}");
+        assert!(
+            message.contains("8.00 syncs are in flight per thread, 2,000 calls/s"),
+            "{message}"
+        );
         // Large writes, and one sync for a thousand small ones.
         let mut large = log(1 << 20);
         with_syncs(&mut large, "app", SyncKind::Fdatasync, 20_000, 455_000);

@@ -1,6 +1,6 @@
 //! `written_for_it`: other threads wrote back what the program had left in the page cache.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op, Traffic};
 use iosonde_model::units::bytes;
@@ -31,7 +31,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         .filter(|(bytes, _)| *bytes > 0)
         .collect();
     whose.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-    let told: Vec<String> = whose
+    let message: Vec<String> = whose
         .iter()
         .take(3)
         .map(|(bytes, name)| format!("`{name}` {}", bytes::rough(*bytes)))
@@ -42,10 +42,10 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
          wait for.",
         percent(share),
         bytes::rough(written),
-        told.join(", "),
+        message.join(", "),
     );
     let finding =
-        Finding::new("written_for_it", "write-back", Strength::Proven, Gravity::Fact, words);
+        Finding::new("written_for_it", "write-back", Strength::Proven, Severity::Fact, words);
     Some(finding.with("write_back_bytes", written as f64).with("write_back_share", share))
 }
 
@@ -65,12 +65,12 @@ mod tests {
             size_bytes: 1 << 20,
             ..own
         };
-        let told = words(detect, &profile_of(&[own, back("one", 300), back("two", 100)]));
+        let message = words(detect, &profile_of(&[own, back("one", 300), back("two", 100)]));
         assert!(
-            told.contains("99 % of what it wrote (400 MiB) reached the device by write-back"),
-            "{told}"
+            message.contains("99 % of what it wrote (400 MiB) reached the device by write-back"),
+            "{message}"
         );
-        assert!(told.contains("dirtied by `one` 300 MiB, `two` 100 MiB"), "{told}");
+        assert!(message.contains("dirtied by `one` 300 MiB, `two` 100 MiB"), "{message}");
         assert_eq!(ask(detect, &profile_of(&[Flow { requests: 100_000, ..own }])), None);
         // Pages of another program.
         let other = Flow { class: Class::Other, ..back("one", 300) };

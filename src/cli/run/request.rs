@@ -1,8 +1,8 @@
 //! What was asked of `run`, understood.
 
 use super::RunArgs;
-use super::aim::Aim;
 use super::latency::Latency;
+use super::resolved_target::ResolvedTarget;
 use super::words::{Extent, extent, time, wrong};
 use crate::cli::exit::{Exit, Failure};
 use iosonde_analysis::expectation::Expectation;
@@ -14,7 +14,7 @@ use iosonde_model::spec::{Precision, Role, Speed, SpeedError, Threads, Wait, Wor
 const GRAIN_BYTES: u64 = 4096;
 
 /// What was asked, understood.
-pub(super) struct Asked {
+pub(super) struct Request {
     pub(super) workload: Workload,
     pub(super) stop: Stop,
     pub(super) warmup_ns: u64,
@@ -33,7 +33,7 @@ pub(super) struct Asked {
 }
 
 /// Understands the command line, or says what in it cannot be.
-pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
+pub(super) fn understand(args: &RunArgs) -> Result<Request, Failure> {
     let target = &args.target;
     let size = target.size.as_deref().map(|text| extent("--size", text)).transpose()?;
     if matches!(size, Some(Extent::Bytes(0) | Extent::Percent(0))) {
@@ -51,7 +51,7 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
         (None, Some(_)) => {
             let message = "--speed has no effect without a workload file; beside --rw give \
                            --rate-iops or --rate";
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
     };
     // Shared memory is looked at again and again, unless another way is asked for.
@@ -60,7 +60,7 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
     }
     let neighbours = u64::from(args.load.jobs()) - 1;
     let increment_bytes = args.load.increment_bytes()?.unwrap_or(0);
-    let asked = Asked {
+    let requested = Request {
         stop: args.length.stop()?,
         warmup_ns: args.length.warmup_ns()?,
         size,
@@ -76,11 +76,11 @@ pub(super) fn understand(args: &RunArgs) -> Result<Asked, Failure> {
         workload,
     };
     super::device::known_kinds(target)?;
-    let bare = matches!(asked.engine.kind, EngineKind::Null | EngineKind::Sim);
-    if bare || !asked.changes() {
+    let bare = matches!(requested.engine.kind, EngineKind::Null | EngineKind::Sim);
+    if bare || !requested.changes() {
         super::device::no_consents(target, "nothing is written")?;
     }
-    Ok(asked)
+    Ok(requested)
 }
 
 fn speed(text: &str) -> Result<Speed, Failure> {
@@ -89,14 +89,14 @@ fn speed(text: &str) -> Result<Speed, Failure> {
 
 fn not_so_fast(error: &SpeedError) -> Failure {
     let gap = if matches!(error, SpeedError::Malformed { .. }) { ":" } else { "" };
-    Failure::new(Exit::Asked, format!("--speed{gap} {error}"))
+    Failure::new(Exit::Usage, format!("--speed{gap} {error}"))
 }
 
 /// What is expected of the result.
 pub(super) fn expectations(rules: &[String]) -> Result<Vec<Expectation>, Failure> {
     let parse = |text: &String| {
         Expectation::parse(text, &[])
-            .map_err(|error| Failure::new(Exit::Asked, format!("--expect '{text}': {error}")))
+            .map_err(|error| Failure::new(Exit::Usage, format!("--expect '{text}': {error}")))
     };
     rules.iter().map(parse).collect()
 }
@@ -116,7 +116,7 @@ fn flags(args: &RunArgs) -> Result<Workload, Failure> {
     })
 }
 
-impl Asked {
+impl Request {
     /// Whether a role writes or trims at all.
     fn role_changes(&self, role: &Role) -> bool {
         let usual = self.workload.read_percent;
@@ -165,7 +165,7 @@ impl Asked {
             Extent::Bytes(length) => Ok(length),
             Extent::Percent(_) if available == u64::MAX => {
                 let message = "a percentage of a target without a size; give bytes";
-                Err(Failure::new(Exit::Asked, message))
+                Err(Failure::new(Exit::Usage, message))
             }
             Extent::Percent(percent) => {
                 let length = u128::from(available) * u128::from(percent) / 100;
@@ -183,11 +183,11 @@ impl Asked {
     }
 
     /// The workload over the targets: regions a distance apart have the length that --size says.
-    pub(super) fn over(&self, aim: &Aim) -> Workload {
+    pub(super) fn over(&self, resolved: &ResolvedTarget) -> Workload {
         let mut workload = self.workload.clone();
         if self.increments_bytes > 0 && self.size.is_some() {
-            let end_bytes = aim.targets[0].bytes;
-            let length = end_bytes - aim.offset_bytes - self.increments_bytes;
+            let end_bytes = resolved.targets[0].bytes;
+            let length = end_bytes - resolved.offset_bytes - self.increments_bytes;
             workload.roles.iter_mut().for_each(|role| role.size = Some(length));
         }
         workload

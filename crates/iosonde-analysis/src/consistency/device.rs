@@ -4,7 +4,7 @@ use crate::series::directions;
 use iosonde_model::record::facts::DeviceCounters;
 use iosonde_model::record::run::Run;
 
-use super::{Gravity, Identity, count_of, n3};
+use super::{Identity, Severity, count_of, n3};
 
 /// Share by which the device's bytes may differ from ours, besides requests crossing the edges.
 const TRANSFERS: f64 = 0.02;
@@ -79,7 +79,7 @@ pub(super) fn transfers(run: &Run) -> Option<Identity> {
     );
     let residual = device.abs_diff(mine) as f64 / mine as f64;
     let tolerance = TRANSFERS + crossing as f64 / mine as f64;
-    Some(Identity::new("device", Gravity::Note, residual, tolerance, equation))
+    Some(Identity::new("device", Severity::Note, residual, tolerance, equation))
 }
 
 /// Little's law at the device: mean queue from the weighted time equals the sum of request times.
@@ -97,7 +97,7 @@ pub(super) fn queue(run: &Run) -> Option<Identity> {
         n3(requests / window_ms)
     );
     let residual = (weighted - requests).abs() / weighted;
-    Some(Identity::new("device_queue", Gravity::Note, residual, QUEUE, equation))
+    Some(Identity::new("device_queue", Severity::Note, residual, QUEUE, equation))
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::json;
 
-use super::aim::{Aim, Ask, aim};
 use super::folder;
 use super::load;
+use super::print::Printer;
 use super::quick::changed;
-use super::tell::Teller;
+use super::resolved_target::{ResolvedTarget, TargetOptions, resolve_target};
 use super::{CommonArgs, ResumeArgs, RunArgs, dry_run, wrong};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
@@ -17,14 +17,14 @@ use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
 use crate::cli::report::read_manifest;
-use crate::schedule::experiment::{StageEvent, StageJob, carry_out_stage};
-use crate::schedule::{Bench, Event, carry_out};
+use crate::schedule::experiment::{StageEvent, StageJob, execute_stage};
+use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
 use iosonde_model::plan::chance;
 use iosonde_model::plan::design::{self, Found};
 use iosonde_model::record::checksums::{Altered, Change, alterations};
 use iosonde_model::record::experiment::{
-    EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TargetAsked, TrialRun,
+    EXPERIMENT_SCHEMA, ExperimentRun, RequestedTarget, STAGE_SCHEMA, StageRun, TrialRun,
 };
 use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::record::run::Outcome;
@@ -34,11 +34,11 @@ use iosonde_model::units::{bytes, duration};
 /// Inputs of an experiment run.
 struct Session<'a> {
     place: &'a Place,
-    aim: Aim,
-    bench: Bench,
+    resolved: ResolvedTarget,
+    context: RunContext,
     keeper: Keeper,
     progress: Progress,
-    teller: Teller,
+    printer: Printer,
     study: Study,
     /// What was altered in what is gone on with, in words.
     altered: Vec<String>,
@@ -50,7 +50,7 @@ struct Session<'a> {
 
 /// `experiment run`.
 pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
-    args.common.output_format.can_tell("experiment run")?;
+    args.common.output_format.supports("experiment run")?;
     let experiment = changed(load::load(&args.name)?, args.quick, &args.changes)?;
     let claims = args.spec.as_deref().map(load::claims).transpose()?;
     let needs_claims = |stage: &Stage| stage.needs == Needs::Claims;
@@ -68,18 +68,18 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         None => Ok(None),
         Some(text) => bytes::parse(text).map(Some).map_err(|error| Failure::value(option, &error)),
     };
-    let target = TargetAsked {
+    let target = RequestedTarget {
         path: args.target.to_string_lossy().into_owned(),
         bytes: size("--size", &args.size)?.unwrap_or(0),
         engine: args.ioengine.clone(),
         buffered: args.buffered,
-        ..TargetAsked::default()
+        ..RequestedTarget::default()
     };
     let max_written_bytes = size("--max-written", &args.max_written)?;
     let endurance_bytes = size("--rated-endurance", &args.rated_endurance)?;
     let place = Place::find()?;
     let seed = args.randseed.unwrap_or_else(place::fresh_seed);
-    let ask = Ask {
+    let options = TargetOptions {
         target: &target,
         consent: &args.consent,
         results: args.results.as_deref(),
@@ -88,8 +88,8 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         dry_run: args.dry_run,
         must_write: false,
     };
-    let aim = aim(&ask, &place)?;
-    let layout_bytes = aim.layout.as_ref().map_or(0, |layout| layout.target().bytes);
+    let resolved = resolve_target(&options, &place)?;
+    let layout_bytes = resolved.layout.as_ref().map_or(0, |layout| layout.target().bytes);
     if let Some(most) = max_written_bytes.filter(|most| *most < layout_bytes) {
         return Err(wrong(format!(
             "--max-written: found {}, but preparing the test file writes {}; give a smaller --size",
@@ -99,9 +99,10 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     }
     let mut output = Output::new(args.common.output_format);
     if args.dry_run {
-        let told = dry_run::Told::of(&experiment, claims.as_ref(), &aim, endurance_bytes)?;
-        output.text(&told.text());
-        output.value(&told.json());
+        let estimate =
+            dry_run::Estimate::of(&experiment, claims.as_ref(), &resolved, endurance_bytes)?;
+        output.text(&estimate.text());
+        output.value(&estimate.json());
         return Ok(output.end(Exit::Done));
     }
     let mut keeper = match args.results.as_deref() {
@@ -116,11 +117,11 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         experiment,
         claims,
         seed,
-        target: aim.found(&target, &place),
+        target: resolved.found(&target, &place),
         max_written_bytes,
         started_unix_ns: iosonde_sys::clock::realtime_ns(),
     };
-    keeper.keep_undo(aim.held.as_ref().map_or(&[], |held| &held.undo))?;
+    keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
     keeper.announce();
     keeper.keep("experiment.json", &run);
     keeper.keep("host.json", &place.host);
@@ -131,14 +132,14 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         stages: Vec::new(),
         conclusions: Vec::new(),
     };
-    let mut session = session(&place, aim, keeper, study, &args.common)?;
-    session.teller.heading(&session.study, &session.aim.words);
-    session.carry_out(None)
+    let mut session = session(&place, resolved, keeper, study, &args.common)?;
+    session.printer.heading(&session.study, &session.resolved.words);
+    session.execute(None)
 }
 
 /// `experiment resume`.
 pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failure> {
-    args.common.output_format.can_tell("experiment resume")?;
+    args.common.output_format.supports("experiment resume")?;
     let altered = args.accept.read(&args.folder)?;
     let place = Place::find()?;
     let old = ExperimentFolder::open(&args.folder).map_err(wrong)?;
@@ -151,12 +152,12 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     }
     // The same path and size, regardless of the current directory and free space.
     let known = !run.target.place.is_empty();
-    let target = TargetAsked {
+    let target = RequestedTarget {
         path: if known { run.target.place.clone() } else { run.target.path.clone() },
         bytes: run.target.used_bytes,
         ..run.target.clone()
     };
-    let ask = Ask {
+    let options = TargetOptions {
         target: &target,
         consent: &args.consent,
         results: args.folder.parent(),
@@ -165,8 +166,9 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         dry_run: false,
         must_write: run.target.is_laid_out,
     };
-    let aim = aim(&ask, &place).map_err(|failure| as_before(failure, &args.folder))?;
-    let found = aim.found(&target, &place);
+    let resolved =
+        resolve_target(&options, &place).map_err(|failure| as_before(failure, &args.folder))?;
+    let found = resolved.found(&target, &place);
     same_way(&run.target, &found)?;
     if (&found.device, found.used_bytes) != (&run.target.device, run.target.used_bytes) {
         return Err(wrong(format!(
@@ -183,7 +185,7 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         .map_err(|why| Failure::new(Exit::Environment, why))?;
     // The kernel name may have changed.
     let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
-    keeper.keep_undo(aim.held.as_ref().map_or(&[], |held| &held.undo))?;
+    keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
     for name in altered_runs(&old, &altered)? {
         note(&format!("caution: {name} is set aside, and carried out again"));
         keeper
@@ -198,10 +200,10 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         stages: Vec::new(),
         conclusions: Vec::new(),
     };
-    let mut session = session(&place, aim, keeper, study, &args.common)?;
+    let mut session = session(&place, resolved, keeper, study, &args.common)?;
     session.altered = altered;
-    session.teller.heading(&session.study, &session.aim.words);
-    session.carry_out(Some(&old))
+    session.printer.heading(&session.study, &session.resolved.words);
+    session.execute(Some(&old))
 }
 
 /// Runs that are not as they were kept, where that was accepted: no figure is made from them.
@@ -231,12 +233,12 @@ fn as_before(failure: Failure, folder: &Path) -> Failure {
 }
 
 /// Runs of two engines, or past the page cache and through it, cannot stand in one cell.
-fn same_way(before: &TargetAsked, now: &TargetAsked) -> Result<(), Failure> {
+fn same_way(before: &RequestedTarget, now: &RequestedTarget) -> Result<(), Failure> {
     // An older program did not note it.
     if before.used_engine.is_empty() {
         return Ok(());
     }
-    let way = |target: &TargetAsked| {
+    let way = |target: &RequestedTarget| {
         let cache = if target.direct { "past the page cache" } else { "through the page cache" };
         format!("{} {cache}", target.used_engine)
     };
@@ -259,7 +261,7 @@ fn nothing_missing(old: &ExperimentFolder) -> Result<bool, Failure> {
 
 fn session<'a>(
     place: &'a Place,
-    aim: Aim,
+    resolved: ResolvedTarget,
     keeper: Keeper,
     study: Study,
     args: &CommonArgs,
@@ -270,14 +272,14 @@ fn session<'a>(
         OutputFormat::Json => crate::cli::outputs::Form::None,
         _ => crate::cli::outputs::Form::Text,
     };
-    let bench = place.bench(aim.held.clone(), aim.medium.clone());
+    let context = place.context(resolved.held.clone(), resolved.medium.clone());
     Ok(Session {
         place,
-        aim,
-        bench,
+        resolved,
+        context,
         keeper,
         progress: Progress::new("experiment", eta_interval_ns, form, None),
-        teller: Teller::new(args),
+        printer: Printer::new(args),
         study,
         altered: Vec::new(),
         written_bytes: AtomicU64::new(0),
@@ -287,7 +289,7 @@ fn session<'a>(
 
 impl Session<'_> {
     /// Runs what is missing, stage by stage, and reports the whole experiment.
-    fn carry_out(mut self, old: Option<&ExperimentFolder>) -> Result<Exit, Failure> {
+    fn execute(mut self, old: Option<&ExperimentFolder>) -> Result<Exit, Failure> {
         let mut exit = Exit::Done;
         if !self.lay_out()? {
             exit = Exit::Signal(self.place.interrupted().unwrap_or(2));
@@ -316,18 +318,18 @@ impl Session<'_> {
         if nothing && matches!(exit, Exit::Signal(_)) {
             return Err(Failure::new(exit, "interrupted before anything was measured"));
         }
-        Ok(self.teller.conclude((&self.study, &self.altered), complete, exit, self.keeper))
+        Ok(self.printer.conclude((&self.study, &self.altered), complete, exit, self.keeper))
     }
 
     /// Writes the test file; `false` if a signal ended that.
     fn lay_out(&mut self) -> Result<bool, Failure> {
-        let Some(layout) = &self.aim.layout else { return Ok(true) };
+        let Some(layout) = &self.resolved.layout else { return Ok(true) };
         let mut outcome = Outcome::Complete;
         self.written_bytes.fetch_add(layout.target().bytes, Ordering::Relaxed);
         let title = format!("preparing {}", bytes::exact(layout.target().bytes));
         self.progress.begin(0, 1, &title, 0);
         let progress = &mut self.progress;
-        carry_out(std::slice::from_ref(layout), &self.bench, &mut |event| match event {
+        execute(std::slice::from_ref(layout), &self.context, &mut |event| match event {
             Event::Moved { progress: moved, .. } => progress.moved(moved),
             Event::Finished { run, .. } => outcome = run.outcome.clone(),
             Event::Started { .. } => {}
@@ -358,20 +360,20 @@ impl Session<'_> {
                 stage,
                 laid_out: &laid_out,
                 shared: &shared,
-                setting: &self.aim.setting,
-                layout: self.aim.layout.as_ref(),
+                setting: &self.resolved.setting,
+                layout: self.resolved.layout.as_ref(),
                 seed: self.study.run.seed,
                 host: self.study.host.as_ref(),
-                reads_only: self.aim.reads_only.as_deref(),
+                reads_only: self.resolved.reads_only.as_deref(),
                 write_limit_bytes: self.study.run.max_written_bytes,
                 written_bytes: &self.written_bytes,
                 is_lost: &self.is_lost,
             };
             let is_lost = &self.is_lost;
             let (keeper, progress) = (&mut self.keeper, &mut self.progress);
-            let (target, teller) = (&mut self.study.target, &mut self.teller);
-            let end = carry_out_stage(&job, &self.bench, &mut trials, &mut |event| match event {
-                StageEvent::Preparing(what) => progress.tell(what),
+            let (target, printer) = (&mut self.study.target, &mut self.printer);
+            let end = execute_stage(&job, &self.context, &mut trials, &mut |event| match event {
+                StageEvent::Preparing(what) => progress.print(what),
                 StageEvent::Started(done, total, plan) => {
                     let each = (stage.seconds + stage.idle_seconds) * 1e9;
                     let to_come = total.saturating_sub(done + 1) as f64 * each;
@@ -389,7 +391,7 @@ impl Session<'_> {
                         "event": "finished", "trial": name, "outcome": trial.run.outcome,
                     }));
                     target.get_or_insert_with(|| trial.run.target.clone());
-                    teller.trial(stage, figures);
+                    printer.trial(stage, figures);
                 }
                 StageEvent::LeftOut(cell, reason) => {
                     progress.clear();
@@ -406,7 +408,7 @@ impl Session<'_> {
         self.keeper.keep(&StageRun::file_name(&stage.name), &laid_out);
         let facts = StageFacts::of(stage, laid_out, trials, &self.study.stages);
         self.progress.clear();
-        self.teller.stage(&facts);
+        self.printer.stage(&facts);
         self.study.stages.push(facts);
         Ok(end_signal)
     }
@@ -480,9 +482,10 @@ impl Session<'_> {
             Needs::Claims if self.study.run.claims.is_none() => {
                 Some("no data sheet was given (--spec FILE)".into())
             }
-            Needs::Writing => self.aim.reads_only.clone(),
+            Needs::Writing => self.resolved.reads_only.clone(),
             Needs::Rotation => {
-                let device = self.aim.held.as_ref().and_then(|held| held.device(&self.place.root));
+                let device =
+                    self.resolved.held.as_ref().and_then(|held| held.device(&self.place.root));
                 match device {
                     Some(device) if device.is_virtual == Some(true) => {
                         Some("a virtual disk does not report its rotation reliably".into())

@@ -19,7 +19,7 @@ use iosonde_model::record::TargetFacts;
 use iosonde_model::units::bytes;
 
 /// What the operations go to.
-pub(super) struct Aim {
+pub(super) struct ResolvedTarget {
     pub(super) medium: Medium,
     pub(super) held: Option<Held>,
     pub(super) target: Target,
@@ -64,13 +64,13 @@ impl ProveArgs {
     }
 
     /// Opens the target, or makes it.
-    pub(super) fn aim(
+    pub(super) fn resolve_target(
         &self,
         mode: VerifyMode,
         engine: &Engine,
         path: &Path,
         place: &Place,
-    ) -> Result<Aim, Failure> {
+    ) -> Result<ResolvedTarget, Failure> {
         self.consent.check_kinds()?;
         match engine.kind {
             EngineKind::Sim => self.simulated(path),
@@ -79,7 +79,12 @@ impl ProveArgs {
         }
     }
 
-    fn real(&self, mode: VerifyMode, path: &Path, place: &Place) -> Result<Aim, Failure> {
+    fn real(
+        &self,
+        mode: VerifyMode,
+        path: &Path,
+        place: &Place,
+    ) -> Result<ResolvedTarget, Failure> {
         let mut fresh = None;
         let held = if path.is_dir() {
             self.made(mode, path)?
@@ -98,7 +103,7 @@ impl ProveArgs {
         let (offset_bytes, end_bytes) = self.within(held.bytes, &what)?;
         let align_bytes = held.align_bytes(&facts).max(1);
         let is_device = facts.kind == "block device";
-        Ok(Aim {
+        Ok(ResolvedTarget {
             medium: Medium::Files(vec![Arc::clone(&held.file)]),
             target: Target {
                 path: path.to_string_lossy().into_owned(),
@@ -187,7 +192,7 @@ impl ProveArgs {
         Ok(held)
     }
 
-    fn simulated(&self, path: &Path) -> Result<Aim, Failure> {
+    fn simulated(&self, path: &Path) -> Result<ResolvedTarget, Failure> {
         self.consent.none("a simulated device contains no data of others")?;
         if self.engine.direct.is_some() {
             return Err(wrong("--direct has no effect with the sim engine"));
@@ -195,7 +200,7 @@ impl ProveArgs {
         let words = path.to_string_lossy();
         let model = Model::parse(&words).map_err(|error| wrong(format!("PATH: {error}")))?;
         let (offset_bytes, end_bytes) = self.within(model.bytes, "the simulated device")?;
-        Ok(Aim {
+        Ok(ResolvedTarget {
             medium: Medium::Sim(model),
             held: None,
             target: Target {
@@ -213,7 +218,7 @@ impl ProveArgs {
         })
     }
 
-    fn served(&self, path: &Path) -> Result<Aim, Failure> {
+    fn served(&self, path: &Path) -> Result<ResolvedTarget, Failure> {
         let reason = "it is for block devices and files, and this is a server's device";
         self.consent.none_for_files(reason)?;
         self.consent.none_for_processes(reason)?;
@@ -228,7 +233,7 @@ impl ProveArgs {
         let what = format!("the device behind `{}`", path.display());
         let align_bytes = u64::from(facts.block_bytes);
         let (offset_bytes, end_bytes) = self.within(facts.bytes, &what)?;
-        Ok(Aim {
+        Ok(ResolvedTarget {
             target: Target {
                 path: path.to_string_lossy().into_owned(),
                 bytes: end_bytes / align_bytes * align_bytes,
@@ -266,14 +271,14 @@ impl ProveArgs {
     fn within(&self, available: u64, what: &str) -> Result<(u64, u64), Failure> {
         let (offset, length) = self.region()?;
         if offset >= available {
-            let (asked, has) = (bytes::exact(offset), bytes::exact(available));
-            return Err(wrong(format!("--offset: found {asked}, but {what} has {has}")));
+            let (requested, has) = (bytes::exact(offset), bytes::exact(available));
+            return Err(wrong(format!("--offset: found {requested}, but {what} has {has}")));
         }
         let end = length.map_or(available, |length| offset.saturating_add(length));
         if end > available {
-            let (asked, has) = (bytes::exact(end), bytes::exact(available));
+            let (requested, has) = (bytes::exact(end), bytes::exact(available));
             return Err(wrong(format!(
-                "--size and --offset reach to {asked}, but {what} has {has}"
+                "--size and --offset reach to {requested}, but {what} has {has}"
             )));
         }
         Ok((offset, end))

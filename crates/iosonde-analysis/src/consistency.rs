@@ -21,7 +21,7 @@ pub(crate) use time::window_ns;
 
 /// All identities of a run that could be evaluated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Books {
+pub struct Consistency {
     /// In the order of evaluation.
     pub entries: Vec<Identity>,
 }
@@ -40,23 +40,24 @@ pub struct Identity {
     /// Whether it holds.
     pub ok: bool,
     /// The consequence if it does not.
-    pub gravity: Gravity,
+    #[serde(rename = "gravity")]
+    pub severity: Severity,
 }
 
 /// The consequence of an identity that fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Gravity {
+pub enum Severity {
     /// The measurement is inconsistent: no headline figures.
     Invalid,
     /// The result is valid, with a note.
     Note,
 }
 
-impl Books {
+impl Consistency {
     /// Whether no severe identity fails.
     pub fn valid(&self) -> bool {
-        self.broken().all(|entry| entry.gravity != Gravity::Invalid)
+        self.broken().all(|entry| entry.severity != Severity::Invalid)
     }
 
     /// The identities that fail.
@@ -74,17 +75,17 @@ impl Identity {
     /// An identity that holds if `residual <= tolerance`; a NaN does not hold.
     fn new(
         code: &'static str,
-        gravity: Gravity,
+        severity: Severity,
         residual: f64,
         tolerance: f64,
         equation: String,
     ) -> Identity {
-        Identity { code, equation, residual, tolerance, ok: residual <= tolerance, gravity }
+        Identity { code, equation, residual, tolerance, ok: residual <= tolerance, severity }
     }
 }
 
 /// Evaluates every identity whose terms this run has.
-pub fn books(run: &Run, figures: &Figures) -> Books {
+pub fn consistency(run: &Run, figures: &Figures) -> Consistency {
     let mut entries = Vec::new();
     entries.extend(little::little(run));
     entries.extend(little::depth(run, figures));
@@ -101,7 +102,7 @@ pub fn books(run: &Run, figures: &Figures) -> Books {
     entries.extend(time::cpu(run));
     entries.extend(time::bandwidth(run, figures));
     entries.extend(time::floor(run, figures));
-    Books { entries }
+    Consistency { entries }
 }
 
 /// Number with three significant digits.
@@ -123,10 +124,10 @@ mod tests {
     #[test]
     fn a_consistent_run_balances() {
         let run = run_of(&[Load { jobs: 4, ..Load::default() }]);
-        let books = books(&run, &figures(&run));
-        assert_eq!(books.broken().collect::<Vec<_>>(), Vec::<&Identity>::new());
-        assert!(books.valid());
-        assert!(books.entries.len() >= 10);
+        let consistency = consistency(&run, &figures(&run));
+        assert_eq!(consistency.broken().collect::<Vec<_>>(), Vec::<&Identity>::new());
+        assert!(consistency.valid());
+        assert!(consistency.entries.len() >= 10);
     }
 
     #[test]
@@ -136,8 +137,11 @@ mod tests {
         run.jobs[0].read.latency = iosonde_stats::Histogram::new();
         let ops = run.jobs[0].read.ops;
         run.jobs[0].read.latency.record_many(540_000, ops);
-        let books = books(&run, &figures(&run));
-        assert!(!books.valid());
-        assert_eq!(books.broken_code("little").map(|entry| entry.gravity), Some(Gravity::Invalid));
+        let consistency = consistency(&run, &figures(&run));
+        assert!(!consistency.valid());
+        assert_eq!(
+            consistency.broken_code("little").map(|entry| entry.severity),
+            Some(Severity::Invalid)
+        );
     }
 }

@@ -15,23 +15,23 @@ use iosonde_report::experiment_story::story;
 use iosonde_report::html::html;
 use iosonde_report::markdown::markdown;
 use iosonde_report::plain::plain;
-use iosonde_report::story::{Caution, Story};
+use iosonde_report::story::{Story, Warning};
 use iosonde_report::story_json::story_json;
 
 /// Width of a text report in a file, columns.
 const COLUMNS: usize = 150;
 
 /// Prints it.
-pub(super) struct Teller {
+pub(super) struct Printer {
     output: Output,
     format: OutputFormat,
     png: bool,
 }
 
-impl Teller {
-    pub(super) fn new(args: &CommonArgs) -> Teller {
+impl Printer {
+    pub(super) fn new(args: &CommonArgs) -> Printer {
         let format = args.output_format;
-        Teller { output: Output::new(format), format, png: args.png }
+        Printer { output: Output::new(format), format, png: args.png }
     }
 
     /// The question and the target.
@@ -60,22 +60,22 @@ impl Teller {
             self.output.text(&format!("  skipped: {}\n", clean(&facts.laid_out.skipped)));
         }
         for point in &facts.points {
-            let told = |measure: Measure| {
+            let analysed = |measure: Measure| {
                 let spread = point.spread(measure, Direction::Total);
-                spread.map_or("n/a".to_owned(), |spread| measure.told(spread.mean))
+                spread.map_or("n/a".to_owned(), |spread| measure.formatted(spread.mean))
             };
             let mark = match &point.standing {
                 Standing::Good => String::new(),
-                Standing::Doubtful(why) => format!("  doubtful: {}", clean(why)),
+                Standing::LowConfidence(why) => format!("  doubtful: {}", clean(why)),
                 Standing::Failed(why) => format!("  not used: {}", clean(why)),
             };
             self.output.text(&format!(
                 "  {:32} {:>9} IOPS  {:>10}  mean {:>9}  p99 {:>9}{mark}\n",
                 clean(&point.name()),
-                told(Measure::Iops),
-                told(Measure::Bandwidth),
-                told(Measure::Mean),
-                told(Measure::Quantile(0.99)),
+                analysed(Measure::Iops),
+                analysed(Measure::Bandwidth),
+                analysed(Measure::Mean),
+                analysed(Measure::Quantile(0.99)),
             ));
         }
         for (_, answer) in &facts.answers {
@@ -95,33 +95,33 @@ impl Teller {
         mut keeper: Keeper,
     ) -> Exit {
         let mut exit = exit.or_graver(end_of(study));
-        let mut told = story(study, keeper.command(), complete, exit.code());
+        let mut analysed = story(study, keeper.command(), complete, exit.code());
         if !altered.is_empty() {
-            told.cautions.insert(0, Caution::altered(altered));
+            analysed.warnings.insert(0, Warning::altered(altered));
         }
-        if let Err(error) = keep(&told, &mut keeper, self.png) {
+        if let Err(error) = keep(&analysed, &mut keeper, self.png) {
             note(&format!("error: the report cannot be rendered: {error}"));
             exit = exit.or_graver(Exit::Environment);
-            told.source.exit_code = exit.code();
+            analysed.source.exit_code = exit.code();
         }
-        for sentence in &told.answer {
+        for sentence in &analysed.answer {
             self.output.text(&format!("{}\n", clean(sentence)));
         }
-        for caution in &told.cautions {
-            let strength = match caution.strength.as_str() {
+        for warning in &analysed.warnings {
+            let strength = match warning.strength.as_str() {
                 "" => String::new(),
                 word => format!(" [{word}]"),
             };
-            self.output.text(&format!("warning: {}{strength}\n", clean(&caution.words)));
+            self.output.text(&format!("warning: {}{strength}\n", clean(&warning.words)));
         }
         if !complete {
             self.output.text("partial: not everything was run\n");
         }
         if self.format == OutputFormat::Json {
-            self.output.value(&json!(story_json(&told)));
+            self.output.value(&json!(story_json(&analysed)));
         }
         let exit = self.output.end(exit);
-        let verdict = told.answer.first().cloned().unwrap_or_default();
+        let verdict = analysed.answer.first().cloned().unwrap_or_default();
         if let Some(path) = keeper.finish(complete, exit.code(), &verdict) {
             let path = clean(&path.display().to_string());
             note(&format!("results kept in {path}: open report.html"));

@@ -6,7 +6,7 @@
 //! figure is reliable; if Little's law or the intervals do not hold, the figures of depth and time
 //! are not.
 
-use crate::books::{Books, Gravity, Identity};
+use crate::consistency::{Consistency, Identity, Severity};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Depth, Method, Op, ProfiledDevice, Traffic};
 use iosonde_model::units::count;
@@ -33,14 +33,14 @@ const PARTS: f64 = 0.01;
 
 /// Whether a failed identity is reported first: the cause is more than a slight loss.
 pub fn matters(entry: &Identity) -> bool {
-    entry.gravity == Gravity::Invalid || entry.residual > LOSS
+    entry.severity == Severity::Invalid || entry.residual > LOSS
 }
 
 /// Evaluates every identity whose terms this profile has.
-pub(super) fn books(run: &ProfileRun) -> Books {
+pub(super) fn consistency(run: &ProfileRun) -> Consistency {
     let mut entries = Vec::new();
     if run.source.method == Method::Counters {
-        return Books { entries };
+        return Consistency { entries };
     }
     for device in run.devices.iter().filter(|device| device.invisible.is_none()) {
         entries.extend(counted(run, device));
@@ -57,7 +57,7 @@ pub(super) fn books(run: &ProfileRun) -> Books {
         entries.extend(intervals(run));
     }
     entries.push(lost(run));
-    Books { entries }
+    Consistency { entries }
 }
 
 /// Requests and bytes of one device against the kernel's counters.
@@ -69,14 +69,14 @@ fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
     let (read, write, discard) = (of(Op::Read), of(Op::Write), of(Op::Discard));
     let is_device = |t: &&Traffic| t.class == Class::DeviceFlush;
     let device_flushes: u64 = own(Op::Flush).filter(is_device).map(|t| t.requests).sum();
-    let asked_flushes: u64 = own(Op::Flush).filter(|t| !is_device(t)).map(|t| t.requests).sum();
+    let sent_flushes: u64 = own(Op::Flush).filter(|t| !is_device(t)).map(|t| t.requests).sum();
     let delta = |before: u64, after: u64| after.saturating_sub(before);
     let bytes = |before: u64, after: u64| delta(before, after).saturating_mul(512);
     let edge_bytes = |tally: &Tally| EDGE * tally.sizes.keys().max().copied().unwrap_or(4096);
     // The kernel counts write-zeroes, and on many versions the empty request that an fsync sends,
     // among the writes.
     let side = |what, traced: (u64, u64), kernel, edge| Side { what, traced, kernel, edge };
-    let writes = write.requests + asked_flushes + discard.requests;
+    let writes = write.requests + sent_flushes + discard.requests;
     let sides = [
         (
             "read_bytes",
@@ -210,7 +210,7 @@ fn with_unseen(entry: Identity, unseen: u64) -> Identity {
         entry.equation,
         count::thousands(unseen)
     );
-    Identity { gravity: Gravity::Note, equation, ..entry }
+    Identity { severity: Severity::Note, equation, ..entry }
 }
 
 /// Every request has a latency and a size.
@@ -299,18 +299,18 @@ fn lost(run: &ProfileRun) -> Identity {
 
 /// Invalidates only the figures of depth or time.
 fn note(entry: Identity) -> Identity {
-    Identity { gravity: Gravity::Note, ..entry }
+    Identity { severity: Severity::Note, ..entry }
 }
 
 /// A note if the difference is small.
 fn slight(entry: Identity, off: u64) -> Identity {
     let is_slight = entry.residual <= LOSS || off <= EDGE;
-    Identity { gravity: if is_slight { Gravity::Note } else { Gravity::Invalid }, ..entry }
+    Identity { severity: if is_slight { Severity::Note } else { Severity::Invalid }, ..entry }
 }
 
 fn entry(code: &'static str, residual: f64, tolerance: f64, equation: String) -> Identity {
     let ok = residual <= tolerance;
-    Identity { code, equation, residual, tolerance, ok, gravity: Gravity::Invalid }
+    Identity { code, equation, residual, tolerance, ok, severity: Severity::Invalid }
 }
 
 #[cfg(test)]
@@ -322,14 +322,14 @@ mod tests {
 
     /// Codes of the identities that fail.
     fn broken(run: &ProfileRun) -> Vec<&'static str> {
-        books(run).broken().map(|entry| entry.code).collect()
+        consistency(run).broken().map(|entry| entry.code).collect()
     }
 
     #[test]
     fn a_consistent_profile_balances_in_every_way() {
-        let books = books(&database());
-        assert_eq!(books.broken().collect::<Vec<_>>(), Vec::<&Identity>::new());
-        let codes: Vec<&str> = books.entries.iter().map(|entry| entry.code).collect();
+        let consistency = consistency(&database());
+        assert_eq!(consistency.broken().collect::<Vec<_>>(), Vec::<&Identity>::new());
+        let codes: Vec<&str> = consistency.entries.iter().map(|entry| entry.code).collect();
         assert_eq!(
             codes,
             [
@@ -348,7 +348,7 @@ mod tests {
                 "lost"
             ]
         );
-        assert!(super::books(&by_counters()).entries.is_empty());
+        assert!(super::consistency(&by_counters()).entries.is_empty());
     }
 
     #[test]
@@ -357,9 +357,9 @@ mod tests {
         run.devices[0].depth.time_ns.push((40, 5_000_000_000));
         assert_eq!(broken(&run), ["depth"]);
         run.traffic[0].requests += 5;
-        let entries = books(&run);
+        let entries = consistency(&run);
         let depth = entries.broken().find(|entry| entry.code == "depth").unwrap();
-        assert_eq!(depth.gravity, Gravity::Note, "{depth:?}");
+        assert_eq!(depth.severity, Severity::Note, "{depth:?}");
         assert!(depth.equation.contains("5 completions were not seen"), "{depth:?}");
     }
 
@@ -381,16 +381,16 @@ mod tests {
     fn the_side_that_is_short_is_named() {
         let mut run = profile_of(&[Flow::default()]);
         run.devices[0].counters.as_mut().unwrap().1.read_sectors *= 2;
-        let books = books(&run);
-        let entry = books.broken_code("read_bytes").unwrap();
+        let consistency = consistency(&run);
+        let entry = consistency.broken_code("read_bytes").unwrap();
         assert_eq!(
             entry.equation,
             "vda: bytes read traced 204,800,000 = counted by the kernel 409,600,000; the trace \
              has too few"
         );
         run.devices[0].counters.as_mut().unwrap().1.read_sectors /= 4;
-        let books = super::books(&run);
-        assert!(books.broken_code("read_bytes").unwrap().equation.ends_with(
+        let consistency = super::consistency(&run);
+        assert!(consistency.broken_code("read_bytes").unwrap().equation.ends_with(
             "counters have too \
             few"
         ));
@@ -431,10 +431,10 @@ mod tests {
     fn a_slight_loss_is_a_note_and_a_great_one_is_grave() {
         let mut run = profile_of(&[Flow::default()]);
         run.lost.insert("requests".into(), 10);
-        let entry = books(&run).broken_code("lost").cloned().unwrap();
-        assert_eq!((entry.gravity, books(&run).valid()), (Gravity::Note, true));
+        let entry = consistency(&run).broken_code("lost").cloned().unwrap();
+        assert_eq!((entry.severity, consistency(&run).valid()), (Severity::Note, true));
         assert_eq!(entry.equation, "lost 10 (requests 10) = 0");
         run.lost.insert("requests".into(), 1_000);
-        assert!(!books(&run).valid());
+        assert!(!consistency(&run).valid());
     }
 }

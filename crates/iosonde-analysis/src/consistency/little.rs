@@ -4,7 +4,7 @@ use crate::figures::Figures;
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
 
-use super::{Gravity, Identity, n3};
+use super::{Identity, Severity, n3};
 
 /// Tolerance of Little's law.
 const LITTLE: f64 = 0.01;
@@ -32,7 +32,7 @@ pub(super) fn little(run: &Run) -> Option<Identity> {
     // Requests that failed or did not complete were in flight but have no latency: the law cannot
     // be exact.
     let lost = run.jobs.iter().any(|job| !job.errors.is_empty() || job.abandoned > 0);
-    let gravity = if lost { Gravity::Note } else { Gravity::Invalid };
+    let severity = if lost { Severity::Note } else { Severity::Invalid };
     let equation = format!(
         "mean queue depth {} = {} IOPS x {} µs + {} across the edges = {}",
         n3(area / window_ns),
@@ -41,24 +41,24 @@ pub(super) fn little(run: &Run) -> Option<Identity> {
         n3(crossing / window_ns),
         n3((flow + crossing) / window_ns),
     );
-    Some(Identity::new("little", gravity, residual, LITTLE, equation))
+    Some(Identity::new("little", severity, residual, LITTLE, equation))
 }
 
 /// The mean queue depth is at least 95 % of the requested depth; not evaluated if depth is only a
 /// label, or a limit.
 pub(super) fn depth(run: &Run, figures: &Figures) -> Option<Identity> {
-    let asked = figures.all.depth_asked as f64;
+    let requested = figures.all.depth_asked as f64;
     // A controlled depth was evaluated by the controller, and its jobs may have no share of it.
     let kept =
         run.plan.jobs.iter().all(iosonde_model::plan::Job::keeps_depth) && run.controlled.is_none();
-    if figures.inline || !kept || asked == 0.0 || run.measured_ns == 0 {
+    if figures.inline || !kept || requested == 0.0 || run.measured_ns == 0 {
         return None;
     }
     let seen = figures.all.depth_seen;
     let equation =
-        format!("mean queue depth {} >= {DEPTH} x requested depth {}", n3(seen), n3(asked));
-    let residual = (1.0 - seen / asked).max(0.0);
-    Some(Identity::new("depth", Gravity::Note, residual, 1.0 - DEPTH, equation))
+        format!("mean queue depth {} >= {DEPTH} x requested depth {}", n3(seen), n3(requested));
+    let residual = (1.0 - seen / requested).max(0.0);
+    Some(Identity::new("depth", Severity::Note, residual, 1.0 - DEPTH, equation))
 }
 
 #[cfg(test)]
@@ -89,7 +89,7 @@ mod tests {
         run.plan.jobs[0].iodepth = 32;
         let entry = depth(&run, &figures(&run)).unwrap();
         assert!(!entry.ok);
-        assert_eq!(entry.gravity, Gravity::Note);
+        assert_eq!(entry.severity, Severity::Note);
         run.jobs[0].inline_seen = 100;
         assert_eq!(depth(&run, &figures(&run)), None);
     }

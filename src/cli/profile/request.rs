@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use super::ProfileArgs;
 use crate::cli::exit::{Exit, Failure};
 use iosonde_model::units::duration;
-use iosonde_watch::{Asked, Attached};
+use iosonde_watch::{Attached, Request};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// A shorter interval would disturb the program, a longer one is too coarse.
 const INTERVALS_NS: std::ops::RangeInclusive<u64> = SECOND_NS / 10..=3600 * SECOND_NS;
 
-pub(super) fn asked(args: &ProfileArgs) -> Result<Asked, Failure> {
+pub(super) fn requested(args: &ProfileArgs) -> Result<Request, Failure> {
     let attached = attached(args);
     let for_ns = args.length.as_deref().map(|text| time("--for", text)).transpose()?;
     if args.command.is_empty() && attached.is_none() {
@@ -33,7 +33,7 @@ pub(super) fn asked(args: &ProfileArgs) -> Result<Asked, Failure> {
     if !INTERVALS_NS.contains(&interval_ns) {
         return Err(wrong("--interval: expected a time from 100ms to 1h"));
     }
-    Ok(Asked {
+    Ok(Request {
         command: args.command.clone(),
         attached,
         devices: args.device.clone(),

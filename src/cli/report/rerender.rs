@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::kept::{Kept, Records};
-use super::write::{Told, deliver, marked, tell};
-use super::{Form, Pictures, ReportArgs, asked};
+use super::write::{Rendered, deliver, deliver_report, marked};
+use super::{Form, Pictures, ReportArgs, requested};
 use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{profile, verify};
@@ -37,7 +37,7 @@ pub(super) fn judgement<'a>(kept: &Kept, runs: &'a [(String, Run)]) -> Judgement
     let assessed = runs.iter().map(|(_, run)| (run, assess(run, host)));
     let rows: Vec<(&Run, Assessment)> = assessed.collect();
     let all: Vec<Assessment> = rows.iter().map(|(_, row)| row.clone()).collect();
-    let told = verdict(&all);
+    let rendered = verdict(&all);
     let pairs: Vec<(&Run, &Assessment)> = rows.iter().map(|(run, row)| (*run, row)).collect();
     let judged = judge_all(&expectations(kept, &pairs), &pairs);
     let mut exit = Exit::Done;
@@ -47,7 +47,7 @@ pub(super) fn judgement<'a>(kept: &Kept, runs: &'a [(String, Run)]) -> Judgement
     for each in &judged {
         exit = exit.or_graver(end_of_expectation(&each.judgement));
     }
-    Judgement { rows, verdict: told, judged, exit }
+    Judgement { rows, verdict: rendered, judged, exit }
 }
 
 /// The expectations of the command line. Invalid ones were rejected when the command ran.
@@ -60,24 +60,24 @@ fn expectations(kept: &Kept, rows: &[(&Run, &Assessment)]) -> Vec<Expectation> {
 }
 
 /// Renders a result again.
-pub(super) fn retell(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> {
+pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> {
     match &kept.records {
-        Records::Runs(runs) => retell_runs(args, kept, runs),
+        Records::Runs(runs) => rerender_runs(args, kept, runs),
         Records::Verify(run) => {
-            let told = judge(run, kept.command().get(1..).unwrap_or_default());
-            let exit = verify::tell::end_of(run, &told);
+            let rendered = judge(run, kept.command().get(1..).unwrap_or_default());
+            let exit = verify::print::end_of(run, &rendered);
             plainly(
                 args,
-                verify_text(run, &told),
-                verify_json(run, &told, exit.code()),
+                verify_text(run, &rendered),
+                verify_json(run, &rendered, exit.code()),
                 Pictures::new(),
             )
         }
         Records::Ladder(run) => {
-            let told = ladder(run);
-            let exit = verify::fsync::end_of(run, &told);
-            let text = format!("{}{}", ladder_header(&run.plan), ladder_text(run, &told));
-            plainly(args, text, ladder_json(run, &told, exit.code()), Pictures::new())
+            let rendered = ladder(run);
+            let exit = verify::fsync::end_of(run, &rendered);
+            let text = format!("{}{}", ladder_header(&run.plan), ladder_text(run, &rendered));
+            plainly(args, text, ladder_json(run, &rendered, exit.code()), Pictures::new())
         }
         Records::Profile(run) => {
             let figures = profile_figures_of(run);
@@ -103,31 +103,31 @@ fn plainly(
     value: Value,
     drawn: Pictures,
 ) -> Result<Exit, Failure> {
-    let told = match args.output_format {
+    let rendered = match args.output_format {
         Form::Normal => text,
         Form::Json => json_text(&marked(args, value)),
         _ => {
             let message = "--output-format: results of verify and profile are available as normal \
                 or json; html, markdown, csv and ssv only for results of run, check and fio";
-            return Err(asked(message.into()));
+            return Err(requested(message.into()));
         }
     };
-    deliver(args, &Told::Text(told), &drawn)
+    deliver(args, &Rendered::Text(rendered), &drawn)
 }
 
-fn retell_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Result<Exit, Failure> {
+fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Result<Exit, Failure> {
     let judgement = judgement(kept, runs);
     let rows: Vec<(&Run, &Assessment)> =
         judgement.rows.iter().map(|(run, row)| (*run, row)).collect();
     let verb = kept.manifest.as_ref().map_or("run", |manifest| manifest.verb.as_str());
     let is_check = verb == "check" || rows.len() > 1;
-    let cautions = kept.cautions();
-    let told = run_story::Told {
+    let warnings = kept.warnings();
+    let rendered = run_story::RunReport {
         rows: &rows,
         verdict: &judgement.verdict,
         manifest: kept.manifest.as_ref(),
         host: kept.host.as_ref(),
-        cautions: &cautions,
+        warnings: &warnings,
     };
     match args.output_format {
         Form::Normal => {
@@ -136,7 +136,7 @@ fn retell_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Result
                 false => run_again(&rows, &judgement),
             };
             // Its charts are those of the report document.
-            tell(args, &run_story(told), Some(text))
+            deliver_report(args, &run_story(rendered), Some(text))
         }
         Form::Json => {
             let document = Document {
@@ -152,13 +152,13 @@ fn retell_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Result
                 error: None,
             };
             let drawn = match args.figures {
-                Some(_) => super::pictures(&run_story(told))?,
+                Some(_) => super::pictures(&run_story(rendered))?,
                 None => Pictures::new(),
             };
             let value = marked(args, json::json(&document));
-            deliver(args, &Told::Text(json_text(&value)), &drawn)
+            deliver(args, &Rendered::Text(json_text(&value)), &drawn)
         }
-        _ => tell(args, &run_story(told), None),
+        _ => deliver_report(args, &run_story(rendered), None),
     }
 }
 
@@ -166,7 +166,7 @@ fn retell_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Result
 fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String {
     let mut out = String::new();
     for (run, row) in rows {
-        out.push_str(&run_text(run, &row.figures, &row.books));
+        out.push_str(&run_text(run, &row.figures, &row.consistency));
         out.push_str(&layers_text(run));
         if let Some(pursuit) = &row.pursuit {
             out.push_str(&pursuit_text(pursuit));

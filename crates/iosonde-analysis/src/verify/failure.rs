@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::replay::{OpStory, Past, author, pasts, told as op_story};
-use super::{reproducer, told};
+use super::replay::{OpDetails, Past, author, details as op_details, pasts};
+use super::{reported, reproducer};
 use iosonde_model::content::block::RunId;
 use iosonde_model::content::classify::{Class, Sector, Stray};
 use iosonde_model::content::damage::Damage;
@@ -14,7 +14,7 @@ use iosonde_model::units::count::thousands;
 
 /// One block with unexpected content.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FailureStory {
+pub struct FailureDetails {
     /// What went wrong.
     pub class: Class,
     /// The same as a sentence, with its figures.
@@ -40,13 +40,13 @@ pub struct FailureStory {
     /// The earliest time at which it can have become wrong, as a sentence.
     pub since: String,
     /// The operation of the job directly before the one that wrote the expected content.
-    pub before: Option<OpStory>,
+    pub before: Option<OpDetails>,
     /// The one directly after it.
-    pub after: Option<OpStory>,
+    pub after: Option<OpDetails>,
     /// The last operations on the block.
-    pub touches: Vec<OpStory>,
+    pub touches: Vec<OpDetails>,
     /// Its sectors in order, if they differ.
-    pub sectors: Vec<SectorWords>,
+    pub sectors: Vec<SectorText>,
     /// The difference from the expected content, if bits differ.
     pub damage: Option<Damage>,
     /// The result of a second read.
@@ -71,9 +71,9 @@ pub struct Expected {
     /// As a sentence.
     pub words: String,
     /// The operation that wrote or trimmed the lowest.
-    pub wrote: Option<OpStory>,
+    pub wrote: Option<OpDetails>,
     /// The operations of the further generations, the first few.
-    pub pending: Vec<OpStory>,
+    pub pending: Vec<OpDetails>,
 }
 
 /// The content of a block's header.
@@ -97,7 +97,7 @@ pub struct Found {
 
 /// A sequence of equal sectors.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SectorWords {
+pub struct SectorText {
     /// First sector of the block.
     pub first: u32,
     /// How many.
@@ -107,19 +107,19 @@ pub struct SectorWords {
 }
 
 /// Describes the failures of a run that are recorded in detail.
-pub(super) fn stories(run: &VerifyRun, words: &[String]) -> Vec<FailureStory> {
-    let failures: Vec<&Failure> = told(run).collect();
+pub(super) fn details_of(run: &VerifyRun, words: &[String]) -> Vec<FailureDetails> {
+    let failures: Vec<&Failure> = reported(run).collect();
     let pasts = pasts(run, &failures);
-    failures.iter().zip(&pasts).map(|(failure, past)| story(run, failure, past, words)).collect()
+    failures.iter().zip(&pasts).map(|(failure, past)| details(run, failure, past, words)).collect()
 }
 
-fn story(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> FailureStory {
+fn details(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> FailureDetails {
     let author = author(run, failure);
-    let one = |touch| op_story(run, author, touch);
-    let sectors = failure.misfit.sectors.iter().map(|(first, count, sector)| SectorWords {
+    let one = |touch| op_details(run, author, touch);
+    let sectors = failure.misfit.sectors.iter().map(|(first, count, sector)| SectorText {
         first: *first,
         count: *count,
-        words: sector_words(*sector),
+        words: sector_text(*sector),
     });
     let expected = Expected {
         low: failure.low,
@@ -129,10 +129,10 @@ fn story(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> F
         pending: past.pending.iter().copied().map(one).collect(),
         words: String::new(),
     };
-    let expected = Expected { words: expected_words(run, failure, &expected), ..expected };
-    FailureStory {
+    let expected = Expected { words: expected_text(run, failure, &expected), ..expected };
+    FailureDetails {
         class: failure.misfit.class,
-        words: class_words(failure, &expected),
+        words: class_text(failure, &expected),
         offset: failure.offset,
         bytes: run.plan.block_bytes.into(),
         block: failure.block,
@@ -155,7 +155,7 @@ fn story(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> F
     }
 }
 
-fn class_words(failure: &Failure, expected: &Expected) -> String {
+fn class_text(failure: &Failure, expected: &Expected) -> String {
     let misfit = &failure.misfit;
     let (low, high) = (failure.low, failure.high);
     let generation = misfit.label.map_or(0, |label| label.generation);
@@ -196,7 +196,7 @@ fn class_words(failure: &Failure, expected: &Expected) -> String {
         Class::Duplicated => "sectors of it are duplicated in place of others".into(),
         Class::Shifted => "a range of sectors is shifted".into(),
         Class::BitFlip | Class::Corrupt => {
-            misfit.damage.as_ref().map_or_else(|| "part of the block differs".into(), damage_words)
+            misfit.damage.as_ref().map_or_else(|| "part of the block differs".into(), damage_text)
         }
         Class::Garbage => "none of the written data can be recognised".into(),
         Class::Unread => "the read was acknowledged but transferred nothing into the buffer".into(),
@@ -204,7 +204,7 @@ fn class_words(failure: &Failure, expected: &Expected) -> String {
     format!("{}: {what}", misfit.class.word())
 }
 
-fn damage_words(damage: &Damage) -> String {
+fn damage_text(damage: &Damage) -> String {
     let Damage { bits, generation, first_byte, span_bytes, .. } = damage;
     let plural = if *bits == 1 { "bit differs" } else { "bits differ" };
     let shown = damage.positions.len() as u64 == *bits && *bits <= 8;
@@ -222,7 +222,7 @@ fn damage_words(damage: &Damage) -> String {
     format!("{} {plural} from generation {generation}: {place}", thousands(*bits))
 }
 
-fn expected_words(run: &VerifyRun, failure: &Failure, expected: &Expected) -> String {
+fn expected_text(run: &VerifyRun, failure: &Failure, expected: &Expected) -> String {
     let Failure { low, high, .. } = *failure;
     let by = match &expected.wrote {
         Some(wrote) => format!(", {} of {}", wrote.way, op_words(wrote)),
@@ -255,7 +255,7 @@ fn expected_words(run: &VerifyRun, failure: &Failure, expected: &Expected) -> St
 }
 
 /// An operation with its number in the stream and its time.
-fn op_words(op: &OpStory) -> String {
+fn op_words(op: &OpDetails) -> String {
     let time = op.between_unix_ns.map_or_else(String::new, |(from, to)| {
         format!(", submitted between {} and {}", instant(from), instant(to))
     });
@@ -321,7 +321,7 @@ fn since(run: &VerifyRun, failure: &Failure, past: &Past, expected: &Expected) -
     let right = past.last_read.filter(|read| own && !errors && read.index > wrote);
     match (right, &expected.wrote) {
         (Some(read), _) => {
-            let read = op_story(run, failure.owner, (read, None));
+            let read = op_details(run, failure.owner, (read, None));
             format!("it was right when {} read it, and wrong at {seen}", op_words(&read))
         }
         (None, Some(wrote)) => {
@@ -343,7 +343,7 @@ fn reread_words(reread: Reread) -> &'static str {
     }
 }
 
-fn sector_words(sector: Sector) -> String {
+fn sector_text(sector: Sector) -> String {
     match sector {
         Sector::Ours(generation) => format!("generation {generation}"),
         Sector::Moved(by) => {
@@ -372,32 +372,35 @@ mod tests {
     use super::*;
     use iosonde_fixtures::verify::{STARTED, check_of, fail_with, failure, soak, stale};
     use iosonde_model::content::block::Label;
-    use iosonde_model::plan::{VerifyStream, Way};
+    use iosonde_model::plan::{IoKind, VerifyStream};
 
-    fn story_of(failure: Failure) -> FailureStory {
+    fn story_of(failure: Failure) -> FailureDetails {
         let mut run = soak();
         fail_with(&mut run, failure);
-        stories(&run, &[]).pop().unwrap()
+        details_of(&run, &[]).pop().unwrap()
     }
 
     #[test]
     fn a_stale_block_is_reported_with_both_writes_and_its_time() {
-        let told = story_of(stale());
+        let details = story_of(stale());
         let start = "stale: generation 1 instead of 2: an acknowledged write is missing";
-        assert_eq!(told.words, start);
-        let wrote = told.expected.wrote.clone().unwrap();
+        assert_eq!(details.words, start);
+        let wrote = details.expected.wrote.clone().unwrap();
         assert_eq!(wrote.generation, Some(2));
-        let words = &told.expected.words;
+        let words = &details.expected.words;
         assert!(words.starts_with("generation 2, write of operation"), "{words}");
         assert!(words.contains("made durable by a flush"), "{words}");
         assert!(words.contains("submitted between 20231114T221320.000Z"), "{words}");
-        let found = told.found.unwrap();
+        let found = details.found.unwrap();
         assert_eq!((found.generation, found.op, found.run), (1, 31, None));
         let expected = "generation 1, written by operation 31 of job 0 at 20231114T221320.100Z";
         assert_eq!(found.words, expected);
-        assert_eq!((told.before.unwrap().op + 1, told.after.unwrap().op - 1), (wrote.op, wrote.op));
-        assert!(told.touches.iter().any(|op| op.way == "read" || op.generation.is_some()));
-        assert!(told.reproducer.contains("--only-job 0"));
+        assert_eq!(
+            (details.before.unwrap().op + 1, details.after.unwrap().op - 1),
+            (wrote.op, wrote.op)
+        );
+        assert!(details.touches.iter().any(|op| op.way == "read" || op.generation.is_some()));
+        assert!(details.reproducer.contains("--only-job 0"));
     }
 
     #[test]
@@ -405,26 +408,26 @@ mod tests {
         let run = soak();
         let touching = VerifyStream::new(&run.plan, 0).take(500).filter(|op| op.touches(2));
         let touching: Vec<_> = touching.collect();
-        let read = touching.iter().rfind(|op| op.way == Way::Read).unwrap();
-        let writes = touching.iter().filter(|op| op.way == Way::Write && op.index < read.index);
+        let read = touching.iter().rfind(|op| op.way == IoKind::Read).unwrap();
+        let writes = touching.iter().filter(|op| op.way == IoKind::Write && op.index < read.index);
         let generation = writes.count() as u32;
         let seen_after = read.index + 1;
         let failure =
             Failure { low: generation, high: generation, after_ops: seen_after, ..stale() };
-        let told = story_of(failure.clone());
+        let details = story_of(failure.clone());
         let expected = format!("it was right when operation {} of job 0", read.index);
-        assert!(told.since.starts_with(&expected), "{}", told.since);
+        assert!(details.since.starts_with(&expected), "{}", details.since);
         // The read that saw the failure is not a correct read.
-        let told = story_of(Failure { op: Some(read.index), ..failure });
-        assert!(!told.since.contains(&expected), "{}", told.since);
-        assert!(told.since.contains(&format!("operation {} read it", read.index)));
+        let details = story_of(Failure { op: Some(read.index), ..failure });
+        assert!(!details.since.contains(&expected), "{}", details.since);
+        assert!(details.since.contains(&format!("operation {} read it", read.index)));
     }
 
     #[test]
     fn a_wrong_read_of_what_is_right_is_reported_as_such() {
-        let told = story_of(Failure { reread: Reread::Right, ..stale() });
-        assert!(told.transient && told.since.contains("the stored data is right"));
-        assert!(told.reread_words.contains("the first read was wrong"));
+        let details = story_of(Failure { reread: Reread::Right, ..stale() });
+        assert!(details.transient && details.since.contains("the stored data is right"));
+        assert!(details.reread_words.contains("the first read was wrong"));
         assert!(!story_of(stale()).transient);
     }
 
@@ -434,9 +437,9 @@ mod tests {
         let label =
             Label { offset: 532_480, generation: 3, writer: 1, sequence: 9, time_ns: STARTED };
         failure.misfit.label = Some(label);
-        let told = story_of(failure);
-        assert_eq!(told.words, "misdirected: contains the block that belongs at offset 532,480");
-        let words = told.found.unwrap().words;
+        let details = story_of(failure);
+        assert_eq!(details.words, "misdirected: contains the block that belongs at offset 532,480");
+        let words = details.found.unwrap().words;
         assert!(words.contains("offset 532,480 (block 2 of job 1)"), "{words}");
     }
 
@@ -470,22 +473,22 @@ mod tests {
         }
         let mut torn = failure(Class::Torn);
         torn.misfit.sectors = vec![(0, 3, Sector::Ours(2)), (3, 5, Sector::Zeros)];
-        let told = story_of(torn);
-        assert_eq!(told.sectors[1], SectorWords { first: 3, count: 5, words: "zeros".into() });
-        assert_eq!(told.sectors[0].words, "generation 2");
+        let details = story_of(torn);
+        assert_eq!(details.sectors[1], SectorText { first: 3, count: 5, words: "zeros".into() });
+        assert_eq!(details.sectors[0].words, "generation 2");
     }
 
     #[test]
     fn what_was_under_way_is_reported_and_what_is_not_known_is_not_made_up() {
-        let told = story_of(Failure { low: 1, high: 2, durable: 0, ..stale() });
-        let words = &told.expected.words;
+        let details = story_of(Failure { low: 1, high: 2, durable: 0, ..stale() });
+        let words = &details.expected.words;
         assert!(words.contains("or up to generation 2, which was in flight: operation"), "{words}");
-        let told = story_of(Failure { low: 0, high: 0, durable: 0, after_ops: 0, ..stale() });
-        assert_eq!(told.expected.words, "no data of this run: the block was never written");
-        assert!(told.since.starts_with("not known"));
+        let details = story_of(Failure { low: 0, high: 0, durable: 0, after_ops: 0, ..stale() });
+        assert_eq!(details.expected.words, "no data of this run: the block was never written");
+        assert!(details.since.starts_with("not known"));
         let run = check_of(&[Failure { low: 1, high: u32::MAX >> 1, ..stale() }]);
-        let told = stories(&run, &[]).pop().unwrap();
-        assert!(told.expected.words.contains("is not known"), "{}", told.expected.words);
-        assert!(told.expected.pending.is_empty());
+        let details = details_of(&run, &[]).pop().unwrap();
+        assert!(details.expected.words.contains("is not known"), "{}", details.expected.words);
+        assert!(details.expected.pending.is_empty());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::asked::Asked;
+use super::request::Request;
 use super::words::Extent;
 use super::{RunArgs, device, vhost};
 use crate::cli::exit::{Exit, Failure};
@@ -54,7 +54,7 @@ pub(super) struct TargetArgs {
 }
 
 /// What the operations go to.
-pub(super) struct Aim {
+pub(super) struct ResolvedTarget {
     pub(super) medium: Medium,
     /// The first target, which stands for all in the record.
     pub(super) held: Option<Held>,
@@ -66,7 +66,7 @@ pub(super) struct Aim {
     /// Files made for this run, which have to be laid out, by their place among the targets.
     pub(super) fresh: Vec<u16>,
     /// Why direct I/O is not in effect, of each target where it is not.
-    pub(super) cautions: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// Size of the target of the null engine where none is given.
@@ -111,65 +111,81 @@ fn split(list: &OsStr) -> Vec<PathBuf> {
 }
 
 /// Opens the targets, or makes them.
-pub(super) fn aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure> {
-    match asked.engine.kind {
+pub(super) fn resolve_target(
+    args: &RunArgs,
+    requested: &Request,
+    place: &Place,
+) -> Result<ResolvedTarget, Failure> {
+    match requested.engine.kind {
         EngineKind::Null => {
-            let region = asked.region(match asked.size {
+            let region = requested.region(match requested.size {
                 Some(Extent::Bytes(_)) => u64::MAX,
-                _ => asked.offset_bytes().saturating_add(NULL_BYTES),
+                _ => requested.offset_bytes().saturating_add(NULL_BYTES),
             })?;
-            Ok(Aim::of(Medium::Null(None), "null", region))
+            Ok(ResolvedTarget::of(Medium::Null(None), "null", region))
         }
         EngineKind::Sim => {
             let words = args.target.words();
             let model = Model::parse(&words)
-                .map_err(|error| Failure::new(Exit::Asked, format!("--path: {error}")))?;
-            let region = within(asked, model.bytes, "the simulated device")?;
-            Ok(Aim::of(Medium::Sim(model), &format!("sim:{words}"), region))
+                .map_err(|error| Failure::new(Exit::Usage, format!("--path: {error}")))?;
+            let region = within(requested, model.bytes, "the simulated device")?;
+            Ok(ResolvedTarget::of(Medium::Sim(model), &format!("sim:{words}"), region))
         }
-        EngineKind::VhostUser => vhost::aim(&args.target, asked),
+        EngineKind::VhostUser => vhost::resolve_target(&args.target, requested),
         EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync => {
-            real_aim(args, asked, place)
+            resolve_real(args, requested, place)
         }
     }
 }
 
-impl Aim {
+impl ResolvedTarget {
     /// At something that is no file.
-    fn of(medium: Medium, path: &str, (offset_bytes, end_bytes): (u64, u64)) -> Aim {
+    fn of(medium: Medium, path: &str, (offset_bytes, end_bytes): (u64, u64)) -> ResolvedTarget {
         let target = Target { path: path.into(), bytes: end_bytes, direct: false, align_bytes: 1 };
-        let (fresh, cautions) = (Vec::new(), Vec::new());
+        let (fresh, warnings) = (Vec::new(), Vec::new());
         let targets = vec![target];
-        Aim { medium, held: None, targets, offset_bytes, durable: false, fresh, cautions }
+        ResolvedTarget {
+            medium,
+            held: None,
+            targets,
+            offset_bytes,
+            durable: false,
+            fresh,
+            warnings,
+        }
     }
 }
 
-fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure> {
+fn resolve_real(
+    args: &RunArgs,
+    requested: &Request,
+    place: &Place,
+) -> Result<ResolvedTarget, Failure> {
     let paths = args.target.paths();
     if paths.is_empty() || paths.len() > MAX_TARGETS {
         let message = match paths.len() {
             0 => "--path is missing: give a file, a block device or a directory".into(),
             many => format!("--path: found {many} targets, expected at most {MAX_TARGETS}"),
         };
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
     let mut all = Vec::new();
     let mut fresh = Vec::new();
     for (index, path) in (0..).zip(&paths) {
         if path.is_dir() {
             fresh.push(index);
-            all.push(made(path, asked, args.run.dry_run)?);
+            all.push(made(path, requested, args.run.dry_run)?);
         } else {
             let named = path.to_string_lossy();
             let consents = &args.target.overwrite_file;
             let consent = consents.iter().find(|name| **name == named).or(consents.first());
             let intent = Intent {
-                write: asked.changes_target(index),
+                write: requested.changes_target(index),
                 overwrite_file: consent.cloned(),
                 ..device::intent(args)
             };
-            let held = open::existing(path, &intent, asked.direct).map_err(with_size_hint)?;
-            device::tell_link(&held);
+            let held = open::existing(path, &intent, requested.direct).map_err(with_size_hint)?;
+            device::print_link(&held);
             all.push(held);
         }
     }
@@ -182,44 +198,44 @@ fn real_aim(args: &RunArgs, asked: &Asked, place: &Place) -> Result<Aim, Failure
         }
     }
     let what = format!("`{}`", smallest.path.display());
-    let (offset_bytes, end_bytes) = within(asked, smallest.bytes, &what)?;
+    let (offset_bytes, end_bytes) = within(requested, smallest.bytes, &what)?;
     let target = |(held, path): (&Held, &PathBuf)| Target {
         path: path.to_string_lossy().into_owned(),
         bytes: end_bytes,
         direct: held.direct,
         align_bytes: held.align_bytes(&held.describe(&place.root)),
     };
-    let cautions = all.iter().filter_map(|held| held.direct_refused.clone());
-    Ok(Aim {
+    let warnings = all.iter().filter_map(|held| held.direct_refused.clone());
+    Ok(ResolvedTarget {
         targets: all.iter().zip(&paths).map(target).collect(),
         medium: Medium::Files(all.iter().map(|held| Arc::clone(&held.file)).collect()),
         offset_bytes,
         durable: all.iter().any(|held| held.bytes != u64::MAX),
         fresh,
-        cautions: cautions.collect(),
+        warnings: warnings.collect(),
         held: Held::first_for_all(&all),
     })
 }
 
 /// An unnamed file in a directory.
-fn made(directory: &Path, asked: &Asked, dry_run: bool) -> Result<Held, Failure> {
-    let needed_bytes = asked.needed_bytes().filter(|_| asked.size.is_none());
-    if needed_bytes.is_none() && !matches!(asked.size, Some(Extent::Bytes(_))) {
+fn made(directory: &Path, requested: &Request, dry_run: bool) -> Result<Held, Failure> {
+    let needed_bytes = requested.needed_bytes().filter(|_| requested.size.is_none());
+    if needed_bytes.is_none() && !matches!(requested.size, Some(Extent::Bytes(_))) {
         let message = format!(
             "`{}` is a directory: give --size in bytes to create an unnamed file of that size in \
              it",
             directory.display()
         );
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
     let wanted_bytes = match needed_bytes {
-        Some(needed_bytes) => asked.offset_bytes().saturating_add(needed_bytes),
-        None => asked.region(u64::MAX)?.1,
+        Some(needed_bytes) => requested.offset_bytes().saturating_add(needed_bytes),
+        None => requested.region(u64::MAX)?.1,
     };
     let (free_bytes, total_bytes) = open::space(directory)?;
     open::fits(directory, wanted_bytes, free_bytes, total_bytes)?;
     let make = if dry_run { open::rehearsed } else { open::unnamed };
-    Ok(make(directory, wanted_bytes, asked.direct)?)
+    Ok(make(directory, wanted_bytes, requested.direct)?)
 }
 
 fn with_size_hint(error: TargetError) -> Failure {
@@ -232,17 +248,21 @@ fn with_size_hint(error: TargetError) -> Failure {
 }
 
 /// First byte and end of the region; it must lie within the target.
-pub(super) fn within(asked: &Asked, available: u64, what: &str) -> Result<(u64, u64), Failure> {
-    let wrong = |message: String| Failure::new(Exit::Asked, message);
+pub(super) fn within(
+    requested: &Request,
+    available: u64,
+    what: &str,
+) -> Result<(u64, u64), Failure> {
+    let wrong = |message: String| Failure::new(Exit::Usage, message);
     if available == 0 {
         return Err(wrong(format!(
             "{what} is empty; give a directory and --size to measure with an unnamed file"
         )));
     }
-    if available == u64::MAX && !matches!(asked.size, Some(Extent::Bytes(_))) {
+    if available == u64::MAX && !matches!(requested.size, Some(Extent::Bytes(_))) {
         return Err(wrong(format!("{what} has no size: give --size")));
     }
-    let (offset_bytes, end_bytes) = asked.region(available)?;
+    let (offset_bytes, end_bytes) = requested.region(available)?;
     if offset_bytes >= available {
         return Err(wrong(format!(
             "--offset: found {}, but {what} has {}",

@@ -6,7 +6,7 @@ use iosonde_model::plan::EngineKind;
 use iosonde_model::record::run::Run;
 use iosonde_model::units;
 
-use super::{Gravity, Identity, n3};
+use super::{Identity, Severity, n3};
 
 /// Drift of the latency clock against CLOCK_MONOTONIC_RAW accepted, parts per billion (50 ppm).
 const DRIFT_PPB: f64 = 50_000.0;
@@ -28,7 +28,7 @@ pub(super) fn latency(run: &Run) -> Option<Identity> {
     let least = directions(run).filter_map(|direction| direction.latency.min()).min()?;
     let equation = format!("smallest latency {least} ns > 0");
     let residual = if least == 0 { 1.0 } else { 0.0 };
-    is_real(run).then(|| Identity::new("latency", Gravity::Note, residual, 0.0, equation))
+    is_real(run).then(|| Identity::new("latency", Severity::Note, residual, 0.0, equation))
 }
 
 /// The clock that times requests agrees with the kernel's raw clock.
@@ -39,7 +39,7 @@ pub(super) fn drift(run: &Run) -> Identity {
         run.backend.clock,
         n3(run.backend.clock_drift_ppb as f64 / 1e3)
     );
-    Identity::new("clock", Gravity::Note, drift / 1e9, DRIFT_PPB / 1e9, equation)
+    Identity::new("clock", Severity::Note, drift / 1e9, DRIFT_PPB / 1e9, equation)
 }
 
 /// The window as the readings at its edges saw it: the pair to `measured_boottime_ns`.
@@ -59,7 +59,7 @@ pub(super) fn suspended(run: &Run) -> Identity {
     let window = span_ns.max(1) as f64;
     // 100 ppm for clocks that are steered differently.
     let tolerance = SLEPT_NS / window + 1e-4;
-    Identity::new("suspend", Gravity::Note, slept / window, tolerance, equation)
+    Identity::new("suspend", Severity::Note, slept / window, tolerance, equation)
 }
 
 /// No thread used more CPU time than elapsed time.
@@ -74,7 +74,7 @@ pub(super) fn cpu(run: &Run) -> Option<Identity> {
         format!("CPU time of the busiest job {} s <= {} s", n3(worst.0 / 1e9), n3(worst.1 / 1e9));
     let residual = (worst.0 / worst.1 - 1.0).max(0.0);
     let tolerance = 0.01 + CPU_TICK_NS / worst.1;
-    Some(Identity::new("cpu", Gravity::Note, residual, tolerance, equation))
+    Some(Identity::new("cpu", Severity::Note, residual, tolerance, equation))
 }
 
 /// Bandwidth is no more than the link carries; with the link unknown, no more than memory gives.
@@ -99,7 +99,7 @@ pub(super) fn bandwidth(run: &Run, figures: &Figures) -> Option<Identity> {
     let residual = (rate / ceiling.max(1.0) - 1.0).max(0.0);
     // The payload share of a link is itself an estimate.
     let tolerance = if link.is_some() { 0.05 } else { 0.0 };
-    Some(Identity::new("bandwidth", Gravity::Note, residual, tolerance, equation))
+    Some(Identity::new("bandwidth", Severity::Note, residual, tolerance, equation))
 }
 
 /// Latency is at least that of this engine with a backend that does nothing.
@@ -111,7 +111,7 @@ pub(super) fn floor(run: &Run, figures: &Figures) -> Option<Identity> {
     }
     let equation = format!("mean latency {} ns >= harness floor {} ns", n3(mean_ns), n3(floor_ns));
     let residual = (1.0 - mean_ns / floor_ns).max(0.0);
-    Some(Identity::new("floor", Gravity::Note, residual, 0.0, equation))
+    Some(Identity::new("floor", Severity::Note, residual, 0.0, equation))
 }
 
 #[cfg(test)]

@@ -40,13 +40,13 @@ pub(super) fn levels(depth: &iosonde_bpf::Depth, now_ns: u64) -> Depth {
         let current = (0..time.len()).rfind(|bucket| level(*bucket) as i64 <= depth.level.max(0));
         time[current.unwrap_or(0)] += now_ns.saturating_sub(depth.since_ns);
     }
-    let told = |counts: &[u64]| {
+    let converted = |counts: &[u64]| {
         let occupied = counts.iter().enumerate().filter(|(_, count)| **count > 0);
         occupied.map(|(bucket, count)| (level(bucket), *count)).collect()
     };
     Depth {
-        time_ns: told(&time),
-        arrivals: told(&depth.arrivals),
+        time_ns: converted(&time),
+        arrivals: converted(&depth.arrivals),
         max: depth.max as u32,
         area_ns: depth.area_ns,
     }
@@ -83,8 +83,8 @@ pub(super) fn losses(counts: &Counts) -> BTreeMap<String, u64> {
         ("syncs", counts.lost_syncs),
         (LATENCIES, counts.lost_ends),
     ];
-    let told = each.into_iter().filter(|(_, count)| *count > 0);
-    told.map(|(what, count)| (what.to_owned(), count)).collect()
+    let converted = each.into_iter().filter(|(_, count)| *count > 0);
+    converted.map(|(what, count)| (what.to_owned(), count)).collect()
 }
 
 /// The busiest files, and one entry for the others.
@@ -175,9 +175,9 @@ mod tests {
         };
         depth.time_ns[0] = 50;
         depth.arrivals[1] = 4;
-        let told = levels(&depth, 1000);
-        assert_eq!(told.time_ns, [(0, 50), (2, 100)]);
-        assert_eq!(told.arrivals, [(1, 4)]);
+        let converted = levels(&depth, 1000);
+        assert_eq!(converted.time_ns, [(0, 50), (2, 100)]);
+        assert_eq!(converted.arrivals, [(1, 4)]);
         depth.since_ns = 0;
         assert_eq!(levels(&depth, 1000).time_ns, [(0, 50)]);
     }

@@ -219,8 +219,8 @@ impl Answer {
     pub(crate) fn gist(&self) -> String {
         let cells = self.json["cells"].as_array().into_iter().flatten();
         let broken = cells.map(|cell| {
-            let books = cell["books"].as_array().into_iter().flatten();
-            let broken: Vec<_> = books.filter(|entry| entry["ok"] == false).collect();
+            let consistency = cell["books"].as_array().into_iter().flatten();
+            let broken: Vec<_> = consistency.filter(|entry| entry["ok"] == false).collect();
             format!("{} {} {} {broken:?}\n", cell["name"], cell["outcome"], cell["errors"])
         });
         let broken: String = broken.collect();

@@ -1,18 +1,18 @@
 //! Operations, bytes and histogram counts agree exactly; offsets stay within their region.
 
 use crate::series::everything;
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
 use iosonde_stats::histogram::RELATIVE_ERROR;
 
-use super::{Gravity, Identity, count_of};
+use super::{Identity, Severity, count_of};
 
 /// Bytes are operations times operation size in every job: exactly, or within the sizes drawn.
 pub(super) fn bytes(run: &Run) -> Identity {
     let (mut moved, mut due, mut off) = (0u64, 0u64, 0u64);
     for (job, plan) in run.jobs.iter().zip(&run.plan.jobs) {
-        for (direction, way) in job.directions().into_iter().zip(Way::ALL) {
+        for (direction, way) in job.directions().into_iter().zip(IoKind::ALL) {
             let (low, high) = plan.size_range(way);
             let (least, most) =
                 (direction.ops.saturating_mul(low), direction.ops.saturating_mul(high));
@@ -57,7 +57,7 @@ pub(super) fn mean(run: &Run) -> Identity {
     let equation = format!("mean of buckets {coarse:.0} ns = exact mean {exact:.0} ns");
     let residual = off / exact.max(1.0);
     let tolerance = RELATIVE_ERROR + 0.5 / exact.max(1.0);
-    Identity::new("histogram_mean", Gravity::Invalid, residual, tolerance, equation)
+    Identity::new("histogram_mean", Severity::Invalid, residual, tolerance, equation)
 }
 
 /// The interval series adds up to the totals.
@@ -71,7 +71,7 @@ pub(super) fn intervals(run: &Run) -> Identity {
     }
     let equation =
         format!("operations of all intervals {} = operations {}", count_of(sum), count_of(ops));
-    Identity { gravity: Gravity::Note, ..exact("intervals", off, ops, equation) }
+    Identity { severity: Severity::Note, ..exact("intervals", off, ops, equation) }
 }
 
 /// Every job stayed within the region of its plan; `None` if no job recorded what it touched.
@@ -90,7 +90,7 @@ pub(super) fn region(run: &Run) -> Option<Identity> {
 
 fn exact(code: &'static str, off: u64, of: u64, equation: String) -> Identity {
     let residual = off as f64 / of.max(1) as f64;
-    Identity::new(code, Gravity::Invalid, residual, 0.0, equation)
+    Identity::new(code, Severity::Invalid, residual, 0.0, equation)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// What to profile, and how.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct Request {
     /// The command to run, as arguments; it is profiled unless `attached` is set.
     pub command: Vec<OsString>,
     /// The running process or cgroup to profile.
@@ -41,10 +41,10 @@ pub enum Attached {
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// No such disk.
-    #[error("no block device `{asked}`; available: {}", known.join(", "))]
+    #[error("no block device `{requested}`; available: {}", known.join(", "))]
     UnknownDevice {
         /// As requested.
-        asked: String,
+        requested: String,
         /// The names of disks that contain something.
         known: Vec<String>,
     },
@@ -81,14 +81,14 @@ pub enum WatchError {
     },
     /// The request needs individual requests, which cannot be traced.
     #[error("{option} needs individual requests, which cannot be traced ({reason}){}",
-        .mend.as_ref().map_or(String::new(), |mend| format!("; {mend}")))]
+        .fix.as_ref().map_or(String::new(), |fix| format!("; {fix}")))]
     NoRequests {
         /// The option.
         option: &'static str,
         /// Why they cannot be traced.
         reason: String,
         /// How to fix it.
-        mend: Option<String>,
+        fix: Option<String>,
     },
     /// The kernel refuses something that profiling needs.
     #[error("cannot {what}: {error}")]

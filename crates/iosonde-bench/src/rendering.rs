@@ -14,7 +14,7 @@ use crate::{BenchError, doing};
 
 /// What to render, and with which binary.
 #[derive(Args)]
-pub(crate) struct RetoldArgs {
+pub(crate) struct RenderingArgs {
     /// The iosonde to measure
     #[arg(long, env = "IOSONDE", default_value = "target/release/iosonde")]
     iosonde: PathBuf,
@@ -63,7 +63,7 @@ const SIZES: [(u32, f64, Option<u64>); 2] = [(5, 2.0, None), (25, 10.0, Some(300
 const PAGE_BYTES: u64 = 3_000_000;
 
 /// Creates the experiments and renders them.
-pub(crate) fn retold(args: &RetoldArgs, out: &mut impl Write) -> Result<(), BenchError> {
+pub(crate) fn rendering(args: &RenderingArgs, out: &mut impl Write) -> Result<(), BenchError> {
     fs::create_dir_all(&args.dir).map_err(doing("cannot make the directory"))?;
     let program = args.iosonde.to_string_lossy().into_owned();
     for (repeats, most_s, most_bytes) in SIZES {
