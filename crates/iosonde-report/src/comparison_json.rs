@@ -79,13 +79,13 @@ mod tests {
     fn the_table_says_how_much_and_how_sure() {
         let text = comparison_text(&compared(800.0, 10));
         assert!(text.contains("  A  before (10 runs)\n  B  after (10 runs)\n"), "{text}");
-        assert!(text.contains("\n  Title\n"), "{text}");
+        assert!(text.contains("\n  T\\x1b[2Jitle\n"), "{text}");
         let row = text.lines().find(|line| line.contains("slower: -19.9 %")).unwrap();
         assert!(row.contains("iops") && row.contains("0.801 [0."), "{row}");
         assert!(text.contains("slower: +25.0 % (large effect)"), "{text}");
-        assert!(text.contains("  Gate iops>-5% in Title: FAILED (-19.9 %)\n"), "{text}");
+        assert!(text.contains("  Gate iops>-5% in T\\x1b[2Jitle: FAILED (-19.9 %)\n"), "{text}");
         assert!(
-            text.contains("  Gate p99<+10% in Title: unknown (no run has this metric)\n"),
+            text.contains("  Gate p99<+10% in T\\x1b[2Jitle: unknown (no run has this metric)\n"),
             "{text}"
         );
         assert!(text.contains("corrected for all 2 tests (Holm)"), "{text}");

@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn the_text_has_each_dimension_and_the_mean() {
         let text = fidelity_text(&compared());
-        assert!(text.contains("  sizes 0.50 request size\n"), "{text}");
+        assert!(text.contains("  sizes        0.50  request size\n"), "{text}");
         assert!(text.contains("  working_set  no data (offsets were not recorded)\n"), "{text}");
         assert!(text.contains("read     p50 "), "{text}");
         assert!(text.contains("fidelity 0.88, the mean of 4 of 9 dimensions\n"), "{text}");

@@ -214,7 +214,7 @@ mod tests {
             ("a & b", "a & b"),
             ("p99_ns 1.5", "p99_ns 1.5"),
             ("1.71 ms", "1.71 ms"),
-            ("two\nlines\u{1b}[31m", "twolines"),
+            ("two\nlines\u{1b}[31m", r"two\\nlines\\x1b\[31m"),
             ("@all", "@\u{2060}all"),
         ] {
             assert_eq!(inline(hostile), harmless);

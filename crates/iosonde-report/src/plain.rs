@@ -246,7 +246,7 @@ mod tests {
         let mut page = Page { out: String::new(), columns: 80 };
         page.table(&table);
         let rows: Vec<&str> = page.out.lines().skip(3).collect();
-        assert_eq!(rows, ["  größe      9", "  日本   1,200", "  ab        30"], "{}", page.out);
+        assert_eq!(rows, ["  größe           9", "  日本        1,200", r"  a\x1b[31mb     30"]);
     }
 
     #[test]

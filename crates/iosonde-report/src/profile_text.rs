@@ -227,9 +227,9 @@ mod tests {
         run.subject =
             Subject::Process { pid: 7, words: vec!["a b".into(), "\u{1b}]0;x\u{7}".into()] };
         let text = text_of(&run);
-        assert!(text.contains("my thread (tid 1000)"), "{text}");
-        assert!(text.contains("IO Profile: 'a b' '' (process 7) ==="), "{text}");
-        assert!(text.contains("by io_uring: no data (no tracepoint)"), "{text}");
+        assert!(text.contains(r"my \x1b[31mthread (tid 1000)"), "{text}");
+        assert!(text.contains("IO Profile: 'a b' \\x1b]0;x\\x07 (process 7) ==="), "{text}");
+        assert!(text.contains("by io_uring: no data (no\\x07 tracepoint)"), "{text}");
         assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text}");
     }
 }

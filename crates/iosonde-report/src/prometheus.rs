@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn labels_are_escaped() {
         let text = live(&Pace { title: "a\"b\\c\nd\u{1b}[31m".into(), ..pace() });
-        assert!(text.contains(r#"workload="a\"b\\cd""#), "{text}");
+        assert!(text.contains(r#"workload="a\"b\\c\\nd\\x1b[31m""#), "{text}");
         assert_format(&text);
     }
 }

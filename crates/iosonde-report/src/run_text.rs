@@ -503,7 +503,8 @@ mod tests {
         run.outcome = Outcome::Failed { error: "EIO at\n4096".into() };
         let text = text_of(&run);
         assert!(text.contains("errors=3, flushes=0, read EIO x 3"), "{text}");
-        assert!(text.contains("FAILED: EIO at4096") && text.contains("engine: io_uring"), "{text}");
+        assert!(text.contains(r"FAILED: EIO at\n4096"), "{text}");
+        assert!(text.contains(r"engine: io\x1b[31m_uring"), "{text}");
         assert!(text.contains("first error of job 0: EIO at offset 4096, 4096 B"), "{text}");
     }
 }

@@ -375,6 +375,6 @@ mod tests {
         fail_with(&mut run, stale());
         let text = text_of(&run);
         assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
-        assert!(text.contains("evil"));
+        assert!(text.contains(r"ev\x07il"));
     }
 }

@@ -315,7 +315,7 @@ mod tests {
             (FilesystemClass::UserSpace, "served by a program"),
             (FilesystemClass::Network, "another machine"),
             (FilesystemClass::Stacked, "stacked"),
-            (FilesystemClass::Local, "no known block device"),
+            (FilesystemClass::Local, "no block device"),
         ] {
             run.target.class = class;
             let outcome = ladder(&run);

@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn foreign_names_stay_text() {
         let hostile = "<script>\u{1b}[0m&\"'\u{0}\u{ffff}</script>";
-        assert_eq!(escaped(hostile), "&lt;script&gt;[0m&amp;&quot;&#39;&lt;/script&gt;");
+        assert_eq!(escaped(hostile), r"&lt;script&gt;\x1b[0m&amp;&quot;&#39;\x00&lt;/script&gt;");
         let mut svg = Svg::default();
         svg.text((1.0, 2.0), Anchor::Start, Type::BODY, hostile);
         let svg = svg.finish(hostile, 10.0, 10.0);
