@@ -1,5 +1,4 @@
-//! The door: how does one ask? One file per verb. Only this room prints, and only it chooses an
-//! exit code.
+//! The command line: one file per command. Only this module prints and chooses exit codes.
 
 mod check;
 mod compare;
@@ -9,6 +8,8 @@ mod doctor;
 mod ending;
 mod exit;
 mod experiment;
+mod inspect;
+mod intact;
 mod keep;
 mod output;
 mod outputs;
@@ -18,8 +19,9 @@ mod progress;
 mod recorded;
 mod report;
 mod run;
-mod signals;
+mod supervisor;
 mod verify;
+mod watchdog;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -29,8 +31,9 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use exit::{Exit, Failure};
 use output::{Output, OutputFormat};
+use supervisor::Role;
 
-/// Measures storage, says why the number is what it is, and says when it cannot be trusted.
+/// Measures storage, explains why a number is what it is, and reports when it cannot be trusted.
 #[derive(Debug, Parser)]
 #[command(
     name = "iosonde",
@@ -56,17 +59,26 @@ enum Verb {
     Verify(verify::VerifyArgs),
 }
 
-/// Parses the command line, does what it says, and gives the exit code.
+/// Parses the command line, runs the command, and returns the exit code.
 pub fn main() -> ExitCode {
     let given = verify::instead_of_run(normalised(std::env::args_os()));
-    // For the record and for messages; clap gets the words as they are, so that any path can be
+    // For the record and for messages; clap gets the arguments unchanged, so that any path can be
     // given.
     let words: Vec<String> = given.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let verb = words.get(1).cloned().unwrap_or_default();
-    // Its stdout is the command's, and so may be a word that looks like an option of ours.
+    // Its stdout belongs to the command, and so may an argument that looks like one of our options.
     let is_profile = verb == "profile";
     let format = OutputFormat::in_words(if is_profile { &[] } else { &words });
-    let exit = match parse(&given) {
+    let parsed = parse(&given);
+    if let Ok(cli) = &parsed
+        && let Some(link) = link(&cli.verb, &words)
+    {
+        match link {
+            Role::Ended(code) => return code,
+            Role::Works(link) => watchdog::start(link, &verb, format),
+        }
+    }
+    let exit = match parsed {
         Ok(cli) => match cli.verb {
             Verb::Check(args) => check::check(&args, &words),
             Verb::Run(args) => run::run(&args, &words),
@@ -87,16 +99,32 @@ pub fn main() -> ExitCode {
         Err(error) if is_profile => Err(profile::misused(Failure::usage(&error), &words)),
         Err(error) => Err(run::explained(&error, &words).unwrap_or_else(|| Failure::usage(&error))),
     };
-    match exit {
-        Ok(exit) => exit.into(),
-        Err(failure) => {
-            Output::new(format).failure(&verb, &failure);
-            failure.exit.into()
-        }
+    let exit = exit.unwrap_or_else(|failure| {
+        Output::new(format).failure(&verb, &failure);
+        failure.exit
+    });
+    watchdog::end(exit).into()
+}
+
+/// Who watches this verb, and in which process it is carried out. A profile ends as its command
+/// does, a witness when the other side ends.
+fn link(verb: &Verb, words: &[String]) -> Option<Role> {
+    let is_engine = |word: &String| ["null", "sim"].contains(&word.as_str());
+    let spaced = words.windows(2).any(|pair| pair[0] == "--ioengine" && is_engine(&pair[1]));
+    let is_unreal = spaced
+        || words.iter().any(|word| {
+            word.strip_prefix("--ioengine=").is_some_and(|word| is_engine(&word.to_owned()))
+        });
+    match verb {
+        Verb::Profile(_) => None,
+        Verb::Verify(args) if args.is_witness() => None,
+        // No storage is asked anything.
+        _ if is_unreal => Some(Role::Works(supervisor::Link::alone())),
+        _ => Some(supervisor::supervised()),
     }
 }
 
-/// The whole command line with its help, for what is made from it: manual pages and completions.
+/// The whole command line with its help, for manual pages and completions.
 pub fn command() -> clap::Command {
     Cli::command().mut_subcommand("verify", verify::hide_what_has_no_effect)
 }
@@ -106,13 +134,13 @@ fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 
-/// Hyphen and underscore are the same in option names, and `-?` asks for help.
+/// Hyphens and underscores are equivalent in option names, and `-?` prints help.
 fn normalised(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut rest_is_verbatim = false;
     words
         .map(|word| {
             rest_is_verbatim |= word == "--";
-            // What is not UTF-8 is a path or a mistake, and neither is an option's name.
+            // An argument that is not UTF-8 is a path or an error, never an option name.
             let Some(text) = word.to_str().filter(|_| !rest_is_verbatim) else { return word };
             if text == "-?" {
                 return "--help".into();

@@ -1,5 +1,5 @@
-//! The iosonde command: [`cli`] is what the user types and sees, [`schedule`] decides how many runs
-//! answer one question. The crates below it do the rest; `ARCHITECTURE.md` draws them.
+//! The iosonde command: [`cli`] is the command line and output, [`schedule`] runs lists of cells.
+//! The crates below it do the rest; see `ARCHITECTURE.md`.
 #![forbid(unsafe_code)]
 
 pub mod cli;

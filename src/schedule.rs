@@ -1,8 +1,8 @@
-//! How do many runs answer one question? An ordered list of cells, and an event as each one starts,
-//! moves and finishes. This is the only loop over runs in the program.
+//! Runs an ordered list of cells, with an event as each one starts, progresses and finishes. This
+//! is the only loop over runs in the program.
 //!
-//! The schedule samples the host beside the engine, and turns what the engine measured into a
-//! record.
+//! The schedule samples the host while the engine runs, and converts the engine's measurements into
+//! a record.
 
 pub mod cross_check;
 pub mod experiment;
@@ -12,6 +12,7 @@ pub mod verify;
 
 use std::sync::Arc;
 
+use iosonde_engine::engine::waits::Wait;
 use iosonde_sys::Clock;
 use serde_json::Value;
 
@@ -25,68 +26,72 @@ use iosonde_model::record::Run;
 use iosonde_model::record::facts::{DeviceCounters, SmartPair, TargetFacts, TelemetrySample};
 use iosonde_model::record::run::{BackendFacts, Outcome, SCHEMA};
 
-/// What all cells of a schedule share.
+/// The context shared by all cells of a schedule.
 #[derive(Clone, Debug)]
-pub struct Bench {
+pub struct RunContext {
     /// The machine.
     pub root: Root,
     /// The clock of every run.
     pub clock: Clock,
     /// The open target; `None` for the null and the simulated one.
     pub held: Option<Held>,
-    /// What carries the operations.
+    /// The I/O engine.
     pub medium: Medium,
-    /// Orders from outside.
+    /// External control (stop requests).
     pub control: Arc<Control>,
-    /// Whether what is in the page cache stays there before a run.
+    /// Whether the page cache is kept before a run.
     pub keeps_cache: bool,
 }
 
-/// What happens while a schedule is carried out.
+/// Events of a schedule.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A cell begins.
+    /// A cell starts.
     Started {
-        /// Its place in the list.
+        /// Its index in the list.
         index: usize,
         /// Its plan.
         plan: &'a Plan,
     },
-    /// A cell moves on.
+    /// A cell progresses.
     Moved {
-        /// Its place in the list.
+        /// Its index in the list.
         index: usize,
         /// Its plan.
         plan: &'a Plan,
-        /// How far it is.
+        /// Its progress.
         progress: &'a Progress,
     },
-    /// A cell has ended, well or not.
+    /// A cell has ended, successfully or not.
     Finished {
-        /// Its place in the list.
+        /// Its index in the list.
         index: usize,
         /// Its record.
         run: &'a Run,
     },
 }
 
-/// Carries out the cells in order. Ends early when a signal asks for it; a cell that fails does not
-/// keep the others from being tried.
+/// Runs the cells in order. Ends early on a signal; a failed cell does not prevent the others from
+/// running.
 ///
 /// # Errors
-/// If nothing can be measured at all: no queue, no thread.
-pub fn carry_out(
+/// If nothing can be measured: no queue, no thread.
+pub fn execute(
     cells: &[Plan],
-    bench: &Bench,
+    context: &RunContext,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<(), EngineError> {
-    let mut health = Health::now(bench);
+    let mut health = Health::now(context);
     for (index, plan) in cells.iter().enumerate() {
         on_event(&Event::Started { index, plan });
-        let mut run = carry_out_one(plan, bench, &mut |progress| {
+        let mut run = execute_one(plan, context, &mut |progress| {
             on_event(&Event::Moved { index, plan, progress });
         })?;
-        let after = Health::now(bench);
+        let after = match run.outcome {
+            // A drive that does not answer would keep the result from being kept.
+            Outcome::Interrupted { .. } => Health(Err("the run was interrupted".into())),
+            _ => Health::now(context),
+        };
         run.target.smart = Some(health.until(&after));
         health = after;
         on_event(&Event::Finished { index, run: &run });
@@ -97,18 +102,18 @@ pub fn carry_out(
     Ok(())
 }
 
-/// The drive's own report at one moment, or why there is none.
+/// The drive's SMART report at one time, or why there is none.
 struct Health(Result<Value, String>);
 
 impl Health {
-    fn now(bench: &Bench) -> Health {
-        let device = bench.held.as_ref().and_then(|held| held.device(&bench.root));
+    fn now(context: &RunContext) -> Health {
+        let device = context.held.as_ref().and_then(|held| held.device(&context.root));
         Health(match device {
             Some(device) if device.is_virtual == Some(true) => {
-                Err("a virtual disk has no health of its own".into())
+                Err("a virtual disk has no SMART data".into())
             }
             Some(device) => smart(&device.name),
-            None => Err("no block device in sight".into()),
+            None => Err("no block device visible".into()),
         })
     }
 
@@ -118,17 +123,19 @@ impl Health {
     }
 }
 
-/// Carries out one plan and records it.
-fn carry_out_one(
+/// Runs one plan and records it.
+fn execute_one(
     plan: &Plan,
-    bench: &Bench,
+    context: &RunContext,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Run, EngineError> {
-    let target = target_facts(plan, bench);
-    let harness_floor_ps = floor::harness_ps(plan, bench.clock)?;
-    let mut beside = Beside::new(bench, &target, on_progress);
-    let control = Arc::new(Control::new(Arc::clone(&bench.control.signal)));
-    let measured = engine::run(plan, &bench.medium, bench.clock, &control, &mut beside)?;
+    let inspecting = Wait::begin("inspecting", plan.target().path.as_str());
+    let target = target_facts(plan, context);
+    drop(inspecting);
+    let harness_floor_ps = floor::harness_ps(plan, context.clock)?;
+    let mut beside = Beside::new(context, &target, on_progress);
+    let control = Arc::new(Control::new(Arc::clone(&context.control.signal)));
+    let measured = engine::run(plan, &context.medium, context.clock, &control, &mut beside)?;
     let (device, telemetry) = beside.into_seen();
     let buffer_bytes = plan.buffer_bytes();
     Ok(Run {
@@ -143,9 +150,9 @@ fn carry_out_one(
             engine: plan.engine.kind.name().into(),
             features: measured.queue.features,
             missing: measured.queue.missing,
-            clock: clock_word(plan, bench.clock).into(),
-            clock_cost_ps: bench.clock.cost_ps(),
-            clock_drift_ppb: bench.clock.drift_ppb(),
+            clock: clock_word(plan, context.clock).into(),
+            clock_cost_ps: context.clock.cost_ps(),
+            clock_drift_ppb: context.clock.drift_ppb(),
             harness_floor_ps,
             buffer_page_bytes: measured.queue.buffer_page_bytes,
             buffer_bytes,
@@ -163,35 +170,35 @@ fn carry_out_one(
     })
 }
 
-/// The facts as they are right before the run, with the page cache dropped.
-fn target_facts(plan: &Plan, bench: &Bench) -> TargetFacts {
-    match &bench.held {
+/// The facts directly before the run, with the page cache dropped.
+fn target_facts(plan: &Plan, context: &RunContext) -> TargetFacts {
+    match &context.held {
         Some(held) => {
-            if let Medium::Files(files) = &bench.medium
-                && !bench.keeps_cache
+            if let Medium::Files(files) = &context.medium
+                && !context.keeps_cache
             {
                 files.iter().for_each(|file| drop_cache(file));
             }
-            let facts = held.describe(&bench.root);
+            let facts = held.describe(&context.root);
             if plan.targets.len() == 1 { facts } else { of_the_first_alone(facts) }
         }
         None => TargetFacts {
             path: plan.target().path.clone(),
-            kind: match bench.medium {
+            kind: match context.medium {
                 Medium::Sim(_) => "simulated",
                 Medium::Vhost(_) => "vhost-user-blk device",
                 Medium::Files(_) | Medium::Null(_) => "null",
             }
             .into(),
             bytes: Some(plan.target().bytes),
-            // Where a page cache is, if there is one, is the server's business.
-            direct: matches!(bench.medium, Medium::Vhost(_)),
+            // A page cache, if any, is in the server.
+            direct: matches!(context.medium, Medium::Vhost(_)),
             ..TargetFacts::default()
         },
     }
 }
 
-/// Of several targets only the first is looked at: what it holds and what its device counts is no
+/// Of several targets only the first is inspected: its content and its device's counters are not
 /// evidence about the load, which goes to all of them.
 fn of_the_first_alone(facts: TargetFacts) -> TargetFacts {
     TargetFacts {
@@ -213,7 +220,8 @@ fn clock_word(plan: &Plan, clock: Clock) -> &'static str {
     }
 }
 
-/// Looks at the machine beside the engine: counters at the window's edges, telemetry once a second.
+/// Samples the machine while the engine runs: counters at the window's edges, telemetry once a
+/// second.
 struct Beside<'a> {
     root: &'a Root,
     clock: Clock,
@@ -228,23 +236,24 @@ struct Beside<'a> {
 
 /// One sample a second.
 const SAMPLE_EVERY_NS: u64 = 1_000_000_000;
-/// After so many samples the pace is halved, after twice as many taken to a third, and so on.
+/// After this many samples the sampling rate is halved, after twice as many reduced to a third, and
+/// so on.
 const MAX_SAMPLES: usize = 4096;
 
 impl<'a> Beside<'a> {
     fn new(
-        bench: &'a Bench,
+        context: &'a RunContext,
         target: &TargetFacts,
         on_progress: &'a mut dyn FnMut(&Progress),
     ) -> Beside<'a> {
         let device = target.device.as_ref();
-        let is_real = bench.held.is_some() || matches!(bench.medium, Medium::Vhost(_));
+        let is_real = context.held.is_some() || matches!(context.medium, Medium::Vhost(_));
         Beside {
-            root: &bench.root,
-            clock: bench.clock,
+            root: &context.root,
+            clock: context.clock,
             device: device.map(|device| device.name.clone()),
-            // A simulated run takes no time, and nothing of this machine is part of it.
-            sampler: is_real.then(|| Sampler::new(&bench.root, device)),
+            // A simulated run takes no real time, and does not depend on this machine.
+            sampler: is_real.then(|| Sampler::new(&context.root, device)),
             opened_ns: 0,
             next_sample_ns: 0,
             counters: (None, None),

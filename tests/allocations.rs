@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use iosonde_engine::engine::verify::{Luggage, verify};
+use iosonde_engine::engine::verify::{RunInputs, verify};
 use iosonde_engine::engine::{Control, Measured, Medium, Observer, Progress, Unwatched, run};
 use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
 use iosonde_model::plan::{RunId, VerifyMode, VerifyPlan, VerifySetting};
@@ -143,7 +143,7 @@ fn allocations_of_verify(kind: EngineKind, iodepth: u32, medium: &Medium) -> Opt
     let control = Arc::new(Control::default());
     let before = CountingAllocator::allocations();
     let clock = Clock::monotonic();
-    let measured = verify(&plan, medium, Luggage::default(), clock, &control, &mut Unwatched);
+    let measured = verify(&plan, medium, RunInputs::default(), clock, &control, &mut Unwatched);
     let after = CountingAllocator::allocations();
     let measured = measured.map_err(|error| skip_part(kind.name(), error)).ok()?;
     assert_eq!(measured.outcome, Outcome::Complete);

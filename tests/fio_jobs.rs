@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use iosonde_model::plan::{Engine, Job, OnError, Order, Plan, Setting, Stop, Target, resolve};
-use iosonde_model::spec::fio::{self, Asking, JobFile, Outside, StopAsk};
+use iosonde_model::spec::fio::{self, Asking, JobFile, Outside, StopRequest};
 use iosonde_model::spec::{
     Access, Data, Draw, Pace, Reap, Role, Sizes, Sync, Think, Threads, Workload,
 };
@@ -37,7 +37,7 @@ fn lengths(asking: &Asking) -> Vec<u64> {
 }
 
 /// What a job file comes to: a line per run, then a line per role.
-fn told(file: &JobFile) -> Result<String, String> {
+fn reported(file: &JobFile) -> Result<String, String> {
     let mut text = String::new();
     for group in &file.groups {
         let asking = fio::ask(group).map_err(|faults| faults.to_string())?;
@@ -45,13 +45,13 @@ fn told(file: &JobFile) -> Result<String, String> {
             asking.workload(&lengths(&asking)).map_err(|faults| faults.to_string())?;
         run(&mut text, &asking, stop);
         for role in &workload.roles {
-            let _ = writeln!(text, "  {}", role_told(role, &workload));
+            let _ = writeln!(text, "  {}", role_output(role, &workload));
         }
     }
     Ok(text)
 }
 
-fn run(text: &mut String, asking: &Asking, stop: StopAsk) {
+fn run(text: &mut String, asking: &Asking, stop: StopRequest) {
     let engine = &asking.engine;
     let _ = write!(text, "{}", engine.kind.name());
     for (word, on) in [("hipri", engine.hipri), ("sqpoll", engine.sqpoll)] {
@@ -75,7 +75,7 @@ fn run(text: &mut String, asking: &Asking, stop: StopAsk) {
     text.push('\n');
 }
 
-fn role_told(role: &Role, workload: &Workload) -> String {
+fn role_output(role: &Role, workload: &Workload) -> String {
     let Threads::Count(threads) = role.threads else { panic!("{:?}", role.threads) };
     let mut text = format!("{}: {}", role.name, role.rw);
     if role.rw.is_mixed() {
@@ -125,9 +125,9 @@ fn every_job_file_runs_as_told_or_is_refused_by_name() {
     for name in names {
         let file = format!("{name}.fio");
         let text = fs::read_to_string(fixtures().join(&file)).unwrap();
-        let _ = match parse(&text, &file).and_then(|file| told(&file)) {
-            Ok(told) => writeln!(found, "== {name} runs\n{told}"),
-            Err(told) => writeln!(found, "== {name} is refused\n{told}\n"),
+        let _ = match parse(&text, &file).and_then(|file| reported(&file)) {
+            Ok(reported) => writeln!(found, "== {name} runs\n{reported}"),
+            Err(reported) => writeln!(found, "== {name} is refused\n{reported}\n"),
         };
     }
     let expected = fs::read_to_string(fixtures().join("fates.txt")).unwrap();
@@ -172,11 +172,11 @@ fn plans(file: &JobFile) -> Vec<Plan> {
             seed: asking.seed.unwrap_or(1),
             warmup_ns: asking.warmup_ns,
             stop: match stop {
-                StopAsk::AfterNs(ns) => Stop::AfterNs(ns),
-                StopAsk::AfterOps(ops) => Stop::AfterOps(ops),
-                StopAsk::AfterBytes(bytes) => Stop::AfterBytes(bytes),
-                StopAsk::AfterOnePass => Stop::AfterOnePass,
-                StopAsk::First { ns, bytes } => Stop::AfterNsOrBytes(ns, bytes),
+                StopRequest::AfterNs(ns) => Stop::AfterNs(ns),
+                StopRequest::AfterOps(ops) => Stop::AfterOps(ops),
+                StopRequest::AfterBytes(bytes) => Stop::AfterBytes(bytes),
+                StopRequest::AfterOnePass => Stop::AfterOnePass,
+                StopRequest::First { ns, bytes } => Stop::AfterNsOrBytes(ns, bytes),
             },
             on_error: if asking.continue_on_error { OnError::Continue } else { OnError::Stop },
             final_sync: true,
@@ -208,7 +208,7 @@ fn runs() -> impl Iterator<Item = (String, JobFile)> {
     names().into_iter().filter_map(|name| {
         let text = fs::read_to_string(fixtures().join(format!("{name}.fio"))).unwrap();
         let file = parse(&text, &name).ok()?;
-        told(&file).is_ok().then_some((name, file))
+        reported(&file).is_ok().then_some((name, file))
     })
 }
 
@@ -232,9 +232,9 @@ fn a_plan_told_as_a_job_file_is_read_back_as_the_same_plan() {
 
 /// What the installed fio says to a job file or to arguments: nothing, or why it refuses.
 fn fio_takes(arguments: &[String]) -> Result<(), String> {
-    let told = Command::new("fio").arg("--parse-only").args(arguments).output().unwrap();
-    let text = String::from_utf8_lossy(&told.stderr).into_owned();
-    if told.status.success() { Ok(()) } else { Err(text) }
+    let reported = Command::new("fio").arg("--parse-only").args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&reported.stderr).into_owned();
+    if reported.status.success() { Ok(()) } else { Err(text) }
 }
 
 #[test]
@@ -266,13 +266,13 @@ fn the_installed_fio_accepts_every_plan_told_as_a_job_file() {
 
 #[test]
 fn every_option_of_the_installed_fio_is_in_the_table() {
-    let Ok(told) = Command::new("fio").arg("--cmdhelp=all").output() else {
+    let Ok(reported) = Command::new("fio").arg("--cmdhelp=all").output() else {
         skip("fio is not installed");
         return;
     };
-    let told = String::from_utf8_lossy(&told.stdout);
+    let reported = String::from_utf8_lossy(&reported.stdout);
     let names: Vec<&str> =
-        told.lines().filter_map(|line| line.split_once(':')).map(|(n, _)| n.trim()).collect();
+        reported.lines().filter_map(|line| line.split_once(':')).map(|(n, _)| n.trim()).collect();
     assert!(names.len() > 200, "{names:?}");
     for name in names {
         assert!(fio::table::find(name).is_ok(), "{name}");
@@ -396,7 +396,7 @@ fn limits_hold_before_memory_is_taken() {
         ("[a]\nsize=1m\nnumjobs=4000000000\n".into(), "expected 1 to 4096 jobs"),
         ("[a]\nsize=1g\nnrfiles=1m\n".into(), "expected at most 4096 files"),
     ] {
-        let error = parse(&text, "x.fio").and_then(|file| told(&file)).unwrap_err();
+        let error = parse(&text, "x.fio").and_then(|file| reported(&file)).unwrap_err();
         assert!(error.contains(expected), "{error}");
         assert!(error.len() < 20_000);
     }

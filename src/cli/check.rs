@@ -16,8 +16,9 @@ use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
-use crate::schedule::{Bench, Event, carry_out};
+use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::expectation::Expectation;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::target::{Direct, Held, open};
 use iosonde_model::plan::{
@@ -30,17 +31,16 @@ use iosonde_model::spec::experiment::Stage;
 use iosonde_model::spec::{Workload, catalogue};
 use iosonde_model::units::{bytes, count, duration};
 
-/// Is this storage healthy? Eight application workloads, one table, one verdict in words.
+/// Check storage: eight application workloads, one table, one verdict.
 ///
-/// Runs in a directory, with a test file that has no name and is gone when the command ends,
-/// however it ends. Needs no privileges. Reads and writes go past the page cache wherever the file
-/// system allows.
+/// Runs in a directory, with an unnamed test file that disappears when the command ends for any
+/// reason. Needs no privileges. Uses direct I/O if the file system supports it.
 ///
 /// Examples:
 ///   iosonde check                         the current directory, in about 90 seconds
 ///   iosonde check /mnt/data 2G            another directory, with a 2 GiB test file
 ///   iosonde check --quick --only database,cache
-///   iosonde check -l 5                    which depth keeps p99 within 5 ms?
+///   iosonde check -l 5                    find the depth that keeps p99 within 5 ms
 ///   iosonde check --expect 'Database.p99<=2ms'     exit code 3 if that is missed
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
@@ -48,7 +48,7 @@ pub(crate) struct CheckArgs {
     /// Directory whose storage is measured
     #[arg(default_value = ".")]
     path: PathBuf,
-    /// Size of the test file, 256M at least [default: a tenth of the free space, 256M to 1G]
+    /// Size of the test file, at least 256M [default: a tenth of the free space, 256M to 1G]
     size: Option<String>,
     /// Length of each workload, of which 30 % are warm-up [default: 10]
     #[arg(long, value_name = "TIME", conflicts_with = "quick")]
@@ -56,38 +56,40 @@ pub(crate) struct CheckArgs {
     /// Three seconds per workload
     #[arg(long)]
     quick: bool,
-    /// Hold p99 at this latency (ms, or with a unit): a row steers its depth, for up to 60 s, until
-    /// it has converged, and is measured then
+    /// Keep p99 within this latency (ms, or with a unit): each row adjusts its depth for up to 60 s
+    /// until it has converged, and is then measured
     #[arg(short = 'l', long, value_name = "MS")]
     latency: Option<String>,
     /// Only these workloads (names separated by commas)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
-    /// All but these workloads
+    /// All except these workloads
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     skip: Vec<String>,
-    /// Threads that stand for one per CPU [default: allowed CPUs within the quota, at most 64]
+    /// Number of CPUs to scale the workloads to [default: allowed CPUs within the quota, at most
+    /// 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
     /// An expectation such as 'Database.p99<=2ms' or 'Backup.bw>=1GB/s'; may be repeated
     #[arg(long, value_name = "RULE")]
     expect: Vec<String>,
-    /// Measure although the file system is no local storage; names it, as the refusal does (tmpfs)
+    /// Measure although the file system is not local storage; its type as printed by the refusal
+    /// (tmpfs)
     #[arg(long, value_name = "FSTYPE")]
     allow_fs: Option<String>,
-    /// Seed of offsets and data, for an exact repetition
+    /// Seed of offsets and data, for exact reproduction
     #[arg(long, value_name = "N")]
     randseed: Option<u64>,
-    /// Say what would be done, and do nothing
+    /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Form of the result on stdout
+    /// Format of the result on stdout
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "5")]
     eta_interval: String,
-    /// Directory under which the results are kept [default: the user's state directory]
+    /// Directory under which the results are stored [default: the user's state directory]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     #[command(flatten)]
@@ -100,7 +102,7 @@ pub(crate) struct CheckArgs {
 const CONVERGES_WITHIN_NS: u64 = 60_000_000_000;
 
 /// What was asked, understood.
-struct Asked {
+struct Request {
     stage: Stage,
     workloads: Vec<Workload>,
     length_ns: u64,
@@ -112,31 +114,34 @@ struct Asked {
 
 /// Runs the verb.
 pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure> {
-    let asked = understand(args)?;
+    let requested = understand(args)?;
     let second = args.cross_check.find(args.output_format)?;
-    if second.is_some() && asked.latency.is_some() {
-        let message = "--cross-check: fio's latency target is another one: leave one of both out";
-        return Err(Failure::new(Exit::Asked, message));
+    if second.is_some() && requested.latency.is_some() {
+        let message = "--cross-check and a latency target cannot be combined: fio's latency \
+            target differs";
+        return Err(Failure::new(Exit::Usage, message));
     }
     let place = Place::find()?;
-    let held = test_file(args, &asked)?;
+    let opening = Wait::begin("making a test file in", args.path.to_string_lossy());
+    let held = test_file(args, &requested)?;
+    drop(opening);
     let facts = held.describe(&place.root);
     let seed = args.randseed.unwrap_or_else(place::fresh_seed);
-    let setting = setting(args, &asked, &place, &held, &facts, seed);
+    let setting = setting(args, &requested, &place, &held, &facts, seed);
     let layout = layout_plan(&setting)?;
-    let outputs = Outputs::new(&args.files, &LogArgs::default(), 0, asked.eta_interval_ns)?;
-    let mut cells = asked
+    let outputs = Outputs::new(&args.files, &LogArgs::default(), 0, requested.eta_interval_ns)?;
+    let mut cells = requested
         .workloads
         .iter()
-        .map(|workload| cell(workload, &setting, &asked))
+        .map(|workload| cell(workload, &setting, &requested))
         .collect::<Result<Vec<Plan>, _>>()?;
     cells.iter_mut().for_each(|plan| outputs.fit(plan));
     let mut output = Output::new(args.output_format);
     if args.dry_run {
-        args.output_format.can_tell("--dry-run")?;
-        return Ok(tell_plans(&mut output, &layout, &cells));
+        args.output_format.supports("--dry-run")?;
+        return Ok(print_plans(&mut output, &layout, &cells));
     }
-    let bench = Bench {
+    let context = RunContext {
         root: place.root.clone(),
         clock: place.clock,
         medium: Medium::Files(vec![Arc::clone(&held.file)]),
@@ -147,11 +152,12 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     let mut keeper = Keeper::open(args.results.as_deref(), "check", words);
     keeper.keep("host.json", &place.host);
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "check"));
-    let mut progress = Progress::new("check", asked.eta_interval_ns, args.files.progress, gauge);
+    let mut progress =
+        Progress::new("check", requested.eta_interval_ns, args.files.progress, gauge);
     if !setting.engine.chosen_because.is_empty() {
-        note(&format!("caution: {}", setting.engine.chosen_because));
+        note(&format!("warning: {}", setting.engine.chosen_because));
     }
-    if let Some(exit) = lay_out(&layout, &bench, &mut progress)? {
+    if let Some(exit) = lay_out(&layout, &context, &mut progress)? {
         return Ok(exit);
     }
     let mut session = Session {
@@ -165,20 +171,19 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         cross_checks: Vec::new(),
         witness_exit: Exit::Done,
     };
-    session.header(&bench, &asked);
+    session.header(&context, &requested);
     match &second {
-        None => session.measure(&cells, &bench)?,
-        Some(second) => session.measure_both(&cells, &bench, second)?,
+        None => session.measure(&cells, &context)?,
+        Some(second) => session.measure_both(&cells, &context, second)?,
     }
-    Ok(session.conclude(&asked, &cells, &bench))
+    Ok(session.conclude(&requested, &cells, &context))
 }
 
-fn understand(args: &CheckArgs) -> Result<Asked, Failure> {
-    let asked_wrongly =
-        |error: &dyn std::fmt::Display| Failure::new(Exit::Asked, error.to_string());
-    let experiment = catalogue::experiment("check").map_err(|error| asked_wrongly(&error))?;
+fn understand(args: &CheckArgs) -> Result<Request, Failure> {
+    let usage_error = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error.to_string());
+    let experiment = catalogue::experiment("check").map_err(|error| usage_error(&error))?;
     let Some(mut stage) = experiment.stages.into_iter().next() else {
-        return Err(asked_wrongly(&"the experiment `check` has no stage"));
+        return Err(usage_error(&"the experiment `check` has no stage"));
     };
     if args.quick {
         stage.seconds = 3.0;
@@ -190,12 +195,12 @@ fn understand(args: &CheckArgs) -> Result<Asked, Failure> {
     };
     if !(100_000_000..=86_400_000_000_000).contains(&length_ns) {
         let found = duration::latency(length_ns as f64);
-        return Err(asked_wrongly(&format!("--seconds: found {found}, expected 0.1 s to 24 h")));
+        return Err(usage_error(&format!("--seconds: found {found}, expected 0.1 s to 24 h")));
     }
     let mut workloads = Vec::new();
     let names = stage.axes.iter().flat_map(|axis| &axis.values).filter_map(|name| name.as_str());
     for name in names {
-        workloads.push(catalogue::workload(name).map_err(|error| asked_wrongly(&error))?);
+        workloads.push(catalogue::workload(name).map_err(|error| usage_error(&error))?);
     }
     let titles: Vec<String> = workloads.iter().map(|workload| workload.title.clone()).collect();
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
@@ -209,7 +214,7 @@ fn understand(args: &CheckArgs) -> Result<Asked, Failure> {
     workloads.retain(|workload| args.only.is_empty() || is_named(workload, &args.only));
     workloads.retain(|workload| !is_named(workload, &args.skip));
     if workloads.is_empty() {
-        return Err(asked_wrongly(&"--only and --skip leave no workload"));
+        return Err(usage_error(&"--only and --skip leave no workload"));
     }
     let size_bytes = match &args.size {
         Some(text) => Some(bytes::parse(text).map_err(|error| Failure::value("size", &error))?),
@@ -220,11 +225,11 @@ fn understand(args: &CheckArgs) -> Result<Asked, Failure> {
     let mut expectations = Vec::new();
     for text in &args.expect {
         let parsed = Expectation::parse(text, &titles)
-            .map_err(|error| asked_wrongly(&format!("--expect '{text}': {error}")))?;
+            .map_err(|error| usage_error(&format!("--expect '{text}': {error}")))?;
         expectations.push(parsed);
     }
     let latency = args.latency.as_deref().map(latency_target).transpose()?;
-    Ok(Asked { stage, workloads, length_ns, size_bytes, eta_interval_ns, expectations, latency })
+    Ok(Request { stage, workloads, length_ns, size_bytes, eta_interval_ns, expectations, latency })
 }
 
 /// Requests in flight per thread.
@@ -236,13 +241,13 @@ fn check_depth(stage: &Stage) -> u32 {
 /// The limit of p99 that a controller holds.
 fn latency_target(limit: &str) -> Result<LatencyTarget, Failure> {
     LatencyTarget::parse(&format!("p99<={limit}"))
-        .map_err(|error| Failure::new(Exit::Asked, format!("-l: {error}")))
+        .map_err(|error| Failure::new(Exit::Usage, format!("-l: {error}")))
 }
 
 /// A cell as it is carried out: with a latency target, its warm-up ends when that is held.
-fn cell(workload: &Workload, setting: &Setting, asked: &Asked) -> Result<Plan, Failure> {
+fn cell(workload: &Workload, setting: &Setting, requested: &Request) -> Result<Plan, Failure> {
     let plan = resolve(workload, setting)?;
-    let Some(target) = asked.latency else { return Ok(plan) };
+    let Some(target) = requested.latency else { return Ok(plan) };
     let plan = Plan { warmup_ns: 0, ..plan };
     Ok(plan.pursuing(target, Pursuit::Hold, CONVERGES_WITHIN_NS)?)
 }
@@ -259,16 +264,15 @@ fn known(option: &str, name: &str, workloads: &[Workload]) -> Result<(), Failure
     let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
     let near = count::nearest(name, names.iter().copied());
     let meant = near.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-    let message =
-        format!("{option}: there is no workload `{name}`; there are {}{meant}", names.join(", "));
-    Err(Failure::new(Exit::Asked, message))
+    let message = format!("{option}: no workload `{name}`; available: {}{meant}", names.join(", "));
+    Err(Failure::new(Exit::Usage, message))
 }
 
 /// Makes the unnamed test file, once the directory has proved to be storage with enough room.
-fn test_file(args: &CheckArgs, asked: &Asked) -> Result<Held, Failure> {
+fn test_file(args: &CheckArgs, requested: &Request) -> Result<Held, Failure> {
     let (free_bytes, total_bytes) = open::space(&args.path)?;
     gate(args)?;
-    let size_bytes = open::test_bytes(&args.path, asked.size_bytes, free_bytes, total_bytes)?;
+    let size_bytes = open::test_bytes(&args.path, requested.size_bytes, free_bytes, total_bytes)?;
     let make = if args.dry_run { open::rehearsed } else { open::unnamed };
     Ok(make(&args.path, size_bytes, Direct::Preferred)?)
 }
@@ -281,13 +285,13 @@ fn gate(args: &CheckArgs) -> Result<(), Failure> {
         FilesystemClass::Local | FilesystemClass::UserSpace | FilesystemClass::Unknown => {
             return Ok(());
         }
-        FilesystemClass::Memory => "it lives in memory, and this would measure RAM",
+        FilesystemClass::Memory => "it is in memory, so this would measure RAM",
         FilesystemClass::Network => "it is reached over a network",
         FilesystemClass::Stacked => {
-            "it is stacked on another file system, which answers in its place"
+            "it is stacked on another file system, which serves its requests"
         }
         FilesystemClass::HostShare => "it is shared from another system",
-        FilesystemClass::Virtual => "it is no place for files, whatever is allowed",
+        FilesystemClass::Virtual => "it cannot contain files",
     };
     let named = args.allow_fs.as_deref().is_some_and(|allowed| allowed.eq_ignore_ascii_case(&name));
     let possible = facts.class != FilesystemClass::Virtual;
@@ -297,25 +301,25 @@ fn gate(args: &CheckArgs) -> Result<(), Failure> {
     let path = args.path.display();
     let mut failure = Failure::new(
         Exit::Refused,
-        format!("`{path}` is on {name}, which is no local storage: {reason}"),
+        format!("`{path}` is on {name}, which is not local storage: {reason}"),
     );
-    let mut mend = String::from("give a directory on the storage that is meant");
+    let mut fix = String::from("give a directory on the storage to measure");
     if possible {
-        mend.push_str(&format!(", or repeat with --allow-fs={name}"));
+        fix.push_str(&format!(", or repeat with --allow-fs={name}"));
     }
-    failure.hint = Some(mend);
+    failure.hint = Some(fix);
     Err(failure)
 }
 
 fn setting(
     args: &CheckArgs,
-    asked: &Asked,
+    requested: &Request,
     place: &Place,
     held: &Held,
     facts: &TargetFacts,
     seed: u64,
 ) -> Setting {
-    let warmup_ns = asked.length_ns * u64::from(asked.stage.warm_up_percent) / 100;
+    let warmup_ns = requested.length_ns * u64::from(requested.stage.warm_up_percent) / 100;
     Setting {
         engine: place::default_engine(),
         targets: vec![Target {
@@ -326,12 +330,12 @@ fn setting(
         }],
         offset_bytes: 0,
         cpus: args.threads.unwrap_or_else(|| place.cpus()),
-        iodepth: check_depth(&asked.stage),
+        iodepth: check_depth(&requested.stage),
         seed,
         warmup_ns,
-        stop: Stop::AfterNs(asked.length_ns - warmup_ns),
+        stop: Stop::AfterNs(requested.length_ns - warmup_ns),
         on_error: OnError::Stop,
-        final_sync: asked.stage.final_sync,
+        final_sync: requested.stage.final_sync,
         buffer_limit_bytes: place.buffer_limit_bytes(),
     }
 }
@@ -339,13 +343,13 @@ fn setting(
 /// The layout is a plan like any other: one pass of sequential writes, then an fsync.
 fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
     let workload = catalogue::workload("layout")
-        .map_err(|error| Failure::new(Exit::Asked, error.to_string()))?;
+        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let setting =
         Setting { warmup_ns: 0, stop: Stop::AfterOnePass, final_sync: true, ..setting.clone() };
     Ok(resolve(&workload, &setting)?)
 }
 
-fn tell_plans(output: &mut Output, layout: &Plan, cells: &[Plan]) -> Exit {
+fn print_plans(output: &mut Output, layout: &Plan, cells: &[Plan]) -> Exit {
     output.value(&json!({ "layout": layout, "cells": cells }));
     for plan in std::iter::once(layout).chain(cells) {
         output.text(&plan::describe::describe(plan));
@@ -354,10 +358,14 @@ fn tell_plans(output: &mut Output, layout: &Plan, cells: &[Plan]) -> Exit {
 }
 
 /// Writes the test file. An end before its time is the end of the command.
-fn lay_out(layout: &Plan, bench: &Bench, progress: &mut Progress) -> Result<Option<Exit>, Failure> {
+fn lay_out(
+    layout: &Plan,
+    context: &RunContext,
+    progress: &mut Progress,
+) -> Result<Option<Exit>, Failure> {
     let mut outcome = Outcome::Complete;
-    progress.begin(0, 1, &format!("laying out {}", bytes::exact(layout.target().bytes)), 0);
-    carry_out(std::slice::from_ref(layout), bench, &mut |event| match event {
+    progress.begin(0, 1, &format!("preparing {}", bytes::exact(layout.target().bytes)), 0);
+    execute(std::slice::from_ref(layout), context, &mut |event| match event {
         Event::Moved { progress: moved, .. } => progress.moved(moved),
         Event::Finished { run, .. } => outcome = run.outcome.clone(),
         Event::Started { .. } => {}
@@ -367,10 +375,10 @@ fn lay_out(layout: &Plan, bench: &Bench, progress: &mut Progress) -> Result<Opti
         Outcome::Complete => Ok(None),
         Outcome::Failed { error } => Err(Failure::new(
             Exit::Environment,
-            format!("the test file could not be laid out: {error}"),
+            format!("the test file could not be prepared: {error}"),
         )),
         Outcome::Interrupted { signal } => {
-            Err(Failure::new(Exit::Signal(signal), "interrupted while laying out the test file"))
+            Err(Failure::new(Exit::Signal(signal), "interrupted while preparing the test file"))
         }
     }
 }

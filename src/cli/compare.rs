@@ -9,29 +9,29 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::exit::{Exit, Failure};
+use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat, note};
 use super::place;
 use super::recorded::runs::{Meaning, meaning};
 use iosonde_analysis::comparison::contrast::TOLERANCE;
 use iosonde_analysis::comparison::gate::metric;
 use iosonde_analysis::comparison::{
-    Asked, Comparison, Gate, Incomparable, Kind, Outcome, Side, compare as compare_sides,
+    Comparison, Gate, Incomparable, Kind, Outcome, Request, Side, compare as compare_sides,
 };
 use iosonde_report::clean::clean;
 use iosonde_report::{comparison_json, comparison_text};
 
-/// Do two sets of runs differ, and are we sure? Or: how near does a replay come to the program it
-/// stands for?
+/// Compare two sets of runs statistically, or a replay with the recorded program.
 ///
-/// A and B are result folders, records in them, baselines, or directories that hold several of
-/// these (given to --results while measuring). Each run is one value per metric; five of each side
-/// are the fewest that are compared, ten are better. The verdict is faster or slower, different but
-/// below the tolerance, the same within it, or inconclusive with the number of runs that lack.
-/// Runs of different engines, versions, targets or plans are refused unless --allow names what is
-/// meant to differ. --run measures now: both command lines by turns, in fresh processes.
+/// A and B are result folders, records in them, baselines, or directories that contain several of
+/// these (as given to --results). Each run gives one value per metric; at least five runs per side
+/// are needed, ten are better. The verdict is faster or slower, different but below the tolerance,
+/// the same within it, or inconclusive with the number of missing runs. Runs of different engines,
+/// versions, targets or plans are refused unless --allow names the difference. --run measures now:
+/// both command lines alternate, in new processes.
 ///
-/// If A is the result of `iosonde profile`, B is a replay (best the profile of one), and each
-/// dimension of the load gets a score: 1 is alike. --speed and --figures are for this.
+/// If A is the result of `iosonde profile`, B is a replay (preferably a profile of it), and each
+/// dimension of the load gets a score: 1 is identical. --speed and --figures apply to this.
 ///
 /// Exit codes: 0 compared, and every gate passed; 3 a gate failed; 7 a gate is unknown.
 ///
@@ -46,10 +46,10 @@ use iosonde_report::{comparison_json, comparison_text};
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CompareArgs {
-    /// A and B, or PROFILE and REPLAY; with --save-baseline the runs to keep
+    /// A and B, or PROFILE and REPLAY; with --save-baseline the runs to store
     #[arg(value_name = "A B", conflicts_with_all = ["a", "b", "run"])]
     paths: Vec<PathBuf>,
-    /// Runs of side A, where they are in several places
+    /// Runs of side A, if there are several paths
     #[arg(long, value_name = "PATH", num_args = 1.., requires = "b")]
     a: Vec<PathBuf>,
     /// Runs of side B
@@ -58,53 +58,55 @@ pub(crate) struct CompareArgs {
     /// A command line to measure now; given twice, for A and for B
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["a", "b"])]
     run: Vec<String>,
-    /// How often both of --run are measured [default: 10]
+    /// Number of rounds of --run [default: 10]
     #[arg(long, value_name = "N", requires = "run",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Directory under which the runs of --run are kept [default: the user's state directory]
+    /// Directory under which the runs of --run are stored [default: the user's state directory]
     #[arg(long, value_name = "DIR", requires = "run")]
     results: Option<PathBuf>,
     /// Differences of less than this do not matter [default: 5%]
     #[arg(long, value_name = "SHARE%")]
     tolerance: Option<String>,
-    /// Metrics to compare, such as iops,read.p99,cpu: fewer questions need fewer runs
+    /// Metrics to compare, such as iops,read.p99,cpu; fewer metrics need fewer runs
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     metrics: Vec<String>,
     /// A limit on the change from A to B, such as 'iops>-5%' or 'p99<+10%'; may be repeated
     #[arg(long, value_name = "RULE", allow_hyphen_values = true)]
     gate: Vec<String>,
-    /// What is meant to differ
+    /// Kinds of facts that may differ
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     allow: Vec<Allowed>,
-    /// Keep the given runs as a baseline in this file
+    /// Store the given runs as a baseline in this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["a", "b", "run"])]
     save_baseline: Option<PathBuf>,
-    /// Seed of the order of --run and of everything that is drawn
+    /// Seed of the order of --run and of all resampling
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// The speed of the replay: times of the recording are divided by it, or left out with max
+    /// Speed of the replay: recorded times are divided by it, or ignored with max
     /// [default: 1x]
     #[arg(long, value_name = "N(x)|max")]
     speed: Option<String>,
-    /// Folder for pictures of both side by side (SVG); needs a profile of the replay
+    /// Folder for charts of both side by side (SVG); needs a profile of the replay
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
+    #[command(flatten)]
+    accept: AcceptArgs,
     /// Form of the result on stdout
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
 }
 
-/// What may be meant to differ.
+/// Facts that may differ.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Allowed {
-    /// How I/O leaves the process
+    /// The I/O engine
     Engine,
     /// The version of this program
     Version,
-    /// Kind, model, serial number, size of the target; whether direct
+    /// Type, model, serial number, size of the target; direct or buffered
     Target,
-    /// Block size, depth, mix, length and everything else that is done
+    /// Block size, depth, mix, length and all other settings of the load
     Plan,
     /// The machine
     Host,
@@ -122,25 +124,25 @@ impl Allowed {
     }
 }
 
-/// Seed of what is drawn over records: the same records give the same figures.
+/// Seed of resampling over records: the same records give the same figures.
 const USUAL_SEED: u64 = 1;
 
 /// Runs the verb.
 pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Failure> {
-    args.output_format.can_tell("compare")?;
+    args.output_format.supports("compare")?;
     if let Some(file) = &args.save_baseline {
         return sides::save_baseline(args, file);
     }
     if !args.run.is_empty() {
         no_replay(args)?;
-        let why = "--run: two command lines may differ in everything";
+        let why = "--run: two command lines may differ in anything";
         no_effect(&[("--allow", !args.allow.is_empty())], why)?;
         return turns::compare(args, words);
     }
-    // By hand: a requirement that conflicts with A and B is no requirement to the parser.
+    // Checked here: the parser cannot express a requirement that conflicts with A and B.
     let given = [("--rounds", args.rounds.is_some()), ("--results", args.results.is_some())];
-    no_effect(&given, "runs that were made before: it is for --run")?;
-    let asked_for = what_is_asked(args, USUAL_SEED)?;
+    no_effect(&given, "existing runs: it applies to --run")?;
+    let requested_comparison = request_text(args, USUAL_SEED)?;
     let (a, b) = match (args.paths.as_slice(), args.a.as_slice()) {
         ([], [_, ..]) => (args.a.as_slice(), args.b.as_slice()),
         ([a, b], _) => {
@@ -152,36 +154,39 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
         }
         (paths, _) => {
             let message = format!(
-                "found {} paths, expected two: A and B, or PROFILE and REPLAY; several of a side \
-                 are given as --a PATH… --b PATH…, and --run COMMAND --run COMMAND measures now",
+                "found {} paths, expected two: A and B, or PROFILE and REPLAY; give several paths \
+                 per side as --a PATH… --b PATH…; --run COMMAND --run COMMAND measures now",
                 paths.len()
             );
-            return Err(asked(message));
+            return Err(requested(message));
         }
     };
     no_replay(args)?;
-    let [a, b] = [sides::read("A", a)?, sides::read("B", b)?];
-    let told = contrasted(&a, &b, &asked_for)?;
-    Ok(tell(args, &told, Exit::Done))
+    let (a, altered_a) = sides::read("A", a, args.accept)?;
+    let (b, altered_b) = sides::read("B", b, args.accept)?;
+    let mut analysed = contrasted(&a, &b, &requested_comparison)?;
+    let altered = [altered_a, altered_b].into_iter().filter(|lines| !lines.is_empty());
+    analysed.warnings.splice(0..0, altered.map(|lines| format!("ALTERED: {}", lines.join(" "))));
+    Ok(print(args, &analysed, Exit::Done))
 }
 
-/// Compares, or says why not.
-fn contrasted(a: &Side, b: &Side, asked: &Asked) -> Result<Comparison, Failure> {
-    compare_sides(a, b, asked).map_err(|error| {
+/// Compares, or reports why it cannot.
+fn contrasted(a: &Side, b: &Side, requested: &Request) -> Result<Comparison, Failure> {
+    compare_sides(a, b, requested).map_err(|error| {
         let exit = match &error {
             Incomparable::NothingLeft { why, .. } if why.contains("INVALID") => Exit::Invalid,
             Incomparable::NothingLeft { .. } => Exit::Inconclusive,
-            Incomparable::Different(_) | Incomparable::NoCommonCell { .. } => Exit::Asked,
+            Incomparable::Different(_) | Incomparable::NoCommonCell { .. } => Exit::Usage,
         };
-        // Names of devices and cells stand in it.
+        // It contains names of devices and cells.
         let message = error.to_string();
         Failure::new(exit, message.lines().map(clean).collect::<Vec<_>>().join("\n"))
     })
 }
 
-/// Puts the result on stdout; `exit` is how the measuring ended.
-fn tell(args: &CompareArgs, told: &Comparison, exit: Exit) -> Exit {
-    let exit = told.gates.iter().fold(exit, |exit, gated| {
+/// Prints the result; `exit` is the outcome of the measurement.
+fn print(args: &CompareArgs, analysed: &Comparison, exit: Exit) -> Exit {
+    let exit = analysed.gates.iter().fold(exit, |exit, gated| {
         exit.or_graver(match gated.outcome {
             Outcome::Passed { .. } => Exit::Done,
             Outcome::Failed { .. } => Exit::Missed,
@@ -189,28 +194,28 @@ fn tell(args: &CompareArgs, told: &Comparison, exit: Exit) -> Exit {
         })
     });
     let mut output = Output::new(args.output_format);
-    output.text(&comparison_text(told));
-    output.value(&comparison_json(told, exit.code()));
+    output.text(&comparison_text(analysed));
+    output.value(&comparison_json(analysed, exit.code()));
     output.end(exit)
 }
 
-fn what_is_asked(args: &CompareArgs, seed: u64) -> Result<Asked, Failure> {
+fn request_text(args: &CompareArgs, seed: u64) -> Result<Request, Failure> {
     let gates = args.gate.iter().map(|text| Gate::parse(text));
     let gates =
-        gates.collect::<Result<_, _>>().map_err(|error| asked(format!("--gate: {error}")))?;
+        gates.collect::<Result<_, _>>().map_err(|error| requested(format!("--gate: {error}")))?;
     let mut metrics = Vec::new();
     for word in &args.metrics {
         let (front, name) =
-            metric(word.trim()).map_err(|error| asked(format!("--metrics: {error}")))?;
+            metric(word.trim()).map_err(|error| requested(format!("--metrics: {error}")))?;
         if let Some(front) = front {
             let message = format!("--metrics: found `{front}` before the metric, expected read.");
-            return Err(asked(format!("{message}, write. or nothing")));
+            return Err(requested(format!("{message}, write. or nothing")));
         }
         if !metrics.contains(&name) {
             metrics.push(name);
         }
     }
-    Ok(Asked {
+    Ok(Request {
         tolerance: args.tolerance.as_deref().map_or(Ok(TOLERANCE), tolerance)?,
         seed: args.seed.unwrap_or(seed),
         allow: args.allow.iter().map(|each| each.kind()).collect(),
@@ -225,22 +230,22 @@ fn tolerance(text: &str) -> Result<f64, Failure> {
     let share = text.trim().strip_suffix('%').and_then(|share| share.trim().parse::<f64>().ok());
     let share = share.filter(|share| (0.1..=100.0).contains(share));
     share.map(|share| share / 100.0).ok_or_else(|| {
-        asked(format!("--tolerance: found `{text}`, expected 0.1% to 100%, such as 5%"))
+        requested(format!("--tolerance: found `{text}`, expected 0.1% to 100%, such as 5%"))
     })
 }
 
 /// Options of a replay have no effect on runs.
 fn no_replay(args: &CompareArgs) -> Result<(), Failure> {
     let given = [("--speed", args.speed.is_some()), ("--figures", args.figures.is_some())];
-    no_effect(&given, "the comparison of runs: it is for a profile and its replay")
+    no_effect(&given, "a comparison of runs: it applies to a profile and its replay")
 }
 
 /// Options of runs have no effect on a replay.
 fn no_runs(args: &CompareArgs) -> Result<(), Failure> {
-    no_effect(&of_runs(args), "a profile and its replay: it is for the comparison of runs")
+    no_effect(&of_runs(args), "a profile and its replay: it applies to a comparison of runs")
 }
 
-/// What says how runs are compared, and whether it was given.
+/// The options for comparing runs, and whether each was given.
 fn of_runs(args: &CompareArgs) -> [(&'static str, bool); 5] {
     [
         ("--gate", !args.gate.is_empty()),
@@ -253,11 +258,11 @@ fn of_runs(args: &CompareArgs) -> [(&'static str, bool); 5] {
 
 fn no_effect(given: &[(&str, bool)], why: &str) -> Result<(), Failure> {
     match given.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(asked(format!("{option} has no effect on {why}"))),
+        Some((option, _)) => Err(requested(format!("{option} has no effect on {why}"))),
         None => Ok(()),
     }
 }
 
-fn asked(message: String) -> Failure {
-    Failure::new(Exit::Asked, message)
+fn requested(message: String) -> Failure {
+    Failure::new(Exit::Usage, message)
 }

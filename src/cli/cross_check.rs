@@ -7,7 +7,7 @@ use super::keep::Keeper;
 use super::output::{OutputFormat, note};
 use super::progress::Progress;
 use crate::schedule::cross_check::{Crossed, Turn, Witness, cross_check, witness_paths};
-use crate::schedule::{Bench, Event};
+use crate::schedule::{Event, RunContext};
 use iosonde_analysis::cross_check::{self, CrossCheck};
 use iosonde_engine::host::{Fio, FioError};
 use iosonde_model::plan::Plan;
@@ -15,25 +15,25 @@ use iosonde_model::record::run::Run;
 use iosonde_report::fio_job::{Unsayable, fio_arguments};
 
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Second witness")]
+#[command(next_help_heading = "Cross-check")]
 pub(crate) struct CrossCheckArgs {
-    /// Let an installed fio carry out the same load in turn with us, and tell the ratio
+    /// Run the same load alternately with an installed fio, and report the ratio
     #[arg(long, value_name = "PROGRAM", conflicts_with = "dry_run")]
     cross_check: Option<Program>,
-    /// How often both do; 6 are the fewest that carry a 95 % interval
+    /// Number of rounds; a 95 % interval needs at least 6
     #[arg(long, value_name = "N", default_value = "6", requires = "cross_check",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     cross_check_rounds: u32,
 }
 
-/// Programs that can be a witness.
+/// Programs for a cross-check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Program {
     /// fio.
     Fio,
 }
 
-/// A witness that is there.
+/// An available program.
 pub(crate) struct Second {
     fio: Fio,
     rounds: u32,
@@ -46,19 +46,19 @@ impl From<FioError> for Failure {
 }
 
 impl CrossCheckArgs {
-    /// The witness, if one is asked for; before anything is opened.
+    /// The program, if requested; before anything is opened.
     pub(crate) fn find(&self, format: OutputFormat) -> Result<Option<Second>, Failure> {
         if self.cross_check.is_none() {
             return Ok(None);
         }
-        format.can_tell("--cross-check")?;
+        format.supports("--cross-check")?;
         Ok(Some(Second { fio: Fio::find()?, rounds: self.cross_check_rounds }))
     }
 }
 
-/// What came of a load that both carried out.
+/// Result of a load that both have run.
 pub(crate) struct Both {
-    /// Our first run, which stands for the load; `None` if nothing was measured.
+    /// Our first run, which represents the load; `None` if nothing was measured.
     pub(crate) first: Option<Run>,
     /// The comparison.
     pub(crate) check: CrossCheck,
@@ -67,7 +67,7 @@ pub(crate) struct Both {
 }
 
 impl Both {
-    /// The exit code that the witness asks for.
+    /// The exit code of the cross-check.
     pub(crate) fn exit(&self) -> Exit {
         match self.crossed.ended {
             None | Some(FioError::Interrupted) => Exit::Done,
@@ -77,8 +77,8 @@ impl Both {
 }
 
 impl Both {
-    /// Keeps the rounds beside the first run, which is kept by itself: ours from the second one on,
-    /// and all of the witness.
+    /// Stores the rounds in addition to the first run, which is stored separately: ours from the
+    /// second one on, and all of the other program.
     pub(crate) fn keep(&self, keeper: &mut Keeper, cell: &str) {
         for (number, round) in (1..).zip(&self.crossed.rounds) {
             if number > 1 {
@@ -90,45 +90,49 @@ impl Both {
 }
 
 impl Second {
-    /// The load in fio's words.
+    /// The load as fio options.
     ///
     /// # Errors
-    /// What fio has no words for.
-    pub(crate) fn words(&self, plan: &Plan, bench: &Bench) -> Result<Vec<String>, Unsayable> {
-        fio_arguments(&[(&witness_paths(plan, &bench.medium), &[])])
+    /// Loads that fio cannot express.
+    pub(crate) fn words(
+        &self,
+        plan: &Plan,
+        context: &RunContext,
+    ) -> Result<Vec<String>, Unsayable> {
+        fio_arguments(&[(&witness_paths(plan, &context.medium), &[])])
     }
 
-    /// Carries out, once, a load that the witness cannot carry out.
+    /// Runs a load once that the other program cannot run.
     pub(crate) fn alone(
         &self,
         plan: &Plan,
         reason: &Unsayable,
-        bench: &Bench,
+        context: &RunContext,
         progress: &mut Progress,
     ) -> Result<Both, Failure> {
-        let first = super::run::carry_out_alone(plan, bench, progress)?;
+        let first = super::run::execute_alone(plan, context, progress)?;
         let missing = Some(reason.to_string());
         let check = cross_check::cross_check(&plan.title, &self.fio.version, [], missing);
         Ok(Both { first, check, crossed: Crossed::default() })
     }
 
-    /// Carries out the load by turns.
+    /// Runs the load alternately.
     pub(crate) fn run(
         &self,
         plan: &Plan,
         words: Vec<String>,
-        bench: &Bench,
+        context: &RunContext,
         progress: &mut Progress,
     ) -> Result<Both, Failure> {
         let witness = Witness { fio: &self.fio, words, rounds: self.rounds };
         let rounds = self.rounds as usize;
-        let mut crossed = cross_check(plan, bench, &witness, &mut |turn| match turn {
+        let mut crossed = cross_check(plan, context, &witness, &mut |turn| match turn {
             Turn::Ours(round, Event::Started { plan, .. }) => {
                 progress.begin(*round as usize, rounds, &plan.title, 0);
             }
             Turn::Ours(_, Event::Moved { progress: moved, .. }) => progress.moved(moved),
             Turn::Ours(_, Event::Finished { .. }) => progress.clear(),
-            Turn::Theirs(round) => progress.tell(&format!(
+            Turn::Theirs(round) => progress.print(&format!(
                 "[{}/{rounds}] {}: {}",
                 round + 1,
                 plan.title,
@@ -148,13 +152,13 @@ impl Second {
     }
 }
 
-/// What fio writes is not ours, and will be protected as anybody's the next time.
-pub(crate) fn caution_about(plan: &Plan, fresh: &[u16]) {
+/// Data written by fio is not ours, and is protected like any other next time.
+pub(crate) fn warn_about(plan: &Plan, fresh: &[u16]) {
     let named = (0u16..).zip(&plan.targets).filter(|(index, _)| !fresh.contains(index));
     for (_, target) in named.filter(|_| plan.writes()) {
         note(&format!(
-            "caution: fio writes to `{}` as well; what it leaves there is not recognised as ours, \
-             so that the next writing run asks for consent",
+            "warning: fio writes to `{}` as well; its data is not recognised as written by \
+             iosonde, so the next run with writes requires consent",
             target.path
         ));
     }

@@ -1,9 +1,10 @@
-//! `iosonde doctor`: what can be measured here, as this user, and what is the tool's own ceiling?
+//! `iosonde doctor`: available measurement features and the tool's own ceiling.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_sys::{Clock, ring};
 use serde::Serialize;
 use serde_json::json;
@@ -16,14 +17,14 @@ use iosonde_engine::host::{self, Root};
 use iosonde_engine::target::{Direct, Intent, TargetError, open};
 use iosonde_model::units::{bytes, count, duration};
 
-/// What can this user measure here, and what is missing? With the mend for each.
+/// Check which measurement features are available to this user, and how to fix missing ones.
 ///
-/// Also measures the clock, the floor of a bare system-call loop on a small file in the directory,
-/// and the tool's own ceiling. Takes about two seconds.
+/// Also measures the clock, the minimum latency of a bare system-call loop on a small file in the
+/// directory, and the tool's own ceiling. Takes about two seconds.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArgs {
-    /// Directory in which the floor is measured, or a file on which it is
+    /// Directory or file for measuring the minimum latency
     #[arg(default_value = ".")]
     path: PathBuf,
     /// Form of the result on stdout
@@ -31,19 +32,20 @@ pub(crate) struct DoctorArgs {
     output_format: OutputFormat,
 }
 
-/// One feature: whether it is there, and what to do if not.
+/// One feature: whether it is available, and how to fix it if not.
 #[derive(Debug, Serialize)]
 struct Feature {
     name: &'static str,
     available: bool,
     detail: String,
-    mend: Option<String>,
+    #[serde(rename = "mend")]
+    fix: Option<String>,
 }
 
 impl Feature {
-    fn new(name: &'static str, available: bool, detail: impl Into<String>, mend: &str) -> Feature {
-        let mend = (!available && !mend.is_empty()).then(|| mend.into());
-        Feature { name, available, detail: detail.into(), mend }
+    fn new(name: &'static str, available: bool, detail: impl Into<String>, fix: &str) -> Feature {
+        let fix = (!available && !fix.is_empty()).then(|| fix.into());
+        Feature { name, available, detail: detail.into(), fix }
     }
 }
 
@@ -54,7 +56,7 @@ struct Floor {
     clock_cost_ps: u64,
     /// Median of a bare inline pread loop, ps.
     psync_p50_ps: Option<u64>,
-    /// Where that was measured.
+    /// Where it was measured.
     psync_on: String,
     /// Operations per second of one job with a backend that does nothing.
     null_ops_per_s: Option<u64>,
@@ -66,13 +68,15 @@ struct Floor {
 const FLOOR_FILE_BYTES: u64 = 64 << 20;
 const FLOOR_OPS: u64 = 200_000;
 
-/// Runs the verb.
+/// Runs the command.
 pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
     let place = Place::find()?;
-    args.output_format.can_tell("doctor")?;
+    args.output_format.supports("doctor")?;
     let mut output = Output::new(args.output_format);
+    let measuring = Wait::begin("measuring in", args.path.to_string_lossy());
     let features = features(args, &place);
     let floor = measure_floor(args, place.clock);
+    drop(measuring);
     output.value(&json!({
         "schema": "iosonde.doctor/1",
         "features": features,
@@ -97,18 +101,18 @@ fn io_uring(place: &Place) -> Feature {
         Ok(()) => Feature::new("io_uring", true, "many requests in flight from one thread", ""),
         Err(error) => {
             let disabled = place.host.io_uring_disabled.unwrap_or(0);
-            let mend = match disabled {
+            let fix = match disabled {
                 _ if error.kind() == std::io::ErrorKind::OutOfMemory => {
                     "raise the limit on locked memory (ulimit -l)"
                 }
                 0 => {
-                    "a seccomp filter forbids it, as in many containers: allow io_uring_setup, \
+                    "a seccomp filter blocks it, as in many containers: allow io_uring_setup, \
                      io_uring_enter and io_uring_register"
                 }
                 _ => "as root: sysctl kernel.io_uring_disabled=0",
             };
-            let detail = format!("{error}; one synchronous thread per request stands in for it");
-            Feature::new("io_uring", false, detail, mend)
+            let detail = format!("{error}; synchronous threads, one per request, are used instead");
+            Feature::new("io_uring", false, detail, fix)
         }
     }
 }
@@ -119,19 +123,19 @@ fn memlock(place: &Place) -> Feature {
         u64::MAX => "no limit on locked memory".into(),
         limit => format!("up to {} of buffers can be registered", bytes::rough(limit)),
     };
-    let mend = "registered buffers save 4 %: raise the limit on locked memory (ulimit -l)";
-    Feature::new("registered buffers", limit >= 8 << 20, detail, mend)
+    let fix = "registered buffers save 4 % CPU time: raise the limit on locked memory (ulimit -l)";
+    Feature::new("registered buffers", limit >= 8 << 20, detail, fix)
 }
 
 fn clock(place: &Place) -> Feature {
     let source = place.host.clocksource.clone().unwrap_or_else(|| "unknown".into());
     let detail = format!("clock source {source}");
-    let mend = "latencies are taken with the kernel's clock, which costs more per operation; \
-                a slow clock source (hpet, acpi_pm) makes depth-1 latencies doubtful";
-    Feature::new("processor clock", place.clock.is_tsc(), detail, mend)
+    let fix = "latencies are measured with the kernel's clock, which costs more per operation; a \
+        slow clock source (hpet, acpi_pm) makes QD1 latencies unreliable";
+    Feature::new("processor clock", place.clock.is_tsc(), detail, fix)
 }
 
-/// What the directory offers; an unnamed file is made in it for a moment.
+/// The features of the directory; an unnamed file is briefly created in it.
 fn directory(args: &DoctorArgs, root: &Root) -> Vec<Feature> {
     let path = args.path.display();
     let directory = if args.path.is_file() {
@@ -142,14 +146,14 @@ fn directory(args: &DoctorArgs, root: &Root) -> Vec<Feature> {
     let held = match open::unnamed(directory, 1 << 20, Direct::Preferred) {
         Ok(held) => held,
         Err(error) => {
-            let mend = "give a directory that this user may write";
-            return vec![Feature::new("test file", false, error.to_string(), mend)];
+            let fix = "give a directory writable by this user";
+            return vec![Feature::new("test file", false, error.to_string(), fix)];
         }
     };
     let facts = held.describe(root);
     let filesystem = facts.filesystem.clone().unwrap_or_else(|| "unknown file system".into());
     let device = facts.device.as_ref();
-    let named = device.map_or("no block device in sight".into(), |device| device.name.clone());
+    let named = device.map_or("no block device visible".into(), |device| device.name.clone());
     let counters = device.is_some_and(|device| host::device_counters(root, &device.name).is_some());
     let refused = held.direct_refused.clone().unwrap_or_default();
     vec![
@@ -157,14 +161,14 @@ fn directory(args: &DoctorArgs, root: &Root) -> Vec<Feature> {
         Feature::new(
             "direct I/O",
             held.direct,
-            if held.direct { "past the page cache".into() } else { refused },
-            "figures on this file system describe the page cache; measure another one",
+            if held.direct { "direct I/O".into() } else { refused },
+            "figures on this file system describe the page cache; use another file system",
         ),
         Feature::new(
             "device counters",
             counters,
-            format!("{named}: what the device itself counted, beside what we did"),
-            "without them a second witness is missing: caches and other users go unseen",
+            format!("{named}: the device's own counters, to check ours"),
+            "without them there is no cross-check: caches and other users go undetected",
         ),
     ]
 }
@@ -178,12 +182,12 @@ fn huge_pages(root: &Root) -> Feature {
 
 fn cold_cache() -> Feature {
     let root = rustix::process::geteuid().is_root();
-    let detail = "dropping all caches of the machine";
+    let detail = "dropping all page caches of the machine";
     Feature::new(
         "drop_caches",
         root,
         detail,
-        "root only; the cache of the test file itself is dropped without",
+        "root only; the page cache of the test file is dropped without root",
     )
 }
 
@@ -191,7 +195,7 @@ fn smart() -> Feature {
     let installed = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join("smartctl").exists()));
     let root = rustix::process::geteuid().is_root();
-    let detail = "the drive's own health report before and after a check";
+    let detail = "the drive's health report (SMART) before and after a check";
     Feature::new("SMART", installed && root, detail, "install smartmontools, and run as root")
 }
 
@@ -211,8 +215,8 @@ fn measure_floor(args: &DoctorArgs, clock: Clock) -> Floor {
     measured
 }
 
-/// The file named, or an unnamed one: preallocated and never written, so that the kernel answers
-/// without a device, and what is left is software.
+/// The given file, or an unnamed one: preallocated and never written, so that reads do not reach a
+/// device and only software is measured.
 fn floor_file(args: &DoctorArgs) -> Result<(File, String), TargetError> {
     let path = args.path.display();
     let (held, what) = if args.path.is_file() {
@@ -231,12 +235,12 @@ fn floor_file(args: &DoctorArgs) -> Result<(File, String), TargetError> {
 }
 
 fn text(features: &[Feature], floor: &Floor, place: &Place) -> String {
-    let mut out = String::from("What this user can measure here\n");
+    let mut out = String::from("Measurement features available to this user\n");
     for feature in features {
         let mark = if feature.available { "yes" } else { "no " };
         out.push_str(&format!("  {mark}  {:<19} {}\n", feature.name, feature.detail));
-        if let Some(mend) = &feature.mend {
-            out.push_str(&format!("       {:<19} -> {mend}\n", ""));
+        if let Some(fix) = &feature.fix {
+            out.push_str(&format!("       {:<19} -> {fix}\n", ""));
         }
     }
     let million = |rate: Option<u64>| match rate {

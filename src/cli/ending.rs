@@ -1,4 +1,4 @@
-//! What a result means for the exit code.
+//! The exit code of a result.
 
 use super::exit::Exit;
 use iosonde_analysis::Assessment;
@@ -14,7 +14,7 @@ fn unsustainable(row: &Assessment) -> bool {
     open.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable)
 }
 
-/// The exit code that one run asks for.
+/// The exit code of one run.
 pub(crate) fn end_of(run: &Run, row: &Assessment) -> Exit {
     let outcome = match &run.outcome {
         Outcome::Failed { .. } => Exit::Environment,
@@ -27,10 +27,10 @@ pub(crate) fn end_of(run: &Run, row: &Assessment) -> Exit {
     };
     let outcome = outcome.or_graver(row.pursuit.as_ref().map_or(Exit::Done, end_of_pursuit));
     let outcome = outcome.or_graver(row.precision.as_ref().map_or(Exit::Done, end_of_precision));
-    if row.books.valid() { outcome } else { outcome.or_graver(Exit::Invalid) }
+    if row.consistency.valid() { outcome } else { outcome.or_graver(Exit::Invalid) }
 }
 
-/// The exit code that a precision asks for: what else ended the run has its own.
+/// The exit code of a precision: other ends of the run have their own.
 fn end_of_precision(figures: &PrecisionFigures) -> Exit {
     match figures.ended {
         Ended::Reached | Ended::Early => Exit::Done,
@@ -38,7 +38,7 @@ fn end_of_precision(figures: &PrecisionFigures) -> Exit {
     }
 }
 
-/// The exit code that a latency target asks for.
+/// The exit code of a latency target.
 fn end_of_pursuit(figures: &PursuitFigures) -> Exit {
     match figures.class {
         Class::MetAndBinding | Class::MetNotBinding => Exit::Done,
@@ -47,7 +47,7 @@ fn end_of_pursuit(figures: &PursuitFigures) -> Exit {
     }
 }
 
-/// The exit code that one expectation asks for.
+/// The exit code of one expectation.
 pub(crate) fn end_of_expectation(judgement: &Judgement) -> Exit {
     match judgement {
         Judgement::Met { .. } => Exit::Done,

@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use iosonde_engine::backend::OpenError;
 use iosonde_engine::engine::EngineError;
 use iosonde_engine::target::TargetError;
+use iosonde_engine::target::undo::RestoreError;
 use iosonde_model::plan::Refusal;
 use iosonde_model::spec::engine::EngineNameError;
 use iosonde_model::units::UnitError;
@@ -18,23 +19,23 @@ pub(crate) enum Exit {
     Done,
     /// I/O error, no space while running, no permission, backend died.
     Environment,
-    /// Asked wrongly.
-    Asked,
+    /// Usage error.
+    Usage,
     /// Measured, and a declared expectation failed.
     Missed,
     /// Data is not as it was written.
     Corrupt,
     /// Data at risk, or not storage.
     Refused,
-    /// The books do not balance.
+    /// Consistency checks failed.
     Invalid,
     /// Too little was measured for a verdict.
     Inconclusive,
     /// Ended by this signal.
     Signal(i32),
-    /// As a command that was run, or as a shell would say why it cannot be.
+    /// The exit code of a command that was run, or that of a shell if it cannot be.
     AsCommand(u8),
-    /// A command could not be profiled: by none of the codes that commands use.
+    /// A command could not be profiled: distinct from the codes that commands use.
     Unprofiled,
 }
 
@@ -44,7 +45,7 @@ impl Exit {
         match self {
             Exit::Done => 0,
             Exit::Environment => 1,
-            Exit::Asked => 2,
+            Exit::Usage => 2,
             Exit::Missed => 3,
             Exit::Corrupt => 4,
             Exit::Refused => 5,
@@ -56,12 +57,12 @@ impl Exit {
         }
     }
 
-    /// The graver of two ends.
+    /// The more severe of two ends.
     pub(crate) fn or_graver(self, other: Exit) -> Exit {
-        if other.gravity() > self.gravity() { other } else { self }
+        if other.severity() > self.severity() { other } else { self }
     }
 
-    fn gravity(self) -> u8 {
+    fn severity(self) -> u8 {
         match self {
             Exit::Done => 0,
             Exit::Inconclusive => 1,
@@ -70,19 +71,19 @@ impl Exit {
             Exit::Environment => 4,
             Exit::Invalid => 5,
             Exit::Corrupt => 6,
-            Exit::Asked => 7,
+            Exit::Usage => 7,
             Exit::Signal(_) => 8,
-            // Both stand alone.
+            // Each is used alone.
             Exit::AsCommand(_) | Exit::Unprofiled => 9,
         }
     }
 
-    /// A stable word for programs.
+    /// A stable name for programs.
     fn word(self) -> &'static str {
         match self {
             Exit::Done => "done",
             Exit::Environment => "environment",
-            Exit::Asked => "usage",
+            Exit::Usage => "usage",
             Exit::Missed => "missed",
             Exit::Corrupt => "corrupt",
             Exit::Refused => "refused",
@@ -101,11 +102,11 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why the command ended without an answer.
+/// Why the command ended without a result.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    /// What was found, what was expected, and how to mend it.
+    /// What was found, what was expected, and how to fix it.
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
@@ -123,34 +124,34 @@ impl Failure {
     pub(crate) fn usage(error: &clap::Error) -> Failure {
         let text = error.render().to_string();
         if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-            return Failure::new(Exit::Asked, format!("a verb is missing\n\n{}", text.trim()));
+            return Failure::new(Exit::Usage, format!("missing command\n\n{}", text.trim()));
         }
         let text = text.trim().trim_start_matches("error: ");
-        Failure::new(Exit::Asked, text)
+        Failure::new(Exit::Usage, text)
     }
 
-    /// A value of an option that was not understood.
+    /// An invalid value of an option.
     pub(crate) fn value(option: &str, error: &UnitError) -> Failure {
-        Failure::new(Exit::Asked, format!("{option}: {error}"))
+        Failure::new(Exit::Usage, format!("{option}: {error}"))
     }
 }
 
 impl From<EngineNameError> for Failure {
     fn from(error: EngineNameError) -> Failure {
-        Failure::new(Exit::Asked, error.to_string())
+        Failure::new(Exit::Usage, error.to_string())
     }
 }
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Failure {
-        Failure::new(Exit::Asked, refusal.to_string())
+        Failure::new(Exit::Usage, refusal.to_string())
     }
 }
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Failure {
         let exit = match &error {
-            EngineError::Open(OpenError::Vhost(error)) if error.is_asked_wrongly() => Exit::Asked,
+            EngineError::Open(OpenError::Vhost(error)) if error.is_usage_error() => Exit::Usage,
             _ => Exit::Environment,
         };
         Failure::new(exit, error.to_string())
@@ -166,11 +167,27 @@ impl From<TargetError> for Failure {
             | TargetError::Space { .. }
             | TargetError::TooSmall { .. }
             | TargetError::TooFull { .. }
-            | TargetError::NoDirect { .. } => Exit::Asked,
+            | TargetError::NoDirect { .. } => Exit::Usage,
             TargetError::System { .. } => Exit::Environment,
-            TargetError::Foreign { .. } | TargetError::Shared { .. } | TargetError::Gate(_) => {
-                Exit::Refused
+            TargetError::Interrupted(_) => {
+                Exit::Signal(super::watchdog::pending().unwrap_or(signal_hook::consts::SIGINT))
             }
+            TargetError::Foreign { .. }
+            | TargetError::Shared { .. }
+            | TargetError::Uninspected { .. }
+            | TargetError::Gate(_) => Exit::Refused,
+        };
+        Failure::new(exit, error.to_string())
+    }
+}
+
+impl From<RestoreError> for Failure {
+    fn from(error: RestoreError) -> Failure {
+        let exit = match error {
+            RestoreError::Target(error) => return Failure::from(error),
+            RestoreError::Damaged { .. } => Exit::Environment,
+            RestoreError::Absent { .. } => Exit::Usage,
+            RestoreError::Reconnected { .. } | RestoreError::Newer { .. } => Exit::Refused,
         };
         Failure::new(exit, error.to_string())
     }
@@ -181,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gravest_end_wins() {
+    fn the_most_severe_end_wins() {
         // 130 before 4 before 6 before 1 before 5 before 3 before 7.
         let order = [
             Exit::Signal(2),

@@ -1,12 +1,12 @@
 //! `iosonde experiment`: designed experiments, built in or the user's own.
 
-mod aim;
-mod carry;
 mod dry_run;
+mod execution;
 pub(crate) mod folder;
 mod load;
+mod print;
 mod quick;
-mod tell;
+mod resolved_target;
 
 use std::path::PathBuf;
 
@@ -15,18 +15,19 @@ use serde_json::json;
 
 use super::consent::ConsentArgs;
 use super::exit::{Exit, Failure};
+use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat};
-pub(crate) use carry::study;
-pub(crate) use tell::{documents, end_of};
+pub(crate) use execution::study;
+pub(crate) use print::{documents, end_of};
 
 use iosonde_model::spec::catalogue;
 use iosonde_report::clean::clean;
 
-/// Where is the knee, the crossover, the tail? Designed experiments: built in, or a file of yours.
+/// Find the knee, the crossover, the tail: designed experiments, built in or from a file.
 ///
-/// An experiment asks a question of a target, carries out its runs in mixed order with repeats, and
-/// answers with intervals, pictures and words. Everything is kept in one folder: each run, the
-/// order, tables, pictures and a report to be opened in a browser.
+/// An experiment answers a question about a target: it runs its cells in random order with repeats
+/// and reports the results with intervals, charts and text. Everything is stored in one folder:
+/// each run, the order, tables, charts and a report for a browser.
 ///
 /// Examples:
 ///   iosonde experiment list
@@ -43,9 +44,9 @@ pub(crate) struct ExperimentArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Which experiments are built in?
+    /// List the built-in experiments
     List(ListArgs),
-    /// What does an experiment do? Its file, as a starting point for one of your own
+    /// Print the file of an experiment, as a starting point for a new one
     Show(ShowArgs),
     Run(Box<RunArgs>),
     Resume(ResumeArgs),
@@ -67,23 +68,24 @@ struct ShowArgs {
     output_format: OutputFormat,
 }
 
-/// Carry out an experiment.
+/// Run an experiment.
 ///
-/// TARGET is a directory (an unnamed test file is made in it, and is gone afterwards), a file or a
-/// block device. A file that holds anything but zeros or what this program wrote, and any block
-/// device, is only read, and cells that write are left out, unless a consent names it.
+/// TARGET is a directory (an unnamed test file is created in it and removed afterwards), a file or
+/// a block device. A file that contains anything except zeros or data written by this program, and
+/// any block device, is only read, and cells with writes are skipped, unless a consent option names
+/// it.
 #[derive(Args, Debug)]
 struct RunArgs {
     /// Name of a built-in experiment, or a file (NAME.toml)
     name: String,
-    /// Directory, file or block device; words of a simulated device with --ioengine sim
+    /// Directory, file or block device; device spec with --ioengine sim
     #[arg(default_value = ".")]
     target: PathBuf,
-    /// Size of the test file, or of the part of the target that is used [default: the experiment's,
-    /// or a tenth of the free space, 256M to 1G; of a file or device the whole]
+    /// Size of the test file, or of the used part of the target [default: that of the experiment,
+    /// or a tenth of the free space, 256M to 1G; for a file or device all of it]
     #[arg(long)]
     size: Option<String>,
-    /// A first look: short runs, few repeats
+    /// Quick estimate: short runs, few repeats
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -91,16 +93,16 @@ struct RunArgs {
     /// Data sheet whose claims are checked (TOML)
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// How I/O leaves the process [default: io_uring]
+    /// I/O engine [default: io_uring]
     #[arg(long, value_name = "NAME")]
     ioengine: Option<String>,
-    /// Go through the page cache
+    /// Use the page cache (buffered I/O)
     #[arg(long)]
     buffered: bool,
-    /// Write no more than this in all
+    /// Total limit of bytes written
     #[arg(long, value_name = "SIZE")]
     max_written: Option<String>,
-    /// Rated endurance of the drive, bytes written, to tell the wear (such as 600TB)
+    /// Rated endurance of the drive, bytes written, to report the wear (such as 600TB)
     #[arg(long, value_name = "SIZE")]
     rated_endurance: Option<String>,
     #[command(flatten)]
@@ -108,29 +110,33 @@ struct RunArgs {
     /// Seed of the order of the runs, of offsets and data
     #[arg(long, visible_alias = "seed", value_name = "N")]
     randseed: Option<u64>,
-    /// Say what would be done, how long it takes and what it writes, and do nothing
+    /// Print what would be run, how long it takes and how much it writes, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Directory under which the results are kept [default: the user's state directory]
+    /// Directory under which the results are stored [default: the user's state directory]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     #[command(flatten)]
     common: CommonArgs,
 }
 
-/// Go on with an experiment that was interrupted: what is missing is carried out, in the order that
-/// was drawn for it.
+/// Resume an interrupted experiment: missing runs are completed in their original random order.
+///
+/// What the experiment was allowed to write must be allowed again: without the same consent, or
+/// with another engine, nothing is done.
 #[derive(Args, Debug)]
 struct ResumeArgs {
-    /// Its folder, whose name ends in .partial, or in which not everything was done
+    /// Its folder, whose name ends in .partial, or which is incomplete
     folder: PathBuf,
+    #[command(flatten)]
+    accept: AcceptArgs,
     #[command(flatten)]
     consent: ConsentArgs,
     #[command(flatten)]
     common: CommonArgs,
 }
 
-/// What `run` and `resume` share.
+/// Options shared by `run` and `resume`.
 #[derive(Args, Debug)]
 struct CommonArgs {
     /// Form of the result on stdout
@@ -139,23 +145,23 @@ struct CommonArgs {
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "5")]
     eta_interval: String,
-    /// Pictures as PNG too, beside the SVG
+    /// Write charts as PNG too, in addition to SVG
     #[arg(long)]
     png: bool,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub(super) fn experiment(args: &ExperimentArgs, words: &[String]) -> Result<Exit, Failure> {
     match &args.what {
         What::List(args) => list(args),
         What::Show(args) => show(args),
-        What::Run(args) => carry::run(args, words),
-        What::Resume(args) => carry::resume(args, words),
+        What::Run(args) => execution::run(args, words),
+        What::Resume(args) => execution::resume(args, words),
     }
 }
 
 fn list(args: &ListArgs) -> Result<Exit, Failure> {
-    args.output_format.can_tell("experiment list")?;
+    args.output_format.supports("experiment list")?;
     let mut output = Output::new(args.output_format);
     let mut all = Vec::new();
     for experiment in catalogue::experiments().map_err(wrong)? {
@@ -175,7 +181,7 @@ fn list(args: &ListArgs) -> Result<Exit, Failure> {
 }
 
 fn show(args: &ShowArgs) -> Result<Exit, Failure> {
-    args.output_format.can_tell("experiment show")?;
+    args.output_format.supports("experiment show")?;
     let mut output = Output::new(args.output_format);
     let (text, whole) = load::load_whole(&args.name)?;
     output.text(&clean_lines(&text));
@@ -183,11 +189,11 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
     Ok(output.end(Exit::Done))
 }
 
-/// A file of the user's may hold anything.
+/// A user's file may contain anything.
 fn clean_lines(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", clean(line))).collect()
 }
 
 fn wrong(error: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::Asked, error.to_string())
+    Failure::new(Exit::Usage, error.to_string())
 }

@@ -1,89 +1,160 @@
-//! Keeping the results of a command. A disk that cannot take them is said, and changes nothing
-//! else.
+//! Stores the results of a command. If they cannot be written, this is reported and has no other
+//! effect.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::exit::{Exit, Failure};
 use super::output::note;
+use super::watchdog;
+use iosonde_engine::target::gate::quoted;
+use iosonde_engine::target::undo::Saved;
+use iosonde_model::record::given;
 use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest, RunFolder};
+use iosonde_model::record::undo::Undo;
 
-/// A run folder that may have failed; a failure is told once.
+/// Largest manifest that is read, bytes.
+const MAX_MANIFEST: u64 = 64 << 20;
+
+/// A run folder that may have failed; a failure is reported once.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     folder: Option<RunFolder>,
     manifest: Manifest,
-    /// The option that gives another place.
+    /// The option for another directory.
     option: &'static str,
-    /// Whether a folder was there and could no longer be written.
+    /// Whether a folder existed and could no longer be written.
     lost: bool,
-    /// Whether it was there before this command, with what others had kept in it.
+    /// Whether it existed before this command, with results of others.
     resumed: bool,
+    /// Whether it holds what stood on a device that may be written by now.
+    has_undo: bool,
 }
 
 impl Keeper {
     /// Opens a folder for this command under `asked`, or under the user's state directory.
-    pub(crate) fn open(asked: Option<&Path>, verb: &str, words: &[String]) -> Keeper {
-        Keeper::open_for("--results DIR", asked, verb, words)
+    pub(crate) fn open(requested: Option<&Path>, verb: &str, words: &[String]) -> Keeper {
+        Keeper::open_for("--results DIR", requested, verb, words)
     }
 
-    /// The same for a verb that has another option for the place.
+    /// The same for a command with another option for the directory.
     pub(crate) fn open_for(
         option: &'static str,
-        asked: Option<&Path>,
+        requested: Option<&Path>,
         verb: &str,
         words: &[String],
     ) -> Keeper {
-        let (mut keeper, folder) = Keeper::begin(option, asked, verb, words);
+        let (mut keeper, folder) = Keeper::begin(option, requested, verb, words);
         keeper.folder = folder.map_err(|reason| not_kept(option, &reason)).ok();
+        keeper.announce();
         keeper
     }
 
-    /// The same where a place that takes no results is a failure.
+    /// The same if an unwritable directory is a failure.
     ///
     /// # Errors
-    /// In words, why it does not.
+    /// As text, why it does not.
     pub(crate) fn insist(
         option: &'static str,
-        asked: &Path,
+        requested: &Path,
         verb: &str,
         words: &[String],
     ) -> Result<Keeper, String> {
-        let (mut keeper, folder) = Keeper::begin(option, Some(asked), verb, words);
+        let (mut keeper, folder) = Keeper::begin(option, Some(requested), verb, words);
         keeper.folder = Some(folder?);
+        keeper.announce();
         Ok(keeper)
     }
 
-    /// Goes on with a folder that was left unfinished.
+    /// Saves what stood on devices, before their first write. A folder that is gone on with has
+    /// what stood there at first.
     ///
     /// # Errors
-    /// In words, why it cannot be written.
+    /// If it cannot be kept: then nothing may be written.
+    pub(crate) fn keep_undo(&mut self, saved: &[Arc<Saved>]) -> Result<(), Failure> {
+        let is_there = |name: &str| self.path().is_some_and(|path| path.join(name).exists());
+        if saved.is_empty() || is_there(&Undo::name(1)) {
+            return Ok(());
+        }
+        for (number, Saved { undo, bytes }) in (1..).zip(saved.iter().map(AsRef::as_ref)) {
+            self.keep_bytes(&Undo::bytes_name(number), bytes);
+            self.keep(&Undo::name(number), undo);
+        }
+        let Some(folder) = self.folder.as_ref().map(RunFolder::finished) else {
+            let path = &saved[0].undo.path;
+            let message = format!(
+                "`{path}` holds data, and what makes it be found cannot be saved before it is \
+                 written, because the results are not kept; nothing was written. Give another \
+                 place by {}",
+                self.option
+            );
+            return Err(Failure::new(Exit::Refused, message));
+        };
+        self.has_undo = true;
+        note(&undo_hint(saved.iter().map(|saved| &saved.undo), folder));
+        Ok(())
+    }
+
+    /// Takes over what the runs of other processes, whose results lie below `results`, have saved
+    /// of devices before they wrote them: what the first of them has saved.
+    ///
+    /// # Errors
+    /// If it cannot be read, or no longer be kept.
+    pub(crate) fn adopt_undo(&mut self, results: &Path) -> std::io::Result<()> {
+        for folder in std::fs::read_dir(results).into_iter().flatten() {
+            let folder = folder?.path();
+            for number in 1.. {
+                let [name, bytes] = [Undo::name(number), Undo::bytes_name(number)];
+                let known = self.path().is_some_and(|path| path.join(&name).exists());
+                if known || !folder.join(&name).exists() {
+                    break;
+                }
+                for name in [&bytes, &name] {
+                    self.keep_bytes(name, &std::fs::read(folder.join(name))?);
+                }
+                if self.lost {
+                    let message = "what stood on a device could not be kept";
+                    return Err(std::io::Error::other(message));
+                }
+                self.has_undo = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Resumes an unfinished folder.
+    ///
+    /// # Errors
+    /// As text, why it cannot be written.
     pub(crate) fn reopen(path: &Path, verb: &str, words: &[String]) -> Result<Keeper, String> {
-        let first = std::fs::read(path.join("manifest.json")).ok();
+        let first = given::bytes(&path.join("manifest.json"), MAX_MANIFEST).ok();
         let first = first.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
         let (mut keeper, folder) = Keeper::begin_with("FOLDER", verb, words, |_, _| {
             RunFolder::reopen(path).map_err(|error| format!("{}: {error}", path.display()))
         });
         let folder = folder?;
-        // What the first command was and when it began stays so; this one is in the log.
+        // The first command and its start time are kept; this one is in the log.
         if let Some(first) = first {
             keeper.manifest = Manifest { cells: Vec::new(), ..first };
         }
         keeper.folder = Some(folder);
         keeper.resumed = true;
+        watchdog::has_result();
         Ok(keeper)
     }
 
     fn begin(
         option: &'static str,
-        asked: Option<&Path>,
+        requested: Option<&Path>,
         verb: &str,
         words: &[String],
     ) -> (Keeper, Result<RunFolder, String>) {
-        Keeper::begin_with(option, verb, words, |now_ns, salt| match directory(asked) {
+        Keeper::begin_with(option, verb, words, |now_ns, salt| match directory(requested) {
             Some(parent) => RunFolder::create(&parent, verb, now_ns, salt)
                 .map_err(|error| format!("{}: {error}", parent.display())),
-            None => Err("there is no home directory".into()),
+            None => Err("no home directory".into()),
         })
     }
 
@@ -107,63 +178,76 @@ impl Keeper {
         };
         let salt = std::process::id() ^ (now_ns as u32);
         let folder = open(now_ns, salt);
-        (Keeper { folder: None, manifest, option, lost: false, resumed: false }, folder)
+        folder.iter().for_each(|folder| watchdog::results_in(folder.path()));
+        (
+            Keeper { folder: None, manifest, option, lost: false, resumed: false, has_undo: false },
+            folder,
+        )
     }
 
-    /// The command line that the manifest holds.
+    /// The command line in the manifest.
     pub(crate) fn command(&self) -> &[String] {
         &self.manifest.command
     }
 
-    /// Keeps one value under this name.
+    /// Stores one value under this name.
     pub(crate) fn keep<T: Serialize>(&mut self, name: &str, value: &T) {
-        if let Some(folder) = &self.folder {
+        if let Some(folder) = &mut self.folder {
             let kept = folder.keep(name, value);
             self.check(kept);
         }
     }
 
-    /// Keeps a text under this name.
+    /// Stores a text under this name.
     pub(crate) fn keep_text(&mut self, name: &str, text: &str) {
-        if let Some(folder) = &self.folder {
+        if let Some(folder) = &mut self.folder {
             let kept = folder.keep_text(name, text);
             self.check(kept);
         }
     }
 
-    /// Says what the command is, before it is known how it ends: a command that is killed cannot.
+    /// Writes the command before its end is known: a killed command cannot.
     pub(crate) fn announce(&mut self) {
         let manifest = Manifest { complete: false, ..self.manifest.clone() };
         self.keep("manifest.json", &manifest);
     }
 
-    /// Keeps bytes under this name.
+    /// Stores bytes under this name.
     pub(crate) fn keep_bytes(&mut self, name: &str, bytes: &[u8]) {
-        if let Some(folder) = &self.folder {
+        if let Some(folder) = &mut self.folder {
             let kept = folder.keep_bytes(name, bytes);
             self.check(kept);
         }
     }
 
-    /// A cell whose record is there already.
+    /// Gives the record of a damaged cell a name that is not read.
+    ///
+    /// # Errors
+    /// If it cannot be renamed.
+    pub(crate) fn set_aside(&mut self, name: &str) -> std::io::Result<()> {
+        self.folder.as_mut().map_or(Ok(()), |folder| folder.set_aside(name))
+    }
+
+    /// A cell whose record exists already.
     pub(crate) fn count_cell(&mut self, name: &str) {
         self.manifest.cells.push(name.into());
     }
 
-    /// Whether what was opened to keep results could no longer be written.
+    /// Whether an opened result folder could no longer be written.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// Where the files are now, if they are kept.
+    /// The current path of the files, if they are stored.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.folder.as_ref().map(RunFolder::path)
     }
 
-    /// Keeps the record of a finished cell.
+    /// Stores the record of a finished cell.
     pub(crate) fn keep_cell<T: Serialize>(&mut self, name: &str, run: &T) {
         self.manifest.cells.push(name.into());
         self.keep(name, run);
+        watchdog::has_result();
     }
 
     /// Adds a line to the log.
@@ -174,6 +258,11 @@ impl Keeper {
         }
     }
 
+    /// Whether nobody would miss this folder.
+    fn is_empty(&self) -> bool {
+        self.manifest.cells.is_empty() && !self.resumed && !self.has_undo
+    }
+
     fn check(&mut self, result: std::io::Result<()>) {
         if let Err(error) = result {
             not_kept(self.option, &error.to_string());
@@ -182,15 +271,17 @@ impl Keeper {
         }
     }
 
-    /// Closes the folder; gives its path. Without a single cell there is nothing to keep.
+    /// Closes the folder; returns its path. Without a cell there is nothing to store.
     pub(crate) fn finish(
         mut self,
         complete: bool,
         exit_code: u8,
         verdict: &str,
     ) -> Option<PathBuf> {
+        let is_empty = self.is_empty();
         let folder = self.folder.take()?;
-        if self.manifest.cells.is_empty() && !self.resumed {
+        watchdog::results_closed();
+        if is_empty {
             folder.discard();
             return None;
         }
@@ -205,20 +296,39 @@ impl Keeper {
 impl Drop for Keeper {
     /// A command that fails before its first cell leaves no folder behind.
     fn drop(&mut self) {
-        let is_empty = self.manifest.cells.is_empty() && !self.resumed;
+        let is_empty = self.is_empty();
         if let Some(folder) = self.folder.take_if(|_| is_empty) {
+            watchdog::results_closed();
             folder.discard();
         }
     }
 }
 
-fn not_kept(option: &str, reason: &str) {
-    note(&format!("caution: the results are not kept: {reason} ({option} gives another place)"));
+/// How what stood on devices is put back.
+pub(crate) fn undo_hint<'a>(undos: impl Iterator<Item = &'a Undo>, folder: &Path) -> String {
+    let (mut paths, mut consents) = (Vec::new(), String::new());
+    for undo in undos {
+        paths.push(format!("`{}`", undo.path));
+        consents.push_str(&format!(" --destroy-data={}", quoted(&undo.id)));
+    }
+    format!(
+        "what stood at both ends and at the signatures of {} is saved; to put it back: iosonde \
+         report {} --restore-signatures{consents}",
+        paths.join(" and "),
+        quoted(&folder.to_string_lossy()),
+    )
 }
 
-/// The directory under which the results of a command are kept, if there is one.
-pub(crate) fn directory(asked: Option<&Path>) -> Option<PathBuf> {
-    asked.map(Path::to_path_buf).or_else(state_dir)
+fn not_kept(option: &str, reason: &str) {
+    note(&format!(
+        "warning: the results are not stored: {reason} (use {option} for another \
+        directory)"
+    ));
+}
+
+/// The directory under which the results of a command are stored, if any.
+pub(crate) fn directory(requested: Option<&Path>) -> Option<PathBuf> {
+    requested.map(Path::to_path_buf).or_else(state_dir)
 }
 
 /// `$XDG_STATE_HOME/iosonde/runs`, or `~/.local/state/iosonde/runs`.

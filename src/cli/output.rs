@@ -1,7 +1,11 @@
-//! stdout carries the result, stderr everything else. A closed stdout ends the printing, not the
-//! measuring; one that cannot take the result, such as a file on a full disk, is a failure.
+//! stdout carries the result, stderr everything else. A closed stdout ends the output, not the
+//! measurement; a stdout that cannot be written, such as a file on a full disk, is a failure.
 
+use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
 
@@ -11,28 +15,28 @@ use iosonde_report::fio::json::{Form, fio_json};
 use iosonde_report::fio::terse::terse;
 use iosonde_report::json::{self, Document};
 
-/// Form of the result on stdout.
+/// Format of the result on stdout.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(crate) enum OutputFormat {
     /// Text for people.
     #[default]
     #[value(alias = "text")]
     Normal,
-    /// One JSON document, whatever happens.
+    /// One JSON document, also on errors.
     Json,
-    /// fio's JSON document, for what reads fio's results.
+    /// fio's JSON document, for tools that read fio results.
     FioJson,
-    /// The same with the counts behind its percentiles, as fio's json+.
+    /// The same with histogram bins, as fio's json+.
     #[value(name = "json+")]
     JsonPlus,
-    /// fio's terse output, version 3: a line per job.
+    /// fio's terse output, version 3: one line per job.
     Terse,
-    /// The plan as a job file of fio; with --dry-run.
+    /// The plan as a fio job file; with --dry-run.
     FioJob,
 }
 
 impl OutputFormat {
-    /// The format asked for, found even where the rest of the command line makes no sense.
+    /// The requested format, determined even if the rest of the command line is invalid.
     pub(crate) fn in_words(words: &[String]) -> OutputFormat {
         let spaced = words.windows(2).find(|pair| pair[0] == "--output-format");
         let spaced = spaced.map(|pair| pair[1].as_str());
@@ -41,28 +45,30 @@ impl OutputFormat {
         OutputFormat::from_str(word, false).unwrap_or_default()
     }
 
-    /// A form of results has nothing to say of a plan.
-    pub(crate) fn can_tell_plans(self) -> Result<(), Failure> {
-        if self == OutputFormat::FioJob { Ok(()) } else { self.can_tell("--dry-run") }
+    /// A result format cannot represent a plan.
+    pub(crate) fn supports_plans(self) -> Result<(), Failure> {
+        if self == OutputFormat::FioJob { Ok(()) } else { self.supports("--dry-run") }
     }
 
-    /// A form that holds nothing but results has nothing to say of `what`, a rehearsal perhaps.
-    pub(crate) fn can_tell(self, what: &str) -> Result<(), Failure> {
+    /// A format that represents only results cannot represent `what`, such as a dry run.
+    pub(crate) fn supports(self, what: &str) -> Result<(), Failure> {
         if matches!(self, OutputFormat::Normal | OutputFormat::Json) {
             return Ok(());
         }
-        let message =
-            format!("{what} has no result to tell in fio's form; use --output-format=json");
-        Err(Failure::new(Exit::Asked, message))
+        let message = format!("{what} has no result in fio's format; use --output-format=json");
+        Err(Failure::new(Exit::Usage, message))
     }
 }
+
+/// Whether anything was put on stdout.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// The two streams.
 #[derive(Debug)]
 pub(crate) struct Output {
     format: OutputFormat,
     closed: bool,
-    /// Something other than a reader that went away kept the result from stdout.
+    /// The result could not be written to stdout, for a reason other than a closed pipe.
     lost: bool,
 }
 
@@ -79,10 +85,10 @@ impl Output {
         self.format == OutputFormat::Json
     }
 
-    /// Text for people; nothing in a form for programs.
+    /// Text for people; nothing in a format for programs.
     pub(crate) fn text(&mut self, text: &str) {
         if self.format == OutputFormat::Normal {
-            self.write(text);
+            self.write(&shown(text));
         }
     }
 
@@ -96,25 +102,25 @@ impl Output {
             OutputFormat::FioJson => fio(Form::Plain),
             OutputFormat::JsonPlus => fio(Form::Bins),
             OutputFormat::Terse => {
-                let balanced = document.cells.iter().filter(|(_, facts)| facts.books.valid());
+                let balanced = document.cells.iter().filter(|(_, facts)| facts.consistency.valid());
                 balanced.map(|(run, facts)| terse(run, facts)).collect()
             }
         };
         self.write(&text);
         if self.format != OutputFormat::Json {
-            self.tell_left_out(document);
+            self.print_left_out(document);
         }
     }
 
-    /// fio's forms have no place for a run whose books do not balance.
-    fn tell_left_out(&self, document: &Document<'_>) {
-        for (run, _) in document.cells.iter().filter(|(_, facts)| !facts.books.valid()) {
+    /// fio's formats cannot represent a run whose consistency checks failed.
+    fn print_left_out(&self, document: &Document<'_>) {
+        for (run, _) in document.cells.iter().filter(|(_, facts)| !facts.consistency.valid()) {
             let name = &run.plan.name;
-            note(&format!("error: {name} is left out: INVALID, its books do not balance"));
+            note(&format!("error: {name} is left out: INVALID, its consistency checks failed"));
         }
     }
 
-    /// A job file, where one is asked for.
+    /// A job file, if requested.
     pub(crate) fn fio_job(&mut self, text: &str) {
         if self.format == OutputFormat::FioJob {
             self.write(text);
@@ -128,7 +134,7 @@ impl Output {
         }
     }
 
-    /// Why there is no answer: on stderr, and as a document under JSON.
+    /// Why there is no result: on stderr, and as a document with JSON.
     pub(crate) fn failure(&mut self, verb: &str, failure: &Failure) {
         let hint = failure.hint.as_deref();
         self.document(&Document {
@@ -143,6 +149,13 @@ impl Output {
         }
     }
 
+    /// The same from the watchdog, while the verb may be anywhere: a document that has begun is not
+    /// followed by another.
+    pub(crate) fn last_words(&mut self, verb: &str, failure: &Failure) {
+        self.closed = HAS_BEGUN.load(Ordering::Relaxed);
+        self.failure(verb, failure);
+    }
+
     /// This end, or a failure if the result did not reach stdout.
     pub(crate) fn end(&self, exit: Exit) -> Exit {
         if self.lost { exit.or_graver(Exit::Environment) } else { exit }
@@ -152,11 +165,12 @@ impl Output {
         if self.closed {
             return;
         }
+        HAS_BEGUN.store(true, Ordering::Relaxed);
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
         if let Err(error) = written {
             self.closed = true;
-            // Nobody reads on: no fault of ours. Anything else deserves a word.
+            // A closed pipe is not an error. Anything else is reported.
             if error.kind() != io::ErrorKind::BrokenPipe {
                 self.lost = true;
                 note(&format!("error: stdout cannot be written: {error}"));
@@ -165,9 +179,43 @@ impl Output {
     }
 }
 
-/// A line on stderr. Foreign strings in it lose their control characters.
+/// Text as a terminal shows it, whatever the strings in it hold: all but our own line breaks is
+/// escaped.
+fn shown(text: &str) -> String {
+    static GIVEN: OnceLock<Vec<String>> = OnceLock::new();
+    let mut text = Cow::from(text);
+    for name in GIVEN.get_or_init(|| names_with_breaks(std::env::args_os())) {
+        if text.contains(name) {
+            text = text.replace(name, &clean(name)).into();
+        }
+    }
+    text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
+}
+
+/// Names of files on the command line that hold line breaks, which are none of ours.
+fn names_with_breaks(words: impl Iterator<Item = OsString>) -> Vec<String> {
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    let names = words.flat_map(|word| word.split('/').map(str::to_owned).collect::<Vec<_>>());
+    let has_break = |name: &String| name.trim().contains('\n');
+    names.filter(has_break).map(|name| name.trim().to_owned()).collect()
+}
+
+/// A line on stderr. Foreign strings in it are escaped.
 pub(crate) fn note(line: &str) {
-    let safe: Vec<String> = line.lines().map(clean).collect();
-    // A closed stderr leaves no way to say so.
+    let line = shown(line);
+    let safe: Vec<&str> = line.lines().collect();
+    // A closed stderr cannot be reported.
     let _ = writeln!(io::stderr(), "iosonde: {}", safe.join("\n         "));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_but_our_own_line_breaks_is_escaped() {
+        assert_eq!(shown("one\ntwo\u{1b}[2J\u{2028}\n"), "one\ntwo\\x1b[2J\\u{2028}\n");
+        let words = ["iosonde", "--path=/a b\nc/d", "\n", "e\n"].map(OsString::from);
+        assert_eq!(names_with_breaks(words.into_iter()), ["a b\nc"]);
+    }
 }

@@ -1,7 +1,7 @@
-//! Files of results that are asked for by name: series, histogram log, live figures, fio's logs.
+//! Result files requested by name: series, histogram log, live figures, fio's logs.
 //!
-//! Whether each can be written is found out before anything is measured. A file of the same kind is
-//! replaced, as fio does with its logs; anything else is left alone, and the command refused.
+//! Each file is checked for writability before the measurement. A file of the same type is
+//! replaced, as fio does with its logs; any other file is kept, and the command is refused.
 
 use std::path::{Path, PathBuf};
 
@@ -18,27 +18,28 @@ use iosonde_report::fio::log::{self, Kind};
 use iosonde_report::json::Document;
 use iosonde_report::{hlog, prometheus, series};
 
-/// Width of an interval where none is asked for, ns.
+/// Default width of an interval, ns.
 const WIDTH_NS: u64 = 1_000_000_000;
-/// Counters are kept in intervals of this width, of which others are multiples, ns.
+/// Counters are recorded in intervals of this width, of which others are multiples, ns.
 const FINEST_NS: u64 = 100_000_000;
 
-/// Files that any measurement can leave.
+/// Files that any measurement can write.
 #[derive(Args, Debug)]
 pub(crate) struct FileArgs {
-    /// Form of progress on stderr
+    /// Format of progress on stderr
     #[arg(long, value_enum, value_name = "FORM", default_value = "text", help_heading = HEADING)]
     pub(crate) progress: Form,
-    /// Figures of every interval, with percentiles: FILE.csv, or FILE.jsonl for JSON lines
+    /// Write the figures of every interval, with percentiles: FILE.csv, or FILE.jsonl for JSON
+    /// lines
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     series: Option<PathBuf>,
-    /// Histograms of every interval as an HdrHistogram log
+    /// Write the histograms of every interval as an HdrHistogram log
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     hlog: Option<PathBuf>,
-    /// Live figures as Prometheus text, at each progress interval, and the result at the end
+    /// Write live figures as Prometheus text at each progress interval, and the result at the end
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     prometheus: Option<PathBuf>,
-    /// Width of an interval in series and logs, ms; a multiple of 100 [default: 1000]
+    /// Interval of series and logs, ms; a multiple of 100 [default: 1000]
     #[arg(long, value_name = "MS", help_heading = HEADING)]
     log_avg_msec: Option<u64>,
 }
@@ -46,31 +47,31 @@ pub(crate) struct FileArgs {
 /// fio's logs, of one run.
 #[derive(Args, Debug, Default)]
 pub(crate) struct LogArgs {
-    /// fio's bandwidth log: PREFIX_bw.1.log for the first job, and so on
+    /// Write Write Write fio's bandwidth log: PREFIX_bw.1.log for the first job, and so on
     #[arg(long, value_name = "PREFIX", help_heading = HEADING)]
     write_bw_log: Option<PathBuf>,
-    /// fio's IOPS log: PREFIX_iops.1.log
+    /// Write Write Write fio's IOPS log: PREFIX_iops.1.log
     #[arg(long, value_name = "PREFIX", help_heading = HEADING)]
     write_iops_log: Option<PathBuf>,
-    /// fio's latency log: PREFIX_lat.1.log
+    /// Write Write Write fio's latency log: PREFIX_lat.1.log
     #[arg(long, value_name = "PREFIX", help_heading = HEADING)]
     write_lat_log: Option<PathBuf>,
 }
 
 const HEADING: &str = "Files and progress";
 
-/// Form of progress.
+/// Format of progress.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Form {
     /// For people: one changing line on a terminal, plain lines elsewhere.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
     /// None.
     None,
 }
 
-/// A kind of file, which knows one of its own by its beginning.
+/// A file type, which recognises its own files by their beginning.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum FileKind {
     Csv,
@@ -92,7 +93,7 @@ impl FileKind {
     }
 }
 
-/// What is to be written, checked.
+/// The checked output files.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     width_ns: u64,
@@ -102,18 +103,18 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    /// Understands the options for a command of `jobs` jobs, and sees whether each file can be had.
+    /// Parses the options for a command with `jobs` jobs, and checks that each file can be written.
     pub(crate) fn new(
         args: &FileArgs,
         logs: &LogArgs,
         jobs: u32,
         eta_interval_ns: u64,
     ) -> Result<Outputs, Failure> {
-        let wrong = |message: String| Failure::new(Exit::Asked, message);
+        let wrong = |message: String| Failure::new(Exit::Usage, message);
         if args.progress == Form::Json && eta_interval_ns == 0 {
             return Err(wrong("--progress=json has no effect with --eta-interval=0".into()));
         }
-        let asked: [(&str, Kind, &Option<PathBuf>); 3] = [
+        let requested: [(&str, Kind, &Option<PathBuf>); 3] = [
             ("--write-bw-log", Kind::Bandwidth, &logs.write_bw_log),
             ("--write-iops-log", Kind::Iops, &logs.write_iops_log),
             ("--write-lat-log", Kind::Latency, &logs.write_lat_log),
@@ -125,12 +126,12 @@ impl Outputs {
         if let Some(path) = &args.hlog {
             files.push(("--hlog", FileKind::Hlog, path.clone()));
         }
-        for (option, kind, prefix) in asked {
+        for (option, kind, prefix) in requested {
             let Some(prefix) = prefix else { continue };
             if args.log_avg_msec.is_none() {
                 return Err(wrong(format!(
-                    "{option} needs --log-avg-msec: a line for every single I/O, as fio writes \
-                     without it, would slow down what is measured (--log-avg-msec=1000)"
+                    "{option} needs --log-avg-msec (such as --log-avg-msec=1000): logging every \
+                     single I/O, as fio does without it, would slow down the measurement"
                 )));
             }
             for job in 1..=jobs {
@@ -142,19 +143,19 @@ impl Outputs {
             files.push(("--prometheus", FileKind::Prometheus, path.clone()));
         }
         for (index, (option, kind, path)) in files.iter().enumerate() {
-            let told = path.display();
+            let analysed = path.display();
             if files[..index].iter().any(|(_, _, other)| other == path) {
-                return Err(wrong(format!("{option}: `{told}` is asked for twice")));
+                return Err(wrong(format!("{option}: `{analysed}` is given twice")));
             }
             export::probe(path, &|start| kind.knows(start))
-                .map_err(|error| wrong(format!("{option}: `{told}`: {error}")))?;
+                .map_err(|error| wrong(format!("{option}: `{analysed}`: {error}")))?;
         }
         let files = files.into_iter().map(|(_, kind, path)| (kind, path));
         let files = files.filter(|(kind, _)| *kind != FileKind::Prometheus).collect();
         Ok(Outputs { width_ns, files, prometheus: args.prometheus.clone() })
     }
 
-    /// Keeps histograms as finely as the files need them.
+    /// Records histograms as finely as the files need them.
     pub(crate) fn fit(&self, plan: &mut Plan) {
         if self.files.is_empty() || plan.interval_ns == 0 {
             return;
@@ -167,11 +168,11 @@ impl Outputs {
         }
     }
 
-    /// Writes every file; `false` if one could not be, which is told.
+    /// Writes every file; `false` if one could not be written, which is reported.
     pub(crate) fn write(&self, document: &Document<'_>) -> bool {
         let runs: Vec<&Run> = document.cells.iter().map(|(run, _)| *run).collect();
         if !self.files.is_empty() {
-            runs.iter().for_each(|run| self.tell_width(run));
+            runs.iter().for_each(|run| self.warn_width(run));
         }
         let mut all = true;
         for (kind, path) in &self.files {
@@ -186,12 +187,12 @@ impl Outputs {
         all
     }
 
-    /// A long run keeps no intervals as narrow as asked.
-    fn tell_width(&self, run: &Run) {
+    /// A long run may not have intervals as narrow as requested.
+    fn warn_width(&self, run: &Run) {
         let kept_ns = intervals::common_width_ns(&intervals::all_jobs(run), self.width_ns);
         if kept_ns > self.width_ns {
             note(&format!(
-                "caution: {}: intervals are {} wide, not {}: neighbours were merged to save memory",
+                "warning: {}: intervals are {} wide, not {}: neighbours were merged to save memory",
                 run.plan.name,
                 duration::span(kept_ns),
                 duration::span(self.width_ns)
@@ -230,18 +231,17 @@ fn series_kind(path: &Path) -> Result<FileKind, Failure> {
         Some("jsonl" | "ndjson") => Ok(FileKind::JsonLines),
         _ => {
             let message = format!(
-                "--series: found `{}`, expected a name that ends in .csv, or in .jsonl for JSON \
-                 lines",
+                "--series: found `{}`, expected a name ending in .csv, or in .jsonl for JSON lines",
                 path.display()
             );
-            Err(Failure::new(Exit::Asked, message))
+            Err(Failure::new(Exit::Usage, message))
         }
     }
 }
 
-fn width_ns(asked_ms: Option<u64>, idle: bool) -> Result<u64, Failure> {
-    let Some(ms) = asked_ms else { return Ok(WIDTH_NS) };
-    let wrong = |message: String| Failure::new(Exit::Asked, message);
+fn width_ns(requested_ms: Option<u64>, idle: bool) -> Result<u64, Failure> {
+    let Some(ms) = requested_ms else { return Ok(WIDTH_NS) };
+    let wrong = |message: String| Failure::new(Exit::Usage, message);
     if idle {
         return Err(wrong(
             "--log-avg-msec has no effect without a series or a log to write".into(),
@@ -254,7 +254,7 @@ fn width_ns(asked_ms: Option<u64>, idle: bool) -> Result<u64, Failure> {
             let near = (ms / finest_ms).clamp(1, 36_000) * finest_ms;
             Err(wrong(format!(
                 "--log-avg-msec: found {ms}, expected a multiple of {finest_ms} such as {near}: \
-                 figures are kept in intervals of {finest_ms} ms"
+                 data is recorded in intervals of {finest_ms} ms"
             )))
         }
     }
@@ -264,12 +264,12 @@ fn common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-/// The Prometheus file of a command: live while it runs, and marked as ended whatever happens.
+/// The Prometheus file of a command: live while it runs, and marked as ended in any case.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     path: PathBuf,
     verb: &'static str,
-    /// Whether a file that says `running` is there.
+    /// Whether a file that says `running` exists.
     live: bool,
     failed: bool,
 }
@@ -279,7 +279,7 @@ impl Gauge {
         Gauge { path, verb, live: false, failed: false }
     }
 
-    /// Tells how far it is. A place that takes no file any more is told once.
+    /// Writes the progress. An unwritable file is reported once.
     pub(crate) fn live(&mut self, pace: &iosonde_report::progress::Pace) {
         if self.failed {
             return;
@@ -288,11 +288,11 @@ impl Gauge {
         if let Err(error) = export::publish(&self.path, &prometheus::live(pace)) {
             self.failed = true;
             let path = self.path.display();
-            note(&format!("caution: `{path}` cannot be written: {error}"));
+            note(&format!("warning: `{path}` cannot be written: {error}"));
         }
     }
 
-    /// Tells the end; `false` if that could not be written, which is told.
+    /// Writes the end; `false` if that could not be written, which is reported.
     pub(crate) fn end(&mut self, document: &Document<'_>) -> bool {
         self.live = false;
         let written = export::write(&self.path, &prometheus::ended(document));
@@ -304,7 +304,7 @@ impl Gauge {
 }
 
 impl Drop for Gauge {
-    /// A command that fails on the way runs no longer.
+    /// A failed command is no longer running.
     fn drop(&mut self) {
         if self.live {
             let exit_code = Exit::Environment.code();
@@ -321,7 +321,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn histograms_are_kept_as_finely_as_asked() {
+    fn histograms_are_kept_as_finely_as_requested() {
         let outputs = |ms: u64| Outputs {
             width_ns: ms * 1_000_000,
             files: vec![(FileKind::Csv, "x.csv".into())],

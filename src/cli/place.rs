@@ -1,20 +1,20 @@
-//! What the verbs share about where they run: the machine, the clock, the engine, a seed.
+//! The environment shared by all commands: the machine, the clock, the engine, a seed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use iosonde_sys::{Clock, ring};
 
-use super::exit::{Exit, Failure};
-use super::signals;
-use crate::schedule::Bench;
+use super::exit::Failure;
+use super::watchdog;
+use crate::schedule::RunContext;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::host::{self, Root};
 use iosonde_engine::target::Held;
 use iosonde_model::plan::{Engine, EngineKind};
 use iosonde_model::record::HostFacts;
 
-/// The machine as a verb finds it.
+/// The machine as found by a command.
 pub(crate) struct Place {
     pub(crate) root: Root,
     pub(crate) host: HostFacts,
@@ -23,20 +23,18 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Looks around and installs the signal handlers.
+    /// Looks around; from now on the verb ends by itself when a signal asks for it.
     pub(crate) fn find() -> Result<Place, Failure> {
-        let signal = signals::listen().map_err(|error| {
-            Failure::new(Exit::Environment, format!("cannot install signal handlers: {error}"))
-        })?;
+        let signal = watchdog::heed();
         let root = Root::system();
         let host = host::facts(&root);
         let clock = clock(&host);
         Ok(Place { root, host, clock, signal })
     }
 
-    /// Where plans are carried out on this target.
-    pub(crate) fn bench(&self, held: Option<Held>, medium: Medium) -> Bench {
-        Bench {
+    /// The context for running plans on this target.
+    pub(crate) fn context(&self, held: Option<Held>, medium: Medium) -> RunContext {
+        RunContext {
             root: self.root.clone(),
             clock: self.clock,
             held,
@@ -51,12 +49,12 @@ impl Place {
         self.host.cpus_allowed.or(self.host.cpus_online).unwrap_or(1).clamp(1, 64)
     }
 
-    /// A quarter of the memory that is available, bytes; 256 MiB where that is not known.
+    /// A quarter of the available memory, bytes; 256 MiB if unknown.
     pub(crate) fn buffer_limit_bytes(&self) -> u64 {
         self.host.memory_available_bytes.map_or(256 << 20, |bytes| bytes / 4)
     }
 
-    /// Whether a signal has asked for an end.
+    /// Whether a signal has requested termination.
     pub(crate) fn interrupted(&self) -> Option<i32> {
         match self.signal.load(std::sync::atomic::Ordering::Relaxed) {
             0 => None,
@@ -65,7 +63,7 @@ impl Place {
     }
 }
 
-/// The processor's counter where it is invariant and the kernel itself relies on it.
+/// The processor's counter if it is invariant and the kernel itself uses it.
 fn clock(host: &HostFacts) -> Clock {
     if host.invariant_tsc == Some(true) && host.clocksource.as_deref() == Some("tsc") {
         Clock::tsc()
@@ -74,23 +72,22 @@ fn clock(host: &HostFacts) -> Clock {
     }
 }
 
-/// io_uring, or, where it is forbidden, one synchronous thread per request in flight, with the
-/// reason.
+/// io_uring, or if it is blocked, one synchronous thread per request in flight, with the reason.
 pub(crate) fn default_engine() -> Engine {
     let (kind, chosen_because) = match ring::probe() {
         Ok(()) => (EngineKind::IoUring, String::new()),
         Err(error) => (
             EngineKind::Psync,
             format!(
-                "io_uring cannot be used here ({error}): one thread per request in flight; \
-                 `iosonde doctor` says how to mend that"
+                "io_uring cannot be used here ({error}): using one thread per request in flight; \
+                 `iosonde doctor` shows how to fix this"
             ),
         ),
     };
     Engine { chosen_because, ..Engine::of(kind) }
 }
 
-/// A seed that nobody asked for: printed and stored, so that the run can be repeated.
+/// A generated seed: printed and stored, so that the run can be repeated.
 pub(crate) fn fresh_seed() -> u64 {
     iosonde_model::plan::chance::mix(
         iosonde_sys::clock::realtime_ns() ^ u64::from(std::process::id()),

@@ -1,9 +1,9 @@
-//! `iosonde profile`: what does this program do to storage?
+//! `iosonde profile`: profiles the storage I/O of a program.
 
 mod against;
-mod ask;
 mod emit;
 mod folder;
+mod request;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -24,13 +24,13 @@ use iosonde_model::record::profile::{Ended, Method, Missing, Source};
 use iosonde_report::profile_text;
 use iosonde_watch::{WatchError, rehearse, wake_writing, watch};
 
-/// What does this program do to storage? Runs it, watches what the kernel does for it, and tells.
+/// Profile the storage I/O of a program: run it, or attach to it, and trace it in the kernel.
 ///
 /// The command keeps its user, its streams and its exit code; the report goes to stderr and, with
-/// the record, into a folder. Seeing each request needs CAP_BPF and CAP_PERFMON; without them the
-/// counters of the processes and of the disks are told, and what is missing is said.
+/// the record, into a folder. Tracing each request needs CAP_BPF and CAP_PERFMON; without them the
+/// counters of the processes and disks are reported, and the missing data is listed.
 ///
-/// An interrupt is passed on to the command; a second one within two seconds leaves at once.
+/// An interrupt is forwarded to the command; a second one within two seconds aborts.
 ///
 /// Examples:
 ///   sudo iosonde profile -- dd if=/dev/zero of=test bs=1M count=1000
@@ -45,46 +45,47 @@ use iosonde_watch::{WatchError, rehearse, wake_writing, watch};
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ProfileArgs {
-    /// Folder for the results; report.txt in it is always the latest [default: a new one in the
+    /// Folder for the results; its report.txt is always the latest [default: a new one in the
     /// user's state directory]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Disk to watch, as vda or /dev/vda1 (whose disk it is); may be repeated [default: every disk]
+    /// Disk to trace, such as vda or /dev/vda1 (a partition means its disk); may be repeated
+    /// [default: all disks]
     #[arg(short, long, value_name = "NAME")]
     device: Vec<String>,
-    /// Watch this process and those that descend from it, until it ends; with a COMMAND, until that
+    /// Profile this process and its descendants until it ends; with a COMMAND, until the command
     /// ends
     #[arg(short, long, value_name = "PID", group = "attached")]
     pid: Option<u32>,
-    /// Watch the processes of this cgroup: a folder of /sys/fs/cgroup, or a name below it
+    /// Profile the processes of this cgroup: a directory of /sys/fs/cgroup, or a name below it
     #[arg(long, value_name = "PATH", group = "attached")]
     cgroup: Option<PathBuf>,
-    /// Watch what runs already: a number is a process, anything else a cgroup
+    /// Profile a running process (number) or cgroup (anything else)
     #[arg(long, value_name = "PID|PATH", group = "attached")]
     attach: Option<OsString>,
-    /// How long to watch what runs already
+    /// How long to profile a running process or cgroup
     #[arg(long = "for", value_name = "TIME")]
     length: Option<String>,
-    /// Time between two looks, and width of the series
+    /// Sampling interval, and interval of the time series
     #[arg(long, value_name = "TIME", default_value = "250ms")]
     interval: String,
-    /// How long to wait at most, after the end, for pages that the program left dirty
+    /// Maximum time to wait after the end for dirty pages of the program to be written
     #[arg(long, value_name = "TIME", default_value = "2")]
     settle: String,
-    /// Write report.json into the folder, too
+    /// Write report.json into the folder too
     #[arg(long)]
     json: bool,
-    /// Write what the program did as a workload file, which `iosonde run` replays
+    /// Write the program's I/O as a workload file that `iosonde run` replays
     #[arg(long, value_name = "FILE")]
     emit: Option<PathBuf>,
-    /// Tell how much of what the device did in this kept result of `iosonde run` the program uses:
-    /// its folder or a record in it
+    /// Compare with a stored result of `iosonde run` on the same device: report the share of its
+    /// rates that the program uses
     #[arg(long, value_name = "RESULT")]
     against: Option<PathBuf>,
-    /// Tell each step
+    /// Print each step
     #[arg(short, long)]
     verbose: bool,
-    /// Say what would be watched and what cannot be seen, and do nothing
+    /// Print what would be profiled and what cannot be traced, and do nothing
     #[arg(long)]
     dry_run: bool,
     /// The command and its arguments
@@ -92,13 +93,13 @@ pub(crate) struct ProfileArgs {
     command: Vec<OsString>,
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Failure> {
-    let mut asked = ask::asked(args)?;
+    let mut requested = request::requested(args)?;
     let beside = args.against.as_deref().map(Beside::at).transpose()?;
     let root = Root::system();
     if args.dry_run {
-        let (source, disks) = rehearse(&root, &asked)?;
+        let (source, disks) = rehearse(&root, &requested)?;
         note(&rehearsal(&source, &disks));
         return Ok(Exit::Done);
     }
@@ -106,24 +107,24 @@ pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Fail
     let emitted = args.emit.as_deref().map(Emitted::at).transpose()?;
     let folder = Folder::open(args.output.as_deref(), words)?;
     let mut places = folder.parent().into_iter().chain(emitted.as_ref().map(Emitted::parent));
-    asked.may_write_later = places.any(is_anothers);
+    requested.may_write_later = places.any(is_anothers);
     let mut say = |line: &str| {
         if args.verbose {
             note(line);
         }
     };
-    let watched = watch(&root, host, &asked, &mut say);
+    let watched = watch(&root, host, &requested, &mut say);
     wake_writing();
     let run = watched?;
     let exit = end_of(&run.ended);
-    let mut is_told = tell(&run, beside.as_ref(), folder, args.json, exit);
-    is_told &= emitted.is_none_or(|emitted| emitted.write(&run));
-    // The command's own failure says more than ours.
-    Ok(if is_told || exit.code() != 0 { exit } else { Exit::Unprofiled })
+    let mut is_reported = print(&run, beside.as_ref(), folder, args.json, exit);
+    is_reported &= emitted.is_none_or(|emitted| emitted.write(&run));
+    // The command's own failure takes precedence over ours.
+    Ok(if is_reported || exit.code() != 0 { exit } else { Exit::Unprofiled })
 }
 
-/// Whether the folder, or one on the way to it, is another user's: to write there may need more
-/// than this user's own rights.
+/// Whether the folder or one of its ancestors belongs to another user: writing there may need
+/// additional privileges.
 fn is_anothers(folder: &Path) -> bool {
     let us = rustix::process::geteuid().as_raw();
     let whole = folder.canonicalize();
@@ -131,8 +132,9 @@ fn is_anothers(folder: &Path) -> bool {
     way.filter_map(|each| each.metadata().ok()).any(|facts| facts.uid() != us)
 }
 
-/// To stderr, and into the folder; whether all of it is told, and where it was asked to be.
-fn tell(
+/// Writes the report to stderr and into the folder; returns whether all requested outputs were
+/// written.
+fn print(
     run: &ProfileRun,
     beside: Option<&Beside>,
     mut folder: Folder,
@@ -140,26 +142,26 @@ fn tell(
     exit: Exit,
 ) -> bool {
     let figures = figures(run);
-    let against = beside.map(|beside| beside.told(run, &figures));
+    let against = beside.map(|beside| beside.analysed(run, &figures));
     let text = profile_text(run, &figures, against.as_ref());
-    // A closed stderr leaves the folder.
+    // If stderr is closed, the folder is still written.
     let _ = io::stderr().write_all(text.as_bytes());
     let mut is_kept = folder.keep(run, &text);
-    let told: Vec<Against> = against.iter().flatten().cloned().collect();
-    is_kept &= folder.keep_document(json, (run, &figures, &told), exit);
+    let analysed: Vec<Against> = against.iter().flatten().cloned().collect();
+    is_kept &= folder.keep_document(json, (run, &figures, &analysed), exit);
     let is_whole = !matches!(run.ended, Ended::Interrupted { .. });
-    folder.finish(is_whole, exit.code(), &ended_words(&run.ended));
+    folder.finish(is_whole, exit.code(), &ended_text(&run.ended));
     is_kept && against.is_none_or(|against| against.is_ok())
 }
 
-/// What would be watched.
+/// What would be profiled.
 fn rehearsal(source: &Source, disks: &[String]) -> String {
     let how = match source.method {
         Method::Tracepoints => {
-            format!("each request would be seen, and attributed at {}", source.attribution)
+            format!("each request would be traced, and attributed at {}", source.attribution)
         }
         Method::Counters => {
-            "requests would not be seen, counters of processes and disks would".into()
+            "requests would not be traced; counters of processes and disks would be used".into()
         }
     };
     let mut lines = vec![how, format!("disks: {}", disks.join(", "))];
@@ -167,9 +169,9 @@ fn rehearsal(source: &Source, disks: &[String]) -> String {
         Some(format!("not attached: {}: {}", program.tracepoint, program.refused.as_ref()?))
     });
     lines.extend(refused);
-    lines.extend(source.missing.iter().map(|Missing { what, reason, mend }| {
-        let mend = mend.as_ref().map_or(String::new(), |mend| format!(" -> {mend}"));
-        format!("missing: {what}: {reason}{mend}")
+    lines.extend(source.missing.iter().map(|Missing { what, reason, fix }| {
+        let fix = fix.as_ref().map_or(String::new(), |fix| format!(" -> {fix}"));
+        format!("missing: {what}: {reason}{fix}")
     }));
     lines.join("\n")
 }
@@ -183,12 +185,12 @@ pub(super) fn end_of(ended: &Ended) -> Exit {
     }
 }
 
-pub(super) fn ended_words(ended: &Ended) -> String {
+pub(super) fn ended_text(ended: &Ended) -> String {
     match ended {
         Ended::Exited { code } => format!("the command exited with {code}"),
         Ended::Killed { signal } => format!("the command was killed by signal {signal}"),
-        Ended::TimeUp => "the time was up".into(),
-        Ended::Gone => "what was watched has ended".into(),
+        Ended::TimeUp => "the time limit was reached".into(),
+        Ended::Gone => "the profiled process or cgroup has ended".into(),
         Ended::Interrupted { signal } => format!("interrupted by signal {signal}"),
     }
 }
@@ -205,10 +207,10 @@ impl From<WatchError> for Failure {
     }
 }
 
-/// Mistakes of usage end as all failures of our own do, apart from the codes of commands.
+/// Usage errors end like all our own failures, with codes distinct from those of commands.
 pub(super) fn misused(failure: Failure, words: &[String]) -> Failure {
     let has_dashes = words.iter().any(|word| word == "--");
-    let hint = "the command stands after --, as in: iosonde profile -- dd if=/dev/zero of=test";
+    let hint = "the command must follow --, as in: iosonde profile -- dd if=/dev/zero of=test";
     let hint = failure.hint.or_else(|| (!has_dashes).then(|| hint.into()));
     Failure { exit: Exit::Unprofiled, hint, ..failure }
 }

@@ -1,5 +1,5 @@
-//! How far it is: one changing line on a terminal, plain lines elsewhere or JSON lines, and the
-//! live file.
+//! Progress: one updated line on a terminal, plain lines or JSON lines elsewhere, and the live
+//! file.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -10,25 +10,25 @@ use iosonde_report::clean::clean;
 use iosonde_report::json::Document;
 use iosonde_report::progress::{Pace, progress_line};
 
-/// A terminal is told more often than a log.
+/// A terminal is updated more often than a log.
 const TERMINAL_NS: u64 = 250_000_000;
 
-/// What was told last, and when it is time again.
+/// The last update, and when the next is due.
 #[derive(Debug, Default)]
 struct Pacer {
-    told_ns: u64,
-    told_ops: u64,
+    reported_ns: u64,
+    reported_ops: u64,
 }
 
 impl Pacer {
-    /// The rate since the last time, if it is time again.
+    /// The rate since the last update, if one is due.
     fn due(&mut self, moved: &Moved, pause_ns: u64) -> Option<f64> {
-        if moved.elapsed_ns < self.told_ns.saturating_add(pause_ns) {
+        if moved.elapsed_ns < self.reported_ns.saturating_add(pause_ns) {
             return None;
         }
-        let span_ns = (moved.elapsed_ns - self.told_ns).max(1);
-        let rate = (moved.ops - self.told_ops) as f64 * 1e9 / span_ns as f64;
-        *self = Pacer { told_ns: moved.elapsed_ns, told_ops: moved.ops };
+        let span_ns = (moved.elapsed_ns - self.reported_ns).max(1);
+        let rate = (moved.ops - self.reported_ops) as f64 * 1e9 / span_ns as f64;
+        *self = Pacer { reported_ns: moved.elapsed_ns, reported_ops: moved.ops };
         Some(rate)
     }
 }
@@ -41,11 +41,11 @@ pub(crate) struct Progress {
     terminal: bool,
     interval_ns: u64,
     gauge: Option<Gauge>,
-    /// Cells of the whole command, and which one it is.
+    /// Cells of the whole command, and the current one.
     cells: usize,
     cell: usize,
     title: String,
-    /// Time planned for cells that are still to come, ns.
+    /// Time planned for the remaining cells, ns.
     to_come_ns: u64,
     lines: Pacer,
     live: Pacer,
@@ -53,8 +53,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Tells every `interval_ns`, or never if that is 0. Elsewhere than on a terminal the pace of a
-    /// terminal would only fill logs.
+    /// Updates every `interval_ns`, or never if that is 0. Without a terminal, updates are less
+    /// frequent to keep logs short.
     pub(crate) fn new(
         verb: &'static str,
         interval_ns: u64,
@@ -110,14 +110,14 @@ impl Progress {
         }
     }
 
-    /// Says what is being waited for, where a line can be replaced.
-    pub(crate) fn tell(&mut self, line: &str) {
+    /// Shows what is being waited for, if the line can be replaced.
+    pub(crate) fn print(&mut self, line: &str) {
         if self.terminal && self.interval_ns > 0 {
             self.show(&clean(line));
         }
     }
 
-    /// The command has ended with this result; `false` if the live file could not be told.
+    /// The command has ended with this result; `false` if the live file could not be written.
     pub(crate) fn end(&mut self, document: &Document<'_>) -> bool {
         self.gauge.as_mut().is_none_or(|gauge| gauge.end(document))
     }
@@ -162,7 +162,7 @@ impl Progress {
 
     fn say(&self, text: &str) {
         let mut stderr = io::stderr().lock();
-        // A closed stderr leaves no way to say so.
+        // A closed stderr cannot be reported.
         let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }
 

@@ -1,19 +1,21 @@
-//! A record of ours that an option or argument names: the file itself, or the folder that holds it.
+//! An iosonde record named by an option or argument: the file itself, or the folder that contains
+//! it.
 
 pub(super) mod runs;
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::exit::{Exit, Failure};
+use super::intact::AcceptArgs;
+use iosonde_model::record::given;
 use iosonde_model::record::profile::PROFILE_SCHEMA;
 use iosonde_model::record::run::SCHEMA;
 use iosonde_model::record::{ProfileRun, Run};
 
-/// A record, of whichever kind.
+/// A record of either type.
 pub(super) enum Record {
     /// Of `iosonde profile`.
     Profile(Box<ProfileRun>),
@@ -21,16 +23,22 @@ pub(super) enum Record {
     Run(Box<Run>),
 }
 
-/// Largest record that is read, bytes.
+/// Largest size of a record, bytes.
 pub(super) const MAX_BYTES: u64 = 1 << 30;
 
-/// The record that a path means, and where it is.
+/// The record that a path means, where it is, and what was altered there and is accepted.
 ///
 /// # Errors
-/// If it cannot be read, or is no record of ours; begins with what the path was given for.
-pub(super) fn record(what: &str, path: &Path) -> Result<(Record, PathBuf), Failure> {
+/// If it cannot be read, was altered, or is not an iosonde record; begins with what the path was
+/// given for.
+pub(super) fn record(
+    what: &str,
+    path: &Path,
+    accept: AcceptArgs,
+) -> Result<(Record, PathBuf, Vec<String>), Failure> {
+    let altered = accept.read(path)?;
     let refuse = |path: &Path, why: String| {
-        Failure::new(Exit::Asked, format!("{what}: `{}`: {why}", path.display()))
+        Failure::new(Exit::Usage, format!("{what}: `{}`: {why}", path.display()))
     };
     let path = if path.is_dir() {
         within(path).map_err(|why| refuse(path, why))?
@@ -44,32 +52,20 @@ pub(super) fn record(what: &str, path: &Path) -> Result<(Record, PathBuf), Failu
         .map_err(|error| refuse(&path, format!("not JSON ({error}), {expected}")))?;
     let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default().to_string();
     let malformed = |error: serde_json::Error| {
-        refuse(&path, format!("not a whole record of {schema} ({error}); make it anew"))
+        refuse(&path, format!("incomplete record of {schema} ({error}); record it again"))
     };
     let record = match schema.as_str() {
         PROFILE_SCHEMA => Record::Profile(serde_json::from_value(value).map_err(malformed)?),
         SCHEMA => Record::Run(serde_json::from_value(value).map_err(malformed)?),
-        "" => return Err(refuse(&path, format!("no record of ours, {expected}"))),
+        "" => return Err(refuse(&path, format!("not an iosonde record, {expected}"))),
         other => return Err(refuse(&path, format!("a document of {other}, {expected}"))),
     };
-    Ok((record, path))
+    Ok((record, path, altered))
 }
 
-/// What is in a file of at most so many bytes. A pipe or a device may have no end, and a file may
-/// grow while it is read.
+/// What is in a file of at most so many bytes, or why it is not read.
 pub(super) fn bounded(path: &Path, most: u64) -> Result<Vec<u8>, String> {
-    let said = |error: std::io::Error| error.to_string();
-    // Before it is opened: that of a pipe waits for its other end.
-    if !fs::metadata(path).map_err(said)?.is_file() {
-        return Err("no regular file, expected a record".into());
-    }
-    let mut text = Vec::new();
-    let file = File::open(path).map_err(said)?;
-    file.take(most + 1).read_to_end(&mut text).map_err(said)?;
-    if text.len() as u64 > most {
-        return Err(format!("longer than {most} B, which is more than is read"));
-    }
-    Ok(text)
+    given::bytes(path, most).map_err(|error| error.to_string())
 }
 
 /// The one record in a result folder.
@@ -82,32 +78,16 @@ fn within(folder: &Path) -> Result<PathBuf, String> {
         .collect();
     names.sort();
     match names.as_slice() {
-        [] => Err("holds no record of a profile or a run, expected a result folder of `iosonde \
+        [] => {
+            Err("contains no record of a profile or a run, expected a result folder of `iosonde \
                    profile` or `iosonde run`"
-            .into()),
+                .into())
+        }
         [name] => Ok(folder.join(name)),
         several => Err(format!(
-            "holds {} records; name one of them: {}",
+            "contains {} records; name one of them: {}",
             several.len(),
             several.join(", ")
         )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-
-    #[test]
-    fn what_has_no_end_is_not_read_and_what_is_too_long_is_refused() {
-        let error = bounded(Path::new("/dev/zero"), 8).unwrap_err();
-        assert!(error.contains("no regular file"), "{error}");
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("record");
-        fs::write(&path, b"12345678").unwrap();
-        assert_eq!(bounded(&path, 8).unwrap(), b"12345678");
-        assert!(bounded(&path, 7).unwrap_err().contains("longer than 7 B"));
     }
 }

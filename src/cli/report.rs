@@ -1,8 +1,9 @@
-//! `iosonde report`: a result, told again: ours from its records, or that of fio.
+//! `iosonde report`: renders a stored result, of iosonde or of fio.
 
 mod kept;
 mod recheck;
-mod retell;
+mod rerender;
+mod restore;
 mod study;
 mod write;
 
@@ -12,6 +13,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::exit::{Exit, Failure};
+use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat, note};
 use super::recorded::bounded;
 use iosonde_model::record::experiment_folder::ExperimentFolder;
@@ -25,14 +27,14 @@ use iosonde_report::story::Story;
 
 pub(super) use kept::read_manifest;
 use kept::{Kept, kept};
-use write::tell;
+use write::deliver_report;
 
-/// Tells a result again: in words, as a page, as tables for other programs.
+/// Render a stored result: as text, as a page, as tables for other programs.
 ///
-/// PATH is a result folder of ours or one record in it; or results of fio: JSON, JSON+ and logs
-/// (several may be given, and a folder that holds them). Everything is computed anew from the
-/// records, so that an old result is judged by this program. Results of fio are checked too: rates,
-/// sizes, and the depth by Little's law.
+/// PATH is an iosonde result folder or one record in it, or fio results: JSON, JSON+ and logs
+/// (several, or a folder that contains them). Everything is recomputed from the records, so old
+/// results are evaluated by this version. fio results are checked too: rates, sizes, and the depth
+/// by Little's law.
 ///
 /// Examples:
 ///   iosonde report RESULTS/20261121T100000Z-run-1
@@ -40,37 +42,57 @@ use write::tell;
 ///   iosonde report RESULTS/20261121T100000Z-check-1 --recheck
 ///   iosonde report qd1.json qd4.json qd16.json --figures pictures --png
 ///   iosonde report --explain p99.9
-#[derive(Args, Debug)]
+///   iosonde report RESULTS/20261121T100000Z-run-1 --restore-signatures --destroy-data=S4EVNX0M
+#[derive(Args, Clone, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ReportArgs {
     /// A result folder, a record in it, or JSON and logs of fio
     #[arg(required_unless_present_any = ["explain", "demo"])]
     #[arg(conflicts_with_all = ["explain", "demo"])]
     path: Vec<PathBuf>,
-    /// Form of the report
+    /// Format of the report
     #[arg(long, value_enum, default_value = "normal", conflicts_with = "recheck")]
     output_format: Form,
-    /// File for the report, or folder for the tables of csv and ssv, in place of stdout
+    /// File for the report, or folder for the tables of csv and ssv, instead of stdout
     #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["explain", "recheck"])]
     output: Option<PathBuf>,
-    /// Folder for every picture of the report (SVG)
+    /// Folder for the charts of the report (SVG)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["explain", "recheck"])]
     figures: Option<PathBuf>,
-    /// Each picture as PNG too
+    /// Write each chart as PNG too
     #[arg(long, requires = "figures")]
     png: bool,
-    /// Compute every verdict anew, and compare it and the checksums with what is kept
+    /// Recompute every verdict, and compare it and the checksums with the stored ones
     #[arg(long, conflicts_with_all = ["explain", "demo"])]
     recheck: bool,
-    /// What a number means and how it is got (iops, p99, knee, …; `list` for all)
+    #[command(flatten)]
+    accept: AcceptArgs,
+    /// What was altered in what is read, in words
+    #[arg(skip)]
+    altered: Vec<String>,
+    /// Explain a metric and its computation (iops, p99, knee, …; `list` for all)
     #[arg(long, value_name = "METRIC")]
     explain: Option<String>,
-    /// A report with invented numbers, to see what one looks like
+    /// Put back what stood at both ends and at the signatures of a device before it was written, as
+    /// it was saved in the result folder
+    #[arg(long, requires = "destroy_data", conflicts_with_all = ["recheck", "explain", "demo"])]
+    #[arg(conflicts_with_all = ["output", "figures"])]
+    restore_signatures: bool,
+    /// The identity of the device to put back; may be repeated
+    #[arg(long, value_name = "ID", requires = "restore_signatures")]
+    destroy_data: Vec<String>,
+    /// Put it back although newer data (`unknown-data`) stands there by now
+    #[arg(long, value_name = "KIND", requires = "restore_signatures")]
+    overwrite_signature: Vec<String>,
+    /// Put it back although not every process could be examined for having the device open
+    #[arg(long, value_name = "ID", requires = "restore_signatures")]
+    accept_unseen_processes: Vec<String>,
+    /// Print an example report with made-up numbers
     #[arg(long)]
     demo: bool,
 }
 
-/// Form of a report.
+/// Format of a report.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Form {
     /// Text for people.
@@ -78,7 +100,7 @@ enum Form {
     Normal,
     /// One JSON document.
     Json,
-    /// One page with pictures, which needs no other file.
+    /// One self-contained page with charts.
     Html,
     /// Markdown.
     Markdown,
@@ -88,7 +110,7 @@ enum Form {
     Ssv,
 }
 
-/// What the paths are.
+/// The content of the paths.
 enum Given {
     Ours(Box<Kept>),
     Fio(Box<FioResults>),
@@ -97,11 +119,22 @@ enum Given {
 /// Runs the verb.
 pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(word) = &args.explain {
-        return tell_meaning(word, args.output_format);
+        return explain_metric(word, args.output_format);
     }
     if args.demo {
-        return tell(args, &demo::story(), None);
+        return deliver_report(args, &demo::story(), None);
     }
+    // What is compared by --recheck is what differs.
+    let mut args = args.clone();
+    for path in args.path.iter().filter(|_| !args.recheck) {
+        args.altered.extend(args.accept.read(path)?);
+    }
+    let args = &args;
+    write::can_be_marked(args)?;
+    if args.restore_signatures {
+        return restore::restore(args);
+    }
+    restore::hint(&args.path);
     if let [path] = args.path.as_slice()
         && ExperimentFolder::is_one(path)
     {
@@ -110,43 +143,43 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     match given(&args.path)? {
         Given::Ours(kept) if args.recheck => recheck::recheck(&kept),
         Given::Ours(kept) => {
-            kept.cautions().iter().for_each(|caution| note(&format!("caution: {caution}")));
-            retell::retell(args, &kept)
+            kept.warnings().iter().for_each(|warning| note(&format!("warning: {warning}")));
+            rerender::rerender(args, &kept)
         }
         Given::Fio(_) if args.recheck => {
-            let message = "--recheck: found results of fio, expected a result folder of ours: a \
-                           report of fio's results always checks their books";
-            Err(asked(message.into()))
+            let message = "--recheck: found fio results, expected an iosonde result folder: a \
+                report of fio results always runs the consistency checks";
+            Err(requested(message.into()))
         }
-        Given::Fio(results) => tell(args, &fio_story(&results), None),
+        Given::Fio(results) => deliver_report(args, &fio_story(&results), None),
     }
 }
 
-fn asked(message: String) -> Failure {
-    Failure::new(Exit::Asked, message)
+fn requested(message: String) -> Failure {
+    Failure::new(Exit::Usage, message)
 }
 
-fn tell_meaning(word: &str, form: Form) -> Result<Exit, Failure> {
-    let told = explain(word).map_err(|error| asked(format!("--explain: {error}")))?;
+fn explain_metric(word: &str, form: Form) -> Result<Exit, Failure> {
+    let analysed = explain(word).map_err(|error| requested(format!("--explain: {error}")))?;
     let format = match form {
         Form::Normal => OutputFormat::Normal,
         Form::Json => OutputFormat::Json,
         _ => {
-            let message = "--explain is told as text or JSON: --output-format normal or json";
-            return Err(asked(message.into()));
+            let message = "--explain is available as text or JSON: --output-format normal or json";
+            return Err(requested(message.into()));
         }
     };
     let mut output = Output::new(format);
-    output.text(&explain_text(&told));
-    output.value(&json!({ "schema": "iosonde.explain/1", "metrics": told }));
+    output.text(&explain_text(&analysed));
+    output.value(&json!({ "schema": "iosonde.explain/1", "metrics": analysed }));
     Ok(output.end(Exit::Done))
 }
 
-/// What the paths hold: one result of ours, or any number of fio's.
+/// The content of the paths: one iosonde result, or any number of fio results.
 fn given(paths: &[PathBuf]) -> Result<Given, Failure> {
     let mut results = FioResults::default();
     for path in paths {
-        let missing = |error: std::io::Error| asked(format!("`{}`: {error}", path.display()));
+        let missing = |error: std::io::Error| requested(format!("`{}`: {error}", path.display()));
         path.metadata().map_err(missing)?;
         let of_fio = fio_in(path, &mut results)?;
         if of_fio {
@@ -155,16 +188,16 @@ fn given(paths: &[PathBuf]) -> Result<Given, Failure> {
         if let [path] = paths {
             return Ok(Given::Ours(Box::new(kept(path)?)));
         }
-        return Err(asked(format!(
-            "`{}` is no result of fio: several paths are told together only if all are; a result \
-             of ours is told alone, and two are compared by `iosonde compare`",
+        return Err(requested(format!(
+            "`{}` is not a fio result: several paths can be reported together only if all are fio \
+             results; use `iosonde compare` for two iosonde results",
             path.display()
         )));
     }
     Ok(Given::Fio(Box::new(results)))
 }
 
-/// Reads what a path holds of fio's results; whether it held some.
+/// Reads the fio results of a path; returns whether there were any.
 fn fio_in(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
     if !path.is_dir() {
         return fio_file(path, results);
@@ -172,7 +205,7 @@ fn fio_in(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
     if kept::is_folder(path) {
         return Ok(false);
     }
-    let failed = |error: std::io::Error| asked(format!("`{}`: {error}", path.display()));
+    let failed = |error: std::io::Error| requested(format!("`{}`: {error}", path.display()));
     let mut inside: Vec<PathBuf> = std::fs::read_dir(path)
         .map_err(failed)?
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -188,7 +221,7 @@ fn fio_in(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
 }
 
 fn fio_file(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
-    let refuse = |why: String| asked(format!("`{}`: {why}", path.display()));
+    let refuse = |why: String| requested(format!("`{}`: {why}", path.display()));
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let as_text = || -> Result<String, Failure> {
         let bytes = bounded(path, MAX_BYTES).map_err(refuse)?;
@@ -200,32 +233,31 @@ fn fio_file(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
         results.logs.push(log);
         return Ok(true);
     }
-    // Records of ours may be larger than what is read of others.
+    // iosonde records may be larger than results of other programs.
     let small = path.metadata().is_ok_and(|facts| facts.is_file() && facts.len() <= MAX_BYTES);
     if !small {
         return Ok(false);
     }
     let text = as_text()?;
-    // Of a record of ours the schema stands in the first lines.
+    // Of an iosonde record the schema stands in the first lines.
     let may_be = is_fio_json(&text) || !text.contains("\"iosonde.");
     if !may_be {
         return Ok(false);
     }
-    let foreign = fio_json(&text).map_err(|error| {
-        refuse(format!("neither a record of ours nor a result of fio: {error}"))
-    })?;
+    let foreign = fio_json(&text)
+        .map_err(|error| refuse(format!("neither an iosonde record nor a fio result: {error}")))?;
     results.documents.push((name, foreign));
     Ok(true)
 }
 
-/// Pictures of a result whose report has no story: name and SVG.
+/// Charts of a result without a report document: name and SVG.
 type Pictures = Vec<(String, String)>;
 
-/// The pictures of a story.
+/// The charts of a report document.
 fn pictures(story: &Story) -> Result<Pictures, Failure> {
     let drawn = story.pictures().map(|picture| {
         let svg = picture.figure.svg().map_err(|error| {
-            Failure::new(Exit::Environment, format!("picture {}: {error}", picture.name))
+            Failure::new(Exit::Environment, format!("chart {}: {error}", picture.name))
         })?;
         Ok((picture.name.clone(), svg))
     });

@@ -1,7 +1,5 @@
 //! `iosonde run`: what does exactly this load do?
 
-mod aim;
-mod asked;
 mod data;
 mod device;
 mod engine;
@@ -13,14 +11,14 @@ mod layers;
 mod length;
 mod load;
 mod pace;
+mod request;
+mod resolved_target;
 mod submit;
 mod vhost;
 mod words;
 
 use std::path::PathBuf;
 
-use aim::{Aim, TargetArgs, aim};
-use asked::{Asked, understand};
 use clap::{Args, ValueEnum};
 use data::DataArgs;
 use engine::EngineArgs;
@@ -29,6 +27,8 @@ use latency::LatencyArgs;
 use length::{AlwaysArgs, LengthArgs};
 use load::LoadArgs;
 use pace::PaceArgs;
+use request::{Request, understand};
+use resolved_target::{ResolvedTarget, TargetArgs, resolve_target};
 use submit::SubmitArgs;
 
 use super::cross_check::{self, Both, CrossCheckArgs, Second};
@@ -39,9 +39,10 @@ use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
-use crate::schedule::{Bench, Event, carry_out};
+use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::expectation::judge_all;
 use iosonde_analysis::verdict::{assess, verdict};
+use iosonde_engine::engine::waits::Wait;
 use iosonde_model::plan::{Engine, OnError, Plan, Setting, Stop, resolve};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::{Speed, catalogue};
@@ -51,16 +52,16 @@ use iosonde_report::{
     verdict_text,
 };
 
-/// What does exactly this load do? In fio's words, where all jobs are alike; or from a workload
-/// file, whose roles may differ in everything.
+/// Run a single load, given by fio-style options for identical jobs, or by a workload file with
+/// different roles.
 ///
-/// The target is a file, a directory (an unnamed file of --size is laid out in it and is gone
-/// afterwards), or a block device. A file that holds anything but zeros or what this program wrote
-/// is not written unless --overwrite-file names it; a block device is not written unless
-/// --destroy-data names it, nothing uses it, and nothing is on it.
+/// The target is a file, a directory (an unnamed file of --size is created in it and removed
+/// afterwards), or a block device. A file that contains anything except zeros or data written by
+/// this program is not written unless --overwrite-file names it; a block device is not written
+/// unless --destroy-data names it, it is not in use, and it is empty.
 ///
-/// Sizes are such as 4096, 4k, 4KiB (both 4096) or 4kB (4000), times such as 10 (seconds), 500ms or
-/// 200us. Hyphen and underscore are the same. 0|1 may be left out, and is 1 then.
+/// Sizes: 4096, 4k, 4KiB (both 4096) or 4kB (4000); times: 10 (seconds), 500ms or 200us. Hyphens
+/// and underscores are equivalent. 0|1 may be omitted and means 1 then.
 ///
 /// Examples:
 ///   iosonde run --path . --size 1g --rw randread --bs 4k --iodepth 32
@@ -73,15 +74,15 @@ use iosonde_report::{
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RunArgs {
-    /// A workload file (NAME.toml), a job file of fio (NAME.fio), which says all by itself, or a
-    /// workload that is built in; or give --rw
+    /// A workload file (NAME.toml), a complete fio job file (NAME.fio), or the name of a built-in
+    /// workload; or give --rw
     #[arg(
         value_name = "FILE",
         conflicts_with_all = ["LoadArgs", "PaceArgs", "DataArgs", "SubmitArgs"]
     )]
     file: Option<PathBuf>,
-    /// Send a workload file's operations so many times as fast as it says, such as 2x or 0.5x, or
-    /// as fast as the target answers
+    /// Speed of a workload file relative to its rates, such as 2x or 0.5x, or max for as fast as
+    /// the target completes requests
     #[arg(long, value_name = "N(x)|max")]
     speed: Option<String>,
     #[command(flatten)]
@@ -112,32 +113,32 @@ pub(crate) struct RunArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Run and result")]
 struct ControlArgs {
-    /// Seed of offsets and data, for an exact repetition
+    /// Seed of offsets and data, for exact reproduction
     #[arg(long, visible_alias = "seed", value_name = "N")]
     randseed: Option<u64>,
-    /// Replace ${NAME} in a job file of fio by variables of the environment
+    /// Replace ${NAME} in a fio job file by environment variables
     #[arg(long)]
     allow_env: bool,
-    /// Count I/O errors and go on, instead of stopping at the first
+    /// Count I/O errors and continue, instead of stopping at the first
     #[arg(long)]
     continue_on_error: bool,
     /// An expectation such as 'p99<=2ms' or 'read.iops>=10k'; may be repeated
     #[arg(long, value_name = "RULE")]
     expect: Vec<String>,
-    /// Watch the run by kernel programs, and tell in which layer the time goes: before the block
-    /// layer, in its queue, in the device; needs CAP_BPF and CAP_PERFMON
+    /// Profile the run in the kernel, and report the time by layer: before the block layer, in its
+    /// queue, in the device; needs CAP_BPF and CAP_PERFMON
     #[arg(long)]
     profile: bool,
-    /// Say what would be done, and do nothing
+    /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Form of the result on stdout
+    /// Format of the result on stdout
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "2")]
     eta_interval: String,
-    /// Directory under which the results are kept [default: the user's state directory]
+    /// Directory under which the results are stored [default: the user's state directory]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     #[command(flatten)]
@@ -164,75 +165,81 @@ fn switched(switch: Option<Switch>) -> bool {
 pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let is_rehearsed_job = args.run.output_format == OutputFormat::FioJob;
     if is_rehearsed_job && !args.run.dry_run {
-        let message = "--output-format fio-job tells what would be done: give --dry-run too";
-        return Err(Failure::new(Exit::Asked, message));
+        let message = "--output-format fio-job needs --dry-run";
+        return Err(Failure::new(Exit::Usage, message));
     }
     if let Some(path) = args.file.as_deref().filter(|path| job_file::is_job_file(path)) {
         if args.speed.is_some() {
-            let message = "--speed has no effect on a job file of fio: change its rates there, or \
-                           give a workload file";
-            return Err(Failure::new(Exit::Asked, message));
+            let message = "--speed has no effect on a fio job file: change its rates, or use a \
+                workload file";
+            return Err(Failure::new(Exit::Usage, message));
         }
         return job_file::run(args, path, words);
     }
     if args.run.allow_env {
         let message = "--allow-env has no effect without a job file";
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
-    let asked = understand(args)?;
+    let requested = understand(args)?;
     let second = args.cross_check.find(args.run.output_format)?;
-    if second.is_some() && asked.latency.is_some() {
-        let message = "--cross-check: fio's latency target is another one: leave one of both out";
-        return Err(Failure::new(Exit::Asked, message));
+    if second.is_some() && requested.latency.is_some() {
+        let message = "--cross-check and a latency target cannot be combined: fio's latency \
+            target differs";
+        return Err(Failure::new(Exit::Usage, message));
     }
     let place = Place::find()?;
-    for role in &asked.workload.roles {
+    for role in &requested.workload.roles {
         submit::placeable(role, &place)?;
     }
     let seed = args.run.randseed.unwrap_or_else(place::fresh_seed);
-    let aim = aim(args, &asked, &place)?;
-    let setting = setting(args, &asked, &place, &aim, seed);
-    let mut plan = resolve(&asked.over(&aim), &setting)?;
-    plan.notes.extend(asked.speed.map(Speed::words));
-    if let Some(latency) = &asked.latency {
+    let opening = Wait::begin("opening", args.target.words());
+    let resolved = resolve_target(args, &requested, &place)?;
+    drop(opening);
+    let setting = setting(args, &requested, &place, &resolved, seed);
+    let mut plan = resolve(&requested.over(&resolved), &setting)?;
+    plan.notes.extend(requested.speed.map(Speed::words));
+    if let Some(latency) = &requested.latency {
         plan = latency.over(plan)?;
     }
-    if let Some(precision) = asked.until {
+    if let Some(precision) = requested.until {
         plan = plan.until(precision)?;
     }
-    vhost::admit(&args.target, &aim.medium, &plan, place.cpus())?;
+    vhost::admit(&args.target, &resolved.medium, &plan, place.cpus())?;
     let jobs = u32::try_from(plan.jobs.len()).unwrap_or(u32::MAX);
-    let outputs = Outputs::new(&args.run.files, &args.run.logs, jobs, asked.eta_interval_ns)?;
+    let outputs = Outputs::new(&args.run.files, &args.run.logs, jobs, requested.eta_interval_ns)?;
     outputs.fit(&mut plan);
     let output = Output::new(args.run.output_format);
     if args.run.dry_run {
-        args.run.output_format.can_tell_plans()?;
-        return device::dry_run(args, &place.root, &plan, &aim.fresh, output);
+        args.run.output_format.supports_plans()?;
+        return device::dry_run(args, &place.root, &plan, &resolved.fresh, output);
     }
-    caution_about(&setting.engine, &aim.cautions);
+    warn_about(&setting.engine, &resolved.warnings);
     if second.is_some() {
-        cross_check::caution_about(&plan, &aim.fresh);
+        cross_check::warn_about(&plan, &resolved.fresh);
     }
-    let layout = if aim.fresh.is_empty() { None } else { Some(layout_plan(&setting, aim.fresh)?) };
-    let bench = place.bench(aim.held, aim.medium);
-    let words_of_fio = |second: &Second| second.words(&plan, &bench);
+    let layout =
+        if resolved.fresh.is_empty() { None } else { Some(layout_plan(&setting, resolved.fresh)?) };
+    let context = place.context(resolved.held, resolved.medium);
+    let words_of_fio = |second: &Second| second.words(&plan, &context);
     let words_of_fio =
         second.as_ref().map(words_of_fio).transpose().map_err(|error| {
-            Failure::new(Exit::Asked, format!("--cross-check: the load {error}"))
+            Failure::new(Exit::Usage, format!("--cross-check: the load {error}"))
         })?;
     let mut keeper = Keeper::open(args.run.results.as_deref(), "run", words);
+    keeper.keep_undo(context.held.as_ref().map_or(&[], |held| &held.undo))?;
     keeper.keep("host.json", &place.host);
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "run"));
-    let mut progress = Progress::new("run", asked.eta_interval_ns, args.run.files.progress, gauge);
+    let mut progress =
+        Progress::new("run", requested.eta_interval_ns, args.run.files.progress, gauge);
     if let Some(layout) = layout {
-        let outcome = carry_out_alone(&layout, &bench, &mut progress)?.map(|run| run.outcome);
+        let outcome = execute_alone(&layout, &context, &mut progress)?.map(|run| run.outcome);
         laid_out(outcome)?;
     }
     let watched = args.run.profile.then(|| layers::Watched::begin(&place.root)).transpose()?;
     let (run, both) = match second.zip(words_of_fio) {
-        None => (carry_out_alone(&plan, &bench, &mut progress)?, None),
+        None => (execute_alone(&plan, &context, &mut progress)?, None),
         Some((second, words)) => {
-            let both = second.run(&plan, words, &bench, &mut progress)?;
+            let both = second.run(&plan, words, &context, &mut progress)?;
             (both.first.clone(), Some(both))
         }
     };
@@ -242,22 +249,28 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     if let Some(watched) = watched {
         watched.end(&mut run);
     }
-    Ok(conclude(&asked, &place, (output, outputs, progress), keeper, &run, both.as_ref()))
+    Ok(conclude(&requested, &place, (output, outputs, progress), keeper, &run, both.as_ref()))
 }
 
-fn setting(args: &RunArgs, asked: &Asked, place: &Place, aim: &Aim, seed: u64) -> Setting {
+fn setting(
+    args: &RunArgs,
+    requested: &Request,
+    place: &Place,
+    resolved: &ResolvedTarget,
+    seed: u64,
+) -> Setting {
     Setting {
-        engine: asked.engine.clone(),
-        targets: aim.targets.clone(),
-        offset_bytes: aim.offset_bytes,
+        engine: requested.engine.clone(),
+        targets: resolved.targets.clone(),
+        offset_bytes: resolved.offset_bytes,
         cpus: place.cpus(),
         iodepth: args.engine.iodepth,
         seed,
-        warmup_ns: asked.warmup_ns,
-        stop: asked.stop,
+        warmup_ns: requested.warmup_ns,
+        stop: requested.stop,
         on_error: if args.run.continue_on_error { OnError::Continue } else { OnError::Stop },
         // An endless device has nothing to make durable, and refuses the call.
-        final_sync: aim.durable,
+        final_sync: resolved.durable,
         buffer_limit_bytes: place.buffer_limit_bytes(),
     }
 }
@@ -265,7 +278,7 @@ fn setting(args: &RunArgs, asked: &Asked, place: &Place, aim: &Aim, seed: u64) -
 /// Lays out those of the targets that were made for this run.
 fn layout_plan(setting: &Setting, fresh: Vec<u16>) -> Result<Plan, Failure> {
     let mut workload = catalogue::workload("layout")
-        .map_err(|error| Failure::new(Exit::Asked, error.to_string()))?;
+        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     // A file smaller than a layout block, or no multiple of it, is written in smaller pieces.
     let length = setting.targets[usize::from(fresh[0])].bytes;
     while !length.is_multiple_of(workload.block_size) && workload.block_size > 512 {
@@ -285,23 +298,23 @@ fn layout_plan(setting: &Setting, fresh: Vec<u16>) -> Result<Plan, Failure> {
     Ok(resolve(&workload, &setting)?)
 }
 
-fn caution_about(engine: &Engine, about_targets: &[String]) {
+fn warn_about(engine: &Engine, about_targets: &[String]) {
     if !engine.chosen_because.is_empty() {
-        note(&format!("caution: {}", engine.chosen_because));
+        note(&format!("warning: {}", engine.chosen_because));
     }
     for reason in about_targets {
-        note(&format!("caution: {reason}; I/O goes through the page cache"));
+        note(&format!("warning: {reason}; I/O goes through the page cache"));
     }
 }
 
-pub(super) fn carry_out_alone(
+pub(super) fn execute_alone(
     plan: &Plan,
-    bench: &Bench,
+    context: &RunContext,
     progress: &mut Progress,
 ) -> Result<Option<Run>, Failure> {
     let mut record = None;
     progress.begin(0, 1, &plan.title, 0);
-    carry_out(std::slice::from_ref(plan), bench, &mut |event| match event {
+    execute(std::slice::from_ref(plan), context, &mut |event| match event {
         Event::Moved { progress: moved, .. } => progress.moved(moved),
         Event::Finished { run, .. } => record = Some((*run).clone()),
         Event::Started { .. } => {}
@@ -314,18 +327,22 @@ fn laid_out(outcome: Option<Outcome>) -> Result<(), Failure> {
     match outcome {
         Some(Outcome::Complete) => Ok(()),
         Some(Outcome::Interrupted { signal }) => {
-            Err(Failure::new(Exit::Signal(signal), "interrupted while laying out the file"))
+            Err(Failure::new(Exit::Signal(signal), "interrupted while preparing the file"))
         }
-        Some(Outcome::Failed { error }) => {
-            Err(Failure::new(Exit::Environment, format!("the file could not be laid out: {error}")))
-        }
-        None => Err(Failure::new(Exit::Environment, "the file could not be laid out")),
+        Some(Outcome::Failed { error }) => Err(Failure::new(
+            Exit::Environment,
+            format!(
+                "the test file could not be prepared: \
+                {error}"
+            ),
+        )),
+        None => Err(Failure::new(Exit::Environment, "the test file could not be prepared")),
     }
 }
 
 /// Judges, tells and keeps the run, and gives the exit code that follows.
 fn conclude(
-    asked: &Asked,
+    requested: &Request,
     place: &Place,
     (mut output, outputs, mut progress): (Output, Outputs, Progress),
     mut keeper: Keeper,
@@ -333,9 +350,9 @@ fn conclude(
     both: Option<&Both>,
 ) -> Exit {
     let row = assess(run, Some(&place.host));
-    let judged = judge_all(&asked.expectations, &[(run, &row)]);
+    let judged = judge_all(&requested.expectations, &[(run, &row)]);
     let rows = [row];
-    let told = verdict(&rows);
+    let analysed = verdict(&rows);
     let [row] = &rows;
     let mut exit = end_of(run, row);
     if let Some(signal) = place.interrupted() {
@@ -349,7 +366,7 @@ fn conclude(
         exit = exit.or_graver(both.exit());
         both.keep(&mut keeper, "01");
     }
-    output.text(&run_text(run, &row.figures, &row.books));
+    output.text(&run_text(run, &row.figures, &row.consistency));
     output.text(&layers_text(run));
     if let Some(pursuit) = &row.pursuit {
         output.text(&pursuit_text(pursuit));
@@ -357,7 +374,7 @@ fn conclude(
     if let Some(precision) = &row.precision {
         output.text(&precision_text(precision));
     }
-    output.text(&verdict_text(&told));
+    output.text(&verdict_text(&analysed));
     output.text(&expectations_text(&judged));
     if let Some(both) = both {
         output.text(&cross_check_text(&both.check));
@@ -368,7 +385,7 @@ fn conclude(
         complete: row.complete,
         exit_code: exit.code(),
         cells: &[(run, row)],
-        verdict: Some(&told),
+        verdict: Some(&analysed),
         expectations: &judged,
         host: Some(&place.host),
         target: Some(&run.target),
@@ -380,8 +397,8 @@ fn conclude(
     }
     output.document(&document);
     let exit = output.end(exit);
-    if let Some(path) = keeper.finish(row.complete, exit.code(), &told.words) {
-        note(&format!("results kept in {}", path.display()));
+    if let Some(path) = keeper.finish(row.complete, exit.code(), &analysed.words) {
+        note(&format!("results stored in {}", path.display()));
     }
     exit
 }

@@ -1,13 +1,13 @@
 //! `iosonde verify`: does storage give back what was written, and was fsync honoured?
 
-mod aim;
 mod check;
 pub(in crate::cli) mod fsync;
 mod options;
 mod phases;
+pub(in crate::cli) mod print;
 mod prove;
+mod resolved_target;
 mod selftest;
-pub(in crate::cli) mod tell;
 mod witness;
 
 use std::ffi::OsString;
@@ -21,14 +21,14 @@ use crate::schedule;
 use iosonde_engine::engine::Control;
 use iosonde_model::plan::VerifyMode;
 
-/// Does storage give back what was written, and was fsync honoured?
+/// Verify that storage returns the written data, and that fsync is honoured.
 ///
-/// Every block carries its own identity: run, place, generation, writer and time. What is read back
-/// is held against a ledger of what was acknowledged, so that a block that is stale, torn,
-/// misdirected, lost or corrupt is called that, with the operation that wrote it. Before each run
-/// the verifier proves on a simulated device that it would notice.
+/// Every block carries its own identity: run, offset, generation, writer and time. Data that is
+/// read back is compared with a ledger of acknowledged writes, so a stale, torn, misdirected, lost
+/// or corrupt block is reported as such, with the operation that wrote it. Before each run the
+/// verifier is tested on a simulated device.
 ///
-/// Exit code 4 if something is not as it was written, 7 if too little was checked to say so.
+/// Exit code 4 if data differs from what was written, 7 if too little was checked.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct VerifyArgs {
@@ -40,7 +40,7 @@ pub(crate) struct VerifyArgs {
 enum Mode {
     /// Write everything once, flush, read it back
     Flush(Box<options::ProveArgs>),
-    /// A ring of jobs, each reading what the one before it wrote
+    /// A ring of jobs, each reading the data of the previous one
     Pipeline(Box<options::ProveArgs>),
     /// Overwrite, read, trim and flush at random and at depth, then read everything back
     Soak(Box<options::ProveArgs>),
@@ -50,6 +50,13 @@ enum Mode {
     Fsync(Box<fsync::FsyncArgs>),
     Selftest(selftest::SelftestArgs),
     Witness(witness::WitnessArgs),
+}
+
+impl VerifyArgs {
+    /// Whether it listens to another host and does nothing else.
+    pub(super) fn is_witness(&self) -> bool {
+        matches!(self.mode, Mode::Witness(_))
+    }
 }
 
 /// Runs the verb.
@@ -118,8 +125,8 @@ fn selftest_first(seed: u64, place: &Place) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!(
-        "the verifier failed its own test with seed {seed}, and is not to be believed; nothing was \
-         written. `iosonde verify selftest --seed {seed}` shows what it did not notice"
+        "the verifier failed its self-test with seed {seed} and cannot be trusted; nothing was \
+         written. `iosonde verify selftest --seed {seed}` shows what it missed"
     );
     Err(Failure::new(Exit::Invalid, message))
 }

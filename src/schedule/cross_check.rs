@@ -1,4 +1,4 @@
-//! One load carried out by us and by another program in turn.
+//! One load, run alternately by iosonde and another program.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
@@ -6,61 +6,62 @@ use std::time::Duration;
 
 use iosonde_model::plan::interleave;
 
-use super::{Bench, Event, carry_out};
+use super::{Event, RunContext, execute};
 use iosonde_engine::engine::{EngineError, Medium};
 use iosonde_engine::host::{Fio, FioError};
 use iosonde_model::plan::Plan;
 use iosonde_model::record::WitnessRun;
 use iosonde_model::record::run::{Outcome, Run};
 
-/// Time beyond the planned one until another program must have ended, ns.
+/// Time after the planned end at which the other program is ended, ns.
 const GRACE_NS: u64 = 60_000_000_000;
-/// Where time does not end the load: how many times as long as we another program may take.
+/// If the load is not limited by time: largest multiple of our time that the other program may
+/// take.
 const PATIENCE: u64 = 20;
 
-/// The other program, and what it is told.
+/// The other program and its arguments.
 #[derive(Clone, Debug)]
 pub struct Witness<'a> {
     /// It.
     pub fio: &'a Fio,
-    /// The load in its words, the targets by [`witness_paths`].
+    /// The load as its arguments, with the targets from [`witness_paths`].
     pub words: Vec<String>,
-    /// How often both carry it out.
+    /// Number of rounds.
     pub rounds: u32,
 }
 
-/// One round: both have carried out the load.
+/// One round: both have run the load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Round {
-    /// What we measured.
+    /// Our measurement.
     pub ours: Run,
-    /// What the other program measured.
+    /// The other program's measurement.
     pub theirs: WitnessRun,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default)]
 pub struct Crossed {
     /// Whole rounds.
     pub rounds: Vec<Round>,
-    /// Our first run, whether its round became whole or not.
+    /// Our first run, even if its round was not completed.
     pub first: Option<Run>,
-    /// Why it ended before all rounds were whole; a signal is told by our own run.
+    /// Why it ended before all rounds were complete; a signal is reported by our own run.
     pub ended: Option<FioError>,
 }
 
 /// What happens meanwhile.
 #[derive(Debug)]
 pub enum Turn<'a> {
-    /// It is our turn; what an event of one cell says.
+    /// Our run: an event of one cell.
     Ours(u32, &'a Event<'a>),
-    /// It is the other program's turn.
+    /// The other program's run.
     Theirs(u32),
 }
 
-/// The plan with its targets as another program finds them: the very files that are open here. No
-/// name leads to them that could be removed or made anew, so that nothing but their content can be
-/// changed, and what holds them for us goes on holding them. What is no file stays as it is.
+/// The plan with its targets as another program finds them: the very files that are open here. They
+/// have no name that could be removed or recreated, so only their content can change, and our locks
+/// on them stay in effect. Targets that are not files are unchanged.
 pub fn witness_paths(plan: &Plan, medium: &Medium) -> Plan {
     let mut plan = plan.clone();
     if let Medium::Files(files) = medium {
@@ -72,15 +73,15 @@ pub fn witness_paths(plan: &Plan, medium: &Medium) -> Plan {
     plan
 }
 
-/// Carries out a load in rounds: we begin the first one, the other program the second, and so on.
+/// Runs a load in rounds: iosonde starts the first, the other program the second, and so on.
 /// Ends early when a signal asks for it, when a run of ours does not end as planned, and when the
 /// other program fails.
 ///
 /// # Errors
-/// If we can measure nothing at all.
+/// If nothing can be measured.
 pub fn cross_check(
     plan: &Plan,
-    bench: &Bench,
+    context: &RunContext,
     witness: &Witness<'_>,
     on_turn: &mut dyn FnMut(&Turn<'_>),
 ) -> Result<Crossed, EngineError> {
@@ -90,7 +91,7 @@ pub fn cross_check(
         let (mut ours, mut theirs) = (None, None);
         for place in interleave::order(2, round) {
             if place == 0 {
-                let run = our_turn(plan, bench, round, on_turn)?;
+                let run = our_turn(plan, context, round, on_turn)?;
                 limit_ns = limit_ns.or(run.as_ref().map(|run| run.measured_ns * PATIENCE));
                 if crossed.first.is_none() {
                     crossed.first.clone_from(&run);
@@ -102,7 +103,7 @@ pub fn cross_check(
             } else {
                 on_turn(&Turn::Theirs(round));
                 let limit = Duration::from_nanos(limit_ns.unwrap_or(0) + GRACE_NS);
-                match their_turn(plan, bench, witness, limit) {
+                match their_turn(plan, context, witness, limit) {
                     Ok(run) => theirs = Some(run),
                     Err(error) => return Ok(Crossed { ended: Some(error), ..crossed }),
                 }
@@ -115,12 +116,12 @@ pub fn cross_check(
 
 fn our_turn(
     plan: &Plan,
-    bench: &Bench,
+    context: &RunContext,
     round: u32,
     on_turn: &mut dyn FnMut(&Turn<'_>),
 ) -> Result<Option<Run>, EngineError> {
     let mut run = None;
-    carry_out(std::slice::from_ref(plan), bench, &mut |event| {
+    execute(std::slice::from_ref(plan), context, &mut |event| {
         on_turn(&Turn::Ours(round, event));
         if let Event::Finished { run: finished, .. } = event {
             run = Some((*finished).clone());
@@ -131,13 +132,13 @@ fn our_turn(
 
 fn their_turn(
     plan: &Plan,
-    bench: &Bench,
+    context: &RunContext,
     witness: &Witness<'_>,
     limit: Duration,
 ) -> Result<WitnessRun, FioError> {
-    let interrupted = || bench.control.signal.load(Ordering::Relaxed) != 0;
-    if let Some(short) = shrunk(plan, &bench.medium) {
-        return Err(FioError::Ran(format!("not started: `{short}` has become shorter")));
+    let interrupted = || context.control.signal.load(Ordering::Relaxed) != 0;
+    if let Some(short) = shrunk(plan, &context.medium) {
+        return Err(FioError::Ran(format!("not started: `{short}` was truncated")));
     }
     witness.fio.run(&witness.words, plan.writes(), limit, &interrupted)
 }

@@ -1,14 +1,14 @@
-//! The runs of one stage: block after block, each cell once in a block, in mixed order.
+//! The runs of one stage: replicate by replicate, each cell once per replicate, in random order.
 //!
-//! Whatever is decided on the way is decided on what was measured so far, by rules that the stage
-//! names; what was carried out before an interruption is not carried out again.
+//! Decisions during a stage use the results so far, by the rules of the stage; runs completed
+//! before an interruption are not repeated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Bench, Event, carry_out};
+use super::{Event, RunContext, execute};
 use iosonde_analysis::experiment::{Measure, Spread, TrialFigures};
 use iosonde_engine::engine::{EngineError, Medium, Progress};
 use iosonde_model::plan::design::{self, Cell};
@@ -22,20 +22,20 @@ use iosonde_model::spec::{Direction, Precision, Role, Rw, Threads, Workload};
 use iosonde_model::units::count;
 use iosonde_stats::cheapest::{Setting as Level, Worse, gets_worse};
 
-/// A stage that is to be carried out.
+/// A stage to run.
 #[derive(Debug)]
 pub struct StageJob<'a> {
     /// Name of the experiment.
     pub experiment: &'a str,
-    /// As it was asked.
+    /// As requested.
     pub stage: &'a Stage,
-    /// As it was laid out.
+    /// The resolved design.
     pub laid_out: &'a StageRun,
-    /// What all its cells set.
+    /// The parameters set by all its cells.
     pub shared: &'a [(Parameter, Value)],
-    /// What its cells leave open.
+    /// The defaults for what its cells leave open.
     pub setting: &'a Setting,
-    /// What writes the whole region, where it may be written.
+    /// The plan that writes the whole region, if allowed.
     pub layout: Option<&'a Plan>,
     /// Seed of the experiment.
     pub seed: u64,
@@ -45,7 +45,7 @@ pub struct StageJob<'a> {
     pub reads_only: Option<&'a str>,
     /// Bytes that the whole experiment may write; `None` for no limit.
     pub write_limit_bytes: Option<u64>,
-    /// Bytes that it has written so far, laying out included.
+    /// Bytes written so far, test file preparation included.
     pub written_bytes: &'a AtomicU64,
     /// Whether what is measured can no longer be kept.
     pub is_lost: &'a AtomicBool,
@@ -54,7 +54,7 @@ pub struct StageJob<'a> {
 /// What happens in a stage.
 #[derive(Debug)]
 pub enum StageEvent<'a> {
-    /// The region is written anew, or the page cache filled.
+    /// The region is rewritten, or the page cache filled.
     Preparing(&'static str),
     /// A run begins: how many have ended, how many there are to be, and its plan.
     Started(usize, usize, &'a Plan),
@@ -62,14 +62,14 @@ pub enum StageEvent<'a> {
     Moved(&'a Progress),
     /// It has ended.
     Finished(&'a TrialRun, &'a TrialFigures),
-    /// A cell is not carried out, and why.
+    /// A cell is skipped, and why.
     LeftOut(&'a Cell, &'a str),
 }
 
-/// What became of a stage.
+/// The result of a stage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StageEnd {
-    /// Cells that were not carried out, by their place, and why.
+    /// Skipped cells, by index, and why.
     pub left_out: Vec<(usize, String)>,
     /// Why it ended before its time; empty if it did not.
     pub ended_early: String,
@@ -77,14 +77,13 @@ pub struct StageEnd {
     pub signal: Option<i32>,
 }
 
-/// Carries out what is still to be done of a stage. `finished` are the runs of it that were carried
-/// out before; those that follow are added.
+/// Runs what is left of a stage. `finished` are its completed runs; new ones are added.
 ///
 /// # Errors
-/// If nothing can be measured at all.
-pub fn carry_out_stage(
+/// If nothing can be measured.
+pub fn execute_stage(
     job: &StageJob<'_>,
-    bench: &Bench,
+    context: &RunContext,
     finished: &mut Vec<TrialFigures>,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<StageEnd, EngineError> {
@@ -100,13 +99,13 @@ pub fn carry_out_stage(
         };
         leave_out(cell, reason, &mut out, &mut end, on_event);
     }
-    let began_ns = bench.clock.now_ns();
+    let began_ns = context.clock.now_ns();
     if job.stage.prefill == Prefill::Stage && finished.is_empty() {
-        match prepare(job, bench, on_event)? {
+        match prepare(job, context, on_event)? {
             Outcome::Complete => {}
             Outcome::Interrupted { signal } => end.signal = Some(signal),
             Outcome::Failed { error } => {
-                end.ended_early = format!("the region could not be written anew: {error}");
+                end.ended_early = format!("the region could not be rewritten: {error}");
                 return Ok(end);
             }
         }
@@ -130,7 +129,7 @@ pub fn carry_out_stage(
             if repeat >= job.stage.repeats && is_known(job.stage, place, finished) {
                 continue;
             }
-            if let Some(reason) = over(job, bench, began_ns) {
+            if let Some(reason) = over(job, context, began_ns) {
                 end.ended_early = reason;
                 return Ok(end);
             }
@@ -152,19 +151,19 @@ pub fn carry_out_stage(
                     continue;
                 }
             };
-            if idle(job.stage, bench) {
-                end.signal = signal(bench);
+            if idle(job.stage, context) {
+                end.signal = signal(context);
                 continue;
             }
             if job.stage.prefill == Prefill::Run {
-                match prepare(job, bench, on_event)? {
+                match prepare(job, context, on_event)? {
                     Outcome::Complete => {}
                     Outcome::Interrupted { signal } => {
                         end.signal = Some(signal);
                         continue;
                     }
                     Outcome::Failed { error } => {
-                        let reason = format!("the region could not be written anew: {error}");
+                        let reason = format!("the region could not be rewritten: {error}");
                         leave_out(cell, reason, &mut out, &mut end, on_event);
                         continue;
                     }
@@ -172,7 +171,7 @@ pub fn carry_out_stage(
             }
             if let Some(filling) = &filling {
                 on_event(&StageEvent::Preparing("filling the page cache"));
-                if let Outcome::Failed { error } = through(filling, bench)? {
+                if let Outcome::Failed { error } = through(filling, context)? {
                     let reason = format!("the page cache could not be filled: {error}");
                     leave_out(cell, reason, &mut out, &mut end, on_event);
                     continue;
@@ -180,7 +179,7 @@ pub fn carry_out_stage(
             }
             let total = blocks_to_come(job.stage, job.laid_out.cells.len() - out.len());
             on_event(&StageEvent::Started(finished.len(), total, &planned.plan));
-            let Some(run) = one(&planned, bench, on_event)? else { continue };
+            let Some(run) = one(&planned, context, on_event)? else { continue };
             let record = TrialRun {
                 schema: TRIAL_SCHEMA.into(),
                 experiment: job.experiment.into(),
@@ -207,25 +206,25 @@ pub fn carry_out_stage(
     Ok(end)
 }
 
-/// Lays the region out anew, and says how that ended.
+/// Rewrites the region, and returns the outcome.
 ///
 /// # Errors
-/// If nothing can be carried out at all.
+/// If nothing can be run.
 fn prepare(
     job: &StageJob<'_>,
-    bench: &Bench,
+    context: &RunContext,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<Outcome, EngineError> {
     let Some(layout) = job.layout else { return Ok(Outcome::Complete) };
-    on_event(&StageEvent::Preparing("writing the region anew"));
+    on_event(&StageEvent::Preparing("rewriting the region"));
     job.written_bytes.fetch_add(layout.target().bytes, Ordering::Relaxed);
-    outcome_of(layout, bench)
+    outcome_of(layout, context)
 }
 
-/// Carries out a plan whose figures nobody wants.
-fn outcome_of(plan: &Plan, bench: &Bench) -> Result<Outcome, EngineError> {
+/// Runs a plan whose figures are not used.
+fn outcome_of(plan: &Plan, context: &RunContext) -> Result<Outcome, EngineError> {
     let mut ended = Outcome::Complete;
-    carry_out(std::slice::from_ref(plan), bench, &mut |event| {
+    execute(std::slice::from_ref(plan), context, &mut |event| {
         if let Event::Finished { run, .. } = event {
             ended = run.outcome.clone();
         }
@@ -234,14 +233,14 @@ fn outcome_of(plan: &Plan, bench: &Bench) -> Result<Outcome, EngineError> {
 }
 
 /// The same with direct I/O switched as the plan says.
-fn through(plan: &Plan, bench: &Bench) -> Result<Outcome, EngineError> {
-    let mut own = bench.clone();
+fn through(plan: &Plan, context: &RunContext) -> Result<Outcome, EngineError> {
+    let mut own = context.clone();
     if let Some(held) = &mut own.held {
         held.set_direct(plan.target().direct);
     }
     let ended = outcome_of(plan, &own);
     if let Some(held) = &mut own.held {
-        held.set_direct(bench.held.as_ref().is_some_and(|held| held.direct));
+        held.set_direct(context.held.as_ref().is_some_and(|held| held.direct));
     }
     ended
 }
@@ -258,7 +257,7 @@ fn leave_out(
     end.left_out.push((cell.index, reason));
 }
 
-/// The seed of a run depends on nothing but the experiment's seed and the run's own place.
+/// The seed of a run depends only on the experiment's seed and the run's index.
 fn setting_of(job: &StageJob<'_>, cell: &Cell, repeat: u32) -> Setting {
     let stage = job.stage.name.bytes().fold(0, |seed, byte| chance::mix(seed ^ u64::from(byte)));
     let place = (cell.index as u64) << 32 | u64::from(repeat);
@@ -272,7 +271,7 @@ fn setting_of(job: &StageJob<'_>, cell: &Cell, repeat: u32) -> Setting {
     }
 }
 
-/// Runs of a stage, as far as can be said beforehand.
+/// Estimated number of runs of a stage.
 fn blocks_to_come(stage: &Stage, cells: usize) -> usize {
     cells * stage.repeats as usize
 }
@@ -291,7 +290,7 @@ fn rate(trials: &[TrialFigures], cell: usize) -> Option<Spread> {
     Spread::of(own.filter_map(|t| Measure::Iops.of(&t.figures, Direction::Total)).collect())
 }
 
-/// Whether the rate of a cell is known as well as its stage asks.
+/// Whether the rate of a cell has the precision requested by its stage.
 fn is_known(stage: &Stage, cell: usize, finished: &[TrialFigures]) -> bool {
     let Some(wanted) = stage.until.width_percent else { return true };
     let width = rate(finished, cell).and_then(|spread| spread.width());
@@ -300,13 +299,14 @@ fn is_known(stage: &Stage, cell: usize, finished: &[TrialFigures]) -> bool {
     width.is_some_and(|width| width <= wanted)
 }
 
-/// Whether the stage gives up a rising sweep, whose first block then goes upwards.
+/// Whether the stage may end a rising sweep early; its first replicate then runs in ascending
+/// order.
 fn rising(stage: &Stage) -> bool {
     stage.until.worse_percent.is_some()
 }
 
-/// Why a level is not worth trying: the two levels before it, all else being equal, are both shown
-/// to be worse than the best by more than the stage allows. One run of a level shows nothing.
+/// Why a level is skipped: the two previous levels, all else being equal, are both shown to be
+/// worse than the best by more than the stage allows. A single run of a level is not enough.
 fn worse(job: &StageJob<'_>, cell: &Cell, finished: &[TrialFigures]) -> Option<String> {
     let (stage, cells) = (job.stage, &job.laid_out.cells);
     let allowed = stage.until.worse_percent?;
@@ -332,54 +332,54 @@ fn worse(job: &StageJob<'_>, cell: &Cell, finished: &[TrialFigures]) -> Option<S
     };
     let best = count::setting(best_cost);
     Some(format!(
-        "the two levels before it are shown to be more than {allowed} % below the best, {axis} \
-         {best}: it got worse"
+        "the two previous levels are significantly more than {allowed} % below the best, {axis} \
+         {best}"
     ))
 }
 
 /// Why the stage ends now.
-fn over(job: &StageJob<'_>, bench: &Bench, began_ns: u64) -> Option<String> {
+fn over(job: &StageJob<'_>, context: &RunContext, began_ns: u64) -> Option<String> {
     if job.is_lost.load(Ordering::Relaxed) {
-        return Some("its results could no longer be kept".into());
+        return Some("its results could no longer be stored".into());
     }
-    let spent_ns = bench.clock.now_ns().saturating_sub(began_ns);
+    let spent_ns = context.clock.now_ns().saturating_sub(began_ns);
     if let Some(minutes) = job.stage.until.minutes
         && spent_ns as f64 >= minutes * 60e9
     {
-        return Some(format!("its time of {minutes} min was over"));
+        return Some(format!("its time limit of {minutes} min was reached"));
     }
     let written = job.written_bytes.load(Ordering::Relaxed);
     let limit = job.write_limit_bytes.filter(|limit| written >= *limit)?;
     let limit = iosonde_model::units::bytes::rough(limit);
-    Some(format!("the limit of {limit} to be written (--max-written) was reached"))
+    Some(format!("the write limit of {limit} (--max-written) was reached"))
 }
 
-fn signal(bench: &Bench) -> Option<i32> {
-    match bench.control.signal.load(Ordering::Relaxed) {
+fn signal(context: &RunContext) -> Option<i32> {
+    match context.control.signal.load(Ordering::Relaxed) {
         0 => None,
         signal => Some(signal as i32),
     }
 }
 
 /// The pause before a run; `true` if a signal ended it.
-fn idle(stage: &Stage, bench: &Bench) -> bool {
+fn idle(stage: &Stage, context: &RunContext) -> bool {
     const SLICE: Duration = Duration::from_millis(50);
     let mut left = Duration::from_secs_f64(stage.idle_seconds.clamp(0.0, 86_400.0));
-    while !left.is_zero() && signal(bench).is_none() {
+    while !left.is_zero() && signal(context).is_none() {
         let pause = left.min(SLICE);
         std::thread::sleep(pause);
         left -= pause;
     }
-    signal(bench).is_some()
+    signal(context).is_some()
 }
 
-/// Carries out one run through the cache that its cell asks for.
+/// Performs one run with the cache state requested by its cell.
 fn one(
     planned: &Trial,
-    bench: &Bench,
+    context: &RunContext,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<Option<iosonde_model::record::Run>, EngineError> {
-    let mut own = bench.clone();
+    let mut own = context.clone();
     if let Some(held) = &mut own.held {
         held.set_direct(planned.plan.target().direct);
         if let Medium::Files(files) = &mut own.medium {
@@ -388,18 +388,18 @@ fn one(
     }
     own.keeps_cache = planned.cache == Cache::Warm;
     let mut record = None;
-    carry_out(std::slice::from_ref(&planned.plan), &own, &mut |event| match event {
+    execute(std::slice::from_ref(&planned.plan), &own, &mut |event| match event {
         Event::Moved { progress, .. } => on_event(&StageEvent::Moved(progress)),
         Event::Finished { run, .. } => record = Some((*run).clone()),
         Event::Started { .. } => {}
     })?;
     if let Some(held) = &mut own.held {
-        held.set_direct(bench.held.as_ref().is_some_and(|held| held.direct));
+        held.set_direct(context.held.as_ref().is_some_and(|held| held.direct));
     }
     Ok(record)
 }
 
-/// One sequential pass over all that the jobs of a plan may touch, through the page cache.
+/// One sequential pass over all regions of a plan's jobs, through the page cache.
 fn reading_pass(plan: &Plan) -> Result<Plan, Refusal> {
     let start = plan.jobs.iter().map(|job| job.region_start).min().unwrap_or(0);
     let ends = plan.jobs.iter().map(|job| job.region_start + job.region_bytes);

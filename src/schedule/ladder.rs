@@ -1,33 +1,33 @@
-//! One climb of the fsync ladder, with the host's flush counters read around every sync.
+//! One run of the fsync ladder, with the host's flush counters read around every sync.
 
-use super::Bench;
-use iosonde_engine::engine::ladder::{Bystander, Climbed, climb};
+use super::RunContext;
+use iosonde_engine::engine::ladder::{Bystander, LadderRunResult, run_ladder};
 use iosonde_engine::engine::{EngineError, Medium, Progress};
 use iosonde_engine::host::{Root, flush_layers, flushes, has_device_mapper};
 use iosonde_model::plan::ladder::LadderPlan;
 use iosonde_model::record::ladder::{FlushLayer, LADDER_SCHEMA, LadderRun};
 
-/// Climbs and records it. The bench holds exactly one file or device.
+/// Runs and records it. The context has exactly one file or device.
 ///
 /// # Errors
-/// If nothing can be measured at all: no such medium, no memory.
+/// If nothing can be measured: no such medium, no memory.
 pub fn ladder(
     plan: &LadderPlan,
-    bench: &Bench,
+    context: &RunContext,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<LadderRun, EngineError> {
-    let (Some(held), Medium::Files(files)) = (&bench.held, &bench.medium) else {
+    let (Some(held), Medium::Files(files)) = (&context.held, &context.medium) else {
         return Err(EngineError::Medium("psync"));
     };
     let Some(file) = files.first() else { return Err(EngineError::Medium("psync")) };
-    let target = held.describe(&bench.root);
+    let target = held.describe(&context.root);
     let number = target.device.as_ref().map(|device| device.major_minor);
-    let layers = number.map(|(major, minor)| flush_layers(&bench.root, major, minor));
+    let layers = number.map(|(major, minor)| flush_layers(&context.root, major, minor));
     let layers = layers.unwrap_or_default();
     let started_unix_ns = iosonde_sys::clock::realtime_ns();
-    let mut beside = Beside { root: &bench.root, layers: &layers, on_progress };
-    let Climbed { outcome, samples, failed } =
-        climb(plan, file, bench.clock, &bench.control, &mut beside)?;
+    let mut beside = Beside { root: &context.root, layers: &layers, on_progress };
+    let LadderRunResult { outcome, samples, failed } =
+        run_ladder(plan, file, context.clock, &context.control, &mut beside)?;
     Ok(LadderRun {
         schema: LADDER_SCHEMA.into(),
         program: env!("CARGO_PKG_VERSION").into(),
@@ -35,7 +35,7 @@ pub fn ladder(
         started_unix_ns,
         outcome,
         target,
-        device_mapper: has_device_mapper(&bench.root),
+        device_mapper: has_device_mapper(&context.root),
         layers,
         samples,
         failed,

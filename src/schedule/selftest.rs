@@ -1,9 +1,9 @@
-//! Would the verifier have noticed? Every fault is put into the simulated device, over and over,
-//! and the true verifier runs against it; and look-alikes without a fault must leave it silent.
-//! Faults are of requests on their way, or of what is stored at every length of a block.
+//! Tests the verifier itself: every fault is injected into the simulated device many times, and the
+//! real verifier runs against it; look-alikes without a fault must not cause an alarm. Faults are
+//! injected into requests, or into stored data at every block length.
 //!
-//! The truth comes from a second memory above the fault, which holds what was acknowledged: the
-//! blocks that differ are those that must be found, and no others.
+//! The truth comes from a second memory above the fault, which contains the acknowledged data:
+//! exactly the blocks that differ must be found.
 
 mod crash;
 mod dying;
@@ -21,7 +21,7 @@ use iosonde_model::content::block::{All, Comparisons};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::record::{Matrix, MatrixRow, Repetition};
 
-use scene::Scene;
+use scene::Scenario;
 pub use stored::StoredFault;
 pub use trial::{Answer, Trial};
 
@@ -34,7 +34,7 @@ pub struct Extent {
     pub look_alikes: u64,
     /// Operations of one long simulation without one.
     pub soak_ops: u64,
-    /// Seed of everything.
+    /// Seed.
     pub seed: u64,
     /// Threads.
     pub threads: usize,
@@ -53,15 +53,15 @@ pub enum Part {
     Soak,
 }
 
-/// Seeds told of simulations that did not come out right.
-const TOLD_SEEDS: usize = 5;
-/// Of so many simulations of a kind, at least one should strike and be visible.
+/// Largest number of reported seeds of failed simulations.
+const REPORTED_SEEDS: usize = 5;
+/// Number of simulations of a kind of which at least one should inject a visible fault.
 const MAX_TRIES: u64 = 50;
 /// Simulations that a thread takes at once.
 const CHUNK: u64 = 64;
 
-/// Runs the simulations; tells how many of each part are done. Ends early, with what it has, when a
-/// signal asks for it.
+/// Runs the simulations and reports the progress of each part. Ends early on a signal, with the
+/// results so far.
 pub fn selftest(
     extent: &Extent,
     control: &Control,
@@ -76,15 +76,15 @@ pub fn selftest(
         rows,
         look_alikes: silent.iter().map(|(count, _)| count).sum(),
         alarms: alarm_seeds.len() as u64,
-        alarm_seeds: alarm_seeds.into_iter().take(TOLD_SEEDS).collect(),
+        alarm_seeds: alarm_seeds.into_iter().take(REPORTED_SEEDS).collect(),
         soak_ops: soaked.ops,
         soak_checked: soaked.checked,
         soak_alarms: soaked.alarms,
     }
 }
 
-/// A test that takes no time worth mentioning: every kind of fault a few times, some look-alikes,
-/// and a short soak. It goes before every run that says something about storage.
+/// A very short test: every kind of fault a few times, some look-alikes, and a short soak. It runs
+/// before every verification.
 pub fn quick(seed: u64, control: &Control) -> Matrix {
     let extent = Extent {
         faults: 2 * Kind::all().count() as u64,
@@ -100,9 +100,9 @@ pub fn quick(seed: u64, control: &Control) -> Matrix {
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// Of requests on their way.
+    /// Of requests.
     Request(Fault),
-    /// Of what is stored.
+    /// Of stored data.
     Stored(StoredFault),
 }
 
@@ -113,7 +113,7 @@ impl Kind {
         requests.chain(StoredFault::ALL.into_iter().map(Kind::Stored))
     }
 
-    /// The word for it.
+    /// Its name.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Request(fault) => fault.word(),
@@ -140,25 +140,25 @@ impl Kind {
     /// One of its simulations.
     fn trial<C: Comparisons>(self, seed: u64) -> Trial {
         match self {
-            Kind::Request(fault) => Trial::of::<C>(&Scene::with(fault, seed)),
+            Kind::Request(fault) => Trial::of::<C>(&Scenario::with(fault, seed)),
             Kind::Stored(fault) => stored::trial::<C>(fault, seed),
         }
     }
 }
 
-/// One simulation, by the seed that was told of it; without a fault, a look-alike.
+/// One simulation, by its reported seed; without a fault, a look-alike.
 pub fn repeat(kind: Option<Kind>, seed: u64) -> Repetition {
     let scene = match kind {
         Some(Kind::Stored(fault)) => {
             let trial = stored::trial::<All>(fault, seed);
-            return trial.told(fault.word().into(), seed, stored::words(fault, seed));
+            return trial.reported(fault.word().into(), seed, stored::words(fault, seed));
         }
-        Some(Kind::Request(fault)) => Scene::with(fault, seed),
-        None => Scene::without_fault(seed),
+        Some(Kind::Request(fault)) => Scenario::with(fault, seed),
+        None => Scenario::without_fault(seed),
     };
     let fault = scene.fault.map(|(injection, job)| format!("{injection} in job {job}"));
     let fault = fault.unwrap_or_else(|| "none".into());
-    Trial::of::<All>(&scene).told(fault, seed, scene.words())
+    Trial::of::<All>(&scene).reported(fault, seed, scene.words())
 }
 
 /// Adds up what is done of a part.
@@ -201,7 +201,7 @@ fn row<C: Comparisons>(
             row.detected += u64::from(trial.is_detected());
             row.named += u64::from(trial.is_detected() && trial.is_named());
         }
-        if !trial.is_right() && row.wrong_seeds.len() < TOLD_SEEDS {
+        if !trial.is_right() && row.wrong_seeds.len() < REPORTED_SEEDS {
             row.wrong_seeds.push(seed);
         }
     }
@@ -220,19 +220,19 @@ fn look_alikes(
         let seeds = (first..extent.look_alikes.min(first + CHUNK))
             .map(|index| mix(extent.seed ^ mix(index)))
             .take_while(|_| !control.is_stopping());
-        let mut told = (0, Vec::new());
+        let mut reported = (0, Vec::new());
         for seed in seeds {
-            told.0 += 1;
+            reported.0 += 1;
             tell(1);
-            if !Trial::of::<All>(&Scene::without_fault(seed)).is_right() {
-                told.1.push(seed);
+            if !Trial::of::<All>(&Scenario::without_fault(seed)).is_right() {
+                reported.1.push(seed);
             }
         }
-        told
+        reported
     })
 }
 
-/// Does `count` things, in any order, and gives what came of them in theirs.
+/// Runs `count` tasks in any order and returns their results in order.
 fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let worker = || {
@@ -249,7 +249,7 @@ fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T 
         let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(worker)).collect();
         let join = |worker: std::thread::ScopedJoinHandle<'_, _>| match worker.join() {
             Ok(done) => done,
-            // A verifier that breaks down is one that cannot be trusted: this is not passed over.
+            // A verifier that panics cannot be trusted: this is not ignored.
             Err(panic) => std::panic::resume_unwind(panic),
         };
         workers.into_iter().flat_map(join).collect()
@@ -297,7 +297,7 @@ mod tests {
         })
     }
 
-    /// The mutation test of the verifier: no comparison is there for nothing, and none is untested.
+    /// The mutation test of the verifier: every comparison is necessary and tested.
     #[test]
     fn without_any_one_comparison_the_test_fails() {
         let noticed = [

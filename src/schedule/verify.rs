@@ -1,11 +1,11 @@
-//! One run of the verifier as a record: the engine between two looks at the device.
+//! One verifier run as a record: the engine between two inspections of the device.
 
 use std::sync::Arc;
 
-use super::{Bench, clock_word, target_facts};
+use super::{RunContext, clock_word, target_facts};
 use iosonde_engine::backend::fault::{FaultLog, Injection};
 use iosonde_engine::engine::verify::{
-    Luggage, VerifyMeasured, VerifyObserver, simulate, site, verify,
+    RunInputs, VerifyMeasured, VerifyObserver, simulate, site, verify,
 };
 use iosonde_engine::engine::{Control, EngineError, Medium, Progress};
 use iosonde_engine::host::device_counters;
@@ -15,29 +15,29 @@ use iosonde_model::record::VerifyRun;
 use iosonde_model::record::run::BackendFacts;
 use iosonde_model::record::verify::{LedgerUse, VERIFY_SCHEMA};
 
-/// Carries out a plan of the verifier and records what was seen.
+/// Runs a verifier plan and records the results.
 ///
 /// # Errors
-/// If a queue or a thread cannot be had.
+/// If a queue or a thread cannot be created.
 pub fn prove(
     plan: &VerifyPlan,
-    mut luggage: Luggage,
-    bench: &Bench,
+    mut inputs: RunInputs,
+    context: &RunContext,
     ledger: Option<LedgerUse>,
     on_progress: &mut dyn FnMut(&Progress, bool),
 ) -> Result<VerifyRun, EngineError> {
-    let target = target_facts(&plan.plan, bench);
+    let target = target_facts(&plan.plan, context);
     let device = target.device.as_ref().map(|device| device.name.clone());
-    let counters = || device.as_ref().and_then(|name| device_counters(&bench.root, name));
-    let injected = luggage.fault.clone();
+    let counters = || device.as_ref().and_then(|name| device_counters(&context.root, name));
+    let injected = inputs.fault.clone();
     let before = counters();
-    let mut beside = Beside { medium: &bench.medium, on_progress, dropped: false };
-    let control = Arc::new(Control::new(Arc::clone(&bench.control.signal)));
-    let measured = match &bench.medium {
-        Medium::Sim(model) => in_virtual_time(plan, model, luggage, &control),
+    let mut beside = Beside { medium: &context.medium, on_progress, dropped: false };
+    let control = Arc::new(Control::new(Arc::clone(&context.control.signal)));
+    let measured = match &context.medium {
+        Medium::Sim(model) => in_virtual_time(plan, model, inputs, &control),
         medium => {
-            luggage.fault = injected.clone();
-            verify(plan, medium, luggage, bench.clock, &control, &mut beside)?
+            inputs.fault = injected.clone();
+            verify(plan, medium, inputs, context.clock, &control, &mut beside)?
         }
     };
     let cache_dropped = beside.dropped;
@@ -53,9 +53,9 @@ pub fn prove(
             engine: plan.plan.engine.kind.name().into(),
             features: measured.queue.features,
             missing: measured.queue.missing,
-            clock: clock_word(&plan.plan, bench.clock).into(),
-            clock_cost_ps: bench.clock.cost_ps(),
-            clock_drift_ppb: bench.clock.drift_ppb(),
+            clock: clock_word(&plan.plan, context.clock).into(),
+            clock_cost_ps: context.clock.cost_ps(),
+            clock_drift_ppb: context.clock.drift_ppb(),
             harness_floor_ps: 0,
             buffer_page_bytes: measured.queue.buffer_page_bytes,
             buffer_bytes: plan.plan.buffer_bytes(),
@@ -63,7 +63,7 @@ pub fn prove(
         target,
         jobs: measured.jobs,
         process: measured.process,
-        unnamed: bench.held.as_ref().is_some_and(|held| held.path.is_dir()),
+        unnamed: context.held.as_ref().is_some_and(|held| held.path.is_dir()),
         device,
         cache_dropped,
         ledger,
@@ -71,27 +71,27 @@ pub fn prove(
     })
 }
 
-/// On the simulated device, with a memory of its size.
+/// Runs on the simulated device, with a memory of its size.
 fn in_virtual_time(
     plan: &VerifyPlan,
     model: &iosonde_engine::backend::sim::Model,
-    mut luggage: Luggage,
+    mut inputs: RunInputs,
     control: &Arc<Control>,
 ) -> VerifyMeasured {
     use iosonde_engine::backend::fault::{Fault, FaultQueue, When};
     use iosonde_engine::backend::sim::{Memory, SimQueue};
     let never = Injection { fault: Fault::Drop, when: When::Nth(u64::MAX) };
-    let (injection, log) = luggage.fault.take().unwrap_or((never, FaultLog::default()));
+    let (injection, log) = inputs.fault.take().unwrap_or((never, FaultLog::default()));
     let end = plan.plan.target().bytes;
     let memory = Memory::zeroed(usize::try_from(end).unwrap_or(usize::MAX)).shared();
     let device = std::rc::Rc::new(std::cell::RefCell::new(model.build(plan.plan.seed)));
-    simulate(plan, luggage, control, |job, index| {
+    simulate(plan, inputs, control, |job, index| {
         let queue = SimQueue::with_memory(job, device.clone(), memory.clone());
         FaultQueue::new(queue, injection, site(plan, index), log.clone())
     })
 }
 
-/// Looks after the page cache, and passes on how far it is.
+/// Manages the page cache, and forwards progress.
 struct Beside<'a> {
     medium: &'a Medium,
     on_progress: &'a mut dyn FnMut(&Progress, bool),

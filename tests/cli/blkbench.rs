@@ -130,11 +130,11 @@ fn its_example_commands_run() {
         if words.contains("json") {
             ended.json();
         } else {
-            let told = ended.prints("rw=randread, bs=4k, iodepth=32, numjobs=1");
+            let printed = ended.prints("rw=randread, bs=4k, iodepth=32, numjobs=1");
             // The shape of its example output, part by part.
             for part in ["read: IOPS=", "BW=", "lat (usec): min=", "99.99th=[", "cpu: usr=", "ios:"]
             {
-                assert!(told.out.contains(part), "{part}: {told}");
+                assert!(printed.out.contains(part), "{part}: {printed}");
             }
         }
     }

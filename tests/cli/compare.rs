@@ -46,7 +46,7 @@ fn a_slower_device_is_slower_and_gates_end_as_they_should() {
     let gates = "--gate iops>-50% --gate p99<+200%";
     compare(gates).end().exits(0).prints("Gate iops>-50% in randread: passed");
     compare("--gate iops>-5%").end().exits(3).prints("Gate iops>-5% in randread: FAILED");
-    compare("--gate durable>-5%").end().exits(7).prints("unknown (no run has it)");
+    compare("--gate durable>-5%").end().exits(7).prints("unknown (no run has this metric)");
     let json = compare("--gate iops>-5% --output-format json").end().exits(3).json();
     assert_fits(SCHEMA, &json);
     assert_eq!(verdict(&json, "iops"), "slower");
@@ -72,7 +72,7 @@ fn sides_are_folders_records_and_baselines() {
     assert_eq!(json["sides"][0]["runs"], 5);
     assert_ne!(verdict(&json, "iops"), "too_few");
     let saved = place.iosonde("compare --save-baseline base.json a").end().exits(0);
-    saved.says("5 runs kept as a baseline in base.json");
+    saved.says("5 runs stored as a baseline in base.json");
     let from_baseline = "compare base.json b --output-format json";
     let mut again = place.iosonde(from_baseline).end().exits(0).json();
     again["sides"] = json["sides"].clone();
@@ -169,7 +169,7 @@ fn bad_command_lines_are_told() {
     let wrong = "run --ioengine sim --path servers=1,read=1ms --rw nonsense";
     refuse(&["--run", wrong, "--run", wrong], "nonsense");
     refuse(&["a", "b", "--gate", "iops"], "--gate: found `iops`, expected METRIC>SHARE%");
-    refuse(&["a", "b", "--gate", "max<5%"], "take p99.9");
+    refuse(&["a", "b", "--gate", "max<5%"], "use p99.9");
     refuse(&["a", "b", "--metrics", "p98"], "did you mean");
     refuse(&["a", "b", "--tolerance", "5"], "expected 0.1% to 100%");
     refuse(&["--save-baseline", "x", "--gate", "iops>-5%", "a"], "--gate has no effect");
@@ -205,8 +205,8 @@ fn damaged_and_foreign_files_are_refused() {
         ("half.json", "not JSON"),
         ("other.json", "found iosonde.doctor/1, expected one of iosonde.run/1"),
         ("base9.json", "a document of iosonde.baseline/9"),
-        ("base.json", "not a whole record of iosonde.baseline/1"),
-        ("empty", "holds no record of a run"),
+        ("base.json", "incomplete record of iosonde.baseline/1"),
+        ("empty", "contains no record of a run"),
         ("outside", "lists `../half.json`, which is not in the folder"),
         ("missing", "No such file"),
         ("nowhere", "No such file"),

@@ -94,8 +94,8 @@ fn fio_writes_to_our_unnamed_file_and_leaves_nothing() {
                  --randseed 18446744073709551615";
     let ended = place.iosonde(words).end();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    assert!(ended.out.contains(" is not judged: ratio "), "{}", ended.out);
-    assert!(!ended.err.contains("recognised as ours"), "{}", ended.err);
+    assert!(ended.out.contains(" has no verdict: ratio "), "{}", ended.out);
+    assert!(!ended.err.contains("recognised as written by iosonde"), "{}", ended.err);
     assert!(listing(&place.work()).is_empty(), "{:?}", listing(&place.work()));
 }
 
@@ -111,7 +111,7 @@ fn a_named_file_keeps_its_name_and_its_length() {
                  --cross-check fio --cross-check-rounds 1";
     let ended = place.iosonde(words).end();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    assert!(ended.err.contains("recognised as ours"), "{}", ended.err);
+    assert!(ended.err.contains("recognised as written by iosonde"), "{}", ended.err);
     let after = fs::metadata(&file).unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::ino(&after), before);
     assert_eq!(after.len(), 8 << 20);
@@ -126,13 +126,13 @@ fn a_workload_of_check_in_turns() {
     let words = "check . 256M --only database --seconds 0.5 --eta-interval 0 --allow-fs tmpfs \
                  --cross-check fio --cross-check-rounds 1";
     let ended = place.iosonde(words).end();
-    let told = ended.out.contains("Cross-check of Database\n");
+    let printed = ended.out.contains("Cross-check of Database\n");
     let full = ended.err.contains("are free") || ended.err.contains("no local storage");
     if full {
         skip(ended.err.trim());
         return;
     }
-    assert!(told, "{}\n{}", ended.out, ended.err);
+    assert!(printed, "{}\n{}", ended.out, ended.err);
 }
 
 #[test]

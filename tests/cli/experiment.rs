@@ -50,7 +50,7 @@ fn what_is_built_in_is_listed_and_shown() {
     let place = Place::new();
     let listed = place.iosonde("experiment list").end().exits(0);
     let all = [
-        "zero-queue",
+        "qd1-baseline",
         "block-size",
         "read-write-mix",
         "queue-depth",
@@ -116,7 +116,7 @@ fn a_file_of_ones_own_has_all_that_a_built_in_one_has() {
     let place = Place::new();
     place.file("small.toml", SMALL.as_bytes());
     let words = format!("experiment run small.toml {SIM} --ioengine sim --seed 7");
-    let ended = place.iosonde(&words).end().exits(0).says("results kept in");
+    let ended = place.iosonde(&words).end().exits(0).says("results stored in");
     // 8 servers of 1 ms: a depth of 4 gives 4,000, a depth of 16 what the servers do.
     ended.prints("Does it work?").prints("4,00").prints("8,01");
     let folder = only(&place);
@@ -243,7 +243,7 @@ fn a_file_that_makes_no_sense_is_refused_before_anything_is_touched() {
     assert!(place.kept().is_empty());
     place.iosonde("experiment run queue-dept").end().exits(2).says("did you mean `queue-depth`");
     place.iosonde("experiment run nowhere.toml").end().exits(2).says("nowhere.toml");
-    place.iosonde("experiment run /dev/zero").end().exits(2).says("no regular file");
+    place.iosonde("experiment run /dev/zero").end().exits(2).says("not a regular file");
     place.iosonde("experiment run vendor").end().exits(2).says("--spec");
     place.iosonde("experiment run jobs --spec x").end().exits(2);
     place.iosonde("experiment run jobs --stages knee").end().exits(2).says("there are jobs");
@@ -261,7 +261,7 @@ fn what_was_interrupted_goes_on_with_what_is_missing() {
     let running = place.iosonde(words).start().until_stderr("depth:");
     let running = running.until("second run", || trials_so_far(&place) >= 2);
     let ended = running.signal(Signal::INT).end().exits(130);
-    ended.says("goes on with what is missing").prints("partial");
+    ended.says("to run what is missing").prints("partial");
     let folder = only(&place);
     let before = trials(&folder);
     assert!((1..8).contains(&before.len()), "{before:?}");
@@ -303,17 +303,21 @@ fn what_was_killed_goes_on_too() {
         fs::write(path, "{").unwrap();
     }
     let resume = format!("experiment resume {} --eta-interval 0", folder.display());
-    let ended = place.iosonde(&resume).end().exits(0);
-    if damaged.is_some() {
-        ended.says("is set aside, and carried out anew");
-    }
+    let Some(damaged) = damaged else { return eprintln!("skipped: killed before the first run") };
+    let name = damaged.file_name().unwrap().to_str().unwrap();
+    let listed = listing(&folder.join("trials"));
+    place.iosonde(&resume).end().exits(6).says(name).says("expected").says("--accept-altered");
+    assert_eq!(listing(&folder.join("trials")), listed, "nothing was changed");
+    let ended = place.iosonde(&format!("{resume} --accept-altered")).end().exits(0);
+    ended.says("is set aside, and carried out again").prints("altered since");
+    place.iosonde("report").arg(only(&place)).end().exits(0).lacks("altered");
     let folder = only(&place);
     assert!(!folder.to_string_lossy().ends_with(".partial"));
     let whole = trials(&folder).iter().filter(|name| name.ends_with(".json")).count();
     assert!(before < 8 && whole == 8, "{before} {whole}");
     // What is complete is not gone on with.
     let resume = format!("experiment resume {}", folder.display());
-    place.iosonde(&resume).end().exits(2).says("nothing to go on with");
+    place.iosonde(&resume).end().exits(2).says("nothing to resume");
     assert!(folder.is_dir());
 }
 
@@ -355,7 +359,7 @@ fn what_is_no_experiment_is_not_gone_on_with() {
     let folder = only(&place);
     let path = folder.join("experiment.json");
     let text = fs::read_to_string(&path).unwrap();
-    let resume = format!("experiment resume {}", folder.display());
+    let resume = format!("experiment resume {} --accept-altered", folder.display());
     fs::write(&path, text.replace("iosonde.experiment/1", "iosonde.experiment/9")).unwrap();
     place.iosonde(&resume).end().exits(2).says("a newer program wrote it");
     fs::write(&path, &text[..text.len() / 2]).unwrap();
@@ -445,8 +449,8 @@ fn json_is_one_document() {
 fn a_folder_of_an_older_version_is_told_again() {
     let place = Place::new();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/experiment-1");
-    let told = place.iosonde("report").arg(folder).end().exits(0);
-    told.prints("Is a record of today read tomorrow?").prints("the knee is at iodepth 8");
+    let printed = place.iosonde("report").arg(folder).end().exits(0);
+    printed.prints("Is a record of today read tomorrow?").prints("the knee is at iodepth 8");
     for form in ["html", "markdown", "json"] {
         let words = format!("report --output-format {form}");
         place.iosonde(&words).arg(folder).end().exits(0).prints("iodepth 8");

@@ -249,8 +249,8 @@ fn fio_s_logs_are_named_and_filled_as_fio_does() {
             .current_dir(place.work())
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&plotted.stdout).into_owned();
-        assert!(plotted.status.success() && told.contains("2 files"), "{told}");
+        let printed = String::from_utf8_lossy(&plotted.stdout).into_owned();
+        assert!(plotted.status.success() && printed.contains("2 files"), "{printed}");
     }
 }
 
@@ -337,7 +337,7 @@ fn nothing_foreign_is_written_over() {
         ("--log-avg-msec 1000", "no effect"),
         ("--series out.csv --log-avg-msec 250", "a multiple of 100"),
         ("--series out.csv --log-avg-msec 0", "a multiple of 100"),
-        ("--series same.csv --hlog same.csv", "asked for twice"),
+        ("--series same.csv --hlog same.csv", "is given twice"),
     ] {
         place.iosonde(&format!("{NULL} {words}")).end().exits(2).says(reason).silent();
     }

@@ -71,9 +71,9 @@ fn a_plan_is_told_as_a_job_file_that_comes_to_the_same_plan() {
     place.hole("data.img", 4 << 20);
     let plain = "--path data.img --direct 0 --rw randrw --rwmixread 70 --bs 8k --iodepth 8 \
                  --runtime 3 --ramp-time 500ms --randseed 7";
-    let told =
+    let printed =
         place.iosonde(&format!("run {plain} --dry-run --output-format fio-job")).end().exits(0);
-    let text = told.out.clone();
+    let text = printed.out.clone();
     fs::write(place.work().join("told.fio"), &text).unwrap();
     let plan = |words: &str| rehearsed(&place, words)["plan"].clone();
     let (asked, read) = (plan(plain), plan("told.fio"));

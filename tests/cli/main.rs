@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
-mod asked;
+mod altered;
 mod blkbench;
 mod compare;
 mod cross_check;
@@ -13,16 +13,20 @@ mod experiment;
 mod faults;
 mod formats;
 mod fsync;
+mod hangs;
 mod job_file;
 mod kept;
+mod killed;
 mod language;
+mod output_text;
 mod profile;
 mod program;
 mod refused;
 mod replay;
 mod report;
+mod shown;
 mod signals;
-mod told;
+mod usage;
 mod verify;
 mod verify_damage;
 mod verify_kill;

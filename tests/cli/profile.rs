@@ -130,7 +130,7 @@ fn results_go_into_the_folder_of_another_user() {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     std::os::unix::fs::chown(&folder, Some(65534), Some(65534)).unwrap();
     let ended = place.iosonde("profile -o theirs --json -- true").end().exits(0);
-    let ended = ended.says("results kept in theirs/");
+    let ended = ended.says("results stored in theirs/");
     assert!(folder.join("report.txt").exists() && folder.join("report.json").exists(), "{ended}");
     assert!(!ended.err.contains("not kept"), "{ended}");
 }
@@ -235,9 +235,9 @@ fn a_result_that_cannot_stand_beside_is_said_before_the_command_is_run() {
     place.file("half", br#"{"schema": "iosonde.run/1"}"#);
     for (result, why) in [
         ("nowhere", "No such file"),
-        (".", "holds no record"),
+        (".", "contains no record"),
         ("other", "a document of else/1"),
-        ("/dev/zero", "no regular file"),
+        ("/dev/zero", "not a regular file"),
     ] {
         let ended = place.iosonde(&format!("profile --against {result} -- touch ran")).end();
         ended.exits(125).says("--against: `").says(why).silent();
@@ -252,12 +252,12 @@ fn a_folder_that_takes_nothing_is_said_before_the_command_is_run() {
     place.file("file", b"");
     for folder in ["/proc/none", "file", "file/below"] {
         let ended = place.iosonde(&format!("profile -o {folder} -- touch ran")).end();
-        ended.exits(125).says("results cannot be kept").silent();
+        ended.exits(125).says("results cannot be stored").silent();
     }
     assert!(!place.work().join("ran").exists());
     // Where we chose the place ourselves, the command comes first.
     let call = place.iosonde("profile -- touch ran").env("XDG_STATE_HOME", "/proc/none");
-    call.end().exits(0).says("the results are not kept").says("-o DIR");
+    call.end().exits(0).says("the results are not stored").says("-o DIR");
     assert!(place.work().join("ran").exists());
 }
 
@@ -265,13 +265,13 @@ fn a_folder_that_takes_nothing_is_said_before_the_command_is_run() {
 fn what_is_asked_wrongly_is_125_with_a_mend() {
     let place = Place::new();
     for (words, says) in [
-        ("profile -d no-such-disk -- touch ran", "no block device `no-such-disk`; there are: "),
+        ("profile -d no-such-disk -- touch ran", "no block device `no-such-disk`; available: "),
         ("profile -p 4194305", "no process 4194305"),
         ("profile --attach 4194305 -- touch ran", "no process 4194305"),
         ("profile --cgroup no/such -- touch ran", "no cgroup `no/such`"),
         ("profile --attach no/such", "no cgroup `no/such`"),
-        ("profile", "nothing to watch"),
-        ("profile dd if=/dev/zero", "the command stands after --"),
+        ("profile", "nothing to profile"),
+        ("profile dd if=/dev/zero", "the command must follow --"),
         ("profile --for 3 -- touch ran", "--for has no effect with a command"),
         ("profile -p 1 --cgroup / --for 1", "cannot be used with"),
         ("profile --interval 1ms -- touch ran", "from 100ms to 1h"),
@@ -356,7 +356,7 @@ fn a_second_signal_leaves_at_once() {
     let running = running.signal(Signal::INT).until_stdout("no");
     let pause = Duration::from_millis(300);
     let ended = running.pause(pause).signal(Signal::INT).end().exits(130);
-    ended.says("left at once");
+    ended.says("aborted by a second signal");
     assert!(place.kept().is_empty(), "nothing was told: {:?}", place.kept());
 }
 
@@ -508,7 +508,7 @@ fn an_ordinary_user_gets_what_counters_tell_and_a_reason_for_the_rest() {
     assert!(run["calls"]["storage_write_bytes"].as_u64().unwrap() >= 4 << 20, "{ended}");
     assert_eq!(run["traffic"].as_array().map(Vec::len), Some(0));
     let lacking = missing(&run);
-    assert!(lacking.contains("nobody waits for"), "{lacking}");
+    assert!(lacking.contains("no parent waits for"), "{lacking}");
 }
 
 #[test]

@@ -244,8 +244,8 @@ fn what_cannot_be_compared_is_refused() {
     refuse("compare app.json missing", "No such file");
     refuse("compare notes.json app.json", "a document of iosonde.doctor/1, expected");
     refuse("compare text.json app.json", "not JSON");
-    refuse("compare run.json app.json", "not a whole record of iosonde.run/1");
-    refuse("compare app.json empty", "holds no record of a profile or a run");
+    refuse("compare run.json app.json", "incomplete record of iosonde.run/1");
+    refuse("compare app.json empty", "contains no record of a profile or a run");
     refuse("compare app.json app.json --speed 0", "--speed: found `0`");
     refuse("compare app.json app.json --output-format terse", "use --output-format=json");
 }

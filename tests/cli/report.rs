@@ -21,9 +21,9 @@ fn report(place: &Place, names: &[&str], words: &str) -> crate::program::Ended {
 fn run(place: &Place) -> (String, PathBuf) {
     let words = "run --ioengine null --rw randread --bs 4k --size 1M --iodepth 4 --runtime 1 \
                  --ramp-time 0 --results r";
-    let told = place.iosonde(words).end();
+    let printed = place.iosonde(words).end();
     let folder = listing(&place.work().join("r")).remove(0);
-    (told.out, folder)
+    (printed.out, folder)
 }
 
 #[test]
@@ -67,22 +67,22 @@ fn several_files_that_differ_in_one_option_are_a_sweep_and_logs_a_course() {
 #[test]
 fn a_run_is_told_as_it_told_itself_and_rechecked() {
     let place = Place::new();
-    let (told, folder) = run(&place);
+    let (printed, folder) = run(&place);
     let again = place.iosonde("report").arg(&folder).end().exits(0);
-    assert_eq!(again.out, told);
+    assert_eq!(again.out, printed);
     let again = place.iosonde("report").arg(folder.join("01-run.json")).end().exits(0);
-    assert_eq!(again.out, told);
+    assert_eq!(again.out, printed);
     let page = place.iosonde("report --output-format html --output page.html").arg(&folder);
     page.end().exits(0).silent();
     let page = fs::read_to_string(place.work().join("page.html")).unwrap();
     assert!(page.starts_with("<!doctype html>"));
-    place.iosonde("report --recheck").arg(&folder).end().exits(0).prints("says what its records");
+    place.iosonde("report --recheck").arg(&folder).end().exits(0).prints("agrees with its records");
     // One figure changed by hand is found, and so is a verdict.
     let record = folder.join("manifest.json");
     let text = fs::read_to_string(&record).unwrap();
     fs::write(&record, text.replace("\"exit_code\":0", "\"exit_code\":3")).unwrap();
     let differs = place.iosonde("report --recheck").arg(&folder).end().exits(6);
-    differs.prints("manifest.json: not as it was kept").prints("exit code: kept 3, computed 0");
+    differs.prints("manifest.json: found SHA-256 ").prints("exit code: kept 3, computed 0");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn what_is_no_result_is_refused_with_what_was_found() {
     refused("half.json", "a document that was cut off");
     refused("negative.json", "jobs[0].read.iops: found -1.0, expected a number of at least 0");
     refused("bad_iops.1.log", "line 1: found `nan`");
-    refused("nothing", "neither manifest.json nor results of fio");
+    refused("nothing", "neither manifest.json nor fio results");
     refused("--explain iosp", "did you mean `iops`?");
     refused("", "required");
     refused("--demo --recheck", "cannot be used with");
@@ -119,7 +119,12 @@ fn what_is_no_result_is_refused_with_what_was_found() {
     changed("iosonde.manifest/1", "iosonde.manifest/2", "knows iosonde.manifest/1");
     changed("iosonde.manifest/1", "other/1", "found a document of other/1");
     changed("01-run.json", "../secret.json", "expected the name of a file in the folder");
-    changed("\"verb\":\"run\"", "\"verb\":\"dance\"", "does not tell again");
+    changed(
+        "\"verb\":\"run\"",
+        "\"verb\":\"dance\"",
+        "expected one of run, check, verify or \
+        profile",
+    );
     let later = manifest.replace("\"started_unix_ns\":1", "\"started_unix_ns\":9");
     fs::write(folder.join("manifest.json"), later).unwrap();
     place.iosonde("report").arg(&folder).end().exits(0).says("in the future");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use iosonde_rig::FuseMount;
 use serde_json::Value;
 
-use crate::ask::{Answer, PATIENCE, ask, lay_out, names, served, turn, until};
+use crate::request::{Answer, PATIENCE, ask, lay_out, names, served, turn, until};
 
 const READS: &str = "run --path {} --rw randread --iodepth 4 --runtime 2";
 
@@ -33,7 +33,7 @@ fn each_error_is_counted_where_it_may_go_on() {
     // Probes before the run may meet an error too.
     assert!(found >= 10 && truth.read.errors.abs_diff(found) <= 1, "{found} {truth:?}");
     answer.finds("errors", "proven");
-    assert_eq!(answer.at("/verdict/words"), "failing: I/O errors");
+    assert_eq!(answer.at("/verdict/words"), "failed: I/O errors");
     let ops = answer.number("summary/read/ops") as u64;
     assert!(ops <= truth.read.count - truth.read.errors, "a failed read is no operation");
     assert!(ops > 1_000);
@@ -166,6 +166,6 @@ fn errors_of_a_check_are_in_its_exit_code() {
     let line = "check {} 256M --only cache,training --seconds 2";
     let answer = ask(line, mount.path()).answer().exits(1);
     assert_eq!(answer.at("/complete"), false);
-    assert!(answer.at("/verdict/words").as_str().unwrap().starts_with("failing: "));
+    assert!(answer.at("/verdict/words").as_str().unwrap().starts_with("failed: "));
     assert_ne!(answer.at("/cells/0/status"), &Value::Null);
 }

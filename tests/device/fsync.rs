@@ -6,27 +6,28 @@ use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice, TmpfsMount};
 use serde_json::Value;
 
-use crate::ask::{Answer, ask, here, served, turn, until};
+use crate::request::{Answer, ask, here, served, turn, until};
 
 const MIB: u64 = 1 << 20;
 /// A file system on which a test file leaves the reserve untouched.
 const ROOMY: u64 = 2048 * MIB;
 
-fn climb(path: &Path, more: &str) -> Answer {
+fn run_ladder(path: &Path, more: &str) -> Answer {
     ask(&format!("verify fsync {{}} {more}"), path).answer()
 }
 
 /// Strength and words of a rung.
-fn rung(answer: &Answer, code: &str) -> (String, String) {
-    let rungs = answer.at("/rungs").as_array().unwrap_or_else(|| panic!("{}", answer.gist()));
-    let found = rungs.iter().find(|rung| rung["code"] == code).unwrap();
+fn ladder_test(answer: &Answer, code: &str) -> (String, String) {
+    let ladder_tests =
+        answer.at("/rungs").as_array().unwrap_or_else(|| panic!("{}", answer.gist()));
+    let found = ladder_tests.iter().find(|ladder_test| ladder_test["code"] == code).unwrap();
     let word = |key: &str| found[key].as_str().unwrap().to_owned();
     (word("strength"), word("words"))
 }
 
 #[track_caller]
 fn states(answer: &Answer, code: &str, strength: &str, start: &str) {
-    let (found, words) = rung(answer, code);
+    let (found, words) = ladder_test(answer, code);
     assert_eq!(found, strength, "{words}");
     assert!(words.starts_with(start), "{words}");
 }
@@ -41,7 +42,7 @@ fn layer<'a>(answer: &'a Answer, device: &LoopDevice) -> &'a Value {
 fn every_fsync_on_a_loop_device_is_counted_down_to_its_disk() {
     let _turn = turn();
     let Some(mount) = here(ImageMount::new(FsKind::Ext4, ROOMY, "")) else { return };
-    let answer = climb(mount.path(), "--size 64M").exits(0);
+    let answer = run_ladder(mount.path(), "--size 64M").exits(0);
     let start = "flushes reach the block device: each of 20 fsync calls";
     states(&answer, "F1", "proven", start);
     // Nobody else uses the loop device.
@@ -50,7 +51,7 @@ fn every_fsync_on_a_loop_device_is_counted_down_to_its_disk() {
     assert!(own["flushes"].as_u64().unwrap() >= 20);
     // The image's page cache stands for the device's own: what was written has to be written back.
     if answer.at("/plan/direct") == true {
-        states(&answer, "F2", "supported", "flush does work proportional to data");
+        states(&answer, "F2", "supported", "flush time is proportional to the amount of data");
     }
     let record = answer.record();
     assert_eq!(record["schema"], "iosonde.ladder/1");
@@ -61,9 +62,9 @@ fn every_fsync_on_a_loop_device_is_counted_down_to_its_disk() {
 fn a_file_system_without_barriers_is_found() {
     let _turn = turn();
     let Some(mount) = here(ImageMount::new(FsKind::Ext4, ROOMY, "barrier=0")) else { return };
-    let answer = climb(mount.path(), "--size 1M").exits(0);
+    let answer = run_ladder(mount.path(), "--size 1M").exits(0);
     states(&answer, "F1", "proven", "fsync sends no flush: none of 20 calls");
-    assert!(rung(&answer, "F1").1.ends_with("mounted with nobarrier"));
+    assert!(ladder_test(&answer, "F1").1.ends_with("mounted with nobarrier"));
     if answer.at("/plan/direct") == true {
         states(&answer, "F2", "not available", "not available: no flush is sent");
     }
@@ -77,8 +78,8 @@ fn a_layer_below_that_drops_flushes_is_found() {
     let Some(outer) = here(ImageMount::new(FsKind::Ext4, ROOMY, "barrier=0")) else { return };
     let inner = ImageMount::below(outer.path(), FsKind::Ext4, 1200 * MIB, "");
     let Some(inner) = here(inner) else { return };
-    let answer = climb(inner.path(), "--size 1M").exits(0);
-    let (strength, words) = rung(&answer, "F1");
+    let answer = run_ladder(inner.path(), "--size 1M").exits(0);
+    let (strength, words) = ladder_test(&answer, "F1");
     assert_eq!(strength, "proven", "{words}");
     assert!(words.contains("a layer between them drops flushes"), "{words}");
     assert_eq!(layer(&answer, inner.device())["counted"]["is"], "reached");
@@ -91,28 +92,28 @@ fn a_block_device_is_flushed_by_its_own_fsync() {
     let dir = ScratchDir::new().unwrap();
     let image = dir.path().join("image");
     let Some(device) = here(LoopDevice::new(&image, 32 * MIB)) else { return };
-    let refused = climb(device.path(), "").exits(5);
+    let refused = run_ladder(device.path(), "").exits(5);
     let consent = format!("--destroy-data={}", image.display());
     assert!(refused.at("/error/message").as_str().unwrap().ends_with(&consent));
-    let answer = climb(device.path(), &consent).exits(0);
+    let answer = run_ladder(device.path(), &consent).exits(0);
     states(&answer, "F1", "proven", "flushes reach the block device");
     assert_eq!(answer.at("/plan/left_out"), &serde_json::json!([64 * MIB]));
     assert!(answer.at("/notes/0").as_str().unwrap().contains("left out"));
     // What was left behind is ours: no further consent than its name is needed.
-    climb(device.path(), &format!("{consent} --size 1M")).exits(0);
-    climb(device.path(), &format!("{consent} --overwrite-signature=ext")).exits(2);
+    run_ladder(device.path(), &format!("{consent} --size 1M")).exits(0);
+    run_ladder(device.path(), &format!("{consent} --overwrite-signature=ext")).exits(2);
 }
 
 #[test]
 fn a_served_directory_has_no_counters_and_a_flat_flush() {
     let _turn = turn();
     let Some(mount) = served(&["sync=const:5ms"]) else { return };
-    let answer = climb(mount.path(), "--size 64M").exits(0);
+    let answer = run_ladder(mount.path(), "--size 64M").exits(0);
     states(&answer, "F1", "not available", "not available: ");
-    assert!(rung(&answer, "F1").1.contains("served by a program"));
+    assert!(ladder_test(&answer, "F1").1.contains("served by a program"));
     // The server copies in memory what it makes durable: no medium, and no slope of one.
     let slope = answer.at("/slope_ns_per_byte/median").as_f64().unwrap();
-    assert!(slope < 0.25, "{slope}: {:?}", rung(&answer, "F2"));
+    assert!(slope < 0.25, "{slope}: {:?}", ladder_test(&answer, "F2"));
     let levels = answer.at("/levels").as_array().unwrap();
     assert!(levels.iter().all(|level| level["min_ns"].as_f64().unwrap() >= 5e6), "{levels:?}");
     // Every call that is told was made: the layout's, and six in each round.
@@ -123,10 +124,10 @@ fn a_served_directory_has_no_counters_and_a_flat_flush() {
 fn a_failed_fsync_is_fatal_and_not_repeated() {
     let _turn = turn();
     let Some(mount) = served(&["sync=const:1ms", "fault=sync:eio:after=10"]) else { return };
-    let answer = climb(mount.path(), "--size 1M").exits(1);
+    let answer = run_ladder(mount.path(), "--size 1M").exits(1);
     assert_eq!(answer.at("/complete"), false);
     let failure = answer.at("/failure").as_str().unwrap();
-    assert!(failure.contains("EIO") && failure.contains("was not repeated"), "{failure}");
+    assert!(failure.contains("EIO") && failure.contains("was not retried"), "{failure}");
     assert_eq!(mount.truth().sync.errors, 1);
     assert_eq!(answer.record()["samples"].as_array().unwrap().len(), 9);
 }
@@ -148,6 +149,6 @@ fn an_interrupt_keeps_what_was_seen() {
 fn memory_is_no_storage() {
     let _turn = turn();
     let Some(mount) = here(TmpfsMount::new(64 * MIB)) else { return };
-    let answer = climb(mount.path(), "").exits(5);
+    let answer = run_ladder(mount.path(), "").exits(5);
     assert!(answer.at("/error/message").as_str().unwrap().contains("not storage"));
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use iosonde_rig::{FuseMount, Truth, skip_part};
 
-use crate::ask::{Answer, ask, lay_out, served, turn};
+use crate::request::{Answer, ask, lay_out, served, turn};
 
 /// A noisy machine makes each look worse, a wrong clock makes every look wrong.
 const LOOKS: usize = 3;
@@ -84,7 +84,7 @@ fn bimodal(load: &str, depth: usize) {
     if !can_overlap {
         skip_part("the median", format!("depth {depth} needs {} CPUs, found {cpus}", depth / 2));
     }
-    let mut told = String::new();
+    let mut reported = String::new();
     for _ in 0..LOOKS {
         let witness = device.witness(depth, Duration::from_secs(1));
         let (answer, truth) = device.measure(load);
@@ -99,9 +99,9 @@ fn bimodal(load: &str, depth: usize) {
         if median && is_slow(p999.0, p999.1, p999.2) {
             return;
         }
-        told = format!("{told}p50 {p50:?} p99.9 {p999:?} (found, true, witness)\n");
+        reported = format!("{reported}p50 {p50:?} p99.9 {p999:?} (found, true, witness)\n");
     }
-    panic!("{load}: {told}");
+    panic!("{load}: {reported}");
 }
 
 #[test]

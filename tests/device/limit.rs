@@ -4,7 +4,7 @@ use std::path::Path;
 
 use iosonde_rig::guard::{FsKind, ImageMount, IoLimits, IoThrottle};
 
-use crate::ask::{ask, here, turn};
+use crate::request::{ask, here, turn};
 
 const LIMIT: u64 = 5_000;
 

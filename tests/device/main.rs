@@ -6,15 +6,18 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
 
-mod ask;
 mod fault;
 mod fsync;
+mod in_use;
 mod latency;
 mod limit;
 mod matrix;
 mod powercut;
 mod profile;
+mod request;
 mod safety;
+mod safety_contents;
+mod safety_undo;
 mod sector;
 mod truth;
 mod verify;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use iosonde_rig::guard::{FsKind, ImageMount};
 
-use crate::ask::{ask, here, names, turn};
+use crate::request::{ask, here, names, turn};
 use crate::truth::Zram;
 
 #[test]

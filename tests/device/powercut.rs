@@ -14,26 +14,26 @@ use iosonde_model::plan::verify::STREAM_VERSION;
 use iosonde_model::record::witness_log::WitnessLog;
 use iosonde_rig::{FuseMount, ScratchDir};
 
-use crate::ask::{Answer, Asking, served, turn, until};
+use crate::request::{Answer, Asking, served, turn, until};
 use crate::verify::{classes, verify};
 
 const BLOCK: usize = 4096;
 
 /// A device, the file on it that is written, and the witness's log on another one.
-struct Scene {
+struct Scenario {
     mount: FuseMount,
     file: PathBuf,
     log: PathBuf,
     _elsewhere: ScratchDir,
 }
 
-impl Scene {
-    fn new(words: &[&str]) -> Option<Scene> {
+impl Scenario {
+    fn new(words: &[&str]) -> Option<Scenario> {
         // Whatever is read and written reaches the server.
         let mount = served(&[words, &["direct_io=on"]].concat())?;
         let elsewhere = ScratchDir::new().unwrap();
         let (file, log) = (mount.path().join("file"), elsewhere.path().join("log"));
-        Some(Scene { mount, file, log, _elsewhere: elsewhere })
+        Some(Scenario { mount, file, log, _elsewhere: elsewhere })
     }
 
     fn witness(&self) -> String {
@@ -100,7 +100,7 @@ fn plant(path: &Path, offset: u64, bytes: &[u8]) {
 fn nothing_that_was_flushed_is_lost_in_a_power_cut() {
     let _turn = turn();
     for seed in 1..=5 {
-        let Some(scene) = Scene::new(&[]) else { return };
+        let Some(scene) = Scenario::new(&[]) else { return };
         let line = format!("--numjobs 2 --iodepth 8 --randseed {seed}");
         let running = scene.start(&line, &scene.witness());
         scene.until_flushes(40 * seed as usize);
@@ -121,7 +121,7 @@ fn nothing_that_was_flushed_is_lost_in_a_power_cut() {
 #[test]
 fn what_is_lost_after_a_power_cut_is_named() {
     let _turn = turn();
-    let Some(scene) = Scene::new(&[]) else { return };
+    let Some(scene) = Scenario::new(&[]) else { return };
     let running = scene.start("--numjobs 2 --iodepth 8 --randseed 3", &scene.witness());
     scene.until_flushes(60);
     let before = fs::read(&scene.file).unwrap();
@@ -162,7 +162,7 @@ fn what_is_lost_after_a_power_cut_is_named() {
 fn a_device_that_lies_about_flushes_is_found_by_a_power_cut() {
     let _turn = turn();
     // The file itself and the first blocks are durable; then the lies begin.
-    let Some(scene) = Scene::new(&["fault=sync:lie:time=300ms"]) else { return };
+    let Some(scene) = Scenario::new(&["fault=sync:lie:time=300ms"]) else { return };
     let running = scene.start("--iodepth 8 --randseed 5", &scene.witness());
     scene.until_flushes(20);
     std::thread::sleep(Duration::from_millis(500));
@@ -187,7 +187,7 @@ fn a_witness_that_fails_ends_the_run() {
         // Goes amid the run.
         ("n=0; while [ $n -lt 30 ] && read line; do n=$((n+1)); echo ok $n; done", "witness"),
     ] {
-        let Some(scene) = Scene::new(&[]) else { return };
+        let Some(scene) = Scenario::new(&[]) else { return };
         let answer = scene.start("--runtime 60", witness).wait().exits(1);
         assert!(answer.stderr.contains(words), "{witness}: {}", answer.stderr);
         assert!(answer.took < Duration::from_secs(30), "{witness}: {:?}", answer.took);

@@ -16,7 +16,7 @@ use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice};
 use iosonde_rig::{ScratchDir, skip};
 use iosonde_stats::Histogram;
 
-use crate::ask::{here, program};
+use crate::request::{here, program};
 
 const MIB: u64 = 1 << 20;
 /// Where no disk is slower than the loop device above it.
@@ -88,8 +88,8 @@ impl Profile {
     /// The profile of a command that succeeds; none, with the reason, where requests are not seen.
     fn seen(self) -> Option<ProfileRun> {
         let output = self.command(Command::new(program())).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{told}");
+        let reported = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{reported}");
         self.read()
     }
 

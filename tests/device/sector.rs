@@ -5,7 +5,7 @@ use std::path::Path;
 use iosonde_rig::ScratchDir;
 use iosonde_rig::guard::{LoopDevice, LoopOptions};
 
-use crate::ask::{ask, here, lay_out, turn};
+use crate::request::{ask, here, lay_out, turn};
 
 /// A loop device with sectors of that size, and what lies below it.
 fn sectors(bytes: u32) -> Option<(LoopDevice, ScratchDir)> {

@@ -8,7 +8,7 @@ use std::path::Path;
 use iosonde_rig::guard::{LoopDevice, LoopOptions};
 use iosonde_rig::{FuseMount, ScratchDir, skip};
 
-use crate::ask::{Answer, Ask, ask, here, lay_out, served, turn};
+use crate::request::{Answer, Ask, ask, here, lay_out, served, turn};
 use crate::vhost::{NULL, Server};
 
 /// Everything once, a block at a time and in order: the n-th write is that of the n-th block.
@@ -265,8 +265,8 @@ fn errors_are_errors_and_no_damage() {
         assert_eq!(classes(&answer), Classes::new(), "{fault}");
         let record = answer.record();
         let jobs = record["jobs"].as_array().unwrap();
-        let told = jobs.iter().any(|job| !job["errors"].as_object().unwrap().is_empty());
-        assert!(told, "{fault}: {}", answer.stderr);
+        let reported = jobs.iter().any(|job| !job["errors"].as_object().unwrap().is_empty());
+        assert!(reported, "{fault}: {}", answer.stderr);
     }
 }
 

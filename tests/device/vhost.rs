@@ -19,7 +19,7 @@ use iosonde_rig::{CpuWait, ScratchDir, skip, skip_part};
 use iosonde_sys::Clock;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::ask::{Ask, PATIENCE, ask, turn};
+use crate::request::{Ask, PATIENCE, ask, turn};
 
 /// A device of 256 MiB without data.
 pub(crate) const NULL: &str =
@@ -121,9 +121,10 @@ fn a_device_without_data_has_figures_and_balanced_books() {
     }
     assert_eq!(answer.target("kind"), "vhost-user-blk device");
     assert_eq!(answer.target("bytes"), 256 * MIB);
-    let books = answer.at("/cells/0/books").as_array().unwrap();
+    let consistency = answer.at("/cells/0/books").as_array().unwrap();
     // Two busy servers and two busy clients on few cores may well miss the depth.
-    let broken = books.iter().filter(|entry| entry["ok"] == false && entry["code"] != "depth");
+    let broken =
+        consistency.iter().filter(|entry| entry["ok"] == false && entry["code"] != "depth");
     assert_eq!(broken.count(), 0, "{}", answer.gist());
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use iosonde::schedule::{Bench, Event, carry_out};
+use iosonde::schedule::{Event, RunContext, execute};
 use iosonde_analysis::verdict::Kind;
 use iosonde_analysis::{Assessment, assess, verdict};
 use iosonde_engine::backend::sim::Model;
@@ -53,7 +53,7 @@ fn judged(load: &Load, device: &str) -> (Run, Assessment) {
         final_sync: false,
         buffer_limit_bytes: 1 << 30,
     };
-    let bench = Bench {
+    let context = RunContext {
         root: Root::at("/nowhere"),
         clock: Clock::monotonic(),
         held: None,
@@ -63,7 +63,7 @@ fn judged(load: &Load, device: &str) -> (Run, Assessment) {
     };
     let plan = resolve(&workload, &setting).unwrap();
     let mut record = None;
-    carry_out(&[plan], &bench, &mut |event| {
+    execute(&[plan], &context, &mut |event| {
         if let Event::Finished { run, .. } = event {
             record = Some((*run).clone());
         }
@@ -89,7 +89,7 @@ fn the_books_balance_on_every_healthy_device_and_nothing_is_found() {
         for rw in [Rw::RandRead, Rw::RandWrite, Rw::RandRw, Rw::Read] {
             for iodepth in [1, 8, 32] {
                 let (_, assessment) = judged(&Load { rw, iodepth, ..Load::default() }, device);
-                let broken: Vec<_> = assessment.books.broken().collect();
+                let broken: Vec<_> = assessment.consistency.broken().collect();
                 assert!(broken.is_empty(), "{device} {rw} {iodepth}: {broken:#?}");
                 let verdict = verdict(&[assessment]);
                 assert_eq!(verdict.kind, Kind::NoFaultSeen, "{device} {rw}: {verdict:#?}");
@@ -130,5 +130,5 @@ fn a_full_write_cache_is_a_drop_and_no_rate_limit() {
     let drop = assessment.findings.iter().find(|finding| finding.code == "level_drop");
     assert!(drop.unwrap().words.contains("write cache"), "{drop:?}");
     assert!(!codes(&assessment).contains(&"token_bucket"));
-    assert_eq!(verdict(&[assessment]).kind, Kind::Doubtful);
+    assert_eq!(verdict(&[assessment]).kind, Kind::LowConfidence);
 }

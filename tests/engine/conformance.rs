@@ -8,8 +8,8 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use iosonde::schedule::{Bench, Event, carry_out};
-use iosonde_analysis::{assess, books, figures};
+use iosonde::schedule::{Event, RunContext, execute};
+use iosonde_analysis::{assess, consistency, figures};
 use iosonde_engine::backend::libaio::LibaioQueue;
 use iosonde_engine::backend::null::NullQueue;
 use iosonde_engine::backend::psync::PsyncQueue;
@@ -20,7 +20,7 @@ use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::host::Root;
 use iosonde_model::plan::chance::Chance;
 use iosonde_model::plan::{
-    Engine, EngineKind, Job, OnError, Order, Plan, Setting, Stop, Target, Way, resolve,
+    Engine, EngineKind, IoKind, Job, OnError, Order, Plan, Setting, Stop, Target, resolve,
 };
 use iosonde_model::record::Run;
 use iosonde_model::record::run::Outcome;
@@ -157,7 +157,7 @@ fn collect<Q: Queue>(queue: &mut Q, count: usize) -> BTreeMap<usize, i32> {
     results
 }
 
-fn transfer(way: Way, offset: u64) -> Transfer {
+fn transfer(way: IoKind, offset: u64) -> Transfer {
     Transfer { way, target: 0, offset, skip: 0, bytes: BLOCK as u32 }
 }
 
@@ -175,7 +175,7 @@ impl Examination for EachComesBackOnce {
             for _ in 0..=chance.below(depth as u64) {
                 let Some(slot) = free.pop().filter(|_| pushed < 2000) else { break };
                 assert!(!std::mem::replace(&mut in_flight[slot], true));
-                let way = if chance.below(2) == 0 { Way::Read } else { Way::Write };
+                let way = if chance.below(2) == 0 { IoKind::Read } else { IoKind::Write };
                 let offset = chance.below(FILE_BYTES / BLOCK as u64) * BLOCK as u64;
                 queue.push(slot, transfer(way, offset));
                 pushed += 1;
@@ -213,7 +213,7 @@ impl Examination for ReadsGiveWhatWasWritten {
         for round in 0..4 {
             for slot in 0..depth {
                 queue.buffer(slot).fill(pattern(round, slot));
-                queue.push(slot, transfer(Way::Write, (slot * BLOCK) as u64));
+                queue.push(slot, transfer(IoKind::Write, (slot * BLOCK) as u64));
             }
             let results = collect(&mut queue, depth);
             assert!(results.values().all(|result| *result == BLOCK as i32), "{results:?}");
@@ -221,7 +221,7 @@ impl Examination for ReadsGiveWhatWasWritten {
             for slot in 0..depth {
                 queue.buffer(slot).fill(0);
                 let other = (slot + 1) % depth;
-                queue.push(slot, transfer(Way::Read, (other * BLOCK) as u64));
+                queue.push(slot, transfer(IoKind::Read, (other * BLOCK) as u64));
             }
             let results = collect(&mut queue, depth);
             assert!(results.values().all(|result| *result == BLOCK as i32), "{results:?}");
@@ -232,7 +232,7 @@ impl Examination for ReadsGiveWhatWasWritten {
         }
         // A part of a buffer, as a short transfer is continued.
         queue.buffer(0).fill(9);
-        queue.push(0, Transfer { way: Way::Read, target: 0, offset: 0, skip: 512, bytes: 512 });
+        queue.push(0, Transfer { way: IoKind::Read, target: 0, offset: 0, skip: 512, bytes: 512 });
         assert_eq!(collect(&mut queue, 1)[&0], 512);
         let first = pattern(3, 0);
         let buffer = queue.buffer(0);
@@ -255,7 +255,7 @@ struct EndOfFile;
 impl Examination for EndOfFile {
     fn examine<Q: Queue>(&self, mut queue: Q, _depth: usize) {
         for (offset, expected) in [(0, BLOCK as i32), (BLOCK as u64, 512), (2 * BLOCK as u64, 0)] {
-            queue.push(0, transfer(Way::Read, offset));
+            queue.push(0, transfer(IoKind::Read, offset));
             assert_eq!(collect(&mut queue, 1)[&0], expected, "at {offset}");
         }
     }
@@ -273,7 +273,7 @@ struct Misaligned;
 
 impl Examination for Misaligned {
     fn examine<Q: Queue>(&self, mut queue: Q, depth: usize) {
-        for (way, offset, bytes) in [(Way::Read, 100, 4096), (Way::Write, 0, 100)] {
+        for (way, offset, bytes) in [(IoKind::Read, 100, 4096), (IoKind::Write, 0, 100)] {
             for slot in 0..depth {
                 queue.push(slot, Transfer { way, target: 0, offset, skip: 0, bytes });
             }
@@ -281,7 +281,7 @@ impl Examination for Misaligned {
             assert!(results.values().all(|result| *result == -EINVAL), "{way:?} {results:?}");
         }
         // And the queue lives on.
-        queue.push(0, transfer(Way::Read, 0));
+        queue.push(0, transfer(IoKind::Read, 0));
         assert_eq!(collect(&mut queue, 1)[&0], BLOCK as i32);
     }
 }
@@ -297,12 +297,12 @@ fn a_write_without_the_right_to_write_comes_back_as_ebadf() {
     let read_only = || OwnedFd::from(File::open(target.dir.path().join("file")).unwrap());
     let clock = Clock::monotonic();
     let mut psync = PsyncQueue::open(&job(1), vec![read_only()], clock).unwrap();
-    psync.push(0, transfer(Way::Write, 0));
+    psync.push(0, transfer(IoKind::Write, 0));
     assert_eq!(collect(&mut psync, 1)[&0], -9);
     let kind = engine(EngineKind::Libaio);
     let mut libaio = LibaioQueue::open(&job(4), &kind, vec![read_only()], clock).unwrap();
     for slot in 0..4 {
-        libaio.push(slot, transfer(Way::Write, 0));
+        libaio.push(slot, transfer(IoKind::Write, 0));
     }
     assert!(collect(&mut libaio, 4).values().all(|result| *result == -9));
     if skip_uring() {
@@ -311,7 +311,7 @@ fn a_write_without_the_right_to_write_comes_back_as_ebadf() {
     let kind = engine(EngineKind::IoUring);
     let mut uring = UringQueue::open(&job(4), &kind, vec![read_only()], clock).unwrap();
     for slot in 0..4 {
-        uring.push(slot, transfer(Way::Write, 0));
+        uring.push(slot, transfer(IoKind::Write, 0));
     }
     assert!(collect(&mut uring, 4).values().all(|result| *result == -9));
 }
@@ -417,7 +417,7 @@ impl Load {
         resolve(&workload, &setting).unwrap()
     }
 
-    fn carry_out(&self, kind: EngineKind) -> Run {
+    fn execute(&self, kind: EngineKind) -> Run {
         let target = TestFile::new(FILE_BYTES);
         let medium = match kind {
             EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync => {
@@ -429,7 +429,7 @@ impl Load {
                 Medium::Sim(Model::parse("servers=4,read=exp:300us,write=200us").unwrap())
             }
         };
-        let bench = Bench {
+        let context = RunContext {
             root: Root::system(),
             clock: Clock::monotonic(),
             held: None,
@@ -438,7 +438,7 @@ impl Load {
             keeps_cache: false,
         };
         let mut record = None;
-        carry_out(&[self.plan(kind)], &bench, &mut |event| {
+        execute(&[self.plan(kind)], &context, &mut |event| {
             if let Event::Finished { run, .. } = event {
                 record = Some((*run).clone());
             }
@@ -461,9 +461,9 @@ fn examine(run: &Run, what: &str) {
     let assessment = assess(run, None);
     assert_eq!(run.outcome, Outcome::Complete, "{what}");
     let grave: Vec<_> = assessment
-        .books
+        .consistency
         .broken()
-        .filter(|identity| identity.gravity == books::Gravity::Invalid)
+        .filter(|identity| identity.severity == consistency::Severity::Invalid)
         .collect();
     assert!(grave.is_empty(), "{what}: {grave:#?}");
     for (job, planned) in run.jobs.iter().zip(&run.plan.jobs) {
@@ -489,7 +489,7 @@ fn the_books_balance_for_every_load() {
                 ("counted", Load { rw, stop: Stop::AfterOps(300), ..LOAD }),
                 ("one pass", Load { rw, stop: Stop::AfterOnePass, ..LOAD }),
             ] {
-                examine(&load.carry_out(kind), &format!("{} {rw} {words}", kind.name()));
+                examine(&load.execute(kind), &format!("{} {rw} {words}", kind.name()));
             }
         }
     }
@@ -507,7 +507,7 @@ fn the_books_balance_for_several_jobs_regions_and_sizes() {
             ("small", Load { block_bytes: 512, ..LOAD }),
             ("deep", Load { iodepth: 256, ..LOAD }),
         ] {
-            examine(&load.carry_out(kind), &format!("{} {words}", kind.name()));
+            examine(&load.execute(kind), &format!("{} {words}", kind.name()));
         }
     }
 }
@@ -516,10 +516,10 @@ fn the_books_balance_for_several_jobs_regions_and_sizes() {
 fn a_pass_and_a_count_give_exactly_that_many_operations() {
     for kind in kinds() {
         for threads in [1, 3] {
-            let pass = Load { stop: Stop::AfterOnePass, threads, ..LOAD }.carry_out(kind);
+            let pass = Load { stop: Stop::AfterOnePass, threads, ..LOAD }.execute(kind);
             let ops: u64 = pass.jobs.iter().map(|job| job.read.ops).sum();
             assert_eq!(ops, FILE_BYTES / BLOCK as u64, "{} {threads}", kind.name());
-            let counted = Load { stop: Stop::AfterOps(500), threads, ..LOAD }.carry_out(kind);
+            let counted = Load { stop: Stop::AfterOps(500), threads, ..LOAD }.execute(kind);
             assert!(counted.jobs.iter().all(|job| job.read.ops == 500), "{}", kind.name());
         }
     }
@@ -546,7 +546,7 @@ fn the_depth_seen_is_the_depth_asked_where_requests_wait() {
         [(EngineKind::IoUring, 16), (EngineKind::Libaio, 16), (EngineKind::Psync, 1)]
     {
         let load = Load { iodepth: depth, stop: Stop::AfterNs(500_000_000), ..LOAD };
-        let bench = Bench {
+        let context = RunContext {
             root: Root::system(),
             clock: Clock::monotonic(),
             held: None,
@@ -555,7 +555,7 @@ fn the_depth_seen_is_the_depth_asked_where_requests_wait() {
             keeps_cache: false,
         };
         let mut record = None;
-        carry_out(&[load.plan(kind)], &bench, &mut |event| {
+        execute(&[load.plan(kind)], &context, &mut |event| {
             if let Event::Finished { run, .. } = event {
                 record = Some((*run).clone());
             }

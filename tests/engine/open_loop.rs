@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use iosonde::schedule::{Bench, Event, carry_out};
+use iosonde::schedule::{Event, RunContext, execute};
 use iosonde_analysis::arrivals::{ArrivalFigures, ArrivalVerdict};
 use iosonde_analysis::{Assessment, assess};
 use iosonde_engine::backend::sim::Model;
@@ -54,7 +54,7 @@ fn judged_until(
         final_sync: false,
         buffer_limit_bytes: 1 << 30,
     };
-    let bench = Bench {
+    let context = RunContext {
         root: Root::at("/nowhere"),
         clock: Clock::monotonic(),
         held: None,
@@ -64,7 +64,7 @@ fn judged_until(
     };
     let plan = resolve(&workload, &setting).unwrap();
     let mut record = None;
-    carry_out(&[plan], &bench, &mut |event| {
+    execute(&[plan], &context, &mut |event| {
         if let Event::Finished { run, .. } = event {
             record = Some((*run).clone());
         }
@@ -72,7 +72,7 @@ fn judged_until(
     .unwrap();
     let run: Run = record.unwrap();
     let assessment = assess(&run, None);
-    let broken: Vec<_> = assessment.books.broken().collect();
+    let broken: Vec<_> = assessment.consistency.broken().collect();
     assert!(broken.is_empty(), "{broken:#?}");
     (run, assessment)
 }

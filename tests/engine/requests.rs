@@ -12,7 +12,7 @@ use iosonde_engine::backend::libaio::LibaioQueue;
 use iosonde_engine::backend::psync::PsyncQueue;
 use iosonde_engine::backend::uring::UringQueue;
 use iosonde_engine::backend::{OpenError, Queue, QueueFacts, Transfer};
-use iosonde_model::plan::{EachWrite, Engine, EngineKind, Job, SyncCall, Way};
+use iosonde_model::plan::{EachWrite, Engine, EngineKind, IoKind, Job, SyncCall};
 use iosonde_rig::guard::LoopDevice;
 use iosonde_rig::{ScratchDir, skip, skip_part};
 use iosonde_sys::{Clock, ring};
@@ -83,18 +83,18 @@ impl AnyQueue {
     }
 
     /// Carries out these requests, one slot each, and gives their results.
-    fn carry_out(&mut self, transfers: &[Transfer]) -> Vec<i32> {
+    fn execute(&mut self, transfers: &[Transfer]) -> Vec<i32> {
         match self {
             AnyQueue::Psync(queue) => {
-                transfers.iter().flat_map(|transfer| carry_out(queue, &[*transfer])).collect()
+                transfers.iter().flat_map(|transfer| execute(queue, &[*transfer])).collect()
             }
-            AnyQueue::Libaio(queue) => carry_out(queue, transfers),
-            AnyQueue::Uring(queue) => carry_out(queue, transfers),
+            AnyQueue::Libaio(queue) => execute(queue, transfers),
+            AnyQueue::Uring(queue) => execute(queue, transfers),
         }
     }
 }
 
-fn carry_out<Q: Queue>(queue: &mut Q, transfers: &[Transfer]) -> Vec<i32> {
+fn execute<Q: Queue>(queue: &mut Q, transfers: &[Transfer]) -> Vec<i32> {
     for (slot, transfer) in transfers.iter().enumerate() {
         queue.push(slot, *transfer);
     }
@@ -119,7 +119,7 @@ fn engines() -> Vec<Engine> {
     engines
 }
 
-fn transfer(way: Way, target: u16, offset: u64, bytes: u64) -> Transfer {
+fn transfer(way: IoKind, target: u16, offset: u64, bytes: u64) -> Transfer {
     Transfer { way, target, offset, skip: 0, bytes: bytes as u32 }
 }
 
@@ -135,11 +135,11 @@ fn a_sync_gives_0() {
             let mut job = job(depth(&engine));
             (job.sync.every_writes, job.sync.call) = (1, call);
             let mut queue = AnyQueue::open(&engine, &job, vec![target.open()]).unwrap();
-            let results = queue.carry_out(&[
-                transfer(Way::Write, 0, 0, BLOCK),
-                transfer(Way::Sync, 0, 0, 0),
-                transfer(Way::Write, 0, BLOCK, BLOCK),
-                transfer(Way::Sync, 0, 0, 0),
+            let results = queue.execute(&[
+                transfer(IoKind::Write, 0, 0, BLOCK),
+                transfer(IoKind::Sync, 0, 0, 0),
+                transfer(IoKind::Write, 0, BLOCK, BLOCK),
+                transfer(IoKind::Sync, 0, 0, 0),
             ]);
             assert_eq!(results, [4096, 0, 4096, 0], "{} {call:?}", engine.kind.name());
         }
@@ -157,11 +157,11 @@ fn each_write_can_be_durable() {
                 job.sync.each_write = each_write;
                 let mut queue = AnyQueue::open(&engine, &job, vec![target.open()]).unwrap();
                 queue.buffer(0).fill(7);
-                let write = transfer(Way::Write, 0, 8 * BLOCK, BLOCK);
-                assert_eq!(queue.carry_out(&[write]), [4096], "{}", engine.kind.name());
+                let write = transfer(IoKind::Write, 0, 8 * BLOCK, BLOCK);
+                assert_eq!(queue.execute(&[write]), [4096], "{}", engine.kind.name());
                 queue.buffer(0).fill(0);
-                let read = transfer(Way::Read, 0, 8 * BLOCK, BLOCK);
-                assert_eq!(queue.carry_out(&[read]), [4096]);
+                let read = transfer(IoKind::Read, 0, 8 * BLOCK, BLOCK);
+                assert_eq!(queue.execute(&[read]), [4096]);
                 assert!(queue.buffer(0)[..4096].iter().all(|byte| *byte == 7));
             }
         }
@@ -192,10 +192,10 @@ fn a_trim_punches_a_hole_and_keeps_the_size() {
             }
         };
         assert_eq!(first_hole(&target.path()), 1 << 20, "nothing is trimmed to find out");
-        let results = queue.carry_out(&[
-            transfer(Way::Trim, 0, 16 * BLOCK, 4 * BLOCK),
-            transfer(Way::Trim, 0, 64 * BLOCK, BLOCK),
-            transfer(Way::Read, 0, 0, BLOCK),
+        let results = queue.execute(&[
+            transfer(IoKind::Trim, 0, 16 * BLOCK, 4 * BLOCK),
+            transfer(IoKind::Trim, 0, 64 * BLOCK, BLOCK),
+            transfer(IoKind::Read, 0, 0, BLOCK),
         ]);
         assert_eq!(results, [16384, 4096, 4096], "{}", engine.kind.name());
         assert_eq!(first_hole(&target.path()), 16 * BLOCK);
@@ -231,13 +231,13 @@ fn a_trim_of_a_block_device_discards() {
             }
         };
         queue.buffer(0).fill(9);
-        assert_eq!(queue.carry_out(&[transfer(Way::Write, 0, 0, BLOCK)]), [4096]);
-        assert_eq!(queue.carry_out(&[transfer(Way::Sync, 0, 0, 0)]), [0]);
-        assert_eq!(queue.carry_out(&[transfer(Way::Trim, 0, 0, BLOCK)]), [4096]);
-        assert_eq!(queue.carry_out(&[transfer(Way::Read, 0, 0, BLOCK)]), [4096]);
+        assert_eq!(queue.execute(&[transfer(IoKind::Write, 0, 0, BLOCK)]), [4096]);
+        assert_eq!(queue.execute(&[transfer(IoKind::Sync, 0, 0, 0)]), [0]);
+        assert_eq!(queue.execute(&[transfer(IoKind::Trim, 0, 0, BLOCK)]), [4096]);
+        assert_eq!(queue.execute(&[transfer(IoKind::Read, 0, 0, BLOCK)]), [4096]);
         assert!(queue.buffer(0)[..4096].iter().all(|byte| *byte == 0), "a loop device punches");
         // Beyond the end of the device nothing can be trimmed: a result like any other.
-        let beyond = queue.carry_out(&[transfer(Way::Trim, 0, 1 << 40, BLOCK)]);
+        let beyond = queue.execute(&[transfer(IoKind::Trim, 0, 1 << 40, BLOCK)]);
         assert_eq!(beyond, [-22], "{}", engine.kind.name());
     }
 }
@@ -259,9 +259,9 @@ fn vectors_and_what_is_not_registered_move_the_same_bytes() {
             let both = |way| -> Vec<Transfer> {
                 (0..depth as u64).map(|slot| transfer(way, 0, slot * BLOCK, BLOCK)).collect()
             };
-            assert_eq!(queue.carry_out(&both(Way::Write)), vec![4096; depth]);
+            assert_eq!(queue.execute(&both(IoKind::Write)), vec![4096; depth]);
             (0..depth).for_each(|slot| queue.buffer(slot).fill(0));
-            assert_eq!(queue.carry_out(&both(Way::Read)), vec![4096; depth]);
+            assert_eq!(queue.execute(&both(IoKind::Read)), vec![4096; depth]);
             for slot in 0..depth {
                 assert!(queue.buffer(slot)[..4096].iter().all(|byte| *byte == slot as u8 + 1));
             }
@@ -285,8 +285,8 @@ fn each_request_reaches_its_own_target() {
         let mut queue = AnyQueue::open(&engine, &job, files).unwrap();
         for target in 0..3u16 {
             queue.buffer(0).fill(target as u8 + 1);
-            let write = transfer(Way::Write, target, u64::from(target) * BLOCK, BLOCK);
-            assert_eq!(queue.carry_out(&[write]), [4096]);
+            let write = transfer(IoKind::Write, target, u64::from(target) * BLOCK, BLOCK);
+            assert_eq!(queue.execute(&[write]), [4096]);
         }
         for (target, file) in targets.iter().enumerate() {
             let bytes = std::fs::read(file.path()).unwrap();
@@ -324,7 +324,7 @@ fn buffers_are_on_the_node_asked_for_or_the_job_is_refused() {
         job.place.numa_node = Some(0);
         match AnyQueue::open(&engine, &job, vec![target.open()]) {
             Ok(mut queue) => {
-                assert_eq!(queue.carry_out(&[transfer(Way::Read, 0, 0, BLOCK)]), [4096]);
+                assert_eq!(queue.execute(&[transfer(IoKind::Read, 0, 0, BLOCK)]), [4096]);
             }
             Err(reason) => skip_part(engine.kind.name(), reason),
         }

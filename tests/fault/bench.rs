@@ -11,7 +11,7 @@ use iosonde_engine::backend::sim::{Memory, Model, SimQueue};
 use iosonde_engine::backend::uring::UringQueue;
 use iosonde_engine::backend::{Queue, Transfer};
 use iosonde_model::plan::chance::Chance;
-use iosonde_model::plan::{Engine, EngineKind, Job, Way};
+use iosonde_model::plan::{Engine, EngineKind, IoKind, Job};
 use iosonde_rig::skip_part;
 use iosonde_sys::{Clock, ring};
 
@@ -91,7 +91,7 @@ impl<Q: Queue> Bench<Q> {
         Bench { queue, log, stored }
     }
 
-    pub(crate) fn carry_out(&mut self, transfer: Transfer) -> i32 {
+    pub(crate) fn execute(&mut self, transfer: Transfer) -> i32 {
         self.queue.push(0, transfer);
         let mut back = Vec::new();
         for _ in 0..1000 {
@@ -107,13 +107,13 @@ impl<Q: Queue> Bench<Q> {
     }
 
     pub(crate) fn sync(&mut self) -> i32 {
-        self.carry_out(Transfer { way: Way::Sync, target: 0, offset: 0, skip: 0, bytes: 0 })
+        self.execute(Transfer { way: IoKind::Sync, target: 0, offset: 0, skip: 0, bytes: 0 })
     }
 
     pub(crate) fn write(&mut self, block: usize, generation: usize) -> i32 {
         let written = content(block, generation);
         self.queue.buffer(0)[..BLOCK].copy_from_slice(&written);
-        let result = self.carry_out(transfer(Way::Write, block));
+        let result = self.execute(transfer(IoKind::Write, block));
         assert!(self.queue.buffer(0)[..BLOCK] == written, "the caller's buffer is the caller's");
         result
     }
@@ -127,7 +127,7 @@ impl<Q: Queue> Bench<Q> {
 
     pub(crate) fn read(&mut self, block: usize) -> (i32, Vec<u8>) {
         self.queue.buffer(0).fill(0xee);
-        let result = self.carry_out(transfer(Way::Read, block));
+        let result = self.execute(transfer(IoKind::Read, block));
         (result, self.queue.buffer(0)[..BLOCK].to_vec())
     }
 
@@ -143,7 +143,7 @@ impl<Q: Queue> Bench<Q> {
     }
 }
 
-pub(crate) fn transfer(way: Way, block: usize) -> Transfer {
+pub(crate) fn transfer(way: IoKind, block: usize) -> Transfer {
     Transfer { way, target: 0, offset: (block * BLOCK) as u64, skip: 0, bytes: BLOCK as u32 }
 }
 

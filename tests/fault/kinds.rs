@@ -23,13 +23,13 @@ impl Scenario for Missing {
         for (fault, sectors) in [("tear=1", 1), ("tear=3", 3), ("tear=7", 7), ("tear", 0)] {
             let mut bench = open(&format!("{fault}:nth=3"));
             bench.write_all(1);
-            let [Injected { kind: Fault::Tear(Some(told)), offset, bytes, elsewhere: None }] =
+            let [Injected { kind: Fault::Tear(Some(reported)), offset, bytes, elsewhere: None }] =
                 bench.injected()[..]
             else {
                 panic!("{:?}", bench.injected())
             };
-            assert!(sectors == 0 && (1..8).contains(&told) || sectors == told);
-            let done = told as usize * SECTOR;
+            assert!(sectors == 0 && (1..8).contains(&reported) || sectors == reported);
+            let done = reported as usize * SECTOR;
             assert_eq!((offset, bytes), (start + done as u64, (BLOCK - done) as u64));
             let mut torn = content(STRUCK, 1);
             torn[done..].fill(0);

@@ -8,7 +8,7 @@ use iosonde_engine::backend::sim::Memory;
 use iosonde_engine::backend::uring::UringQueue;
 use iosonde_engine::backend::{Queue, Transfer};
 use iosonde_model::plan::chance::Chance;
-use iosonde_model::plan::{Engine, EngineKind, Way};
+use iosonde_model::plan::{Engine, EngineKind, IoKind};
 use iosonde_rig::skip_part;
 use iosonde_sys::{Clock, ring};
 
@@ -32,13 +32,13 @@ fn mix<Q: Queue>(queue: &mut FaultQueue<Q>, depth: usize, ops: u64, seed: u64) {
             let blocks = 1 + chance.below(4);
             let block = chance.below(BLOCKS as u64 - blocks + 1);
             let way = match chance.below(10) {
-                0 => Way::Sync,
-                1 => Way::Trim,
-                2..=4 => Way::Read,
-                _ => Way::Write,
+                0 => IoKind::Sync,
+                1 => IoKind::Trim,
+                2..=4 => IoKind::Read,
+                _ => IoKind::Write,
             };
             let (offset, bytes) = (block * BLOCK as u64, blocks as u32 * BLOCK as u32);
-            let bytes = if way == Way::Sync { 0 } else { bytes };
+            let bytes = if way == IoKind::Sync { 0 } else { bytes };
             queue.buffer(slot).fill(1 + chance.below(255) as u8);
             let transfer = Transfer { way, target: 0, offset, skip: 0, bytes };
             out[slot] = Some((transfer, queue.buffer(slot).to_vec()));
@@ -59,7 +59,7 @@ fn mix<Q: Queue>(queue: &mut FaultQueue<Q>, depth: usize, ops: u64, seed: u64) {
         last_ns = now_ns;
         for (slot, result) in finished {
             let (transfer, written) = out[slot].take().expect("came back unasked");
-            if transfer.way == Way::Write {
+            if transfer.way == IoKind::Write {
                 assert!(*queue.buffer(slot) == written, "the caller's buffer is the caller's");
             }
             // What fell short is sent again from there on, as the engine does.
@@ -158,28 +158,35 @@ fn no_byte_is_wrong_that_the_log_does_not_name() {
         let queue = sim(model, &job(1, 4 * BLOCK), &memory);
         let stored = Box::new(move || stored.borrow().bytes().to_vec());
         let mut bench = Bench::new(queue, &injection.to_string(), stored);
-        let mut told = vec![0; BLOCKS * BLOCK];
+        let mut reported = vec![0; BLOCKS * BLOCK];
         let mut was_wrong = false;
         let mut chance = Chance::new(seed);
         for serial in 0..700 {
             let blocks = 1 + chance.below(4) as usize;
             let block = chance.below((BLOCKS - blocks + 1) as u64) as usize;
-            let way = [Way::Write, Way::Write, Way::Write, Way::Read, Way::Trim, Way::Sync];
+            let way = [
+                IoKind::Write,
+                IoKind::Write,
+                IoKind::Write,
+                IoKind::Read,
+                IoKind::Trim,
+                IoKind::Sync,
+            ];
             let way = way[chance.below(6) as usize];
-            let bytes = if way == Way::Sync { 0 } else { (blocks * BLOCK) as u32 };
+            let bytes = if way == IoKind::Sync { 0 } else { (blocks * BLOCK) as u32 };
             let transfer = Transfer { bytes, ..transfer(way, block) };
             let mut content = Chance::new(serial);
             let buffer = bench.queue.buffer(0);
             buffer.fill_with(|| 1 + content.below(255) as u8);
             let written = buffer.to_vec();
-            let moved = bench.carry_out(transfer).max(0) as usize;
-            let place = &mut told[block * BLOCK..][..moved];
+            let moved = bench.execute(transfer).max(0) as usize;
+            let place = &mut reported[block * BLOCK..][..moved];
             match way {
-                Way::Write => place.copy_from_slice(&written[..moved]),
-                Way::Trim => place.fill(0),
-                Way::Read | Way::Sync => {}
+                IoKind::Write => place.copy_from_slice(&written[..moved]),
+                IoKind::Trim => place.fill(0),
+                IoKind::Read | IoKind::Sync => {}
             }
-            was_wrong |= told != memory.borrow().bytes();
+            was_wrong |= reported != memory.borrow().bytes();
         }
         let entries = bench.injected();
         assert_eq!(bench.log.count(), entries.len() as u64);
@@ -190,10 +197,11 @@ fn no_byte_is_wrong_that_the_log_does_not_name() {
             })
         };
         let stored = (bench.stored)();
-        let wrong: Vec<usize> = (0..told.len()).filter(|at| told[*at] != stored[*at]).collect();
+        let wrong: Vec<usize> =
+            (0..reported.len()).filter(|at| reported[*at] != stored[*at]).collect();
         let unnamed = wrong.iter().find(|at| !is_named(**at as u64));
         assert_eq!(unnamed, None, "{injection} on {model}");
-        let harmless = fault.way() != Way::Write
+        let harmless = fault.way() != IoKind::Write
             || matches!(fault, Fault::WriteEio | Fault::Enospc | Fault::Short);
         assert_eq!(was_wrong, !harmless, "{injection} on {model}");
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use iosonde_engine::backend::fault::{FaultLog, FaultQueue};
 use iosonde_engine::backend::sim::Memory;
 use iosonde_engine::backend::{Queue, Transfer};
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 
 use crate::bench::{BLOCK, BLOCKS, Bench, Expected, SECOND_NS, content, job, sim, site};
 
@@ -39,7 +39,7 @@ fn a_sync_that_was_sent_before_the_acknowledgement_releases_nothing() {
     let mut bench =
         Bench::new(queue, "delay:nth=1", Box::new(move || stored.borrow().bytes().to_vec()));
     // The sync goes out together with the write: it owes nothing to it.
-    let sync = Transfer { way: Way::Sync, target: 0, offset: 0, skip: 0, bytes: 0 };
+    let sync = Transfer { way: IoKind::Sync, target: 0, offset: 0, skip: 0, bytes: 0 };
     bench.queue.push(1, sync);
     assert_eq!(bench.write(0, 1), BLOCK as i32);
     let mut back = Vec::new();

@@ -75,7 +75,7 @@ impl Machine {
 
 /// The uses of a device in words.
 fn uses(root: &Root, major: u32, minor: u32) -> Vec<String> {
-    host::uses(root, major, minor).iter().map(ToString::to_string).collect()
+    host::uses(root, major, minor).uses.iter().map(ToString::to_string).collect()
 }
 
 fn id(root: &Root, major: u32, minor: u32) -> String {
@@ -230,7 +230,102 @@ fn other_namespaces_and_other_processes() {
     let open = "sdl is open for writing in process 4242 (qemu-system-x86)";
     assert_eq!(uses(&root, 8, 176), [open]);
     assert_eq!(uses(&root, 8, 192), ["sdm is mounted at /inside in another mount namespace"]);
-    assert_eq!(uses(&root, 8, 208), [""; 0], "read by another process, mounted by none");
+    let read = "sdn is open for reading in process 4242 (qemu-system-x86)";
+    assert_eq!(uses(&root, 8, 208), [read]);
+}
+
+/// `12 (name) S …`, a process of so many threads.
+fn stat(pid: u32, name: &str, flags: u32, threads: u32) -> String {
+    let zeros = "0 ".repeat(10);
+    format!("/proc/{pid}/stat = {pid} ({name}) S 1 1 1 0 -1 {flags} {zeros}{threads} 0 0")
+}
+
+#[test]
+fn threads_mappings_and_names_that_only_look_like_it() {
+    let tree = Machine::default()
+        .disk("sdl", "8:176", "S1")
+        .disk("sdm", "8:192", "S2")
+        .disk("sdn", "8:208", "S3")
+        .device("v/dm-0", "253:176", &[("dm/name", "a")])
+        .mounts(&[])
+        // A thread with a table of its own; the name of its process deceives.
+        .line(&stat(50, "a) S 1 (b", 0, 2))
+        .line("/proc/50/comm = a) S 1 (b")
+        .line("/proc/50/fd/1 -> /dev/null")
+        .line("/proc/50/task/50/comm = a")
+        .line("/proc/50/task/51/fd/4 -> /dev/sdl")
+        .line("/proc/50/task/51/fdinfo/4 = flags:\t0100002")
+        // Mapped after it was closed, and a library that everybody maps.
+        .line(&stat(60, "mapper", 0, 1))
+        .line("/proc/60/comm = mapper")
+        .line("/proc/60/fd/1 -> /dev/null")
+        .line("/proc/60/maps <<")
+        .line("00400000-00401000 r-xp 00000000 08:01 77 /usr/bin/mapper")
+        .line("7f000000-7f001000 rw-s 00000000 00:05 9 /dev/sdm (deleted)")
+        .line(">>")
+        .line("/proc/60/map_files/7f000000-7f001000 -> /dev/sdm")
+        // Only a name of it (O_PATH), a device of the same minor number, a kernel thread.
+        .line(&stat(70, "namer", 0, 1))
+        .line("/proc/70/comm = namer")
+        .line("/proc/70/fd/1 -> /dev/sdn")
+        .line("/proc/70/fdinfo/1 = flags:\t012000000")
+        .line("/proc/70/fd/2 -> /dev/dm-0")
+        .line("/proc/70/fdinfo/2 = flags:\t0100002")
+        .line(&stat(80, "kworker", 0x0020_0000, 1))
+        .line("/proc/80/fd = closed to everybody")
+        .tree();
+    let root = tree.root();
+    assert_eq!(uses(&root, 8, 176), ["sdl is open for writing in process 50 (a) S 1 (b)"]);
+    assert_eq!(uses(&root, 8, 192), ["sdm is mapped by process 60 (mapper)"]);
+    assert_eq!(uses(&root, 8, 208), [""; 0]);
+    assert_eq!(uses(&root, 253, 176), ["dm-0 is open for writing in process 70 (namer)"]);
+    assert!(host::uses(&root, 8, 176).unseen.is_empty());
+}
+
+#[test]
+fn what_the_kernel_serves_to_others() {
+    let namespaces = "/sys/kernel/config/nvmet/subsystems/nqn.a/namespaces";
+    let tree = Machine::default()
+        .disk("sdl", "8:176", "S1")
+        .disk("sdm", "8:192", "S2")
+        .mounts(&[])
+        .line(&format!("{namespaces}/1/device_path = /dev/sdl"))
+        .line(&format!("{namespaces}/1/enable = 1"))
+        .line(&format!("{namespaces}/2/device_path = /dev/sdm"))
+        .line(&format!("{namespaces}/2/enable = 0"))
+        .tree();
+    let root = tree.root();
+    assert_eq!(uses(&root, 8, 176), ["sdl is served by the NVMe target nqn.a, namespace 1"]);
+    assert_eq!(uses(&root, 8, 192), [""; 0]);
+}
+
+#[test]
+fn what_cannot_be_examined_is_counted_and_named() {
+    let machine = || Machine::default().disk("sdl", "8:176", "S1");
+    let unseen = |machine: Machine| host::uses(&machine.tree().root(), 8, 176).unseen.to_string();
+    assert_eq!(unseen(machine().mounts(&[])), "");
+    let closed = machine()
+        .mounts(&[])
+        .line("/proc/1/comm = systemd")
+        .line("/proc/1/fd = closed to everybody")
+        .line("/proc/9/fd/1 -> /dev/null");
+    let said = "1 process that this user may not examine: 1 (systemd)";
+    assert_eq!(unseen(closed), said);
+    let container = machine().mounts(&[]).line("/proc/self/ns/pid -> pid:[4026532000]");
+    assert_eq!(unseen(container), "processes outside this container (PID namespace)");
+    let first = machine().mounts(&[]).line("/proc/self/ns/pid -> pid:[4026531836]");
+    assert_eq!(unseen(first), "");
+    let hidden = |capabilities: &str| {
+        let proc = "25 1 0:21 / /proc rw,relatime - proc proc rw,hidepid=invisible";
+        let status = format!("/proc/self/status = CapEff:\t{capabilities}");
+        unseen(machine().mounts(&[proc]).line(&status))
+    };
+    let said = "processes that /proc hides from this user (hidepid)";
+    assert_eq!(hidden("0000000000000000"), said);
+    assert_eq!(hidden("000001ffffffffff"), "", "who may examine all is shown all");
+    let lost =
+        machine().mounts(&[]).device("b/loop3", "7:3", &[("loop/backing_file", "/gone (deleted)")]);
+    assert_eq!(unseen(lost), "what loop3 lies over");
 }
 
 #[test]
@@ -242,6 +337,11 @@ fn loop_devices_over_devices_and_over_one_file() {
         .device("b/loop1", "7:1", &file)
         .device("b/loop2", "7:2", &file)
         .device("b/loop3", "7:3", &[("loop/backing_file", "/images/c.img")])
+        .line("/images/c.img = blank")
+        .line("/images/other/c.img = blank")
+        .line("/proc/31/comm = editor")
+        .line("/proc/31/fd/3 -> /images/other/c.img")
+        .line("/proc/31/fdinfo/3 = flags:\t0100002")
         .mounts(&[
             "30 1 7:0 / /over rw - ext4 /dev/loop0 rw",
             "31 1 7:2 / /image rw - ext4 /dev/loop2 rw",

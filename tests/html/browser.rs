@@ -106,7 +106,7 @@ impl Browser {
 
     /// Errors, warnings and refusals that pages have shown on their console.
     pub(crate) fn complaints(&mut self) -> Vec<String> {
-        let told = self.events.iter().filter_map(|event| {
+        let reported = self.events.iter().filter_map(|event| {
             let of = &event["params"];
             match event["method"].as_str()? {
                 "Runtime.exceptionThrown" => {
@@ -118,14 +118,16 @@ impl Browser {
                 _ => None,
             }
         });
-        told.collect()
+        reported.collect()
     }
 
     /// Addresses of everything that was asked for.
     pub(crate) fn requests(&mut self) -> Vec<String> {
-        let asked =
+        let requested =
             self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
-        asked.filter_map(|event| Some(event["params"]["request"]["url"].as_str()?.into())).collect()
+        requested
+            .filter_map(|event| Some(event["params"]["request"]["url"].as_str()?.into()))
+            .collect()
     }
 
     fn call(&mut self, session: Option<&str>, method: &str, params: Value) -> Value {
@@ -212,10 +214,10 @@ impl Page {
 
     /// What an expression gives.
     pub(crate) fn value(&self, browser: &mut Browser, expression: &str) -> Value {
-        let asked = json!({
+        let requested = json!({
             "expression": expression, "returnByValue": true, "awaitPromise": true,
         });
-        let answer = self.call(browser, "Runtime.evaluate", asked);
+        let answer = self.call(browser, "Runtime.evaluate", requested);
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
         answer["result"]["value"].clone()
     }
@@ -271,8 +273,8 @@ impl Page {
 
     /// The whole page, or what of it is in the window, as PNG.
     pub(crate) fn picture(&self, browser: &mut Browser, whole: bool) -> Vec<u8> {
-        let asked = json!({ "format": "png", "captureBeyondViewport": whole });
-        let answer = self.call(browser, "Page.captureScreenshot", asked);
+        let requested = json!({ "format": "png", "captureBeyondViewport": whole });
+        let answer = self.call(browser, "Page.captureScreenshot", requested);
         STANDARD.decode(answer["data"].as_str().unwrap()).unwrap()
     }
 }

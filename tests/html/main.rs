@@ -119,16 +119,16 @@ fn a_point_says_its_value_under_the_pointer_and_by_keys() {
     let (x, y) = (place[0].as_f64().unwrap(), place[1].as_f64().unwrap());
     // Near it is enough.
     page.pointer(&mut browser, x + 3.0, y - 4.0);
-    let told = page.until(&mut browser, hint, |value| value != &json!(""));
-    assert!(told.as_str().unwrap().starts_with("depth 8: 58,4"), "{told}");
+    let reported = page.until(&mut browser, hint, |value| value != &json!(""));
+    assert!(reported.as_str().unwrap().starts_with("depth 8: 58,4"), "{reported}");
     page.pointer(&mut browser, 2.0, 2.0);
     page.until(&mut browser, hint, |value| value == &json!(""));
 
     page.value(&mut browser, "document.querySelector('.picture').focus()");
     page.key(&mut browser, "ArrowRight");
     page.key(&mut browser, "ArrowRight");
-    let told = page.until(&mut browser, hint, |value| value != &json!(""));
-    assert!(told.as_str().unwrap().starts_with("depth 2:"), "{told}");
+    let reported = page.until(&mut browser, hint, |value| value != &json!(""));
+    assert!(reported.as_str().unwrap().starts_with("depth 2:"), "{reported}");
     page.key(&mut browser, "Escape");
     page.until(&mut browser, hint, |value| value == &json!(""));
     assert_eq!(browser.complaints(), Vec::<String>::new());

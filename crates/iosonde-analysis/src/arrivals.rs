@@ -1,4 +1,4 @@
-//! An open loop: what was due, what came of it, and whether the storage kept up.
+//! Figures of an open loop: what was scheduled, what completed, and whether the storage kept up.
 //!
 //! The rules are those of method 2.12. A loop whose backlog grows measures only how long it ran, so
 //! its latencies are withheld.
@@ -10,22 +10,23 @@ use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
 use iosonde_stats::summary::{Summary, autocorrelation_time, t_975};
 
-/// Seconds of backlog gained per second from which a growth is more than a fluctuation.
+/// Growth of the backlog, in seconds per second, at or above which it is more than a fluctuation.
 const GROWTH_FROM: f64 = 0.01;
-/// Share by which the achieved rate may miss the rate asked, however many operations there were.
+/// Share by which the achieved rate may miss the requested rate, regardless of the number of
+/// operations.
 const RATE_WITHIN: f64 = 0.01;
-/// Share of operations that found no free slot up to which lag is the generator's own.
+/// Share of operations that found no free slot, at or below which the lag is the generator's own.
 const OWN_LAG_BELOW: f64 = 0.01;
-/// Lag at p99 as a share of the median response from which the generator is too slow.
+/// Lag at p99, as a share of the median response, at or above which the generator is too slow.
 const LAG_SHARE: f64 = 0.10;
 
 /// An open loop's figures, all jobs together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ArrivalFigures {
-    /// Operations asked for per second; `None` where arrivals were recorded or in bytes of several
-    /// sizes.
+    /// Requested operations per second; `None` if arrivals were recorded or the rate is in bytes of
+    /// several sizes.
     pub asked_per_s: Option<f64>,
-    /// Operations that were due in the window.
+    /// Operations scheduled in the window.
     pub due: u64,
     /// Of those, completed per second of the window.
     pub achieved_per_s: f64,
@@ -33,13 +34,13 @@ pub struct ArrivalFigures {
     pub late: u64,
     /// Found every slot in flight.
     pub queued: u64,
-    /// Still waiting when the window closed.
+    /// Still waiting at the end of measurement.
     pub dropped: u64,
     /// Coefficient of variation of the distances between due times of a job.
     pub gap_cv: Option<f64>,
     /// Growth of the backlog, seconds of work per second, with its 95 % interval.
     pub growth: Option<Growth>,
-    /// What the loop is worth.
+    /// Whether the figures can be used.
     pub verdict: ArrivalVerdict,
 }
 
@@ -54,7 +55,7 @@ pub struct Growth {
     pub high: f64,
 }
 
-/// What an open loop is worth.
+/// Whether the figures of an open loop can be used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArrivalVerdict {
@@ -62,9 +63,9 @@ pub enum ArrivalVerdict {
     Sustained,
     /// The backlog grows: latencies only measure the length of the run.
     Unsustainable,
-    /// Operations left late though slots were free: the latencies are the client's.
+    /// Operations were submitted late although slots were free: the latencies are the client's.
     ClientBound,
-    /// The rate or the scatter of the due times is not what was asked.
+    /// The rate or the variation of the due times differs from the request.
     OffSchedule,
 }
 
@@ -82,9 +83,9 @@ pub fn arrivals(run: &Run) -> Option<ArrivalFigures> {
     };
     let (due, dropped) = (sum(|counts| counts.due), sum(|counts| counts.dropped));
     let completed: u64 = jobs().map(|job| job.read.ops + job.write.ops + job.trim.ops).sum();
-    let asked: Option<f64> = open.iter().map(|at| asked(&run.plan.jobs[*at])).sum();
+    let requested: Option<f64> = open.iter().map(|at| requested(&run.plan.jobs[*at])).sum();
     let mut figures = ArrivalFigures {
-        asked_per_s: asked,
+        asked_per_s: requested,
         due,
         achieved_per_s: completed as f64 / seconds,
         late: sum(|counts| counts.late),
@@ -118,9 +119,10 @@ fn verdict(run: &Run, open: &[usize], figures: &ArrivalFigures) -> ArrivalVerdic
     if own_lag && lag.quantile(0.99).is_some_and(|lag| lag as f64 > LAG_SHARE * median) {
         return ArrivalVerdict::ClientBound;
     }
-    let off = figures.asked_per_s.zip(due_per_s(run, open)).is_some_and(|(asked, due_per_s)| {
-        (due_per_s / asked - 1.0).abs() > within.max(3.0 * scatter(run, open) / due.sqrt())
-    });
+    let off =
+        figures.asked_per_s.zip(due_per_s(run, open)).is_some_and(|(requested, due_per_s)| {
+            (due_per_s / requested - 1.0).abs() > within.max(3.0 * scatter(run, open) / due.sqrt())
+        });
     let poisson = open.iter().any(|at| {
         matches!(run.plan.jobs[*at].pace, Pace::Rate { arrivals: Arrivals::Poisson, .. })
     });
@@ -148,8 +150,8 @@ fn scatter(run: &Run, open: &[usize]) -> f64 {
     open.iter().map(of).fold(0.0, f64::max)
 }
 
-/// Operations due per second, from the distances of due times: a run that ends after a count goes
-/// on for a while when nothing is due any more.
+/// Operations due per second, from the intervals between due times: a run limited by a count
+/// continues for a while after the last operation is due.
 fn due_per_s(run: &Run, open: &[usize]) -> Option<f64> {
     let rate = |at: &usize| {
         let counts = &run.jobs[*at].arrivals;
@@ -158,8 +160,8 @@ fn due_per_s(run: &Run, open: &[usize]) -> Option<f64> {
     open.iter().map(rate).sum()
 }
 
-/// Operations per second that a job's plan asks for.
-fn asked(job: &Job) -> Option<f64> {
+/// Operations per second requested by a job's plan.
+fn requested(job: &Job) -> Option<f64> {
     let rate = match &job.pace {
         Pace::Rate { rate: Rate::Ops(per_s), .. } => *per_s,
         Pace::Rate { rate: Rate::Bytes(per_s), .. } if job.sizes == Sizes::default() => {
@@ -171,7 +173,7 @@ fn asked(job: &Job) -> Option<f64> {
     if whole == 0 {
         return Some(rate);
     }
-    // Only a run of whole rounds has the mean rate of a round, so it is not held against one.
+    // Only a run of whole rounds has the mean rate of a round, so others are not compared with it.
     None
 }
 
@@ -193,8 +195,8 @@ fn gap_cv(run: &Run, open: &[usize]) -> Option<f64> {
     (gaps >= 2.0 && mean > 0.0).then(|| variance.max(0.0).sqrt() / mean)
 }
 
-/// Least-squares slope of the backlog, the worst job's, with an interval that allows for
-/// neighbouring looks being alike.
+/// Least-squares slope of the backlog, the worst job's, with an interval that allows for the
+/// correlation of neighbouring samples.
 fn growth(run: &Run, open: &[usize]) -> Option<Growth> {
     let slopes = open.iter().filter_map(|at| {
         let counts = &run.jobs[*at].arrivals;
@@ -233,7 +235,8 @@ mod tests {
         let growing: Vec<u64> = (0..50).map(|look| look * 9_000_000).collect();
         let growth = slope(&growing, 100_000_000).unwrap();
         assert!((growth.per_s - 0.09).abs() < 1e-6 && growth.low > 0.0, "{growth:?}");
-        // A queue that wanders but does not grow: in 100 seeds hardly any slope that counts.
+        // A queue that fluctuates but does not grow: over 100 seeds hardly any slope is
+        // significant.
         let mut alarms = 0;
         for seed in 0..100 {
             let mut chance = Chance::new(seed);

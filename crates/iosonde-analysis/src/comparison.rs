@@ -1,5 +1,5 @@
-//! Do two sets of runs differ? One answer per metric, with its size, its certainty, and how many
-//! more runs a missing answer needs.
+//! Do two sets of runs differ? One answer per metric, with the size of the difference, its
+//! certainty, and how many more runs an undecided metric needs.
 
 pub mod contrast;
 pub mod gate;
@@ -17,34 +17,34 @@ pub use observation::{BASELINE_SCHEMA, Baseline, Observation};
 
 use iosonde_stats::holm::holm;
 
-/// Clocks of two machines may be apart by so much, ns.
+/// Largest accepted difference between the clocks of two machines, ns.
 const CLOCKS_APART_NS: u64 = 300_000_000_000;
-/// At most so many differences are named.
+/// Largest number of differences that are named.
 const NAMED: usize = 8;
 
 /// One side: runs under a name.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// Where they come from, in words.
+    /// Where they come from, as text.
     pub name: String,
     /// The runs, in the order of their rounds where there are any.
     pub runs: Vec<Observation>,
 }
 
-/// What is asked of a comparison.
+/// Settings of a comparison.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct Request {
     /// Differences of less than this share do not matter.
     pub tolerance: f64,
-    /// Seed of everything that is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
     /// Kinds of facts that may differ.
     pub allow: Vec<Kind>,
-    /// Metrics to compare, as kept; empty for the usual ones.
+    /// Metrics to compare, by stored name; empty for the default ones.
     pub metrics: Vec<String>,
     /// Limits on changes.
     pub gates: Vec<Gate>,
-    /// Whether the runs of both sides took turns: the n-th of each make a round.
+    /// Whether the runs of the two sides alternated: the n-th run of each side forms a round.
     pub in_rounds: bool,
     /// The time, ns since 1970.
     pub now_unix_ns: u64,
@@ -53,7 +53,7 @@ pub struct Asked {
 /// Why two sides are not compared.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Incomparable {
-    /// They are of different things.
+    /// They did not measure the same thing.
     #[error("{}", differing(.0))]
     Different(Vec<Difference>),
     /// They have no cell in common.
@@ -64,7 +64,7 @@ pub enum Incomparable {
         /// Cells of B.
         b: String,
     },
-    /// A side has no run that counts.
+    /// A side has no usable run.
     #[error("no run of {side} can be compared: {why}")]
     NothingLeft {
         /// Name of the side.
@@ -83,8 +83,8 @@ fn differing(differences: &[Difference]) -> String {
     let mut kinds: Vec<&str> = differences.iter().map(|each| each.kind.word()).collect();
     kinds.dedup();
     format!(
-        "A and B are not of the same thing:{}{more}\nmeasure both alike, or say that it is meant: \
-         --allow {}",
+        "A and B did not measure the same thing:{}{more}\nmeasure both under the same conditions, \
+         or accept the difference: --allow {}",
         named.collect::<String>(),
         kinds.join(",")
     )
@@ -97,23 +97,24 @@ pub struct Comparison {
     pub sides: [SideFacts; 2],
     /// Whether runs were compared within rounds.
     pub in_rounds: bool,
-    /// Seed of everything that was drawn.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// The asked tolerance, as a share.
+    /// The requested tolerance, as a share.
     pub tolerance: f64,
     /// Tests that the p values are corrected for.
     pub family: usize,
-    /// Each cell that is on both sides.
+    /// Each cell present on both sides.
     pub cells: Vec<Cell>,
-    /// What came of the gates.
+    /// Outcomes of the gates.
     pub gates: Vec<Gated>,
     /// Facts in which the sides were allowed to differ.
     pub differences: Vec<Difference>,
-    /// What else must be known.
-    pub cautions: Vec<String>,
+    /// Warnings.
+    #[serde(rename = "cautions")]
+    pub warnings: Vec<String>,
 }
 
-/// A side as it is told.
+/// A side as reported.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SideFacts {
     /// Its name.
@@ -125,13 +126,13 @@ pub struct SideFacts {
 /// One cell of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
-    /// What was run.
+    /// What was measured.
     pub cell: String,
     /// Its metrics.
     pub rows: Vec<Row>,
     /// Metrics that are not compared.
     pub missing: Vec<Missing>,
-    /// Of one run on a side: 95 % intervals within it, which decide nothing.
+    /// For a side with one run: 95 % intervals within that run, which do not affect the verdict.
     pub within: [BTreeMap<String, (f64, f64)>; 2],
 }
 
@@ -149,12 +150,12 @@ pub struct Missing {
 pub struct Row {
     /// The metric: `iops`, `read.p99`.
     pub metric: String,
-    /// Which way is good.
+    /// Which direction is better.
     pub better: Better,
     /// How the sides differ.
     #[serde(flatten)]
     pub contrast: Contrast,
-    /// The p of it, corrected for all tests of the comparison.
+    /// Its p value, corrected for all tests of the comparison.
     pub corrected_p: f64,
     /// The verdict.
     pub verdict: Verdict,
@@ -163,56 +164,63 @@ pub struct Row {
 /// Compares B with A.
 ///
 /// # Errors
-/// If they are not of the same thing and that is not allowed, or nothing is left to compare.
-pub fn compare(a: &Side, b: &Side, asked: &Asked) -> Result<Comparison, Incomparable> {
-    let mut cautions = cautions(a, b, asked);
-    let [kept_a, kept_b] = kept(a, b, asked, &mut cautions)?;
+/// If they did not measure the same thing and that is not allowed, or nothing is left to compare.
+pub fn compare(a: &Side, b: &Side, requested: &Request) -> Result<Comparison, Incomparable> {
+    let mut warnings = warnings(a, b, requested);
+    let [kept_a, kept_b] = kept(a, b, requested, &mut warnings)?;
     let mut differences = Vec::new();
     let mut cells = Vec::new();
-    for (name, of_a, of_b) in paired(&kept_a, &kept_b, &mut cautions)? {
+    for (name, of_a, of_b) in paired(&kept_a, &kept_b, &mut warnings)? {
         for different in differing_facts(&of_a, &of_b) {
             if !differences.contains(&different) {
                 differences.push(different);
             }
         }
-        cells.push(cell(name, &of_a, &of_b, asked));
+        cells.push(cell(name, &of_a, &of_b, requested));
     }
-    let is_told = |each: &Difference| each.kind == Kind::Host || asked.allow.contains(&each.kind);
-    let (allowed, refused): (Vec<_>, Vec<_>) = differences.into_iter().partition(is_told);
+    let is_reported =
+        |each: &Difference| each.kind == Kind::Host || requested.allow.contains(&each.kind);
+    let (allowed, refused): (Vec<_>, Vec<_>) = differences.into_iter().partition(is_reported);
     if !refused.is_empty() {
         return Err(Incomparable::Different(refused));
     }
-    let family = judge(&mut cells, asked);
-    if !asked.allow.contains(&Kind::Host) && allowed.iter().any(|each| each.kind == Kind::Host) {
-        cautions.push("A and B are from different machines: what differs may be those".into());
+    let family = judge(&mut cells, requested);
+    if !requested.allow.contains(&Kind::Host) && allowed.iter().any(|each| each.kind == Kind::Host)
+    {
+        warnings.push(
+            "A and B are from different machines: a difference may come from the \
+            machines"
+                .into(),
+        );
     }
-    let gates = gated(&cells, asked);
+    let gates = gated(&cells, requested);
     let facts = |side: &Side, runs: &[&Observation]| SideFacts {
         name: side.name.clone(),
         runs: runs.len(),
     };
     Ok(Comparison {
         sides: [facts(a, &kept_a), facts(b, &kept_b)],
-        in_rounds: asked.in_rounds,
-        seed: asked.seed,
-        tolerance: asked.tolerance,
+        in_rounds: requested.in_rounds,
+        seed: requested.seed,
+        tolerance: requested.tolerance,
         family,
         cells,
         gates,
         differences: allowed,
-        cautions,
+        warnings,
     })
 }
 
-/// What is wrong with the runs and does not keep them from being compared.
-fn cautions(a: &Side, b: &Side, asked: &Asked) -> Vec<String> {
+/// Problems of the runs that do not prevent a comparison.
+fn warnings(a: &Side, b: &Side, requested: &Request) -> Vec<String> {
     let mut all = Vec::new();
     for (name, side) in [("A", a), ("B", b)] {
-        let late = asked.now_unix_ns.saturating_add(CLOCKS_APART_NS);
+        let late = requested.now_unix_ns.saturating_add(CLOCKS_APART_NS);
         let from_the_future = side.runs.iter().filter(|run| run.started_unix_ns > late).count();
         if from_the_future > 0 {
             all.push(format!(
-                "{name}: {from_the_future} of {} runs began later than now: a clock is or was off",
+                "{name}: {from_the_future} of {} runs have a start time in the future: a clock is \
+                 or was wrong",
                 side.runs.len()
             ));
         }
@@ -221,26 +229,24 @@ fn cautions(a: &Side, b: &Side, asked: &Asked) -> Vec<String> {
             *doubts.entry(doubt).or_default() += 1;
         }
         all.extend(doubts.into_iter().map(|(doubt, count)| {
-            format!("{name}: {count} of {} runs are doubtful: {doubt}", side.runs.len())
+            format!("{name}: {count} of {} runs have low confidence: {doubt}", side.runs.len())
         }));
     }
     let is_same = |x: &Observation, y: &Observation| {
         x.started_unix_ns == y.started_unix_ns && x.values == y.values && x.cell == y.cell
     };
     if a.runs.iter().any(|x| b.runs.iter().any(|y| is_same(x, y))) {
-        all.push(
-            "a run is on both sides: what a run has in common with itself shows nothing".into(),
-        );
+        all.push("the same run is on both sides: comparing a run with itself shows nothing".into());
     }
     all
 }
 
-/// The runs of both sides that count; in rounds only those whose partner counts too.
+/// The usable runs of both sides; in rounds, only those whose partner is usable too.
 fn kept<'a>(
     a: &'a Side,
     b: &'a Side,
-    asked: &Asked,
-    cautions: &mut Vec<String>,
+    requested: &Request,
+    warnings: &mut Vec<String>,
 ) -> Result<[Vec<&'a Observation>; 2], Incomparable> {
     let mut why = [Vec::new(), Vec::new()];
     let mut counts = |index: usize, run: &Observation| {
@@ -249,7 +255,7 @@ fn kept<'a>(
         }
         run.left_out.is_none()
     };
-    let mut kept: [Vec<&Observation>; 2] = if asked.in_rounds {
+    let mut kept: [Vec<&Observation>; 2] = if requested.in_rounds {
         let pairs = a.runs.iter().zip(&b.runs);
         pairs.filter(|(x, y)| counts(0, x) & counts(1, y)).unzip().into()
     } else {
@@ -259,13 +265,13 @@ fn kept<'a>(
     };
     for (side, runs) in ["A", "B"].into_iter().zip(&mut kept) {
         let before = runs.len();
-        if !asked.in_rounds {
+        if !requested.in_rounds {
             let mut seen = BTreeSet::new();
             runs.retain(|run| seen.insert((run.started_unix_ns, &run.cell, bits(run))));
         }
         if runs.len() < before {
             let twice = before - runs.len();
-            cautions.push(format!("{side}: {twice} runs were given twice, and are counted once"));
+            warnings.push(format!("{side}: {twice} runs were given twice and are counted once"));
         }
     }
     for (index, (side, left)) in ["A", "B"].into_iter().zip(&why).enumerate() {
@@ -274,7 +280,7 @@ fn kept<'a>(
             return Err(Incomparable::NothingLeft { side: side.into(), why });
         }
         if let Some(first) = left.first() {
-            cautions.push(format!(
+            warnings.push(format!(
                 "{side}: {} of {} runs are left out, the first of them {first}",
                 left.len(),
                 left.len() + kept[index].len()
@@ -284,18 +290,18 @@ fn kept<'a>(
     Ok(kept)
 }
 
-/// Everything that a run gave, to the last bit.
+/// All values of a run, bit for bit.
 fn bits(run: &Observation) -> Vec<u64> {
     run.values.values().map(|value| value.to_bits()).collect()
 }
 
 type Runs<'a> = Vec<&'a Observation>;
 
-/// Cells that are on both sides. One cell on each side is meant to be compared, whatever its name.
+/// Cells that are on both sides. A single cell on each side is compared regardless of its name.
 fn paired<'a>(
     a: &[&'a Observation],
     b: &[&'a Observation],
-    cautions: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Result<Vec<(String, Runs<'a>, Runs<'a>)>, Incomparable> {
     let names = |runs: &[&Observation]| -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -321,7 +327,7 @@ fn paired<'a>(
     }
     let alone_b: Vec<&String> = of_b.iter().filter(|name| !of_a.contains(name)).collect();
     for (side, alone) in [("A", alone), ("B", alone_b)] {
-        cautions.extend(alone.into_iter().map(|name| format!("only {side} has {name}")));
+        warnings.extend(alone.into_iter().map(|name| format!("only {side} has {name}")));
     }
     Ok(common.into_iter().map(|name| (name.clone(), of(a, name), of(b, name))).collect())
 }
@@ -342,14 +348,15 @@ fn differing_facts(a: &Runs<'_>, b: &Runs<'_>) -> Vec<Difference> {
     all
 }
 
-fn cell(name: String, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Cell {
-    let mut metrics = asked.metrics.clone();
+fn cell(name: String, a: &Runs<'_>, b: &Runs<'_>, requested: &Request) -> Cell {
+    let mut metrics = requested.metrics.clone();
     if metrics.is_empty() {
         metrics = a[0].metrics();
         metrics.extend(b[0].metrics().into_iter().filter(|each| !a[0].metrics().contains(each)));
         metrics.retain(|metric| !is_repetition(metric, a, b));
     }
-    let wanted = asked.gates.iter().filter(|gate| is_about(gate, &name)).map(|gate| &gate.metric);
+    let wanted =
+        requested.gates.iter().filter(|gate| is_about(gate, &name)).map(|gate| &gate.metric);
     for metric in wanted {
         if !metrics.contains(metric) {
             metrics.push(metric.clone());
@@ -357,7 +364,7 @@ fn cell(name: String, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Cell {
     }
     let (mut rows, mut missing) = (Vec::new(), Vec::new());
     for metric in metrics {
-        match row(&metric, a, b, asked) {
+        match row(&metric, a, b, requested) {
             Ok(row) => rows.push(row),
             Err(reason) => missing.push(Missing { metric, reason }),
         }
@@ -379,23 +386,25 @@ fn is_repetition(metric: &str, a: &Runs<'_>, b: &Runs<'_>) -> bool {
     sizes.all(|size| (size / first - 1.0).abs() < 1e-6)
 }
 
-fn row(metric: &str, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Result<Row, String> {
+fn row(metric: &str, a: &Runs<'_>, b: &Runs<'_>, requested: &Request) -> Result<Row, String> {
     let values =
         |runs: &Runs<'_>| -> Vec<f64> { runs.iter().filter_map(|run| run.value(metric)).collect() };
     let (of_a, of_b) = (values(a), values(b));
     let (have, all) = (of_a.len() + of_b.len(), a.len() + b.len());
     if have < all {
         return Err(match have {
-            0 => "no run has it".into(),
-            _ => format!("{} of {all} runs have none: too few operations, or none", all - have),
+            0 => "no run has this metric".into(),
+            _ => {
+                format!("{} of {all} runs do not have it: too few operations, or none", all - have)
+            }
         });
     }
-    let contrast = if asked.in_rounds {
-        Contrast::of_rounds(&of_a, &of_b, asked.seed)
+    let contrast = if requested.in_rounds {
+        Contrast::of_rounds(&of_a, &of_b, requested.seed)
     } else {
-        Contrast::of_sides(&of_a, &of_b, asked.seed)
+        Contrast::of_sides(&of_a, &of_b, requested.seed)
     };
-    let contrast = contrast.ok_or_else(|| "not a positive number in every run".to_owned())?;
+    let contrast = contrast.ok_or_else(|| "not positive in every run".to_owned())?;
     let p = contrast.p;
     Ok(Row {
         metric: metric.to_owned(),
@@ -407,13 +416,13 @@ fn row(metric: &str, a: &Runs<'_>, b: &Runs<'_>, asked: &Asked) -> Result<Row, S
 }
 
 /// Corrects all p values of the comparison together, and gives the verdicts.
-fn judge(cells: &mut [Cell], asked: &Asked) -> usize {
+fn judge(cells: &mut [Cell], requested: &Request) -> usize {
     let mut rows: Vec<&mut Row> = cells.iter_mut().flat_map(|cell| &mut cell.rows).collect();
     let p: Vec<f64> = rows.iter().map(|row| row.contrast.p).collect();
     let family = p.len();
     for (row, corrected) in rows.iter_mut().zip(holm(&p)) {
         row.corrected_p = corrected;
-        row.verdict = row.contrast.verdict(row.better, corrected, asked.tolerance, family);
+        row.verdict = row.contrast.verdict(row.better, corrected, requested.tolerance, family);
     }
     family
 }
@@ -422,9 +431,9 @@ fn is_about(gate: &Gate, cell: &str) -> bool {
     gate.cell.as_deref().is_none_or(|name| name.eq_ignore_ascii_case(cell))
 }
 
-fn gated(cells: &[Cell], asked: &Asked) -> Vec<Gated> {
+fn gated(cells: &[Cell], requested: &Request) -> Vec<Gated> {
     let mut all = Vec::new();
-    for gate in &asked.gates {
+    for gate in &requested.gates {
         let before = all.len();
         for cell in cells.iter().filter(|cell| is_about(gate, &cell.cell)) {
             let row = cell.rows.iter().find(|row| row.metric == gate.metric);

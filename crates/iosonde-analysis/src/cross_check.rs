@@ -1,4 +1,4 @@
-//! Does another program measure the same?
+//! Does another program measure the same figures?
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use iosonde_stats::{Quantile, Ratio};
 /// Ratios that differ from one by less than this share are alike.
 pub const TOLERANCE: f64 = 0.05;
 
-/// What both programs measured in one round.
+/// The measurements of both programs in one round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CrossRound {
     /// Ours.
@@ -20,7 +20,7 @@ pub struct CrossRound {
     pub theirs: Seen,
 }
 
-/// What one program measured, all that moves data together.
+/// The measurement of one program, all data operations together.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Seen {
     /// Operations per second.
@@ -50,7 +50,7 @@ pub struct CrossCheck {
     pub title: String,
     /// Name and version of the other program: `fio-3.33`.
     pub witness: String,
-    /// Rounds that became whole, in their order; the other program began every second one.
+    /// Completed rounds, in order; the other program went first in every second one.
     pub rounds: Vec<CrossRound>,
     /// Of the operations per second.
     pub iops: Option<Ratio>,
@@ -60,11 +60,11 @@ pub struct CrossCheck {
     pub p99: Option<Ratio>,
     /// The verdict; `None` without a ratio.
     pub agreement: Option<Agreement>,
-    /// Why there is no ratio, or fewer rounds than were asked for.
+    /// Why there is no ratio, or fewer rounds than requested.
     pub missing: Option<String>,
 }
 
-/// Judges rounds; `missing` says why there are none or fewer than asked for.
+/// Evaluates rounds; `missing` says why there are none or fewer than requested.
 pub fn cross_check<'a>(
     title: &str,
     witness: &str,
@@ -106,7 +106,7 @@ fn judge(ratio: &Ratio) -> Agreement {
     }
 }
 
-/// Our run as another program sees its own: the whole window, without any more warm-up cut off.
+/// Our run by the rules of the other program: the whole window, with no additional warm-up removed.
 fn seen(run: &Run) -> Seen {
     let moved = |job: &iosonde_model::record::JobRun| job.read.ops + job.write.ops + job.trim.ops;
     let ops: u64 = run.jobs.iter().map(moved).sum();
@@ -124,14 +124,14 @@ fn witnessed(run: &WitnessRun) -> Seen {
 }
 
 impl CrossCheck {
-    /// The finding in words.
+    /// The result as text.
     pub fn words(&self) -> String {
         let witness = self.witness.replacen('-', " ", 1);
         let Some((ratio, agreement)) = self.iops.zip(self.agreement) else {
-            let reason = self.missing.as_deref().unwrap_or("one of both counted nothing");
+            let reason = self.missing.as_deref().unwrap_or("one of the two counted nothing");
             return format!("{witness}: n/a ({reason})");
         };
-        let told = match ratio.interval {
+        let formatted = match ratio.interval {
             Some((low, high)) => format!("ratio {:.2} [{low:.2}, {high:.2}]", ratio.median),
             None => format!("ratio {:.2}, no 95 % interval", ratio.median),
         };
@@ -140,14 +140,14 @@ impl CrossCheck {
         let verdict = match (agreement, ratio.interval) {
             (Agreement::Agrees, _) => "agrees",
             (Agreement::Differs, _) => "differs",
-            (Agreement::Undecided, Some(_)) => "neither agrees nor differs for sure",
-            (Agreement::Undecided, None) => "is not judged",
+            (Agreement::Undecided, Some(_)) => "is inconclusive",
+            (Agreement::Undecided, None) => "has no verdict",
         };
-        let mut words = format!("{witness} {verdict}: {told} over {rounds}");
+        let mut words = format!("{witness} {verdict}: {formatted} over {rounds}");
         if agreement == Agreement::Undecided {
             words.push_str(&match ratio.interval {
                 Some(_) => "; more rounds (--cross-check-rounds) narrow the interval".to_string(),
-                None => format!("; {ROUNDS_FOR_INTERVAL} rounds are the fewest that carry one"),
+                None => format!("; {ROUNDS_FOR_INTERVAL} rounds are the minimum for an interval"),
             });
         }
         if let Some(reason) = &self.missing {
@@ -186,7 +186,7 @@ mod tests {
         let differs = checked(&[1.4, 1.38, 1.5, 1.41, 1.39, 1.42]);
         assert_eq!(differs.agreement, Some(Agreement::Differs));
         assert!(differs.words().starts_with("fio 3.33 differs: ratio 1.40 [1.38, 1.50]"));
-        // Too wide, or a difference that is there and does not matter.
+        // An interval that is too wide, or a real difference that does not matter.
         for ratios in [[0.8, 1.0, 1.2, 1.0, 1.1, 0.9], [1.02, 1.03, 1.06, 1.02, 1.03, 1.04]] {
             assert_eq!(checked(&ratios).agreement, Some(Agreement::Undecided), "{ratios:?}");
         }
@@ -196,7 +196,7 @@ mod tests {
     fn few_rounds_are_not_judged() {
         let few = checked(&[1.0; 5]);
         assert_eq!(few.agreement, Some(Agreement::Undecided));
-        assert!(few.words().contains("6 rounds are the fewest"), "{}", few.words());
+        assert!(few.words().contains("6 rounds are the minimum"), "{}", few.words());
         let none = cross_check("T", "fio-3.33", [], Some("the sim engine".into()));
         assert_eq!(none.words(), "fio 3.33: n/a (the sim engine)");
         assert_eq!(none.agreement, None);

@@ -1,4 +1,4 @@
-//! Declared expectations: `METRIC OP VALUE`, with a workload in front where there are several.
+//! Declared expectations: `METRIC OP VALUE`, with a workload as prefix if there are several.
 //!
 //! `Database.p99<=2ms`, `iops>=10k`, `read.bw>=1GB/s`, `KV-Store.write.max<1s`.
 
@@ -19,7 +19,7 @@ use super::verdict::Assessment;
 pub struct Expectation {
     /// As typed.
     pub text: String,
-    /// The workload it is about, by name or title; `None` for every one.
+    /// The workload it applies to, by name or title; `None` for all.
     pub workload: Option<String>,
     /// Reads, writes, or both.
     pub direction: Direction,
@@ -56,7 +56,7 @@ const COMPARISONS: [(&str, Comparison); 4] = [
     (">", Comparison::Above),
 ];
 
-/// Why an expectation was not understood.
+/// Why an expectation could not be parsed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ExpectationError {
     /// No comparison in it.
@@ -71,7 +71,7 @@ pub enum ExpectationError {
     /// The workload is unknown.
     #[error("found the workload `{found}`, expected one of {known}{hint}")]
     Workload {
-        /// The word as given.
+        /// The name as given.
         found: String,
         /// The names that there are.
         known: String,
@@ -86,8 +86,11 @@ pub enum ExpectationError {
         /// Why.
         source: UnitError,
     },
-    /// A durable rate has no direction but writing.
-    #[error("found `{text}`: only writes have a durable rate; write durable without read.")]
+    /// A durable rate exists only for writes.
+    #[error(
+        "found `{text}`: only writes have a durable rate; use durable without the prefix \
+        read."
+    )]
     DurableRead {
         /// The text as given.
         text: String,
@@ -116,12 +119,12 @@ pub enum Judgement {
 }
 
 impl Expectation {
-    /// Reads one expectation. `workloads` are the names and titles that may stand in front; a
-    /// single run passes none and accepts no prefix.
+    /// Parses one expectation. `workloads` are the names and titles accepted as prefix; a single
+    /// run passes none and accepts no prefix.
     ///
     /// # Errors
-    /// If the comparison, the metric, the workload or the value is not understood; the error says
-    /// what is accepted and suggests the nearest word.
+    /// If the comparison, the metric, the workload or the value is invalid; the error lists what is
+    /// accepted and suggests the nearest name.
     pub fn parse(text: &str, workloads: &[&str]) -> Result<Expectation, ExpectationError> {
         let text = text.trim();
         let (front, comparison, value) = split(text)?;
@@ -136,7 +139,7 @@ impl Expectation {
         Ok(Expectation { text, workload, direction, metric, comparison, limit })
     }
 
-    /// Whether it is about this run.
+    /// Whether it applies to this run.
     pub fn applies_to(&self, run: &Run) -> bool {
         self.workload.as_deref().is_none_or(|workload| {
             workload.eq_ignore_ascii_case(&run.plan.name)
@@ -144,7 +147,7 @@ impl Expectation {
         })
     }
 
-    /// Judges it by the figures of a run whose books balance.
+    /// Evaluates it on the figures of a run whose consistency checks passed.
     pub fn judge(&self, figures: &Figures) -> Judgement {
         match self.measured(figures) {
             Ok(measured) if self.holds(measured) => Judgement::Met { measured },
@@ -166,7 +169,7 @@ impl Expectation {
     fn measured(&self, figures: &Figures) -> Result<f64, String> {
         let direction = self.direction(figures);
         let latency = &direction.latency;
-        let none = || "no operation of this kind was timed".to_owned();
+        let none = || "no operation of this kind has a latency".to_owned();
         match self.metric {
             Metric::Iops => Ok(direction.iops),
             Metric::Bandwidth => Ok(direction.bytes_per_s),
@@ -194,7 +197,7 @@ impl Expectation {
     }
 
     /// A figure of this metric in its unit, for people.
-    pub fn told(&self, figure: f64) -> String {
+    pub fn formatted(&self, figure: f64) -> String {
         match self.metric {
             Metric::Iops => format!("{} IOPS", count::significant_or_whole(figure)),
             Metric::Bandwidth | Metric::Durable => bytes::per_second(figure),
@@ -203,26 +206,26 @@ impl Expectation {
     }
 }
 
-/// An expectation with what came of it in one run.
+/// An expectation with its outcome in one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
     /// The expectation.
     pub expectation: Expectation,
     /// Title of the run.
     pub title: String,
-    /// What came of it.
+    /// Its outcome.
     pub judgement: Judgement,
 }
 
-/// Judges every expectation on every assessed run to which it applies. A run whose books do not
-/// balance, or that did not complete, cannot meet or miss one; an expectation without any run is
-/// unknown.
+/// Evaluates every expectation on every assessed run to which it applies. A run whose consistency
+/// checks failed, or that did not complete, can neither meet nor miss one; the outcome of an
+/// expectation without a run is unknown.
 pub fn judge_all(expectations: &[Expectation], rows: &[(&Run, &Assessment)]) -> Vec<Judged> {
     let mut all = Vec::new();
     for expectation in expectations {
         let before = all.len();
         for (run, assessment) in rows.iter().filter(|(run, _)| expectation.applies_to(run)) {
-            let judgement = if !assessment.books.valid() {
+            let judgement = if !assessment.consistency.valid() {
                 Judgement::Unknown { reason: "the result is INVALID".into() }
             } else if !assessment.complete {
                 Judgement::Unknown { reason: "the run did not complete".into() }
@@ -234,7 +237,7 @@ pub fn judge_all(expectations: &[Expectation], rows: &[(&Run, &Assessment)]) -> 
         }
         if all.len() == before {
             let title = expectation.workload.clone().unwrap_or_default();
-            let judgement = Judgement::Unknown { reason: "it was not run".into() };
+            let judgement = Judgement::Unknown { reason: "it was not measured".into() };
             all.push(Judged { expectation: expectation.clone(), title, judgement });
         }
     }
@@ -361,7 +364,7 @@ mod tests {
         assert!(matches!(parse("p99<=20ms").judge(&figures), Judgement::Met { .. }));
         assert!(matches!(parse("write.p99<=20ms").judge(&figures), Judgement::Unknown { .. }));
         assert!(matches!(parse("durable>1M").judge(&figures), Judgement::Unknown { .. }));
-        assert_eq!(parse("iops>=4900").told(5_001.0), "5,001 IOPS");
+        assert_eq!(parse("iops>=4900").formatted(5_001.0), "5,001 IOPS");
         let assessment = crate::assess(&run, None);
         let judged = judge_all(&[parse("iops>1"), parse("Cache.iops>1")], &[(&run, &assessment)]);
         assert!(matches!(judged[0].judgement, Judgement::Met { .. }));

@@ -1,7 +1,7 @@
-//! What does an experiment answer? Runs become points, and named analyses read the points.
+//! Analysis of experiments: runs become points, and named analyses evaluate the points.
 //!
 //! An analysis is a function from a stage to an [`Answer`]: sentences for the reader, figures that
-//! later stages and pictures use, and cautions. A new one is a file and a line in [`ANALYSES`].
+//! later stages and charts use, and warnings. A new one is a file and a line in [`ANALYSES`].
 
 mod baseline;
 #[cfg(test)]
@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::finding::{Finding, Gravity};
+use super::finding::{Finding, Severity};
 use iosonde_model::plan::design::{Cell, Found};
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::experiment::{ExperimentRun, StageRun, TrialRun};
@@ -45,14 +45,14 @@ use super::intervals;
 use super::series::{self, Series};
 use super::verdict::assess;
 
-/// One run, boiled down to what analyses and pictures need of it.
+/// One run, reduced to what analyses and charts need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrialFigures {
-    /// Place of its cell in the stage.
+    /// Index of its cell in the stage.
     pub cell: usize,
-    /// Which run of the cell.
+    /// Number of the run within the cell.
     pub repeat: u32,
-    /// Its place in the order of runs.
+    /// Its position in the order of runs.
     pub position: u32,
     /// Name of its file.
     pub file: String,
@@ -62,28 +62,28 @@ pub struct TrialFigures {
     pub standing: Standing,
     /// Its figures.
     pub figures: Figures,
-    /// Its findings, gravest first.
+    /// Its findings, most severe first.
     pub findings: Vec<Finding>,
-    /// Latencies of all that moved data.
+    /// Latencies of all data operations.
     pub latency: Histogram,
     /// Operations and bytes over time.
     pub series: Series,
     /// Percentiles over time, of intervals of a second or more.
     pub over_time: Vec<Moment>,
-    /// Which cache was to answer.
+    /// Which cache state was requested.
     pub cache: String,
     /// Share of sampled pages that were in the page cache before it began, `0..=1`.
     pub cached_share: Option<f64>,
-    /// Bytes that it wrote.
+    /// Bytes written.
     pub written_bytes: u64,
 }
 
 /// The latencies of an interval of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
-    /// Since the window opened, ns.
+    /// Since the start of measurement, ns.
     pub start_ns: u64,
-    /// Since the window opened, ns.
+    /// Since the start of measurement, ns.
     pub end_ns: u64,
     /// The median; `None` where too few requests completed in it.
     pub p50_ns: Option<u64>,
@@ -91,10 +91,10 @@ pub struct Moment {
     pub p99_ns: Option<u64>,
 }
 
-/// Intervals of a run at most.
+/// Largest number of intervals of a run.
 const MOST_MOMENTS: u64 = 600;
 
-/// The latencies of all that moves data over time, each interval's from its own histogram.
+/// The latencies of all data operations over time, each interval's from its own histogram.
 fn over_time(run: &iosonde_model::record::Run) -> Vec<Moment> {
     let jobs = intervals::all_jobs(run);
     let asked_ns = (run.measured_ns / MOST_MOMENTS).max(1_000_000_000);
@@ -120,9 +120,10 @@ fn over_time(run: &iosonde_model::record::Run) -> Vec<Moment> {
 pub enum Standing {
     /// Yes.
     Good,
-    /// With care: these doubts are raised.
-    Doubtful(String),
-    /// No: it failed, was interrupted, or its books do not balance.
+    /// With low confidence, for these reasons.
+    #[serde(rename = "doubtful")]
+    LowConfidence(String),
+    /// No: it failed, was interrupted, or its consistency checks failed.
     Failed(String),
 }
 
@@ -137,15 +138,16 @@ impl TrialFigures {
             .filter(|finding| is_doubt(finding, &trial.cache))
             .map(|finding| finding.subject.as_str())
             .collect();
-        let standing = if !row.books.valid() {
-            let broken: Vec<&str> = row.books.broken().map(|identity| identity.code).collect();
-            Standing::Failed(format!("the books do not balance: {}", broken.join(", ")))
+        let standing = if !row.consistency.valid() {
+            let broken: Vec<&str> =
+                row.consistency.broken().map(|identity| identity.code).collect();
+            Standing::Failed(format!("consistency checks failed: {}", broken.join(", ")))
         } else if !row.complete {
             Standing::Failed(ended(run))
         } else if doubts.is_empty() {
             Standing::Good
         } else {
-            Standing::Doubtful(doubts.join(", "))
+            Standing::LowConfidence(doubts.join(", "))
         };
         let mut latency = Histogram::new();
         for direction in series::directions(run) {
@@ -179,11 +181,11 @@ impl TrialFigures {
     }
 }
 
-/// What is asked for is no doubt: a page cache that was to answer.
+/// A requested condition does not lower confidence: a page cache that was meant to serve the reads.
 fn is_doubt(finding: &Finding, cache: &str) -> bool {
     let through_cache = matches!(cache, "cold" | "warm");
     let of_the_cache = ["page_cache", "buffered", "physics"].contains(&finding.code);
-    finding.gravity >= Gravity::Doubt && !(through_cache && of_the_cache)
+    finding.severity >= Severity::LowConfidence && !(through_cache && of_the_cache)
 }
 
 fn ended(run: &iosonde_model::record::Run) -> String {
@@ -198,58 +200,59 @@ fn ended(run: &iosonde_model::record::Run) -> String {
 /// A stage with everything that was measured in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageFacts {
-    /// As it was asked.
+    /// As requested.
     pub stage: Stage,
-    /// As it was laid out.
+    /// The resolved design.
     pub laid_out: StageRun,
     /// One point for each cell, in the order of the cells.
     pub points: Vec<Point>,
-    /// Every run, in the order in which they were carried out.
+    /// Every run, in the order in which they ran.
     pub trials: Vec<TrialFigures>,
-    /// What its analyses say, in the order in which it names them.
+    /// The answers of its analyses, in the order in which the stage names them.
     pub answers: Vec<(String, Answer)>,
 }
 
-/// What an analysis says.
+/// The answer of an analysis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Answer {
     /// Sentences with their numbers, the most important first.
     pub sentences: Vec<String>,
-    /// Figures by name (`knee`), for later stages, pictures and programs. Intervals are `NAME_low`
+    /// Figures by name (`knee`), for later stages, charts and programs. Intervals are `NAME_low`
     /// and `NAME_high`.
     pub found: BTreeMap<String, f64>,
-    /// What limits the trust in it.
-    pub cautions: Vec<Finding>,
-    /// Small tables of its own.
+    /// What limits its reliability.
+    #[serde(rename = "cautions")]
+    pub warnings: Vec<Finding>,
+    /// Small tables.
     #[serde(skip)]
     pub tables: Vec<AnswerTable>,
-    /// Everything behind it, for programs.
+    /// The underlying data, for programs.
     pub details: serde_json::Value,
 }
 
-/// A small table of an analysis: a caption, headings, and rows of words.
+/// A small table of an analysis: a caption, headings, and rows of text cells.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AnswerTable {
-    /// What it holds.
+    /// The caption.
     pub caption: String,
     /// Headings.
     pub columns: Vec<String>,
-    /// Rows, with as many words as there are headings.
+    /// Rows, with as many cells as there are headings.
     pub rows: Vec<Vec<String>>,
 }
 
 /// A whole experiment, read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Study {
-    /// As it was asked.
+    /// As requested.
     pub run: ExperimentRun,
     /// The machine.
     pub host: Option<HostFacts>,
-    /// What the target was, at the first run.
+    /// The target at the first run.
     pub target: Option<iosonde_model::record::TargetFacts>,
     /// Its stages so far, in order.
     pub stages: Vec<StageFacts>,
-    /// What the experiment as a whole concludes, by analysis.
+    /// The conclusions of the whole experiment, by analysis.
     pub conclusions: Vec<(String, Answer)>,
 }
 
@@ -290,7 +293,7 @@ pub fn names() -> Vec<&'static str> {
     stages.chain(CONCLUSIONS.iter().map(|(name, _)| *name)).collect()
 }
 
-/// The names of the analyses in a file that there are not.
+/// The names of analyses in a file that do not exist.
 pub fn unknown(experiment: &iosonde_model::spec::Experiment) -> Vec<String> {
     let stages = experiment.stages.iter().flat_map(|stage| &stage.analysis);
     let stages = stages.filter(|name| !ANALYSES.iter().any(|(known, _)| known == name));
@@ -300,7 +303,7 @@ pub fn unknown(experiment: &iosonde_model::spec::Experiment) -> Vec<String> {
 }
 
 impl StageFacts {
-    /// Gathers the runs of a stage and lets its analyses speak.
+    /// Collects the runs of a stage and runs its analyses.
     pub fn of(
         stage: &Stage,
         laid_out: StageRun,
@@ -311,7 +314,7 @@ impl StageFacts {
         let points = laid_out.cells.iter().map(|cell| Point::of(cell, &trials)).collect();
         let stage = stage.clone();
         let mut facts = StageFacts { stage, laid_out, points, trials, answers: Vec::new() };
-        // Of what was skipped there is nothing to say but why.
+        // For a skipped stage, only the reason is reported.
         if !facts.laid_out.skipped.is_empty() {
             return facts;
         }
@@ -358,7 +361,7 @@ impl StageFacts {
         lines
     }
 
-    /// What a parameter was in a cell: set by its levels, or by the stage.
+    /// The value of a parameter in a cell: set by its levels, or by the stage.
     pub fn parameter(&self, cell: &Cell, parameter: Parameter) -> Option<Value> {
         let levels = cell.levels.iter().rev().flat_map(|level| level.set.iter().rev());
         let own = levels.filter(|(each, _)| *each == parameter).map(|(_, value)| value.clone());
@@ -375,7 +378,7 @@ impl Study {
         self.stages.iter().find(|facts| facts.stage.name == name)
     }
 
-    /// Lets the experiment conclude.
+    /// Adds the conclusions of the experiment.
     pub fn conclude(&mut self) {
         let names = self.run.experiment.conclude.clone();
         let named = names.into_iter().filter_map(|name| {

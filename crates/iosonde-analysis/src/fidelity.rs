@@ -1,11 +1,11 @@
-//! How near a regenerated load comes to the recorded one.
+//! How closely a regenerated load matches the recorded one.
 //!
-//! Each dimension is a distance between two distributions that has no unit, and its score is one
-//! minus that: the distance of Kolmogorov and Smirnov for sizes, depths, distances of arrivals,
-//! skew and the course of time; the total variation for the mix; the ratio of the smaller to the
-//! larger for what is one number (see [`iosonde_stats::distance`]). The whole is the mean over the
-//! dimensions that both have data of. Latency is shown and not scored: it is the storage's answer
-//! to the load and no part of it.
+//! Each dimension is a dimensionless distance between two distributions, and its score is one minus
+//! that distance: the Kolmogorov-Smirnov distance for sizes, depths, inter-arrival times, skew and
+//! requests over time; the total variation for the mix; the ratio of the smaller to the larger for
+//! single numbers (see [`iosonde_stats::distance`]). The total is the mean over the dimensions for
+//! which both have data. Latency is shown but not scored: it is the storage's response to the load
+//! and not part of it.
 
 pub mod observed;
 mod streams;
@@ -25,33 +25,33 @@ pub struct Fidelity {
     /// Mean of the dimensions' scores, `0..=1`; `None` if no dimension has data, or the replay
     /// ended with an error.
     pub score: Option<f64>,
-    /// With what error the replay ended, where the recording did not end in the same way: what it
-    /// did until then stands for nothing.
+    /// The error with which the replay ended, if the recording did not end in the same way: what
+    /// the replay did until then has no significance.
     pub failed: Option<String>,
     /// The dimensions, in a fixed order.
     pub dimensions: Vec<Dimension>,
     /// Latencies, not scored.
     pub latencies: Vec<Latencies>,
-    /// What a reader should know before believing the score.
+    /// What limits the meaning of the score.
     pub notes: Vec<String>,
 }
 
 /// One dimension.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dimension {
-    /// A stable word (`sizes`).
+    /// A stable name (`sizes`).
     pub code: &'static str,
-    /// What is compared, in words.
+    /// What is compared, as text.
     pub title: &'static str,
     /// How.
     pub method: &'static str,
     /// One minus the distance; `None` without data.
     pub score: Option<f64>,
-    /// The score of each direction that both have, where directions are told apart.
+    /// The score of each direction that both have, if directions are distinguished.
     pub ways: Vec<(Op, f64)>,
-    /// What was recorded, in words.
+    /// What was recorded, as text.
     pub recorded: String,
-    /// What was regenerated, in words.
+    /// What was regenerated, as text.
     pub regenerated: String,
     /// Why there is no score; empty if there is one.
     pub no_data: String,
@@ -68,21 +68,21 @@ pub struct Latencies {
     pub regenerated_ns: [Option<u64>; 2],
 }
 
-/// Lengths that differ by less than this share are one length.
+/// Lengths that differ by less than this share count as equal.
 const SAME_LENGTH: f64 = 0.1;
 
-/// Fewer syncs per write than this beside none at all are no trait of the load: a program that
-/// syncs once when it ends, as a replay does, is not a program that syncs.
+/// If one side has fewer syncs per write than this and the other none, syncs are not a property of
+/// the load: a single sync at the end, as in a replay, does not count.
 const FEW_SYNCS: f64 = 1e-3;
 
-/// What of a dimension is known before it becomes one.
+/// Intermediate data of a dimension.
 struct Scored {
     score: f64,
     ways: Vec<(Op, f64)>,
-    told: [String; 2],
+    formatted: [String; 2],
 }
 
-/// Compares a recorded load with a regenerated one, which went at this speed.
+/// Compares a recorded load with one regenerated at this speed.
 pub fn fidelity(recorded: &Observed, regenerated: &Observed, speed: Speed) -> Fidelity {
     let (one, other) = match speed {
         Speed::Times(factor) => (recorded.faster(factor), regenerated),
@@ -93,28 +93,28 @@ pub fn fidelity(recorded: &Observed, regenerated: &Observed, speed: Speed) -> Fi
     let ks = "1 - Kolmogorov-Smirnov distance";
     let ratio = "smaller / larger";
     let dimensions = vec![
-        dimension("sizes", "sizes of requests", ks, by_way(&one, other, sizes)),
+        dimension("sizes", "request size", ks, by_way(&one, other, sizes)),
         dimension("mix", "reads, writes, discards", "1 - total variation", mix(&one, other)),
-        dimension("depth", "requests in flight while busy", ks, depth(&one, other)),
+        dimension("depth", "queue depth while busy", ks, depth(&one, other)),
         dimension(
             "gaps",
-            "distances of arrivals",
+            "inter-arrival time",
             ks,
             clock.clone().and_then(|()| by_way(&one, other, gaps)),
         ),
         dimension(
             "sequential",
-            "share of sequential requests",
+            "sequential fraction",
             "1 - difference",
             by_way(&one, other, sequential),
         ),
         dimension("working_set", "bytes touched", ratio, by_way(&one, other, working_set)),
-        dimension("skew", "accesses by hot and cold places", ks, by_way(&one, other, skew)),
+        dimension("skew", "accesses by region, hot to cold", ks, by_way(&one, other, skew)),
         dimension("syncs", "syncs per write request", ratio, syncs(&one, other)),
         dimension(
             "rate",
             "requests over time",
-            "1 - largest difference of the sums so far",
+            "1 - largest difference of the cumulative sums",
             clock.and_then(|()| rate(&one, other)),
         ),
     ];
@@ -144,7 +144,7 @@ fn dimension(
         no_data: String::new(),
     };
     match scored {
-        Ok(Scored { score, ways, told: [recorded, regenerated] }) => {
+        Ok(Scored { score, ways, formatted: [recorded, regenerated] }) => {
             Dimension { score: Some(score.clamp(0.0, 1.0)), ways, recorded, regenerated, ..empty }
         }
         Err(no_data) => Dimension { no_data, ..empty },
@@ -156,8 +156,8 @@ type OfWay = fn(&Moved, &Moved) -> Known<(f64, [String; 2])>;
 /// The score of each direction that both have, weighted by its share of the recorded requests.
 fn by_way(one: &Observed, other: &Observed, of: OfWay) -> Known<Scored> {
     let (mut sum, mut weight) = (0.0, 0.0);
-    let (mut ways, mut told) = (Vec::new(), [Vec::new(), Vec::new()]);
-    let mut reason = "no direction that both have".to_string();
+    let (mut ways, mut formatted) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let mut reason = "no direction in common".to_string();
     for (op, mine) in &one.ways {
         let Some((_, theirs)) = other.ways.iter().find(|(way, _)| way == op) else { continue };
         match of(mine, theirs) {
@@ -165,7 +165,7 @@ fn by_way(one: &Observed, other: &Observed, of: OfWay) -> Known<Scored> {
                 sum += score * mine.requests as f64;
                 weight += mine.requests as f64;
                 ways.push((*op, score));
-                for (all, words) in told.iter_mut().zip(words) {
+                for (all, words) in formatted.iter_mut().zip(words) {
                     all.push(format!("{} {words}", word(*op)));
                 }
             }
@@ -175,11 +175,11 @@ fn by_way(one: &Observed, other: &Observed, of: OfWay) -> Known<Scored> {
     if ways.is_empty() {
         return Err(reason);
     }
-    let told = told.map(|words| words.join(", "));
-    Ok(Scored { score: sum / weight, ways, told })
+    let formatted = formatted.map(|words| words.join(", "));
+    Ok(Scored { score: sum / weight, ways, formatted })
 }
 
-/// The word of a direction.
+/// The name of a direction.
 pub fn word(op: Op) -> &'static str {
     match op {
         Op::Read => "read",
@@ -204,40 +204,43 @@ fn median(of: &Weighted) -> u64 {
 }
 
 fn ks(one: &Weighted, other: &Weighted) -> Known<f64> {
-    kolmogorov_smirnov(one, other).map(|d| 1.0 - d).ok_or_else(|| "nothing was counted".to_string())
+    kolmogorov_smirnov(one, other)
+        .map(|d| 1.0 - d)
+        .ok_or_else(|| "no requests were counted".to_string())
 }
 
 fn sizes(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
-    let told = |of: &Moved| format!("median {}", bytes::exact(median(&of.sizes)));
-    Ok((ks(&one.sizes, &other.sizes)?, [told(one), told(other)]))
+    let formatted = |of: &Moved| format!("median {}", bytes::exact(median(&of.sizes)));
+    Ok((ks(&one.sizes, &other.sizes)?, [formatted(one), formatted(other)]))
 }
 
 fn gaps(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
     let (mine, theirs) = (one.gaps.clone()?, other.gaps.clone()?);
-    let told = |of: &Weighted| format!("median {} µs", count::significant(median(of) as f64 / 1e3));
-    Ok((ks(&mine, &theirs)?, [told(&mine), told(&theirs)]))
+    let formatted =
+        |of: &Weighted| format!("median {} µs", count::significant(median(of) as f64 / 1e3));
+    Ok((ks(&mine, &theirs)?, [formatted(&mine), formatted(&theirs)]))
 }
 
 fn sequential(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
     let (mine, theirs) = (one.sequential.clone()?, other.sequential.clone()?);
-    let told = |share: f64| format!("{} %", count::significant(share * 100.0));
-    Ok((1.0 - (mine - theirs).abs(), [told(mine), told(theirs)]))
+    let formatted = |share: f64| format!("{} %", count::significant(share * 100.0));
+    Ok((1.0 - (mine - theirs).abs(), [formatted(mine), formatted(theirs)]))
 }
 
 fn working_set(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
     let (mine, theirs) = (one.touched.clone()?, other.touched.clone()?);
-    let told = |of: &Touched| bytes::rough(of.bytes as u64);
+    let formatted = |of: &Touched| bytes::rough(of.bytes as u64);
     let score = likeness(mine.bytes, theirs.bytes).ok_or("nothing was touched")?;
-    Ok((score, [told(&mine), told(&theirs)]))
+    Ok((score, [formatted(&mine), formatted(&theirs)]))
 }
 
 fn skew(one: &Moved, other: &Moved) -> Known<(f64, [String; 2])> {
     let (mine, theirs) = (one.touched.clone()?, other.touched.clone()?);
-    let told = |of: &Touched| {
+    let formatted = |of: &Touched| {
         let share = count::significant(of.share_of_hottest(0.1) * 100.0);
         format!("{share} % in the hottest tenth")
     };
-    Ok((1.0 - mine.apart(&theirs), [told(&mine), told(&theirs)]))
+    Ok((1.0 - mine.apart(&theirs), [formatted(&mine), formatted(&theirs)]))
 }
 
 fn mix(one: &Observed, other: &Observed) -> Known<Scored> {
@@ -247,24 +250,28 @@ fn mix(one: &Observed, other: &Observed) -> Known<Scored> {
         })
     };
     let (mine, theirs) = (counts(one), counts(other));
-    let told = |counts: [u64; 3]| {
+    let formatted = |counts: [u64; 3]| {
         let all = counts.iter().sum::<u64>().max(1) as f64;
         let share = |requests: u64| count::significant(requests as f64 * 100.0 / all);
         format!("{} / {} / {} %", share(counts[0]), share(counts[1]), share(counts[2]))
     };
-    let distance = total_variation(&mine, &theirs).ok_or("one of both has no requests")?;
-    Ok(Scored { score: 1.0 - distance, ways: Vec::new(), told: [told(mine), told(theirs)] })
+    let distance = total_variation(&mine, &theirs).ok_or("one of the two has no requests")?;
+    Ok(Scored {
+        score: 1.0 - distance,
+        ways: Vec::new(),
+        formatted: [formatted(mine), formatted(theirs)],
+    })
 }
 
 fn depth(one: &Observed, other: &Observed) -> Known<Scored> {
     let (mine, theirs) = (one.depth.clone()?, other.depth.clone()?);
-    let told = |of: &Weighted| {
+    let formatted = |of: &Weighted| {
         let whole: f64 = of.iter().map(|(_, ns)| *ns as f64).sum();
         let sum: f64 = of.iter().map(|(level, ns)| *level as f64 * *ns as f64).sum();
         format!("mean {}", count::significant(sum / whole.max(1.0)))
     };
-    let told = [told(&mine), told(&theirs)];
-    Ok(Scored { score: ks(&mine, &theirs)?, ways: Vec::new(), told })
+    let formatted = [formatted(&mine), formatted(&theirs)];
+    Ok(Scored { score: ks(&mine, &theirs)?, ways: Vec::new(), formatted })
 }
 
 fn syncs(one: &Observed, other: &Observed) -> Known<Scored> {
@@ -273,35 +280,36 @@ fn syncs(one: &Observed, other: &Observed) -> Known<Scored> {
     };
     let (mine, theirs) = (one.syncs.clone()?, other.syncs.clone()?);
     if mine == 0 && theirs == 0 {
-        return Err("neither syncs".into());
+        return Err("neither has syncs".into());
     }
     if writes(one) == 0 || writes(other) == 0 {
-        return Err("one of both writes nothing".into());
+        return Err("one of the two has no writes".into());
     }
     let per_write = [mine as f64 / writes(one) as f64, theirs as f64 / writes(other) as f64];
     let (least, most) = (per_write[0].min(per_write[1]), per_write[0].max(per_write[1]));
     if least == 0.0 && most < FEW_SYNCS {
-        return Err(format!(
-            "one of both does not sync, the other once in {:.0} writes",
-            1.0 / most
-        ));
+        return Err(format!("only one of the two syncs, once in {:.0} writes", 1.0 / most));
     }
-    let score = likeness(per_write[0], per_write[1]).ok_or("neither syncs")?;
-    let told = per_write.map(|share| format!("{} per write", count::significant(share)));
-    Ok(Scored { score, ways: Vec::new(), told })
+    let score = likeness(per_write[0], per_write[1]).ok_or("neither has syncs")?;
+    let formatted = per_write.map(|share| format!("{} per write", count::significant(share)));
+    Ok(Scored { score, ways: Vec::new(), formatted })
 }
 
 fn rate(one: &Observed, other: &Observed) -> Known<Scored> {
     let (mine, theirs) = (one.course.clone()?, other.course.clone()?);
-    let distance = mine.apart(&theirs).ok_or("one of both has no series")?;
-    let told = |course: &Course| {
+    let distance = mine.apart(&theirs).ok_or("one of the two has no time series")?;
+    let formatted = |course: &Course| {
         format!(
             "{} requests in {} s",
             count::thousands(course.total() as u64),
             count::significant(course.length_ns() / 1e9)
         )
     };
-    Ok(Scored { score: 1.0 - distance, ways: Vec::new(), told: [told(&mine), told(&theirs)] })
+    Ok(Scored {
+        score: 1.0 - distance,
+        ways: Vec::new(),
+        formatted: [formatted(&mine), formatted(&theirs)],
+    })
 }
 
 fn latencies(one: &Observed, other: &Observed) -> Vec<Latencies> {
@@ -330,8 +338,8 @@ fn notes(one: &Observed, other: &Observed) -> Vec<String> {
         let (mine, theirs) = (mine.length_ns(), theirs.length_ns());
         if likeness(mine, theirs).is_some_and(|alike| alike < 1.0 - SAME_LENGTH) {
             notes.push(format!(
-                "the recording's requests span {} s and the replay's {} s: with the same length \
-                 (run --runtime) the score says more",
+                "the recording's requests span {} s and the replay's {} s: use the same length \
+                 (run --runtime) for a more meaningful score",
                 count::significant(mine / 1e9),
                 count::significant(theirs / 1e9)
             ));
@@ -472,7 +480,7 @@ mod tests {
             run.syncs.push(sync(SyncKind::Fsync, 2, 13));
         };
         only(&against(|run| replay(run, 50)), &[]);
-        // What is known of all threads together is not known of the jobs any more.
+        // Figures of all threads together are not available for the jobs.
         let looked = against(|run| replay(run, 5000));
         for (code, score) in scores(&looked) {
             let known = !matches!(code, "working_set" | "skew" | "rate" | "depth");
@@ -493,8 +501,8 @@ mod tests {
             (found.score, found.no_data)
         };
         // Of 4,000 writes.
-        let told = (None, "one of both does not sync, the other once in 4000 writes".to_owned());
-        assert_eq!([syncs(0, 1), syncs(1, 0)], [told.clone(), told]);
+        let formatted = (None, "only one of the two syncs, once in 4000 writes".to_owned());
+        assert_eq!([syncs(0, 1), syncs(1, 0)], [formatted.clone(), formatted]);
         assert_eq!(syncs(0, 4), (Some(0.0), String::new()));
         assert_eq!(syncs(1, 2), (Some(0.5), String::new()));
     }
@@ -506,12 +514,12 @@ mod tests {
         assert_eq!(refused.notes, ["the replay ended with an error: exit code 5"]);
         let killed = against(|run| run.ended = Ended::Killed { signal: 9 });
         assert_eq!(killed.failed.as_deref(), Some("killed by signal 9"));
-        // A program that always ends so is like itself.
+        // A program that always ends this way equals itself.
         let mut same = full();
         same.ended = Ended::Exited { code: 1 };
         let same = Observed::of_profile(&same);
         assert_eq!(fidelity(&same, &same, Speed::Times(1.0)).score, Some(1.0));
-        // The load was done, whatever is thought of it.
+        // The load completed, whatever the verdict on it.
         let missed = |code: i32| {
             against(|run| {
                 run.subject = iosonde_model::record::profile::Subject::Command {
@@ -532,12 +540,12 @@ mod tests {
             run.source.missing.push(Missing {
                 what: "syncs and opens".into(),
                 reason: "no tracepoint sys_enter".into(),
-                mend: None,
+                fix: None,
             });
         });
         let found = blind.dimensions.iter().find(|dimension| dimension.code == "syncs").unwrap();
         assert_eq!((found.score, blind.score), (None, Some(1.0)));
-        assert_eq!(found.no_data, "syncs were not seen: no tracepoint sys_enter");
+        assert_eq!(found.no_data, "syncs were not observed: no tracepoint sys_enter");
     }
 
     #[test]

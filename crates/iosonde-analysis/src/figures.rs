@@ -2,7 +2,7 @@
 //!
 //! Histograms are merged, percentiles never averaged. Where MSER-5 finds that the planned warm-up
 //! was too short, figures of throughput and latency come from the intervals after it; depth and CPU
-//! cost stay those of the whole window, of which only sums are kept.
+//! cost cover the whole window, for which only sums are recorded.
 
 use serde::Serialize;
 
@@ -18,13 +18,13 @@ use super::targets::{TargetFigures, targets};
 
 /// The quantiles computed for every latency distribution.
 pub const QUANTILES: [f64; 9] = [0.01, 0.05, 0.10, 0.50, 0.90, 0.95, 0.99, 0.999, 0.9999];
-/// Share of probed requests completing inside submission above which depth is a label only.
+/// Share of probed requests completing within submission above which the depth is only a label.
 const INLINE_FROM: f64 = 0.9;
-/// MSER-5 is followed only where discarding changes the mean rate by this share or more: below it
-/// the cut would cost a good part of a short run and change nothing.
+/// The MSER-5 cut is applied only if it changes the mean rate by at least this share: below that it
+/// would discard much of a short run and change nothing.
 const MATERIAL_CHANGE: f64 = 0.02;
-/// Relative difference of level between the halves from which a run without a steady part is called
-/// so: steps below 5 % are not reported (method 2.4).
+/// Relative difference between the halves at or above which a run is reported as not having reached
+/// steady state: steps below 5 % are not reported (method 2.4).
 const UNSTEADY_FROM: f64 = 0.10;
 
 /// Figures of one run.
@@ -38,7 +38,7 @@ pub struct Figures {
     pub all: GroupFigures,
     /// Each role, in the order of the plan.
     pub roles: Vec<GroupFigures>,
-    /// Whether requests complete inside submission, so that depth is a label only.
+    /// Whether requests complete within submission, so that depth is only a label.
     pub inline: bool,
     /// CPU time of the process per operation, ns.
     pub cpu_ns_per_op: Option<f64>,
@@ -52,9 +52,9 @@ pub struct Figures {
     pub syscalls_per_op: Option<f64>,
     /// I/O errors over the whole run, warm-up included.
     pub errors: u64,
-    /// What of the writing survived an fsync, and how fast.
+    /// The durable write rate.
     pub durable: Option<Durable>,
-    /// An open loop's side of it; `None` in a closed loop.
+    /// Open-loop figures; `None` in a closed loop.
     pub arrivals: Option<ArrivalFigures>,
     /// Each target, where jobs use several, all jobs together.
     pub targets: Vec<TargetFigures>,
@@ -64,9 +64,9 @@ pub struct Figures {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Steady {
-    /// Nothing more was discarded.
+    /// Nothing else was discarded.
     AsPlanned,
-    /// MSER-5 discarded this much more from the start of the window.
+    /// MSER-5 additionally discarded this much from the start of the window.
     Lengthened {
         /// Discarded time, ns.
         ns: u64,
@@ -92,13 +92,13 @@ pub struct GroupFigures {
     pub trim: DirectionFigures,
     /// Syncs, which move no data and are not in the total.
     pub sync: DirectionFigures,
-    /// Everything that moves data.
+    /// All data operations.
     pub total: DirectionFigures,
     /// Share of reads of the operations, `0..=1`; `None` without operations.
     pub read_share: Option<f64>,
-    /// Requests to be kept in flight, summed over jobs.
+    /// Requested queue depth, summed over jobs.
     pub depth_asked: u64,
-    /// Requests in flight on time average, summed over jobs.
+    /// Mean queue depth, summed over jobs.
     pub depth_seen: f64,
 }
 
@@ -119,7 +119,7 @@ pub struct DirectionFigures {
     pub service: Option<LatencyFigures>,
     /// Open loop: from the due time to before submission.
     pub lag: Option<LatencyFigures>,
-    /// From before submission to the return of the call, where that was asked.
+    /// From before submission to the return of the call, if requested.
     pub slat: Option<LatencyFigures>,
     /// From the return of that call to after reaping.
     pub clat: Option<LatencyFigures>,
@@ -156,7 +156,7 @@ pub struct Durable {
 }
 
 impl GroupFigures {
-    /// Every direction in which something was done, with its name.
+    /// Every direction with operations, with its name.
     pub fn directions(&self) -> impl Iterator<Item = (&'static str, &DirectionFigures)> {
         let all = [
             ("read", &self.read),
@@ -167,8 +167,8 @@ impl GroupFigures {
         all.into_iter().filter(|(_, each)| each.ops > 0)
     }
 
-    /// Whether depth is more than a label: requests do not complete inside submission, or one per
-    /// job is all that was asked for.
+    /// Whether the depth is more than a label: requests do not complete within submission, or the
+    /// requested depth is one per job.
     pub fn has_depth(&self, inline: bool) -> bool {
         !inline || self.depth_asked == u64::from(self.jobs)
     }
@@ -180,7 +180,7 @@ impl LatencyFigures {
         self.quantiles.iter().find(|quantile| (quantile.q - q).abs() < 1e-9)
     }
 
-    /// The same without its values, where they would mislead: the reason is told elsewhere.
+    /// The same without its values if they would mislead; the reason is reported elsewhere.
     fn withheld(&self) -> LatencyFigures {
         LatencyFigures { count: self.count, ..LatencyFigures::of(&Histogram::new()) }
     }
@@ -199,7 +199,7 @@ impl LatencyFigures {
     }
 }
 
-/// Why a quantile has no value, in words; `None` if it has one.
+/// Why a quantile has no value, as text; `None` if it has one.
 pub fn reason(quantile: &Quantile) -> Option<String> {
     let had = count::thousands(quantile.n);
     quantile.needs().map(|needs| format!("needs {} I/Os, had {had}", count::thousands(needs)))
@@ -243,7 +243,7 @@ pub fn figures(run: &Run) -> Figures {
     }
 }
 
-/// Takes back the latencies of an open loop whose backlog grows.
+/// Removes the latencies of an open loop whose backlog grows.
 fn withhold(all: &mut GroupFigures, roles: &mut [GroupFigures]) {
     for group in std::iter::once(all).chain(roles) {
         for direction in [&mut group.read, &mut group.write, &mut group.trim, &mut group.total] {
@@ -302,7 +302,7 @@ fn group(run: &Run, role: &str, jobs: &[usize], cut: Cut) -> GroupFigures {
     }
 }
 
-/// Requests to be kept in flight over these jobs: as planned, or as they were steered.
+/// Requested queue depth over these jobs: as planned, or as set by the controller.
 fn depth_asked<'a>(run: &Run, planned: impl Iterator<Item = &'a Job>) -> u64 {
     let planned: u64 = planned.map(|job| u64::from(job.iodepth)).sum();
     let Some(controlled) = &run.controlled else { return planned };
@@ -404,10 +404,11 @@ fn intervals(skip_ns: u64, width_ns: u64) -> usize {
     if width_ns == 0 { 0 } else { usize::try_from(skip_ns.div_ceil(width_ns)).unwrap_or(0) }
 }
 
-/// Judges steadiness, and how much to skip: whole intervals of the widest series, so that the same
-/// time is cut from every counter and every histogram.
+/// Decides whether steady state was reached, and how much to skip: whole intervals of the widest
+/// series, so that the same time is cut from every counter and every histogram.
 fn steadiness(run: &Run) -> (Steady, u64) {
-    // What was asked to be uneven is, and what is counted over the whole window is not cut.
+    // A load that was requested to be uneven is left as it is, and totals over the whole window are
+    // not cut.
     if !run.plan.jobs.iter().all(|job| job.keeps_depth() && !job.reap.slat) {
         return (Steady::AsPlanned, 0);
     }
@@ -415,7 +416,7 @@ fn steadiness(run: &Run) -> (Steady, u64) {
     let rates = series.iops();
     match steady::mser5(&rates) {
         WarmUp::EndsAfter(0) | WarmUp::TooShort => (Steady::AsPlanned, 0),
-        // Who asks for no warm-up gets every second of the run.
+        // With no warm-up requested, every second of the run counts.
         WarmUp::EndsAfter(_) if run.plan.warmup_ns == 0 => (Steady::AsPlanned, 0),
         WarmUp::EndsAfter(count) => {
             let skip_ns = round_up(run, count as u64 * series.width_ns);
@@ -439,7 +440,7 @@ fn differ(series: &[f64], at: usize) -> f64 {
     relative(mean(before), mean(after))
 }
 
-/// Relative change of the mean where everything before an index is discarded.
+/// Relative change of the mean if everything before an index is discarded.
 fn shift(series: &[f64], at: usize) -> f64 {
     relative(mean(series), mean(&series[at.min(series.len())..]))
 }
@@ -462,7 +463,7 @@ fn round_up(run: &Run, ns: u64) -> u64 {
     if widest == 0 { ns } else { ns.next_multiple_of(widest) }
 }
 
-/// Whether requests complete inside submission.
+/// Whether requests complete within submission.
 fn is_inline(run: &Run) -> bool {
     let probed: u64 = run.jobs.iter().map(|job| job.inline_probed).sum();
     let seen: u64 = run.jobs.iter().map(|job| job.inline_seen).sum();
@@ -507,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_are_told_apart() {
+    fn reads_and_writes_are_distinguished() {
         // T13: 1 ms reads and 10 ms writes.
         let reads = Load { depth: 1, iops: 1_000.0, role: "read", ..Load::default() };
         let writes =

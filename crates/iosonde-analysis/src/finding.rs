@@ -1,7 +1,7 @@
-//! Findings: what explains a number, or forbids trusting it, with the evidence and its strength.
+//! Findings explain a number or say why it cannot be trusted, with the evidence and its strength.
 //!
-//! One detector per file; [`DETECTORS`] lists them. A detector speaks only where its evidence is
-//! there: a fact that could not be read is never evidence.
+//! One detector per file; [`DETECTORS`] lists them. A detector reports only if its evidence exists:
+//! a fact that could not be read is never evidence.
 
 mod buffered;
 mod cgroup_limit;
@@ -46,28 +46,29 @@ use iosonde_model::record::run::Run;
 use iosonde_model::record::{HostFacts, TargetFacts};
 use iosonde_stats::step::{self, Step};
 
-use super::books::Books;
+use super::consistency::Consistency;
 use super::figures::Figures;
 use super::series::{self, Series};
 
-/// Something the numbers say beyond themselves.
+/// A conclusion drawn from the figures and facts of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// Code, as listed in [`DETECTORS`].
     pub code: &'static str,
-    /// What it is about, as a noun phrase that can follow "limited by".
+    /// The subject, as a noun phrase that can follow "limited by".
     pub subject: String,
-    /// How well the evidence carries it.
+    /// The strength of the evidence.
     pub strength: Strength,
-    /// What it does to the verdict.
-    pub gravity: Gravity,
+    /// Its effect on the verdict.
+    #[serde(rename = "gravity")]
+    pub severity: Severity,
     /// The finding as a sentence, with its numbers.
     pub words: String,
     /// The numbers and facts that triggered it.
     pub evidence: BTreeMap<&'static str, Evidence>,
 }
 
-/// How well the evidence carries a finding. The weakest is the least.
+/// The strength of the evidence for a finding. The weakest is the least.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strength {
@@ -75,23 +76,25 @@ pub enum Strength {
     ConsistentWith,
     /// Evidence and a discriminating test agree.
     Supported,
-    /// A counter or the kernel says so.
+    /// A counter or the kernel reports it.
     Proven,
 }
 
-/// What a finding does to the verdict. The lightest is the least.
+/// The effect of a finding on the verdict. The mildest is the least.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Gravity {
-    /// Good to know.
+pub enum Severity {
+    /// Information.
     Fact,
-    /// Something to mind; the verdict stands.
-    Caution,
+    /// A warning that does not change the verdict.
+    #[serde(rename = "caution")]
+    Warning,
     /// It names what limits the result.
     Limit,
-    /// The number does not mean what it seems to.
-    Doubt,
-    /// The storage, or the way to it, is failing.
+    /// The number has low confidence: it does not measure what it claims to.
+    #[serde(rename = "doubt")]
+    LowConfidence,
+    /// The storage, or the path to it, is failing.
     Fault,
 }
 
@@ -101,7 +104,7 @@ pub enum Gravity {
 pub enum Evidence {
     /// A number; the key names its unit.
     Number(f64),
-    /// A fact in words.
+    /// A fact as text.
     Text(String),
 }
 
@@ -133,11 +136,11 @@ impl Finding {
         code: &'static str,
         subject: impl Into<String>,
         strength: Strength,
-        gravity: Gravity,
+        severity: Severity,
         words: String,
     ) -> Finding {
         let evidence = BTreeMap::new();
-        Finding { code, subject: subject.into(), strength, gravity, words, evidence }
+        Finding { code, subject: subject.into(), strength, severity, words, evidence }
     }
 
     pub(crate) fn with(mut self, key: &'static str, value: impl Into<Evidence>) -> Finding {
@@ -146,7 +149,7 @@ impl Finding {
     }
 }
 
-/// What a detector looks at.
+/// The input of a detector.
 pub struct Case<'a> {
     /// The record.
     pub run: &'a Run,
@@ -154,13 +157,13 @@ pub struct Case<'a> {
     pub host: Option<&'a HostFacts>,
     /// The figures of the record.
     pub figures: &'a Figures,
-    /// Its books.
-    pub books: &'a Books,
+    /// Its consistency checks.
+    pub consistency: &'a Consistency,
     /// Its series, jobs and directions together.
     series: Series,
 }
 
-/// A detector: speaks or stays silent.
+/// A detector: returns a finding or nothing.
 pub type Detector = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
@@ -200,21 +203,21 @@ pub const DETECTORS: [(&str, Detector); 33] = [
     ("write_cache_volatile", write_cache_volatile::detect),
 ];
 
-/// All findings of a run, gravest and strongest first. If the books do not balance only errors are
-/// told: nothing can be diagnosed from numbers that contradict themselves.
+/// All findings of a run, most severe and strongest first. If the consistency checks failed, only
+/// errors are reported: inconsistent numbers allow no diagnosis.
 pub fn findings(
     run: &Run,
     host: Option<&HostFacts>,
     figures: &Figures,
-    books: &Books,
+    consistency: &Consistency,
 ) -> Vec<Finding> {
-    let case = Case::new(run, host, figures, books);
+    let case = Case::new(run, host, figures, consistency);
     let mut findings: Vec<Finding> = DETECTORS
         .iter()
-        .filter(|(code, _)| books.valid() || *code == "errors")
+        .filter(|(code, _)| consistency.valid() || *code == "errors")
         .filter_map(|(_, detect)| detect(&case))
         .collect();
-    findings.sort_by_key(|finding| std::cmp::Reverse((finding.gravity, finding.strength)));
+    findings.sort_by_key(|finding| std::cmp::Reverse((finding.severity, finding.strength)));
     findings
 }
 
@@ -223,14 +226,14 @@ const SHORTEST_LEVEL: usize = 5;
 const SHORTEST_SHARE: usize = 10;
 
 impl<'a> Case<'a> {
-    /// Gathers what detectors look at.
+    /// Collects the input of the detectors.
     pub fn new(
         run: &'a Run,
         host: Option<&'a HostFacts>,
         figures: &'a Figures,
-        books: &'a Books,
+        consistency: &'a Consistency,
     ) -> Case<'a> {
-        Case { run, host, figures, books, series: series::whole(run) }
+        Case { run, host, figures, consistency, series: series::whole(run) }
     }
 
     /// Whether a real target was driven.
@@ -240,23 +243,24 @@ impl<'a> Case<'a> {
 
     /// Operations per second as two levels, each at least 10 % of the run.
     fn step(&self) -> Option<Step> {
-        // A rate that was asked to change does, and says nothing about the storage.
+        // A rate that was requested to change says nothing about the storage.
         let even = self.run.plan.jobs.iter().all(|job| job.phases.is_empty() && job.think.ns == 0);
         let rates = if even { self.series.iops() } else { Vec::new() };
         step::two_levels(&rates, SHORTEST_LEVEL.max(rates.len().div_ceil(SHORTEST_SHARE)))
     }
 
-    /// Bytes read by the device over bytes read by us; `None` if unknown or too little to tell.
+    /// Bytes read by the device over bytes read by us; `None` if unknown or too few bytes to
+    /// decide.
     fn device_read_share(&self) -> Option<f64> {
-        let work = super::books::device_work(self.run)?;
-        let (read, _, crossing) = super::books::our_bytes(self.run);
+        let work = super::consistency::device_work(self.run)?;
+        let (read, _, crossing) = super::consistency::our_bytes(self.run);
         // With requests crossing the edges the share is uncertain by their bytes.
         let enough = read > 0 && self.is_real() && !self.pooled() && crossing * 50 < read;
         enough.then(|| work.read_bytes as f64 / read as f64)
     }
 
-    /// Whether the file system spreads over several devices, or stores other bytes than it was
-    /// given: the counters of one device then say nothing about ours.
+    /// Whether the file system spans several devices, or stores other bytes than it was given
+    /// (compression): the counters of one device then cannot be compared with ours.
     fn pooled(&self) -> bool {
         let name = self.run.target.filesystem.as_deref();
         matches!(name, Some("btrfs" | "bcachefs" | "zfs"))
@@ -276,7 +280,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Whether the target is a character device: the endless ones, which hold no data.
+/// Whether the target is a character device: such as `/dev/zero`, which hold no data.
 fn is_endless(target: &TargetFacts) -> bool {
     matches!(target.kind.as_str(), "character device" | "null")
 }
@@ -296,23 +300,23 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::{books, figures};
+    use crate::{consistency, figures};
     use iosonde_fixtures::{Load, run_of};
 
-    /// What a detector says of a run.
+    /// The finding of a detector for a run.
     pub(super) fn ask(detect: Detector, run: &Run, host: Option<&HostFacts>) -> Option<Finding> {
         let figures = figures(run);
-        let books = books(run, &figures);
-        detect(&Case::new(run, host, &figures, &books))
+        let consistency = consistency(run, &figures);
+        detect(&Case::new(run, host, &figures, &consistency))
     }
 
     #[test]
-    fn a_healthy_run_has_nothing_to_tell() {
+    fn a_healthy_run_has_nothing_to_report() {
         for read_percent in [100, 70, 0] {
             let run = run_of(&[Load { jobs: 2, read_percent, ..Load::default() }]);
             let figures = figures(&run);
-            let books = books(&run, &figures);
-            assert_eq!(findings(&run, None, &figures, &books), Vec::new());
+            let consistency = consistency(&run, &figures);
+            assert_eq!(findings(&run, None, &figures, &consistency), Vec::new());
         }
     }
 
@@ -322,8 +326,8 @@ mod tests {
         run.target.direct = false;
         run.jobs[0].read.bytes -= 1;
         let figures = figures(&run);
-        let books = books(&run, &figures);
-        assert_eq!(findings(&run, None, &figures, &books), Vec::new());
+        let consistency = consistency(&run, &figures);
+        assert_eq!(findings(&run, None, &figures, &consistency), Vec::new());
     }
 
     #[test]

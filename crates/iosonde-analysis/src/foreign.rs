@@ -1,31 +1,32 @@
-//! The books of another program's results: what can be judged from what it prints.
+//! Consistency checks of another program's results, from what it prints.
 //!
-//! Its numbers are rounded, its counters are not all there, and nobody saw the machine. So fewer
-//! identities can be judged than of our own runs, and what fails is told as a caution with its
-//! strength. Little's law is judged by printed means: completions per second times mean latency.
+//! Its numbers are rounded, some counters are missing, and the machine was not inspected. So fewer
+//! identities can be evaluated than for our own runs, and a failed one is reported as a warning
+//! with its strength. Little's law is evaluated on printed means: completions per second times mean
+//! latency.
 
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 use iosonde_model::record::import::{Foreign, ForeignDirection, ForeignJob, ForeignLatency};
 use iosonde_model::units::{bytes, count, duration};
 
 use super::finding::Strength;
 
-/// Rates may be off by this share, and by what the ms in which times are printed are off.
+/// Rates may be off by this share, plus the rounding error of times printed in ms.
 const RATE_TOLERANCE: f64 = 0.02;
 const TIME_STEP_NS: f64 = 2e6;
-/// Below this share of what was asked the depth was not applied (method 4.1).
+/// Below this share of the requested depth, the depth was not applied (method 4.1).
 const DEPTH_FROM: f64 = 0.95;
-/// Below this share it is another experiment than the one that was asked for.
+/// Below this share the measurement is not the requested one.
 const DEPTH_LOST: f64 = 0.5;
 /// A bin of fio is at most this share of its value wide.
 const BIN: f64 = 1.0 / 64.0;
-/// A median completion latency below this is no device's, ns.
+/// No device has a median completion latency below this, ns.
 const INLINE_BELOW_NS: u64 = 1_000;
-/// A shorter run cannot say whether its rate was steady, ns.
+/// A shorter run does not show whether its rate was steady, ns.
 const SHORT_NS: u64 = 10_000_000_000;
-/// Engines that do one request at a time, whatever depth they are given.
+/// Engines that keep one request in flight at any iodepth.
 const ONE_AT_A_TIME: [&str; 7] = ["psync", "sync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
-/// Options that keep a job from filling its queue.
+/// Options that prevent a job from filling its queue.
 const PACED: [&str; 9] = [
     "rate",
     "rate_min",
@@ -38,49 +39,49 @@ const PACED: [&str; 9] = [
     "thinkcycles",
 ];
 
-/// Something that limits the trust in a foreign result.
+/// A reason to distrust a result of another program.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Doubt {
-    /// Short name, as of our own findings where there is one of the same.
+pub struct Concern {
+    /// Short name; the same as that of our own finding, if there is one.
     pub code: &'static str,
     /// How well the evidence carries it.
     pub strength: Strength,
     /// Whether a number must not be used.
     pub grave: bool,
-    /// The job that it is about; `None` for all.
+    /// The job it concerns; `None` for all.
     pub job: Option<usize>,
-    /// With its numbers.
+    /// The sentence, with its numbers.
     pub words: String,
 }
 
 /// How many requests were in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InFlight {
-    /// On time average, by Little's law.
+    /// Mean queue depth, by Little's law.
     pub seen: f64,
-    /// What was asked for: iodepth times the jobs of the entry; `None` if that is not known.
-    pub asked: Option<u64>,
+    /// Requested: iodepth times the jobs of the entry; `None` if unknown.
+    pub requested: Option<u64>,
 }
 
-/// Everything that speaks against a result, the gravest first.
-pub fn doubts(foreign: &Foreign) -> Vec<Doubt> {
+/// All reasons to distrust a result, the most severe first.
+pub fn concerns(foreign: &Foreign) -> Vec<Concern> {
     let mut all = Vec::new();
     for (index, job) in foreign.jobs.iter().enumerate().filter(|(_, job)| !job.is_sum) {
-        let mut told = Told { index, job, out: &mut all };
-        told.errors();
-        told.books();
-        told.depth(foreign);
-        told.caches();
-        told.inline();
+        let mut reported = Reporter { index, job, out: &mut all };
+        reported.errors();
+        reported.consistency();
+        reported.depth(foreign);
+        reported.caches();
+        reported.inline();
     }
     let longest = foreign.jobs.iter().map(|job| job.runtime_ns).max().unwrap_or(0);
     if longest < SHORT_NS {
         let words = format!(
-            "It ran for {}: too short to say whether the rate was steady.",
+            "The run lasted {}: too short to decide whether the rate was steady.",
             duration::span(longest)
         );
         let strength = Strength::Proven;
-        all.push(Doubt { code: "short_run", strength, grave: false, job: None, words });
+        all.push(Concern { code: "short_run", strength, grave: false, job: None, words });
     }
     all.sort_by_key(|doubt| !doubt.grave);
     all
@@ -88,7 +89,7 @@ pub fn doubts(foreign: &Foreign) -> Vec<Doubt> {
 
 /// How many requests of a job were in flight; `None` without latencies.
 pub fn in_flight(foreign: &Foreign, job: &ForeignJob) -> Option<InFlight> {
-    let moving = || job.directions.iter().filter(|direction| direction.way != Way::Sync);
+    let moving = || job.directions.iter().filter(|direction| direction.way != IoKind::Sync);
     let time = moving().map(|direction| direction.runtime_ns).max().filter(|ns| *ns > 0)?;
     let mut seen = 0.0;
     for direction in moving() {
@@ -99,24 +100,24 @@ pub fn in_flight(foreign: &Foreign, job: &ForeignJob) -> Option<InFlight> {
         |names: &[&str]| job.option(names).map_or(Some(1), |text| text.parse::<u64>().ok());
     let depth = if one_at_a_time(job) { Some(1) } else { number(&["iodepth"]) };
     let jobs = if is_group(foreign, job) { number(&["numjobs"]) } else { Some(1) };
-    let asked = depth.zip(jobs).and_then(|(depth, jobs)| depth.checked_mul(jobs));
-    Some(InFlight { seen, asked })
+    let requested = depth.zip(jobs).and_then(|(depth, jobs)| depth.checked_mul(jobs));
+    Some(InFlight { seen, requested })
 }
 
-/// Whether an entry stands for several jobs: it says that it had some, and they are not there.
+/// Whether an entry combines several jobs: it says that it had some, and they are not listed.
 pub fn is_group(foreign: &Foreign, job: &ForeignJob) -> bool {
     let like = |other: &&ForeignJob| other.name == job.name && other.host == job.host;
     let jobs = job.option(&["numjobs"]).and_then(|text| text.parse::<usize>().ok()).unwrap_or(1);
     jobs > 1 && foreign.jobs.iter().filter(like).count() < jobs
 }
 
-/// Whether the job's engine does one request at a time. Without the option fio takes psync.
+/// Whether the job's engine keeps one request in flight. Without the option fio takes psync.
 pub fn one_at_a_time(job: &ForeignJob) -> bool {
     ONE_AT_A_TIME.contains(&job.option(&["ioengine"]).unwrap_or("psync"))
 }
 
 /// The one block size of a job, bytes; `None` if it has several.
-pub fn block_bytes(job: &ForeignJob, way: Way) -> Option<u64> {
+pub fn block_bytes(job: &ForeignJob, way: IoKind) -> Option<u64> {
     const OTHERS: [&str; 6] =
         ["bsrange", "blocksize_range", "bssplit", "bs_unaligned", "kb_base", "bs_is_seq_rand"];
     if OTHERS.iter().any(|name| job.options.contains_key(*name)) {
@@ -127,43 +128,43 @@ pub fn block_bytes(job: &ForeignJob, way: Way) -> Option<u64> {
     bytes::parse(of_way.or(text.split(',').next())?).ok().filter(|size| *size > 0)
 }
 
-struct Told<'a> {
+struct Reporter<'a> {
     index: usize,
     job: &'a ForeignJob,
-    out: &'a mut Vec<Doubt>,
+    out: &'a mut Vec<Concern>,
 }
 
-impl Told<'_> {
-    fn tell(&mut self, code: &'static str, strength: Strength, grave: bool, words: String) {
-        self.out.push(Doubt { code, strength, grave, job: Some(self.index), words });
+impl Reporter<'_> {
+    fn report(&mut self, code: &'static str, strength: Strength, grave: bool, words: String) {
+        self.out.push(Concern { code, strength, grave, job: Some(self.index), words });
     }
 
     fn errors(&mut self) {
         if self.job.error != 0 {
             let words = format!("The job ended with error {}.", self.job.error);
-            self.tell("errors", Strength::Proven, true, words);
+            self.report("errors", Strength::Proven, true, words);
         }
         for direction in &self.job.directions {
             let (short, dropped) = (direction.short_ops, direction.dropped_ops);
             if short + dropped > 0 {
                 let words = format!(
-                    "Of {} {} operations {} moved less than was asked and {} were dropped.",
+                    "Of {} {} operations, {} moved less than requested and {} were dropped.",
                     count::thousands(direction.ops),
                     direction.way.word(),
                     count::thousands(short),
                     count::thousands(dropped)
                 );
-                self.tell("short_transfers", Strength::Proven, false, words);
+                self.report("short_transfers", Strength::Proven, false, words);
             }
         }
     }
 
     /// Rates, bytes, samples and the order of a distribution's figures.
-    fn books(&mut self) {
+    fn consistency(&mut self) {
         let job = self.job;
         for direction in &job.directions {
             let way = direction.way.word();
-            if direction.way != Way::Sync {
+            if direction.way != IoKind::Sync {
                 self.rate(direction, "operations", direction.iops, direction.ops);
                 self.rate(direction, "bytes", direction.bytes_per_s, direction.bytes);
                 self.sizes(direction);
@@ -173,8 +174,8 @@ impl Told<'_> {
             for (name, latency) in parts {
                 let Some(latency) = latency else { continue };
                 if let Some(fault) = contradiction(latency) {
-                    let words = format!("The {way} {name} contradicts itself: {fault}.");
-                    self.tell("histogram", Strength::Proven, true, words);
+                    let words = format!("The {way} {name} is inconsistent: {fault}.");
+                    self.report("histogram", Strength::Proven, true, words);
                 }
                 let (known, all) = (latency.count, direction.ops);
                 if known > all || (known as f64) < 0.999 * all as f64 {
@@ -183,7 +184,7 @@ impl Told<'_> {
                         count::thousands(known),
                         count::thousands(all)
                     );
-                    self.tell("samples", Strength::Proven, known > all, words);
+                    self.report("samples", Strength::Proven, known > all, words);
                 }
             }
         }
@@ -206,7 +207,7 @@ impl Told<'_> {
                 count::significant_or_whole(expected),
                 count::significant_or_whole(printed)
             );
-            self.tell("rate", Strength::Proven, true, words);
+            self.report("rate", Strength::Proven, true, words);
         }
     }
 
@@ -223,47 +224,49 @@ impl Told<'_> {
                 bytes::rough(size as u64),
                 bytes::exact(block)
             );
-            self.tell("bytes", Strength::Supported, false, words);
+            self.report("bytes", Strength::Supported, false, words);
         }
     }
 
-    /// Little's law against the depth that was asked for.
+    /// Little's law against the requested depth.
     fn depth(&mut self, foreign: &Foreign) {
         let job = self.job;
-        let Some(InFlight { seen, asked: Some(asked) }) = in_flight(foreign, job) else { return };
+        let Some(InFlight { seen, requested: Some(requested) }) = in_flight(foreign, job) else {
+            return;
+        };
         let written = job.option(&["iodepth"]).and_then(|text| text.parse::<u64>().ok());
         if let Some(written) = written.filter(|depth| *depth > 1 && one_at_a_time(job)) {
             let engine = job.option(&["ioengine"]).unwrap_or("psync");
             let words = format!(
-                "iodepth={written} had no effect: the engine {engine} does one request at a time. \
-                 This is a measurement at depth 1."
+                "iodepth={written} had no effect: the engine {engine} keeps one request in \
+                 flight. This is a measurement at depth 1."
             );
-            self.tell("depth_not_applied", Strength::Proven, true, words);
+            self.report("depth_not_applied", Strength::Proven, true, words);
             return;
         }
         if PACED.iter().any(|name| job.options.contains_key(*name)) {
             return;
         }
         let shown = count::significant(seen);
-        if seen < DEPTH_FROM * asked as f64 {
+        if seen < DEPTH_FROM * requested as f64 {
             let words = format!(
-                "Depth asked {asked}, in flight on time average {shown} (IOPS x mean latency): the \
+                "Requested depth {requested}, mean queue depth {shown} (IOPS x mean latency): the \
                  depth was not applied{}.",
-                if seen < DEPTH_LOST * asked as f64 {
-                    ", and these are no figures of that depth"
+                if seen < DEPTH_LOST * requested as f64 {
+                    ", so these figures do not describe that depth"
                 } else {
                     ""
                 }
             );
-            let grave = seen < DEPTH_LOST * asked as f64;
-            self.tell("depth_not_applied", Strength::Supported, grave, words);
-        } else if seen > asked as f64 * (2.0 - DEPTH_FROM) + 0.05 {
+            let grave = seen < DEPTH_LOST * requested as f64;
+            self.report("depth_not_applied", Strength::Supported, grave, words);
+        } else if seen > requested as f64 * (2.0 - DEPTH_FROM) + 0.05 {
             let words = format!(
-                "At most {asked} requests were to be in flight, and IOPS x mean latency is \
-                 {shown}. Jobs of several kinds reported as one do this, and so does a clock that \
-                 jumps."
+                "The requested depth allows at most {requested} requests in flight, but IOPS x mean \
+                 latency is {shown}. Possible causes: different jobs reported as one group, or a \
+                 clock that jumped."
             );
-            self.tell("little", Strength::ConsistentWith, false, words);
+            self.report("little", Strength::ConsistentWith, false, words);
         }
     }
 
@@ -271,17 +274,18 @@ impl Told<'_> {
         let job = self.job;
         let direct = job.option(&["direct"]).is_some_and(|value| value != "0");
         let buffered = job.option(&["buffered"]).is_some_and(|value| value == "0");
-        let moves = job.directions.iter().any(|each| matches!(each.way, Way::Read | Way::Write));
+        let moves =
+            job.directions.iter().any(|each| matches!(each.way, IoKind::Read | IoKind::Write));
         let is_null = job.option(&["ioengine"]) == Some("null");
         if moves && !direct && !buffered && !is_null {
             let words =
-                "Without direct=1 the page cache may have answered in place of the storage."
+                "Without direct=1 the page cache may have served requests instead of the storage."
                     .to_owned();
-            self.tell("page_cache", Strength::ConsistentWith, false, words);
+            self.report("page_cache", Strength::ConsistentWith, false, words);
         }
     }
 
-    /// A completion latency that leaves out where the time was.
+    /// A completion latency that excludes where the time was spent.
     fn inline(&mut self) {
         let job = self.job;
         for direction in &job.directions {
@@ -290,21 +294,21 @@ impl Told<'_> {
                 continue;
             };
             let whole = direction.lat.as_ref().map_or(String::new(), |lat| {
-                format!("; the whole latency is {} on average", duration::latency(lat.mean_ns))
+                format!("; the mean total latency is {}", duration::latency(lat.mean_ns))
             });
             let words = format!(
-                "Half of the {} requests took {} or less from the return of their submission on: \
-                 they complete inside submission, so these percentiles do not hold the storage's \
+                "Half of the {} requests took {} or less after submission returned: they complete \
+                 within submission, so these percentiles do not include the storage's \
                  time{whole}.",
                 direction.way.word(),
                 duration::latency(median as f64)
             );
-            self.tell("inline", Strength::Supported, true, words);
+            self.report("inline", Strength::Supported, true, words);
         }
     }
 }
 
-/// Where the figures of one distribution cannot all be true.
+/// Figures of one distribution that contradict each other.
 fn contradiction(latency: &ForeignLatency) -> Option<String> {
     let (low, high) = (latency.min_ns as f64, latency.max_ns as f64);
     let ns = duration::latency;
@@ -322,10 +326,12 @@ fn contradiction(latency: &ForeignLatency) -> Option<String> {
     let histogram = latency.histogram()?;
     if histogram.count() != latency.count {
         let (bins, all) = (count::thousands(histogram.count()), count::thousands(latency.count));
-        return Some(format!("its bins hold {bins} of {all} samples"));
+        return Some(format!("its bins contain {bins} of {all} samples"));
     }
     let mean = histogram.mean().filter(|mean| (mean / latency.mean_ns - 1.0).abs() > 2.0 * BIN);
-    mean.map(|mean| format!("its mean is {}, that of its bins {}", ns(latency.mean_ns), ns(mean)))
+    mean.map(|mean| {
+        format!("its mean is {}, but the mean of its bins is {}", ns(latency.mean_ns), ns(mean))
+    })
 }
 
 #[cfg(test)]
@@ -340,11 +346,11 @@ mod tests {
     const GROUP: &str = include_str!("../../../tests/fixtures/fio-results/group-3.33.json");
 
     fn codes(text: &str) -> Vec<&'static str> {
-        doubts(&fio_json(text).unwrap()).iter().map(|doubt| doubt.code).collect()
+        concerns(&fio_json(text).unwrap()).iter().map(|doubt| doubt.code).collect()
     }
 
-    fn told(text: &str, code: &str) -> Doubt {
-        let all = doubts(&fio_json(text).unwrap());
+    fn reported(text: &str, code: &str) -> Concern {
+        let all = concerns(&fio_json(text).unwrap());
         all.iter().find(|doubt| doubt.code == code).unwrap_or_else(|| panic!("{all:?}")).clone()
     }
 
@@ -354,33 +360,33 @@ mod tests {
             assert_eq!(codes(text), ["short_run"]);
             let foreign = fio_json(text).unwrap();
             let depth = in_flight(&foreign, &foreign.jobs[0]).unwrap();
-            assert_eq!(depth.asked, Some(8));
+            assert_eq!(depth.requested, Some(8));
             assert!((depth.seen - 8.0).abs() < 0.1, "{depth:?}");
         }
         let group = fio_json(GROUP).unwrap();
         assert!(is_group(&group, &group.jobs[0]));
-        assert_eq!(in_flight(&group, &group.jobs[0]).unwrap().asked, Some(8));
+        assert_eq!(in_flight(&group, &group.jobs[0]).unwrap().requested, Some(8));
     }
 
     #[test]
-    fn a_depth_that_was_not_applied_is_told_with_its_numbers() {
+    fn a_depth_that_was_not_applied_is_reported_with_its_numbers() {
         let deep = TWO.replace("\"iodepth\" : \"8\"", "\"iodepth\" : \"32\"");
-        let doubt = told(&deep, "depth_not_applied");
+        let doubt = reported(&deep, "depth_not_applied");
         assert!(doubt.grave);
-        assert!(doubt.words.starts_with("Depth asked 32, in flight on time average 7.98"));
+        assert!(doubt.words.starts_with("Requested depth 32, mean queue depth 7.98"));
         let sync = TWO.replace("\"ioengine\" : \"libaio\"", "\"ioengine\" : \"psync\"");
-        let doubt = told(&sync, "depth_not_applied");
+        let doubt = reported(&sync, "depth_not_applied");
         assert_eq!(doubt.strength, Strength::Proven);
         assert!(doubt.words.contains("iodepth=8 had no effect"), "{}", doubt.words);
         let shallow = TWO.replace("\"iodepth\" : \"8\"", "\"iodepth\" : \"2\"");
-        assert!(told(&shallow, "little").words.contains("is 7.98"));
-        // A job with a rate does not fill its queue, and is not asked to.
+        assert!(reported(&shallow, "little").words.contains("is 7.98"));
+        // A job with a rate limit does not fill its queue, and need not.
         let paced = deep.replace("\"iodepth\" : \"32\"", "\"iodepth\" : \"32\", \"rate\" : \"1m\"");
         assert!(!codes(&paced).contains(&"depth_not_applied"));
     }
 
     #[test]
-    fn each_identity_that_fails_is_told() {
+    fn each_identity_that_fails_is_reported() {
         for (from, to, code) in [
             ("\"iops\" : 40282.858571", "\"iops\" : 50282.8", "rate"),
             ("\"bw_bytes\" : 164998588", "\"bw_bytes\" : 161131000000", "rate"),
@@ -396,6 +402,9 @@ mod tests {
         }
         // One bin more than there are samples.
         let bins = PLUS.replacen("\"23680\" : 1", "\"23680\" : 2", 1);
-        assert!(told(&bins, "histogram").words.contains("its bins hold 80,714 of 80,713 samples"));
+        assert!(reported(&bins, "histogram").words.contains(
+            "its bins contain 80,714 of 80,713 \
+            samples"
+        ));
     }
 }

@@ -1,8 +1,8 @@
 //! The measured window in equal intervals: what one direction did in each of them.
 //!
 //! Series of several jobs may have different widths: a width is the plan's, doubled some number of
-//! times. Intervals are as wide as asked, rounded up to a multiple of the widest series, so that
-//! whole intervals are added and no percentile is averaged.
+//! times. Intervals are as wide as requested, rounded up to a multiple of the widest series, so
+//! that whole intervals are summed and no percentile is averaged.
 
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_stats::Histogram;
@@ -10,7 +10,7 @@ use iosonde_stats::Histogram;
 /// A direction's name, and where a job keeps it.
 pub type Direction = (&'static str, fn(&JobRun) -> &DirectionRun);
 
-/// Every direction that has a record of its own, in the order in which they are told.
+/// Every direction that has a record of its own, in the order of reports.
 pub const DIRECTIONS: [Direction; 4] = [
     ("read", |job| &job.read),
     ("write", |job| &job.write),
@@ -63,7 +63,7 @@ fn multiple(widest_ns: u64, asked_ns: u64) -> u64 {
     if widest_ns == 0 { 0 } else { asked_ns.max(1).next_multiple_of(widest_ns) }
 }
 
-/// Directions in which something was done.
+/// Directions with operations.
 fn of_all<'a>(jobs: &'a [&'a JobRun]) -> impl Iterator<Item = &'a DirectionRun> {
     jobs.iter().flat_map(|job| DIRECTIONS.iter().map(|(_, of)| of(job))).filter(|each| each.ops > 0)
 }
@@ -73,8 +73,8 @@ pub fn all_jobs(run: &Run) -> Vec<&JobRun> {
     run.jobs.iter().collect()
 }
 
-/// Edges of the intervals of a window. A rest of less than half a width goes to the last interval:
-/// a rate over a sliver means nothing.
+/// Edges of the intervals of a window. A remainder of less than half a width is added to the last
+/// interval: a rate over a very short interval means nothing.
 fn edges(window_ns: u64, width_ns: u64) -> Vec<Interval> {
     if window_ns == 0 || width_ns == 0 {
         return Vec::new();
@@ -101,7 +101,7 @@ pub fn rates(jobs: &[&JobRun], of: Direction, window_ns: u64, width_ns: u64) -> 
 }
 
 /// Latencies of one direction of these jobs in the interval `index` of [`rates`] with the same
-/// width; `last` says that it is the last one, which takes what remains.
+/// width; `last` says that it is the last one, which includes the remainder.
 pub fn latency(
     jobs: &[&JobRun],
     of: Direction,
@@ -121,7 +121,7 @@ pub fn latency(
     sum
 }
 
-/// Open loop: how long the oldest operation that was due had waited at worst in an interval, ns;
+/// Open loop: longest wait of an operation that was due, per interval, ns;
 /// `None` in a closed loop.
 pub fn backlog_ns(jobs: &[&JobRun], interval: &Interval) -> Option<u64> {
     let inside = |job: &JobRun| {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_is_told_where_it_was_worst() {
+    fn a_backlog_is_reported_where_it_was_worst() {
         let mut run = run_of(&[Load { jobs: 2, ..Load::default() }]);
         run.jobs[1].arrivals.backlog_width_ns = SECOND / 10;
         run.jobs[1].arrivals.backlog_ns = vec![0, 5, 0, 0, 0, 0, 0, 0, 0, 7, 9];

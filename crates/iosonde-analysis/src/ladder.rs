@@ -1,7 +1,8 @@
-//! Was fsync honoured? A ladder, not a yes or no: each rung states what it can, and no more.
+//! Was fsync honoured? A series of tests rather than a yes or no: each test states only what it can
+//! show.
 //!
-//! F0 nothing; F1 flushes that devices counted; F2 what a flush costs by what was written before
-//! it; F3 replay of logged writes; F4 power cuts.
+//! F0: nothing; F1: flushes counted by devices; F2: cost of a flush by the amount written before
+//! it; F3: replay of logged writes; F4: power cuts.
 
 mod count;
 mod growth;
@@ -19,33 +20,34 @@ use iosonde_stats::ratio::median;
 pub use count::{Counted, LayerCount};
 pub use growth::Growth;
 
-/// What was learned.
+/// The results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ladder {
-    /// F1 to F4, in this order; before them F0 where no other states anything.
-    pub rungs: Vec<Rung>,
+    /// F1 to F4, in this order; preceded by F0 if no other test states anything.
+    #[serde(rename = "rungs")]
+    pub ladder_tests: Vec<LadderTest>,
     /// Each device that a flush passes.
     pub layers: Vec<LayerCount>,
-    /// Latencies by what was written before.
+    /// Latencies by the amount written before.
     pub levels: Vec<Level>,
     /// Growth of the latency of a flush, ns per byte written before it.
     pub slope: Option<Slope>,
-    /// What that means.
+    /// Its interpretation.
     pub growth: Growth,
     /// Overwrites of one block, each made durable by an fsync, per second.
     pub overwrites_per_s: Option<f64>,
-    /// What a reader should know besides.
+    /// Notes.
     pub notes: Vec<String>,
-    /// What the call that failed means.
+    /// The meaning of the failed call.
     pub failure: Option<String>,
 }
 
-/// One rung.
+/// One test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Rung {
+pub struct LadderTest {
     /// `F0` to `F4`.
     pub code: &'static str,
-    /// How sure it is; `None` where it states nothing.
+    /// The strength of the evidence; `None` if it states nothing.
     pub strength: Option<Strength>,
     /// The statement, or why there is none.
     pub words: String,
@@ -70,25 +72,26 @@ pub struct Level {
     pub with_flush: Vec<Option<usize>>,
 }
 
-/// Turns of a usual disk per second: it can make the same block durable so often.
+/// Revolutions per second of a typical disk: it can make the same block durable this often.
 const TURNS_PER_S: f64 = 120.0;
 
-/// Judges a climb.
+/// Evaluates a ladder run.
 pub fn ladder(run: &LadderRun) -> Ladder {
     let layers = count::layers(run);
     let (slope, growth) = growth::growth(run);
-    let mut rungs = vec![
-        count::rung(run, &layers),
-        growth::rung(run, slope.as_ref(), &growth, count::none_sent(&layers)),
+    let mut ladder_tests = vec![
+        count::ladder_test(run, &layers),
+        growth::ladder_test(run, slope.as_ref(), &growth, count::none_sent(&layers)),
         logged_writes(run),
         power_cuts(run),
     ];
-    if rungs.iter().all(|rung| rung.strength.is_none()) {
-        rungs.insert(0, Rung::silent("F0", "not tested: no rung of the ladder could be climbed"));
+    if ladder_tests.iter().all(|ladder_test| ladder_test.strength.is_none()) {
+        ladder_tests
+            .insert(0, LadderTest::silent("F0", "not tested: no test of the ladder could be run"));
     }
     let overwrites_per_s = overwrites_per_s(run);
     Ladder {
-        rungs,
+        ladder_tests,
         levels: levels(run),
         notes: notes(run, overwrites_per_s),
         failure: run.failed.as_ref().map(meaning),
@@ -102,57 +105,58 @@ pub fn ladder(run: &LadderRun) -> Ladder {
 impl Ladder {
     /// Whether anything could be stated.
     pub fn states(&self) -> bool {
-        self.rungs.iter().any(|rung| rung.strength.is_some())
+        self.ladder_tests.iter().any(|ladder_test| ladder_test.strength.is_some())
     }
 
-    /// All statements in one line.
+    /// All statements on one line.
     pub fn words(&self) -> String {
-        let stated = self.rungs.iter().filter(|rung| rung.strength.is_some());
-        let stated: Vec<&str> = stated.map(|rung| rung.words.as_str()).collect();
+        let stated = self.ladder_tests.iter().filter(|ladder_test| ladder_test.strength.is_some());
+        let stated: Vec<&str> = stated.map(|ladder_test| ladder_test.words.as_str()).collect();
         if stated.is_empty() { "not tested".into() } else { stated.join("; ") }
     }
 }
 
-impl Rung {
-    fn stating(code: &'static str, strength: Strength, words: impl Into<String>) -> Rung {
-        Rung { code, strength: Some(strength), words: words.into() }
+impl LadderTest {
+    fn stating(code: &'static str, strength: Strength, words: impl Into<String>) -> LadderTest {
+        LadderTest { code, strength: Some(strength), words: words.into() }
     }
 
-    fn silent(code: &'static str, words: impl Into<String>) -> Rung {
-        Rung { code, strength: None, words: words.into() }
+    fn silent(code: &'static str, words: impl Into<String>) -> LadderTest {
+        LadderTest { code, strength: None, words: words.into() }
     }
 }
 
 /// Largest chance of a loss per power cut that `cuts` cuts without a loss leave possible, at 95 %:
-/// the p for which so many cuts would all go well in 5 % of cases.
+/// the p for which this many cuts would all succeed in 5 % of cases.
 pub fn loss_bound(cuts: u32) -> f64 {
     1.0 - 0.05f64.powf(1.0 / f64::from(cuts.max(1)))
 }
 
-fn logged_writes(run: &LadderRun) -> Rung {
+fn logged_writes(run: &LadderRun) -> LadderTest {
     let words = if run.device_mapper {
-        "not carried out: this version does not replay logged writes (dm-log-writes)"
+        "not run: this version does not replay logged writes (dm-log-writes)"
     } else {
         "not available: this kernel has no device mapper, which dm-log-writes needs"
     };
-    Rung::silent("F3", words)
+    LadderTest::silent("F3", words)
 }
 
-fn power_cuts(run: &LadderRun) -> Rung {
+fn power_cuts(run: &LadderRun) -> LadderTest {
     let bound = |cuts| format!("{cuts} to {} %", significant(loss_bound(cuts) * 100.0));
     let words = format!(
-        "not tested: only a power cut with a witness on another machine tests what survives: \
-         iosonde verify powercut {} --witness 'ssh HOST iosonde verify witness'; n cuts without a \
-         loss bound the chance of one per cut at p < 1 - 0.05^(1/n), 95 %: {}, {}, {}",
+        "not tested: only a power cut with a witness on another machine tests which data \
+         survives: iosonde verify powercut {} --witness 'ssh HOST iosonde verify witness'; n cuts \
+         without data loss bound the probability of a loss per cut at p < 1 - 0.05^(1/n), 95 %: \
+         {}, {}, {}",
         harmless(&run.plan.path),
         bound(5),
         bound(30),
         bound(299)
     );
-    Rung::silent("F4", words)
+    LadderTest::silent("F4", words)
 }
 
-/// A path as it can be typed into a shell, or the word for one.
+/// A path quoted for a shell, or a placeholder.
 fn harmless(path: &str) -> &str {
     let plain = |c: char| c.is_alphanumeric() || "/._-+".contains(c);
     if path.chars().all(plain) { path } else { "PATH" }
@@ -196,7 +200,7 @@ fn notes(run: &LadderRun, overwrites_per_s: Option<f64>) -> Vec<String> {
     if !run.plan.left_out.is_empty() {
         let left_out: Vec<String> = run.plan.left_out.iter().map(|b| bytes::exact(*b)).collect();
         notes.push(format!(
-            "left out, since {} hold no more: {}",
+            "left out, since {} have no space for them: {}",
             bytes::exact(run.plan.span_bytes),
             left_out.join(", ")
         ));
@@ -205,17 +209,18 @@ fn notes(run: &LadderRun, overwrites_per_s: Option<f64>) -> Vec<String> {
     let spins = lowest.filter(|layer| layer.rotational == Some(true));
     if let (Some(layer), Some(rate)) = (spins, overwrites_per_s.filter(|rate| *rate > TURNS_PER_S))
     {
-        let told = significant(rate);
+        let outcome = significant(rate);
         notes.push(if layer.is_virtual == Some(true) {
             format!(
-                "{} says that it turns, as virtual disks often do wrongly: {told} overwrites with \
-                 fsync per second are too many for a 7,200/min disk",
+                "{} reports that it is rotational, which virtual disks often do wrongly: {outcome} \
+                 overwrites with fsync per second are too many for a 7,200 rpm disk",
                 layer.name
             )
         } else {
             format!(
-                "{} turns, and a 7,200/min disk can make the same block durable about 120 times a \
-                 second; {told} are implausible without a cache that answers for it",
+                "{} is rotational, and a 7,200 rpm disk can make the same block durable about 120 \
+                 times per second; {outcome} per second are implausible unless a cache acknowledges \
+                 the writes",
                 layer.name
             )
         });
@@ -223,25 +228,25 @@ fn notes(run: &LadderRun, overwrites_per_s: Option<f64>) -> Vec<String> {
     notes
 }
 
-/// What a program has to know that gets this error.
+/// What this error means for a program.
 fn meaning(failed: &FailedCall) -> String {
     let FailedCall { call, error, dirty_bytes } = failed;
     let dirty = bytes::rough(*dirty_bytes);
     if call == "write" {
-        return format!("write failed with {error}; nothing was repeated");
+        return format!("write failed with {error}; no retry was made");
     }
     format!(
-        "{call} failed with {error} after {dirty} of writes, and was not repeated: the kernel may \
-         have marked what it could not write as clean, and reports the error once, so that another \
-         {call} may succeed though the data is lost. A program must take this as fatal: restore \
-         what it wrote since the last good {call} from its own log"
+        "{call} failed with {error} after {dirty} of writes and was not retried: the kernel may \
+         have marked the unwritten pages as clean, and it reports the error only once, so a \
+         second {call} may succeed although the data is lost. A program must treat this as fatal \
+         and restore what it wrote since the last successful {call} from its own log"
     )
 }
 
-/// `1.25 ms`, also below zero.
+/// `1.25 ms`; may be negative.
 fn signed(ns: f64) -> String {
-    let told = duration::latency(ns.abs());
-    if ns < 0.0 { format!("-{told}") } else { told }
+    let outcome = duration::latency(ns.abs());
+    if ns < 0.0 { format!("-{outcome}") } else { outcome }
 }
 
 #[cfg(test)]
@@ -258,37 +263,42 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_climbed_is_told_and_never_claimed() {
-        let told = ladder(&Model { layers: Vec::new(), noise: 5e3, ..Model::honest() }.run());
-        let codes: Vec<&str> = told.rungs.iter().map(|rung| rung.code).collect();
+    fn what_cannot_be_climbed_is_reported_and_never_claimed() {
+        let outcome = ladder(&Model { layers: Vec::new(), noise: 5e3, ..Model::honest() }.run());
+        let codes: Vec<&str> =
+            outcome.ladder_tests.iter().map(|ladder_test| ladder_test.code).collect();
         assert_eq!(codes, ["F0", "F1", "F2", "F3", "F4"]);
-        assert!(!told.states());
-        assert_eq!(told.words(), "not tested");
+        assert!(!outcome.states());
+        assert_eq!(outcome.words(), "not tested");
         let mut run = Model::honest().run();
-        assert!(ladder(&run).rungs[2].words.contains("no device mapper"));
+        assert!(ladder(&run).ladder_tests[2].words.contains("no device mapper"));
         run.device_mapper = true;
-        let told = ladder(&run);
-        assert_eq!(told.rungs[2].strength, None);
-        assert!(told.rungs[2].words.starts_with("not carried out"));
-        assert_eq!(told.rungs[0].code, "F1");
-        assert!(told.rungs[3].words.contains("299 to 0.997 %"), "{}", told.rungs[3].words);
+        let outcome = ladder(&run);
+        assert_eq!(outcome.ladder_tests[2].strength, None);
+        assert!(outcome.ladder_tests[2].words.starts_with("not run"));
+        assert_eq!(outcome.ladder_tests[0].code, "F1");
+        assert!(
+            outcome.ladder_tests[3].words.contains("299 to 0.997 %"),
+            "{}",
+            outcome.ladder_tests[3].words
+        );
     }
 
     #[test]
     fn a_disk_that_turns_is_not_faster_than_its_turns() {
         let mut run = Model::honest().run();
-        let told = |run: &LadderRun| ladder(run).notes.join(" ");
-        assert_eq!(told(&run), "");
+        let outcome = |run: &LadderRun| ladder(run).notes.join(" ");
+        assert_eq!(outcome(&run), "");
         run.layers[0].rotational = Some(true);
-        assert!(told(&run).contains("implausible"));
+        assert!(outcome(&run).contains("implausible"));
         run.layers[0].is_virtual = Some(true);
-        assert!(told(&run).contains("as virtual disks often do wrongly"));
+        assert!(outcome(&run).contains("which virtual disks often do wrongly"));
         run.samples.iter_mut().for_each(|sample| sample.sync_ns += 8_400_000);
-        assert_eq!(told(&run), "");
+        assert_eq!(outcome(&run), "");
     }
 
     #[test]
-    fn a_failed_fsync_is_told_as_what_it_is() {
+    fn a_failed_fsync_is_reported_as_what_it_is() {
         let mut run = Model::honest().run();
         let failed = |call: &str| FailedCall {
             call: call.into(),
@@ -297,7 +307,7 @@ mod tests {
         };
         run.failed = Some(failed("fsync"));
         assert!(
-            ladder(&run).failure.is_some_and(|words| words.contains("must take this as fatal"))
+            ladder(&run).failure.is_some_and(|words| words.contains("must treat this as fatal"))
         );
         run.failed = Some(failed("write"));
         assert!(ladder(&run).failure.is_some_and(|words| !words.contains("fsync")));
@@ -305,12 +315,12 @@ mod tests {
 
     #[test]
     fn levels_are_listed_with_their_flushes() {
-        let told = ladder(&Model::honest().run());
+        let outcome = ladder(&Model::honest().run());
         let kinds: Vec<(Call, u64)> =
-            told.levels.iter().map(|level| (level.call, level.dirty_bytes)).collect();
+            outcome.levels.iter().map(|level| (level.call, level.dirty_bytes)).collect();
         let data = [0, 64 << 10, 1 << 20, 16 << 20, 64 << 20].map(|b| (Call::Fdatasync, b));
         assert_eq!(kinds[0], (Call::Fsync, 4 << 10));
         assert_eq!(kinds[1..], data);
-        assert!(told.levels.iter().all(|l| l.calls == 20 && l.with_flush == [Some(20)]));
+        assert!(outcome.levels.iter().all(|l| l.calls == 20 && l.with_flush == [Some(20)]));
     }
 }

@@ -1,12 +1,12 @@
-//! What does it mean? Figures, books, findings, verdicts.
+//! Figures, consistency checks, findings and verdicts, computed from records.
 //!
-//! Promises: pure. Everything here is recomputed from a record, so an old record can be judged
-//! anew.
+//! This crate is pure: everything is recomputed from a record, so a newer version can evaluate an
+//! old record.
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
-pub mod books;
 pub mod comparison;
+pub mod consistency;
 pub mod cross_check;
 pub mod expectation;
 pub mod experiment;
@@ -25,7 +25,7 @@ pub mod targets;
 pub mod verdict;
 pub mod verify;
 
-pub use books::{Books, books};
+pub use consistency::{Consistency, consistency};
 pub use expectation::Expectation;
 pub use figures::{Figures, figures};
 pub use finding::{Finding, findings};

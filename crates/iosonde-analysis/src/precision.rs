@@ -1,4 +1,4 @@
-//! Was a figure known well enough when the run ended?
+//! Was the requested precision reached when the run ended?
 
 use serde::Serialize;
 
@@ -6,51 +6,52 @@ use super::arrivals::{ArrivalFigures, ArrivalVerdict};
 use iosonde_model::plan::{Precision, PrecisionGoal, Stop};
 use iosonde_model::record::run::{Outcome, Run};
 
-/// How well the figure was known that decides when a run ends.
+/// The precision of the figure that ends a run (`--until`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PrecisionFigures {
     /// What ended the run.
     pub ended: Ended,
-    /// What was asked.
+    /// The requested precision.
     #[serde(flatten)]
-    pub asked: Precision,
-    /// The figure at the last look: operations or bytes per second, or ns.
+    #[serde(rename = "asked")]
+    pub requested: Precision,
+    /// The figure at the last check: operations or bytes per second, or ns.
     pub value: Option<f64>,
-    /// Half the width of its 95 % interval at that look, as a share of it.
+    /// Half the width of its 95 % interval at that check, as a share of the figure.
     pub half_width: Option<f64>,
     /// Intervals that it rests on.
     pub intervals: u32,
-    /// When that look was, ns from the opening of the window.
+    /// Time of that check, ns since the start of measurement.
     pub at_ns: u64,
     /// Length of the window, ns.
     pub measured_ns: u64,
-    /// The longest it could have been, ns.
+    /// Longest allowed window, ns.
     pub most_ns: u64,
-    /// The most that each job could have handed over, bytes.
+    /// Largest number of bytes each job could have submitted.
     pub most_bytes: Option<u64>,
-    /// How many looks there were.
+    /// Number of checks.
     pub looks: u64,
 }
 
-/// What ended a run that goes on until a figure is known.
+/// What ended a run that continues until a figure is known.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// It was known well enough.
+    /// The precision was reached.
     Reached,
-    /// The longest time was over.
+    /// The time limit was reached.
     TimeLimit,
-    /// The most that may be handed over was.
+    /// The byte limit was reached.
     ByteLimit,
-    /// The backlog of an open loop grows, so that there is nothing to be known.
+    /// The backlog of an open loop grows, so there is no stable figure.
     Unsustainable,
     /// A signal, or an error.
     Early,
 }
 
-/// The figures of a run that goes on until a figure is known.
+/// The figures of a run that continues until a figure is known.
 pub fn precision(run: &Run, arrivals: Option<&ArrivalFigures>) -> Option<PrecisionFigures> {
-    let PrecisionGoal::Known { precision: asked, .. } = run.plan.until else { return None };
+    let PrecisionGoal::Known { precision: requested, .. } = run.plan.until else { return None };
     let record = run.precision.as_ref()?;
     let last = record.looks.last();
     let (most_ns, most_bytes) = match run.plan.stop {
@@ -67,7 +68,7 @@ pub fn precision(run: &Run, arrivals: Option<&ArrivalFigures>) -> Option<Precisi
     };
     Some(PrecisionFigures {
         ended,
-        asked,
+        requested,
         value: last.and_then(|look| look.value),
         half_width: last.and_then(|look| look.half_width),
         intervals: last.map_or(0, |look| look.intervals),

@@ -1,10 +1,10 @@
-//! What does a profile mean? Figures, books and findings of a program that was watched.
+//! Figures, consistency checks and findings of a profiled program.
 //!
 //! A figure that the source of the profile cannot give is `None`, never zero.
 
 pub mod against;
 pub mod arrivals;
-pub mod books;
+pub mod consistency;
 pub mod course;
 pub mod depth;
 pub mod finding;
@@ -17,7 +17,7 @@ pub mod who;
 
 use serde::Serialize;
 
-use crate::books::Books;
+use crate::consistency::Consistency;
 use crate::finding::Finding;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{
@@ -40,13 +40,13 @@ pub use who::{FileFigures, ThreadCounts, ThreadFigures};
 pub struct Figures {
     /// Time measured, ns.
     pub window_ns: u64,
-    /// Time watched afterwards, ns.
+    /// Settling time after the program's end, ns.
     pub settle_ns: u64,
-    /// Why there are no requests to tell of; `None` where there are, or might have been.
+    /// Why no requests are reported; `None` if there are some, or there may have been.
     pub unseen: Option<String>,
     /// The program's requests, its write-back among them; `None` where they cannot be seen.
     pub program: Option<Side>,
-    /// Everybody's requests.
+    /// Requests of all programs.
     pub everybody: Option<Side>,
     /// Each class with requests.
     pub classes: Vec<ClassFigures>,
@@ -75,8 +75,9 @@ pub struct Figures {
     /// Rates and latencies over time.
     pub course: Option<CourseFigures>,
     /// Whether the trace agrees with the kernel's counters and with itself.
-    pub books: Books,
-    /// What follows, gravest first.
+    #[serde(rename = "books")]
+    pub consistency: Consistency,
+    /// Findings, most severe first.
     pub findings: Vec<Finding>,
 }
 
@@ -89,7 +90,7 @@ pub struct DeviceFigures {
     pub invisible: Option<String>,
     /// The program's requests on it.
     pub program: Option<Side>,
-    /// Requests in flight, everybody's.
+    /// Requests in flight, all programs.
     pub depth: Option<DepthFigures>,
     /// Requests in flight of the program.
     pub program_depth: Option<DepthFigures>,
@@ -120,7 +121,7 @@ pub fn figures(run: &ProfileRun) -> Figures {
         places: run.places.iter().map(places::places).collect(),
         arrivals: arrivals::arrivals(run),
         course: course::course(run),
-        books: books::books(run),
+        consistency: consistency::consistency(run),
         findings: Vec::new(),
         unseen,
     };
@@ -128,7 +129,7 @@ pub fn figures(run: &ProfileRun) -> Figures {
     figures
 }
 
-/// Why there are no requests to tell of.
+/// Why no requests are reported.
 fn unseen(run: &ProfileRun) -> Option<String> {
     if run.source.method == Method::Counters {
         let reason = missing(run, "requests").or(run.source.missing.first());
@@ -139,16 +140,16 @@ fn unseen(run: &ProfileRun) -> Option<String> {
         run.devices.iter().filter(|device| moved(device)).find_map(|device| {
             Some(format!("{}: {}", device.facts.name, device.invisible.as_ref()?))
         });
-    // Others' requests elsewhere say nothing of what the program did there.
+    // Requests of others elsewhere say nothing about the program's I/O there.
     hidden.filter(|_| !run.traffic.iter().any(|each| each.class.is_of_the_program()))
 }
 
-/// Whether a device did anything, as far as its counters tell.
+/// Whether a device did any I/O, according to its counters.
 fn moved(device: &ProfiledDevice) -> bool {
     device.counters.is_none_or(|(start, end)| start != end)
 }
 
-/// What is told to be missing under this name, alone or with something else (`syncs and opens`).
+/// The missing item reported under this name, alone or combined (`syncs and opens`).
 pub fn missing<'a>(run: &'a ProfileRun, what: &str) -> Option<&'a Missing> {
     let is_about = |words: &str| words.split(" and ").any(|part| part == what);
     run.source.missing.iter().find(|missing| is_about(&missing.what))
@@ -168,7 +169,7 @@ fn device(run: &ProfileRun, device: &ProfiledDevice) -> DeviceFigures {
     }
 }
 
-/// The name of a thread group; the first is of those that found no place of their own.
+/// The name of a thread group; the first is for threads that did not fit in the table.
 fn group_name(run: &ProfileRun, group: u32) -> String {
     let found = usize::try_from(group).ok().and_then(|at| run.groups.get(at));
     match found {

@@ -1,14 +1,14 @@
-//! From a profile to a load that can be run elsewhere.
+//! Derives a load from a profile that can be run elsewhere.
 //!
 //! What is regenerated are the block layer's requests, not the program's calls: the kernel's page
-//! cache, read-ahead, write-back and file system have had their say already. A role of the model is
-//! what one thread group did to one device in one direction; the write-back of its pages is a role
-//! of its own, for it comes in other sizes and at other times. Distances of arrivals, sizes and the
-//! share of sequential requests are recorded for just these rows, so that each role has them
-//! exactly and the mix follows from the rates.
+//! cache, read-ahead, write-back and file system have already acted on them. A role of the model is
+//! what one thread group did to one device in one direction; the write-back of its pages is a
+//! separate role, because its sizes and times differ. Inter-arrival times, sizes and the sequential
+//! fraction are recorded for exactly these rows, so each role has them exactly and the mix follows
+//! from the rates.
 //!
-//! Places are recorded for a device and direction. The touched blocks of each are put side by side:
-//! the gaps that a file system left between them are not part of the model.
+//! Offsets are recorded per device and direction. The touched blocks of each are placed
+//! contiguously: the gaps that a file system left between them are not part of the model.
 
 mod arrivals;
 mod durable;
@@ -28,45 +28,45 @@ use iosonde_model::units::{bytes, count};
 pub struct Modelled {
     /// The load.
     pub workload: Workload,
-    /// For each role what it stands for, in words.
+    /// What each role represents, as text.
     pub roles: Vec<String>,
-    /// The devices, in the order in which the roles count their targets.
+    /// The devices, in the order in which roles number their targets.
     pub targets: Vec<ModelledTarget>,
     /// Requests that are regenerated.
     pub requests: u64,
-    /// How long the program was watched, ns: the length of one round of every role's phases.
+    /// How long the program was profiled, ns: the length of one round of every role's phases.
     pub measured_ns: u64,
-    /// What was left out or could not be told, and why, a sentence each.
+    /// What was left out or is unknown, and why, one sentence each.
     pub left_out: Vec<String>,
 }
 
 /// A device of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelledTarget {
-    /// Kernel name of the disk that was watched.
+    /// Kernel name of the profiled disk.
     pub device: String,
-    /// Bytes that a target needs to hold its roles' regions.
+    /// Bytes that a target needs for its roles' regions.
     pub needed_bytes: u64,
 }
 
 /// Why a profile is not enough for a load.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NotEnough {
-    /// Only sums are known.
+    /// Only totals are known.
     #[error(
-        "no workload can be made of this profile: single requests were not seen{}; \
-         profile again where the kernel's tracepoints may be used (see `iosonde doctor`)",
+        "no workload can be derived from this profile: individual requests were not traced{}; \
+         profile again where the kernel's tracepoints are available (see `iosonde doctor`)",
         if .reason.is_empty() { String::new() } else { format!(" ({reason})") }
     )]
     NoRequests {
         /// What was missing.
         reason: String,
     },
-    /// The program did next to nothing.
+    /// The program did hardly any I/O.
     #[error(
-        "no workload can be made of this profile: {found} request(s) of the program reached a \
-         device, expected at least {needed}; profile a longer run, or one whose data is not in the \
-         page cache already"
+        "no workload can be derived from this profile: {found} request(s) of the program reached \
+         a device, expected at least {needed}; profile a longer run, or one whose data is not in \
+         the page cache yet"
     )]
     Idle {
         /// Requests seen.
@@ -76,19 +76,19 @@ pub enum NotEnough {
     },
 }
 
-/// Fewest requests of which a distribution says something.
+/// Fewest requests for a meaningful distribution.
 const FEWEST: u64 = 20;
-/// Share of sequential requests from which a role is sequential, and up to which it is random.
+/// Sequential fraction at or above which a role is sequential, and at or below which it is random.
 const SEQUENTIAL: (f64, f64) = (0.98, 0.02);
-/// Share of a device's requests from which what arrivals found is told of a role.
+/// Share of a device's requests at or above which its depth on arrival is attributed to a role.
 const DOMINANT: f64 = 0.3;
-/// Most requests in flight of one role.
+/// Largest queue depth of one role.
 const MOST_DEPTH: u64 = 1024;
 
 /// The load of a profile.
 ///
 /// # Errors
-/// If single requests were not seen, or too few of the program.
+/// If individual requests were not traced, or the program made too few.
 pub fn workload(run: &ProfileRun) -> Result<Modelled, NotEnough> {
     if run.source.method != Method::Tracepoints {
         let missing = run.source.missing.iter().find(|missing| missing.what.contains("request"));
@@ -155,7 +155,7 @@ fn whole(run: &ProfileRun, rows: &[Row], roles: &[Role]) -> Workload {
     }
 }
 
-/// The name of what was watched: the command without its path.
+/// The name of the profiled program: the command without its path.
 fn subject(run: &ProfileRun) -> String {
     let word = match &run.subject {
         Subject::Command { words, .. } | Subject::Process { words, .. } => words.first().cloned(),
@@ -232,7 +232,7 @@ fn role(run: &ProfileRun, row: &Row, rows: &[Row], layout: &Layout) -> Role {
     role
 }
 
-/// Each of several threads has its part of the rate.
+/// Each of several threads gets a part of the rate.
 fn shared(pace: Pace, threads: u32) -> Pace {
     match pace {
         Pace::Rate { rate: iosonde_model::spec::Rate::Ops(ops), arrivals } if threads > 1 => {
@@ -246,9 +246,9 @@ fn shared(pace: Pace, threads: u32) -> Pace {
 }
 
 /// Requests that the role may have in flight: the mean by Little's law over its active time,
-/// rounded up; as many as it had threads, each of which may wait for one; and what nineteen of
-/// twenty arrivals found, where it has a good part of the device's requests. Never more than
-/// were seen.
+/// rounded up; as many as it had threads, each of which may wait for one; and the 95th percentile
+/// found by arrivals, if it has a large part of the device's requests. Never more than were
+/// observed.
 fn depth(run: &ProfileRun, row: &Row, rows: &[Row]) -> u32 {
     let mean = (row.latency_sum_ns as f64 / row.active_ns().max(1) as f64).ceil() as u64;
     let device = run.devices.iter().find(|device| device.facts.name == row.device);
@@ -264,7 +264,7 @@ fn depth(run: &ProfileRun, row: &Row, rows: &[Row]) -> u32 {
     u32::try_from(limited.clamp(1, MOST_DEPTH)).unwrap_or(1)
 }
 
-/// How many are in flight with a new one at most, for nineteen of twenty new ones.
+/// The 95th percentile of the depth found by arrivals, the new request included.
 fn on_arrival(arrivals: &[(u32, u64)]) -> u64 {
     let all: u64 = arrivals.iter().map(|(_, requests)| requests).sum();
     let mut seen = 0;
@@ -296,7 +296,7 @@ fn remark(run: &ProfileRun, row: &Row) -> String {
         text.push_str("; written back by the kernel");
     }
     if run.groups.is_empty() {
-        text.push_str("; threads were not told apart");
+        text.push_str("; threads were not distinguished");
     }
     text
 }
@@ -317,16 +317,16 @@ fn others(run: &ProfileRun) -> Vec<String> {
     say(
         sum(&|class, op| class == Class::Journal && moves(op)),
         "requests of the file system's journal and metadata: a file system on the target writes \
-         its own, a bare device has none",
+         its own; a raw device has none",
     );
-    say(sum(&|_, op| op == Op::Flush), "flushes: the syncs of the replay cause their own");
+    say(sum(&|_, op| op == Op::Flush), "flushes: the syncs of the replay cause new ones");
     say(sum(&|class, op| class == Class::Other && moves(op)), "requests by or for other programs");
     say(
         sum(&|class, op| class.is_of_the_program() && op == Op::Other),
-        "zone and driver commands of the program, which have no counterpart",
+        "zone and driver commands of the program, which the replay cannot issue",
     );
     let errors: u64 = run.traffic.iter().map(|row| row.errors).sum();
-    say(errors, "of the requests failed; the replay asks for them like any other");
+    say(errors, "of the requests failed; the replay issues them like any other");
     let lost: u64 = run.lost.values().sum();
     say(lost, "events were lost by the profiler: see the profile");
     out
@@ -339,7 +339,7 @@ mod tests {
     use super::*;
     use iosonde_fixtures::profile_model::{chunk, profile, row};
     use iosonde_model::plan::{
-        Engine, EngineKind, OnError, Op as PlanOp, OpStream, Setting, Stop, Target, Way, resolve,
+        Engine, EngineKind, IoKind, OnError, Op as PlanOp, OpStream, Setting, Stop, Target, resolve,
     };
     use iosonde_model::record::profile::{Depth, Missing, Places, ThreadRun, Traffic};
 
@@ -402,17 +402,17 @@ mod tests {
             ops.windows(2).filter(follow).count()
         };
         let reads = ops(0, 10_000);
-        assert!(reads.iter().all(|op| op.way == Way::Read && op.bytes == 4096));
-        // 30 % follow on; five standard deviations of a binomial.
+        assert!(reads.iter().all(|op| op.way == IoKind::Read && op.bytes == 4096));
+        // 30 % are sequential; five standard deviations of a binomial.
         assert!((follows(&reads) as f64 - 3000.0).abs() < 230.0, "{}", follows(&reads));
         let writes = ops(1, 1000);
-        assert!(writes.iter().all(|op| op.way == Way::Write && op.bytes == 4096));
+        assert!(writes.iter().all(|op| op.way == IoKind::Write && op.bytes == 4096));
         assert!(follows(&writes) >= 990, "{}", follows(&writes));
         let large = ops(2, 10_000).iter().filter(|op| op.bytes == 65_536).count();
         assert!((large as f64 - 4000.0).abs() < 250.0, "{large}");
-        let told = modelled.left_out.join("\n");
-        assert!(told.contains("77 requests of the file system's journal"), "{told}");
-        assert!(told.contains("5 requests by or for other programs"), "{told}");
+        let formatted = modelled.left_out.join("\n");
+        assert!(formatted.contains("77 requests of the file system's journal"), "{formatted}");
+        assert!(formatted.contains("5 requests by or for other programs"), "{formatted}");
     }
 
     #[test]
@@ -428,7 +428,7 @@ mod tests {
         let mut run = database();
         run.source.method = Method::Counters;
         run.source.missing =
-            vec![Missing { what: "requests".into(), reason: "no CAP_BPF".into(), mend: None }];
+            vec![Missing { what: "requests".into(), reason: "no CAP_BPF".into(), fix: None }];
         let error = workload(&run).unwrap_err().to_string();
         assert!(error.contains("no CAP_BPF") && error.contains("doctor"), "{error}");
         let idle = profile(vec![row(Class::Program, Op::Read, 3), row(Class::Other, Op::Read, 99)]);

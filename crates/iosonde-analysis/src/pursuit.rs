@@ -1,4 +1,4 @@
-//! What came of a latency target: was it met, and what kept the depth from being larger?
+//! Outcome of a latency target: was it met, and what limited the depth?
 
 use serde::Serialize;
 
@@ -12,11 +12,11 @@ use iosonde_stats::{Histogram, Quantile};
 
 use super::series;
 
-/// Depths of the last decisions that stand for the range of one that did not settle.
+/// Number of last decisions whose depths give the range if the search did not settle.
 const LAST: usize = 20;
-/// Operations from which a decision's rate is worth comparing: its error is a twentieth.
+/// Operations at or above which a decision's rate can be compared: its error is 5 %.
 const RATED_OPS: u64 = 400;
-/// Intervals from which the rate has a confidence interval.
+/// Intervals at or above which the rate has a confidence interval.
 const FEWEST_INTERVALS: usize = 4;
 
 /// How a latency target was met, or why not.
@@ -24,12 +24,12 @@ const FEWEST_INTERVALS: usize = 4;
 pub struct PursuitFigures {
     /// Which of the five.
     pub class: Class,
-    /// What keeps the depth from being larger, where the target is met.
+    /// What limits the depth, if the target is met.
     pub bound: Option<Bound>,
     /// The target.
     #[serde(flatten)]
     pub target: LatencyTarget,
-    /// How it was pursued.
+    /// How the depth was controlled.
     pub mode: Pursuit,
     /// Median over the measured window of the depth, over all jobs.
     pub depth: u32,
@@ -41,40 +41,40 @@ pub struct PursuitFigures {
     pub iops_error: Option<f64>,
     /// The percentile that was achieved in the window.
     pub achieved: Quantile,
-    /// Share of the window's operations beyond the limit; `None` without any.
+    /// Share of the window's operations above the limit; `None` without operations.
     pub violations: Option<f64>,
-    /// The smallest larger depth that missed the target, and its share beyond the limit.
+    /// The smallest larger depth that missed the target, and its share above the limit.
     pub fails_at: Option<(u32, f64)>,
     /// Rate in the window as a share of the largest that was seen at any depth.
     pub share_of_most: Option<f64>,
-    /// Time until the window opened, ns.
+    /// Time until the start of measurement, ns.
     pub pursued_ns: u64,
     /// Operations until then.
     pub pursued_ops: u64,
     /// Decisions, those in the window included.
     pub decisions: u64,
-    /// Operations without a single slow one that a pass needs at least.
+    /// Fewest operations without a slow one that pass the test.
     pub needs_ops: u64,
 }
 
-/// How the pursuit of a latency target came out.
+/// Outcome of the search for a latency target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Class {
     /// Met, and a larger depth misses it.
     MetAndBinding,
-    /// Met, and something else keeps the depth from being larger.
+    /// Met, and something else limits the depth.
     MetNotBinding,
     /// Missed with one request in flight.
     Infeasible,
-    /// Met at times.
+    /// Met only at times.
     Unstable,
     /// The time was too short for an answer.
     Undecided,
 }
 
 impl Class {
-    /// In words.
+    /// As text.
     pub fn word(self) -> &'static str {
         match self {
             Class::MetAndBinding => "met and binding",
@@ -98,7 +98,7 @@ pub fn pursuit(run: &Run) -> Option<PursuitFigures> {
         wald(allowed, seen.ops as f64 / effect, seen.exceeded as f64 / effect) != Verdict::Fail
     };
     let (class, bound) = match controlled.ended {
-        // Met while it was looked for, missed while it was measured.
+        // Met during the search, missed during the measurement.
         Pursued::Met { .. } if !held => (Class::Unstable, None),
         Pursued::Met { bound: Bound::Target } => (Class::MetAndBinding, Some(Bound::Target)),
         Pursued::Met { bound } => (Class::MetNotBinding, Some(bound)),
@@ -147,7 +147,7 @@ fn seen_iops(run: &Run) -> f64 {
     if run.measured_ns == 0 { 0.0 } else { ops as f64 * 1e9 / run.measured_ns as f64 }
 }
 
-/// Operations and those beyond the limit, per histogram interval of the window.
+/// Operations and those above the limit, per histogram interval of the window.
 fn bins(run: &Run, limit_ns: u64) -> Vec<Bin> {
     let mut bins: Vec<Bin> = Vec::new();
     for series in series::directions(run).map(|direction| &direction.latencies) {
@@ -168,7 +168,7 @@ fn rate_error(rates: &[f64]) -> Option<f64> {
     (rates.len() >= FEWEST_INTERVALS).then(|| 1.96 * cv / independent.sqrt())
 }
 
-/// The depth at which half of the window's time was spent below or at.
+/// The depth at or below which half of the window's time was spent.
 fn median_depth(controlled: &ControlledRun) -> u32 {
     let total: u64 = controlled.window_depths.values().sum();
     let mut before = 0;
@@ -190,8 +190,8 @@ fn depth_range(controlled: &ControlledRun, met: bool) -> (u32, u32) {
     (low, depths.iter().max().copied().unwrap_or(low))
 }
 
-/// The smallest depth above that was not passed, by its last decision. Openness is a failure where
-/// depths are looked for, and only patience where one is held.
+/// The smallest larger depth that did not pass, by its last decision. An undecided depth counts as
+/// a failure in a search, but not while a depth is held.
 fn fails_at(controlled: &ControlledRun, depth: u32) -> Option<(u32, f64)> {
     let failed = |phase: Phase, judgement: Judgement| match judgement {
         Judgement::Fail => true,
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_target_is_told_with_the_depth_that_fails() {
+    fn a_binding_target_is_reported_with_the_depth_that_fails() {
         let met = figures(1_000_000_000, Pursued::Met { bound: Bound::Target });
         assert_eq!(met.class, Class::MetAndBinding);
         assert_eq!((met.depth, met.depth_range), (11, (10, 11)));

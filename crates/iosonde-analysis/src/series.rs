@@ -29,18 +29,17 @@ impl Series {
     }
 }
 
-/// All that moves data in every job of a run.
+/// All data operations of every job of a run.
 pub fn directions(run: &Run) -> impl Iterator<Item = &DirectionRun> {
     run.jobs.iter().flat_map(|job| [&job.read, &job.write, &job.trim])
 }
 
-/// The same and the syncs: whatever was in flight.
+/// The same plus syncs: everything that was in flight.
 pub fn everything(run: &Run) -> impl Iterator<Item = &DirectionRun> {
     run.jobs.iter().flat_map(JobRun::directions)
 }
 
-/// The series of a run, whole intervals only: the last one is left out where the window cut it
-/// short.
+/// The series of a run, whole intervals only: the last one is omitted if the window cut it short.
 pub fn whole(run: &Run) -> Series {
     total(directions(run).map(|direction| &direction.counters), run.measured_ns)
 }

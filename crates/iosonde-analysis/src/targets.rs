@@ -1,4 +1,4 @@
-//! What was done to each of several targets.
+//! Figures of each of several targets.
 
 use serde::Serialize;
 
@@ -9,13 +9,13 @@ use iosonde_stats::Histogram;
 /// Figures of one of several targets, syncs not counted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TargetFigures {
-    /// Path as the plan has it.
+    /// Path as in the plan.
     pub path: String,
     /// Operations per second of the window.
     pub iops: f64,
     /// Bytes per second of the window.
     pub bytes_per_s: f64,
-    /// Latency from before submission to after reaping, all ways together.
+    /// Latency from before submission to after reaping, all directions together.
     pub latency: LatencyFigures,
 }
 

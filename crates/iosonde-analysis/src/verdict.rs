@@ -1,17 +1,17 @@
-//! One verdict in words over the rows of a check.
+//! One verdict over the rows of a check.
 
 use serde::Serialize;
 
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::{Outcome, Run};
 
-use super::books::{self, Books};
+use super::consistency::{self, Consistency};
 use super::figures::{self, Figures};
-use super::finding::{self, Finding, Gravity, Strength};
+use super::finding::{self, Finding, Severity, Strength};
 use super::precision::{self, PrecisionFigures};
 use super::pursuit::{self, PursuitFigures};
 
-/// At most so many findings stand under a table.
+/// Largest number of findings printed below a table.
 const SHOWN: usize = 3;
 
 /// A run with everything that is derived from it.
@@ -19,32 +19,33 @@ const SHOWN: usize = 3;
 pub struct Assessment {
     /// Title of the row.
     pub title: String,
-    /// Whether the run ended as planned, and anything was completed in its window.
+    /// Whether the run ended as planned and completed operations in its window.
     pub complete: bool,
     /// The figures.
     pub figures: Figures,
-    /// What came of the latency target, where there is one.
+    /// Outcome of the latency target, if there is one.
     pub pursuit: Option<PursuitFigures>,
-    /// How well the figure was known that decides when the run ends, where there is one.
+    /// Precision of the figure that ends the run, if there is one.
     pub precision: Option<PrecisionFigures>,
-    /// The books.
-    pub books: Books,
-    /// The findings, gravest and strongest first.
+    /// The consistency checks.
+    #[serde(rename = "books")]
+    pub consistency: Consistency,
+    /// The findings, most severe and strongest first.
     pub findings: Vec<Finding>,
 }
 
-/// Derives figures, books and findings of one run.
+/// Derives figures, consistency checks and findings of one run.
 pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
     let figures = figures::figures(run);
-    let books = books::books(run, &figures);
-    let findings = finding::findings(run, host, &figures, &books);
+    let consistency = consistency::consistency(run, &figures);
+    let findings = finding::findings(run, host, &figures, &consistency);
     Assessment {
         title: run.plan.title.clone(),
         complete: run.outcome == Outcome::Complete && figures.all.total.ops > 0,
         pursuit: pursuit::pursuit(run),
         precision: precision::precision(run, figures.arrivals.as_ref()),
         figures,
-        books,
+        consistency,
         findings,
     }
 }
@@ -54,29 +55,30 @@ pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
 pub struct Verdict {
     /// Which of the four.
     pub kind: Kind,
-    /// In words: `no fault seen`, `limited by …`, `doubtful: …`, `failing: …`.
+    /// As text: `no fault seen`, `limited by …`, `low confidence: …`, `failed: …`.
     pub words: String,
-    /// What it rests on, gravest and strongest first; at most three.
-    pub findings: Vec<Told>,
+    /// The findings behind it, most severe and strongest first; at most three.
+    pub findings: Vec<ReportedFinding>,
 }
 
 /// The four verdicts, best first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Nothing speaks against the storage or the numbers.
+    /// No finding concerns the storage or the numbers.
     NoFaultSeen,
     /// The numbers are right, and something named limits them.
     LimitedBy,
-    /// The numbers do not mean what they seem to.
-    Doubtful,
-    /// Requests fail, or the measurement contradicts itself.
+    /// The numbers have low confidence.
+    #[serde(rename = "doubtful")]
+    LowConfidence,
+    /// Requests failed, or the measurement is inconsistent.
     Failing,
 }
 
-/// A finding, told once for all rows in which it appears.
+/// A finding, reported once for all rows in which it appears.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Told {
+pub struct ReportedFinding {
     /// The strongest instance.
     #[serde(flatten)]
     pub finding: Finding,
@@ -84,45 +86,47 @@ pub struct Told {
     pub rows: Vec<String>,
 }
 
-/// Judges the rows together.
+/// Evaluates the rows together.
 pub fn verdict(rows: &[Assessment]) -> Verdict {
     let invalid: Vec<&str> =
-        rows.iter().filter(|row| !row.books.valid()).map(|row| row.title.as_str()).collect();
+        rows.iter().filter(|row| !row.consistency.valid()).map(|row| row.title.as_str()).collect();
     let nothing = rows.iter().all(|row| row.figures.all.total.ops == 0);
-    let told = gather(rows);
-    let gravest = told.first().map_or(Gravity::Fact, |told| told.finding.gravity);
+    let reported = gather(rows);
+    let gravest = reported.first().map_or(Severity::Fact, |reported| reported.finding.severity);
     let kind = match gravest {
         _ if !invalid.is_empty() => Kind::Failing,
-        Gravity::Fault => Kind::Failing,
-        _ if nothing => Kind::Doubtful,
-        Gravity::Doubt => Kind::Doubtful,
-        Gravity::Limit => Kind::LimitedBy,
-        Gravity::Caution | Gravity::Fact => Kind::NoFaultSeen,
+        Severity::Fault => Kind::Failing,
+        _ if nothing => Kind::LowConfidence,
+        Severity::LowConfidence => Kind::LowConfidence,
+        Severity::Limit => Kind::LimitedBy,
+        Severity::Warning | Severity::Fact => Kind::NoFaultSeen,
     };
-    let subjects = subjects(&told, gravest);
+    let subjects = subjects(&reported, gravest);
     let words = match kind {
         Kind::NoFaultSeen if rows.iter().any(|row| !row.complete) => {
             "no fault seen in what was measured".to_owned()
         }
         Kind::NoFaultSeen => "no fault seen".to_owned(),
         Kind::LimitedBy => format!("limited by {subjects}"),
-        Kind::Doubtful if nothing => "doubtful: nothing was measured".to_owned(),
-        Kind::Doubtful => format!("doubtful: {subjects}"),
+        Kind::LowConfidence if nothing => "low confidence: nothing was measured".to_owned(),
+        Kind::LowConfidence => format!("low confidence: {subjects}"),
         Kind::Failing if !invalid.is_empty() => {
-            format!("failing: INVALID, the books of {} do not balance", invalid.join(", "))
+            format!("failed: INVALID, consistency checks failed: {}", invalid.join(", "))
         }
-        Kind::Failing => format!("failing: {subjects}"),
+        Kind::Failing => format!("failed: {subjects}"),
     };
-    Verdict { kind, words, findings: told.into_iter().take(SHOWN).collect() }
+    Verdict { kind, words, findings: reported.into_iter().take(SHOWN).collect() }
 }
 
-/// The subjects of all findings of one gravity, each once.
-fn subjects(told: &[Told], gravity: Gravity) -> String {
+/// The subjects of all findings of one severity, each once.
+fn subjects(reported: &[ReportedFinding], severity: Severity) -> String {
     let mut subjects: Vec<String> = Vec::new();
-    for told in told.iter().filter(|told| told.finding.gravity == gravity).take(SHOWN) {
-        let suspected = told.finding.strength == Strength::ConsistentWith;
+    for reported in
+        reported.iter().filter(|reported| reported.finding.severity == severity).take(SHOWN)
+    {
+        let suspected = reported.finding.strength == Strength::ConsistentWith;
         let suffix = if suspected { " (suspected)" } else { "" };
-        let subject = format!("{}{suffix}", told.finding.subject);
+        let subject = format!("{}{suffix}", reported.finding.subject);
         if !subjects.contains(&subject) {
             subjects.push(subject);
         }
@@ -130,27 +134,35 @@ fn subjects(told: &[Told], gravity: Gravity) -> String {
     subjects.join("; ")
 }
 
-/// Findings of all rows from cautions up, one per code, gravest, then strongest, then widest first.
-fn gather(rows: &[Assessment]) -> Vec<Told> {
-    let mut all: Vec<Told> = Vec::new();
+/// Findings of all rows from warnings up, one per code; the most severe, then the strongest, then
+/// those of most rows first.
+fn gather(rows: &[Assessment]) -> Vec<ReportedFinding> {
+    let mut all: Vec<ReportedFinding> = Vec::new();
     for row in rows {
-        for finding in row.findings.iter().filter(|finding| finding.gravity > Gravity::Fact) {
-            let rank = |finding: &Finding| (finding.gravity, finding.strength);
-            match all.iter_mut().find(|told| told.finding.code == finding.code) {
-                Some(told) => {
-                    told.rows.push(row.title.clone());
-                    if rank(finding) > rank(&told.finding) {
-                        told.finding = finding.clone();
+        for finding in row.findings.iter().filter(|finding| finding.severity > Severity::Fact) {
+            let rank = |finding: &Finding| (finding.severity, finding.strength);
+            match all.iter_mut().find(|reported| reported.finding.code == finding.code) {
+                Some(reported) => {
+                    reported.rows.push(row.title.clone());
+                    if rank(finding) > rank(&reported.finding) {
+                        reported.finding = finding.clone();
                     }
                 }
                 None => {
-                    all.push(Told { finding: finding.clone(), rows: vec![row.title.clone()] });
+                    all.push(ReportedFinding {
+                        finding: finding.clone(),
+                        rows: vec![row.title.clone()],
+                    });
                 }
             }
         }
     }
-    all.sort_by_key(|told| {
-        std::cmp::Reverse((told.finding.gravity, told.finding.strength, told.rows.len()))
+    all.sort_by_key(|reported| {
+        std::cmp::Reverse((
+            reported.finding.severity,
+            reported.finding.strength,
+            reported.rows.len(),
+        ))
     });
     all
 }
@@ -185,23 +197,23 @@ mod tests {
             }
         };
         let alone = verdict(&[row("Cache", stalled)]);
-        assert_eq!((alone.kind, alone.words.as_str()), (Kind::Doubtful, NOTHING));
+        assert_eq!((alone.kind, alone.words.as_str()), (Kind::LowConfidence, NOTHING));
         let beside = verdict(&[row("Cache", stalled), row("Database", |_| {})]);
         assert_eq!(beside.words, "no fault seen in what was measured");
         assert_eq!(verdict(&[]).words, NOTHING);
     }
 
-    const NOTHING: &str = "doubtful: nothing was measured";
+    const NOTHING: &str = "low confidence: nothing was measured";
 
     #[test]
-    fn a_caution_is_told_and_does_not_change_the_verdict() {
+    fn a_warning_is_reported_and_does_not_change_the_verdict() {
         let verdict = verdict(&[row("Cache", |run| run.plan.nominal_read_percent = 80)]);
         assert_eq!(verdict.kind, Kind::NoFaultSeen);
         assert_eq!(verdict.findings[0].finding.code, "mix_off");
     }
 
     #[test]
-    fn a_limit_in_two_rows_is_told_once() {
+    fn a_limit_in_two_rows_is_reported_once() {
         let limit = |run: &mut Run| {
             let kind = IoLimitKind::ReadIops;
             let limit = IoLimit { source: "/job/io.max".into(), kind, per_second: 5_000 };
@@ -214,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gravest_comes_first_and_three_at_most() {
+    fn the_most_severe_comes_first_and_three_at_most() {
         let bad = |run: &mut Run| {
             run.target.direct = false;
             run.target.unwritten_bytes = Some(1 << 30);
@@ -222,7 +234,7 @@ mod tests {
             run.jobs[0].errors.insert("read EIO".into(), 1);
         };
         let verdict = verdict(&[row("Cache", bad)]);
-        assert_eq!(verdict.words, "failing: I/O errors");
+        assert_eq!(verdict.words, "failed: I/O errors");
         assert_eq!(verdict.findings.len(), 3);
         assert_eq!(verdict.findings[0].finding.code, "errors");
     }
@@ -230,18 +242,18 @@ mod tests {
     #[test]
     fn weak_evidence_is_worded_as_suspicion() {
         let verdict = verdict(&[row("Cache", |run| run.target.cached_samples = Some((60, 64)))]);
-        assert_eq!(verdict.words, "doubtful: reads answered from memory (suspected)");
+        assert_eq!(verdict.words, "low confidence: reads served from memory (suspected)");
     }
 
     #[test]
     fn an_invalid_row_comes_before_everything() {
         let verdict = verdict(&[row("Cache", |run| run.jobs[0].read.bytes += 1)]);
-        assert_eq!(verdict.words, "failing: INVALID, the books of Cache do not balance");
+        assert_eq!(verdict.words, "failed: INVALID, consistency checks failed: Cache");
         assert!(verdict.findings.is_empty());
     }
 
     #[test]
     fn nothing_measured_is_not_health() {
-        assert_eq!(verdict(&[]).kind, Kind::Doubtful);
+        assert_eq!(verdict(&[]).kind, Kind::LowConfidence);
     }
 }

@@ -1,10 +1,10 @@
-//! What does a run of the verifier mean? Verdict, figures, and each failure as a story.
+//! Verdict and figures of a verifier run, and the details of each failure.
 
 mod caches;
+mod failure;
 mod figures;
 mod replay;
 mod reproducer;
-mod story;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ use serde::Serialize;
 
 use iosonde_model::record::verify::{Failure, VerifyRun};
 
-pub use caches::{CacheWord, Could, FlushEvidence};
+pub use caches::{CacheNote, Could, FlushEvidence};
+pub use failure::{Expected, FailureDetails, Found, SectorText};
 pub use figures::VerifyFigures;
-pub use replay::OpStory;
+pub use replay::OpDetails;
 pub use reproducer::reproducer;
-pub use story::{Expected, FailureStory, Found, SectorWords};
 pub use verdict::VerifyVerdict;
 
-/// A run of the verifier, judged.
+/// An evaluated verifier run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VerifyJudgement {
     /// The verdict.
@@ -28,25 +28,24 @@ pub struct VerifyJudgement {
     pub verdict: VerifyVerdict,
     /// The verdict as a sentence, with its figures.
     pub words: String,
-    /// What keeps the run from proving what it was to prove, each a sentence; told beside a failure
-    /// too.
+    /// Reasons why the run is inconclusive, each a sentence; also reported with a failure.
     pub doubts: Vec<String>,
-    /// Good to know, each a sentence.
+    /// Notes, each a sentence.
     pub notes: Vec<String>,
-    /// Errors that were honestly reported: operation and errno, with their count.
+    /// Errors reported by the storage: operation and errno, with their count.
     pub errors: BTreeMap<String, u64>,
     /// The figures.
     pub figures: VerifyFigures,
-    /// Which caches could have answered what was read.
-    pub caches: Vec<CacheWord>,
-    /// What is proven about flushes.
+    /// Which caches may have served the reads.
+    pub caches: Vec<CacheNote>,
+    /// The evidence about flushes.
     pub flushes: FlushEvidence,
-    /// The failures that were kept in detail, in the order of the jobs that saw them.
-    pub failures: Vec<FailureStory>,
+    /// The failures recorded in detail, in the order of the jobs that saw them.
+    pub failures: Vec<FailureDetails>,
 }
 
-/// Judges a run. `words` is the command line after the program's name: what a plan does not hold,
-/// such as a consent, goes from there into the reproducers.
+/// Evaluates a run. `words` is the command line after the program's name: options that are not in
+/// the plan, such as a consent, are copied from it into the reproducers.
 pub fn judge(run: &VerifyRun, words: &[String]) -> VerifyJudgement {
     let figures = figures::figures(run);
     let flushes = caches::flush_evidence(run, &figures);
@@ -59,14 +58,14 @@ pub fn judge(run: &VerifyRun, words: &[String]) -> VerifyJudgement {
         notes: verdict::notes(run, &figures),
         errors: figures.errors.clone(),
         caches: caches::caches(run),
-        failures: story::stories(run, words),
+        failures: failure::details_of(run, words),
         flushes,
         figures,
     }
 }
 
-/// All failures in detail that are told as such: not those by which a later run shows.
-fn told(run: &VerifyRun) -> impl Iterator<Item = &Failure> {
+/// All detailed failures that are reported as such: not those caused by a later run.
+fn reported(run: &VerifyRun) -> impl Iterator<Item = &Failure> {
     let failures = run.jobs.iter().flat_map(|job| &job.failures);
     failures.filter(|failure| !figures::is_of_newer_run(run, failure))
 }

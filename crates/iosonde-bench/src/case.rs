@@ -38,7 +38,7 @@ pub(crate) enum CaseName {
     CostsFile,
     /// The same on a file in memory, for those that write
     CostsMemory,
-    /// What making and judging a block of the verifier costs, beside a copy of memory
+    /// The cost of creating and checking a block of the verifier, beside a copy of memory
     Blocks,
     /// Verifying on a file in memory, synchronous
     VerifyMemory,
@@ -77,7 +77,7 @@ pub(crate) enum TargetName {
     Loop,
 }
 
-/// A figure to be held against an expectation.
+/// A figure with an expectation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Goal {
     /// Operations per second of iosonde over the peer's, at least.
@@ -154,14 +154,17 @@ impl CaseName {
             Self::Null => "null engine, depth 128",
             Self::Vhost32 => "4 KiB random reads, vhost-user null server, depth 32",
             Self::Vhost1 => "4 KiB random reads, vhost-user null server, depth 1",
-            Self::CostsNull => "What a load costs over plain random reads: null engine, depth 128",
+            Self::CostsNull => "Cost of a load over plain random reads: null engine, depth 128",
             Self::CostsFile => {
-                "What a load costs over plain random reads: preallocated file, depth 128"
+                "Cost of a load over plain random reads: preallocated file, depth 128"
             }
             Self::CostsMemory => {
-                "What a load costs over plain random reads: file in memory, depth 128"
+                "Cost of a load over plain random reads: file in memory, depth 128"
             }
-            Self::Blocks => "What a block of the verifier costs, beside a copy of the same memory",
+            Self::Blocks => {
+                "Cost of a block of the verifier, compared with a copy of the same \
+                memory"
+            }
             Self::VerifyMemory => {
                 "Written, read back and verified in blocks of 4 KiB: file in memory, 64 KiB each, \
                  psync"
@@ -171,19 +174,20 @@ impl CaseName {
                  each, io_uring, direct, depth 16"
             }
             Self::SoakDisk => {
-                "Verifying soak beside the same load: 4 KiB, half reads, file on the disk, depth 32"
+                "Verifying soak compared with the same load: 4 KiB, half reads, file on the disk, \
+                 depth 32"
             }
             Self::ProfileDisk => {
-                "Being watched: fio, 4 KiB random reads, written data on the disk, depth 32"
+                "Overhead of profiling: fio, 4 KiB random reads, written data on the disk, depth 32"
             }
             Self::ProfileFast => {
-                "Being watched: fio, 4 KiB random reads, loop device over a file in memory, depth \
-                 32"
-            }
-            Self::ProfileStart => "Being watched: when the command starts",
-            Self::ProfileMemory => {
-                "Being watched: memory after ten times the length, loop device over a file in \
+                "Overhead of profiling: fio, 4 KiB random reads, loop device over a file in \
                  memory, depth 32"
+            }
+            Self::ProfileStart => "Overhead of profiling: when the command starts",
+            Self::ProfileMemory => {
+                "Overhead of profiling: memory after ten times the length, loop device over a \
+                 file in memory, depth 32"
             }
         }
     }
@@ -220,7 +224,7 @@ impl CaseName {
         }
     }
 
-    /// What the tools are asked to do.
+    /// The work of the tools.
     pub(crate) fn load(self) -> Load {
         match self {
             Self::TwoJobs => Load::TwoJobs,
@@ -253,12 +257,12 @@ impl CaseName {
         }
     }
 
-    /// Whether its rows are told as costs over the first one.
+    /// Whether its rows are printed as costs over the first one.
     pub(crate) fn is_cost_table(self) -> bool {
         matches!(self, Self::CostsNull | Self::CostsFile | Self::CostsMemory)
     }
 
-    /// Whether it is about programs that are watched.
+    /// Whether it is about profiled programs.
     pub(crate) fn is_watched(self) -> bool {
         matches!(
             self,
@@ -274,7 +278,7 @@ impl CaseName {
         }
     }
 
-    /// Who takes part; the first is the one that the others are compared with.
+    /// The contenders; the others are compared with the first.
     pub(crate) fn contenders(self) -> &'static [Kind] {
         match self {
             Self::Startup => &[Kind::IosondeStartup],
@@ -364,7 +368,7 @@ impl CaseName {
         }
     }
 
-    /// What iosonde should reach.
+    /// The expected results of iosonde.
     pub(crate) fn goals(self) -> &'static [Goal] {
         match self {
             Self::Startup => &[Goal::FirstIoWithin(1.0), Goal::MemoryWithin(512 << 20)],

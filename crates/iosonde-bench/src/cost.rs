@@ -1,4 +1,4 @@
-//! What a load costs over plain random reads: the same engine and target, one thing more.
+//! Cost of a load over plain random reads: the same engine and target, one thing more.
 
 use std::fmt::Write as _;
 
@@ -85,8 +85,8 @@ impl Extra {
 }
 
 /// CPU time of a load over that of plain reads in the same round, ns per operation, for each round.
-fn over_plain(told: &CaseStory, plain: Kind, kind: Kind) -> Vec<f64> {
-    let cost = |kind: Kind| column(told, kind.title(), |sample| Some(sample.cpu_ns_per_op));
+fn over_plain(described: &CaseStory, plain: Kind, kind: Kind) -> Vec<f64> {
+    let cost = |kind: Kind| column(described, kind.title(), |sample| Some(sample.cpu_ns_per_op));
     let (plain, other) = (cost(plain), cost(kind));
     if plain.len() != other.len() {
         return Vec::new();
@@ -95,23 +95,23 @@ fn over_plain(told: &CaseStory, plain: Kind, kind: Kind) -> Vec<f64> {
 }
 
 /// Bytes per second of fresh data: the size of a write over what it costs more than a read.
-pub(crate) fn filled_per_s(told: &CaseStory, plain: Kind) -> Option<f64> {
+pub(crate) fn filled_per_s(described: &CaseStory, plain: Kind) -> Option<f64> {
     const BLOCK_BYTES: f64 = 4096.0;
-    let more_ns = median(&over_plain(told, plain, Kind::NullWith(Extra::Write)))?;
+    let more_ns = median(&over_plain(described, plain, Kind::NullWith(Extra::Write)))?;
     Some(BLOCK_BYTES / more_ns * 1e9)
 }
 
 /// The table of a case.
-pub(crate) fn table(case: CaseName, told: &CaseStory) -> String {
+pub(crate) fn table(case: CaseName, described: &CaseStory) -> String {
     let mut text = "| load | CPU ns per I/O | over plain, ns | min to max | IOPS median |\n\
                     | --- | --- | --- | --- | --- |\n"
         .to_owned();
     let plain = case.contenders()[0];
     for &kind in case.contenders() {
         let of = |figure: fn(&Sample) -> f64| {
-            median(&column(told, kind.title(), |sample| Some(figure(sample))))
+            median(&column(described, kind.title(), |sample| Some(figure(sample))))
         };
-        let more = over_plain(told, plain, kind);
+        let more = over_plain(described, plain, kind);
         let figures = (of(|sample| sample.cpu_ns_per_op), of(|sample| sample.iops));
         let (Some(cpu_ns), Some(iops)) = figures else { continue };
         let (Some(middle), Some((low, high))) = (median(&more), spread(&more)) else { continue };

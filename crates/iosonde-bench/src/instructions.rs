@@ -70,7 +70,7 @@ pub(crate) fn count(args: &InstructionArgs, out: &mut impl Write) -> Result<(), 
 fn committed(path: &Path) -> Result<f64, BenchError> {
     let text = fs::read_to_string(path).map_err(doing("cannot read the committed count"))?;
     let committed: Committed = toml::from_str(&text).map_err(|error| BenchError::File {
-        what: format!("{} is not understood", path.display()),
+        what: format!("{} cannot be parsed", path.display()),
         error: std::io::Error::other(error.to_string()),
     })?;
     Ok(committed.null_instructions_per_op)
@@ -84,7 +84,7 @@ fn gate(per_op: f64, committed: f64) -> Result<f64, BenchError> {
     }
     Err(BenchError::Gate(format!(
         "{per_op:.2} instructions per operation are {:.1} % more than the committed \
-         {committed:.2}; find what was added to the loop, or write a new count and say why",
+         {committed:.2}; find the addition to the loop, or commit a new count with the reason",
         growth * 100.0
     )))
 }
@@ -104,7 +104,7 @@ fn per_operation(small: (u64, u64), large: (u64, u64)) -> Result<f64, BenchError
             Ok(instructions as f64 / ops as f64)
         }
         _ => Err(BenchError::Gate(format!(
-            "{} operations took {} instructions and {} took {}: more must take more",
+            "{} operations took {} instructions and {} took {}: the larger run must take more",
             small.0, small.1, large.0, large.1
         ))),
     }

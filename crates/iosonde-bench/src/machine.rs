@@ -1,4 +1,4 @@
-//! The machine: what it is, and who else is using it.
+//! The machine, and the CPU use of other processes.
 
 use std::collections::BTreeMap;
 use std::fs;

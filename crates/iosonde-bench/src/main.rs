@@ -1,9 +1,9 @@
-//! `iosonde-bench`: how fast is iosonde, beside its peers, on this machine, now?
+//! `iosonde-bench`: compares the speed of iosonde with other tools on this machine.
 //!
 //! First a control: iosonde against itself. Then each case in rounds, all tools one after another
 //! on one CPU, in reversed order every other round, so that a slow minute hits all of them. The
-//! numbers are ratios within a round. Where the control deviates, or somebody else uses the CPU,
-//! it prints the numbers and refuses to judge them.
+//! numbers are ratios within a round. If the control deviates, or other processes use the CPU, it
+//! prints the numbers without a verdict.
 #![forbid(unsafe_code)]
 
 mod case;
@@ -14,7 +14,7 @@ mod measure;
 mod numbers;
 mod parse;
 mod passes;
-mod retold;
+mod rendering;
 mod rounds;
 mod server;
 mod summary;
@@ -91,9 +91,9 @@ struct Cli {
 enum Verb {
     /// Count instructions per operation on the null engine, by callgrind
     Instructions(InstructionArgs),
-    /// How long telling an experiment of 200 and of 1,000 runs takes
-    Retold(retold::RetoldArgs),
-    /// Run a program and tell what the machine spent meanwhile: what a watcher is given to watch
+    /// Time to render experiments of 200 and of 1,000 runs
+    Rendering(rendering::RenderingArgs),
+    /// Run a program and report the CPU time of the machine: the command given to a profiler
     #[command(hide = true)]
     Within(WithinArgs),
 }
@@ -119,7 +119,7 @@ pub(crate) struct RunArgs {
     /// Only these cases
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<case::CaseName>,
-    /// Keep the raw rounds and the summary under benches/runs/DATE-LABEL
+    /// Store the raw rounds and the summary under benches/runs/DATE-LABEL
     #[arg(long, value_name = "LABEL")]
     pub(crate) save: Option<String>,
     /// Where --save makes its directory
@@ -193,7 +193,7 @@ fn main() -> ExitCode {
     let mut out = std::io::stdout();
     let done = match cli.verb {
         Some(Verb::Instructions(args)) => instructions::count(&args, &mut out),
-        Some(Verb::Retold(args)) => retold::retold(&args, &mut out),
+        Some(Verb::Rendering(args)) => rendering::rendering(&args, &mut out),
         Some(Verb::Within(args)) => watched::within(&args, &mut out),
         None => rounds::run(&cli.run, &mut out),
     };

@@ -1,4 +1,4 @@
-//! One program, once, on one CPU: what it said and what it cost.
+//! Runs one program once on one CPU: its output and its cost.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -9,7 +9,7 @@ use nix::sys::time::TimeValLike;
 
 use crate::BenchError;
 
-/// What a finished program said, and its price.
+/// The output and the cost of a finished program.
 #[derive(Debug)]
 pub(crate) struct Ran {
     /// Its standard output.

@@ -1,8 +1,8 @@
-//! What each tool says, read from its output. iosonde's keys stand here and nowhere else.
+//! Parses the output of each tool. iosonde's keys are used only here.
 
 use serde_json::Value;
 
-/// What a tool reported about one run; a tool that does not say leaves `None`.
+/// The figures that a tool reported for one run; `None` if it does not report one.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Reported {
     /// Operations per second.

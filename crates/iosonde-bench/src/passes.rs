@@ -1,4 +1,4 @@
-//! What making and judging a block of the verifier costs: passes over memory, in this program,
+//! The cost of creating and checking a block of the verifier: passes over memory, in this program,
 //! through the library, beside a copy of the same memory.
 
 use std::fmt::Write as _;
@@ -171,7 +171,7 @@ impl Pass {
 }
 
 /// The table: GB per second of CPU time, which a neighbour on the CPU does not change much.
-pub(crate) fn table(case: CaseName, told: &CaseStory) -> String {
+pub(crate) fn table(case: CaseName, described: &CaseStory) -> String {
     let mut text = "| pass | GB/s per core | min to max | of a copy on the same buffer |\n\
                     | --- | --- | --- | --- |\n"
         .to_owned();
@@ -181,11 +181,11 @@ pub(crate) fn table(case: CaseName, told: &CaseStory) -> String {
         if matches!(kind, Kind::Memory(pass) if pass.does == Does::Copy) {
             copy = kind;
         }
-        let speeds = column(told, kind.title(), |sample| Some(speed(sample.cpu_ns_per_op)));
+        let speeds = column(described, kind.title(), |sample| Some(speed(sample.cpu_ns_per_op)));
         let (Some(middle), Some((low, high))) = (median(&speeds), spread(&speeds)) else {
             continue;
         };
-        let share = ratio_in_rounds(told, kind, copy, |sample| speed(sample.cpu_ns_per_op));
+        let share = ratio_in_rounds(described, kind, copy, |sample| speed(sample.cpu_ns_per_op));
         let (title, share) = (kind.title(), ratio(share));
         let _ = writeln!(text, "| {title} | {middle:.1} | {low:.1} to {high:.1} | {share} |");
     }

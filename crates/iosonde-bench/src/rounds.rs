@@ -117,7 +117,7 @@ struct Bench<'a> {
 }
 
 /// What the tools of a case work on.
-struct Scene {
+struct Scenario {
     case: CaseName,
     files: Vec<PathBuf>,
     bytes: u64,
@@ -125,7 +125,7 @@ struct Scene {
     half_rate: f64,
 }
 
-/// Runs the protocol and prints, and with `--save` keeps, what came of it.
+/// Runs the protocol and prints the results, and with `--save` stores them.
 pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), BenchError> {
     let dir = fs::canonicalize(&args.dir).or_else(|_| std::path::absolute(&args.dir));
     let dir = dir.map_err(doing("cannot find --dir"))?;
@@ -154,20 +154,20 @@ pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), BenchError
                 writeln!(out, "\nskipped: {}: needs root", case.title()).map_err(said)?;
                 continue;
             }
-            let told = bench.case(case)?;
-            write!(out, "{}", summary::case_text(case, &told, &story)).map_err(said)?;
+            let described = bench.case(case)?;
+            write!(out, "{}", summary::case_text(case, &described, &story)).map_err(said)?;
             out.flush().map_err(said)?;
             let ours = case.contenders()[0].title();
-            if !told.samples.iter().any(|sample| sample.tool == ours) {
+            if !described.samples.iter().any(|sample| sample.tool == ours) {
                 failed.push(format!("{case:?}").to_lowercase());
             }
-            story.cases.push((case, told));
+            story.cases.push((case, described));
         }
     }
     let _ = fs::remove_dir_all(&bench.state);
     if let Some(label) = &args.save {
         let kept = summary::save(&args.save_dir, label, &mut story, &dir)?;
-        writeln!(out, "\nkept in {}", kept.display()).map_err(said)?;
+        writeln!(out, "\nstored in {}", kept.display()).map_err(said)?;
     }
     if !failed.is_empty() {
         let cases = failed.join(", ");
@@ -246,13 +246,13 @@ impl Bench<'_> {
         Ok(story)
     }
 
-    fn scene(&self, case: CaseName) -> Result<Scene, BenchError> {
+    fn scene(&self, case: CaseName) -> Result<Scenario, BenchError> {
         let (files, bytes) = self.targets.get(case.target())?;
-        Ok(Scene { case, files, bytes: bytes.min(case.most_bytes()), half_rate: 0.0 })
+        Ok(Scenario { case, files, bytes: bytes.min(case.most_bytes()), half_rate: 0.0 })
     }
 
-    fn sample(&self, scene: &Scene, kind: Kind, program: &Path) -> Result<Sample, BenchError> {
-        let &Scene { case, ref files, bytes, half_rate } = scene;
+    fn sample(&self, scene: &Scenario, kind: Kind, program: &Path) -> Result<Sample, BenchError> {
+        let &Scenario { case, ref files, bytes, half_rate } = scene;
         let (depth, load) = (case.depth(), case.load());
         let seconds = case.seconds(self.args.seconds);
         if let Kind::Memory(pass) = kind {

@@ -39,7 +39,7 @@ impl Server {
         let started = Instant::now();
         while !socket.metadata().is_ok_and(|facts| facts.file_type().is_socket()) {
             if started.elapsed() > PATIENCE {
-                return Err(BenchError::Gate(format!("{name} makes no socket")));
+                return Err(BenchError::Gate(format!("{name} creates no socket")));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -1,4 +1,4 @@
-//! What came of it, in words and tables, and kept.
+//! The results as text and tables, and their storage.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ const MAX_FOREIGN_CPUS: f64 = 0.10;
 /// Fewer rounds than this are no basis for a verdict.
 const MIN_ROUNDS: u32 = 5;
 
-/// Everything that is told and kept.
+/// All results.
 pub(crate) struct Story {
     control: Control,
     rounds: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Story {
 }
 
 impl Story {
-    /// A story that begins with its control.
+    /// A summary that begins with its control.
     pub(crate) fn new(
         control: Control,
         args: &RunArgs,
@@ -82,7 +82,7 @@ impl Story {
         Self { control, rounds: args.rounds, setup, cases: Vec::new() }
     }
 
-    /// Why nothing may be judged in a case with that foreign use; empty when it may.
+    /// Why there is no verdict in a case with that CPU use of others; empty if there is one.
     fn doubts(&self, foreign: &Foreign) -> Vec<String> {
         let mut doubts = Vec::new();
         match self.control.deviation {
@@ -92,7 +92,7 @@ impl Story {
                 deviation * 100.0,
                 MAX_DEVIATION * 100.0
             )),
-            None => doubts.push("there is no control".to_owned()),
+            None => doubts.push("no control".to_owned()),
         }
         if self.rounds < MIN_ROUNDS {
             doubts.push(format!("{} rounds are fewer than {MIN_ROUNDS}", self.rounds));
@@ -101,10 +101,10 @@ impl Story {
             let named =
                 foreign.busiest.as_ref().filter(|(_, share)| *share > MAX_FOREIGN_CPUS / 2.0);
             let who = named.map_or_else(String::new, |(name, share)| {
-                format!(" (still there: {name} with {:.0} %)", share * 100.0)
+                format!(" (still running: {name} with {:.0} %)", share * 100.0)
             });
             let share = foreign.cpus * 100.0;
-            doubts.push(format!("others used {share:.0} % of a CPU{who}"));
+            doubts.push(format!("other processes used {share:.0} % of a CPU{who}"));
         }
         doubts
     }
@@ -148,8 +148,8 @@ fn over_floor(story: &CaseStory, kind: Kind) -> Option<f64> {
 }
 
 /// A figure of a start, as the median over rounds.
-fn start(told: &CaseStory, kind: Kind, figure: impl Fn(Start) -> f64) -> Option<f64> {
-    median(&column(told, kind.title(), |sample| sample.start.map(&figure)))
+fn start(described: &CaseStory, kind: Kind, figure: impl Fn(Start) -> f64) -> Option<f64> {
+    median(&column(described, kind.title(), |sample| sample.start.map(&figure)))
 }
 
 /// The control, as printed first.
@@ -167,7 +167,7 @@ pub(crate) fn control_text(story: &Story) -> String {
 }
 
 /// The table of a case that compares tools.
-fn tools_table(case: CaseName, told: &CaseStory) -> String {
+fn tools_table(case: CaseName, described: &CaseStory) -> String {
     let mut text = String::from(
         "| tool | IOPS median | min to max | iosonde / it: IOPS | CPU ns per I/O | \
          iosonde / it: CPU | mean ns | p50 ns | p99 ns |\n\
@@ -175,9 +175,10 @@ fn tools_table(case: CaseName, told: &CaseStory) -> String {
     );
     let ours = case.contenders()[0];
     for &kind in case.contenders() {
-        let iops = column(told, kind.title(), |sample| Some(sample.iops));
+        let iops = column(described, kind.title(), |sample| Some(sample.iops));
         let (Some(middle), Some((low, high))) = (median(&iops), spread(&iops)) else { continue };
-        let of = |figure: fn(&Sample) -> Option<f64>| median(&column(told, kind.title(), figure));
+        let of =
+            |figure: fn(&Sample) -> Option<f64>| median(&column(described, kind.title(), figure));
         let _ = writeln!(
             text,
             "| {} | {} | {} to {} | {} | {} | {} | {} | {} | {} |",
@@ -185,9 +186,9 @@ fn tools_table(case: CaseName, told: &CaseStory) -> String {
             rate(middle),
             rate(low),
             rate(high),
-            ratio(ratio_in_rounds(told, ours, kind, |sample| sample.iops)),
+            ratio(ratio_in_rounds(described, ours, kind, |sample| sample.iops)),
             whole(of(|sample| Some(sample.cpu_ns_per_op))),
-            ratio(ratio_in_rounds(told, ours, kind, |sample| sample.cpu_ns_per_op)),
+            ratio(ratio_in_rounds(described, ours, kind, |sample| sample.cpu_ns_per_op)),
             whole(of(|sample| sample.mean_ns)),
             whole(of(|sample| sample.p50_ns)),
             whole(of(|sample| sample.p99_ns)),
@@ -197,27 +198,27 @@ fn tools_table(case: CaseName, told: &CaseStory) -> String {
 }
 
 /// One case: its table, its goals, its doubts.
-pub(crate) fn case_text(case: CaseName, told: &CaseStory, story: &Story) -> String {
+pub(crate) fn case_text(case: CaseName, described: &CaseStory, story: &Story) -> String {
     let table = match case {
-        _ if case.is_cost_table() => cost::table(case, told),
-        CaseName::Blocks => passes::table(case, told),
-        _ if case.is_watched() => watched_table::table(case, told),
-        CaseName::VerifyMemory | CaseName::VerifyDisk => verify::table(case, told),
-        _ => tools_table(case, told),
+        _ if case.is_cost_table() => cost::table(case, described),
+        CaseName::Blocks => passes::table(case, described),
+        _ if case.is_watched() => watched_table::table(case, described),
+        CaseName::VerifyMemory | CaseName::VerifyDisk => verify::table(case, described),
+        _ => tools_table(case, described),
     };
     let mut text = format!("\n## {}\n\n{table}\n", case.title());
     let ours = case.contenders()[0];
-    if let Some(over) = over_floor(told, ours) {
-        let floor = median(&column(told, ours.title(), |sample| sample.floor_ns));
+    if let Some(over) = over_floor(described, ours) {
+        let floor = median(&column(described, ours.title(), |sample| sample.floor_ns));
         let _ = writeln!(text, "Floor {} ns; reported p50 / floor {over:.3}.", whole(floor));
     }
-    for (tool, reason) in &told.skipped {
+    for (tool, reason) in &described.skipped {
         let _ = writeln!(text, "skipped: {tool}: {reason}");
     }
-    let doubts = story.doubts(&told.foreign);
+    let doubts = story.doubts(&described.foreign);
     for &goal in case.goals() {
         let noise = story.control.deviation.unwrap_or(0.0);
-        let Some((what, value, met)) = judged(goal, ours, told, noise) else { continue };
+        let Some((what, value, met)) = judged(goal, ours, described, noise) else { continue };
         let verdict = match (doubts.is_empty(), met) {
             (false, _) => "not judged",
             (true, true) => "reached",
@@ -232,9 +233,14 @@ pub(crate) fn case_text(case: CaseName, told: &CaseStory, story: &Story) -> Stri
 }
 
 /// What the goal wants, what was measured, whether that is enough; `None` where it was not.
-fn judged(goal: Goal, ours: Kind, told: &CaseStory, noise: f64) -> Option<(String, String, bool)> {
-    let iops = |peer| ratio_in_rounds(told, ours, peer, |sample| sample.iops);
-    let cpu = |peer| ratio_in_rounds(told, ours, peer, |sample| sample.cpu_ns_per_op);
+fn judged(
+    goal: Goal,
+    ours: Kind,
+    described: &CaseStory,
+    noise: f64,
+) -> Option<(String, String, bool)> {
+    let iops = |peer| ratio_in_rounds(described, ours, peer, |sample| sample.iops);
+    let cpu = |peer| ratio_in_rounds(described, ours, peer, |sample| sample.cpu_ns_per_op);
     Some(match goal {
         Goal::RateAtLeast(peer, least) => {
             let value = iops(peer)?;
@@ -244,7 +250,7 @@ fn judged(goal: Goal, ours: Kind, told: &CaseStory, noise: f64) -> Option<(Strin
         Goal::RateAlike(peer) => {
             let value = iops(peer)?;
             // On a shared disk the rounds themselves are the noise.
-            let theirs = column(told, peer.title(), |sample| Some(sample.iops));
+            let theirs = column(described, peer.title(), |sample| Some(sample.iops));
             let (low, high) = spread(&theirs)?;
             let noise = noise.max((high - low) / median(&theirs)? / 2.0);
             let what = format!("IOPS within {:.1} % of {}", noise * 100.0, peer.title());
@@ -257,53 +263,53 @@ fn judged(goal: Goal, ours: Kind, told: &CaseStory, noise: f64) -> Option<(Strin
         }
         Goal::VerifiesAtLeast(peer, least) => {
             let speed = |sample: &Sample| sample.cpu_ns_per_op.recip();
-            let value = ratio_in_rounds(told, ours, peer, speed)?;
+            let value = ratio_in_rounds(described, ours, peer, speed)?;
             let what =
                 format!("bytes verified per CPU second at least {least:.2} x {}", peer.title());
             (what, format!("{value:.3}"), value >= least)
         }
         Goal::IopsAtLeast(least) => {
-            let value = median(&column(told, ours.title(), |sample| Some(sample.iops)))?;
+            let value = median(&column(described, ours.title(), |sample| Some(sample.iops)))?;
             (format!("at least {}", rate(least)), rate(value), value >= least)
         }
         Goal::FillAtLeast(least) => {
-            let value = cost::filled_per_s(told, ours)?;
+            let value = cost::filled_per_s(described, ours)?;
             let what = format!("fresh data at {:.0} GB/s per core or more", least / 1e9);
             (what, format!("{:.1}", value / 1e9), value >= least)
         }
         Goal::FirstIoWithin(most_s) => {
-            let value = start(told, ours, |start| start.first_io_s)?;
+            let value = start(described, ours, |start| start.first_io_s)?;
             let what = format!("first I/O within {most_s:.1} s");
             (what, format!("{value:.3} s"), value <= most_s)
         }
         Goal::MemoryWithin(most) => {
             const MIB: f64 = (1 << 20) as f64;
-            let value = start(told, ours, |start| start.besides_buffers as f64)?;
+            let value = start(described, ours, |start| start.besides_buffers as f64)?;
             let what = format!("memory besides buffers within {} MiB", most >> 20);
             (what, format!("{:.0} MiB", value / MIB), value <= most as f64)
         }
         Goal::LossAtMost(most) => {
-            let value = watched_table::loss(told)?;
+            let value = watched_table::loss(described)?;
             let what = format!("a loss of at most {:.0} %", most * 100.0);
             (what, format!("{:.1} %", value * 100.0), value <= most)
         }
         Goal::LossOverBpftraceAtMost(most) => {
-            let value = watched_table::loss_over_bpftrace(told)?;
+            let value = watched_table::loss_over_bpftrace(described)?;
             let what = format!("a loss of at most {most:.2} x bpftrace's");
             (what, format!("{value:.2}"), value <= most)
         }
         Goal::ReleasedWithin(most_s) => {
-            let value = watched_table::released_later_s(told)?;
+            let value = watched_table::released_later_s(described)?;
             let what = format!("the command starts at most {:.0} ms later", most_s * 1e3);
             (what, format!("{:.0} ms", value * 1e3), value <= most_s)
         }
         Goal::MemoryGrowsAtMost(most) => {
-            let value = watched_table::memory_growth(told)?;
+            let value = watched_table::memory_growth(described)?;
             let what = format!("memory after ten times the length at most {most:.1} times");
             (what, format!("{value:.3}"), value <= most)
         }
         Goal::FloorAtMost(most) => {
-            let value = over_floor(told, ours)?;
+            let value = over_floor(described, ours)?;
             let what = format!("reported p50 at most {most:.2} x the floor");
             (what, format!("{value:.3}"), value <= most)
         }
@@ -325,11 +331,11 @@ pub(crate) fn save(
     for sample in &story.control.samples {
         let _ = writeln!(raw, "{}", serde_json::json!(sample));
     }
-    for (case, told) in &story.cases {
-        for sample in &told.samples {
+    for (case, described) in &story.cases {
+        for sample in &described.samples {
             let _ = writeln!(raw, "{}", serde_json::json!(sample));
         }
-        summary.push_str(&case_text(*case, told, story));
+        summary.push_str(&case_text(*case, described, story));
     }
     let home = dir.to_string_lossy();
     for (name, text) in [("setup.md", &story.setup), ("raw.ndjson", &raw), ("summary.md", &summary)]
@@ -345,7 +351,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    fn told(rates: &[(Kind, [f64; 3])]) -> CaseStory {
+    fn described(rates: &[(Kind, [f64; 3])]) -> CaseStory {
         let sample = |tool, round, iops| Sample {
             case: "qd128".to_owned(),
             cpu_ns_per_op: 1e9 / iops,
@@ -368,33 +374,33 @@ mod tests {
     #[test]
     fn ratios_are_taken_within_rounds() {
         // A slow third round hits both: the ratio of medians would be 1.4, that of rounds is 2.
-        let told = told(&[
+        let described = described(&[
             (Kind::IosondeUring, [200.0, 280.0, 100.0]),
             (Kind::FioTuned, [100.0, 140.0, 50.0]),
         ]);
         let ours = Kind::IosondeUring;
-        let found = ratio_in_rounds(&told, ours, Kind::FioTuned, |sample| sample.iops);
+        let found = ratio_in_rounds(&described, ours, Kind::FioTuned, |sample| sample.iops);
         assert_eq!(found, Some(2.0));
-        assert_eq!(ratio_in_rounds(&told, ours, Kind::TIoUring, |sample| sample.iops), None);
-        assert_eq!(over_floor(&told, ours), Some(1.05));
+        assert_eq!(ratio_in_rounds(&described, ours, Kind::TIoUring, |sample| sample.iops), None);
+        assert_eq!(over_floor(&described, ours), Some(1.05));
     }
 
     #[test]
     fn goals_are_judged_only_in_silence() {
-        let told = told(&[
+        let described = described(&[
             (Kind::IosondeUring, [200.0; 3]),
             (Kind::FioTuned, [100.0; 3]),
             (Kind::TIoUring, [300.0; 3]),
         ]);
-        let quiet = case_text(CaseName::Qd128, &told, &story(0.01));
+        let quiet = case_text(CaseName::Qd128, &described, &story(0.01));
         assert!(quiet.contains("\nreached: IOPS at least 1.35 x fio io_uring tuned"), "{quiet}");
         assert!(quiet.contains("\nNOT reached: IOPS at least 0.98 x t/io_uring"), "{quiet}");
         assert!(!quiet.contains("newer fio") && !quiet.contains("No verdict"), "{quiet}");
-        let noisy = case_text(CaseName::Qd128, &told, &story(0.05));
+        let noisy = case_text(CaseName::Qd128, &described, &story(0.05));
         assert!(noisy.contains("not judged: ") && !noisy.contains("reached: "), "{noisy}");
         let busy = Foreign { cpus: 0.4, busiest: Some(("cc1".to_owned(), 0.3)) };
         let crowded =
-            case_text(CaseName::Qd128, &CaseStory { foreign: busy, ..told }, &story(0.01));
+            case_text(CaseName::Qd128, &CaseStory { foreign: busy, ..described }, &story(0.01));
         assert!(crowded.contains("others used 40 % of a CPU (still there: cc1"), "{crowded}");
     }
 }

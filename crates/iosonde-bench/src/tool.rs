@@ -50,7 +50,7 @@ pub(crate) enum Kind {
     Watched(Watcher, Subject),
 }
 
-/// What a case asks of every tool.
+/// The work of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
     Reads,
@@ -187,7 +187,7 @@ impl Kind {
         };
         match path {
             None => Err(format!("{variable} is not given")),
-            Some(path) if !found(path) => Err(format!("{} is not there", path.display())),
+            Some(path) if !found(path) => Err(format!("{} does not exist", path.display())),
             Some(path) => Ok(path.clone()),
         }
     }

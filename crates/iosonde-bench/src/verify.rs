@@ -123,19 +123,19 @@ const FIGURES: [fn(&Sample) -> Option<f64>; 3] = [
 ];
 
 /// The table of a case that verifies.
-pub(crate) fn table(case: CaseName, told: &CaseStory) -> String {
+pub(crate) fn table(case: CaseName, described: &CaseStory) -> String {
     let mut text = "| tool | GB/s | min to max | iosonde / it | GB per CPU second | iosonde / it \
                     | GB per CPU second outside the kernel | iosonde / it |\n\
                     | --- | --- | --- | --- | --- | --- | --- | --- |\n"
         .to_owned();
     let ours = case.contenders()[0];
     for &kind in case.contenders() {
-        let speeds = column(told, kind.title(), FIGURES[0]);
+        let speeds = column(described, kind.title(), FIGURES[0]);
         let Some((low, high)) = spread(&speeds) else { continue };
         let cells = FIGURES.map(|figure| {
-            let speed = median(&column(told, kind.title(), figure)).unwrap_or(f64::NAN);
+            let speed = median(&column(described, kind.title(), figure)).unwrap_or(f64::NAN);
             let against = |sample: &Sample| figure(sample).unwrap_or(f64::NAN);
-            (speed, ratio(ratio_in_rounds(told, ours, kind, against)))
+            (speed, ratio(ratio_in_rounds(described, ours, kind, against)))
         });
         let [(wall, w), (cpu, c), (user, u)] = cells;
         let title = kind.title();

@@ -1,4 +1,5 @@
-//! `iosonde profile` beside nobody watching and beside bpftrace: what a watched program loses.
+//! `iosonde profile` compared with no profiler and with bpftrace: the slowdown of the profiled
+//! program.
 //!
 //! The program that is watched is this one: it runs fio and measures what the machine spends
 //! meanwhile, so that neither the start of a watcher nor its report counts as a cost per operation.
@@ -21,7 +22,7 @@ const TRACEFS: &str = "/sys/kernel/tracing";
 /// How much longer the long run is.
 const LONGER: f64 = 10.0;
 
-/// Who watches.
+/// The profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Watcher {
     Nobody,
@@ -29,7 +30,7 @@ pub(crate) enum Watcher {
     Bpftrace,
 }
 
-/// What is watched.
+/// The profiled program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     /// fio's random reads.
@@ -109,7 +110,7 @@ fn account(said: &str) -> Option<Account> {
 /// What the tables call it.
 pub(crate) fn title(watcher: Watcher, subject: Subject) -> &'static str {
     match (watcher, subject) {
-        (Watcher::Nobody, Subject::Start) => "nobody (the command alone)",
+        (Watcher::Nobody, Subject::Start) => "none (the command alone)",
         (Watcher::Nobody, _) => "nobody",
         (Watcher::Profile, Subject::LongReads) => "iosonde profile, ten times as long",
         (Watcher::Profile, _) => "iosonde profile",

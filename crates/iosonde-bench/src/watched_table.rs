@@ -1,4 +1,4 @@
-//! The tables of what watching costs.
+//! The tables of profiling overhead.
 
 use std::fmt::Write as _;
 
@@ -23,12 +23,12 @@ fn start(watcher: Watcher) -> Kind {
 
 /// A figure of one and of another in the same round, put together.
 fn in_rounds(
-    told: &CaseStory,
+    described: &CaseStory,
     (one, other): (Kind, Kind),
     figure: impl Fn(&Sample) -> Option<f64>,
     together: impl Fn(f64, f64) -> f64,
 ) -> Vec<f64> {
-    let [one, other] = [one, other].map(|kind| column(told, kind.title(), &figure));
+    let [one, other] = [one, other].map(|kind| column(described, kind.title(), &figure));
     if one.len() != other.len() {
         return Vec::new();
     }
@@ -40,44 +40,48 @@ fn of(figure: fn(&Watched) -> f64) -> impl Fn(&Sample) -> Option<f64> {
 }
 
 /// Shares of the rate that are lost to the watcher, a round each.
-fn losses(told: &CaseStory, watcher: Watcher) -> Vec<f64> {
+fn losses(described: &CaseStory, watcher: Watcher) -> Vec<f64> {
     let pair = (reads(watcher), reads(Watcher::Nobody));
-    in_rounds(told, pair, |sample| Some(sample.iops), |watched, bare| 1.0 - watched / bare)
+    in_rounds(described, pair, |sample| Some(sample.iops), |watched, bare| 1.0 - watched / bare)
 }
 
 /// CPU time of the machine per operation that the watcher adds, ns, a round each.
-fn more_ns(told: &CaseStory, watcher: Watcher) -> Vec<f64> {
+fn more_ns(described: &CaseStory, watcher: Watcher) -> Vec<f64> {
     let pair = (reads(watcher), reads(Watcher::Nobody));
-    in_rounds(told, pair, of(|watched| watched.machine_ns_per_op), |watched, bare| watched - bare)
+    in_rounds(described, pair, of(|watched| watched.machine_ns_per_op), |watched, bare| {
+        watched - bare
+    })
 }
 
 /// Seconds that a command starts later for being watched, a round each.
-fn later_s(told: &CaseStory, watcher: Watcher) -> Vec<f64> {
+fn later_s(described: &CaseStory, watcher: Watcher) -> Vec<f64> {
     let pair = (start(watcher), start(Watcher::Nobody));
-    in_rounds(told, pair, of(|watched| watched.released_s), |watched, bare| watched - bare)
+    in_rounds(described, pair, of(|watched| watched.released_s), |watched, bare| watched - bare)
 }
 
 /// The median share lost to `iosonde profile`.
-pub(crate) fn loss(told: &CaseStory) -> Option<f64> {
-    median(&losses(told, Watcher::Profile))
+pub(crate) fn loss(described: &CaseStory) -> Option<f64> {
+    median(&losses(described, Watcher::Profile))
 }
 
 /// That share over bpftrace's, where bpftrace loses anything at all.
-pub(crate) fn loss_over_bpftrace(told: &CaseStory) -> Option<f64> {
-    let theirs = median(&losses(told, Watcher::Bpftrace)).filter(|&loss| loss > 0.0)?;
-    Some(loss(told)? / theirs)
+pub(crate) fn loss_over_bpftrace(described: &CaseStory) -> Option<f64> {
+    let theirs = median(&losses(described, Watcher::Bpftrace)).filter(|&loss| loss > 0.0)?;
+    Some(loss(described)? / theirs)
 }
 
 /// How much later a command starts under `iosonde profile`, seconds.
-pub(crate) fn released_later_s(told: &CaseStory) -> Option<f64> {
-    median(&later_s(told, Watcher::Profile))
+pub(crate) fn released_later_s(described: &CaseStory) -> Option<f64> {
+    median(&later_s(described, Watcher::Profile))
 }
 
 /// Memory of the collector after the long run over that after the short one.
-pub(crate) fn memory_growth(told: &CaseStory) -> Option<f64> {
+pub(crate) fn memory_growth(described: &CaseStory) -> Option<f64> {
     let long = Kind::Watched(Watcher::Profile, Subject::LongReads);
     let bytes = |sample: &Sample| Some(sample.watched?.collector_bytes? as f64);
-    median(&in_rounds(told, (long, reads(Watcher::Profile)), bytes, |long, short| long / short))
+    median(&in_rounds(described, (long, reads(Watcher::Profile)), bytes, |long, short| {
+        long / short
+    }))
 }
 
 /// Median and range in some unit, signed where they are differences.
@@ -90,27 +94,29 @@ fn middle_and_range(values: &[f64], unit: f64, decimals: usize) -> (String, Stri
 }
 
 /// The table of a case.
-pub(crate) fn table(case: CaseName, told: &CaseStory) -> String {
+pub(crate) fn table(case: CaseName, described: &CaseStory) -> String {
     match case {
-        CaseName::ProfileStart => start_table(told),
-        CaseName::ProfileMemory => memory_table(case, told),
-        _ => cost_table(told),
+        CaseName::ProfileStart => start_table(described),
+        CaseName::ProfileMemory => memory_table(case, described),
+        _ => cost_table(described),
     }
 }
 
-fn cost_table(told: &CaseStory) -> String {
-    let mut text = "| watched by | IOPS median | lost, % | min to max | CPU ns per I/O, whole \
-                    machine | over nobody, ns | min to max | events lost |\n\
+fn cost_table(described: &CaseStory) -> String {
+    let mut text = "| profiler | IOPS median | lost, % | min to max | CPU ns per I/O, whole \
+                    machine | over none, ns | min to max | events lost |\n\
                     | --- | --- | --- | --- | --- | --- | --- | --- |\n"
         .to_owned();
     for watcher in [Watcher::Nobody, Watcher::Profile, Watcher::Bpftrace] {
         let title = reads(watcher).title();
-        let Some(iops) = median(&column(told, title, |sample| Some(sample.iops))) else { continue };
-        let machine = column(told, title, of(|watched| watched.machine_ns_per_op));
-        let (lost, lost_range) = middle_and_range(&losses(told, watcher), 100.0, 1);
+        let Some(iops) = median(&column(described, title, |sample| Some(sample.iops))) else {
+            continue;
+        };
+        let machine = column(described, title, of(|watched| watched.machine_ns_per_op));
+        let (lost, lost_range) = middle_and_range(&losses(described, watcher), 100.0, 1);
         let (machine, _) = middle_and_range(&machine, 1.0, 0);
-        let (more, more_range) = middle_and_range(&more_ns(told, watcher), 1.0, 0);
-        let events = column(told, title, |sample| Some(sample.watched?.lost? as f64));
+        let (more, more_range) = middle_and_range(&more_ns(described, watcher), 1.0, 0);
+        let events = column(described, title, |sample| Some(sample.watched?.lost? as f64));
         let events = spread(&events)
             .map_or_else(|| "-".to_owned(), |(_, most)| format!("{most:.0} at most"));
         let _ = writeln!(
@@ -123,28 +129,28 @@ fn cost_table(told: &CaseStory) -> String {
     text
 }
 
-fn start_table(told: &CaseStory) -> String {
-    let mut text = "| watched by | command runs after, ms | later than alone, ms | min to max | \
+fn start_table(described: &CaseStory) -> String {
+    let mut text = "| profiler | command runs after, ms | later than alone, ms | min to max | \
                     all of it, ms |\n| --- | --- | --- | --- | --- |\n"
         .to_owned();
     for watcher in [Watcher::Nobody, Watcher::Profile, Watcher::Bpftrace] {
         let title = start(watcher).title();
         let (released, _) =
-            middle_and_range(&column(told, title, of(|watched| watched.released_s)), 1e3, 1);
-        let (later, later_range) = middle_and_range(&later_s(told, watcher), 1e3, 1);
+            middle_and_range(&column(described, title, of(|watched| watched.released_s)), 1e3, 1);
+        let (later, later_range) = middle_and_range(&later_s(described, watcher), 1e3, 1);
         let (all, _) =
-            middle_and_range(&column(told, title, |sample| Some(sample.iops.recip())), 1e3, 0);
+            middle_and_range(&column(described, title, |sample| Some(sample.iops.recip())), 1e3, 0);
         let _ = writeln!(text, "| {title} | {released} | {later} | {later_range} | {all} |");
     }
     text
 }
 
-fn memory_table(case: CaseName, told: &CaseStory) -> String {
+fn memory_table(case: CaseName, described: &CaseStory) -> String {
     let mut text = "| run | operations | memory of the collector, MiB | events lost |\n\
                     | --- | --- | --- | --- |\n"
         .to_owned();
     for &kind in case.contenders() {
-        for sample in told.samples.iter().filter(|sample| sample.tool == kind.title()) {
+        for sample in described.samples.iter().filter(|sample| sample.tool == kind.title()) {
             let Some(watched) = sample.watched else { continue };
             let bytes = watched.collector_bytes.unwrap_or(0) as f64 / MIB;
             let (ops, lost) = (sample.ops.unwrap_or(0.0), watched.lost.unwrap_or(0));
@@ -159,7 +165,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    fn told(rates: &[(Watcher, [f64; 3])]) -> CaseStory {
+    fn described(rates: &[(Watcher, [f64; 3])]) -> CaseStory {
         let sample = |watcher, round: u32, iops: f64| {
             let machine_ns_per_op = 1e9 / iops;
             let lost = (watcher == Watcher::Profile).then_some(round.into());
@@ -177,16 +183,16 @@ mod tests {
     #[test]
     fn losses_are_taken_within_rounds() {
         // The third round is slow for all: the loss in it is the same.
-        let told = told(&[
+        let described = described(&[
             (Watcher::Nobody, [100.0, 100.0, 50.0]),
             (Watcher::Profile, [99.0, 98.0, 49.0]),
             (Watcher::Bpftrace, [90.0, 92.0, 45.0]),
         ]);
-        assert!((loss(&told).unwrap() - 0.02).abs() < 1e-12);
-        assert!((loss_over_bpftrace(&told).unwrap() - 0.2).abs() < 1e-9);
-        let text = table(CaseName::ProfileDisk, &told);
+        assert!((loss(&described).unwrap() - 0.02).abs() < 1e-12);
+        assert!((loss_over_bpftrace(&described).unwrap() - 0.2).abs() < 1e-9);
+        let text = table(CaseName::ProfileDisk, &described);
         assert!(text.contains("| iosonde profile | 0.1 k | 2.0 | 1.0 to 2.0 |"), "{text}");
         assert!(text.contains("| 2 at most |"), "{text}");
-        assert_eq!(memory_growth(&told), None);
+        assert_eq!(memory_growth(&described), None);
     }
 }

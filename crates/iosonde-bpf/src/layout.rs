@@ -240,7 +240,7 @@ pub const FILE_NAMED: u32 = 0;
 /// A device's own page cache: metadata of its file system, or the device opened as a file.
 pub const FILE_OF_DEVICE: u32 = 1;
 /// Direct I/O whose file is not told.
-pub const FILE_UNTOLD: u32 = 2;
+pub const FILE_UNKNOWN: u32 = 2;
 
 shared! {
     /// What was done to a file.

@@ -12,12 +12,12 @@ pub struct Program {
     /// The tracepoint that it is for.
     pub tracepoint: String,
     /// What is told by it.
-    pub tells: &'static str,
+    pub provides: &'static str,
     /// Why it is not attached; `None` if it is.
     pub refused: Option<String>,
 }
 
-/// One line per program: function, tracepoint, what it tells, whether all depends on it.
+/// One line per program: function, tracepoint, what it provides, whether all depends on it.
 const PROGRAMS: [(&str, &str, &str, bool); 14] = [
     ("rq_issue", "block_rq_issue", "requests", true),
     ("rq_complete", "block_rq_complete", "requests", true),
@@ -75,7 +75,7 @@ pub(crate) fn attach(
     begins: Beginning,
 ) -> Result<Vec<Program>, AttachError> {
     let mut programs = Vec::new();
-    for (function, tracepoint, tells, is_vital) in PROGRAMS {
+    for (function, tracepoint, provides, is_vital) in PROGRAMS {
         let idle = match function {
             "io_start" => begins.number != 0,
             "rq_insert" => begins.number != 1,
@@ -91,7 +91,7 @@ pub(crate) fn attach(
             let (tracepoint, reason) = (tracepoint.to_owned(), reason.clone());
             return Err(AttachError::Program { tracepoint, reason });
         }
-        programs.push(Program { tracepoint: tracepoint.to_owned(), tells, refused });
+        programs.push(Program { tracepoint: tracepoint.to_owned(), provides, refused });
     }
     Ok(programs)
 }

@@ -17,20 +17,20 @@ use std::time::Duration;
 
 use iosonde_sys::Clock;
 
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 
 /// One transfer between a slot's buffer and the target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Transfer {
     /// Which way.
-    pub way: Way,
+    pub way: IoKind,
     /// Which of the plan's targets, counted from 0.
     pub target: u16,
     /// First byte on the target.
     pub offset: u64,
     /// First byte within the slot's buffer.
     pub skip: u32,
-    /// Length, bytes; 0 for [`Way::Sync`], which reports 0 moved when it succeeds.
+    /// Length, bytes; 0 for [`IoKind::Sync`], which reports 0 moved when it succeeds.
     pub bytes: u32,
 }
 
@@ -163,7 +163,7 @@ pub enum OpenError {
     },
     /// IOPOLL was granted and does not work.
     #[error(
-        "polled completions (--hipri) do not work here: the first request came back {0}; \
+        "polled completions (--hipri) do not work here: the first request failed with {0}; \
          the device has no polled queues"
     )]
     Polling(String),

@@ -7,6 +7,7 @@
 mod arrivals;
 mod controller;
 mod durable;
+mod hiccups;
 mod job;
 mod pace;
 mod paced;
@@ -18,12 +19,12 @@ mod steer;
 mod sync;
 mod tally;
 mod until;
-mod watchdog;
 mod window;
 
 pub mod floor;
 pub mod ladder;
 pub mod verify;
+pub mod waits;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -48,6 +49,7 @@ use queues::{Driver, with_queues};
 use reading::Reading;
 use steer::{Lane, Pilot};
 use until::Watcher;
+use waits::Wait;
 use window::Window;
 
 /// What carries the operations of a run.
@@ -116,18 +118,28 @@ impl Control {
         self.over.store(true, Ordering::Relaxed);
     }
 
+    /// How long requests in flight are waited for after the end, ns: an interrupt is obeyed within
+    /// two seconds, whatever the storage does.
+    fn drain_grace_ns(&self) -> u64 {
+        match self.signal.load(Ordering::Relaxed) {
+            0 => job::DRAIN_GRACE_NS,
+            _ => job::INTERRUPT_GRACE_NS,
+        }
+    }
+
     fn outcome(&self, abandoned: u64) -> Outcome {
         let failure = self.failure.lock().ok().and_then(|mut failure| failure.take());
         let signal = self.signal.load(Ordering::Relaxed);
         match failure {
             Some(error) => Outcome::Failed { error },
+            // Who interrupts does not wait for what is not answered.
+            None if signal != 0 => Outcome::Interrupted { signal: signal as i32 },
             None if abandoned > 0 => Outcome::Failed {
                 error: format!(
-                    "{abandoned} request(s) did not come back within {} s after the end",
+                    "{abandoned} request(s) did not complete within {} s after the end",
                     job::DRAIN_GRACE_NS / 1_000_000_000
                 ),
             },
-            None if signal != 0 => Outcome::Interrupted { signal: signal as i32 },
             None => Outcome::Complete,
         }
     }
@@ -204,7 +216,7 @@ pub fn run(
         }
         _ => with_queues(plan, medium, clock, Loading { plan, clock, control, observer })??,
     };
-    durable::sync(&mut measured, medium);
+    durable::sync(&mut measured, medium, control, &plan.target().path);
     Ok(measured)
 }
 
@@ -266,7 +278,10 @@ where
         }
     }
     drop((ready_to, ended_to));
-    let queue = match wait_ready(&ready, plan.jobs.len()) {
+    let setting_up = Wait::begin("setting up the queues", target_of(plan));
+    let queue = wait_ready(&ready, plan.jobs.len());
+    drop(setting_up);
+    let queue = match queue {
         Ok(queue) => queue,
         Err(error) => {
             let _ = shared.start_ns.set(u64::MAX);
@@ -332,14 +347,53 @@ impl Shared {
             std::hint::spin_loop();
         }
         while work.step() == Step::More {}
-        let (record, written) = work.into_record();
+        let (record, written, queue) = work.into_record();
         let _ = ended.send((index, record, written));
+        // What is in flight still may keep this thread here for ever; its record is out by now.
+        drop(queue);
     }
 
     fn ops(&self) -> u64 {
         self.lanes.iter().map(Lane::ops).sum()
     }
 }
+
+/// Where a plan's requests go, in words.
+fn target_of(plan: &Plan) -> String {
+    plan.target().path.clone()
+}
+
+/// What the jobs of a run wait for, each by itself: one may be stuck while the others go on.
+struct JobWaits {
+    target: String,
+    /// Operations so far, when that last changed, and the entry while the job is silent.
+    jobs: Vec<(u64, u64, Option<Wait>)>,
+}
+
+impl JobWaits {
+    fn new(plan: &Plan) -> JobWaits {
+        let jobs = plan.jobs.iter().map(|_| (0, 0, None)).collect();
+        JobWaits { target: target_of(plan), jobs }
+    }
+
+    /// Notes each job that has requests in flight, or is in a call, and was not heard of lately.
+    fn look(&mut self, lanes: &[Lane], ended: &[Option<JobRun>], now_ns: u64) {
+        for (index, (ops, heard_ns, wait)) in self.jobs.iter_mut().enumerate() {
+            let lane = &lanes[index];
+            let is_idle = lane.in_flight.load(Ordering::Relaxed) == 0
+                && now_ns.saturating_sub(lane.seen_ns.load(Ordering::Relaxed)) < UNSEEN_NS;
+            if *ops != lane.ops() || is_idle || ended[index].is_some() || *heard_ns == 0 {
+                (*ops, *heard_ns, *wait) = (lane.ops(), now_ns, None);
+            } else if wait.is_none() && now_ns.saturating_sub(*heard_ns) > UNSEEN_NS {
+                let what = format!("reads and writes of job {index}");
+                *wait = Some(Wait::begin(what, self.target.clone()).since(UNSEEN_NS));
+            }
+        }
+    }
+}
+
+/// A job that does not look at the time for so long is in a call that has not returned.
+const UNSEEN_NS: u64 = 500_000_000;
 
 /// Waits until every job has a queue; the first one's facts stand for all.
 fn wait_ready(
@@ -374,12 +428,14 @@ fn supervise(
     let mut jobs: Vec<Option<JobRun>> = plan.jobs.iter().map(|_| None).collect();
     let mut written = 0;
     let (mut opened, mut closed): (Option<Reading>, Option<Reading>) = (None, None);
-    let mut watchdog = None;
+    let mut hiccups = None;
     let mut started_unix_ns = 0;
     let mut last_change = (0, start_ns);
-    let mut give_up_ns = None;
+    let mut over_since_ns = None;
+    let mut waits = JobWaits::new(plan);
     loop {
         let now_ns = clock.now_ns();
+        waits.look(&shared.lanes, &jobs, now_ns);
         if let Some(decided) = pilot.as_mut().and_then(|pilot| pilot.tick(now_ns, now_ns)) {
             window = decided;
         }
@@ -390,7 +446,7 @@ fn supervise(
         let planned_ns = if close_ns == u64::MAX { 0 } else { close_ns - start_ns };
         if opened.is_none() && now_ns >= open_ns {
             started_unix_ns = clock::realtime_ns() - (now_ns - open_ns);
-            watchdog = Some(watchdog::Watchdog::start());
+            hiccups = Some(hiccups::HiccupRecorder::start());
             opened = Some(Reading::now(clock));
             observer.opened();
         }
@@ -400,10 +456,13 @@ fn supervise(
             closed = Some(Reading::now(clock));
             observer.closed();
         }
-        if over && give_up_ns.is_none() {
-            give_up_ns = Some(now_ns + 2 * job::DRAIN_GRACE_NS);
+        if over && over_since_ns.is_none() {
+            over_since_ns = Some(now_ns);
         }
-        if all_ended || give_up_ns.is_some_and(|limit_ns| now_ns >= limit_ns) {
+        // A job gives up by itself, unless it cannot: it waits in a call that does not return.
+        let grace_ns = shared.control.drain_grace_ns();
+        let gives_up = |since_ns: u64| now_ns.saturating_sub(since_ns) >= 2 * grace_ns;
+        if all_ended || over_since_ns.is_some_and(gives_up) {
             break;
         }
         let ops = shared.ops();
@@ -447,7 +506,7 @@ fn supervise(
         boottime_ns: 0,
         jobs,
         process: ProcessUse::default(),
-        hiccups: watchdog.map(watchdog::Watchdog::stop).unwrap_or_default(),
+        hiccups: hiccups.map(hiccups::HiccupRecorder::stop).unwrap_or_default(),
         queue: QueueFacts::default(),
         final_sync: plan.final_sync.then(|| SyncResult {
             since_window_ns: closed.map_or(0, |reading| reading.at_ns),

@@ -8,14 +8,17 @@
 
 mod cgroup;
 mod device;
+mod file_uses;
 mod filesystem;
 mod fio;
 mod flush;
 mod identity;
 mod limits;
 mod link;
+mod loops;
 mod memory;
 mod mount;
+mod openers;
 mod platform;
 mod processor;
 mod program;
@@ -27,16 +30,18 @@ mod usage;
 mod witness;
 
 pub use device::{device, device_counters, device_of_mount, number_of_node};
+pub use file_uses::{file_uses, locks};
 pub use filesystem::filesystem_class;
 pub use fio::{Fio, FioError};
 pub use flush::{flush_layers, flushes, has_device_mapper};
 pub use identity::{Identity, identity};
 pub use limits::io_limits;
-pub use mount::{Mount, all as mounts, mount_of, mount_with_id};
+pub use mount::{Mount, all as mounts, mount_by_name, mount_of, mount_of_file, mount_with_id};
+pub use openers::{Access, FileId, Unseen};
 pub use root::Root;
 pub use smart::smart;
-pub use stack::{loop_over, partition_starts, same_disk, uses};
-pub use usage::{Usage, Use};
+pub use stack::{partition_starts, same_disk, uses};
+pub use usage::{InUse, Usage, Use};
 pub use witness::{ANSWER_WITHIN, Witness, WitnessError};
 
 use iosonde_model::record::HostFacts;

@@ -2,14 +2,22 @@
 //!
 //! Promises: this room alone opens anything for writing, and hands the engine an owned descriptor.
 
+pub mod contents;
 pub mod create;
+mod error;
 pub mod gate;
 pub mod held;
+mod in_use;
+mod inspection;
 pub mod open;
+mod ranges;
 pub mod safety;
 pub mod signature;
 pub mod truth;
+pub mod undo;
 pub mod vhost;
+mod written;
 
+pub use contents::{Inspection, Seen};
 pub use gate::GateError;
 pub use open::{Direct, Held, Intent, TargetError};

@@ -1,4 +1,4 @@
-//! Records of devices whose truth is known.
+//! Records of devices with known behaviour.
 
 use iosonde_model::plan::chance::Chance;
 use iosonde_model::plan::ladder::{Call, LadderPlan};
@@ -43,7 +43,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// One write-back device that flushes when told, and takes its time.
+    /// A write-back device that flushes on request, with realistic latency.
     pub fn honest() -> Model {
         let layers = vec![layer("vda", Seen::Each)];
         Model {

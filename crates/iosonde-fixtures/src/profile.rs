@@ -1,4 +1,4 @@
-//! Invented profiles for tests: consistent by construction, then spoilt by the test at will.
+//! Synthetic profiles for tests: consistent by construction, then modified by the test.
 
 use std::collections::BTreeMap;
 
@@ -335,7 +335,7 @@ pub fn by_counters() -> ProfileRun {
         missing: vec![iosonde_model::record::profile::Missing {
             what: "requests".into(),
             reason: "CAP_BPF and CAP_PERFMON are missing".into(),
-            mend: Some("run as root, or with these capabilities".into()),
+            fix: Some("run as root, or with these capabilities".into()),
         }],
         ..Source::default()
     };

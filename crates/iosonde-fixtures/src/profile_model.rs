@@ -1,4 +1,4 @@
-//! Profiles whose truth is known.
+//! Profiles with known contents.
 
 use iosonde_model::record::facts::DeviceFacts;
 use iosonde_model::record::profile::{

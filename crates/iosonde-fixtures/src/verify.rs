@@ -1,4 +1,4 @@
-//! Invented runs of the verifier for tests: nothing is wrong with them until a test spoils them.
+//! Synthetic verifier runs for tests: correct until modified by a test.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use iosonde_model::content::block::Label;
@@ -18,7 +18,7 @@ pub const STARTED: u64 = 1_700_000_000_000_000_000;
 
 /// A soak of two jobs on 1 MiB of a local file, that read back all of its 256 blocks.
 pub fn soak() -> VerifyRun {
-    let asked = VerifySetting {
+    let requested = VerifySetting {
         engine: Engine::of(EngineKind::IoUring),
         target: Target {
             path: "/data/file".into(),
@@ -50,7 +50,7 @@ pub fn soak() -> VerifyRun {
     VerifyRun {
         schema: VERIFY_SCHEMA.into(),
         program: "test".into(),
-        plan: VerifyPlan::resolve(&asked).unwrap(),
+        plan: VerifyPlan::resolve(&requested).unwrap(),
         started_unix_ns: STARTED,
         outcome: Outcome::Complete,
         elapsed_ns: 2_500_000_000,

@@ -1,7 +1,7 @@
 //! Which bytes? Data that no storage can shrink: random, fresh in every write, stamped per 4 KiB.
 //! Or as shrinkable as was asked.
 //!
-//! A job has one random base, short enough to stay in the first cache. Each piece of a write is
+//! There is one random base, the same in every run, short enough to stay in the first cache. Each piece of a write is
 //! that base combined with a new 64-bit key, so that no two pieces share a run of bytes that a
 //! compressor could find, and every 4 KiB block gets a stamp (who, where, when), so that no two
 //! blocks are equal. That costs about a tenth of generating new random bytes. What a buffer held
@@ -16,17 +16,20 @@ pub mod classify;
 pub mod comparisons;
 pub mod damage;
 pub mod ledger;
+mod ours;
 pub mod outcomes;
 pub mod replay;
+
+pub use ours::{is_ours_or_zero, is_zero};
 
 use crate::plan::Job;
 use crate::plan::chance::{Chance, mix};
 
 /// First bytes of every block this program writes.
-pub const MAGIC: [u8; 8] = *b"iosonde\x01";
+pub const MAGIC: [u8; 8] = *b"iosonde\x02";
 /// Distance of stamps, bytes: the smallest block that common deduplication looks at.
 pub const STAMP_EVERY: usize = 4096;
-/// Length of a stamp: magic, run identity, offset, sequence.
+/// Length of a stamp: magic, run identity, offset, 32 bits of the sequence, and a check of these.
 pub const STAMP_BYTES: usize = 32;
 
 /// Length of the base, bytes.
@@ -84,9 +87,8 @@ struct Block {
 impl Filler {
     /// A filler for the writes of a job, whose stamps carry this run identity.
     pub fn new(run: u64, job: &Job) -> Filler {
-        let mut keys = Chance::new(mix(run) ^ job.seed);
-        let base = (0..BASE_BYTES / 8).flat_map(|_| keys.bits().to_ne_bytes()).collect();
-        Filler { run, sequence: 0, keys, base, kind: Kind::of(job) }
+        let keys = Chance::new(mix(run) ^ job.seed);
+        Filler { run, sequence: 0, keys, base: base(), kind: Kind::of(job) }
     }
 
     /// Fills a buffer for the first time, before the clock starts, so that its memory is there.
@@ -215,27 +217,29 @@ fn combine(piece: &mut [u8], base: &[u8], key: u64) {
     rest.copy_from_slice(base_rest);
 }
 
+/// What the fields of a stamp are checked by.
+#[inline]
+fn check_of(run: u64, offset: u64, sequence: u32) -> u32 {
+    (mix(mix(run ^ offset.rotate_left(32)).wrapping_add(u64::from(sequence))) >> 32) as u32
+}
+
+/// Random bytes that are the same in every run, so that what was written is recognised later.
+fn base() -> Vec<u8> {
+    let mut chance = Chance::new(u64::from_le_bytes(MAGIC));
+    (0..BASE_BYTES / 8).flat_map(|_| chance.bits().to_ne_bytes()).collect()
+}
+
 /// Writes as much of the stamp as the block has room for.
 fn stamp(block: &mut [u8], run: u64, offset: u64, sequence: u64) {
     let mut whole = [0; STAMP_BYTES];
     whole[..8].copy_from_slice(&MAGIC);
     whole[8..16].copy_from_slice(&run.to_le_bytes());
     whole[16..24].copy_from_slice(&offset.to_le_bytes());
-    whole[24..].copy_from_slice(&sequence.to_le_bytes());
+    let sequence = sequence as u32;
+    whole[24..28].copy_from_slice(&sequence.to_le_bytes());
+    whole[28..].copy_from_slice(&check_of(run, offset, sequence).to_le_bytes());
     let length = block.len().min(STAMP_BYTES);
     block[..length].copy_from_slice(&whole[..length]);
-}
-
-/// Whether these bytes are what this program may overwrite unasked: all zero, or its own. A write
-/// smaller than a block may stand anywhere in it, with zeros before.
-pub fn is_ours_or_zero(block: &[u8]) -> bool {
-    begins_ours(block) || block.iter().all(|byte| *byte == 0) || block::begins_a_block(block)
-}
-
-/// Whether the first bytes that are not zero are those of a stamp.
-pub fn begins_ours(block: &[u8]) -> bool {
-    let zeros = block.iter().take_while(|byte| **byte == 0).count();
-    block[zeros..].starts_with(&MAGIC)
 }
 
 #[cfg(test)]
@@ -319,11 +323,13 @@ mod tests {
         let mut tiny = [7; 10];
         Filler::new(1, &writer(Data::default())).refresh(&mut tiny, 0);
         assert!(tiny.starts_with(&MAGIC));
+        assert!(!is_ours_or_zero(&tiny), "half a stamp proves nothing");
     }
 
     #[test]
     fn small_writes_anywhere_are_ours_in_every_block_they_touch() {
-        for (write_bytes, unit) in [(512, 512), (1024, 512), (1536, 512), (4096, 512), (100, 100)] {
+        for (write_bytes, unit) in [(512, 512), (1024, 512), (1536, 512), (4096, 512), (8192, 512)]
+        {
             let mut filler = Filler::new(1, &writer(Data::default()));
             let mut image = vec![0; 64 << 10];
             let mut chance = Chance::new(3);
@@ -335,10 +341,6 @@ mod tests {
                 assert!(ours, "{write_bytes} B at {at}");
             }
         }
-        let mut block = [0; 4096];
-        block[512..520].copy_from_slice(&MAGIC);
-        block[511] = 1;
-        assert!(!is_ours_or_zero(&block));
     }
 
     fn packed_share(image: &[u8]) -> f64 {
@@ -356,10 +358,10 @@ mod tests {
         for compress_percent in [0, 25, 50, 90, 100] {
             let job = writer(Data { compress_percent, ..Data::default() });
             let image = image_of(&job, 64, 65_536, 3);
-            let asked = 1.0 - f64::from(compress_percent) / 100.0;
+            let requested = 1.0 - f64::from(compress_percent) / 100.0;
             let share = packed_share(&image);
             // The stamp stays even where all else goes.
-            assert!((share - asked).abs() < 0.012, "{compress_percent} %: packs to {share}");
+            assert!((share - requested).abs() < 0.012, "{compress_percent} %: packs to {share}");
             assert_eq!(repeated_share(&image), 0.0);
             assert!(image.chunks(4096).all(is_ours_or_zero));
         }
@@ -371,10 +373,10 @@ mod tests {
             for compress_percent in [0, 50] {
                 let data = Data { compress_percent, dedupe_percent, ..Data::default() };
                 let image = image_of(&writer(data), 512, 65_536, 3);
-                let asked = f64::from(dedupe_percent) / 100.0;
+                let requested = f64::from(dedupe_percent) / 100.0;
                 let share = repeated_share(&image);
                 // 8192 blocks: four standard deviations of the worst share are 0.022.
-                assert!((share - asked).abs() < 0.022, "{dedupe_percent} %: {share} repeat");
+                assert!((share - requested).abs() < 0.022, "{dedupe_percent} %: {share} repeat");
                 assert!(image.chunks(4096).all(is_ours_or_zero));
             }
         }
@@ -394,11 +396,5 @@ mod tests {
             let share = packed_share(&image[..4096]);
             assert!((share - 0.5).abs() < 0.02, "{share}");
         }
-    }
-
-    #[test]
-    fn foreign_bytes_are_not_ours() {
-        assert!(is_ours_or_zero(&[0; 4096]));
-        assert!(!is_ours_or_zero(b"family photo"));
     }
 }

@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 pub use describe::describe;
 pub use job::*;
 pub use resolve::{Refusal, Setting, resolve};
-pub use stream::{Op, OpStream, Way};
+pub use stream::{IoKind, Op, OpStream};
 pub use verify::{RunId, VerifyMode, VerifyOp, VerifyPlan, VerifySetting, VerifyStream};
 
 // Words of a workload that leave nothing open, which a plan stores unchanged.

@@ -5,6 +5,10 @@
 //! `ledger_file` and
 //! `witness_log` alone touch files: their own.
 
+use std::fs::FileType;
+use std::os::unix::fs::FileTypeExt;
+
+pub mod checksums;
 pub mod controlled;
 pub mod experiment;
 pub mod experiment_folder;
@@ -20,9 +24,26 @@ pub mod profile;
 pub mod run;
 pub mod selftest;
 pub mod store;
+pub mod undo;
 pub mod verify;
 pub mod witness;
 pub mod witness_log;
+pub mod write_audit;
+
+/// What bears a name, for who expected a regular file.
+fn kind_of(file_type: FileType) -> &'static str {
+    if file_type.is_dir() {
+        "a directory"
+    } else if file_type.is_symlink() {
+        "a symbolic link"
+    } else if file_type.is_block_device() {
+        "a block device"
+    } else if file_type.is_char_device() {
+        "a character device"
+    } else {
+        "a pipe or socket"
+    }
+}
 
 pub use controlled::ControlledRun;
 pub use facts::{HostFacts, TargetFacts};
@@ -35,3 +56,4 @@ pub use selftest::{Matrix, MatrixRow, Repetition, RepetitionBlock};
 pub use store::{Manifest, RunFolder};
 pub use verify::{VerifyJobRun, VerifyRun};
 pub use witness::WitnessRun;
+pub use write_audit::WriteAudit;

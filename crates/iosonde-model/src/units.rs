@@ -5,6 +5,7 @@
 //! everything is bytes and nanoseconds in integers, with the unit in the name.
 
 pub mod bytes;
+pub mod clean;
 pub mod count;
 pub mod duration;
 

@@ -1,13 +1,12 @@
-//! How is it drawn? Points, scales and labels to SVG, by itself: no font, no library, no network.
+//! Draws points, scales and labels as SVG, without fonts, libraries or network.
 //! PNG is made of the SVG, with a font of our own (feature `png`).
 //!
-//! Promises: pure, and the same text for the same data on every machine. A value outside its scale
-//! is never moved to the edge; every text is escaped.
+//! This module is pure: the same data gives the same text on every machine. A value outside its
+//! scale is never moved to the edge; every text is escaped.
 //!
 //! A [`Figure`] is made of panels, a [`Panel`] of two axes and marks: curves, a [`Plot`] of
 //! measured points, a heat map or bars. A scale is fitted to the data, so nothing needs cutting.
-//! What each shape means in words stands in a `<title>` beside it, which browsers show under the
-//! pointer.
+//! Each shape has a `<title>` with its meaning, which browsers show as a tooltip.
 
 mod annotation;
 mod axis;

@@ -1,7 +1,7 @@
 //! The table of `check`: header, one row per finished cell, footer.
 
 use iosonde_analysis::figures::{self, Figures, GroupFigures, Steady};
-use iosonde_analysis::finding::Gravity;
+use iosonde_analysis::finding::Severity;
 use iosonde_analysis::verdict::Assessment;
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::{bytes, count, duration};
@@ -25,7 +25,7 @@ const COLUMNS: [(&str, usize, bool); 11] = [
 ];
 
 /// Mark of a row that has a caution or a named limit.
-const CAUTION: char = '*';
+const WARNING: char = '*';
 /// Mark of a row whose figures are doubtful, or that had errors.
 const DOUBT: char = '!';
 
@@ -92,7 +92,7 @@ pub fn check_footer(rows: &[(&Run, &Assessment)]) -> String {
     }
     out.push('\n');
     let marks: Vec<&str> = rows.iter().map(|(_, assessment)| mark(assessment)).collect();
-    let legends = [(CAUTION, "a caution or a limit"), (DOUBT, "doubtful or failing")];
+    let legends = [(WARNING, "a caution or a limit"), (DOUBT, "doubtful or failing")];
     for (sign, meaning) in legends {
         if marks.iter().any(|mark| mark.ends_with(sign)) {
             out.push_str(&format!("  {sign} {meaning}, see the verdict\n"));
@@ -107,9 +107,9 @@ fn no_headline(run: &Run, assessment: &Assessment) -> Option<String> {
         return Some(format!("FAILED: {}", clean(error)));
     }
     if let Some(entry) = assessment
-        .books
+        .consistency
         .broken()
-        .find(|entry| entry.gravity == iosonde_analysis::books::Gravity::Invalid)
+        .find(|entry| entry.severity == iosonde_analysis::consistency::Severity::Invalid)
     {
         return Some(format!("INVALID: {}", clean(&entry.equation)));
     }
@@ -201,11 +201,11 @@ fn notes(figures: &Figures) -> Vec<String> {
 
 /// The mark after a title, by the gravest finding.
 fn mark(assessment: &Assessment) -> &'static str {
-    let gravest = assessment.findings.iter().map(|finding| finding.gravity).max();
-    match gravest.unwrap_or(Gravity::Fact) {
-        Gravity::Fact => "",
-        Gravity::Caution | Gravity::Limit => " *",
-        Gravity::Doubt | Gravity::Fault => " !",
+    let gravest = assessment.findings.iter().map(|finding| finding.severity).max();
+    match gravest.unwrap_or(Severity::Fact) {
+        Severity::Fact => "",
+        Severity::Warning | Severity::Limit => " *",
+        Severity::LowConfidence | Severity::Fault => " !",
     }
 }
 

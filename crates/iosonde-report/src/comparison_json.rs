@@ -9,15 +9,15 @@ use iosonde_analysis::comparison::Comparison;
 pub const COMPARISON_SCHEMA: &str = "iosonde.comparison/1";
 
 /// The document on stdout.
-pub fn comparison_json(told: &Comparison, exit_code: u8) -> Value {
+pub fn comparison_json(compared: &Comparison, exit_code: u8) -> Value {
     let mut document = json!({
         "schema": COMPARISON_SCHEMA,
         "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
         "verb": "compare",
         "exit_code": exit_code,
     });
-    let told = serde_json::to_value(told).unwrap_or_default();
-    if let (Value::Object(all), Value::Object(fields)) = (&mut document, told) {
+    let compared = serde_json::to_value(compared).unwrap_or_default();
+    if let (Value::Object(all), Value::Object(fields)) = (&mut document, compared) {
         all.extend(fields);
     }
     cleaned(&mut document);
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
     use crate::comparison_text;
     use crate::golden::closed;
-    use iosonde_analysis::comparison::{Asked, Gate, Observation, Side, compare};
+    use iosonde_analysis::comparison::{Gate, Observation, Request, Side, compare};
 
     fn side(name: &str, level: f64, runs: u64) -> Side {
         let of = |run: u64| Observation {
@@ -55,18 +55,19 @@ mod tests {
         Side { name: name.into(), runs: (0..runs).map(of).collect() }
     }
 
-    fn told(level: f64, runs: u64) -> Comparison {
+    fn compared(level: f64, runs: u64) -> Comparison {
         let gates = ["iops>-5%", "p99<+10%"].map(|text| Gate::parse(text).unwrap()).to_vec();
-        let asked = Asked { tolerance: 0.05, gates, now_unix_ns: 1 << 60, ..Asked::default() };
-        compare(&side("before", 1_000.0, runs), &side("after", level, runs), &asked).unwrap()
+        let requested =
+            Request { tolerance: 0.05, gates, now_unix_ns: 1 << 60, ..Request::default() };
+        compare(&side("before", 1_000.0, runs), &side("after", level, runs), &requested).unwrap()
     }
 
     #[test]
     fn every_document_fits_the_schema() {
         let schema = closed(include_str!("../../../schema/iosonde-comparison-1.schema.json"));
         let validator = jsonschema::validator_for(&schema).unwrap();
-        for told in [told(800.0, 10), told(1_000.5, 6), told(900.0, 1)] {
-            let document = comparison_json(&told, 3);
+        for compared in [compared(800.0, 10), compared(1_000.5, 6), compared(900.0, 1)] {
+            let document = comparison_json(&compared, 3);
             let faults: Vec<String> =
                 validator.iter_errors(&document).map(|error| error.to_string()).collect();
             assert_eq!(faults, [] as [&str; 0], "{document:#}");
@@ -76,14 +77,17 @@ mod tests {
 
     #[test]
     fn the_table_says_how_much_and_how_sure() {
-        let text = comparison_text(&told(800.0, 10));
+        let text = comparison_text(&compared(800.0, 10));
         assert!(text.contains("  A  before (10 runs)\n  B  after (10 runs)\n"), "{text}");
-        assert!(text.contains("\n  Title\n"), "{text}");
+        assert!(text.contains("\n  T\\x1b[2Jitle\n"), "{text}");
         let row = text.lines().find(|line| line.contains("slower: -19.9 %")).unwrap();
         assert!(row.contains("iops") && row.contains("0.801 [0."), "{row}");
         assert!(text.contains("slower: +25.0 % (large effect)"), "{text}");
-        assert!(text.contains("  Gate iops>-5% in Title: FAILED (-19.9 %)\n"), "{text}");
-        assert!(text.contains("  Gate p99<+10% in Title: unknown (no run has it)\n"), "{text}");
+        assert!(text.contains("  Gate iops>-5% in T\\x1b[2Jitle: FAILED (-19.9 %)\n"), "{text}");
+        assert!(
+            text.contains("  Gate p99<+10% in T\\x1b[2Jitle: unknown (no run has this metric)\n"),
+            "{text}"
+        );
         assert!(text.contains("corrected for all 2 tests (Holm)"), "{text}");
         assert!(text.contains("B is worse in iops, p50"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
@@ -91,7 +95,7 @@ mod tests {
 
     #[test]
     fn one_run_against_one_has_numbers_and_no_verdict() {
-        let text = comparison_text(&told(900.0, 1));
+        let text = comparison_text(&compared(900.0, 1));
         assert!(text.contains("too few runs to compare (1 and 1; 5 each at least, 10"), "{text}");
         assert!(text.contains("within the one run of A: iops [999, 1,001]"), "{text}");
         assert!(!text.contains("slower") && !text.contains("corrected"), "{text}");

@@ -13,26 +13,26 @@ use iosonde_stats::effect::magnitude;
 const TOO_MANY: u64 = 1_000;
 
 /// The tables, what they rest on, and what came of the gates.
-pub fn comparison_text(told: &Comparison) -> String {
+pub fn comparison_text(compared: &Comparison) -> String {
     let mut out = String::from("B against A: one value per run, medians over runs");
-    out.push_str(if told.in_rounds { ", compared within rounds\n" } else { "\n" });
-    for (letter, side) in ["A", "B"].into_iter().zip(&told.sides) {
+    out.push_str(if compared.in_rounds { ", compared within rounds\n" } else { "\n" });
+    for (letter, side) in ["A", "B"].into_iter().zip(&compared.sides) {
         let _ = writeln!(out, "  {letter}  {} ({})", clean(&side.name), runs(side.runs));
     }
-    for each in &told.differences {
+    for each in &compared.differences {
         let (field, a, b) = (clean(&each.field), clean(&each.a), clean(&each.b));
         let _ = writeln!(out, "  differs: {} {field}: A `{a}`, B `{b}`", each.kind.word());
     }
-    for cell in &told.cells {
+    for cell in &compared.cells {
         table(&mut out, cell);
     }
-    for line in notes(told) {
+    for line in notes(compared) {
         let _ = writeln!(out, "  {line}");
     }
-    for caution in &told.cautions {
-        let _ = writeln!(out, "  caution: {}", clean(caution));
+    for warning in &compared.warnings {
+        let _ = writeln!(out, "  caution: {}", clean(warning));
     }
-    for gated in &told.gates {
+    for gated in &compared.gates {
         let _ = writeln!(out, "  {}", gate_line(gated));
     }
     out
@@ -64,7 +64,7 @@ fn table(out: &mut String, cell: &Cell) {
         let _ = writeln!(out, "    {:<11} n/a: {}", clean(&missing.metric), clean(&missing.reason));
     }
     for (letter, within) in ["A", "B"].into_iter().zip(&cell.within) {
-        let told: Vec<String> = within
+        let compared: Vec<String> = within
             .iter()
             .filter(|(metric, _)| cell.rows.iter().any(|row| row.metric == **metric))
             .map(|(metric, (low, high))| {
@@ -72,8 +72,8 @@ fn table(out: &mut String, cell: &Cell) {
                 format!("{} [{low}, {high}]", clean(metric))
             })
             .collect();
-        if !told.is_empty() {
-            let _ = writeln!(out, "    within the one run of {letter}: {}", told.join(", "));
+        if !compared.is_empty() {
+            let _ = writeln!(out, "    within the one run of {letter}: {}", compared.join(", "));
         }
     }
 }
@@ -137,12 +137,12 @@ fn share(tolerance: f64) -> String {
 }
 
 /// What the tables rest on, and what could be done about missing answers.
-fn notes(told: &Comparison) -> Vec<String> {
-    let rows = || told.cells.iter().flat_map(|cell| &cell.rows);
+fn notes(compared: &Comparison) -> Vec<String> {
+    let rows = || compared.cells.iter().flat_map(|cell| &cell.rows);
     let mut all = Vec::new();
     if let Some(few) = rows().find(|row| !row.contrast.is_enough()) {
         let [a, b] = few.contrast.runs;
-        let fewest = if told.in_rounds { FEWEST_ROUNDS } else { FEWEST };
+        let fewest = if compared.in_rounds { FEWEST_ROUNDS } else { FEWEST };
         all.push(format!(
             "too few runs to compare ({a} and {b}; {fewest} each at least, {BETTER} better): \
              `iosonde compare --run 'iosonde run …' --run 'iosonde run …'` makes both in turn"
@@ -150,26 +150,29 @@ fn notes(told: &Comparison) -> Vec<String> {
     }
     let too_many_questions = rows().find(|row| {
         let is_open = matches!(row.verdict, Verdict::Inconclusive { .. });
-        is_open && row.contrast.smallest_p * told.family as f64 > 0.05
+        is_open && row.contrast.smallest_p * compared.family as f64 > 0.05
     });
     if let Some(row) = too_many_questions {
         let least = row.contrast.smallest_p;
         all.push(format!(
             "so few runs cannot show a p below {least:.4}, which is {:.3} for {} tests: make more \
              runs, or ask for fewer metrics (--metrics iops,p99)",
-            (least * told.family as f64).min(1.0),
-            told.family
+            (least * compared.family as f64).min(1.0),
+            compared.family
         ));
     }
     if rows().any(|row| row.contrast.is_enough()) {
-        let tests =
-            if told.family == 1 { "the 1 test" } else { &format!("all {} tests", told.family) };
+        let tests = if compared.family == 1 {
+            "the 1 test"
+        } else {
+            &format!("all {} tests", compared.family)
+        };
         all.push(format!(
             "p: permutation test, corrected for {tests} (Holm); intervals: bootstrap; seed {}",
-            told.seed
+            compared.seed
         ));
-        let raised = rows().map(|row| row.contrast.raised(told.tolerance)).fold(0.0, f64::max);
-        let raised = if raised > told.tolerance {
+        let raised = rows().map(|row| row.contrast.raised(compared.tolerance)).fold(0.0, f64::max);
+        let raised = if raised > compared.tolerance {
             format!(
                 ", and twice the spread from run to run where that is more (here up to ±{} %)",
                 share(raised)
@@ -177,7 +180,7 @@ fn notes(told: &Comparison) -> Vec<String> {
         } else {
             String::new()
         };
-        all.push(format!("tolerance: ±{} %{raised}", share(told.tolerance)));
+        all.push(format!("tolerance: ±{} %{raised}", share(compared.tolerance)));
     }
     let slower: Vec<&str> = rows()
         .filter(|row| row.verdict == Verdict::Slower)

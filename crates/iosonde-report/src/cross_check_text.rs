@@ -30,8 +30,8 @@ pub fn cross_check_text(check: &CrossCheck) -> String {
             );
         }
         let ratios = [("IOPS", &check.iops), ("p50", &check.p50), ("p99", &check.p99)];
-        let told = ratios.map(|(name, ratio)| format!("{name} {}", told(ratio.as_ref())));
-        let _ = writeln!(out, "    median ratio [95 %]: {}", told.join(", "));
+        let formatted = ratios.map(|(name, ratio)| format!("{name} {}", formatted(ratio.as_ref())));
+        let _ = writeln!(out, "    median ratio [95 %]: {}", formatted.join(", "));
     }
     let _ = writeln!(out, "    {}", clean(&check.words()));
     out
@@ -47,7 +47,7 @@ fn seen(seen: &Seen) -> String {
     )
 }
 
-fn told(ratio: Option<&Ratio>) -> String {
+fn formatted(ratio: Option<&Ratio>) -> String {
     match ratio.map(|ratio| (ratio.median, ratio.interval)) {
         Some((median, Some((low, high)))) => format!("{median:.3} [{low:.3}, {high:.3}]"),
         Some((median, None)) => format!("{median:.3}"),

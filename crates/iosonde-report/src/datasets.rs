@@ -138,7 +138,7 @@ mod tests {
     fn csv_has_bare_numbers_and_harmless_texts() {
         let expected = "cell,latency_p99_ns,iops\n\
                         \"'=HYPERLINK(\"\"x\"\")\",1200000,0.1\n\
-                        \"a, \"\"b\"\" #1\",,\n\
+                        \"a, \"\"b\"\" #1\\x1b[31m\",,\n\
                         ,-1.5,18446744073709551615\n";
         assert_eq!(csv(&hostile()), expected);
     }
@@ -148,7 +148,7 @@ mod tests {
         let text = ssv(&hostile());
         let expected = "# cell latency_p99_ns iops\n\
                         =HYPERLINK(_x_) 1200000 0.1\n\
-                        a,__b___1 NaN NaN\n\
+                        a,__b___1\\x1b[31m NaN NaN\n\
                         - -1.5 18446744073709551615\n";
         assert_eq!(text, expected);
         assert!(text.lines().skip(1).all(|line| line.split(' ').count() == 3));

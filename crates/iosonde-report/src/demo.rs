@@ -6,7 +6,7 @@
 mod figures;
 
 use super::story::{
-    Block, Caution, Column, DataSet, Datum, Entry, Picture, Section, Source, Story, Table, Trust,
+    Block, Column, DataSet, Datum, Entry, Picture, Section, Source, Story, Table, Trust, Warning,
 };
 use iosonde_model::units::count::thousands;
 use iosonde_model::units::duration;
@@ -17,7 +17,7 @@ const REPEATS: u32 = 3;
 const SERVERS: f64 = 8.0;
 const SERVICE_NS: f64 = 100_000.0;
 /// Depths of which the demonstration says that they went wrong.
-const DOUBTFUL: u32 = 128;
+const LOW_CONFIDENCE: u32 = 128;
 const FAILED: u32 = 256;
 /// Seconds of the course of time, and when something else is said to have begun.
 const SECONDS: u32 = 60;
@@ -69,8 +69,8 @@ pub fn story() -> Story {
              request takes 6 times as long."
                 .into(),
         ],
-        cautions: vec![
-            Caution {
+        warnings: vec![
+            Warning {
                 code: "invented".into(),
                 strength: String::new(),
                 grave: true,
@@ -78,7 +78,7 @@ pub fn story() -> Story {
                         report looks like."
                     .into(),
             },
-            Caution {
+            Warning {
                 code: "books".into(),
                 strength: "proven".into(),
                 grave: true,
@@ -86,7 +86,7 @@ pub fn story() -> Story {
                         submitted and 71,296 came back. This point has no number."
                     .into(),
             },
-            Caution {
+            Warning {
                 code: "neighbour".into(),
                 strength: "consistent with".into(),
                 grave: false,
@@ -131,8 +131,8 @@ fn iops(depth: u32) -> f64 {
 
 fn trials() -> Vec<Trial> {
     let one = |depth: u32, repeat: u32| {
-        let spread = if depth == DOUBTFUL { 0.09 } else { 0.012 };
-        let fall = if depth == DOUBTFUL { 0.86 } else { 1.0 };
+        let spread = if depth == LOW_CONFIDENCE { 0.09 } else { 0.012 };
+        let fall = if depth == LOW_CONFIDENCE { 0.86 } else { 1.0 };
         let iops = iops(depth) * fall * (1.0 + spread * wobble(depth * 31 + repeat * 7 + 1));
         let mean_ns = f64::from(depth) / iops * 1e9;
         Trial { depth, repeat, iops, mean_ns, p99_ns: mean_ns * 2.13 }
@@ -151,7 +151,7 @@ fn levels(trials: &[Trial]) -> Vec<Level> {
         // The 97.5 % quantile of t with two degrees of freedom, over the root of three.
         let half = 4.303 * (squares / 2.0 / 3.0).sqrt();
         let trust = match *depth {
-            DOUBTFUL => Trust::Doubtful,
+            LOW_CONFIDENCE => Trust::LowConfidence,
             FAILED => Trust::Failed,
             _ => Trust::Good,
         };
@@ -210,7 +210,7 @@ fn course() -> Section {
 /// Invented operations in one second of the disturbed repeat.
 fn second(at: u32) -> f64 {
     let share = if at < DISTURBED { 1.0 } else { 0.66 };
-    iops(DOUBTFUL) * share * (1.0 + 0.015 * wobble(at + 500))
+    iops(LOW_CONFIDENCE) * share * (1.0 + 0.015 * wobble(at + 500))
 }
 
 type Drawn = Result<crate::chart::Figure, crate::chart::ChartError>;
@@ -242,13 +242,13 @@ fn row(level: &Level) -> Vec<Entry> {
     let (more, remark) = match level.trust {
         Trust::Good if level.depth == 8 => ("", "knee"),
         Trust::Good => ("", ""),
-        Trust::Doubtful => ("the rate fell by a third in second 41", "disturbed"),
+        Trust::LowConfidence => ("the rate fell by a third in second 41", "disturbed"),
         Trust::Failed => ("71,304 requests were submitted and 71,296 came back", "invalid"),
     };
     let judged = |text: String| Entry { text, more: more.into(), trust: level.trust };
     let figures = match level.trust {
         Trust::Failed => [(); 4].map(|()| "n/a".to_owned()),
-        Trust::Good | Trust::Doubtful => [whole(level.iops), interval, mean, p99],
+        Trust::Good | Trust::LowConfidence => [whole(level.iops), interval, mean, p99],
     };
     let mut row = vec![Entry::of(level.depth.to_string())];
     row.extend(figures.map(judged));
@@ -293,7 +293,7 @@ fn points_data(levels: &[Level]) -> DataSet {
             |value: f64| Datum::from((level.trust != Trust::Failed).then_some(value.round()));
         let status = match level.trust {
             Trust::Good => "good",
-            Trust::Doubtful => "doubtful",
+            Trust::LowConfidence => "doubtful",
             Trust::Failed => "failed",
         };
         vec![

@@ -70,7 +70,7 @@ pub fn unknown(experiment: &Experiment) -> Vec<String> {
 
 /// What a file asks of its pictures that they cannot show, in sentences: kinds, axes and measures
 /// that there are not.
-pub fn misasked(experiment: &Experiment) -> Vec<String> {
+pub fn invalid_figures(experiment: &Experiment) -> Vec<String> {
     experiment.stages.iter().flat_map(faults_of).collect()
 }
 
@@ -117,19 +117,19 @@ pub fn pictures(facts: &StageFacts) -> Result<Vec<Picture>, ChartError> {
 /// As [`pictures`].
 pub fn pictures_of(facts: &StageFacts, subject: &str) -> Result<Vec<Picture>, ChartError> {
     let mut pictures: Vec<Picture> = Vec::new();
-    for (place, asked) in facts.stage.figures.iter().enumerate() {
-        let Some(draw) = draw_of(&asked.kind) else { continue };
-        let Some(mut figure) = draw(facts, asked)? else { continue };
+    for (place, requested) in facts.stage.figures.iter().enumerate() {
+        let Some(draw) = draw_of(&requested.kind) else { continue };
+        let Some(mut figure) = draw(facts, requested)? else { continue };
         if !subject.is_empty() {
             figure.subtitle = format!("{subject} · {}", figure.subtitle);
         }
         let earlier = &facts.stage.figures[..place];
-        let number = earlier.iter().filter(|other| other.kind == asked.kind).count() + 1;
-        let mut name = format!("{}-{}", facts.stage.name, asked.kind);
+        let number = earlier.iter().filter(|other| other.kind == requested.kind).count() + 1;
+        let mut name = format!("{}-{}", facts.stage.name, requested.kind);
         if number > 1 {
             name = format!("{name}-{number}");
         }
-        let caption = caption(&figure, &asked.kind);
+        let caption = caption(&figure, &requested.kind);
         pictures.push(Picture { name, caption, figure });
     }
     Ok(pictures)
@@ -139,10 +139,10 @@ pub fn pictures_of(facts: &StageFacts, subject: &str) -> Result<Vec<Picture>, Ch
 pub fn subject(study: &Study) -> String {
     let device = study.target.as_ref().and_then(|target| target.device.as_ref());
     let model = device.and_then(|device| device.model.as_deref()).map(str::trim);
-    let asked = &study.run.target;
+    let requested = &study.run.target;
     // A dot would say nothing to whoever sees the picture elsewhere.
-    let path = Some(asked.path.as_str()).filter(|path| !["", "."].contains(path));
-    let parts = [model.filter(|model| !model.is_empty()), path, asked.engine.as_deref()];
+    let path = Some(requested.path.as_str()).filter(|path| !["", "."].contains(path));
+    let parts = [model.filter(|model| !model.is_empty()), path, requested.engine.as_deref()];
     parts.into_iter().flatten().collect::<Vec<&str>>().join(" · ")
 }
 
@@ -153,7 +153,7 @@ fn caption(figure: &chart::Figure, kind: &str) -> String {
     if !panels.is_empty() {
         said = format!("{said}; panels: {}", panels.join("; "));
     }
-    let best = figure.panels.iter().flat_map(best::told);
+    let best = figure.panels.iter().flat_map(best::formatted);
     let best: Vec<String> = best.collect();
     if best.is_empty() { format!("{said}.") } else { format!("{said}. {}.", best.join("; ")) }
 }

@@ -8,9 +8,9 @@ mod stage;
 use std::collections::BTreeMap;
 
 use crate::experiment_figures;
-use crate::story::{Caution, Section, Source, Story};
+use crate::story::{Section, Source, Story, Warning};
 use iosonde_analysis::experiment::{Answer, Study};
-use iosonde_analysis::finding::{Finding, Gravity};
+use iosonde_analysis::finding::{Finding, Severity};
 use iosonde_model::units::count;
 
 /// Tells an experiment; `command` is the command line, empty where it is unknown. Computes nothing:
@@ -38,7 +38,7 @@ pub fn story(study: &Study, command: &[String], complete: bool, exit_code: u8) -
         },
         question: experiment.question.clone(),
         answer: answer(study),
-        cautions: cautions(study),
+        warnings: warnings(study),
         sections,
         method: method::method(study),
         environment: environment::environment(study),
@@ -58,11 +58,11 @@ fn answer(study: &Study) -> Vec<String> {
 }
 
 /// The findings of all runs and analyses, each once with where it was seen, gravest first.
-fn cautions(study: &Study) -> Vec<Caution> {
+fn warnings(study: &Study) -> Vec<Warning> {
     let mut seen: BTreeMap<&str, (Finding, Vec<String>, usize)> = BTreeMap::new();
     let mut add = |finding: &'_ Finding, place: &str| {
         let entry = seen.entry(finding.code).or_insert_with(|| (finding.clone(), Vec::new(), 0));
-        let graver = (finding.gravity, finding.strength) > (entry.0.gravity, entry.0.strength);
+        let graver = (finding.severity, finding.strength) > (entry.0.severity, entry.0.strength);
         if graver {
             entry.0 = finding.clone();
         }
@@ -71,40 +71,40 @@ fn cautions(study: &Study) -> Vec<Caution> {
             entry.1.push(place.to_owned());
         }
     };
-    let answers = |answer: &Answer| answer.cautions.clone();
+    let answers = |answer: &Answer| answer.warnings.clone();
     for facts in &study.stages {
         for trial in &facts.trials {
             // A cache that was to answer is no caution.
             let through_cache = matches!(trial.cache.as_str(), "cold" | "warm");
-            let asked_for = |f: &&Finding| through_cache && is_of_the_cache(f);
-            let spoken = trial.findings.iter().filter(|f| f.gravity >= Gravity::Caution);
-            spoken.filter(|f| !asked_for(f)).for_each(|f| add(f, &facts.stage.name));
+            let requested_comparison = |f: &&Finding| through_cache && is_of_the_cache(f);
+            let spoken = trial.findings.iter().filter(|f| f.severity >= Severity::Warning);
+            spoken.filter(|f| !requested_comparison(f)).for_each(|f| add(f, &facts.stage.name));
         }
         let own = facts.answers.iter().flat_map(|(_, answer)| answers(answer));
         own.for_each(|finding| add(&finding, &facts.stage.name));
     }
     let mut all: Vec<(Finding, Vec<String>, usize)> = seen.into_values().collect();
-    all.sort_by_key(|(finding, ..)| std::cmp::Reverse((finding.gravity, finding.strength)));
-    let caution = |finding: &Finding, words: String| Caution {
+    all.sort_by_key(|(finding, ..)| std::cmp::Reverse((finding.severity, finding.strength)));
+    let warning = |finding: &Finding, words: String| Warning {
         code: finding.code.into(),
         strength: finding.strength.word().into(),
-        grave: finding.gravity >= Gravity::Doubt,
+        grave: finding.severity >= Severity::LowConfidence,
         words,
     };
-    let mut told: Vec<Caution> = Vec::new();
+    let mut element: Vec<Warning> = Vec::new();
     for (finding, places, times) in &all {
         let (words, places) = (finding.words.trim_end_matches('.'), places.join(", "));
         let times = count::thousands(*times as u64);
-        told.push(caution(finding, format!("{words} (seen {times} times, in {places})")));
+        element.push(warning(finding, format!("{words} (seen {times} times, in {places})")));
     }
     // What the whole concludes about single runs was told above.
-    let concluded = study.conclusions.iter().flat_map(|(_, answer)| &answer.cautions);
+    let concluded = study.conclusions.iter().flat_map(|(_, answer)| &answer.warnings);
     for finding in concluded {
-        if !told.iter().any(|known| known.code == finding.code) {
-            told.push(caution(finding, finding.words.clone()));
+        if !element.iter().any(|known| known.code == finding.code) {
+            element.push(warning(finding, finding.words.clone()));
         }
     }
-    told
+    element
 }
 
 fn is_of_the_cache(finding: &Finding) -> bool {

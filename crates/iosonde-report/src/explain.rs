@@ -197,19 +197,19 @@ const METRICS: &[Meaning] = &metrics! {
 /// # Errors
 /// If the word is unknown, with the nearest that is not.
 pub fn explain(word: &str) -> Result<Vec<Meaning>, UnknownMetric> {
-    let asked = word.trim().to_ascii_lowercase().replace('-', "_");
-    if asked == "list" || asked == "all" {
+    let requested = word.trim().to_ascii_lowercase().replace('-', "_");
+    if requested == "list" || requested == "all" {
         return Ok(METRICS.to_vec());
     }
     let names = |each: &Meaning| -> Vec<&'static str> {
         std::iter::once(each.metric).chain(each.also.iter().copied()).collect()
     };
-    let named = |name: &str| name.replace('-', "_") == asked;
+    let named = |name: &str| name.replace('-', "_") == requested;
     if let Some(found) = METRICS.iter().find(|each| names(each).into_iter().any(named)) {
         return Ok(vec![*found]);
     }
     let all: Vec<&str> = METRICS.iter().flat_map(names).collect();
-    let near = count::nearest(&asked, all.iter().copied());
+    let near = count::nearest(&requested, all.iter().copied());
     let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
     let known: Vec<&str> = METRICS.iter().map(|each| each.metric).collect();
     let word = super::clean::clean(word);

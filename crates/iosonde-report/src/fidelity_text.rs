@@ -52,12 +52,12 @@ pub fn fidelity_text(fidelity: &Fidelity) -> String {
 }
 
 fn latency_line(latencies: &Latencies) -> String {
-    let told = |ns: Option<u64>| match ns {
+    let formatted = |ns: Option<u64>| match ns {
         Some(ns) => duration::latency(ns as f64),
         None => "n/a (too few)".into(),
     };
     let [[p50, p99], [other_p50, other_p99]] =
-        [latencies.recorded_ns, latencies.regenerated_ns].map(|pair| pair.map(told));
+        [latencies.recorded_ns, latencies.regenerated_ns].map(|pair| pair.map(formatted));
     format!(
         "{:<8} p50 {p50} recorded, {other_p50} regenerated; p99 {p99} and {other_p99}",
         word(latencies.op)
@@ -143,8 +143,8 @@ mod tests {
     #[test]
     fn the_text_has_each_dimension_and_the_mean() {
         let text = fidelity_text(&compared());
-        assert!(text.contains("  sizes        0.50  sizes of requests\n"), "{text}");
-        assert!(text.contains("  working_set  no data (places were not recorded)\n"), "{text}");
+        assert!(text.contains("  sizes        0.50  request size\n"), "{text}");
+        assert!(text.contains("  working_set  no data (offsets were not recorded)\n"), "{text}");
         assert!(text.contains("read     p50 "), "{text}");
         assert!(text.contains("fidelity 0.88, the mean of 4 of 9 dimensions\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");

@@ -112,7 +112,7 @@ fn clat(direction: &DirectionRun) -> &Histogram {
 }
 
 /// One job, with what the formats ask of it.
-struct Told<'a> {
+struct JobReport<'a> {
     run: &'a Run,
     plan: &'a Job,
     job: &'a JobRun,
@@ -123,14 +123,14 @@ struct Told<'a> {
 }
 
 /// Every job of a run.
-fn told<'a>(run: &'a Run, facts: &Assessment) -> impl Iterator<Item = Told<'a>> {
+fn job_report<'a>(run: &'a Run, facts: &Assessment) -> impl Iterator<Item = JobReport<'a>> {
     let open = facts.figures.arrivals.as_ref();
     let withheld = open.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable);
     let pairs = run.plan.jobs.iter().zip(&run.jobs).enumerate();
-    pairs.map(move |(index, (plan, job))| Told { run, plan, job, index, withheld })
+    pairs.map(move |(index, (plan, job))| JobReport { run, plan, job, index, withheld })
 }
 
-impl Told<'_> {
+impl JobReport<'_> {
     /// The run's name, or the role's where there are several.
     fn name(&self) -> &str {
         let one_role = self.run.plan.jobs.iter().all(|job| job.role == self.plan.role);

@@ -5,12 +5,12 @@ mod figures;
 mod tables;
 
 use iosonde_analysis::finding::Strength;
-use iosonde_analysis::foreign::{doubts, in_flight, is_group};
-use iosonde_model::plan::Way;
+use iosonde_analysis::foreign::{concerns, in_flight, is_group};
+use iosonde_model::plan::IoKind;
 use iosonde_model::record::import::{Foreign, ForeignJob, ForeignLog};
 use iosonde_model::units::{bytes, count, duration};
 
-use super::story::{Block, Caution, Picture, Section, Source, Story};
+use super::story::{Block, Picture, Section, Source, Story, Warning};
 
 /// What several files said; at least one document or log.
 #[derive(Clone, Debug, Default)]
@@ -28,13 +28,13 @@ pub(super) struct Row<'a> {
     pub foreign: &'a Foreign,
     pub job: &'a ForeignJob,
     /// Codes of the doubts about it, and whether one is grave.
-    pub doubts: Vec<&'static str>,
+    pub concerns: Vec<&'static str>,
     pub is_grave: bool,
 }
 
 /// The story of some results.
 pub fn fio_story(results: &FioResults) -> Story {
-    let (rows, cautions) = rows(results);
+    let (rows, warnings) = rows(results);
     let complete = rows.iter().all(|row| row.job.error == 0);
     let mut sections = Vec::new();
     if !rows.is_empty() {
@@ -78,7 +78,7 @@ pub fn fio_story(results: &FioResults) -> Story {
         },
         question: "What did these jobs of fio measure, and do their books balance?".into(),
         answer: rows.iter().filter(|row| !row.job.is_sum).take(6).map(sentence).collect(),
-        cautions,
+        warnings,
         sections,
         method: method(),
         environment: environment(results),
@@ -106,52 +106,52 @@ fn title(results: &FioResults, programs: &str) -> String {
 }
 
 /// Every job with its name and its doubts, and the doubts of all as cautions.
-fn rows(results: &FioResults) -> (Vec<Row<'_>>, Vec<Caution>) {
-    let (mut rows, mut cautions) = (Vec::new(), Vec::new());
+fn rows(results: &FioResults) -> (Vec<Row<'_>>, Vec<Warning>) {
+    let (mut rows, mut warnings) = (Vec::new(), Vec::new());
     let several = results.documents.len() > 1;
     for (file, foreign) in &results.documents {
-        let doubts = doubts(foreign);
+        let concerns = concerns(foreign);
         let first = rows.len();
         for (index, job) in foreign.jobs.iter().enumerate() {
-            let of_job = || doubts.iter().filter(|doubt| doubt.job == Some(index));
+            let of_job = || concerns.iter().filter(|doubt| doubt.job == Some(index));
             rows.push(Row {
                 name: name(file, several, foreign, index),
                 foreign,
                 job,
-                doubts: of_job().map(|doubt| doubt.code).collect(),
+                concerns: of_job().map(|doubt| doubt.code).collect(),
                 is_grave: of_job().any(|doubt| doubt.grave),
             });
         }
         for note in &foreign.notes {
-            cautions.push(caution("file", "", false, format!("{file}: {note}.")));
+            warnings.push(warning("file", "", false, format!("{file}: {note}.")));
         }
-        for doubt in doubts {
+        for doubt in concerns {
             let whom = match doubt.job {
                 Some(index) => format!("{}: ", rows[first + index].name),
                 None if several => format!("{file}: "),
                 None => String::new(),
             };
             let words = format!("{whom}{}", doubt.words);
-            cautions.push(caution(doubt.code, strength(doubt.strength), doubt.grave, words));
+            warnings.push(warning(doubt.code, strength(doubt.strength), doubt.grave, words));
         }
     }
     for log in &results.logs {
         for note in &log.notes {
-            cautions.push(caution("log", "", false, format!("log {}: {note}.", log.name)));
+            warnings.push(warning("log", "", false, format!("log {}: {note}.", log.name)));
         }
     }
     if tables::has_bounds(&rows) {
         let words = "Percentiles of several jobs cannot be merged from percentiles: ≤ stands \
                      before the greatest of the jobs, which is a bound, not a percentile. fio \
                      writes what is needed with --output-format=json+.";
-        cautions.push(caution("bound", "", false, words.into()));
+        warnings.push(warning("bound", "", false, words.into()));
     }
-    cautions.sort_by_key(|caution| !caution.grave);
-    (rows, cautions)
+    warnings.sort_by_key(|warning| !warning.grave);
+    (rows, warnings)
 }
 
-fn caution(code: &str, strength: &str, grave: bool, words: String) -> Caution {
-    Caution { code: code.into(), strength: strength.into(), grave, words }
+fn warning(code: &str, strength: &str, grave: bool, words: String) -> Warning {
+    Warning { code: code.into(), strength: strength.into(), grave, words }
 }
 
 /// As findings say it.
@@ -187,7 +187,7 @@ fn jobs_section(rows: &[Row<'_>]) -> Section {
 /// `reader: 40,283 IOPS, 165 MB/s read; mean latency 198 µs, 7.98 in flight.`
 fn sentence(row: &Row<'_>) -> String {
     let mut parts = Vec::new();
-    for direction in row.job.directions.iter().filter(|each| each.way != Way::Sync) {
+    for direction in row.job.directions.iter().filter(|each| each.way != IoKind::Sync) {
         let mut words = format!(
             "{} {} IOPS, {} MB/s",
             direction.way.word(),

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use self::blocks::{Numbers, block, list};
 use self::escape::{identifier, text};
-use super::story::{Caution, DataSet, Story};
+use super::story::{DataSet, Story, Warning};
 use super::story_json::story_json;
 use super::telling;
 use crate::chart::ChartError;
@@ -65,7 +65,7 @@ fn body(story: &Story) -> Result<String, ChartError> {
     let mut parts: Vec<Part> = Vec::new();
     for section in &story.sections {
         let blocks: Result<String, ChartError> =
-            section.blocks.iter().map(|told| block(told, &mut numbers)).collect();
+            section.blocks.iter().map(|element| block(element, &mut numbers)).collect();
         let name = format!("part-{}", identifier(&section.name));
         parts.push((name, text(&section.heading), blocks?));
     }
@@ -74,8 +74,8 @@ fn body(story: &Story) -> Result<String, ChartError> {
     parts.push(("environment".into(), "Environment".into(), environment(&story.environment)));
     parts.push(("data".into(), "Raw data".into(), data(&story.data)));
     parts.retain(|(.., content)| !content.is_empty());
-    let grave = cautions(story, true);
-    let light = cautions(story, false);
+    let grave = warnings(story, true);
+    let light = warnings(story, false);
     let answer = answer(story);
     let contents = contents(&answer, &parts);
     let parts: String = parts.into_iter().map(section).collect();
@@ -106,13 +106,13 @@ fn answer(story: &Story) -> String {
 }
 
 /// The grave cautions in a box of their own, which nobody can miss, or the others.
-fn cautions(story: &Story, grave: bool) -> String {
-    let item = |caution: &Caution| {
-        let grounds = text(&telling::grounds(&caution.code, &caution.strength));
-        format!("<li>{}<small>{grounds}</small></li>\n", text(&caution.words))
+fn warnings(story: &Story, grave: bool) -> String {
+    let item = |warning: &Warning| {
+        let grounds = text(&telling::grounds(&warning.code, &warning.strength));
+        format!("<li>{}<small>{grounds}</small></li>\n", text(&warning.words))
     };
     let mut items: String =
-        story.cautions.iter().filter(|caution| caution.grave == grave).map(item).collect();
+        story.warnings.iter().filter(|warning| warning.grave == grave).map(item).collect();
     if grave && !story.source.complete {
         items.insert_str(0, &format!("<li>{}</li>\n", text(telling::PARTIAL)));
     }
@@ -205,10 +205,10 @@ mod tests {
         story.answer = vec![name.clone(), name.clone()];
         story.method = vec![name.clone()];
         story.environment.fill((name.clone(), name.clone()));
-        for caution in &mut story.cautions {
-            caution.code = name.clone();
-            caution.strength = name.clone();
-            caution.words = name.clone();
+        for warning in &mut story.warnings {
+            warning.code = name.clone();
+            warning.strength = name.clone();
+            warning.words = name.clone();
         }
         for section in &mut story.sections {
             section.name = format!("{}{name}", section.name);
@@ -308,7 +308,7 @@ mod tests {
         let at = |words: &str| page.find(words).unwrap();
         assert!(at("id=\"grave\"") < at("id=\"answer\""));
         assert!(at("id=\"answer\"") < at("id=\"cautions\""));
-        story.cautions.clear();
+        story.warnings.clear();
         assert!(!html(&story).unwrap().contains("id=\"grave\""));
         story.source.complete = false;
         assert!(html(&story).unwrap().contains(telling::PARTIAL));

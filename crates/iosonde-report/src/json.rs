@@ -3,12 +3,13 @@
 //! Integers are bytes and nanoseconds, with the unit in the name. A percentile that has not earned
 //! its place is `null`, with the reason beside it.
 
+use iosonde_model::units::clean::is_invisible;
 use serde_json::{Map, Value, json};
 
 use iosonde_analysis::cross_check::CrossCheck;
 use iosonde_analysis::expectation::Judged;
 use iosonde_analysis::figures::{self, DirectionFigures, Figures, LatencyFigures};
-use iosonde_analysis::finding::Gravity;
+use iosonde_analysis::finding::Severity;
 use iosonde_analysis::verdict::{Assessment, Verdict};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::record::{HostFacts, TargetFacts};
@@ -76,12 +77,12 @@ pub fn json(document: &Document<'_>) -> Value {
         fields.insert("error".into(), error);
     }
     if let (Value::Object(fields), false) = (&mut out, document.cross_checks.is_empty()) {
-        let told = document.cross_checks.iter().map(|check| {
+        let formatted = document.cross_checks.iter().map(|check| {
             let mut value = json!(check);
             value["words"] = json!(check.words());
             value
         });
-        fields.insert("cross_checks".into(), told.collect());
+        fields.insert("cross_checks".into(), formatted.collect());
     }
     if let (Value::Object(fields), "run", [(_, facts)]) = (&mut out, document.verb, document.cells)
     {
@@ -106,13 +107,13 @@ pub fn json_line(schema: &str, fields: Map<String, Value>) -> String {
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for character in text.chars() {
-        let code = u32::from(character);
-        let risky = matches!(
-            code,
-            0x7f..=0x9f | 0x61c | 0x200b..=0x200f | 0x2028..=0x202e | 0x2066..=0x2069 | 0xfeff
-        );
+        // The line feeds between the fields are ours; those in strings are escaped by now.
+        let risky = is_invisible(character) || (character.is_control() && character != '\n');
         if risky {
-            out.push_str(&format!("\\u{code:04x}"));
+            let mut units = [0; 2];
+            for unit in character.encode_utf16(&mut units) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
         } else {
             out.push(character);
         }
@@ -122,8 +123,8 @@ fn escaped(text: &str) -> String {
 }
 
 fn cell(run: &Run, facts: &Assessment) -> Value {
-    let found = facts.findings.iter().filter(|finding| finding.gravity > Gravity::Fact);
-    let cautions: Vec<&str> = run
+    let found = facts.findings.iter().filter(|finding| finding.severity > Severity::Fact);
+    let warnings: Vec<&str> = run
         .plan
         .notes
         .iter()
@@ -139,9 +140,9 @@ fn cell(run: &Run, facts: &Assessment) -> Value {
         "backend": run.backend,
         "figures": rest(&facts.figures),
         "summary": summary_of(facts),
-        "books": facts.books.entries,
+        "books": facts.consistency.entries,
         "findings": facts.findings,
-        "cautions": cautions,
+        "cautions": warnings,
         "errors": errors(run),
     });
     if let (Value::Object(fields), Some(pursuit)) = (&mut out, &facts.pursuit) {
@@ -162,7 +163,7 @@ fn cell(run: &Run, facts: &Assessment) -> Value {
 fn status(run: &Run, facts: &Assessment) -> &'static str {
     match run.outcome {
         Outcome::Failed { .. } => "failed",
-        _ if !facts.books.valid() => "invalid",
+        _ if !facts.consistency.valid() => "invalid",
         Outcome::Interrupted { .. } => "partial",
         Outcome::Complete => "complete",
     }
@@ -229,7 +230,7 @@ fn rest(figures: &Figures) -> Value {
 
 /// The headline; `null` where the books do not balance.
 fn summary_of(facts: &Assessment) -> Value {
-    if !facts.books.valid() {
+    if !facts.consistency.valid() {
         return Value::Null;
     }
     let all = &facts.figures.all;

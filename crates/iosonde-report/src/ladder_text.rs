@@ -42,9 +42,9 @@ pub fn ladder_header(run: &iosonde_model::plan::ladder::LadderPlan) -> String {
 }
 
 /// Levels, rungs, notes.
-pub fn ladder_text(run: &LadderRun, told: &Ladder) -> String {
-    let mut out = table(run, told);
-    for layer in &told.layers {
+pub fn ladder_text(run: &LadderRun, evaluated: &Ladder) -> String {
+    let mut out = table(run, evaluated);
+    for layer in &evaluated.layers {
         let name = clean(&layer.name);
         let cache = clean(layer.write_cache.as_deref().unwrap_or("write cache unknown"));
         let _ = match &layer.counted {
@@ -59,18 +59,22 @@ pub fn ladder_text(run: &LadderRun, told: &Ladder) -> String {
         };
     }
     out.push('\n');
-    for rung in &told.rungs {
-        let strength = rung.strength.map_or("-", |strength| strength.word());
-        wrapped(&mut out, &format!("  {}  {strength:<15}  ", rung.code), &clean(&rung.words));
+    for ladder_test in &evaluated.ladder_tests {
+        let strength = ladder_test.strength.map_or("-", |strength| strength.word());
+        wrapped(
+            &mut out,
+            &format!("  {}  {strength:<15}  ", ladder_test.code),
+            &clean(&ladder_test.words),
+        );
     }
     out.push('\n');
     if let Outcome::Interrupted { .. } = run.outcome {
         out.push_str("  partial: ended before all rounds were done\n");
     }
-    if let Some(failure) = &told.failure {
+    if let Some(failure) = &evaluated.failure {
         wrapped(&mut out, "  ERROR: ", &clean(failure));
     }
-    for note in &told.notes {
+    for note in &evaluated.notes {
         wrapped(&mut out, "  note: ", &clean(note));
     }
     let no_test = format!("None of these tests durability: {}.", NO_TEST.join("; "));
@@ -78,8 +82,8 @@ pub fn ladder_text(run: &LadderRun, told: &Ladder) -> String {
     out
 }
 
-fn table(run: &LadderRun, told: &Ladder) -> String {
-    if told.levels.is_empty() {
+fn table(run: &LadderRun, evaluated: &Ladder) -> String {
+    if evaluated.levels.is_empty() {
         return String::new();
     }
     let mut out = format!(
@@ -90,11 +94,11 @@ fn table(run: &LadderRun, told: &Ladder) -> String {
         let _ = write!(out, " {:>9}", clean(&layer.name));
     }
     out.push('\n');
-    told.levels.iter().for_each(|level| row(&mut out, level));
-    if told.layers.iter().any(|layer| !matches!(layer.counted, Counted::Unknown(_))) {
+    evaluated.levels.iter().for_each(|level| row(&mut out, level));
+    if evaluated.layers.iter().any(|layer| !matches!(layer.counted, Counted::Unknown(_))) {
         out.push_str("  (under a device: calls during which its flush count rose)\n");
     }
-    if let Some(rate) = told.overwrites_per_s {
+    if let Some(rate) = evaluated.overwrites_per_s {
         let rate = count::significant_or_whole(rate);
         let _ = writeln!(out, "  one block overwritten and fsynced: {rate} per second (median)");
     }
@@ -117,8 +121,8 @@ fn row(out: &mut String, level: &Level) {
         time(level.max_ns as f64),
     );
     for rose in &level.with_flush {
-        let told = rose.map_or("n/a".into(), |rose| format!("{rose}/{}", level.calls));
-        let _ = write!(out, " {told:>9}");
+        let evaluated = rose.map_or("n/a".into(), |rose| format!("{rose}/{}", level.calls));
+        let _ = write!(out, " {evaluated:>9}");
     }
     out.push('\n');
 }
@@ -145,10 +149,10 @@ pub(super) fn wrapped(out: &mut String, head: &str, words: &str) {
 }
 
 /// The document.
-pub fn ladder_json(run: &LadderRun, told: &Ladder, exit_code: u8) -> Value {
-    let rungs = told.rungs.iter().map(|rung| {
-        let strength = rung.strength.map_or("not available", |strength| strength.word());
-        json!({ "code": rung.code, "strength": strength, "words": rung.words })
+pub fn ladder_json(run: &LadderRun, evaluated: &Ladder, exit_code: u8) -> Value {
+    let ladder_tests = evaluated.ladder_tests.iter().map(|ladder_test| {
+        let strength = ladder_test.strength.map_or("not available", |strength| strength.word());
+        json!({ "code": ladder_test.code, "strength": strength, "words": ladder_test.words })
     });
     json!({
         "schema": FSYNC_SCHEMA,
@@ -159,15 +163,15 @@ pub fn ladder_json(run: &LadderRun, told: &Ladder, exit_code: u8) -> Value {
         "outcome": run.outcome,
         "plan": run.plan,
         "target": run.target,
-        "rungs": rungs.collect::<Vec<_>>(),
-        "layers": told.layers,
-        "levels": told.levels,
-        "slope_ns_per_byte": told.slope,
-        "growth": told.growth,
-        "overwrites_per_s": told.overwrites_per_s,
-        "notes": told.notes,
-        "failure": told.failure,
-        "verdict": { "words": told.words() },
+        "rungs": ladder_tests.collect::<Vec<_>>(),
+        "layers": evaluated.layers,
+        "levels": evaluated.levels,
+        "slope_ns_per_byte": evaluated.slope,
+        "growth": evaluated.growth,
+        "overwrites_per_s": evaluated.overwrites_per_s,
+        "notes": evaluated.notes,
+        "failure": evaluated.failure,
+        "verdict": { "words": evaluated.words() },
     })
 }
 

@@ -7,7 +7,6 @@
 
 pub mod chart;
 pub mod check_table;
-pub mod clean;
 pub mod comparison_json;
 pub mod comparison_text;
 pub mod cross_check_text;
@@ -57,6 +56,7 @@ pub use cross_check_text::cross_check_text;
 pub use datasets::{csv, ssv};
 pub use fidelity_text::{fidelity_json, fidelity_text};
 pub use html::html;
+pub use iosonde_model::units::clean;
 pub use ladder_text::{ladder_header, ladder_json, ladder_text};
 pub use layers_text::layers_text;
 pub use markdown::markdown;

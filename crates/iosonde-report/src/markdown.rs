@@ -1,7 +1,7 @@
 //! A story as Markdown with tables as GitHub has them.
 
 use super::clean::clean;
-use super::story::{Block, Caution, Story, Table, Trust};
+use super::story::{Block, Story, Table, Trust, Warning};
 use super::telling;
 
 /// The whole story; pictures are referred to as `figures/NAME.svg`.
@@ -9,7 +9,7 @@ pub fn markdown(story: &Story) -> String {
     let mut out = format!("# {}\n\n", inline(&story.title));
     paragraph(&mut out, &inline(&story.question));
     paragraph(&mut out, &inline(&telling::source(&story.source)));
-    cautions(&mut out, story, true);
+    warnings(&mut out, story, true);
     if !story.answer.is_empty() {
         out.push_str("## Answer\n\n");
         for (at, words) in story.answer.iter().enumerate() {
@@ -17,11 +17,11 @@ pub fn markdown(story: &Story) -> String {
             paragraph(&mut out, &if at == 0 { format!("**{words}**") } else { words });
         }
     }
-    cautions(&mut out, story, false);
+    warnings(&mut out, story, false);
     for section in &story.sections {
         out.push_str(&format!("## {}\n\n", inline(&section.heading)));
-        for told in &section.blocks {
-            block(&mut out, told);
+        for element in &section.blocks {
+            block(&mut out, element);
         }
     }
     let command = telling::command(&story.source);
@@ -55,15 +55,15 @@ fn list(out: &mut String, items: impl Iterator<Item = String>) {
 }
 
 /// The grave cautions in a box of their own, or the others.
-fn cautions(out: &mut String, story: &Story, grave: bool) {
-    let item = |caution: &Caution| {
-        let grounds = telling::grounds(&caution.code, &caution.strength);
-        format!("{}{}", inline(&caution.words), inline(&grounds))
+fn warnings(out: &mut String, story: &Story, grave: bool) {
+    let item = |warning: &Warning| {
+        let grounds = telling::grounds(&warning.code, &warning.strength);
+        format!("{}{}", inline(&warning.words), inline(&grounds))
     };
     let partial = (grave && !story.source.complete).then(|| telling::PARTIAL.to_owned());
-    let told = story.cautions.iter().filter(|caution| caution.grave == grave).map(item);
+    let element = story.warnings.iter().filter(|warning| warning.grave == grave).map(item);
     let kind = if grave { "CAUTION" } else { "WARNING" };
-    let items: Vec<String> = partial.into_iter().chain(told).collect();
+    let items: Vec<String> = partial.into_iter().chain(element).collect();
     if items.is_empty() {
         return;
     }
@@ -78,7 +78,7 @@ fn block(out: &mut String, block: &Block) {
     match block {
         Block::Words(words) => paragraph(out, &inline(words)),
         Block::List(items) => list(out, items.iter().map(|item| inline(item))),
-        Block::Table(told) => table(out, told),
+        Block::Table(element) => table(out, element),
         Block::Picture(picture) => {
             let caption = inline(&picture.caption);
             let name = file_name(&picture.name);
@@ -214,7 +214,7 @@ mod tests {
             ("a & b", "a & b"),
             ("p99_ns 1.5", "p99_ns 1.5"),
             ("1.71 ms", "1.71 ms"),
-            ("two\nlines\u{1b}[31m", "twolines"),
+            ("two\nlines\u{1b}[31m", r"two\\nlines\\x1b\[31m"),
             ("@all", "@\u{2060}all"),
         ] {
             assert_eq!(inline(hostile), harmless);
@@ -225,13 +225,13 @@ mod tests {
     #[test]
     fn every_row_of_a_table_has_as_many_bars() {
         let entry = Entry { text: "1|2".into(), more: "x|y".into(), trust: Trust::Failed };
-        let told = Table {
+        let element = Table {
             caption: "c".into(),
             columns: vec![Column::words("a|b"), Column::numbers("n")],
             rows: vec![vec![entry.clone(), entry]],
         };
         let mut out = String::new();
-        table(&mut out, &told);
+        table(&mut out, &element);
         let rows: Vec<&str> = out.lines().filter(|line| line.starts_with('|')).collect();
         assert_eq!(rows.len(), 3, "{out}");
         for row in rows {

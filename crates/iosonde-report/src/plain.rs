@@ -1,7 +1,7 @@
 //! A story for a terminal.
 
 use super::clean::clean;
-use super::story::{Block, Caution, Column, Entry, Story, Table, Trust};
+use super::story::{Block, Column, Entry, Story, Table, Trust, Warning};
 use super::telling;
 
 /// Between the columns of a table.
@@ -18,12 +18,12 @@ pub fn plain(story: &Story, columns: usize) -> String {
     page.out.push('\n');
     page.words("", &story.question);
     page.words("", &telling::source(&story.source));
-    page.cautions(story, true);
+    page.warnings(story, true);
     if !story.answer.is_empty() {
         page.heading("Answer");
         story.answer.iter().for_each(|words| page.words("  ", words));
     }
-    page.cautions(story, false);
+    page.warnings(story, false);
     for section in &story.sections {
         page.heading(&section.heading);
         for (at, block) in section.blocks.iter().enumerate() {
@@ -91,11 +91,11 @@ impl Page {
     }
 
     /// The grave cautions, or the others.
-    fn cautions(&mut self, story: &Story, grave: bool) {
-        let told: Vec<&Caution> =
-            story.cautions.iter().filter(|caution| caution.grave == grave).collect();
+    fn warnings(&mut self, story: &Story, grave: bool) {
+        let element: Vec<&Warning> =
+            story.warnings.iter().filter(|warning| warning.grave == grave).collect();
         let is_partial = grave && !story.source.complete;
-        if told.is_empty() && !is_partial {
+        if element.is_empty() && !is_partial {
             return;
         }
         self.heading(if grave {
@@ -107,9 +107,9 @@ impl Page {
         if is_partial {
             self.words(sign, telling::PARTIAL);
         }
-        for caution in told {
-            let grounds = telling::grounds(&caution.code, &caution.strength);
-            self.words(sign, &format!("{}{grounds}", caution.words));
+        for warning in element {
+            let grounds = telling::grounds(&warning.code, &warning.strength);
+            self.words(sign, &format!("{}{grounds}", warning.words));
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
         let mut page = Page { out: String::new(), columns: 80 };
         page.table(&table);
         let rows: Vec<&str> = page.out.lines().skip(3).collect();
-        assert_eq!(rows, ["  größe      9", "  日本   1,200", "  ab        30"], "{}", page.out);
+        assert_eq!(rows, ["  größe           9", "  日本        1,200", r"  a\x1b[31mb     30"]);
     }
 
     #[test]

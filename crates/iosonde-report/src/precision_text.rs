@@ -6,27 +6,27 @@ use iosonde_model::units::{bytes, count, duration};
 
 /// `stopped after 37 s: p99 1.84 ms ±2.9 % (asked ±3 %)`
 pub fn precision_text(figures: &PrecisionFigures) -> String {
-    let subject = figures.asked.subject();
-    let asked = (1e6 * figures.asked.width).round() / 1e4;
+    let subject = figures.requested.subject();
+    let requested = (1e6 * figures.requested.width).round() / 1e4;
     let known = known(figures);
     let seconds = duration::span(figures.measured_ns);
     let limit = |limit: String| {
-        format!("stopped by the limit of {limit}: {subject} {known}, asked ±{asked} %")
+        format!("stopped by the limit of {limit}: {subject} {known}, asked ±{requested} %")
     };
     let line = match figures.ended {
         Ended::Reached => {
-            format!("stopped after {seconds}: {subject} {known} (asked ±{asked} %)")
+            format!("stopped after {seconds}: {subject} {known} (asked ±{requested} %)")
         }
         Ended::TimeLimit => limit(duration::span(figures.most_ns)),
         Ended::ByteLimit => {
             limit(format!("{} per job", bytes::exact(figures.most_bytes.unwrap_or(0))))
         }
         Ended::Unsustainable => format!(
-            "no answer after {seconds}: {subject} is not to be known (asked ±{asked} %), \
+            "no answer after {seconds}: {subject} is not to be known (asked ±{requested} %), \
              because the backlog grows"
         ),
         Ended::Early => {
-            format!("ended early, after {seconds}: {subject} {known}, asked ±{asked} %")
+            format!("ended early, after {seconds}: {subject} {known}, asked ±{requested} %")
         }
     };
     format!("  {line}\n")
@@ -36,7 +36,7 @@ fn known(figures: &PrecisionFigures) -> String {
     let (Some(value), Some(half_width)) = (figures.value, figures.half_width) else {
         return "is not known yet".into();
     };
-    let value = match figures.asked.metric {
+    let value = match figures.requested.metric {
         Metric::Iops => format!("{} IOPS", count::significant_or_whole(value)),
         Metric::Bandwidth | Metric::Durable => bytes::per_second(value),
         Metric::Mean | Metric::Max | Metric::Quantile(_) => duration::latency(value),
@@ -56,7 +56,7 @@ mod tests {
     fn every_end_has_its_line() {
         let reached = PrecisionFigures {
             ended: Ended::Reached,
-            asked: Precision::parse("p99+-3%").unwrap(),
+            requested: Precision::parse("p99+-3%").unwrap(),
             value: Some(1_840_000.0),
             half_width: Some(0.0287),
             intervals: 370,

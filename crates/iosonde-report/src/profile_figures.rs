@@ -151,10 +151,11 @@ mod tests {
     fn the_words_of_every_picture_are_as_they_were() {
         let mut all = figures(&profile(1.0)).unwrap();
         all.extend(comparison(&profile(1.0), &profile(1.7)).unwrap());
-        let told = all.iter().map(|(name, svg)| format!("{name}\n  {}\n", words(svg).join(" | ")));
-        let told = told.collect::<String>();
-        assert!(!told.contains('…'), "a text of our own is too long for its place");
-        assert_golden("profile_figures.txt", &told);
+        let formatted =
+            all.iter().map(|(name, svg)| format!("{name}\n  {}\n", words(svg).join(" | ")));
+        let formatted = formatted.collect::<String>();
+        assert!(!formatted.contains('…'), "a text of our own is too long for its place");
+        assert_golden("profile_figures.txt", &formatted);
     }
 
     #[test]

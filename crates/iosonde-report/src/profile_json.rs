@@ -90,7 +90,7 @@ pub fn profile_json(
             "write_bytes_per_s": spread(&course.write.1),
             "latencies": course.heat.as_ref().map(heat),
         })),
-        "books": { "balanced": figures.books.valid(), "entries": figures.books.entries },
+        "books": { "balanced": figures.consistency.valid(), "entries": figures.consistency.entries },
         "findings": figures.findings,
         "against": against,
         "lost": run.lost,
@@ -344,8 +344,8 @@ mod tests {
         let run = database();
         let mut load = run_of(&[Load::default()]);
         load.target.device = Some(DeviceFacts { name: "vda".into(), ..DeviceFacts::default() });
-        let told = against(&run, &figures(&run), &load).unwrap();
-        let document = assert_fits(&run, &[told]);
+        let formatted = against(&run, &figures(&run), &load).unwrap();
+        let document = assert_fits(&run, &[formatted]);
         assert_eq!(document["program_requests"]["read"]["requests"], 80_000);
         assert_eq!(document["syncs"]["kinds"]["fdatasync"]["calls"], 20_000);
         let document = assert_fits(&by_counters(), &[]);

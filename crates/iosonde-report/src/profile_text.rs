@@ -154,16 +154,17 @@ mod tests {
         let figures = figures(&run);
         let heading = "\nOf What the Device Can:\n";
         assert!(!profile_text(&run, &figures, None).contains(heading));
-        let told = Against {
+        let formatted = Against {
             device: "vda".into(),
             known_by: KnownBy::Identity,
             load: "random reads of 4 KiB, 32 in flight".into(),
             ops: Vec::new(),
             words: "Of what vda did, the program uses a quarter.".into(),
         };
-        let text = profile_text(&run, &figures, Some(&Ok(told)));
-        let told = text.find(&format!("{heading}  Of what vda did, the program uses a quarter.\n"));
-        assert!(told.is_some() && told < text.find("\nFindings:\n"), "{text}");
+        let text = profile_text(&run, &figures, Some(&Ok(formatted)));
+        let formatted =
+            text.find(&format!("{heading}  Of what vda did, the program uses a quarter.\n"));
+        assert!(formatted.is_some() && formatted < text.find("\nFindings:\n"), "{text}");
         let text = profile_text(&run, &figures, Some(&Err("not the same device".into())));
         assert!(text.contains(&format!("{heading}  no data (not the same device)\n")), "{text}");
     }
@@ -210,7 +211,7 @@ mod tests {
         let text = text_of(&run);
         let at = text.find("THE BOOKS DO NOT BALANCE").unwrap_or(usize::MAX);
         assert!(at < text.find("IO Summary").unwrap_or(0), "{text}");
-        assert!(text.contains("the trace is short"), "{text}");
+        assert!(text.contains("the trace has too few"), "{text}");
     }
 
     #[test]
@@ -221,14 +222,14 @@ mod tests {
         run.source.missing.push(Missing {
             what: "syncs by io_uring".into(),
             reason: "no\u{7} tracepoint".into(),
-            mend: None,
+            fix: None,
         });
         run.subject =
             Subject::Process { pid: 7, words: vec!["a b".into(), "\u{1b}]0;x\u{7}".into()] };
         let text = text_of(&run);
-        assert!(text.contains("my thread (tid 1000)"), "{text}");
-        assert!(text.contains("IO Profile: 'a b' '' (process 7) ==="), "{text}");
-        assert!(text.contains("by io_uring: no data (no tracepoint)"), "{text}");
+        assert!(text.contains(r"my \x1b[31mthread (tid 1000)"), "{text}");
+        assert!(text.contains("IO Profile: 'a b' \\x1b]0;x\\x07 (process 7) ==="), "{text}");
+        assert!(text.contains("by io_uring: no data (no\\x07 tracepoint)"), "{text}");
         assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text}");
     }
 }

@@ -79,7 +79,7 @@ pub fn ended(document: &Document<'_>) -> String {
     out.one("iosonde_complete", "gauge", help, &verb, f64::from(u8::from(document.complete)));
     let help = "Exit code of the command.";
     out.one("iosonde_exit_code", "gauge", help, &verb, f64::from(document.exit_code));
-    let valid = |(_, facts): &&(&Run, &Assessment)| facts.books.valid();
+    let valid = |(_, facts): &&(&Run, &Assessment)| facts.consistency.valid();
     let cells: Vec<_> = document.cells.iter().filter(valid).collect();
     let mut directed =
         |name: &str, kind: &str, help: &str, of: &dyn Fn(&DirectionFigures) -> f64| {
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn an_open_loop_that_falls_behind_says_so_and_tells_no_latency() {
         let load = Load { depth: 1, iops: 1_000.0, ..Load::default() };
-        let told = |backlog: fn(u64) -> u64| {
+        let formatted = |backlog: fn(u64) -> u64| {
             let run = open_run_of(&load, backlog);
             let facts = assess(&run, None);
             let cells = [(&run, &facts)];
@@ -249,14 +249,14 @@ mod tests {
             let latency = text.contains("iosonde_latency_seconds_count{");
             (text.contains("iosonde_sustainable{workload=\"database\"} 1\n"), latency)
         };
-        assert_eq!(told(|_| 0), (true, true));
-        assert_eq!(told(|tenth| tenth * 50_000_000), (false, false));
+        assert_eq!(formatted(|_| 0), (true, true));
+        assert_eq!(formatted(|tenth| tenth * 50_000_000), (false, false));
     }
 
     #[test]
     fn labels_are_escaped() {
         let text = live(&Pace { title: "a\"b\\c\nd\u{1b}[31m".into(), ..pace() });
-        assert!(text.contains(r#"workload="a\"b\\cd""#), "{text}");
+        assert!(text.contains(r#"workload="a\"b\\c\\nd\\x1b[31m""#), "{text}");
         assert_format(&text);
     }
 }

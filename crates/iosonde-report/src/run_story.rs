@@ -4,17 +4,17 @@
 mod figures;
 
 use iosonde_analysis::figures::{DirectionFigures, GroupFigures};
-use iosonde_analysis::finding::Gravity;
+use iosonde_analysis::finding::Severity;
 use iosonde_analysis::{Assessment, Verdict, intervals};
 use iosonde_model::plan::Plan;
 use iosonde_model::record::run::{Outcome, Run};
-use iosonde_model::record::{HostFacts, Manifest};
+use iosonde_model::record::{HostFacts, Manifest, WriteAudit};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::quantile::{Estimate, Quantile};
 
 use super::fio_story::strength;
 use super::story::{
-    Block, Caution, Column, DataSet, Datum, Entry, Section, Source, Story, Table, Trust,
+    Block, Column, DataSet, Datum, Entry, Section, Source, Story, Table, Trust, Warning,
 };
 
 /// Percentiles that are shown.
@@ -25,7 +25,7 @@ const MOST: usize = 20;
 
 /// What a story of runs is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
+pub struct RunReport<'a> {
     /// The runs with what was derived from them; at least one.
     pub rows: &'a [(&'a Run, &'a Assessment)],
     /// The verdict over all of them.
@@ -35,13 +35,13 @@ pub struct Told<'a> {
     /// The machine, if it is known.
     pub host: Option<&'a HostFacts>,
     /// What else limits the trust: of the folder, not of its runs.
-    pub cautions: &'a [String],
+    pub warnings: &'a [String],
 }
 
 /// The story of one run or of a check.
-pub fn run_story(told: Told<'_>) -> Story {
-    let rows = told.rows;
-    let verb = told.manifest.map_or("run", |manifest| manifest.verb.as_str());
+pub fn run_story(report: RunReport<'_>) -> Story {
+    let rows = report.rows;
+    let verb = report.manifest.map_or("run", |manifest| manifest.verb.as_str());
     let path = rows.first().map_or("", |(run, _)| run.target.path.as_str());
     let complete = rows.iter().all(|(_, row)| row.complete);
     let mut sections = vec![Section {
@@ -60,29 +60,29 @@ pub fn run_story(told: Told<'_>) -> Story {
             program: rows
                 .first()
                 .map_or(String::new(), |(run, _)| format!("iosonde {}", run.program)),
-            command: told.manifest.map_or(Vec::new(), |manifest| manifest.command.clone()),
+            command: report.manifest.map_or(Vec::new(), |manifest| manifest.command.clone()),
             started_unix_ns: rows.first().map(|(run, _)| run.started_unix_ns),
-            complete: told.manifest.map_or(complete, |manifest| manifest.complete && complete),
-            exit_code: told.manifest.map_or(0, |manifest| manifest.exit_code),
+            complete: report.manifest.map_or(complete, |manifest| manifest.complete && complete),
+            exit_code: report.manifest.map_or(0, |manifest| manifest.exit_code),
         },
         question: match rows {
             [(run, _)] => format!("What does this load do? {}", run.plan.title),
             _ => "Is this storage healthy, and how fast is it under the loads of applications?"
                 .into(),
         },
-        answer: answer(told),
-        cautions: cautions(told),
+        answer: answer(report),
+        warnings: warnings(report),
         sections,
         method: rows.first().map_or(Vec::new(), |(run, _)| method(&run.plan)),
-        environment: environment(told),
+        environment: environment(report),
         data: data(rows),
     }
 }
 
-fn answer(told: Told<'_>) -> Vec<String> {
-    let mut answer = vec![format!("Verdict: {}.", told.verdict.words)];
-    for (run, row) in told.rows {
-        if !row.books.valid() {
+fn answer(report: RunReport<'_>) -> Vec<String> {
+    let mut answer = vec![format!("Verdict: {}.", report.verdict.words)];
+    for (run, row) in report.rows {
+        if !row.consistency.valid() {
             answer.push(format!("{}: INVALID, its books do not balance.", run.plan.title));
             continue;
         }
@@ -100,49 +100,49 @@ fn answer(told: Told<'_>) -> Vec<String> {
     answer
 }
 
-fn cautions(told: Told<'_>) -> Vec<Caution> {
-    let mut cautions = Vec::new();
-    for words in told.cautions {
+fn warnings(report: RunReport<'_>) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for words in report.warnings {
         let (code, strength) = (String::new(), String::new());
-        cautions.push(Caution { code, strength, grave: false, words: capital(words) });
+        warnings.push(Warning { code, strength, grave: false, words: capital(words) });
     }
-    for (run, row) in told.rows {
-        let title = if told.rows.len() > 1 { format!("{}: ", row.title) } else { String::new() };
+    for (run, row) in report.rows {
+        let title = if report.rows.len() > 1 { format!("{}: ", row.title) } else { String::new() };
         match &run.outcome {
             Outcome::Complete => {}
-            Outcome::Failed { error } => cautions.push(Caution {
+            Outcome::Failed { error } => warnings.push(Warning {
                 code: "failed".into(),
                 strength: "proven".into(),
                 grave: true,
                 words: format!("{title}The run failed: {error}."),
             }),
-            Outcome::Interrupted { signal } => cautions.push(Caution {
+            Outcome::Interrupted { signal } => warnings.push(Warning {
                 code: "partial".into(),
                 strength: "proven".into(),
                 grave: false,
                 words: format!("{title}The run was interrupted by signal {signal}."),
             }),
         }
-        for identity in row.books.broken() {
-            cautions.push(Caution {
+        for identity in row.consistency.broken() {
+            warnings.push(Warning {
                 code: identity.code.into(),
                 strength: "proven".into(),
-                grave: identity.gravity == iosonde_analysis::books::Gravity::Invalid,
+                grave: identity.severity == iosonde_analysis::consistency::Severity::Invalid,
                 words: format!("{title}{}", identity.equation),
             });
         }
-        for finding in row.findings.iter().filter(|each| each.gravity > Gravity::Fact) {
-            cautions.push(Caution {
+        for finding in row.findings.iter().filter(|each| each.severity > Severity::Fact) {
+            warnings.push(Warning {
                 code: finding.code.into(),
                 strength: strength(finding.strength).into(),
-                grave: finding.gravity >= Gravity::Doubt,
+                grave: finding.severity >= Severity::LowConfidence,
                 words: format!("{title}{}", finding.words),
             });
         }
     }
-    cautions.sort_by_key(|caution| !caution.grave);
-    cautions.truncate(MOST);
-    cautions
+    warnings.sort_by_key(|warning| !warning.grave);
+    warnings.truncate(MOST);
+    warnings
 }
 
 fn capital(words: &str) -> String {
@@ -172,10 +172,10 @@ fn table(rows: &[(&Run, &Assessment)]) -> Table {
 }
 
 fn line(row: &Assessment, group: &GroupFigures, way: &str, of: &DirectionFigures) -> Vec<Entry> {
-    let trust = if !row.books.valid() {
+    let trust = if !row.consistency.valid() {
         Trust::Failed
-    } else if row.findings.iter().any(|finding| finding.gravity >= Gravity::Doubt) {
-        Trust::Doubtful
+    } else if row.findings.iter().any(|finding| finding.severity >= Severity::LowConfidence) {
+        Trust::LowConfidence
     } else {
         Trust::Good
     };
@@ -212,7 +212,7 @@ fn quantile(of: &Quantile, trust: Trust) -> Entry {
     };
     let [value, low, high] = [value, low, high].map(|ns| duration::latency(ns as f64));
     let rough = matches!(of.estimate, Estimate::LowConfidence { .. });
-    let trust = if rough && trust == Trust::Good { Trust::Doubtful } else { trust };
+    let trust = if rough && trust == Trust::Good { Trust::LowConfidence } else { trust };
     Entry { text: value, more: format!("95 %: {low} to {high}"), trust }
 }
 
@@ -244,12 +244,12 @@ fn method(plan: &Plan) -> Vec<String> {
     ]
 }
 
-fn environment(told: Told<'_>) -> Vec<(String, String)> {
+fn environment(report: RunReport<'_>) -> Vec<(String, String)> {
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut fact = |name: &str, value: Option<String>| {
         facts.extend(value.filter(|text| !text.is_empty()).map(|text| (name.into(), text)));
     };
-    if let Some((run, _)) = told.rows.first() {
+    if let Some((run, _)) = report.rows.first() {
         let target = &run.target;
         fact("target", Some(format!("{} ({})", target.path, target.kind)));
         fact("file system", target.filesystem.clone());
@@ -260,8 +260,11 @@ fn environment(told: Told<'_>) -> Vec<(String, String)> {
         fact("engine", Some(run.backend.engine.clone()));
         fact("engine features", Some(run.backend.features.join(", ")));
         fact("clock", Some(run.backend.clock.clone()));
+        for (name, value) in target.write_audits.iter().flat_map(WriteAudit::lines) {
+            fact(&name, Some(value));
+        }
     }
-    if let Some(host) = told.host {
+    if let Some(host) = report.host {
         fact("kernel", host.kernel.clone());
         fact("system", host.os.clone());
         fact("processor", host.cpu_model.clone());
@@ -287,7 +290,7 @@ fn data(rows: &[(&Run, &Assessment)]) -> Vec<DataSet> {
     for (run, row) in rows {
         let groups = std::iter::once(&row.figures.all);
         let roles = row.figures.roles.iter().filter(|_| row.figures.roles.len() > 1);
-        for group in groups.chain(roles).filter(|_| row.books.valid()) {
+        for group in groups.chain(roles).filter(|_| row.consistency.valid()) {
             for (way, of) in group.directions() {
                 let role = if group.role.is_empty() { "all" } else { &group.role };
                 let mut line: Vec<Datum> =

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use iosonde_analysis::arrivals::{ArrivalFigures, ArrivalVerdict};
-use iosonde_analysis::books::{Books, Gravity};
+use iosonde_analysis::consistency::{Consistency, Severity};
 use iosonde_analysis::figures::{self, DirectionFigures, Durable, Figures, LatencyFigures, Steady};
-use iosonde_model::plan::{EngineKind, Job, Order, Stop, Way};
+use iosonde_model::plan::{EngineKind, IoKind, Job, Order, Stop};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::{Estimate, Quantile};
@@ -17,7 +17,7 @@ const PER_LINE: usize = 4;
 
 /// The result of a run as text, without trailing findings. An INVALID run has its books and no
 /// headline.
-pub fn run_text(run: &Run, figures: &Figures, books: &Books) -> String {
+pub fn run_text(run: &Run, figures: &Figures, consistency: &Consistency) -> String {
     let mut out = String::new();
     line(&mut out, &headline(run));
     for note in &run.plan.notes {
@@ -30,7 +30,7 @@ pub fn run_text(run: &Run, figures: &Figures, books: &Books) -> String {
             line(&mut out, &format!("  PARTIAL: interrupted by signal {signal}"));
         }
     }
-    if books.valid() {
+    if consistency.valid() {
         measured(&mut out, run, figures);
     } else {
         line(&mut out, "  INVALID: the books do not balance, so there is no headline");
@@ -44,9 +44,9 @@ pub fn run_text(run: &Run, figures: &Figures, books: &Books) -> String {
         line(&mut out, &durable_text(durable));
     }
     line(&mut out, &engine(run));
-    line(&mut out, &books_text(books));
-    for entry in books.broken() {
-        let word = if entry.gravity == Gravity::Invalid { "INVALID" } else { "note" };
+    line(&mut out, &consistency_text(consistency));
+    for entry in consistency.broken() {
+        let word = if entry.severity == Severity::Invalid { "INVALID" } else { "note" };
         let text = format!(
             "    {word}: {}: {} (off by {} %, tolerance {} %)",
             entry.code,
@@ -113,13 +113,15 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
     if let Some(open) = &figures.arrivals {
         open_loop(out, open);
     }
-    let asked = figures.all.depth_asked;
+    let requested = figures.all.depth_asked;
     let depth = match figures.all.has_depth(figures.inline) {
         true if figures.arrivals.is_some() => {
-            format!("  depth: at most {asked}, seen={:.1}", figures.all.depth_seen)
+            format!("  depth: at most {requested}, seen={:.1}", figures.all.depth_seen)
         }
-        true => format!("  depth: asked={asked}, seen={:.1}", figures.all.depth_seen),
-        false => format!("  depth: asked={asked}, inline (requests complete inside submission)"),
+        true => format!("  depth: asked={requested}, seen={:.1}", figures.all.depth_seen),
+        false => {
+            format!("  depth: asked={requested}, inline (requests complete inside submission)")
+        }
     };
     line(out, &depth);
     line(out, &cpu(figures));
@@ -188,7 +190,11 @@ pub(super) fn rw(job: &Job) -> String {
 
 /// One size, or the smallest and the largest of those that are drawn.
 fn sizes(job: &Job) -> String {
-    let ways = [(Way::Read, job.reads()), (Way::Write, job.writes_data()), (Way::Trim, job.trims)];
+    let ways = [
+        (IoKind::Read, job.reads()),
+        (IoKind::Write, job.writes_data()),
+        (IoKind::Trim, job.trims),
+    ];
     let ranges = ways.iter().filter(|(_, used)| *used).map(|(way, _)| job.size_range(*way));
     let low = ranges.clone().map(|(low, _)| low).min().unwrap_or(job.block_bytes);
     let high = ranges.map(|(_, high)| high).max().unwrap_or(job.block_bytes);
@@ -250,11 +256,11 @@ fn in_short(name: &str, latency: &LatencyFigures) -> String {
 
 /// What an open loop had due.
 fn open_loop(out: &mut String, open: &ArrivalFigures) {
-    let asked = open.asked_per_s.map_or("as scheduled".into(), |per_s| {
+    let requested = open.asked_per_s.map_or("as scheduled".into(), |per_s| {
         format!("asked={} per second", count::significant_or_whole(per_s))
     });
     let mut text = format!(
-        "  open loop: {asked}, due={}, done={} per second, late={}, queued={}, dropped={}",
+        "  open loop: {requested}, due={}, done={} per second, late={}, queued={}, dropped={}",
         open.due,
         count::significant_or_whole(open.achieved_per_s),
         open.late,
@@ -443,9 +449,9 @@ fn engine(run: &Run) -> String {
     text
 }
 
-fn books_text(books: &Books) -> String {
-    let broken = books.broken().count();
-    let total = books.entries.len();
+fn consistency_text(consistency: &Consistency) -> String {
+    let broken = consistency.broken().count();
+    let total = consistency.entries.len();
     if broken == 0 {
         format!("  books: balanced ({total} identities)")
     } else {
@@ -458,12 +464,12 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use iosonde_analysis::{books, figures};
+    use iosonde_analysis::{consistency, figures};
     use iosonde_fixtures::{Load, run_of};
 
     fn text_of(run: &Run) -> String {
         let figures = figures(run);
-        run_text(run, &figures, &books(run, &figures))
+        run_text(run, &figures, &consistency(run, &figures))
     }
 
     #[test]
@@ -497,7 +503,8 @@ mod tests {
         run.outcome = Outcome::Failed { error: "EIO at\n4096".into() };
         let text = text_of(&run);
         assert!(text.contains("errors=3, flushes=0, read EIO x 3"), "{text}");
-        assert!(text.contains("FAILED: EIO at4096") && text.contains("engine: io_uring"), "{text}");
+        assert!(text.contains(r"FAILED: EIO at\n4096"), "{text}");
+        assert!(text.contains(r"engine: io\x1b[31m_uring"), "{text}");
         assert!(text.contains("first error of job 0: EIO at offset 4096, 4096 B"), "{text}");
     }
 }

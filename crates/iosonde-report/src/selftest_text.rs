@@ -59,11 +59,11 @@ fn verdict(matrix: &Matrix, seed: u64, complete: bool) -> String {
             "  PASS: every visible fault was detected and rightly named, and nothing else was."
         );
     }
-    let mut fail = |what: &str, told: String| {
-        let _ = writeln!(out, "  FAIL: {what}: {told}");
+    let mut fail = |what: &str, formatted: String| {
+        let _ = writeln!(out, "  FAIL: {what}: {formatted}");
     };
     for row in matrix.rows.iter().filter(|row| row.has_failed()) {
-        fail(row.fault, told(row));
+        fail(row.fault, formatted(row));
     }
     for row in matrix.rows.iter().filter(|row| complete && row.visible == 0) {
         fail(row.fault, "never visible, so that nothing was tested".into());
@@ -78,7 +78,7 @@ fn verdict(matrix: &Matrix, seed: u64, complete: bool) -> String {
     out
 }
 
-fn told(row: &MatrixRow) -> String {
+fn formatted(row: &MatrixRow) -> String {
     let missed = row.visible - row.detected;
     let misnamed = row.detected - row.named;
     format!(

@@ -180,7 +180,7 @@ mod tests {
         run.plan.name = "=cmd|' /C calc'!A0,\u{1b}[31m\"x\"".into();
         let text = csv(&[&run], 10_000_000_000);
         let line = text.lines().nth(1).unwrap_or_default();
-        assert!(line.starts_with("\"'=cmd|' /C calc'!A0,\"\"x\"\"\",read,"), "{line}");
+        assert!(line.starts_with("\"'=cmd|' /C calc'!A0,\\x1b[31m\"\"x\"\"\",read,"), "{line}");
         assert!(!json_lines(&[&run], 1).contains('\u{1b}'));
     }
 }

@@ -21,7 +21,7 @@ pub struct Story {
     /// The answer in sentences, the most important first; empty where there is none.
     pub answer: Vec<String>,
     /// What limits the trust in the answer, the gravest first.
-    pub cautions: Vec<Caution>,
+    pub warnings: Vec<Warning>,
     /// The parts, in order.
     pub sections: Vec<Section>,
     /// How it was measured, in sentences.
@@ -49,7 +49,7 @@ pub struct Source {
 
 /// Something that limits trust.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Caution {
+pub struct Warning {
     /// Code of the finding (`page_cache`), or empty.
     pub code: String,
     /// `proven`, `supported`, `consistent with`, or empty.
@@ -58,6 +58,14 @@ pub struct Caution {
     pub grave: bool,
     /// In words, with the numbers that triggered it.
     pub words: String,
+}
+
+impl Warning {
+    /// What the story was made from is not as it was kept, in these words.
+    pub fn altered(words: &[String]) -> Warning {
+        let (code, strength) = ("altered".into(), String::new());
+        Warning { code, strength, grave: true, words: words.join(" ") }
+    }
 }
 
 /// A part of a story.
@@ -134,7 +142,8 @@ pub enum Trust {
     #[default]
     Good,
     /// Shown with a mark: a caution speaks against it.
-    Doubtful,
+    #[serde(rename = "doubtful")]
+    LowConfidence,
     /// Not to be used: failed, or its books do not balance.
     Failed,
 }

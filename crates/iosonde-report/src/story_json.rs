@@ -22,7 +22,7 @@ pub fn story_json(story: &Story) -> Value {
         "source": story.source,
         "question": story.question,
         "answer": story.answer,
-        "cautions": story.cautions,
+        "cautions": story.warnings,
         "sections": story.sections.iter().map(section).collect::<Vec<_>>(),
         "method": story.method,
         "environment": environment,
@@ -42,7 +42,7 @@ fn block(block: &Block) -> Value {
     match block {
         Block::Words(words) => json!({ "kind": "words", "words": words }),
         Block::List(items) => json!({ "kind": "list", "items": items }),
-        Block::Table(told) => table(told),
+        Block::Table(element) => table(element),
         Block::Picture(picture) => {
             json!({ "kind": "picture", "name": picture.name, "caption": picture.caption })
         }

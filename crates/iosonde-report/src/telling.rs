@@ -42,7 +42,7 @@ fn moment(unix_ns: u64) -> String {
 pub(super) fn mark(trust: Trust) -> &'static str {
     match trust {
         Trust::Good => "",
-        Trust::Doubtful => "!",
+        Trust::LowConfidence => "!",
         Trust::Failed => "✗",
     }
 }
@@ -51,11 +51,11 @@ pub(super) fn mark(trust: Trust) -> &'static str {
 pub(super) fn legend(table: &Table) -> Vec<String> {
     let used = |trust| table.rows.iter().flatten().any(|entry| entry.trust == trust);
     let all = [
-        (Trust::Doubtful, "doubtful: a caution speaks against it"),
+        (Trust::LowConfidence, "doubtful: a caution speaks against it"),
         (Trust::Failed, "not to be used: it failed, or its books do not balance"),
     ];
-    let told = all.into_iter().filter(|(trust, _)| used(*trust));
-    told.map(|(trust, words)| format!("{} {words}", mark(trust))).collect()
+    let formatted = all.into_iter().filter(|(trust, _)| used(*trust));
+    formatted.map(|(trust, words)| format!("{} {words}", mark(trust))).collect()
 }
 
 /// Footnotes of a table: what is more to be said of entries that are not good, each once.

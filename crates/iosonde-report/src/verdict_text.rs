@@ -8,13 +8,13 @@ use super::clean::clean;
 /// `Verdict: …` and up to three findings below it, one line each.
 pub fn verdict_text(verdict: &Verdict) -> String {
     let mut out = format!("  Verdict: {}\n", clean(&verdict.words));
-    for told in &verdict.findings {
-        let rows: Vec<String> = told.rows.iter().map(|row| clean(row)).collect();
+    for reported in &verdict.findings {
+        let rows: Vec<String> = reported.rows.iter().map(|row| clean(row)).collect();
         let line = format!(
             "    - {} [{}: {}]\n      in: {}\n",
-            clean(&told.finding.words),
-            told.finding.code,
-            told.finding.strength.word(),
+            clean(&reported.finding.words),
+            reported.finding.code,
+            reported.finding.strength.word(),
             rows.join(", ")
         );
         out.push_str(&line);
@@ -26,10 +26,10 @@ pub fn verdict_text(verdict: &Verdict) -> String {
 pub fn expectations_text(judged: &[Judged]) -> String {
     let mut out = String::new();
     for each in judged {
-        let told = |figure: f64| each.expectation.told(figure);
+        let reported = |figure: f64| each.expectation.formatted(figure);
         let outcome = match &each.judgement {
-            Judgement::Met { measured } => format!("met ({})", told(*measured)),
-            Judgement::Missed { measured } => format!("MISSED ({})", told(*measured)),
+            Judgement::Met { measured } => format!("met ({})", reported(*measured)),
+            Judgement::Missed { measured } => format!("MISSED ({})", reported(*measured)),
             Judgement::Unknown { reason } => format!("unknown ({reason})"),
         };
         let line = format!(
@@ -58,8 +58,8 @@ mod tests {
         run.target.direct = false;
         run.target.direct_refused = Some("EINVAL\u{1b}[2J".into());
         let text = verdict_text(&verdict(&[assess(&run, None)]));
-        let expected = "  Verdict: doubtful: page cache\n    - Buffered: direct I/O was refused \
-                        (EINVAL); the page cache is part of what was measured. [buffered: \
+        let expected = "  Verdict: low confidence: page cache\n    - Buffered: direct I/O was \
+                        rejected (EINVAL\\x1b[2J); the page cache is part of the measurement. [buffered: \
                         proven]\n      in: Database\n";
         assert_eq!(text, expected);
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::clean::clean;
 use super::ladder_text::wrapped;
-use iosonde_analysis::verify::{FailureStory, OpStory, VerifyFigures, VerifyJudgement};
+use iosonde_analysis::verify::{FailureDetails, OpDetails, VerifyFigures, VerifyJudgement};
 use iosonde_model::plan::VerifyPlan;
 use iosonde_model::record::VerifyRun;
 use iosonde_model::units::count::thousands;
@@ -64,13 +64,13 @@ pub fn verify_text(run: &VerifyRun, judged: &VerifyJudgement) -> String {
     wrapped(&mut out, "  flush: ", &clean(&judged.flushes.words));
     let all = judged.figures.failed();
     let groups = groups(&judged.failures);
-    let mut told = 0;
+    let mut formatted = 0;
     for group in groups.iter().take(IN_FULL) {
         let numbers = match group.len() as u64 {
-            1 => thousands(told + 1),
-            count => format!("{} to {}", thousands(told + 1), thousands(told + count)),
+            1 => thousands(formatted + 1),
+            count => format!("{} to {}", thousands(formatted + 1), thousands(formatted + count)),
         };
-        told += group.len() as u64;
+        formatted += group.len() as u64;
         let _ = write!(out, "\n  FAILURE {numbers} of {}\n", thousands(all));
         story(&mut out, group);
     }
@@ -79,16 +79,16 @@ pub fn verify_text(run: &VerifyRun, judged: &VerifyJudgement) -> String {
 }
 
 /// Failures that adjoin and have one cause, put together; those first that say most about it.
-fn groups(failures: &[FailureStory]) -> Vec<&[FailureStory]> {
-    let writer = |story: &FailureStory| story.expected.wrote.as_ref().map(|op| op.op);
-    let adjoin = |one: &FailureStory, next: &FailureStory| {
+fn groups(failures: &[FailureDetails]) -> Vec<&[FailureDetails]> {
+    let writer = |story: &FailureDetails| story.expected.wrote.as_ref().map(|op| op.op);
+    let adjoin = |one: &FailureDetails, next: &FailureDetails| {
         one.offset + one.bytes == next.offset
             && (one.class, one.job, one.transient) == (next.class, next.job, next.transient)
             && writer(one) == writer(next)
             && one.damage.is_none()
             && next.damage.is_none()
     };
-    let mut groups: Vec<&[FailureStory]> = failures.chunk_by(adjoin).collect();
+    let mut groups: Vec<&[FailureDetails]> = failures.chunk_by(adjoin).collect();
     // What is missing somewhere often follows from what is wrong elsewhere.
     groups.sort_by_key(|group| {
         matches!(group[0].class.word(), "stale" | "lost" | "old-run" | "garbage")
@@ -164,15 +164,15 @@ fn figures(run: &VerifyRun, figures: &VerifyFigures) -> Vec<(&'static str, Strin
         ("writes", figures.write_latency_ns),
         ("flushes", figures.flush_latency_ns),
     ];
-    let told: Vec<String> = latencies
+    let formatted: Vec<String> = latencies
         .into_iter()
         .filter_map(|(what, latency)| {
             let [median, p99, max] = latency?.map(|ns| duration::latency(ns as f64));
             Some(format!("{what} {median} median, {p99} p99, {max} max"))
         })
         .collect();
-    if !told.is_empty() {
-        lines.push(("latency", told.join("; ")));
+    if !formatted.is_empty() {
+        lines.push(("latency", formatted.join("; ")));
     }
     let errors = figures.errors.iter().map(|(error, times)| format!("{error} x {}", count(*times)));
     let errors = errors.collect::<Vec<_>>().join(", ");
@@ -192,7 +192,7 @@ fn at(bytes_per_s: Option<f64>) -> String {
 }
 
 /// A group by its first failure.
-fn story(out: &mut String, group: &[FailureStory]) {
+fn story(out: &mut String, group: &[FailureDetails]) {
     let failure = &group[0];
     let mut say = |name: &str, words: &str| {
         wrapped(out, &format!("    {name:<9} "), &clean(words));
@@ -250,7 +250,7 @@ fn story(out: &mut String, group: &[FailureStory]) {
 }
 
 /// An operation with its place: `17 write of 8 KiB at 4,096 (generation 2)`.
-fn op_words(op: &OpStory) -> String {
+fn op_words(op: &OpDetails) -> String {
     let place = match op.bytes {
         0 => String::new(),
         length => format!(" of {} at {}", bytes::exact(length), thousands(op.offset)),
@@ -279,7 +279,7 @@ fn compare(out: &mut String, at: u32, expected: &[u8], found: &[u8]) {
 }
 
 /// What is not told in full, by class.
-fn rest(out: &mut String, judged: &VerifyJudgement, groups: &[&[FailureStory]]) {
+fn rest(out: &mut String, judged: &VerifyJudgement, groups: &[&[FailureDetails]]) {
     let mut left: BTreeMap<&str, u64> = BTreeMap::new();
     for (class, count) in &judged.figures.failed_blocks {
         left.insert(class.word(), *count);
@@ -289,13 +289,14 @@ fn rest(out: &mut String, judged: &VerifyJudgement, groups: &[&[FailureStory]]) 
             *count = count.saturating_sub(1);
         }
     }
-    let told: Vec<String> = left
+    let formatted: Vec<String> = left
         .iter()
         .filter(|(_, count)| **count > 0)
         .map(|(class, count)| format!("{} {class}", thousands(*count)))
         .collect();
-    if !told.is_empty() {
-        let words = format!("{}; the JSON document holds more of them in full", told.join(", "));
+    if !formatted.is_empty() {
+        let words =
+            format!("{}; the JSON document holds more of them in full", formatted.join(", "));
         out.push('\n');
         wrapped(out, "  and further: ", &words);
     }
@@ -374,6 +375,6 @@ mod tests {
         fail_with(&mut run, stale());
         let text = text_of(&run);
         assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
-        assert!(text.contains("evil"));
+        assert!(text.contains(r"ev\x07il"));
     }
 }

@@ -285,9 +285,9 @@ mod tests {
     fn the_catalogue_comes_back_and_says_no_more_than_it_must() {
         for text in catalogue::WORKLOADS {
             let workload = catalogue::parse_workload(text).unwrap();
-            let told = workload_toml(&workload, &[], &[]).unwrap();
-            assert_eq!(catalogue::parse_workload(&told).unwrap(), workload);
-            assert!(told.lines().count() <= text.lines().count() + 3, "{told}");
+            let formatted = workload_toml(&workload, &[], &[]).unwrap();
+            assert_eq!(catalogue::parse_workload(&formatted).unwrap(), workload);
+            assert!(formatted.lines().count() <= text.lines().count() + 3, "{formatted}");
         }
     }
 

@@ -1,10 +1,11 @@
 //! Devices of known behaviour, for tests.
 //!
-//! Two halves. [`FuseMount`] serves a directory whose latency, errors and lies are written in a
+//! Three parts. [`FuseMount`] serves a directory whose latency, errors and lies are written in a
 //! [`Script`] and which records what it really did ([`Truth`]), so that a measured percentile can
 //! be held against the true one. [`guard`] makes loop devices, file systems on images, tmpfs
 //! mounts, rate limits and zram devices, and takes them away again on drop, also when a test
-//! panics.
+//! panics. [`guest`] is a whole machine, emulated, with the disks that this one lacks and a power
+//! switch; [`write_log`] reads what one of its disks was written.
 //!
 //! Everything here returns [`Unavailable`] with the reason where the machine cannot do it, so that
 //! a test says so by [`skip`] and never passes in silence.
@@ -15,6 +16,7 @@ mod fault;
 mod files;
 mod fuse;
 pub mod guard;
+pub mod guest;
 mod latency;
 mod machine;
 mod mount;
@@ -25,6 +27,7 @@ mod script;
 mod skip;
 mod store;
 mod truth;
+pub mod write_log;
 
 pub use device::{Device, Ticket};
 pub use fault::{Effect, Fault, Op, OpFilter, Pieces, Trigger};

@@ -1,8 +1,9 @@
 //! `iosonde-rig fuse MOUNTPOINT [--script FILE] [KEY=VALUE ...]`: serves a directory of known
-//! behaviour until it is unmounted or gets SIGTERM.
-//!
-//! Signals: SIGUSR1 cuts the power (unsynced data are gone), SIGUSR2 writes the truth, SIGHUP
+//! behaviour until it is unmounted or gets SIGTERM. Signals: SIGUSR1 cuts the power (unsynced data are gone), SIGUSR2 writes the truth, SIGHUP
 //! forgets the truth and starts the clock again.
+//!
+//! `iosonde-rig guest SCRIPT [--program NAME]... [--module NAME]... [-- QEMU OPTION ...]`: runs a
+//! shell script in an emulated machine, and exits as it does.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -10,19 +11,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use iosonde_rig::guest::Machine;
 use iosonde_rig::{FuseMount, Script};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-const USAGE: &str = "usage: iosonde-rig fuse MOUNTPOINT [--script FILE] [KEY=VALUE ...]";
+const USAGE: &str = "usage: iosonde-rig fuse MOUNTPOINT [--script FILE] [KEY=VALUE ...]
+       iosonde-rig guest SCRIPT [--program NAME]... [--module NAME]... [-- QEMU OPTION ...]";
+/// How long a guest may run.
+const GUEST_LIMIT: Duration = Duration::from_secs(300);
 /// How often the end of the mount and signals are looked for.
 const TICK: Duration = Duration::from_millis(20);
 
-fn arguments() -> Result<(PathBuf, Script), Box<dyn std::error::Error>> {
-    let mut words = std::env::args().skip(1);
-    if words.next().as_deref() != Some("fuse") {
-        return Err(USAGE.into());
-    }
+type Failure = Box<dyn std::error::Error>;
+
+fn device(mut words: impl Iterator<Item = String>) -> Result<(PathBuf, Script), Failure> {
     let mountpoint = PathBuf::from(words.next().ok_or(USAGE)?);
     let mut script = Script::default();
     while let Some(word) = words.next() {
@@ -35,8 +38,8 @@ fn arguments() -> Result<(PathBuf, Script), Box<dyn std::error::Error>> {
     Ok((mountpoint, script.checked()?))
 }
 
-fn serve() -> Result<(), Box<dyn std::error::Error>> {
-    let (mountpoint, script) = arguments()?;
+fn serve(words: impl Iterator<Item = String>) -> Result<ExitCode, Failure> {
+    let (mountpoint, script) = device(words)?;
     let truth = script.truth.clone();
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])?;
     let mount = FuseMount::at(&mountpoint, script)?;
@@ -57,12 +60,38 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
         std::thread::sleep(TICK);
     }
     write_truth()?;
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+fn guest(mut words: impl Iterator<Item = String>) -> Result<ExitCode, Failure> {
+    let script = std::fs::read_to_string(words.next().ok_or(USAGE)?)?;
+    let mut machine = Machine::new(GUEST_LIMIT)?;
+    while let Some(word) = words.next() {
+        machine = match word.as_str() {
+            "--program" => machine.program(words.next().ok_or(USAGE)?)?,
+            "--module" => machine.modules(&[&words.next().ok_or(USAGE)?]),
+            "--" => {
+                let options: Vec<String> = words.by_ref().collect();
+                machine.options(&options.iter().map(String::as_str).collect::<Vec<_>>())
+            }
+            _ => return Err(USAGE.into()),
+        };
+    }
+    let ran = machine.boot()?.run(&script)?;
+    write!(std::io::stdout(), "{}", ran.stdout)?;
+    write!(std::io::stderr(), "{}", ran.stderr)?;
+    Ok(ExitCode::from(u8::try_from(ran.exit)?))
 }
 
 fn main() -> ExitCode {
-    match serve() {
-        Ok(()) => ExitCode::SUCCESS,
+    let mut words = std::env::args().skip(1);
+    let ended = match words.next().as_deref() {
+        Some("fuse") => serve(words),
+        Some("guest") => guest(words),
+        _ => Err(USAGE.into()),
+    };
+    match ended {
+        Ok(code) => code,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "iosonde-rig: {error}");
             ExitCode::FAILURE

@@ -256,10 +256,10 @@ fn the_program_serves_tells_the_truth_and_leaves_nothing() {
     assert_eq!(errno(file.read_exact_at(&mut data, 0)), 5);
     drop(file);
     write_truth();
-    let told: serde_json::Value = serde_json::from_slice(&fs::read(&truth).unwrap()).unwrap();
-    assert_eq!((&told["read"]["count"], &told["read"]["errors"]), (&2.into(), &1.into()));
-    assert_eq!(told["faults"][0], serde_json::json!(["read:eio:nth=2", 1]));
-    assert!(told["read"]["service"]["sample_ns"][0].as_u64().unwrap() >= 1_000_000);
+    let reported: serde_json::Value = serde_json::from_slice(&fs::read(&truth).unwrap()).unwrap();
+    assert_eq!((&reported["read"]["count"], &reported["read"]["errors"]), (&2.into(), &1.into()));
+    assert_eq!(reported["faults"][0], serde_json::json!(["read:eio:nth=2", 1]));
+    assert!(reported["read"]["service"]["sample_ns"][0].as_u64().unwrap() >= 1_000_000);
     signal(Signal::TERM);
     assert!(server.wait().unwrap().success());
     assert!(fs::read_dir(&mountpoint).unwrap().next().is_none(), "unmounted");

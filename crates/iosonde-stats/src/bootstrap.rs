@@ -1,13 +1,14 @@
-//! How sure is a figure of a few repeats? Intervals from resampling, and one from a law.
+//! Confidence intervals of figures from few repeats: by resampling, and by Student's t on
+//! logarithms.
 //!
-//! The bootstrap draws from the sample itself, with replacement, and looks how the statistic
-//! spreads (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993). From 10 values on in
+//! The bootstrap draws from the sample itself, with replacement, and observes the spread of the
+//! statistic (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993). From 10 values on in
 //! each group the interval is the bias-corrected and accelerated one (BCa; the acceleration of
 //! several groups is that of Davison and Hinkley, "Bootstrap Methods and their Application", 1997,
 //! section 5.3.2); below it is the percentile interval, because the acceleration of fewer values is
 //! noise.
 //!
-//! How often nominal 95 % intervals held the truth, in %, in 2,000 simulated samples of n values
+//! Coverage of nominal 95 % intervals, in %, in 2,000 simulated samples of n values
 //! each (normal, and log-normal with sigma 0.5; a standard error is 0.5 %):
 //!
 //! | n | mean, normal | log-normal | median | ratio of medians | [`log_t`] | [`log_t_ratio`] |
@@ -19,9 +20,9 @@
 //! | 30 | 92.8 | 92.6 | 94.1 | 95.3 | 94.3 | 94.6 |
 //! | 50 | 94.3 | 93.0 | 95.3 | 96.1 | 95.6 | 95.2 |
 //!
-//! So the bootstrap of few values is too narrow, and says so here: it knows no value beyond those
-//! it saw. Where a metric is positive and about log-normal, as run-level rates and latencies are,
-//! [`log_t`] keeps its promise from two values on.
+//! So the bootstrap of few values is too narrow: it knows no values beyond those in the sample. If
+//! a metric is positive and about log-normal, as run-level rates and latencies are, [`log_t`] has
+//! the nominal coverage from two values on.
 //!
 //! The resamples are drawn in parts, each with a generator of its own, so that the answer is the
 //! same whatever the number of threads.
@@ -38,16 +39,16 @@ use super::summary::{Summary, t_975, t_p};
 
 /// Resamples by default.
 pub const RESAMPLES: usize = 4_000;
-/// Values in each group from which the interval is BCa.
+/// Values per group at or above which the interval is BCa.
 pub const BCA_FROM: usize = 10;
 /// Resamples drawn by one generator.
 const PART: usize = 250;
-/// Values drawn in all below which a second thread costs more than it saves.
+/// Total draws below which a second thread costs more than it saves.
 const WORTH_A_THREAD: usize = 1 << 18;
 /// Share of resamples that may have no value of the statistic.
 const MAY_BE_LOST: f64 = 0.05;
 
-/// How an interval was got.
+/// How an interval was computed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
@@ -59,7 +60,7 @@ pub enum Method {
     LogT,
 }
 
-/// Two ends, how often such intervals should hold the truth, and where they come from.
+/// An interval, with its nominal coverage and method.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// Lower end.
@@ -68,7 +69,7 @@ pub struct Interval {
     pub high: f64,
     /// Nominal coverage, `0..1`.
     pub level: f64,
-    /// How it was got.
+    /// How it was computed.
     pub method: Method,
 }
 
@@ -84,7 +85,7 @@ impl Interval {
 pub struct Bootstrap {
     /// Number of resamples.
     pub resamples: usize,
-    /// Seed of all chance.
+    /// Seed of all random draws.
     pub seed: u64,
     /// Nominal coverage, `0..1`.
     pub level: f64,
@@ -143,9 +144,9 @@ impl Bootstrap {
         self.of_two(one, other, |one, other| Some(median(one)? / median(other)?))
     }
 
-    /// The interval of a statistic of several groups, each resampled apart. `None` where a group
-    /// has fewer than two values, where the groups themselves have no value of the statistic, or
-    /// more than 5 % of the resamples have none.
+    /// The interval of a statistic of several groups, each resampled apart. `None` if a group has
+    /// fewer than two values, if the statistic is undefined for the groups, or for more than 5 % of
+    /// the resamples.
     pub fn interval<T: Copy + Sync>(
         &self,
         groups: &[&[T]],
@@ -167,7 +168,7 @@ impl Bootstrap {
         Some(Interval { low, high, level: self.level, method: Method::Bca })
     }
 
-    /// The statistic of each resample, in an order that belongs to the seed. Groups must not be
+    /// The statistic of each resample, in an order determined by the seed. Groups must not be
     /// empty.
     pub fn replicates<T: Copy + Sync, S: Send>(
         &self,
@@ -195,7 +196,7 @@ impl Bootstrap {
     }
 }
 
-/// Work in numbered parts, on so many threads; the results in the order of the parts.
+/// Work in numbered parts, on several threads; the results are in the order of the parts.
 fn in_parts<S: Send>(
     parts: usize,
     threads: usize,
@@ -217,22 +218,22 @@ fn in_parts<S: Send>(
     (0..parts).flat_map(|part| done[part % threads].next().unwrap_or_default()).collect()
 }
 
-/// The percentile interval of what [`Bootstrap::replicates`] gave; `None` where more than 5 % of it
-/// have no value.
+/// The percentile interval of the result of [`Bootstrap::replicates`]; `None` if more than 5 % of
+/// it have no value.
 pub fn percentile_interval(replicates: Vec<Option<f64>>, level: f64) -> Option<Interval> {
     let (low, high) = ends(&sorted(replicates)?, level, 0.0, 0.0)?;
     Some(Interval { low, high, level, method: Method::Percentile })
 }
 
 /// The 95 % interval of a positive metric that is about log-normal: Student's t on logarithms. It
-/// is one for the geometric mean, which is the median of that law. `None` below two values, and
-/// where one is not positive.
+/// is an interval of the geometric mean, which is the median of that distribution. `None` below two
+/// values, and where one is not positive.
 pub fn log_t(sample: &[f64]) -> Option<Interval> {
     let (low, high) = Summary::of(&logarithms(sample)?)?.t_interval()?;
     Some(Interval { low: low.exp(), high: high.exp(), level: 0.95, method: Method::LogT })
 }
 
-/// The 95 % interval of how much more `one` gives than `other`, both positive and about log-normal:
+/// The 95 % interval of the ratio of `one` to `other`, both positive and about log-normal:
 /// Welch's t on logarithms (B. L. Welch 1947), degrees of freedom rounded down. `None` below two
 /// values in either, and where one is not positive.
 pub fn log_t_ratio(one: &[f64], other: &[f64]) -> Option<Interval> {
@@ -242,7 +243,7 @@ pub fn log_t_ratio(one: &[f64], other: &[f64]) -> Option<Interval> {
     Some(Interval { low, high, level: 0.95, method: Method::LogT })
 }
 
-/// How probable so large a ratio is if both give the same, by the same test. 1 where it cannot be
+/// Probability of a ratio this large if there is no difference, by the same test; 1 if it cannot be
 /// tested.
 pub fn log_t_p(one: &[f64], other: &[f64]) -> f64 {
     Welch::of(one, other).map_or(1.0, |welch| match welch.error > 0.0 {
@@ -285,7 +286,7 @@ fn owned<T: Copy>(groups: &[&[T]]) -> Vec<Vec<T>> {
     groups.iter().map(|group| group.to_vec()).collect()
 }
 
-/// Those with a value, ascending; `None` where too few have one.
+/// The defined values, ascending; `None` if there are too few.
 fn sorted(replicates: Vec<Option<f64>>) -> Option<Vec<f64>> {
     let all = replicates.len() as f64;
     let mut values: Vec<f64> = replicates.into_iter().flatten().collect();
@@ -293,7 +294,7 @@ fn sorted(replicates: Vec<Option<f64>>) -> Option<Vec<f64>> {
     (!values.is_empty() && values.len() as f64 >= (1.0 - MAY_BE_LOST) * all).then_some(values)
 }
 
-/// Share of the resamples below what was seen; those equal to it count half.
+/// Share of the resamples below the observed value; equal ones count half.
 fn share_below(sorted: &[f64], seen: f64) -> f64 {
     let below = sorted.partition_point(|value| *value < seen);
     let not_above = sorted.partition_point(|value| *value <= seen);
@@ -344,7 +345,7 @@ fn acceleration<T: Copy>(
 mod tests {
     use super::*;
 
-    /// Samples of `n` values each; how often `interval` held the truth.
+    /// Coverage of `interval` over samples of `n` values.
     fn coverage(
         n: usize,
         truth: f64,
@@ -373,7 +374,8 @@ mod tests {
         Bootstrap { threads: 1, ..Bootstrap::new(seed).resamples(400) }
     }
 
-    /// Held where the method can hold it; the table at the head of this file has the rest.
+    /// The coverage is asserted where the method can reach it; the table at the head of this file
+    /// has the rest.
     #[test]
     fn intervals_cover_as_often_as_they_say() {
         let promised = 0.93..0.97;

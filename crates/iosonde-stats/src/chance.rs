@@ -1,8 +1,8 @@
-//! Seeded chance for resampling: the same seed gives the same interval on every machine.
+//! Seeded random numbers for resampling: the same seed gives the same interval on every machine.
 //!
 //! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
 //! 2014): a counter through a mixing function. `plan::chance` has the same generator for loads;
-//! rooms below it keep their own.
+//! crates below it have their own.
 
 /// A small generator.
 #[derive(Clone, Debug)]
@@ -16,8 +16,8 @@ impl Chance {
         Chance { state: seed }
     }
 
-    /// A generator of its own for each part of one work, so that the parts can be done in any
-    /// order and by any number of threads.
+    /// An independent generator for each part of a computation, so that the parts can run in any
+    /// order on any number of threads.
     pub fn of_part(seed: u64, part: u64) -> Chance {
         Chance { state: mix(seed ^ mix(part.wrapping_add(1))) }
     }
@@ -45,7 +45,7 @@ impl Chance {
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// Puts a slice into an order drawn by chance (Fisher and Yates).
+    /// Shuffles a slice (Fisher and Yates).
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for last in (1..values.len()).rev() {
             values.swap(last, self.below(last + 1));

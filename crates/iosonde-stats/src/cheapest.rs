@@ -1,41 +1,41 @@
-//! Which setting is enough? The cheapest within a share of the best, and when it gets worse.
+//! The cheapest setting within a share of the best, and when further settings get worse.
 //!
-//! What a setting costs are jobs, depth, memory. A setting is enough if the lower end of the 95 %
-//! interval of its ratio to the best is within the tolerance: not "as good as far as we can tell",
-//! but shown to be that near. With ten repeats and more of both the interval is that of the
-//! bootstrap for the ratio of medians, with fewer Welch's t on logarithms, which keeps its coverage
-//! down to two.
+//! The cost of a setting may be jobs, depth or memory. A setting is enough if the lower end of the
+//! 95 % interval of its ratio to the best is within the tolerance: closeness must be shown, not
+//! merely the absence of a difference. With ten repeats and more of both the interval is that of
+//! the bootstrap for the ratio of medians, with fewer Welch's t on logarithms, which keeps its
+//! coverage down to two.
 //!
-//! It gets worse when two settings in a row, dearer than the best so far, are shown to give less
-//! than that by more than the tolerance. The best of many is picked partly by its luck, and looks
-//! are many; that each of two must be shown at 2.5 % keeps false stops rare: on a plateau of 12
-//! settings with 5 % noise and 3 repeats, 2 of 2,000 sweeps stopped.
+//! It gets worse when two consecutive settings, costlier than the best so far, are shown to be
+//! below it by more than the tolerance. The best of many is selected partly by chance, and there
+//! are many tests; requiring two at 2.5 % each keeps false stops rare: on a plateau of 12 settings
+//! with 5 % noise and 3 repeats, 2 of 2,000 sweeps stopped.
 
 use serde::Serialize;
 
 use super::bootstrap::{BCA_FROM, Bootstrap, Interval, log_t_ratio};
 use super::ratio::median;
 
-/// Settings in a row that must be worse.
+/// Consecutive settings that must be worse.
 pub const WORSE_IN_A_ROW: usize = 2;
 
 /// A setting with the figure of each repeat; more is better.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// What it costs, in any unit.
+    /// Its cost, in any unit.
     pub cost: f64,
     /// Figures of the repeats, positive. For latencies give 1 / latency.
     pub values: Vec<f64>,
 }
 
-/// A setting beside the best.
+/// A setting compared with the best.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Compared {
     /// Its cost.
     pub cost: f64,
     /// Its median over that of the best.
     pub ratio: f64,
-    /// 95 % interval of the ratio; `None` where one of both has fewer than two repeats, and for the
+    /// 95 % interval of the ratio; `None` if one of the two has fewer than two repeats, and for the
     /// best itself.
     pub interval: Option<Interval>,
     /// Whether it is shown to be within the tolerance.
@@ -49,13 +49,13 @@ pub struct Cheapest {
     pub cost: f64,
     /// Cost of the setting of greatest median.
     pub best_cost: f64,
-    /// Share of the best that may be missing.
+    /// Share of the best that a setting may lack.
     pub tolerance: f64,
     /// All settings, the cheapest first.
     pub settings: Vec<Compared>,
 }
 
-/// Whether further settings are worth a look.
+/// Whether further settings should be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum Worse {
@@ -73,7 +73,7 @@ pub enum Worse {
 }
 
 /// The cheapest of settings within `tolerance` (0.05 is 5 %) of the best. `None` without a setting,
-/// or where one has no figure or one that is not positive.
+/// or if one has no figure or one that is not positive.
 pub fn cheapest(settings: &[Setting], tolerance: f64, seed: u64) -> Option<Cheapest> {
     let mut settings: Vec<&Setting> = settings.iter().collect();
     settings.sort_by(|a, b| a.cost.total_cmp(&b.cost));
@@ -92,7 +92,7 @@ pub fn cheapest(settings: &[Setting], tolerance: f64, seed: u64) -> Option<Cheap
     Some(Cheapest { cost: enough.cost, best_cost, tolerance, settings: compared })
 }
 
-/// Whether throughput has begun to fall: asked after each setting of an ascending sweep.
+/// Whether throughput has begun to fall: evaluated after each setting of an ascending sweep.
 pub fn gets_worse(settings: &[Setting], tolerance: f64, seed: u64) -> Worse {
     let Some((best, medians)) = medians(settings.iter()).and_then(|all| Some((best(&all)?, all)))
     else {

@@ -1,10 +1,10 @@
-//! How far two distributions are apart.
+//! Distances between two distributions.
 //!
-//! The distance of Kolmogorov and Smirnov (N. Smirnov, "Table for estimating the goodness of fit of
+//! The Kolmogorov-Smirnov distance (N. Smirnov, "Table for estimating the goodness of fit of
 //! empirical distributions", Ann. Math. Statist. 19(2), 1948) is the largest difference of the two
-//! distribution functions: 0 for the same, 1 for two that do not overlap. It has no unit and
-//! depends on no scale, so that distances of sizes, times and depths may stand beside each other.
-//! The total variation is its counterpart for shares of kinds that have no order.
+//! distribution functions: 0 for the same, 1 for two that do not overlap. It has no unit and does
+//! not depend on a scale, so distances of sizes, times and depths can be compared. The total
+//! variation is its counterpart for shares of kinds that have no order.
 
 /// A distribution: values with their weights, in any order; a value may occur more than once.
 pub type Weighted = [(u64, u64)];
@@ -25,7 +25,7 @@ pub fn kolmogorov_smirnov(one: &Weighted, other: &Weighted) -> Option<f64> {
     let (mut difference, mut largest) = (0.0f64, 0.0f64);
     for (at, (value, step)) in steps.iter().enumerate() {
         difference += step;
-        // Between two equal values there is no place to look.
+        // Between two equal values there is nothing to evaluate.
         if steps.get(at + 1).is_none_or(|(next, _)| next != value) {
             largest = largest.max(difference.abs());
         }
@@ -33,8 +33,9 @@ pub fn kolmogorov_smirnov(one: &Weighted, other: &Weighted) -> Option<f64> {
     Some(largest.min(1.0))
 }
 
-/// Largest difference of a distribution function and that of the exponential law of the same mean;
-/// `None` without weight or mean. Steps are looked at in their middle, as the values of a histogram
+/// Largest difference of a distribution function and that of the exponential distribution with the
+/// same mean;
+/// `None` without weight or mean. Steps are evaluated at their middle, as the values of a histogram
 /// are those of a bucket's.
 pub fn from_exponential(of: &Weighted) -> Option<f64> {
     let whole: f64 = of.iter().map(|(_, weight)| *weight as f64).sum();
@@ -68,7 +69,7 @@ pub fn total_variation(one: &[u64], other: &[u64]) -> Option<f64> {
     Some(sum / 2.0)
 }
 
-/// How alike two sizes are: the smaller over the larger, `0..=1`; `None` if both are 0.
+/// Similarity of two sizes: the smaller over the larger, `0..=1`; `None` if both are 0.
 pub fn likeness(one: f64, other: f64) -> Option<f64> {
     let (low, high) = (one.min(other), one.max(other));
     (high > 0.0 && low >= 0.0).then(|| low / high)

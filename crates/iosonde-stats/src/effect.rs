@@ -1,4 +1,4 @@
-//! How large is a difference? Measures of it that do not grow with the number of runs.
+//! Effect sizes: measures of a difference that do not grow with the number of runs.
 
 use super::ratio::median;
 
@@ -28,7 +28,7 @@ fn sign(value: f64) -> f64 {
     }
 }
 
-/// Cliff's delta in words, by the usual limits (Romano and others, 2006).
+/// Cliff's delta as text, by the usual limits (Romano and others, 2006).
 pub fn magnitude(delta: f64) -> &'static str {
     match delta.abs() {
         size if size < 0.147 => "negligible",
@@ -52,8 +52,8 @@ pub fn paired_shift(differences: &[f64]) -> Option<f64> {
     median(&means)
 }
 
-/// Spread from run to run that two sides share, as a share of their level: the standard deviation
-/// of the logarithms, pooled. `None` below three values in all, or where one is not positive.
+/// Pooled spread between runs of two sides, as a share of their level: the standard deviation
+/// of the logarithms, pooled. `None` below three values in total, or if one is not positive.
 pub fn pooled_spread(a: &[f64], b: &[f64]) -> Option<f64> {
     let [(squares_a, n), (squares_b, m)] = [log_squares(a)?, log_squares(b)?];
     let freedom = (n + m).checked_sub(2).filter(|freedom| *freedom > 0)?;
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn shifts_of_known_sides() {
         assert_eq!(shift(&[1.0, 2.0, 3.0], &[11.0, 12.0, 13.0]), Some(10.0));
-        // One wild run does not move it.
+        // A single outlier does not move it.
         assert_eq!(shift(&[1.0, 2.0, 3.0], &[11.0, 12.0, 1e9]), Some(10.0));
         // Walsh averages of 1, 2, 6: 1, 1.5, 3.5, 2, 4, 6.
         assert_eq!(paired_shift(&[1.0, 2.0, 6.0]), Some(2.75));

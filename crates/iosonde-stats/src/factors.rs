@@ -1,4 +1,4 @@
-//! Which factor matters? Shares of the variation of a designed experiment.
+//! Shares of the variation of a designed experiment explained by each factor.
 //!
 //! For a balanced full factorial design with repeats, on log y, because effects of storage factors
 //! multiply: sums of squares of each factor and each pair of factors as shares of the total, with
@@ -8,9 +8,9 @@
 //! the error. In a balanced design the terms are orthogonal, so that what the rest of the model
 //! explains need not be added back.
 //!
-//! Where a pair of factors explains more than 10 %, main effects mislead: the effect of one depends
-//! on the other, and the table of both is the answer. Where cells are missing or have unequal
-//! repeats there are no shares, only level means.
+//! If a pair of factors explains more than 10 %, main effects mislead: the effect of one depends on
+//! the other, and the table of both is the result. If cells are missing or have unequal repeats
+//! there are no shares, only level means.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use serde::{Serialize, Serializer};
 
 use super::chance::Chance;
 
-/// Share of a pair of factors from which their effects depend on each other.
+/// Share of a pair of factors at or above which their effects depend on each other.
 pub const DEPENDS_FROM: f64 = 0.10;
 /// Permutations for each p; the least p is 1 / 1000.
 const PERMUTATIONS: usize = 999;
@@ -32,12 +32,12 @@ pub struct Trial {
     pub value: f64,
 }
 
-/// What each factor does.
+/// The effect of each factor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Factors {
     /// For each factor, the geometric mean at each of its levels; `None` at a level without trials.
     pub level_means: Vec<Vec<Option<f64>>>,
-    /// How much of the variation each factor and each pair explains, or why that is not told.
+    /// How much of the variation each factor and each pair explains, or why that is not reported.
     /// In JSON the shares, or `refused` with the reason.
     #[serde(serialize_with = "shares_or_reason")]
     pub shares: Result<Shares, NoShares>,
@@ -64,13 +64,13 @@ pub struct Term {
     pub factors: Vec<usize>,
     /// Sum of squares over the total, `0..=1`.
     pub share: f64,
-    /// The same, corrected for what chance alone explains; may be below 0.
+    /// The same, corrected for chance; may be below 0.
     pub omega_squared: f64,
     /// Degrees of freedom.
     pub freedom: usize,
     /// Probability of so large a term if it had no effect.
     pub p: f64,
-    /// Of a factor, the largest level mean over the smallest.
+    /// For a factor, the largest level mean over the smallest.
     pub range: Option<f64>,
 }
 
@@ -93,7 +93,7 @@ pub enum NoShares {
     MissingCells,
     /// Some combinations were tried more often than others.
     UnequalRepeats,
-    /// One trial of each combination: nothing tells the error.
+    /// One trial of each combination: the error is unknown.
     NoRepeats,
     /// A figure is not positive: it has no logarithm.
     NotPositive,
@@ -165,7 +165,7 @@ fn shares(levels: &[usize], trials: &[Trial], logs: &[f64], seed: u64) -> Result
         let freedom: usize = factors.iter().map(|factor| levels[*factor] - 1).product();
         let left: Vec<f64> =
             errors.iter().zip(&effect).map(|(error, effect)| error + effect).collect();
-        // What is left of nothing is rounding.
+        // A remainder this small is a rounding error.
         let ratio = if sum > 1e-12 * total { sum / error } else { 0.0 };
         let p = design.p(left, &factors, ratio, Chance::of_part(seed, index as u64));
         terms.push(Term {
@@ -254,7 +254,7 @@ impl Design<'_> {
         effect
     }
 
-    /// Permutes what is left without the term; `ratio` is its sum of squares over that of the
+    /// Permutes the residuals without the term; `ratio` is its sum of squares over that of the
     /// error.
     fn p(&self, mut left: Vec<f64>, factors: &[usize], ratio: f64, mut chance: Chance) -> f64 {
         let cells = self.groups(&(0..self.levels.len()).collect::<Vec<_>>());
@@ -355,7 +355,7 @@ mod tests {
         close(term(&shares, &[1]).omega_squared, (8.0 - mean_error) / (total + mean_error));
         close(term(&shares, &[0]).range.unwrap(), 6f64.exp());
         close(factors.level_means[1][1].unwrap(), 1f64.exp());
-        // Exact figures: an effect of nothing is nothing, also beside no error.
+        // Exact figures: no effect gives 0, even without error.
         let exact = design(&[2, 2], 2, |levels| [1.0, 2.0][levels[0]]);
         let exact = super::factors(&[2, 2], &exact, 1).shares.unwrap();
         assert_eq!((term(&exact, &[1]).p, term(&exact, &[0]).share), (1.0, 1.0));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_is_told_from_what_does_not() {
+    fn what_matters_is_distinguished_from_what_does_not() {
         let mut chance = Chance::new(1);
         let trials = design(&[4, 3, 2], 3, |levels| {
             1_000.0 * 2f64.powi(levels[0] as i32) * (0.1 * chance.normal()).exp()
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn effects_that_depend_on_each_other_get_a_table() {
         let mut chance = Chance::new(3);
-        // Depth helps reads alone.
+        // Depth helps only reads.
         let trials = design(&[2, 2], 4, |levels| {
             let helped = if levels == [1, 1] { 8.0 } else { 1.0 };
             100.0 * helped * (0.02 * chance.normal()).exp()

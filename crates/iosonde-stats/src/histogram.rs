@@ -29,7 +29,7 @@ pub struct Histogram {
     overflow: u64,
 }
 
-/// What the buckets of a histogram cannot tell.
+/// The figures that the buckets of a histogram do not contain.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Exact {
     /// Smallest value, ns; 0 if there is none.
@@ -250,7 +250,7 @@ impl Histogram {
         self.counts[first..].iter().sum::<u64>() + self.overflow
     }
 
-    /// What the buckets cannot tell.
+    /// The figures that the buckets do not contain.
     pub fn exact(&self) -> Exact {
         Exact {
             min_ns: self.min().unwrap_or(0),

@@ -1,15 +1,16 @@
-//! At which depth does more depth stop being worth its latency? The knee of a sweep.
+//! The knee of a sweep: the depth beyond which more depth costs more latency than it gains
+//! throughput.
 //!
 //! The knee is that of Kleinrock's power: where X / R, throughput over mean latency, is largest
 //! (L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer
 //! communications", ICC 1979). In a closed loop R = N / X, so it is X² / N where latencies were not
 //! measured. It has no free parameter, and does not move with the end of the sweep. A parabola
-//! through the logarithm of power at the best level and its neighbours, over log N, tells where
+//! through the logarithm of power at the best level and its neighbours, over log N, shows where
 //! between levels it lies. Its companion N* = X_max · R(1) is where the asymptotes N / R(1) and
 //! X_max cross; where the two differ by more than a factor of 2 there is no sharp knee, and the
 //! curve is the answer.
 //!
-//! What they say of three shapes with 3 % noise, levels 1, 2, 4 … N_max, one repeat each: median
+//! Their results for three shapes with 3 % noise, levels 1, 2, 4 … N_max, one repeat each: median
 //! (5 to 95 %) of 400 sweeps. The tests at the foot hold the knee against the truth.
 //!
 //! | shape | true knee | N_max | power knee | N* | 95 % of the best | Kneedle, log N |
@@ -54,7 +55,7 @@ pub struct Level {
     pub latencies: Vec<f64>,
 }
 
-/// What can be said of a knee.
+/// The result of a search for a knee.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -111,7 +112,7 @@ pub struct Knee {
     pub kneedle_sweep_dependent: Option<f64>,
 }
 
-/// Looks for the knee of a sweep. Levels without a positive throughput are left out.
+/// Finds the knee of a sweep. Levels without a positive throughput are left out.
 pub fn knee(levels: &[Level], seed: u64) -> Knee {
     let mut levels: Vec<&Level> = levels.iter().filter(|level| level.is_sound()).collect();
     levels.sort_by(|a, b| a.n.total_cmp(&b.n));
@@ -135,7 +136,7 @@ pub fn knee(levels: &[Level], seed: u64) -> Knee {
 }
 
 impl Knee {
-    /// The same in a unit of so many requests in flight each: threads with a depth of their own.
+    /// The same in units of several requests in flight each: threads with their own depth.
     pub fn per(self, requests: f64) -> Knee {
         let place = |at: Option<f64>| at.map(|at| at / requests);
         let ends = |interval: Option<Interval>| {

@@ -24,7 +24,7 @@ fn eliminate<const K: usize>(mut matrix: [[f64; K]; K], mut right: [f64; K]) -> 
     for column in 0..K {
         let size = |row: &usize| matrix[*row][column].abs();
         let pivot = (column..K).max_by(|a, b| size(a).total_cmp(&size(b)))?;
-        // What is left of a column that others explain is rounding.
+        // The remainder of a column that others explain is a rounding error.
         if size(&pivot) <= 1e-12 * diagonal[column] {
             return None;
         }

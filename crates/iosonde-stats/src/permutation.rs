@@ -3,20 +3,20 @@
 //!
 //! The statistic is the difference of the medians. Few runs have few medians: with five against
 //! five, six deals of the labels share the largest difference that there is, and a p below 0.048
-//! could never come out. Deals that share a difference of medians are therefore told apart by their
-//! difference of means; the test stays exact, as it is for any statistic, and reaches 0.0079.
+//! could never come out. Deals that share a difference of medians are therefore distinguished by
+//! their difference of means; the test stays exact, as it is for any statistic, and reaches 0.0079.
 
 use super::chance::Chance;
 use super::ratio::median;
 
 /// Most deals that are gone through one by one.
 pub const EXACT_UP_TO: f64 = 1e6;
-/// Deals that are drawn where there are more.
+/// Number of deals drawn if there are more.
 pub const RANDOM: u32 = 10_000;
 /// Differences that are this close, as a share of the larger one, are equal.
 const EQUAL: f64 = 1e-9;
 
-/// What came out of a test.
+/// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Permuted {
     /// Share of the deals that differ as much or more, two-sided.
@@ -61,7 +61,7 @@ pub fn smallest_p(a: usize, b: usize) -> f64 {
     if a == b { 2.0 / deals } else { 1.0 / deals }
 }
 
-/// The smallest p that so many rounds can have.
+/// The smallest p possible with this number of rounds.
 pub fn smallest_paired_p(rounds: usize) -> f64 {
     let deals = 2f64.powi(i32::try_from(rounds).unwrap_or(i32::MAX));
     if deals > EXACT_UP_TO { 1.0 / f64::from(RANDOM + 1) } else { 2.0 / deals }
@@ -106,7 +106,7 @@ struct Deal<'a> {
     reached: f64,
 }
 
-/// What two hands hold so far.
+/// The two groups dealt so far.
 #[derive(Clone, Copy, Default)]
 struct Hands {
     held: [usize; 2],
@@ -185,7 +185,7 @@ pub fn rounds(differences: &[f64], seed: u64) -> Permuted {
 }
 
 /// The Mann-Whitney test, two-sided: exact without ties up to 25 runs a side, else by the normal
-/// law with the correction for ties. A second opinion that looks at ranks alone.
+/// law with the correction for ties. A cross-check that uses only ranks.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let (n, m) = (a.len(), b.len());
     let pairs = || a.iter().flat_map(|x| b.iter().map(move |y| (x, y)));
@@ -277,7 +277,7 @@ mod tests {
         let mut draws = Chance::new(3);
         let mut noise =
             |count: usize| (0..count).map(|_| draws.below(1_000) as f64).collect::<Vec<f64>>();
-        // Too many deals for counting: drawn, and still a share.
+        // Too many deals to enumerate: they are drawn at random.
         let (a, b) = (noise(20), noise(20));
         let drawn = two_sides(&a, &b, 9);
         assert!(!drawn.exact && drawn.p > 0.0 && drawn.p <= 1.0);

@@ -13,7 +13,7 @@ use super::Histogram;
 const TAIL: f64 = 0.025;
 /// The standard normal quantile that leaves [`TAIL`] above it.
 const NORMAL: f64 = 1.959_963_984_540_054;
-/// Expected samples beyond the quantile from which a value needs no interval beside it.
+/// Expected samples beyond the quantile at or above which a value is printed without an interval.
 pub const SOLID_FROM: f64 = 100.0;
 /// Expected samples beyond it from which the value counts as known, with its interval.
 pub const INTERVAL_FROM: f64 = 10.0;
@@ -32,7 +32,7 @@ pub struct Quantile {
     pub estimate: Estimate,
 }
 
-/// What may be printed, by the number of samples expected beyond the quantile.
+/// What is printed, by the number of samples expected beyond the quantile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "standing")]
 pub enum Estimate {

@@ -5,7 +5,7 @@
 //!   above them is an error of measurement, or a cache.
 //! - **Balanced dies**: D equal servers, each request to one of them at random and all of
 //!   exponential service: X(N) = X_max N / (N + D - 1) (the balanced closed network; Lazowska et
-//!   al., "Quantitative System Performance", 1984). What random reads of flash dies look like.
+//!   al., "Quantitative System Performance", 1984). Typical of random reads of flash dies.
 //! - **M/M/c**: one queue before c servers, Erlang's C formula. It is a model of open arrivals; for
 //!   a closed loop the arrival rate is taken at which N requests are in the system on average,
 //!   λ R(λ) = N. That is an approximation: the population of a closed loop does not vary.
@@ -13,7 +13,7 @@
 //!
 //! Each has one parameter of shape and one of scale (the law has two and one). The first whose
 //! residuals are all within 10 % is the answer; if there is none, no simple queue model fits, which
-//! is worth saying too. None says anything of depths above the largest that was measured.
+//! is reported too. No model is valid for depths above the largest one measured.
 
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ pub const FITS_WITHIN: f64 = 0.10;
 pub const ABOVE_BOUND_FROM: f64 = 0.05;
 /// Levels below which no model is fitted.
 pub const FEWEST_LEVELS: usize = 4;
-/// Servers looked at in M/M/c at most.
+/// Largest number of servers tried in M/M/c.
 const MOST_SERVERS: usize = 4_096;
 /// Places at which a shape is tried before the best is refined.
 const PLACES: usize = 200;
@@ -121,7 +121,7 @@ pub struct Fitted {
     pub largest_residual: f64,
 }
 
-/// What queue models say of a sweep.
+/// The fitted queueing models of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Queue {
     /// Index in `tried` of the simplest model whose residuals are all within 10 %; `None` if no
@@ -129,7 +129,7 @@ pub struct Queue {
     pub fits: Option<usize>,
     /// Those that were fitted, the simplest first; none is tried after one that fits.
     pub tried: Vec<Fitted>,
-    /// Why the universal scalability law was not tried, where it came to that.
+    /// Why the universal scalability law was not tried, if it was reached.
     pub without_usl: Option<NoUsl>,
     /// c ≈ X_max · R0, an upper estimate of the parallelism: R0 contains the time of the host.
     pub parallelism: Option<f64>,
@@ -198,7 +198,7 @@ impl Fitted {
     }
 }
 
-/// A shape times a scale: the best scale of log X is the mean of the logarithms of what is left.
+/// A shape times a scale: the best scale of log X is the mean of the logarithms of the remainder.
 struct Scaled {
     scale: f64,
     residuals: Vec<(f64, f64)>,

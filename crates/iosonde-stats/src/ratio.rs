@@ -1,12 +1,12 @@
 //! How much more one gives than another, measured in rounds of both.
 //!
-//! The ratio is taken within each round, so that what slows a whole round cancels, and the median
-//! of the rounds is told. Its interval is the exact order-statistic interval (that of the sign
-//! test): from the k-th smallest to the k-th largest ratio, with the largest k for which a binomial
-//! variable of n trials at one half is below k with at most 2.5 %. It assumes nothing about the
-//! law of the ratios but that the rounds are independent of each other and alike. Six rounds are
-//! the fewest that carry one: the smallest and the largest of them then hold the true median in
-//! 96.9 % of cases, those of five in 93.75 % only.
+//! The ratio is taken within each round, so that influences on a whole round cancel, and the median
+//! over the rounds is reported. Its interval is the exact order-statistic interval (that of the
+//! sign test): from the k-th smallest to the k-th largest ratio, with the largest k for which a
+//! binomial variable of n trials at one half is below k with at most 2.5 %. It assumes nothing
+//! about the law of the ratios but that the rounds are independent of each other and alike. Six
+//! rounds are the fewest that carry one: the smallest and the largest of them then hold the true
+//! median in 96.9 % of cases, those of five in 93.75 % only.
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ pub struct Ratio {
     /// At least 95 % of such intervals hold the true median; `None` below
     /// [`ROUNDS_FOR_INTERVAL`] rounds.
     pub interval: Option<(f64, f64)>,
-    /// Rounds it stands on.
+    /// Number of rounds.
     pub rounds: usize,
 }
 

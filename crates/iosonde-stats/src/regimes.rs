@@ -2,11 +2,11 @@
 //!
 //! E-divisive with exponent 1 (Matteson and James, "A nonparametric approach for multiple change
 //! point analysis of multivariate data", JASA 2014): a segment is split where the energy distance
-//! of its two sides, scaled by m n / (m + n), is largest; then each side in turn. A split stands if
-//! it is larger than those of the permuted segment, p = (1 + larger) / (R + 1) ≤ 0.01 with R = 199.
-//! Neighbouring intervals resemble each other, so blocks are permuted: three times as long as
-//! the autocorrelation time of the noise. Permuting stops as soon as p
-//! cannot be reached any more; that changes no answer.
+//! of its two sides, scaled by m n / (m + n), is largest; then each side in turn. A split is
+//! accepted if it is larger than those of the permuted segment, p = (1 + larger) / (R + 1) ≤ 0.01
+//! with R = 199. Neighbouring intervals resemble each other, so blocks are permuted: three times as
+//! long as the autocorrelation time of the noise. Permuting stops as soon as p cannot be reached
+//! any more; that changes no answer.
 //!
 //! Last, neighbours whose medians differ by less than 5 % are joined again.
 //!
@@ -27,9 +27,9 @@ use super::ratio::median;
 pub const MOST_VALUES: usize = 400;
 /// Permutations of a segment.
 const PERMUTATIONS: usize = 199;
-/// Largest p at which a split stands.
+/// Largest p at which a split is accepted.
 const SIGNIFICANT: f64 = 0.01;
-/// Autocorrelation times in a block: one alone keeps too little together, and alarms
+/// Autocorrelation times in a block: a single one keeps too little together, and alarms
 /// falsely four times as often.
 const BLOCK: f64 = 3.0;
 /// Share of the differences that steps may touch.
@@ -136,7 +136,7 @@ struct Split {
     statistic: f64,
 }
 
-/// What stays the same about a segment, however its values are ordered.
+/// Properties of a segment that do not depend on the order of its values.
 struct Energy {
     /// Rank of each value, equal values sharing none: the first of them has the lowest.
     ranks: Vec<usize>,
@@ -231,7 +231,7 @@ impl Energy {
 
 /// Length of the blocks to be permuted.
 ///
-/// Levels that are still to be found look like autocorrelation, so it is told from differences,
+/// Levels not yet found look like autocorrelation, so it is estimated from differences,
 /// of which a step touches few: of AR(1) noise those over two places are 1 + coefficient times as
 /// large in their squares as those over one (Chakar, Lebarbier, Lévy-Leduc and Robin, "A robust
 /// approach for estimating change-points in the mean of an AR(1) process", Bernoulli 2017; they
@@ -249,7 +249,7 @@ fn block(values: &[f64]) -> usize {
     (BLOCK * (1.0 + coefficient) / (1.0 - coefficient)).ceil() as usize
 }
 
-/// Blocks in an order drawn by chance; where the first one begins is drawn too, on a circle.
+/// Blocks in random order; the start of the first one is random too, on a circle.
 fn permuted(ranks: &[usize], block: usize, chance: &mut Chance) -> Vec<usize> {
     let n = ranks.len();
     let first = chance.below(n);

@@ -1,31 +1,31 @@
-//! The bootstrap: how far would a figure move, had other runs of the same kind been drawn?
+//! The bootstrap over runs: the sampling variation of a figure.
 //!
-//! Runs are drawn from the runs that there are, with replacement, and the figure is taken anew each
-//! time (Efron and Tibshirani, An Introduction to the Bootstrap, chapters 13 and 14). Below ten
-//! runs the plain percentiles of these figures are the interval; from ten on they are corrected for
-//! bias and for a spread that changes with the figure (BCa).
+//! Runs are drawn with replacement from the existing runs, and the figure is recomputed each time
+//! (Efron and Tibshirani, An Introduction to the Bootstrap, chapters 13 and 14). Below ten runs the
+//! plain percentiles of these figures are the interval; from ten on they are corrected for bias and
+//! for a spread that changes with the figure (BCa).
 
 use super::chance::Chance;
 use super::normal;
 use super::ratio::median;
 
-/// How often runs are drawn.
+/// Number of resamples.
 pub const RESAMPLES: usize = 4_000;
-/// Runs from which the interval is corrected for bias.
+/// Runs at or above which the interval is corrected for bias.
 pub const CORRECTED_FROM: usize = 10;
 
-/// A figure as it came out of many draws.
+/// A figure over many resamples.
 #[derive(Clone, Debug)]
 pub struct Resampled {
     /// Ascending.
     figures: Vec<f64>,
-    /// Bias and acceleration, where the interval is corrected.
+    /// Bias and acceleration, if the interval is corrected.
     correction: Option<(f64, f64)>,
 }
 
 impl Resampled {
-    /// The logarithm of median(b) / median(a), both drawn anew. `None` where a value is no positive
-    /// number, or a side is empty.
+    /// The logarithm of median(b) / median(a), both resampled. `None` if a value is not positive,
+    /// or a side is empty.
     pub fn log_ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Resampled> {
         let [a, b] = [sorted_logs(a)?, sorted_logs(b)?];
         let figure = |a: &[f64], b: &[f64]| middle(b) - middle(a);
@@ -40,7 +40,7 @@ impl Resampled {
         Some(Resampled::of(figures, figure(&a, &b), [without_one_of_a, without_one_of_b], smaller))
     }
 
-    /// The median of values, drawn anew. `None` if there is none.
+    /// The median of values, resampled. `None` if there are no values.
     pub fn median(values: &[f64], seed: u64) -> Option<Resampled> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -64,13 +64,13 @@ impl Resampled {
         Resampled { figures, correction }
     }
 
-    /// The interval that holds the figure with this confidence, `0..1`.
+    /// The confidence interval at this level, `0..1`.
     pub fn interval(&self, confidence: f64) -> (f64, f64) {
         let tail = (1.0 - confidence) / 2.0;
         (self.at(tail), self.at(1.0 - tail))
     }
 
-    /// The quantile of the draws that stands for this probability.
+    /// The quantile of the draws for this probability.
     fn at(&self, probability: f64) -> f64 {
         let share = match self.correction {
             None => probability,

@@ -1,4 +1,4 @@
-//! Is the share of operations beyond a limit the allowed one? Wald's sequential test.
+//! Wald's sequential test: is the share of operations above a limit at most the allowed one?
 //!
 //! A quantile limit, "p99 at most L", is a share: at most 1 % beyond L. The share is decided on
 //! counts, not on an estimated percentile, and with as few operations as the answer needs: many
@@ -13,7 +13,7 @@ const BAD: f64 = 1.25;
 /// The likelihood ratio at which a test with 5 % of errors on either side ends.
 const DECIDES: f64 = 19.0;
 
-/// What a test says so far.
+/// The current result of a test.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// The share is below the allowed one.
@@ -40,13 +40,13 @@ pub fn wald(allowed: f64, n: f64, exceeded: f64) -> Verdict {
     }
 }
 
-/// Operations without a single one beyond the limit from which the share is below the allowed one
+/// Number of operations without one above the limit at which the share is below the allowed one
 /// with 95 % confidence: 299 for p99, 2,995 for p99.9.
 pub fn fewest_without(allowed: f64) -> u64 {
     (0.05f64.ln() / (-allowed).ln_1p()).ceil() as u64
 }
 
-/// Operations without a single one beyond the limit that [`wald`] needs for a pass: 648 for p99.
+/// Number of operations without one above the limit that [`wald`] needs for a pass: 648 for p99.
 pub fn fewest_for_a_pass(allowed: f64) -> u64 {
     let step = ((1.0 - GOOD * allowed) / (1.0 - BAD * allowed)).ln();
     (DECIDES.ln() / step).ceil() as u64
@@ -62,15 +62,16 @@ pub struct Bin {
 }
 
 /// By how much the variance of the count beyond the limit exceeds that of independent operations,
-/// at least 1: `n` clumped operations tell as much as `n / effect` independent ones. The dispersion
-/// within an interval times the autocorrelation time from interval to interval.
+/// at least 1: `n` clustered operations carry as much information as `n / effect` independent ones.
+/// The dispersion within an interval times the autocorrelation time from interval to interval.
 pub fn design_effect(bins: &[Bin]) -> f64 {
     let ops: u64 = bins.iter().map(|bin| bin.ops).sum();
     let exceeded: u64 = bins.iter().map(|bin| bin.exceeded).sum();
     if exceeded == 0 || exceeded == ops {
         return 1.0;
     }
-    // What is counted is the excess over the common share, so that an uneven rate is no clump.
+    // What is counted is the excess over the common share, so that an uneven rate does not count as
+    // clustering.
     let share = exceeded as f64 / ops as f64;
     let excess: Vec<f64> =
         bins.iter().map(|bin| bin.exceeded as f64 - share * bin.ops as f64).collect();

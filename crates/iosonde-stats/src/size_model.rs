@@ -1,11 +1,12 @@
-//! From which size on does bandwidth count rather than the number of requests? The size model.
+//! The size model: the size at which bandwidth rather than the number of requests becomes the
+//! limit.
 //!
 //! One request at a time takes t(s) = t0 + s / bw: a fixed part, and the transfer. At depth, the
 //! time per request 1 / X(s) = 1 / X_max + s / B_max is the same line. It is fitted by least
 //! squares with weights 1 / t², so that relative residuals count. The crossover s* = t0 · bw is the
 //! size whose transfer takes as long as its fixed part.
 //!
-//! Where a residual exceeds 15 %, it is not one line. The place of the step is then that between
+//! If a residual exceeds 15 %, it is not one line. The step is then located between
 //! two neighbouring sizes where a line with a step leaves the smallest residuals: a split of
 //! requests above a limit (`max_sectors_kb`, the drive's transfer limit), or a stripe.
 
@@ -15,11 +16,11 @@ use super::bootstrap::{Bootstrap, Interval, percentile_interval};
 use super::least_squares::solve;
 use super::ratio::median;
 
-/// Sizes below which there is no line.
+/// Fewest sizes for a line.
 pub const FEWEST_SIZES: usize = 3;
-/// Relative residual from which it is not one line.
+/// Relative residual above which it is not one line.
 pub const ONE_LINE_WITHIN: f64 = 0.15;
-/// Sizes from which the place of a step can be told: a line with a step has four unknowns.
+/// Fewest sizes to locate a step: a line with a step has four unknowns.
 const SIZES_FOR_STEP: usize = 5;
 /// Resamples for the interval.
 const RESAMPLES: usize = 1_000;
@@ -42,7 +43,7 @@ pub struct SizeModel {
     pub bandwidth: f64,
     /// s* in bytes.
     pub crossover_bytes: f64,
-    /// Its 95 % interval over the repeats; `None` where a size has fewer than two.
+    /// Its 95 % interval over the repeats; `None` if a size has fewer than two.
     pub crossover_interval: Option<Interval>,
     /// By size, `(bytes, residual)`: seen over fitted time per request, less 1.
     pub residuals: Vec<(u64, f64)>,
@@ -61,7 +62,7 @@ pub struct Step {
     pub after_bytes: u64,
     /// The first size beyond it.
     pub from_bytes: u64,
-    /// What a request takes longer beyond it, seconds; negative if shorter.
+    /// Additional time of a request beyond it, seconds; negative if shorter.
     pub rise_s: f64,
     /// Largest residual of the line with this step, without its sign.
     pub largest_residual: f64,
@@ -71,9 +72,9 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoLine {
-    /// Fewer than [`FEWEST_SIZES`] different sizes, or a figure that is no positive number.
+    /// Fewer than [`FEWEST_SIZES`] different sizes, or a figure that is not positive.
     TooFewSizes,
-    /// Requests do not take longer with their size: the number of requests is all that counts.
+    /// Requests do not take longer with their size: only the number of requests counts.
     NoGrowth,
     /// Requests take as long as their transfer: bandwidth counts at every size.
     NoFixedPart,
@@ -172,7 +173,7 @@ fn interval(bytes: &[u64], times: &[Vec<f64>], seed: u64) -> Option<Interval> {
 }
 
 /// The place between sizes where a line with a step leaves the least, at least two sizes on either
-/// side; `None` where that explains it no better than within 15 %.
+/// side; `None` if that does not bring the residuals within 15 %.
 fn step(points: &[(f64, f64)]) -> Option<Step> {
     let unit = points.last()?.0;
     if points.len() < SIZES_FOR_STEP {
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_says_why() {
+    fn what_is_no_line_gives_the_reason() {
         let of = |time: fn(u64) -> f64| SizeModel::of_latencies(&sizes(&[4, 8, 64], time), 1);
         assert_eq!(of(|_| 1e-4), Err(NoLine::NoGrowth));
         assert_eq!(of(|bytes| 1e-3 - bytes as f64 * 1e-9), Err(NoLine::NoGrowth));

@@ -1,11 +1,11 @@
-//! By how much does a figure grow with what was asked for, where every round asks for each amount
-//! once, in an order drawn by chance?
+//! The growth of a figure with the requested amount, if every round requests each amount once, in
+//! random order.
 //!
 //! The median of the slopes between all pairs within a round, over all rounds, with the interval
 //! that inverts Kendall's test: the seasonal form (Hirsch, Slack and Smith, 1982) of Sen's slope
-//! (1968), with rounds in place of seasons. What slows a whole round cancels. It assumes of the
-//! noise only that any order of it within a round is as likely as any other, not that it is normal
-//! or even symmetric, which latencies never are.
+//! (1968), with rounds in place of seasons. Influences on a whole round cancel. The only assumption
+//! about the noise is that any order within a round is equally likely, not that it is normal or
+//! even symmetric, which latencies never are.
 
 use serde::Serialize;
 
@@ -17,15 +17,15 @@ const NORMAL: f64 = 1.959_963_984_540_054;
 pub struct Slope {
     /// Median of the slopes of all pairs.
     pub median: f64,
-    /// 95 % interval; `None` where the pairs are too few to carry one.
+    /// 95 % interval; `None` if there are too few pairs.
     pub interval: Option<(f64, f64)>,
-    /// Rounds it stands on.
+    /// Number of rounds.
     pub rounds: usize,
 }
 
 impl Slope {
-    /// Of rounds of points `(asked, seen)`. Points of one round with the same `asked` make no pair.
-    /// `None` without a pair, and where a figure is not finite.
+    /// From rounds of points `(requested, measured)`. Points of one round with the same requested
+    /// amount form no pair. `None` without a pair, and if a figure is not finite.
     pub fn in_rounds(rounds: &[Vec<(f64, f64)>]) -> Option<Slope> {
         let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
         if !rounds.iter().flatten().all(finite) {

@@ -1,22 +1,22 @@
 //! Where does the warm-up end? MSER-5.
 //!
-//! The series is averaged over batches of five; cutting off the first `d` batches is right where
+//! The series is averaged over batches of five; the cut is after the first `d` batches for which
 //! the squared standard error of the remaining mean is smallest. At most half may be cut off: a
-//! minimum at that limit means that no part is steady.
+//! minimum at that limit means that no steady state was reached.
 
 /// Values averaged into one batch.
 pub const BATCH: usize = 5;
-/// Batches below which the rule has nothing to work on.
+/// Fewest batches for the rule.
 const FEWEST_BATCHES: usize = 4;
 
-/// What MSER-5 says of a series.
+/// The result of MSER-5 for a series.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WarmUp {
     /// Discard this many values from the start; may be 0.
     EndsAfter(usize),
     /// The best cut is at the search limit.
     NoSteadyPart,
-    /// Fewer than four batches: not judged.
+    /// Fewer than four batches: no result.
     TooShort,
 }
 

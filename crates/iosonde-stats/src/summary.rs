@@ -86,8 +86,8 @@ pub fn t_975(degrees_of_freedom: usize) -> Option<f64> {
     Some(x + g1 / v + g2 / v.powi(2) + g3 / v.powi(3) + g4 / v.powi(4))
 }
 
-/// Integrated autocorrelation time of a series in steps, at least 1: `n` correlated values tell as
-/// much as `n / time` independent ones. Geyer's initial positive sequence.
+/// Integrated autocorrelation time of a series in steps, at least 1: `n` correlated values carry as
+/// much information as `n / time` independent ones. Geyer's initial positive sequence.
 pub fn autocorrelation_time(series: &[f64]) -> f64 {
     let Some(summary) = Summary::of(series) else { return 1.0 };
     let n = series.len();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn alternation_and_persistence_are_told_apart() {
+    fn alternation_and_persistence_are_distinguished() {
         let noise = |seed: u64, i: u64| {
             let mut z = (seed + i).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

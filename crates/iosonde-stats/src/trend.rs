@@ -1,7 +1,7 @@
 //! Does a short series rise or fall? The Mann-Kendall test.
 
 /// The statistic of the Mann-Kendall test, about standard normal where there is no trend; 0 below
-/// three values. Ties count for neither side.
+/// three values. Ties count for neither direction.
 pub fn mann_kendall(series: &[f64]) -> f64 {
     let n = series.len() as f64;
     if series.len() < 3 {

@@ -1,12 +1,12 @@
-//! How much do requests disturb each other? The universal scalability law, where it may be asked.
+//! The universal scalability law, fitted only if throughput falls.
 //!
 //! X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)) (N. Gunther, "Guerrilla Capacity
 //! Planning", 2007): alpha is the share that is done one at a time, beta what each pair costs;
-//! throughput is largest at N = sqrt((1 - alpha) / beta). A good fit says nothing about that
-//! optimum: on curves that only saturate, R² was 0.99 where the optimum moved with the end of the
-//! sweep or did not exist. So the law is fitted only where throughput really falls after its peak.
+//! throughput is largest at N = sqrt((1 - alpha) / beta). A good fit does not validate that
+//! optimum: on curves that only saturate, R² was 0.99 while the optimum moved with the end of the
+//! sweep or did not exist. So the law is fitted only if throughput falls after its peak.
 //!
-//! Whether it falls: the repeats are drawn anew around the rising curve nearest to what was seen
+//! Whether it falls: the repeats are resampled around the rising curve closest to the measurement
 //! (isotonic regression), and the fall from the best level to the last must be one that such curves
 //! show in at most 5 % of cases; picking the best level by its noise is thereby accounted for. The
 //! interval of the fall must exclude 0 as well.
@@ -17,11 +17,11 @@ use super::bootstrap::{Bootstrap, Interval, percentile_interval};
 use super::least_squares::solve;
 use super::ratio::median;
 
-/// Levels below which three unknowns are not fitted.
+/// Fewest levels for three unknowns.
 pub const FEWEST_LEVELS: usize = 5;
 /// Largest share of rising curves that show such a fall.
 const SIGNIFICANT: f64 = 0.05;
-/// Steps of the fit at most.
+/// Largest number of steps of the fit.
 const STEPS: usize = 100;
 /// Resamples for the intervals.
 const RESAMPLES: usize = 1_000;
@@ -43,7 +43,7 @@ pub struct Fall {
 }
 
 impl Fall {
-    /// Whether throughput really falls.
+    /// Whether throughput falls significantly.
     pub fn is_real(&self) -> bool {
         self.interval.low > 0.0 && self.p <= SIGNIFICANT
     }
@@ -77,16 +77,16 @@ pub struct Usl {
 #[serde(rename_all = "snake_case")]
 pub enum NoUsl {
     /// Fewer than [`FEWEST_LEVELS`] levels, fewer than two repeats at one, or a throughput that is
-    /// no positive number.
+    /// not positive.
     TooFew,
-    /// Throughput does not really fall; the fall that was looked at.
+    /// Throughput does not fall significantly; the tested drop.
     DoesNotFall(Fall),
     /// Pairs cost nothing, or the interval of beta includes 0: there is no optimum.
     NoOptimum,
 }
 
-/// How far throughput falls after its peak. `None` where a level has fewer than two
-/// repeats, or one is no positive number.
+/// How far throughput falls after its peak. `None` if a level has fewer than two repeats, or one is
+/// not positive.
 pub fn fall(levels: &[Level], seed: u64) -> Option<Fall> {
     let positive = |rate: &f64| *rate > 0.0 && rate.is_finite();
     let sound = |(_, rates): &Level| rates.len() >= 2 && rates.iter().all(positive);
@@ -128,7 +128,7 @@ fn ascending(levels: &[Level]) -> Vec<Level> {
     levels
 }
 
-/// Fits the law where throughput really falls.
+/// Fits the law if throughput falls significantly.
 pub fn usl(levels: &[Level], seed: u64) -> Result<Usl, NoUsl> {
     if levels.len() < FEWEST_LEVELS {
         return Err(NoUsl::TooFew);

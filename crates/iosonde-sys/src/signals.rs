@@ -52,7 +52,18 @@ impl Inbox {
         };
         BELL.store(bell.as_raw_fd(), Ordering::Release);
         let inbox = Inbox { bell };
-        for signal in signals.iter().filter(|signal| !is_ignored(**signal)) {
+        let heeded: Vec<i32> =
+            signals.iter().copied().filter(|signal| !is_ignored(*signal)).collect();
+        inbox.and_even(&heeded)?;
+        Ok(inbox)
+    }
+
+    /// Notes these signals too, even those that this process was started to ignore.
+    ///
+    /// # Errors
+    /// If a signal cannot be caught.
+    pub fn and_even(&self, signals: &[i32]) -> io::Result<()> {
+        for signal in signals {
             // SAFETY: `note` has the signature of SA_SIGINFO and makes no call that a handler may
             // not; an all-zero sigaction is valid, with an empty mask.
             let result = unsafe {
@@ -66,7 +77,7 @@ impl Inbox {
                 return Err(io::Error::last_os_error());
             }
         }
-        Ok(inbox)
+        Ok(())
     }
 
     /// What has come since the last call, by number.

@@ -86,10 +86,18 @@ pub fn pin_to_any(cpus: &[u32]) -> bool {
 /// the kernel refuses. A system call on a table that nobody shares takes no reference to the file:
 /// two atomic operations less per call. From then on descriptors opened here are unknown to the
 /// other threads, and the other way round: whoever calls this keeps its descriptors to itself.
+///
+/// The standard streams are not among them: a thread that waits for storage for ever would keep
+/// everybody waiting who reads from this process.
 pub fn own_file_table() -> bool {
     // SAFETY: takes no pointer. The copy holds every descriptor that was open, so that none that a
     // live value owns becomes invalid in either table.
-    unsafe { libc::unshare(libc::CLONE_FILES) == 0 }
+    let is_own = unsafe { libc::unshare(libc::CLONE_FILES) == 0 };
+    if is_own {
+        // Without /dev/null they stay, and nothing is lost but that.
+        let _ = crate::process::let_go_of_stdio();
+    }
+    is_own
 }
 
 /// CPUs the calling thread may run on, ascending.

@@ -292,8 +292,8 @@ mod tests {
     #[test]
     fn what_is_no_server_is_named() {
         assert!(matches!(error(&scratch("none")), ConnectError::Missing(_)));
-        let told = error(Path::new("/dev/null")).to_string();
-        assert!(told.contains("is a character device"), "{told}");
+        let reported = error(Path::new("/dev/null")).to_string();
+        assert!(reported.contains("is a character device"), "{reported}");
         let path = scratch("left");
         drop(UnixListener::bind(&path).unwrap());
         assert!(matches!(error(&path), ConnectError::NobodyListens(_)));

@@ -379,8 +379,11 @@ mod tests {
         assert_eq!(of(1).unwrap(), 8);
         assert_eq!(of(32).unwrap(), 128);
         assert_eq!(of(341).unwrap(), 1024);
-        let told = of(342).unwrap_err().to_string();
-        assert!(told.contains("--iodepth 342") && told.contains("at most 341"), "{told}");
+        let reported = of(342).unwrap_err().to_string();
+        assert!(
+            reported.contains("--iodepth 342") && reported.contains("at most 341"),
+            "{reported}"
+        );
     }
 
     #[test]

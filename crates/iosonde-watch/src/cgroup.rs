@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 
 use iosonde_engine::host::Root;
 
-/// Where hierarchies are mounted, in the order in which a short name is looked up.
+/// Where hierarchies are mounted, in lookup order.
 const HIERARCHIES: [&str; 8] =
     ["", "unified", "systemd", "blkio", "memory", "cpu", "cpuacct", "pids"];
-/// Cgroups that are looked into.
+/// Largest number of cgroups visited.
 const LIMIT: usize = 4096;
 
-/// The folder of a cgroup: a path below `/sys/fs/cgroup`, or a name in any hierarchy there
+/// The directory of a cgroup: a path below `/sys/fs/cgroup`, or a name in any hierarchy there
 /// (`system.slice/postgresql.service`, as `/proc/PID/cgroup` shows it).
-pub(super) fn folder(root: &Root, asked: &Path) -> Option<PathBuf> {
-    let short = asked.strip_prefix("/").unwrap_or(asked);
+pub(super) fn folder(root: &Root, requested: &Path) -> Option<PathBuf> {
+    let short = requested.strip_prefix("/").unwrap_or(requested);
     let below = |hierarchy: &str| Path::new("/sys/fs/cgroup").join(hierarchy).join(short);
-    let mut places = vec![asked.to_path_buf()];
+    let mut places = vec![requested.to_path_buf()];
     places.extend(HIERARCHIES.map(below));
     places.into_iter().find(|place| place.is_absolute() && is_cgroup(root, place))
 }
 
-/// Whether it is there, still.
+/// Whether it still exists.
 pub(super) fn is_cgroup(root: &Root, folder: &Path) -> bool {
     root.exists(folder.join("cgroup.procs"))
 }
@@ -33,7 +33,7 @@ pub(super) fn processes(root: &Root, folder: &Path) -> BTreeSet<u32> {
     let mut looked = 0;
     while let Some(place) = waiting.pop() {
         let listed = root.text_up_to(place.join("cgroup.procs"), 8 << 20).unwrap_or_default();
-        // 0 stands for a process that this pid namespace does not see.
+        // 0 means a process that is not visible in this PID namespace.
         found.extend(
             listed.lines().filter_map(|line| line.parse().ok()).filter(|pid: &u32| *pid != 0),
         );
@@ -62,8 +62,12 @@ mod tests {
         }
         let root = Root::at(dir.path());
         let expected = Path::new("/sys/fs/cgroup/systemd/a");
-        for asked in ["/sys/fs/cgroup/systemd/a", "/a", "a", "systemd/a"] {
-            assert_eq!(folder(&root, Path::new(asked)).as_deref(), Some(expected), "{asked}");
+        for requested in ["/sys/fs/cgroup/systemd/a", "/a", "a", "systemd/a"] {
+            assert_eq!(
+                folder(&root, Path::new(requested)).as_deref(),
+                Some(expected),
+                "{requested}"
+            );
         }
         assert_eq!(folder(&root, Path::new("z")), None);
         assert_eq!(processes(&root, expected), BTreeSet::from([1, 2, 3]));

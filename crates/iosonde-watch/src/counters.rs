@@ -1,7 +1,7 @@
-//! What the kernel charges to processes, summed over a tree of them that comes and goes.
+//! The kernel's accounting of processes, summed over a changing process tree.
 //!
-//! A process that has waited for a child is charged with what the child did. So the sum over those
-//! that live holds those that have ended, as long as somebody of the tree waited for them.
+//! A process that has waited for a child is charged with the child's counts. So the sum over
+//! running processes includes those that have ended, if a process of the tree waited for them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use iosonde_engine::host::Root;
 use iosonde_model::record::profile::{CallCounts, Missing};
 use iosonde_model::record::run::ProcessUse;
 
-/// What is missing where `/proc/PID/io` may not be read.
+/// What is missing if `/proc/PID/io` is not readable.
 pub(super) const CALLS: &str = "read and write calls";
 
 /// Seven figures of `CallCounts`, then user and system ticks.
@@ -21,11 +21,11 @@ type Charge = [u64; 9];
 #[derive(Debug)]
 pub(super) struct Tally {
     members: BTreeMap<(u32, u64), Member>,
-    /// Ticks since boot at the beginning: who started later starts with nothing.
+    /// Ticks since boot at the start: later processes start at zero.
     began_ticks: u64,
     /// Whether the kernel accounts delays.
     delays: bool,
-    /// Whether context switches are wanted, which cost a look at every thread.
+    /// Whether context switches are wanted, which requires reading every thread.
     switches: bool,
 }
 
@@ -44,7 +44,7 @@ struct Member {
     is_readable: bool,
 }
 
-/// The sums.
+/// The totals.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Charged {
     pub(super) calls: Option<CallCounts>,
@@ -65,7 +65,7 @@ impl Tally {
         }
     }
 
-    /// Looks at these processes, and takes all others of before for ended.
+    /// Samples these processes, and treats all others seen before as ended.
     pub(super) fn look(&mut self, root: &Root, pids: impl IntoIterator<Item = u32>) {
         for member in self.members.values_mut() {
             member.lives = false;
@@ -107,20 +107,20 @@ impl Tally {
         }
     }
 
-    /// What a process that has just been reaped was charged with.
+    /// The counts charged to a process that has just been reaped.
     pub(super) fn charge(&mut self, pid: u32, calls: &CallCounts) {
         if let Some((_, member)) = self.members.range_mut((pid, 0)..=(pid, u64::MAX)).next_back() {
             member.know(calls);
         }
     }
 
-    /// The sums since the beginning.
+    /// The totals since the start.
     pub(super) fn sums(&self) -> Charged {
         let is_member = |pid: u32| self.members.range((pid, 0)..=(pid, u64::MAX)).next().is_some();
         let mut sums = [0i128; 9];
         let (mut voluntary, mut involuntary, mut peak, mut ticks) = (0u64, 0u64, 0u64, 0u64);
         for member in self.members.values() {
-            // Whose parent was of the tree has become part of its charge.
+            // A process whose parent was in the tree has become part of the parent's charge.
             let counts = member.lives || !is_member(member.parent);
             for (sum, (first, last)) in sums.iter_mut().zip(member.first.iter().zip(member.last)) {
                 *sum += if counts { i128::from(last) } else { 0 } - i128::from(*first);
@@ -158,15 +158,15 @@ impl Tally {
                     "/proc/PID/io of {unreadable} of {} processes may not be read by this user",
                     self.members.len()
                 ),
-                mend: Some(privilege::MEND_OF_OTHERS.into()),
+                fix: Some(privilege::FIX_FOR_OTHERS.into()),
             });
         }
         if !self.delays {
             missing.push(Missing {
-                what: "time that the program waited for block I/O".into(),
+                what: "time the program waited for block I/O".into(),
                 reason: "the kernel does not account delays (kernel.task_delayacct is not 1)"
                     .into(),
-                mend: Some("as root: sysctl kernel.task_delayacct=1, before the start".into()),
+                fix: Some("as root: sysctl kernel.task_delayacct=1, before the start".into()),
             });
         }
         missing
@@ -329,7 +329,7 @@ mod tests {
         let charged = tally.sums();
         assert_eq!((charged.calls, charged.io_delay_ns), (None, None));
         let whats: Vec<&str> = charged.missing.iter().map(|each| each.what.as_str()).collect();
-        let expected = ["read and write calls", "time that the program waited for block I/O"];
+        let expected = ["read and write calls", "time the program waited for block I/O"];
         assert_eq!(whats, expected);
         assert!(charged.missing[0].reason.contains("1 of 1 processes"));
     }

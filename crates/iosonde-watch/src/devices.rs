@@ -1,4 +1,4 @@
-//! Which disks are watched, what they are, and what the kernel itself counts for each.
+//! The disks that are traced, their facts, and the kernel's counters of each.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,9 +28,10 @@ fn disk_of(root: &Root, number: (u32, u32)) -> Option<Disk> {
     disk(root, &host::device(root, number.0, number.1)?.name)
 }
 
-/// The disk that a user names: `vda`, `/dev/vda1`, `/dev/disk/by-id/…`. A partition is on its disk.
-pub(super) fn asked(root: &Root, asked: &str) -> Option<Disk> {
-    disk_of(root, host::number_of_node(root, &Path::new("/dev").join(asked))?)
+/// A disk as named by a user: `vda`, `/dev/vda1`, `/dev/disk/by-id/…`. A partition stands for its
+/// disk.
+pub(super) fn requested(root: &Root, requested: &str) -> Option<Disk> {
+    disk_of(root, host::number_of_node(root, &Path::new("/dev").join(requested))?)
 }
 
 /// Adds a disk, and those of which a volume or an array is made: requests are seen there.
@@ -41,25 +42,25 @@ pub(super) fn with_those_beneath(root: &Root, disk: Disk, disks: &mut Vec<Disk>)
     let beneath = disk.facts.slaves.clone();
     disks.push(disk);
     let names = beneath.iter().filter(|slave| !slave.starts_with('/'));
-    for disk in names.filter_map(|slave| asked(root, slave)) {
+    for disk in names.filter_map(|slave| requested(root, slave)) {
         with_those_beneath(root, disk, disks);
     }
 }
 
-/// The disk under the file system that holds this folder, if it is on one.
+/// The disk under the file system of this directory, if any.
 pub(super) fn of_folder(root: &Root, folder: &Path) -> Option<Disk> {
     let mount = host::mount_of(root, folder)?;
     disk_of(root, host::device_of_mount(root, &mount)?)
 }
 
-/// Every disk that holds something, by name.
+/// Every disk that contains something, by name.
 pub(super) fn known(root: &Root) -> Vec<String> {
     let has_size =
         |name: &String| root.number::<u64>(format!("/sys/block/{name}/size")).unwrap_or(0) > 0;
     root.names("/sys/block").into_iter().filter(has_size).collect()
 }
 
-/// Why no request of this disk can be seen, if so.
+/// Why requests of this disk cannot be traced, if so.
 pub(super) fn invisible(root: &Root, disk: &DeviceFacts) -> Option<String> {
     let name = &disk.name;
     if root.exists(format!("/sys/block/{name}/mq")) || !root.exists(format!("/sys/block/{name}")) {
@@ -72,10 +73,10 @@ pub(super) fn invisible(root: &Root, disk: &DeviceFacts) -> Option<String> {
     let beneath: Vec<&str> =
         disk.slaves.iter().map(String::as_str).filter(|slave| !slave.starts_with('/')).collect();
     let instead = match beneath.as_slice() {
-        [] => "its counters are all that can be seen".to_owned(),
-        disks => format!("its requests are those of the disks beneath: {}", disks.join(", ")),
+        [] => "only its counters are available".to_owned(),
+        disks => format!("its requests appear on the underlying disks: {}", disks.join(", ")),
     };
-    Some(format!("{what} has no request queue, so that no tracepoint shows a request; {instead}"))
+    Some(format!("{what} has no request queue, so no tracepoint shows its requests; {instead}"))
 }
 
 /// The kernel's counters of every disk.
@@ -84,8 +85,8 @@ pub(super) fn counters(root: &Root) -> BTreeMap<String, DeviceCounters> {
     root.names("/sys/block").into_iter().filter_map(of).collect()
 }
 
-/// The disks of a profile: the chosen ones, or else each that did anything, `home` first; if none
-/// did, `home` alone.
+/// The disks of a profile: the selected ones, or else each with I/O, `home` first; if none had I/O,
+/// only `home`.
 pub(super) fn profiled(
     root: &Root,
     chosen: &[Disk],
@@ -104,7 +105,7 @@ pub(super) fn profiled(
     }
     let profiled = |disk: Disk| ProfiledDevice {
         invisible: invisible(root, &disk.facts),
-        // A disk that came meanwhile began at zero.
+        // A disk that appeared meanwhile started at zero.
         counters: after
             .get(&disk.facts.name)
             .map(|now| (before.get(&disk.facts.name).copied().unwrap_or_default(), *now)),
@@ -162,26 +163,26 @@ mod tests {
     fn a_partition_is_on_its_disk() {
         let (_dir, root) = machine();
         for name in ["sda", "/dev/sda", "sda1", "/dev/sda1"] {
-            let disk = asked(&root, name).unwrap();
+            let disk = requested(&root, name).unwrap();
             assert_eq!((disk.facts.name.as_str(), disk.number), ("sda", (8, 0)), "{name}");
         }
-        assert_eq!(asked(&root, "sdz"), None);
+        assert_eq!(requested(&root, "sdz"), None);
         assert_eq!(known(&root), ["dm-0", "sda", "zram0"]);
         let mut disks = Vec::new();
         for name in ["dm-0", "sda1"] {
-            with_those_beneath(&root, asked(&root, name).unwrap(), &mut disks);
+            with_those_beneath(&root, requested(&root, name).unwrap(), &mut disks);
         }
         let names: Vec<&str> = disks.iter().map(|disk| disk.facts.name.as_str()).collect();
         assert_eq!(names, ["dm-0", "sda"]);
     }
 
     #[test]
-    fn what_has_no_queue_is_said_with_what_lies_beneath() {
+    fn what_has_no_queue_is_reported_with_what_lies_beneath() {
         let (_dir, root) = machine();
         let why = |name: &str| invisible(&root, &disk(&root, name).unwrap().facts);
         assert_eq!(why("sda"), None);
         assert!(why("zram0").unwrap().starts_with("zram0 (zram) has no request queue"));
-        assert!(why("dm-0").unwrap().ends_with("the disks beneath: sda"));
+        assert!(why("dm-0").unwrap().ends_with("the underlying disks: sda"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Signals while a command runs: passed on to it unless it has them already, and an end to the
-//! watching where there is no command.
+//! Signals while a command runs: forwarded to it unless it receives them already; without a command
+//! they end the profile.
 
 use std::os::fd::AsFd;
 
@@ -13,17 +13,17 @@ use rustix::time::Timespec;
 
 use super::WatchError;
 
-/// They ask for an end.
+/// Signals that request termination.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
-/// They mean something to some commands (dd tells how far it is), and would end us.
+/// Signals that mean something to some commands (dd prints its progress), and would terminate us.
 const PASSED_ON: [Signal; 3] = [Signal::USR1, Signal::USR2, Signal::ALARM];
-/// A second signal within this time means: leave at once. A command that lives with the interrupts
-/// of its user, such as a shell, gets them further apart.
+/// A second signal within this time means: abort. A command that handles interrupts, such as a
+/// shell, gets them further apart.
 const AT_ONCE_NS: u64 = 2_000_000_000;
-/// Signals that are closer are one: `timeout` sends to its child and then to the whole group.
+/// Signals closer than this count as one: `timeout` sends to its child and then to the whole group.
 const SAME_NS: u64 = 100_000_000;
 
-/// The signals that have come.
+/// The received signals.
 #[derive(Debug)]
 pub(super) struct Interrupts {
     inbox: Inbox,
@@ -31,7 +31,7 @@ pub(super) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Begins to listen.
+    /// Starts to listen.
     pub(super) fn listen(has_command: bool) -> Result<Interrupts, WatchError> {
         let mut signals: Vec<i32> = ENDING.iter().map(|signal| signal.as_raw()).collect();
         if has_command {
@@ -51,25 +51,25 @@ impl Interrupts {
         };
         let mut files = vec![PollFd::from_borrowed_fd(self.inbox.as_fd(), PollFlags::IN)];
         files.extend(or_readable.map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)));
-        // Whatever goes wrong ends the sleep, and the caller looks again.
+        // Any error ends the sleep, and the caller checks again.
         let _ = poll(&mut files, Some(&timeout));
     }
 
-    /// Passes on what has come. A signal is given back that asks for an end where there is no
-    /// command to obey it.
+    /// Forwards received signals. Returns a termination signal if there is no command to forward it
+    /// to.
     ///
     /// # Errors
-    /// `Left`, if the user wants to leave at once.
+    /// `Left`, if the user aborted.
     pub(super) fn take(&mut self, to: Option<&RunningCommand>) -> Result<Option<i32>, WatchError> {
-        let mut asked = None;
+        let mut requested = None;
         for Arrived { signal, by_terminal } in self.inbox.take() {
             match to {
-                // The terminal tells its whole foreground group, of which we are.
+                // The terminal signals its whole foreground group, which includes us.
                 Some(command) if !(by_terminal && is_in_our_group(command.pid())) => {
                     command.signal(signal);
                 }
                 Some(_) => {}
-                None => asked = Some(signal),
+                None => requested = Some(signal),
             }
             if ENDING.iter().any(|ending| ending.as_raw() == signal) {
                 let now_ns = monotonic_ns();
@@ -80,7 +80,7 @@ impl Interrupts {
                 }
             }
         }
-        Ok(asked)
+        Ok(requested)
     }
 }
 

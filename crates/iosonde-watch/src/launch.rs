@@ -1,4 +1,4 @@
-//! The command that is watched: held until everything watches, then let go.
+//! The profiled command: held until tracing is set up, then released.
 
 use std::ffi::{CString, OsString};
 use std::io;
@@ -12,18 +12,18 @@ use super::{WatchError, processes};
 use iosonde_engine::host::Root;
 use iosonde_model::record::profile::CallCounts;
 
-/// The child that will be the command. It has its number, and has not begun.
+/// The child that will become the command. It has a PID, but has not started.
 pub(super) fn hold(words: &[OsString]) -> Result<HeldCommand, WatchError> {
     let c_words: Result<Vec<CString>, _> =
         words.iter().map(|word| CString::new(word.as_bytes())).collect();
     let c_words = c_words.map_err(|error| WatchError::System {
-        what: "pass on a word of the command",
+        what: "pass an argument of the command",
         error: io::Error::new(io::ErrorKind::InvalidInput, error),
     })?;
     HeldCommand::fork(&c_words).map_err(WatchError::system("start a process"))
 }
 
-/// Lets it begin.
+/// Releases it.
 pub(super) fn release(
     root: &Root,
     held: HeldCommand,
@@ -39,8 +39,8 @@ pub(super) fn release(
                     && root.is_system()
                     && std::fs::exists(&first).is_ok_and(|there| there);
                 let reason = match (names_a_file, is_there) {
-                    (_, true) => "the interpreter that it names is not found",
-                    (true, false) => "there is no such file",
+                    (_, true) => "its interpreter was not found",
+                    (true, false) => "no such file",
                     (false, false) => "command not found in PATH",
                 };
                 WatchError::NotFound { command, reason }
@@ -50,9 +50,9 @@ pub(super) fn release(
     })
 }
 
-/// Waits for the command, which has ended. With it come the calls that it and the children that it
-/// waited for have made: this process is charged with them from now on. An ended process itself
-/// shows them only to who may look into the processes of others.
+/// Waits for the command, which has ended. Returns the calls made by it and by the children it
+/// waited for: this process is charged with them from now on. An ended process shows them only to a
+/// user with access to processes of others.
 pub(super) fn reap(
     root: &Root,
     running: RunningCommand,
@@ -64,7 +64,7 @@ pub(super) fn reap(
     else {
         return Ok((reaped, None));
     };
-    // A look of ours is charged with what it reads, once it has been read.
+    // Our own sampling is charged with what it reads, after it has been read.
     let calls = CallCounts {
         reads: (after.reads - before.reads).saturating_sub(before.reads - first.reads),
         writes: after.writes - before.writes,
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_comes_back_with_the_calls_of_its_children() {
+    fn a_command_completes_with_the_calls_of_its_children() {
         let script = "dd if=/dev/zero of=/dev/null bs=1000 count=500 2>/dev/null; exit 4";
         let (reaped, calls) = run(&["sh", "-c", script]).unwrap();
         assert_eq!(reaped.end, Ok(4));
@@ -104,9 +104,9 @@ mod tests {
     }
 
     #[test]
-    fn why_it_cannot_run_is_told_apart() {
+    fn why_it_cannot_run_is_distinguished() {
         let said = |words: &[&str]| run(words).unwrap_err().to_string();
-        assert_eq!(said(&["/no/such/file"]), "/no/such/file: there is no such file");
+        assert_eq!(said(&["/no/such/file"]), "/no/such/file: no such file");
         assert_eq!(said(&["no-such-cmd"]), "no-such-cmd: command not found in PATH");
         assert!(said(&["/proc"]).starts_with("/proc cannot be executed: Permission denied"));
         assert!(matches!(run(&["a\0b"]), Err(WatchError::System { .. })));

@@ -1,11 +1,10 @@
-//! What did the kernel see meanwhile? Watches a program from outside and fills in a
+//! Profiles a program from outside and fills in a
 //! [`iosonde_model::record::ProfileRun`].
 //!
-//! Promises: nothing is judged here. The command that is watched keeps its user, its standard
-//! streams and its exit code; what could not be seen is named with the reason, and is never zero.
+//! This crate draws no conclusions. The profiled command keeps its user, its standard streams and
+//! its exit code; data that could not be recorded is named with the reason, and is never zero.
 #![forbid(unsafe_code)]
 
-mod ask;
 mod cgroup;
 mod counters;
 mod devices;
@@ -13,12 +12,13 @@ mod interrupts;
 mod launch;
 mod privilege;
 mod processes;
+mod request;
 mod result;
 mod scope;
 mod telemetry;
 pub mod tracer;
 mod watch;
 
-pub use ask::{Asked, Attached, WatchError};
 pub use privilege::wake_writing;
+pub use request::{Attached, Request, WatchError};
 pub use watch::{rehearse, watch};

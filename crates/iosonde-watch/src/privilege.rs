@@ -1,22 +1,22 @@
-//! What the collector may do beyond its user, and how it gives that up.
+//! The privileges of the collector, and how it drops them.
 
 use std::io;
 
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-/// Kept while watching: to read the tracer's maps, to read `/proc/PID/io` of another user's
-/// process, and to pass a signal on to a command that has changed its user.
+/// Kept while profiling: to read the tracer's maps, to read `/proc/PID/io` of another user's
+/// process, and to forward a signal to a command that has changed its user.
 const KEPT: CapabilitySet =
     CapabilitySet::BPF.union(CapabilitySet::SYS_PTRACE).union(CapabilitySet::KILL);
 
-/// How an ordinary user gets what tracing needs.
-pub(super) const MEND: &str =
-    "run it by sudo, or give the program the rights: setcap cap_bpf,cap_perfmon+ep iosonde";
+/// How an unprivileged user gets the capabilities for tracing.
+pub(super) const FIX: &str =
+    "run it with sudo, or grant the capabilities: setcap cap_bpf,cap_perfmon+ep iosonde";
 
-/// How one sees into processes of others.
-pub(super) const MEND_OF_OTHERS: &str = "run it by sudo, or as the user of those processes";
+/// How to read processes of other users.
+pub(super) const FIX_FOR_OTHERS: &str = "run it with sudo, or as the user of those processes";
 
-/// What this process lacks of CAP_BPF and CAP_PERFMON; CAP_SYS_ADMIN stands for both.
+/// Which of CAP_BPF and CAP_PERFMON this process lacks; CAP_SYS_ADMIN implies both.
 pub(super) fn lacking() -> Option<String> {
     let effective = rustix::thread::capabilities(None).ok()?.effective;
     if effective.contains(CapabilitySet::SYS_ADMIN) {
@@ -28,11 +28,11 @@ pub(super) fn lacking() -> Option<String> {
     (!lacking.is_empty()).then(|| lacking.join(" and "))
 }
 
-/// Gives up all that watching does not need, for good. `may_write_later` keeps the right to write
-/// results into another user's folder, asleep until [`wake_writing`].
+/// Permanently drops all capabilities that profiling does not need. `may_write_later` keeps the
+/// right to write results into another user's directory, disabled until [`wake_writing`].
 ///
 /// # Errors
-/// If the kernel refuses; nothing is given up then.
+/// If the kernel refuses; nothing is dropped then.
 pub(super) fn give_up(may_write_later: bool) -> io::Result<()> {
     let now = rustix::thread::capabilities(None)?;
     let asleep = if may_write_later { CapabilitySet::DAC_OVERRIDE } else { CapabilitySet::empty() };
@@ -45,11 +45,11 @@ pub(super) fn give_up(may_write_later: bool) -> io::Result<()> {
     Ok(rustix::thread::set_no_new_privs(true)?)
 }
 
-/// Wakes the right to write into another user's folder, if it was kept.
+/// Enables the right to write into another user's directory, if it was kept.
 pub fn wake_writing() {
     let Ok(now) = rustix::thread::capabilities(None) else { return };
     let effective = now.effective | (now.permitted & CapabilitySet::DAC_OVERRIDE);
-    // If it fails, so will the writing, which says so.
+    // If this fails, so will the write, which reports it.
     let _ = rustix::thread::set_capabilities(None, CapabilitySets { effective, ..now });
 }
 

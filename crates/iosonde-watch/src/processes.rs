@@ -1,4 +1,4 @@
-//! Processes as `/proc` shows them: who descends from whom, and what each is charged with.
+//! Processes from `/proc`: the process tree, and the accounting of each.
 //!
 //! Sources: proc_pid_stat(5), proc_pid_io(5), proc_pid_status(5), proc_tid_children(5).
 
@@ -7,21 +7,21 @@ use std::collections::BTreeSet;
 use iosonde_engine::host::Root;
 use iosonde_model::record::profile::CallCounts;
 
-/// Processes of one look; an odd machine does not hold up the answer.
+/// Largest number of processes of one sample.
 const LIMIT: usize = 1 << 16;
 
-/// What `/proc/PID/stat` tells of a process.
+/// The contents of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Process {
     pub(super) pid: u32,
     pub(super) parent: u32,
-    /// Start, in ticks since boot. With the pid it names the process for ever.
+    /// Start, in ticks since boot. With the PID it identifies the process uniquely.
     pub(super) started: u64,
     /// User CPU time, in ticks, with that of the children it waited for.
     pub(super) user: u64,
     /// System CPU time, likewise.
     pub(super) system: u64,
-    /// It has ended, and nobody has waited for it yet.
+    /// It is a zombie.
     pub(super) is_zombie: bool,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn process(root: &Root, pid: u32) -> Option<Process> {
     parse_stat(&root.text(format!("/proc/{pid}/stat"))?)
 }
 
-/// `pid (name) state ppid …`. The name may hold anything, brackets and spaces too.
+/// `pid (name) state ppid …`. The name may contain anything, including brackets and spaces.
 fn parse_stat(text: &str) -> Option<Process> {
     let (head, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -59,13 +59,13 @@ pub(super) fn threads(root: &Root, pid: u32) -> Vec<u32> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// Read and write calls of a process, its ended threads and the children it waited for. `None`
-/// where this user may not look.
+/// Read and write calls of a process, its ended threads and the children it waited for. `None` if
+/// this user has no access.
 pub(super) fn calls(root: &Root, pid: u32) -> Option<CallCounts> {
     parse_io(&root.text(format!("/proc/{pid}/io"))?)
 }
 
-/// Our own, and the length of the text that tells them, which is read before it is counted.
+/// Our own, and the length of the text that contains them, which is read before it is counted.
 pub(super) fn own_calls(root: &Root) -> Option<(CallCounts, u64)> {
     let bytes = root.bytes("/proc/self/io", 4096)?;
     Some((parse_io(&String::from_utf8_lossy(&bytes))?, bytes.len() as u64))
@@ -104,7 +104,7 @@ pub(super) fn switches_and_peak(root: &Root, pid: u32) -> (u64, u64, u64) {
     sums
 }
 
-/// The command line of a process, word by word; its name where it has none, as kernel threads.
+/// The command line of a process, as arguments; its name if it has none, as for kernel threads.
 pub(super) fn words(root: &Root, pid: u32) -> Vec<String> {
     let bytes = root.bytes(format!("/proc/{pid}/cmdline"), 64 << 10).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -115,12 +115,12 @@ pub(super) fn words(root: &Root, pid: u32) -> Vec<String> {
     root.word(format!("/proc/{pid}/comm")).into_iter().collect()
 }
 
-/// These processes and all that descend from them, as far as they live.
+/// These processes and all their descendants that are still running.
 pub(super) fn tree(root: &Root, roots: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
     let roots: Vec<u32> = roots.into_iter().collect();
-    let tells_children =
+    let provides_children =
         roots.iter().any(|pid| root.exists(format!("/proc/{pid}/task/{pid}/children")));
-    if tells_children { by_children(root, roots) } else { by_parents(root, roots) }
+    if provides_children { by_children(root, roots) } else { by_parents(root, roots) }
 }
 
 fn by_children(root: &Root, mut waiting: Vec<u32>) -> BTreeSet<u32> {
@@ -137,7 +137,7 @@ fn by_children(root: &Root, mut waiting: Vec<u32>) -> BTreeSet<u32> {
     found
 }
 
-/// Where the kernel does not list children (CONFIG_PROC_CHILDREN), each process tells its parent.
+/// If the kernel does not list children (CONFIG_PROC_CHILDREN), the parent of each process is used.
 fn by_parents(root: &Root, roots: Vec<u32>) -> BTreeSet<u32> {
     let pids = root.names("/proc").into_iter().filter_map(|name| name.parse().ok());
     let all: Vec<Process> = pids.take(LIMIT).filter_map(|pid| process(root, pid)).collect();

@@ -1,5 +1,4 @@
-//! From what was seen to the record: the tracer's figures, the order of the devices, and what is
-//! missing.
+//! Builds the record: the tracer's figures, the order of the devices, and what is missing.
 
 use super::counters::CALLS;
 use super::devices;
@@ -8,7 +7,7 @@ use iosonde_engine::host::{Root, mounts};
 use iosonde_model::record::facts::DeviceFacts;
 use iosonde_model::record::profile::{Method, Missing, ProfileRun, ProfiledDevice, Source};
 
-/// How it is watched, in a line.
+/// The method, as one line.
 pub(super) fn how(source: &Source) -> String {
     match source.method {
         Method::Tracepoints => {
@@ -21,30 +20,30 @@ pub(super) fn how(source: &Source) -> String {
             )
         }
         Method::Counters => match source.missing.first() {
-            Some(Missing { reason, mend, .. }) => {
-                let mend = mend.as_ref().map_or(String::new(), |mend| format!(" ({mend})"));
-                format!("requests cannot be seen: {reason}{mend}; counters stand in")
+            Some(Missing { reason, fix, .. }) => {
+                let fix = fix.as_ref().map_or(String::new(), |fix| format!(" ({fix})"));
+                format!("requests cannot be traced: {reason}{fix}; using counters instead")
             }
-            None => "requests cannot be seen; counters stand in".into(),
+            None => "requests cannot be traced; using counters instead".into(),
         },
     }
 }
 
-/// File systems that keep dirty pages and have no disk that could be watched.
+/// File systems that keep dirty pages and have no disk that could be traced.
 const WITHOUT_DISK: [&str; 9] =
     ["nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "ubifs", "jffs2"];
 
-/// Why dirty pages may go where nobody watches, if so.
+/// Why dirty pages may be written where nothing is traced, if so.
 pub(super) fn unwatched(root: &Root, disks_are_chosen: bool) -> Option<String> {
     if disks_are_chosen {
-        return Some("only the chosen disks were watched".into());
+        return Some("only the selected disks were traced".into());
     }
     let mounts = mounts(root);
     let other = mounts.iter().find(|mount| WITHOUT_DISK.contains(&mount.filesystem.as_str()))?;
-    Some(format!("{} ({}) has no disk to be watched", other.point.display(), other.filesystem))
+    Some(format!("{} ({}) has no disk that can be traced", other.point.display(), other.filesystem))
 }
 
-/// The tracer's figures take their places. `is_over` says that all that was watched began and ended
+/// Fills in the tracer's figures. `is_over` says that everything profiled started and ended
 /// meanwhile.
 pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over: bool) {
     for device in traced.devices {
@@ -57,7 +56,7 @@ pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over
     run.cgroups = traced.cgroups;
     run.syncs = traced.syncs;
     run.opens = traced.opens;
-    // The tracer knows whoever has ended, the sums over `/proc` whoever lives too.
+    // The tracer covers ended processes, the totals over `/proc` also running ones.
     if is_over {
         if traced.calls.is_some() {
             run.source.missing.retain(|missing| missing.what != CALLS);
@@ -80,7 +79,7 @@ pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over
     run.devices = order.into_iter().map(|(_, device)| device).collect();
 }
 
-/// A disk that the tracer saw: one of those known from their counters, or a new one.
+/// A disk seen by the tracer: one known from its counters, or a new one.
 fn add(known: &mut Vec<ProfiledDevice>, root: &Root, traced: TracedDevice) {
     let TracedDevice { number, name, depth, program_depth } = traced;
     let at = known.iter().position(|device| device.facts.name == name).unwrap_or_else(|| {
@@ -93,38 +92,39 @@ fn add(known: &mut Vec<ProfiledDevice>, root: &Root, traced: TracedDevice) {
     (known[at].depth, known[at].program_depth) = (depth, program_depth);
 }
 
-/// What neither the tracer nor a counter can show here.
+/// Data that neither the tracer nor a counter provides here.
 pub(super) fn missing(run: &ProfileRun, root: &Root, is_attached: bool) -> Vec<Missing> {
     let mut missing = Vec::new();
-    let mut miss = |what: &str, reason: &str, mend: Option<&str>| {
+    let mut miss = |what: &str, reason: &str, fix: Option<&str>| {
         let (what, reason) = (what.into(), reason.into());
-        missing.push(Missing { what, reason, mend: mend.map(str::to_owned) });
+        missing.push(Missing { what, reason, fix: fix.map(str::to_owned) });
     };
     if run.source.method == Method::Counters {
         miss(
-            "calls of children that nobody waits for",
-            "processes are looked at once per interval and at the end: what such a child did after \
-             the last look at it is not in the sums",
+            "calls of children that no parent waits for",
+            "processes are sampled once per interval and at the end: calls of such a child after \
+             its last sample are not included",
             None,
         );
     }
     if is_attached {
         miss(
             "context switches of threads that have ended",
-            "the kernel shows them for living threads, and for a command that we started ourselves",
+            "the kernel reports them only for running threads, and for a command started by \
+             iosonde",
             None,
         );
     }
     if run.machine_switches.is_none() {
-        miss("context switches of the machine", "/proc/stat does not tell them", None);
+        miss("context switches of the machine", "/proc/stat does not contain them", None);
     }
     if !root.exists("/proc/pressure/io") {
-        let mend = "a kernel with CONFIG_PSI, started with psi=1";
-        miss("pressure", "there is no /proc/pressure", Some(mend));
+        let fix = "a kernel with CONFIG_PSI, started with psi=1";
+        miss("pressure", "/proc/pressure does not exist", Some(fix));
     }
     for device in run.devices.iter().filter(|device| device.counters.is_none()) {
         let what = format!("counters of {}", device.facts.name);
-        miss(&what, "the kernel keeps none for it", None);
+        miss(&what, "the kernel has none for it", None);
     }
     missing
 }
@@ -144,9 +144,9 @@ mod tests {
         let table = dir.path().join("proc/self/mountinfo");
         std::fs::write(&table, disk).unwrap();
         assert_eq!(unwatched(&root, false), None);
-        assert_eq!(unwatched(&root, true).unwrap(), "only the chosen disks were watched");
+        assert_eq!(unwatched(&root, true).unwrap(), "only the selected disks were traced");
         let far = "30 29 0:50 / /home rw - nfs4 server:/home rw\n";
         std::fs::write(&table, format!("{disk}{far}")).unwrap();
-        assert_eq!(unwatched(&root, false).unwrap(), "/home (nfs4) has no disk to be watched");
+        assert_eq!(unwatched(&root, false).unwrap(), "/home (nfs4) has no disk that can be traced");
     }
 }

@@ -1,4 +1,4 @@
-//! Whom the watching is about: the processes, as they come and go, and the disks.
+//! The scope of a profile: the processes, as they come and go, and the disks.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -6,39 +6,40 @@ use std::path::PathBuf;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::ask::{Asked, Attached, WatchError};
 use super::devices::{self, Disk};
+use super::request::{Attached, Request, WatchError};
 use super::{cgroup, processes};
 use iosonde_engine::host::Root;
 use iosonde_model::record::profile::Subject;
 
-/// What was asked, found on this machine.
+/// The request, resolved on this machine.
 #[derive(Debug)]
 pub(super) struct Scope {
     pub(super) who: Who,
-    /// The chosen disks, with those beneath them; none for every disk.
+    /// The selected disks, with the underlying ones; empty for every disk.
     pub(super) disks: Vec<Disk>,
-    /// The disk of the folder where the command runs.
+    /// The disk of the command's working directory.
     pub(super) home: Option<Disk>,
-    /// A descriptor that becomes readable when the process has ended, where the kernel has such.
+    /// A descriptor that becomes readable when the process has ended, if the kernel supports it.
     handle: Option<OwnedFd>,
 }
 
 /// Whose requests count.
 #[derive(Debug)]
 pub(super) enum Who {
-    /// The command and its children; its number is known once it is held.
+    /// The command and its children; its PID is known once it is held.
     Command(u32),
-    /// A process that runs already, told from others of its number by its start, and its children.
+    /// A running process, distinguished from others with its PID by its start time, and its
+    /// children.
     Process { pid: u32, started: u64, words: Vec<String> },
-    /// Everybody in a cgroup.
+    /// All processes of a cgroup.
     Cgroup(PathBuf),
 }
 
 impl Scope {
-    /// Finds all that was asked for.
-    pub(super) fn find(root: &Root, asked: &Asked) -> Result<Scope, WatchError> {
-        let who = match &asked.attached {
+    /// Resolves the request.
+    pub(super) fn find(root: &Root, requested: &Request) -> Result<Scope, WatchError> {
+        let who = match &requested.attached {
             None => Who::Command(0),
             Some(Attached::Process(pid)) => {
                 let process = processes::process(root, *pid).filter(|process| !process.is_zombie);
@@ -52,12 +53,14 @@ impl Scope {
             }
         };
         let mut disks: Vec<Disk> = Vec::new();
-        for name in &asked.devices {
-            let unknown =
-                || WatchError::UnknownDevice { asked: name.clone(), known: devices::known(root) };
+        for name in &requested.devices {
+            let unknown = || WatchError::UnknownDevice {
+                requested: name.clone(),
+                known: devices::known(root),
+            };
             devices::with_those_beneath(
                 root,
-                devices::asked(root, name).ok_or_else(unknown)?,
+                devices::requested(root, name).ok_or_else(unknown)?,
                 &mut disks,
             );
         }
@@ -65,10 +68,10 @@ impl Scope {
             Who::Process { pid, .. } => handle_of(pid),
             Who::Command(_) | Who::Cgroup(_) => None,
         };
-        Ok(Scope { who, disks, home: devices::of_folder(root, &asked.folder), handle })
+        Ok(Scope { who, disks, home: devices::of_folder(root, &requested.folder), handle })
     }
 
-    /// The number of the command, from now on.
+    /// Sets the PID of the command.
     pub(super) fn is_held(&mut self, pid: u32) {
         if let Who::Command(of) = &mut self.who {
             *of = pid;
@@ -76,7 +79,7 @@ impl Scope {
         }
     }
 
-    /// The processes that are watched: those of before that live, and who joined them.
+    /// The profiled processes: those of before that are still running, and new ones.
     pub(super) fn members(&self, root: &Root, before: &BTreeSet<u32>) -> BTreeSet<u32> {
         let mut members = match &self.who {
             Who::Command(pid) | Who::Process { pid, .. } => {
@@ -84,12 +87,13 @@ impl Scope {
             }
             Who::Cgroup(folder) => cgroup::processes(root, folder),
         };
-        // A shell that is watched by its own child.
+        // A shell that is profiled by its own child.
         members.remove(&std::process::id());
         members
     }
 
-    /// Whether what runs already has ended. A command is asked for its end in another way.
+    /// Whether the attached process or cgroup has ended. The end of a command is detected
+    /// differently.
     pub(super) fn is_gone(&self, root: &Root) -> bool {
         match &self.who {
             Who::Command(_) => false,
@@ -99,16 +103,17 @@ impl Scope {
         }
     }
 
-    /// Readable when the watched process has ended.
+    /// Readable when the profiled process has ended.
     pub(super) fn end(&self) -> Option<BorrowedFd<'_>> {
         self.handle.as_ref().map(AsFd::as_fd)
     }
 
-    /// For the record.
-    pub(super) fn subject(&self, asked: &Asked) -> Subject {
+    /// The attachment, for the record.
+    pub(super) fn subject(&self, requested: &Request) -> Subject {
         match &self.who {
             Who::Command(pid) => {
-                let words = asked.command.iter().map(|word| word.to_string_lossy().into_owned());
+                let words =
+                    requested.command.iter().map(|word| word.to_string_lossy().into_owned());
                 Subject::Command { words: words.collect(), pid: *pid }
             }
             Who::Process { pid, words, .. } => Subject::Process { pid: *pid, words: words.clone() },

@@ -1,19 +1,19 @@
-//! The machine, once per interval; in bounded memory, however long it takes.
+//! Samples of the machine, once per interval, in bounded memory.
 
 use iosonde_engine::host::Root;
 use iosonde_engine::host::telemetry::Sampler;
 use iosonde_model::record::facts::{DeviceFacts, TelemetrySample};
 
-/// Samples kept: beyond, every second one is left out, and the interval is doubled.
+/// Largest number of samples: beyond it, every second one is dropped, and the interval is doubled.
 const LIMIT: usize = 4096;
 
-/// Samples, and the clock's zero.
+/// The samples, and the clock's zero.
 #[derive(Debug)]
 pub(super) struct Telemetry {
     sampler: Sampler,
     samples: Vec<TelemetrySample>,
     began_ns: u64,
-    /// One of so many looks becomes a sample.
+    /// Number of readings per sample.
     every: u64,
     looks: u64,
 }
@@ -31,7 +31,7 @@ impl Telemetry {
         self.look(now_ns);
     }
 
-    /// A sample, if it is time for one.
+    /// Takes a sample, if one is due.
     pub(super) fn look(&mut self, now_ns: u64) {
         self.looks += 1;
         if (self.looks - 1).is_multiple_of(self.every) {
@@ -53,7 +53,7 @@ impl Telemetry {
         self.samples.push(sample);
     }
 
-    /// The last sample, and all.
+    /// Takes the last sample, and returns all.
     pub(super) fn end(mut self, now_ns: u64) -> Vec<TelemetrySample> {
         self.sample(now_ns);
         self.samples

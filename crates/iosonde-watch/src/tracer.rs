@@ -1,12 +1,12 @@
 //! Every request, by programs at the block layer's tracepoints: the figures of
 //! [`iosonde_model::record::profile`] from the kernel's maps.
 
+mod convert;
 mod layers;
 mod names;
 mod series;
 mod tally;
 mod threads;
-mod told;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -28,7 +28,7 @@ use iosonde_model::record::profile::{
 };
 use iosonde_stats::Histogram;
 
-/// What is to be traced.
+/// What to trace.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Major and minor numbers of whole disks; empty for every disk.
@@ -39,7 +39,7 @@ pub struct Wanted {
     pub layers: bool,
 }
 
-/// Attached programs, and what they have told so far.
+/// Attached programs, and the data received from them so far.
 #[derive(Debug)]
 pub struct Tracer {
     collector: Collector,
@@ -53,11 +53,11 @@ pub struct Tracer {
     tallies: BTreeMap<u32, Tally>,
     series: Option<Series>,
     ended: Ended,
-    /// What could not be read from the maps, by what it says.
+    /// Errors from reading the maps, by message.
     troubles: BTreeMap<String, u64>,
 }
 
-/// Everything that the programs told.
+/// All data received from the programs.
 #[derive(Clone, Debug, Default)]
 pub struct Traced {
     /// Each whole disk with traffic.
@@ -84,7 +84,7 @@ pub struct Traced {
     pub places: Vec<Places>,
     /// Series.
     pub series: Vec<TrafficSeries>,
-    /// Spans outside the block layer and the device, where they were asked for.
+    /// Spans outside the block layer and the device, if requested.
     pub spans: Vec<(Layer, Histogram)>,
     /// What was lost.
     pub lost: BTreeMap<String, u64>,
@@ -97,7 +97,7 @@ pub struct TracedDevice {
     pub number: (u32, u32),
     /// Kernel name.
     pub name: String,
-    /// Everybody's requests in flight.
+    /// Requests in flight, all programs.
     pub depth: Depth,
     /// The program's requests in flight.
     pub program_depth: Depth,
@@ -132,24 +132,24 @@ impl Tracer {
         })
     }
 
-    /// The method, the attribution, and each program with its fate.
+    /// The method, the attribution, and the status of each program.
     pub fn source(&self) -> Source {
         let programs = self.collector.programs();
         let refused = programs.iter().filter_map(|program| {
             let reason = format!("{}: {}", program.tracepoint, program.refused.as_ref()?);
-            Some(Missing { what: program.tells.to_owned(), reason, mend: None })
+            Some(Missing { what: program.provides.to_owned(), reason, fix: None })
         });
         let mut missing: Vec<Missing> = refused.collect();
         missing.extend(self.unshown.iter().map(|name| {
             let what = match *name {
                 FILES_END => "files of direct I/O",
-                WAIT_END => "callers of direct I/O on block devices that a limit holds back",
+                WAIT_END => "callers of direct I/O on block devices that are throttled",
                 _ => "callers of direct I/O on block devices",
             };
             Missing {
                 what: what.to_owned(),
                 reason: format!("the kernel does not show the address of {name}"),
-                mend: Some("sysctl kernel.kptr_restrict=0, or CAP_SYSLOG".to_owned()),
+                fix: Some("sysctl kernel.kptr_restrict=0, or CAP_SYSLOG".to_owned()),
             }
         }));
         Source {
@@ -166,10 +166,10 @@ impl Tracer {
         }
     }
 
-    /// Follows a process and all children that it will have.
+    /// Follows a process and all its future children.
     ///
     /// # Errors
-    /// In words, if the kernel's table takes no more.
+    /// As text, if the kernel's table is full.
     pub fn follow(&mut self, pid: u32) -> Result<(), String> {
         self.collector.follow(pid)
     }
@@ -187,7 +187,8 @@ impl Tracer {
         self.heed(begun);
     }
 
-    /// To be called about once per interval: keeps it, and makes room in the kernel's tables.
+    /// To be called about once per interval: stores the interval, and frees entries in the kernel's
+    /// tables.
     pub fn poll(&mut self, now_ns: u64) {
         let looked = self.look(now_ns);
         self.heed(looked);
@@ -219,7 +220,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// Remembers what went wrong with a map: the figures are short by it.
+    /// Records an error with a map: the figures lack its data.
     fn heed(&mut self, outcome: Result<(), String>) {
         if let Err(trouble) = outcome {
             *self.troubles.entry(trouble).or_default() += 1;
@@ -227,13 +228,13 @@ impl Tracer {
     }
 
     /// Pages that followed processes have dirtied and that are not yet written, bytes, if known.
-    /// What was dirtied and then truncated counts as not written.
+    /// Pages dirtied and then truncated count as not written.
     pub fn dirty_bytes(&self) -> Option<u64> {
         let counts = self.collector.counts().ok()?;
         Some(counts.dirtied_bytes.saturating_sub(counts.written_back_bytes))
     }
 
-    /// Detaches, and tells everything.
+    /// Detaches, and returns all data.
     pub fn finish(mut self, now_ns: u64) -> Traced {
         let paused = self.collector.pause();
         self.heed(paused);
@@ -242,22 +243,22 @@ impl Tracer {
         let counts = self.collector.counts();
         let counts = counts.map_err(|trouble| self.heed(Err(trouble))).ok();
         let (threads, sizes) = std::mem::take(&mut self.ended).finish(&self.collector);
-        let mut lost = counts.as_ref().map(told::losses).unwrap_or_default();
+        let mut lost = counts.as_ref().map(convert::losses).unwrap_or_default();
         lost.append(&mut self.troubles);
         if left > 0 {
-            *lost.entry(told::LATENCIES.to_owned()).or_default() += left;
+            *lost.entry(convert::LATENCIES.to_owned()).or_default() += left;
         }
         let exits = counts.as_ref().filter(|_| self.has("sched_process_exit")).copied();
         let calls_seen = counts.as_ref().filter(|_| self.has("sys_enter")).copied();
         Traced {
             devices: self.devices(now_ns),
             groups: self.groups(&sizes),
-            threads: told::threads(threads),
-            files: told::files(self.files()),
-            cgroups: told::cgroups(self.cgroups()),
+            threads: convert::threads(threads),
+            files: convert::files(self.files()),
+            cgroups: convert::cgroups(self.cgroups()),
             syncs: self.syncs(),
-            opens: calls_seen.as_ref().map(told::opens),
-            calls: exits.as_ref().map(told::calls),
+            opens: calls_seen.as_ref().map(convert::opens),
+            calls: exits.as_ref().map(convert::calls),
             io_delay_ns: exits
                 .filter(|_| self.root.number::<u32>("/proc/sys/kernel/task_delayacct") == Some(1))
                 .map(|counts| counts.io_delay_ns),
@@ -269,8 +270,8 @@ impl Tracer {
         }
     }
 
-    /// Requests that were not seen to end, on disks that have none in flight: they have ended. Says
-    /// how many.
+    /// Requests whose completion was not seen, on disks that have none in flight: they have ended.
+    /// Returns their number.
     fn settle(&mut self) -> u64 {
         let flights = self.collector.flights().unwrap_or_default();
         let mut left = 0;
@@ -298,8 +299,8 @@ impl Tracer {
             let Ok((all, program)) = self.collector.depths(place) else { continue };
             let number = major_minor(disk);
             let name = self.disks.name(number);
-            let depth = told::levels(&all, now_ns);
-            let program_depth = told::levels(&program, now_ns);
+            let depth = convert::levels(&all, now_ns);
+            let program_depth = convert::levels(&program, now_ns);
             devices.push(TracedDevice { number, name, depth, program_depth });
         }
         devices.sort_by_key(|device| std::cmp::Reverse(device.program_depth.area_ns));
@@ -344,7 +345,7 @@ impl Tracer {
         syncs
     }
 
-    /// Entry 0 is for all without a place of their own.
+    /// Entry 0 is for all that did not fit in the table.
     fn groups(&self, sizes: &BTreeMap<u16, u32>) -> Vec<Group> {
         let named = self.collector.groups().unwrap_or_default();
         let last = named.iter().map(|(_, number)| *number).max().unwrap_or(0);
@@ -368,7 +369,7 @@ impl Tracer {
             if file.reads + file.writes > 0 {
                 let path = names::path(&key, &file, &mounts, &self.root);
                 let device = self.disks.name(major_minor(key.device));
-                files.push(told::file(&key, &file, path, device));
+                files.push(convert::file(&key, &file, path, device));
             }
         }
         files.sort_by(|a: &FileRun, b: &FileRun| {
@@ -417,7 +418,7 @@ impl Tracer {
                 chunk_bytes: CHUNK_BYTES,
                 block_bytes: BLOCK_BYTES,
                 chunks,
-                // The table is one for all disks: what it could not take is told with each.
+                // All disks share one table: what did not fit is reported for each.
                 lost_bytes,
             }
         });
@@ -430,7 +431,7 @@ const ENDS: [&str; 4] = [FILES_END, "blkdev_bio_end_io", "blkdev_bio_end_io_asyn
 const FILES_END: &str = "iomap_dio_bio_end_io";
 const WAIT_END: &str = "submit_bio_wait_endio";
 
-/// The addresses of kernel symbols; 0 where the kernel does not show them. The list is long:
+/// The addresses of kernel symbols; 0 if the kernel hides them. The list is long:
 /// reading ends with the last of them.
 fn symbols<const N: usize>(root: &Root, names: [&str; N]) -> [u64; N] {
     let mut addresses = [0; N];
@@ -450,28 +451,26 @@ fn symbols<const N: usize>(root: &Root, names: [&str; N]) -> [u64; N] {
     addresses
 }
 
-/// The kernel programs know processes by the numbers of the first namespace.
+/// The kernel programs identify processes by PIDs of the initial namespace.
 fn of_first_namespace(root: &Root) -> Result<(), Missing> {
     // The kernel has given it this inode number since 3.8.
     let first = Path::new("pid:[4026531836]");
     match root.link("/proc/self/ns/pid") {
         Some(namespace) if namespace != first => Err(Missing {
             what: "requests".to_owned(),
-            reason: "processes have other numbers here than the kernel programs see (a container \
-                     with a PID namespace of its own)"
+            reason: "process IDs here differ from those that the kernel programs see (a container \
+                with its own PID namespace)"
                 .to_owned(),
-            mend: Some(
-                "run it on the host, or in a container with the host's PID namespace".into(),
-            ),
+            fix: Some("run it on the host, or in a container with the host's PID namespace".into()),
         }),
         _ => Ok(()),
     }
 }
 
 fn missing(root: &Root, error: &AttachError) -> Missing {
-    let mend = match error {
+    let fix = match error {
         AttachError::NoTypes(_) => {
-            "a kernel with CONFIG_DEBUG_INFO_BTF, as the larger distributions have it".to_owned()
+            "a kernel with CONFIG_DEBUG_INFO_BTF, as in the major distributions".to_owned()
         }
         _ if root.word("/sys/kernel/security/lockdown").is_some_and(|word| is_locked(&word)) => {
             "the kernel is locked down (lockdown=confidentiality forbids kernel programs)"
@@ -479,7 +478,7 @@ fn missing(root: &Root, error: &AttachError) -> Missing {
         }
         _ => "run it as root, or give it CAP_BPF and CAP_PERFMON".to_owned(),
     };
-    Missing { what: "requests".to_owned(), reason: error.to_string(), mend: Some(mend) }
+    Missing { what: "requests".to_owned(), reason: error.to_string(), fix: Some(fix) }
 }
 
 /// `none integrity [confidentiality]` is the one that forbids.

@@ -1,5 +1,5 @@
-//! One watching from its beginning to its end: attach, hold, follow, give up rights, release, look
-//! now and then, settle, tell.
+//! One profile from start to end: attach, hold, follow, drop privileges, release, sample, settle,
+//! report.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use iosonde_sys::clock::{boottime_ns, monotonic_ns, realtime_ns};
 use iosonde_sys::held::{Reaped, RunningCommand};
 use iosonde_sys::thread::{peak_rss_bytes, usage_of_process};
 
-use super::ask::{Asked, WatchError};
 use super::counters::Tally;
 use super::interrupts::Interrupts;
+use super::request::{Request, WatchError};
 use super::scope::{Scope, Who};
 use super::telemetry::{Telemetry, machine_switches};
 use super::tracer::{Tracer, Wanted};
@@ -19,30 +19,30 @@ use iosonde_model::record::HostFacts;
 use iosonde_model::record::profile::{Ended, Missing, PROFILE_SCHEMA, ProfileRun, Source};
 use iosonde_model::record::run::ProcessUse;
 
-/// A process whose end the kernel does not announce is looked at so often.
+/// Polling interval for processes whose end the kernel does not announce.
 const UNANNOUNCED_NS: u64 = 10_000_000;
-/// Between two looks at what is still dirty.
+/// Polling interval for dirty pages.
 const SETTLING_NS: u64 = 20_000_000;
 
-/// Watches, and tells what was seen. `say` gets a line for each step.
+/// Profiles, and returns the record. `say` gets a line for each step.
 ///
 /// # Errors
-/// If what was asked is not there, or the command cannot be run. A kernel that shows little is no
-/// error: what is missing stands in the record.
+/// If the request cannot be resolved, or the command cannot be run. A kernel that provides little
+/// is not an error: missing data is listed in the record.
 pub fn watch(
     root: &Root,
     host: HostFacts,
-    asked: &Asked,
+    requested: &Request,
     say: &mut dyn FnMut(&str),
 ) -> Result<ProfileRun, WatchError> {
-    let mut scope = Scope::find(root, asked)?;
-    let interrupts = Interrupts::listen(!asked.command.is_empty())?;
-    let (mut tracer, mut source) = attach(root, asked, &scope);
+    let mut scope = Scope::find(root, requested)?;
+    let interrupts = Interrupts::listen(!requested.command.is_empty())?;
+    let (mut tracer, mut source) = attach(root, requested, &scope);
     say(&result::how(&source));
-    enough(asked, tracer.is_some(), &source)?;
-    let held = match asked.command.is_empty() {
+    enough(requested, tracer.is_some(), &source)?;
+    let held = match requested.command.is_empty() {
         true => None,
-        false => Some(launch::hold(&asked.command)?),
+        false => Some(launch::hold(&requested.command)?),
     };
     if let Some(held) = &held {
         scope.is_held(held.pid());
@@ -52,13 +52,13 @@ pub fn watch(
     let mut members = scope.members(root, &BTreeSet::new());
     if let Some(tracer) = &mut tracer {
         source.missing.extend(follow(tracer, &members));
-        // Children that came while their parents were entered.
+        // Children created while their parents were being added.
         let all = scope.members(root, &members);
         source.missing.extend(follow(tracer, &(&all - &members)));
         members = all;
     }
-    if let Err(error) = privilege::give_up(asked.may_write_later) {
-        say(&format!("the rights of this user are kept: {error}"));
+    if let Err(error) = privilege::give_up(requested.may_write_later) {
+        say(&format!("privileges were not dropped: {error}"));
     }
     let is_command = matches!(scope.who, Who::Command(_));
     let mut tally = Tally::new(root, boottime_ns(), !is_command);
@@ -67,17 +67,26 @@ pub fn watch(
     let mut run = ProfileRun {
         schema: PROFILE_SCHEMA.into(),
         program: env!("CARGO_PKG_VERSION").into(),
-        subject: scope.subject(asked),
+        subject: scope.subject(requested),
         started_unix_ns: realtime_ns(),
-        unwatched: result::unwatched(root, !asked.devices.is_empty()),
+        unwatched: result::unwatched(root, !requested.devices.is_empty()),
         host,
         source,
         ..ProfileRun::default()
     };
-    let mut watch =
-        Watch { root, asked, scope, interrupts, tracer, telemetry, tally, members, began_ns: 0 };
+    let mut watch = Watch {
+        root,
+        requested,
+        scope,
+        interrupts,
+        tracer,
+        telemetry,
+        tally,
+        members,
+        began_ns: 0,
+    };
     watch.begin();
-    let running = held.map(|held| launch::release(root, held, &asked.command)).transpose()?;
+    let running = held.map(|held| launch::release(root, held, &requested.command)).transpose()?;
     say("watching");
     let (ended, ended_ns) = watch.until_end(running.as_ref())?;
     run.measured_ns = ended_ns - watch.began_ns;
@@ -126,13 +135,14 @@ pub fn watch(
     Ok(run)
 }
 
-/// What would be watched: the source, and the names of the chosen disks or of that of the folder.
+/// What would be profiled: the source, and the names of the selected disks or of that of the
+/// directory.
 ///
 /// # Errors
-/// As [`watch`], but for the command.
-pub fn rehearse(root: &Root, asked: &Asked) -> Result<(Source, Vec<String>), WatchError> {
-    let scope = Scope::find(root, asked)?;
-    let (_, source) = attach(root, asked, &scope);
+/// As for [`watch`], except for the command.
+pub fn rehearse(root: &Root, requested: &Request) -> Result<(Source, Vec<String>), WatchError> {
+    let scope = Scope::find(root, requested)?;
+    let (_, source) = attach(root, requested, &scope);
     let disks = scope.disks.iter().chain(scope.home.iter().filter(|_| scope.disks.is_empty()));
     let named = |disk: &devices::Disk| match devices::invisible(root, &disk.facts) {
         Some(why) => why,
@@ -141,10 +151,10 @@ pub fn rehearse(root: &Root, asked: &Asked) -> Result<(Source, Vec<String>), Wat
     Ok((source, disks.map(named).collect()))
 }
 
-/// The tracer; or else why not, and counters in its place.
-fn attach(root: &Root, asked: &Asked, scope: &Scope) -> (Option<Tracer>, Source) {
+/// The tracer, or why counters are used instead.
+fn attach(root: &Root, requested: &Request, scope: &Scope) -> (Option<Tracer>, Source) {
     let devices = scope.disks.iter().map(|disk| disk.number).collect();
-    let wanted = Wanted { devices, interval_ns: asked.interval_ns, ..Wanted::default() };
+    let wanted = Wanted { devices, interval_ns: requested.interval_ns, ..Wanted::default() };
     match Tracer::attach(root, &wanted) {
         Ok(tracer) => {
             let source = tracer.source();
@@ -153,21 +163,21 @@ fn attach(root: &Root, asked: &Asked, scope: &Scope) -> (Option<Tracer>, Source)
         Err(mut missing) => {
             if let Some(rights) = privilege::lacking() {
                 missing.reason = format!("this user lacks {rights}");
-                missing.mend = Some(privilege::MEND.into());
+                missing.fix = Some(privilege::FIX.into());
             }
             (None, Source { missing: vec![missing], ..Source::default() })
         }
     }
 }
 
-/// Whether what is seen is enough for what was asked: known before a command is started.
-fn enough(asked: &Asked, is_traced: bool, source: &Source) -> Result<(), WatchError> {
-    let Some(option) = asked.needs_requests.filter(|_| !is_traced) else { return Ok(()) };
+/// Whether the available data is enough for the request: checked before a command is started.
+fn enough(requested: &Request, is_traced: bool, source: &Source) -> Result<(), WatchError> {
+    let Some(option) = requested.needs_requests.filter(|_| !is_traced) else { return Ok(()) };
     let missing = source.missing.first();
     Err(WatchError::NoRequests {
         option,
         reason: missing.map_or_else(|| "no tracepoints".into(), |missing| missing.reason.clone()),
-        mend: missing.and_then(|missing| missing.mend.clone()),
+        fix: missing.and_then(|missing| missing.fix.clone()),
     })
 }
 
@@ -179,7 +189,7 @@ fn follow(tracer: &mut Tracer, pids: &BTreeSet<u32>) -> Option<Missing> {
     Some(Missing {
         what: format!("requests of {} processes ({})", refused.len(), which.join(", ")),
         reason: reason.clone(),
-        mend: None,
+        fix: None,
     })
 }
 
@@ -194,10 +204,10 @@ fn used(reaped: &Reaped, span_ns: u64) -> ProcessUse {
     }
 }
 
-/// A watching that is on.
+/// A running profile.
 struct Watch<'a> {
     root: &'a Root,
-    asked: &'a Asked,
+    requested: &'a Request,
     scope: Scope,
     interrupts: Interrupts,
     tracer: Option<Tracer>,
@@ -216,15 +226,15 @@ impl Watch<'_> {
         }
     }
 
-    /// One look at everything.
+    /// One sample of everything.
     fn look(&mut self, now_ns: u64) {
         if let Some(tracer) = &mut self.tracer {
-            // Children that nobody of the tree has any more.
+            // Children without a parent in the tree.
             self.members.extend(tracer.followed());
         }
         let members = self.scope.members(self.root, &self.members);
         if let Some(tracer) = &mut self.tracer {
-            // Children are followed by the kernel; whoever is moved into a cgroup is not.
+            // Children are followed by the kernel; a process moved into a cgroup is not.
             if matches!(self.scope.who, Who::Cgroup(_)) {
                 follow(tracer, &(&members - &self.members));
             }
@@ -235,10 +245,11 @@ impl Watch<'_> {
         self.telemetry.look(now_ns);
     }
 
-    /// How it ended and when; a command tells its own end when it is reaped.
+    /// How and when it ended; the end of a command is known when it is reaped.
     fn until_end(&mut self, running: Option<&RunningCommand>) -> Result<(Ended, u64), WatchError> {
-        let until_ns = self.asked.for_ns.map_or(u64::MAX, |ns| self.began_ns.saturating_add(ns));
-        let mut next_ns = self.began_ns + self.asked.interval_ns;
+        let until_ns =
+            self.requested.for_ns.map_or(u64::MAX, |ns| self.began_ns.saturating_add(ns));
+        let mut next_ns = self.began_ns + self.requested.interval_ns;
         loop {
             let signal = self.interrupts.take(running)?;
             let has_ended = match running {
@@ -258,11 +269,11 @@ impl Watch<'_> {
             }
             if now_ns >= next_ns {
                 self.look(now_ns);
-                let late = (monotonic_ns() - next_ns) / self.asked.interval_ns;
-                next_ns += (late + 1) * self.asked.interval_ns;
+                let late = (monotonic_ns() - next_ns) / self.requested.interval_ns;
+                next_ns += (late + 1) * self.requested.interval_ns;
             }
             let watched = self.scope.end();
-            // A command beside an attached process has no handle of its own.
+            // A command next to an attached process has no handle of its own.
             let is_announced = watched.is_some() && (running.is_none() || self.is_command());
             let wake_ns = if is_announced { next_ns } else { now_ns + UNANNOUNCED_NS };
             let handle = watched.filter(|_| is_announced);
@@ -274,12 +285,12 @@ impl Watch<'_> {
         matches!(self.scope.who, Who::Command(_))
     }
 
-    /// Waits for pages that the program left dirty, as far as the tracer knows of any; how long.
-    /// Whatever signal comes ends the waiting, and only that: what was seen is told all the same.
+    /// Waits for pages that the program left dirty, as far as known to the tracer; returns how
+    /// long. Any signal ends only the waiting: the profile is still reported.
     fn settle(&mut self) -> u64 {
         let began_ns = monotonic_ns();
-        let until_ns = began_ns.saturating_add(self.asked.settle_ns);
-        let mut next_ns = began_ns + self.asked.interval_ns;
+        let until_ns = began_ns.saturating_add(self.requested.settle_ns);
+        let mut next_ns = began_ns + self.requested.interval_ns;
         while let Some(tracer) = &mut self.tracer
             && tracer.dirty_bytes().is_some_and(|bytes| bytes > 0)
             && monotonic_ns() < until_ns
@@ -287,7 +298,7 @@ impl Watch<'_> {
         {
             if monotonic_ns() >= next_ns {
                 tracer.poll(monotonic_ns());
-                next_ns += self.asked.interval_ns;
+                next_ns += self.requested.interval_ns;
             }
             self.interrupts.sleep(monotonic_ns() + SETTLING_NS, None);
         }
@@ -304,15 +315,15 @@ mod tests {
         let missing = Missing {
             what: "single requests".into(),
             reason: "this user lacks CAP_BPF".into(),
-            mend: Some("run it by sudo".into()),
+            fix: Some("run it with sudo".into()),
         };
         let source = Source { missing: vec![missing], ..Source::default() };
-        let asked = Asked { needs_requests: Some("--emit"), ..Asked::default() };
-        let told = enough(&asked, false, &source).map_err(|error| error.to_string());
-        let expected = "--emit: single requests cannot be seen (this user lacks CAP_BPF), and it \
-                        takes them; run it by sudo";
-        assert_eq!(told, Err(expected.to_owned()));
-        assert!(enough(&asked, true, &source).is_ok());
-        assert!(enough(&Asked::default(), false, &source).is_ok());
+        let requested = Request { needs_requests: Some("--emit"), ..Request::default() };
+        let converted = enough(&requested, false, &source).map_err(|error| error.to_string());
+        let expected = "--emit needs individual requests, which cannot be traced (this user lacks \
+            CAP_BPF); run it with sudo";
+        assert_eq!(converted, Err(expected.to_owned()));
+        assert!(enough(&requested, true, &source).is_ok());
+        assert!(enough(&Request::default(), false, &source).is_ok());
     }
 }

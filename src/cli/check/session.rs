@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Asked, length_ns};
+use super::{Request, length_ns};
 use crate::cli::cross_check::Second;
 use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure};
@@ -10,7 +10,7 @@ use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
 use crate::cli::outputs::Outputs;
 use crate::cli::progress::Progress;
-use crate::schedule::{Bench, Event, carry_out};
+use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::cross_check::CrossCheck;
 use iosonde_analysis::expectation::judge_all;
 use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
@@ -39,10 +39,10 @@ pub(super) struct Session<'a> {
 }
 
 impl Session<'_> {
-    pub(super) fn header(&mut self, bench: &Bench, asked: &Asked) {
-        let Some(held) = &bench.held else { return };
+    pub(super) fn header(&mut self, context: &RunContext, requested: &Request) {
+        let Some(held) = &context.held else { return };
         let size = count::thousands(held.bytes >> 20);
-        let length = asked.length_ns as f64 / 1e9;
+        let length = requested.length_ns as f64 / 1e9;
         self.output.text(&format!(
             "iosonde: {}  ({size} MiB test file, {length} s per test)\n\n",
             iosonde_report::clean::clean(&held.path.to_string_lossy())
@@ -50,9 +50,9 @@ impl Session<'_> {
         self.output.text(&check_header());
     }
 
-    pub(super) fn measure(&mut self, cells: &[Plan], bench: &Bench) -> Result<(), Failure> {
+    pub(super) fn measure(&mut self, cells: &[Plan], context: &RunContext) -> Result<(), Failure> {
         let total = cells.len();
-        carry_out(cells, bench, &mut |event| match event {
+        execute(cells, context, &mut |event| match event {
             Event::Started { index, plan } => {
                 let to_come = cells[index + 1..].iter().map(length_ns).sum();
                 self.progress.begin(*index, total, &plan.title, to_come);
@@ -68,13 +68,13 @@ impl Session<'_> {
     pub(super) fn measure_both(
         &mut self,
         cells: &[Plan],
-        bench: &Bench,
+        context: &RunContext,
         second: &Second,
     ) -> Result<(), Failure> {
         for (index, plan) in cells.iter().enumerate() {
-            let both = match second.words(plan, bench) {
-                Ok(words) => second.run(plan, words, bench, &mut self.progress)?,
-                Err(reason) => second.alone(plan, &reason, bench, &mut self.progress)?,
+            let both = match second.words(plan, context) {
+                Ok(words) => second.run(plan, words, context, &mut self.progress)?,
+                Err(reason) => second.alone(plan, &reason, context, &mut self.progress)?,
             };
             if let Some(run) = &both.first {
                 self.finished(index, run);
@@ -82,7 +82,7 @@ impl Session<'_> {
             both.keep(&mut self.keeper, &format!("{:02}", index + 1));
             self.witness_exit = self.witness_exit.or_graver(both.exit());
             self.cross_checks.push(both.check);
-            if bench.control.signal.load(std::sync::atomic::Ordering::Relaxed) != 0 {
+            if context.control.signal.load(std::sync::atomic::Ordering::Relaxed) != 0 {
                 break;
             }
         }
@@ -92,29 +92,35 @@ impl Session<'_> {
     /// Prints and keeps a row. A run that was stopped before its window opened has nothing to show.
     fn finished(&mut self, index: usize, run: &Run) {
         self.progress.clear();
-        self.keeper
-            .log(&json!({ "event": "finished", "cell": run.plan.name, "outcome": run.outcome }));
         if run.measured_ns == 0 && matches!(run.outcome, Outcome::Interrupted { .. }) {
             return;
         }
+        // Before anybody hears of it: what was finished is not lost, whatever comes.
+        self.keeper.keep_cell(&format!("{:02}-{}.json", index + 1, run.plan.name), run);
+        self.keeper
+            .log(&json!({ "event": "finished", "cell": run.plan.name, "outcome": run.outcome }));
         let row = assess(run, Some(self.host));
         self.output.text(&check_row(run, &row));
         if let Some(pursuit) = &row.pursuit {
             self.output.text(&pursuit_note(pursuit));
         }
-        self.keeper.keep_cell(&format!("{:02}-{}.json", index + 1, run.plan.name), run);
         self.runs.push(run.clone());
         self.rows.push(row);
     }
 
     /// Totals, verdict, expectations, and the exit code that follows.
-    pub(super) fn conclude(mut self, asked: &Asked, cells: &[Plan], bench: &Bench) -> Exit {
-        let signal = bench.control.signal.load(std::sync::atomic::Ordering::Relaxed);
-        let told = verdict(&self.rows);
+    pub(super) fn conclude(
+        mut self,
+        requested: &Request,
+        cells: &[Plan],
+        context: &RunContext,
+    ) -> Exit {
+        let signal = context.control.signal.load(std::sync::atomic::Ordering::Relaxed);
+        let analysed = verdict(&self.rows);
         let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
-        let judged = judge_all(&asked.expectations, &rows);
+        let judged = judge_all(&requested.expectations, &rows);
         self.output.text(&check_footer(&rows));
-        self.output.text(&verdict_text(&told));
+        self.output.text(&verdict_text(&analysed));
         self.output.text(&expectations_text(&judged));
         self.cross_checks.iter().for_each(|check| self.output.text(&cross_check_text(check)));
         let mut exit = if signal != 0 { Exit::Signal(signal as i32) } else { Exit::Done };
@@ -126,24 +132,24 @@ impl Session<'_> {
             exit = exit.or_graver(end_of_expectation(&each.judgement));
         }
         let complete = rows.len() == cells.len() && rows.iter().all(|(_, row)| row.complete);
-        let exit = self.tell_end(complete, exit, &told, &judged);
+        let exit = self.print_end(complete, exit, &analysed, &judged);
         let exit = self.output.end(exit);
-        let path = self.keeper.finish(complete, exit.code(), &told.words);
+        let path = self.keeper.finish(complete, exit.code(), &analysed.words);
         if let Some(path) = path {
-            note(&format!("results kept in {}", path.display()));
+            note(&format!("results stored in {}", path.display()));
         }
         exit
     }
 
-    fn tell_end(
+    fn print_end(
         &mut self,
         complete: bool,
         exit: Exit,
-        told: &Verdict,
+        analysed: &Verdict,
         judged: &[iosonde_analysis::expectation::Judged],
     ) -> Exit {
         if !complete {
-            self.output.text("  partial: not every workload was measured to its end\n");
+            self.output.text("  partial: not every workload was measured completely\n");
         }
         let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
         let mut document = Document {
@@ -152,7 +158,7 @@ impl Session<'_> {
             complete,
             exit_code: exit.code(),
             cells: &rows,
-            verdict: Some(told),
+            verdict: Some(analysed),
             expectations: judged,
             host: Some(self.host),
             target: rows.first().map(|(run, _)| &run.target),

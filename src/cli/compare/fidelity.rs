@@ -1,4 +1,4 @@
-//! How near does a replay come to what was recorded?
+//! How closely a replay matches the recording.
 
 use std::fs;
 use std::path::Path;
@@ -12,17 +12,17 @@ use iosonde_model::record::export;
 use iosonde_model::spec::Speed;
 use iosonde_report::{fidelity_json, fidelity_text, profile_figures};
 
-/// Compares a profile with what was regenerated from it.
+/// Compares a profile with its replay.
 pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Result<Exit, Failure> {
     let speed = args.speed.as_deref().unwrap_or("1x");
-    let speed = Speed::parse(speed).map_err(|error| asked(format!("--speed: {error}")))?;
-    let (first, first_path) = record("PROFILE", profile)?;
-    let (second, second_path) = record("REPLAY", replay)?;
+    let speed = Speed::parse(speed).map_err(|error| requested(format!("--speed: {error}")))?;
+    let (first, first_path, mut altered) = record("PROFILE", profile, args.accept)?;
+    let (second, second_path, more) = record("REPLAY", replay, args.accept)?;
     let recorded = match &first {
         Record::Profile(run) => Observed::of_profile(run),
         Record::Run(_) => {
             let path = profile.display();
-            return Err(asked(format!("PROFILE: `{path}` is a run, expected a profile")));
+            return Err(requested(format!("PROFILE: found a run in `{path}`, expected a profile")));
         }
     };
     let regenerated = match &second {
@@ -32,21 +32,25 @@ pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Resu
     if let Some(folder) = &args.figures {
         draw(folder, &first, &second)?;
     }
-    let told = fidelity(&recorded, &regenerated, speed);
-    let exit = if told.score.is_some() { Exit::Done } else { Exit::Inconclusive };
+    let mut analysed = fidelity(&recorded, &regenerated, speed);
+    altered.extend(more);
+    if !altered.is_empty() {
+        analysed.notes.insert(0, format!("ALTERED: {}", altered.join(" ")));
+    }
+    let exit = if analysed.score.is_some() { Exit::Done } else { Exit::Inconclusive };
     let mut output = Output::new(args.output_format);
-    output.text(&fidelity_text(&told));
+    output.text(&fidelity_text(&analysed));
     let [one, other] = [first_path, second_path].map(|path| path.to_string_lossy().into_owned());
-    output.value(&fidelity_json(&told, &one, &other, exit.code()));
+    output.value(&fidelity_json(&analysed, &one, &other, exit.code()));
     Ok(output.end(exit))
 }
 
-/// Draws both side by side.
+/// Draws charts of both side by side.
 fn draw(folder: &Path, first: &Record, second: &Record) -> Result<(), Failure> {
     let (Record::Profile(recorded), Record::Profile(regenerated)) = (first, second) else {
         let message = "--figures: found the result of a run, expected a profile of the replay, \
-                       which alone holds its requests: `iosonde profile -- iosonde run …`";
-        return Err(asked(message.to_owned()));
+            because only a profile contains its requests: `iosonde profile -- iosonde run …`";
+        return Err(requested(message.to_owned()));
     };
     let failed = |path: &Path, why: String| {
         Failure::new(Exit::Environment, format!("--figures: `{}`: {why}", path.display()))
@@ -63,6 +67,6 @@ fn draw(folder: &Path, first: &Record, second: &Record) -> Result<(), Failure> {
     Ok(())
 }
 
-fn asked(message: String) -> Failure {
-    Failure::new(Exit::Asked, message)
+fn requested(message: String) -> Failure {
+    Failure::new(Exit::Usage, message)
 }

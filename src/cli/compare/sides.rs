@@ -1,41 +1,49 @@
-//! The two sides of a comparison, from records and baselines; and how a baseline is kept.
+//! The two sides of a comparison, from records and baselines; and storing a baseline.
 
 use std::path::{Path, PathBuf};
 
-use super::{CompareArgs, asked, no_effect, no_replay, note, of_runs};
+use super::{CompareArgs, no_effect, no_replay, note, of_runs, requested};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::intact::AcceptArgs;
 use crate::cli::recorded::runs::observations;
 use iosonde_analysis::comparison::{BASELINE_SCHEMA, Baseline, Side};
 use iosonde_model::record::export;
 
-/// One side, from everything that was given for it.
-pub(super) fn read(what: &str, paths: &[PathBuf]) -> Result<Side, Failure> {
-    let mut runs = Vec::new();
+/// One side, from everything that was given for it, and what was altered in it, in words.
+pub(super) fn read(
+    what: &str,
+    paths: &[PathBuf],
+    accept: AcceptArgs,
+) -> Result<(Side, Vec<String>), Failure> {
+    let (mut runs, mut altered) = (Vec::new(), Vec::new());
     for path in paths {
-        runs.extend(observations(what, path)?);
+        let (found, words) = observations(what, path, accept)?;
+        runs.extend(found);
+        altered.extend(words);
     }
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-    Ok(Side { name: names.join(", "), runs })
+    Ok((Side { name: names.join(", "), runs }, altered))
 }
 
-/// Keeps runs as a baseline.
+/// Stores runs as a baseline.
 pub(super) fn save_baseline(args: &CompareArgs, file: &Path) -> Result<Exit, Failure> {
     no_replay(args)?;
-    no_effect(&of_runs(args), "--save-baseline, which compares nothing")?;
+    no_effect(&of_runs(args), "--save-baseline, which does not compare")?;
     if args.paths.is_empty() {
-        return Err(asked("--save-baseline: no runs are given; name their folders".into()));
+        return Err(requested("--save-baseline: no runs given; name their folders".into()));
     }
-    let mut runs = read("RUNS", &args.paths)?.runs;
+    // Nobody would see later what was altered before.
+    let mut runs = read("RUNS", &args.paths, AcceptArgs::NEVER)?.0.runs;
     let all = runs.len();
     runs.retain(|run| run.left_out.is_none());
     if runs.len() < all {
-        note(&format!("caution: {} of {all} runs do not count and are left out", all - runs.len()));
+        note(&format!(
+            "warning: {} of {all} runs cannot be used and are left out",
+            all - runs.len()
+        ));
     }
     if runs.is_empty() {
-        return Err(Failure::new(
-            Exit::Inconclusive,
-            "--save-baseline: no run that counts is left",
-        ));
+        return Err(Failure::new(Exit::Inconclusive, "--save-baseline: no usable run is left"));
     }
     let count = runs.len();
     let baseline = Baseline {
@@ -53,6 +61,6 @@ pub(super) fn save_baseline(args: &CompareArgs, file: &Path) -> Result<Exit, Fai
     export::probe(file, &|start| start.contains("\"iosonde.baseline/"))
         .and_then(|()| export::write(file, &text))
         .map_err(|error| failed(error.to_string()))?;
-    note(&format!("{count} runs kept as a baseline in {}", file.display()));
+    note(&format!("{count} runs stored as a baseline in {}", file.display()));
     Ok(Exit::Done)
 }

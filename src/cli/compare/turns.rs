@@ -1,4 +1,4 @@
-//! Both sides measured now, by turns: a fresh process per run, pairs in an order drawn by a seed.
+//! Measures both sides now, alternating: a new process per run, pairs in a seeded random order.
 
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
@@ -9,49 +9,65 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{CompareArgs, asked, contrasted, note, place, tell, what_is_asked};
+use super::{CompareArgs, contrasted, note, place, print, request_text, requested};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::intact::AcceptArgs;
 use crate::cli::keep::Keeper;
 use crate::cli::recorded::{Record, record};
-use iosonde_analysis::comparison::{Asked, Kind, Observation, Side};
+use iosonde_analysis::comparison::{Kind, Observation, Request, Side};
 use iosonde_model::plan::interleave;
 use iosonde_model::record::Run;
 use iosonde_model::units::count;
 use iosonde_report::clean::clean;
 use iosonde_report::comparison_json;
 
-/// Rounds unless told otherwise.
+/// Default number of rounds.
 const ROUNDS: u32 = 10;
-/// Options that would take the result elsewhere than to us.
+/// Options that would send the result elsewhere.
 const OURS: [&str; 3] = ["--results", "--output-format", "--dry-run"];
-/// How often it is looked whether a run has ended.
+/// Polling interval for the end of a run.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Measures both command lines in rounds, and compares within rounds.
 pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Failure> {
     let [a, b] = args.run.as_slice() else {
-        return Err(asked(format!("--run: found {}, expected two: A and B", args.run.len())));
+        return Err(requested(format!("--run: found {}, expected two: A and B", args.run.len())));
     };
     let commands = [command(a)?, command(b)?];
-    let asked = what_is_asked(args, place::fresh_seed())?;
-    // Two command lines are how one says what is meant to differ.
-    let asked = Asked { in_rounds: true, allow: Kind::ALL.to_vec(), ..asked };
+    let requested = request_text(args, place::fresh_seed())?;
+    // The two command lines state what may differ.
+    let requested = Request { in_rounds: true, allow: Kind::ALL.to_vec(), ..requested };
     let place = place::Place::find()?;
-    let scratch = Scratch::new(asked.seed)?;
+    let scratch = Scratch::new(requested.seed)?;
     let open = |verb| {
         let mut keeper = Keeper::open(args.results.as_deref(), verb, words);
         keeper.keep("host.json", &place.host);
         keeper
     };
     let mut keepers = [open("compare-a"), open("compare-b")];
+    let names_device = |word: &String| word.replace('_', "-").starts_with("--destroy-data");
+    if commands.iter().flatten().any(names_device)
+        && keepers.iter().any(|keeper| keeper.path().is_none())
+    {
+        let message = "--run: found --destroy-data, but the results are not kept, and with them \
+                       not what stood on the device before; nothing was written. Give another \
+                       place by --results DIR";
+        return Err(Failure::new(Exit::Refused, message));
+    }
     let mut sides = args.run.iter().map(|text| Side { name: text.clone(), runs: Vec::new() });
     let mut sides: [Side; 2] = std::array::from_fn(|_| sides.next().unwrap_or_default());
     let rounds = args.rounds.unwrap_or(ROUNDS);
     let mut failed = None;
-    for (round, second_begins) in (1..).zip(interleave::by_chance(rounds, asked.seed)) {
+    for (round, second_begins) in (1..).zip(interleave::by_chance(rounds, requested.seed)) {
         let mut both = [None, None];
         for index in if second_begins { [1, 0] } else { [0, 1] } {
-            let run = match scratch.measure(&commands[index], &args.run[index], &place.signal) {
+            let measured = scratch.measure(
+                &commands[index],
+                &args.run[index],
+                &place.signal,
+                &mut keepers[index],
+            );
+            let run = match measured {
                 Ok(Some(run)) => run,
                 Ok(None) => break,
                 Err(failure) => {
@@ -63,9 +79,13 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
             both[index] = Some(Observation::of(&run, "", Some(&place.host)));
         }
         let [Some(a), Some(b)] = both else { break };
-        let told =
+        let analysed =
             |run: &Observation| run.value("iops").map_or("n/a".into(), count::significant_or_whole);
-        note(&format!("round {round} of {rounds}: A {} IOPS, B {} IOPS", told(&a), told(&b)));
+        note(&format!(
+            "round {round} of {rounds}: A {} IOPS, B {} IOPS",
+            analysed(&a),
+            analysed(&b)
+        ));
         sides[0].runs.push(a);
         sides[1].runs.push(b);
     }
@@ -75,21 +95,18 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
         (None, Some(failure)) => failure.exit,
         (None, None) => Exit::Done,
     };
-    // The rounds before a failure were measured, and say what they say.
+    // The rounds before a failure are valid and are reported.
     if let Some(failure) = failed.as_ref().filter(|_| !a.runs.is_empty()) {
         let message: Vec<String> = failure.message.lines().map(clean).collect();
         note(&format!("error: {}", message.join("\n")));
-        note(&format!(
-            "caution: compared is what was measured before: rounds 1 to {}",
-            a.runs.len()
-        ));
+        note(&format!("warning: only the rounds before this are compared: 1 to {}", a.runs.len()));
     }
-    let told = contrasted(a, b, &asked);
-    let ended = match (&told, failed) {
+    let analysed = contrasted(a, b, &requested);
+    let ended = match (&analysed, failed) {
         (_, Some(failure)) if a.runs.is_empty() => Err(failure),
-        (Ok(told), _) => {
-            let exit = tell(args, told, exit);
-            keepers[1].keep("comparison.json", &comparison_json(told, exit.code()));
+        (Ok(analysed), _) => {
+            let exit = print(args, analysed, exit);
+            keepers[1].keep("comparison.json", &comparison_json(analysed, exit.code()));
             Ok(exit)
         }
         (Err(_), Some(failure)) => Err(failure),
@@ -101,8 +118,8 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     let code = ended.as_ref().map_or_else(|failure| failure.exit.code(), |exit| exit.code());
     let complete = a.runs.len() == rounds as usize;
     for (letter, keeper) in ["A", "B"].into_iter().zip(keepers) {
-        if let Some(path) = keeper.finish(complete, code, "compared by turns") {
-            note(&format!("runs of {letter} kept in {}", path.display()));
+        if let Some(path) = keeper.finish(complete, code, "compared in alternating runs") {
+            note(&format!("runs of {letter} stored in {}", path.display()));
         }
     }
     ended
@@ -110,7 +127,7 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
 
 /// The words of a command line of `iosonde run`, without the name of the program.
 fn command(text: &str) -> Result<Vec<String>, Failure> {
-    let refuse = |why: &str| asked(format!("--run: `{text}`: {why}"));
+    let refuse = |why: &str| requested(format!("--run: `{text}`: {why}"));
     let mut words = split(text).map_err(refuse)?;
     if words.first().is_some_and(|word| Path::new(word).file_name() == Some("iosonde".as_ref())) {
         words.remove(0);
@@ -120,7 +137,7 @@ fn command(text: &str) -> Result<Vec<String>, Failure> {
     }
     let normal = |word: &String| word.split('=').next().unwrap_or_default().replace('_', "-");
     if let Some(word) = words.iter().find(|word| OURS.contains(&normal(word).as_str())) {
-        return Err(refuse(&format!("leave {word} out: the result is read by `compare`")));
+        return Err(refuse(&format!("omit {word}: `compare` reads the result")));
     }
     if !words.iter().any(|word| normal(word) == "--progress") {
         words.extend(["--progress", "none"].map(String::from));
@@ -128,7 +145,7 @@ fn command(text: &str) -> Result<Vec<String>, Failure> {
     Ok(words)
 }
 
-/// Words as a shell would split them: at blanks outside of quotes. No variables, no patterns.
+/// Splits words like a shell: at blanks outside quotes. No variables, no patterns.
 fn split(text: &str) -> Result<Vec<String>, &'static str> {
     let (mut words, mut word): (Vec<String>, Option<String>) = (Vec::new(), None);
     let mut quote = None;
@@ -137,7 +154,7 @@ fn split(text: &str) -> Result<Vec<String>, &'static str> {
         match (quote, character) {
             (Some(end), found) if found == end => quote = None,
             (Some('"') | None, '\\') => {
-                let next = characters.next().ok_or("ends in a backslash")?;
+                let next = characters.next().ok_or("it it it ends in a backslash")?;
                 word.get_or_insert_default().push(next);
             }
             (None, '\'' | '"') => {
@@ -149,13 +166,13 @@ fn split(text: &str) -> Result<Vec<String>, &'static str> {
         }
     }
     if quote.is_some() {
-        return Err("a quote is not closed");
+        return Err("unclosed quote");
     }
     words.extend(word);
     Ok(words)
 }
 
-/// Where runs put their results until they are ours. It goes away again.
+/// Temporary directory for results of the runs, removed afterwards.
 struct Scratch {
     path: PathBuf,
 }
@@ -166,19 +183,22 @@ impl Scratch {
         let path = std::env::temp_dir().join(name);
         let made = DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|error| {
-            let message =
-                format!("`{}` cannot be made: {error}; TMPDIR names another place", path.display());
+            let message = format!(
+                "`{}` cannot be created: {error}; set TMPDIR to another directory",
+                path.display()
+            );
             Failure::new(Exit::Environment, message)
         })?;
         Ok(Scratch { path })
     }
 
-    /// Carries out one command line; `None` if a signal ended it.
+    /// Runs one command line; `None` if a signal ended it.
     fn measure(
         &self,
         words: &[String],
         text: &str,
         signal: &AtomicUsize,
+        keeper: &mut Keeper,
     ) -> Result<Option<Run>, Failure> {
         let failed =
             |why: String| Failure::new(Exit::Environment, format!("--run: `{text}`: {why}"));
@@ -195,43 +215,45 @@ impl Scratch {
             .spawn()
             .map_err(said)?;
         let code = wait(child, signal).map_err(said)?;
+        keeper.adopt_undo(&results).map_err(said)?;
         if signal.load(Ordering::Relaxed) != 0 {
             return Ok(None);
         }
-        let told = fs::read_to_string(&errors).unwrap_or_default();
-        // A run that was carried out stands, whatever it says of itself.
+        let analysed = fs::read_to_string(&errors).unwrap_or_default();
+        // A completed run counts, whatever its exit code.
         let is_measured = [Exit::Done, Exit::Missed, Exit::Invalid, Exit::Inconclusive];
         let Some(code) = code.filter(|code| is_measured.iter().any(|exit| exit.code() == *code))
         else {
             let exit = match code {
-                Some(2) => Exit::Asked,
+                Some(2) => Exit::Usage,
                 Some(5) => Exit::Refused,
                 _ => Exit::Environment,
             };
-            let message = format!("--run: `{text}` could not be measured:\n{}", last(&told));
+            let message = format!("--run: `{text}` could not be measured:\n{}", last(&analysed));
             return Err(Failure::new(exit, message));
         };
         let mut folders = fs::read_dir(&results).map_err(said)?.filter_map(Result::ok);
         let folder = folders.next().map(|entry| entry.path());
-        let folder = folder.ok_or_else(|| failed(format!("ended with {code} and kept nothing")))?;
-        let read = record("--run", &folder);
+        let folder =
+            folder.ok_or_else(|| failed(format!("ended with {code} and stored no result")))?;
+        let read = record("--run", &folder, AcceptArgs::NEVER);
         let removed = fs::remove_dir_all(&results);
         removed.map_err(said)?;
         match read?.0 {
             Record::Run(run) => Ok(Some(*run)),
-            Record::Profile(_) => Err(failed("kept no record of a run".into())),
+            Record::Profile(_) => Err(failed("stored no record of a run".into())),
         }
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Left behind it would be a few records in the place for such.
+        // If left behind it is a few records in the temporary directory.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Waits for the end, and passes on the first signal that we get; gives the exit code.
+/// Waits for the end, and forwards the first signal received; returns the exit code.
 fn wait(mut child: Child, signal: &AtomicUsize) -> std::io::Result<Option<u8>> {
     let mut is_passed_on = false;
     loop {
@@ -240,14 +262,14 @@ fn wait(mut child: Child, signal: &AtomicUsize) -> std::io::Result<Option<u8>> {
         }
         if !is_passed_on && signal.load(Ordering::Relaxed) != 0 {
             is_passed_on = true;
-            // A terminal tells both at once; a second signal would make it leave its target.
+            // A terminal signals both at once; a second signal would abort it.
             let _ = kill_process(Pid::from_child(&child), Signal::TERM);
         }
         std::thread::sleep(LOOK);
     }
 }
 
-/// The last lines of what a run said.
+/// The last lines of a run's output.
 fn last(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(6)..].join("\n")
@@ -263,8 +285,8 @@ mod tests {
     fn words_are_split_as_by_a_shell() {
         assert_eq!(split(" run  --path 'a b' ").unwrap(), ["run", "--path", "a b"]);
         assert_eq!(split(r#"a\ b "c'd" e'f g'h ''"#).unwrap(), ["a b", "c'd", "ef gh", ""]);
-        assert_eq!(split("'open"), Err("a quote is not closed"));
-        assert_eq!(split("x\\"), Err("ends in a backslash"));
+        assert_eq!(split("'open"), Err("unclosed quote"));
+        assert_eq!(split("x\\"), Err("it it it ends in a backslash"));
     }
 
     #[test]

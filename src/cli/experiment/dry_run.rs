@@ -1,8 +1,8 @@
-//! What an experiment would do: runs, time, bytes written, wear.
+//! The cost of an experiment: runs, time, bytes written, wear.
 
 use serde_json::{Value, json};
 
-use super::aim::Aim;
+use super::resolved_target::ResolvedTarget;
 use super::wrong;
 use crate::cli::exit::Failure;
 use iosonde_model::plan::design::{self, Found};
@@ -12,19 +12,19 @@ use iosonde_model::spec::experiment::{Claims, Stage};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_report::clean::clean;
 
-/// What is assumed of a writing run before anything was measured, bytes per second.
+/// Assumed rate of a run with writes before anything was measured, bytes per second.
 const ASSUMED_BYTES_PER_S: f64 = 500e6;
 
-/// What is told.
-pub(super) struct Told {
+/// The estimate.
+pub(super) struct Estimate {
     name: String,
     target: String,
     layout_bytes: u64,
-    stages: Vec<StageTold>,
+    stages: Vec<StageEstimate>,
     endurance_bytes: Option<u64>,
 }
 
-struct StageTold {
+struct StageEstimate {
     name: String,
     cells: Vec<String>,
     refused: Vec<(String, String)>,
@@ -34,22 +34,22 @@ struct StageTold {
     note: String,
 }
 
-impl Told {
-    /// Lays everything out without touching the target.
+impl Estimate {
+    /// Designs all stages without touching the target.
     pub(super) fn of(
         experiment: &Experiment,
         claims: Option<&Claims>,
-        aim: &Aim,
+        resolved: &ResolvedTarget,
         endurance_bytes: Option<u64>,
-    ) -> Result<Told, Failure> {
+    ) -> Result<Estimate, Failure> {
         let mut stages = Vec::new();
         for stage in &experiment.stages {
-            stages.push(StageTold::of(stage, claims, aim)?);
+            stages.push(StageEstimate::of(stage, claims, resolved)?);
         }
-        Ok(Told {
+        Ok(Estimate {
             name: experiment.name.clone(),
-            target: aim.words.clone(),
-            layout_bytes: aim.layout.as_ref().map_or(0, |layout| layout.target().bytes),
+            target: resolved.words.clone(),
+            layout_bytes: resolved.layout.as_ref().map_or(0, |layout| layout.target().bytes),
             stages,
             endurance_bytes,
         })
@@ -59,7 +59,7 @@ impl Told {
         self.stages.iter().map(|stage| stage.length_ns).sum()
     }
 
-    /// Bytes that writing runs put down at the assumed rate.
+    /// Bytes written by the runs at the assumed rate.
     fn assumed_bytes(&self) -> u64 {
         let seconds: f64 = self.stages.iter().map(|stage| stage.writing_ns as f64 / 1e9).sum();
         (seconds * ASSUMED_BYTES_PER_S) as u64
@@ -70,7 +70,7 @@ impl Told {
         Some((self.layout_bytes + self.assumed_bytes()) as f64 / endurance as f64 * 100.0)
     }
 
-    /// In words.
+    /// As text.
     pub(super) fn text(&self) -> String {
         let mut out = format!("{} on {}\n\n", self.name, clean(&self.target));
         for stage in &self.stages {
@@ -90,8 +90,8 @@ impl Told {
         }
         let assumed = bytes::rough(self.assumed_bytes());
         out += &format!(
-            "\n  time     {} and the laying out\n  written  {} to lay out; up to {assumed} by the \
-             runs, if they write {}\n",
+            "\n  time     {} plus preparing the test file\n  written  {} to prepare the test \
+             file; up to {assumed} by the runs, if they write {}\n",
             duration::span(self.length_ns()),
             bytes::rough(self.layout_bytes),
             bytes::per_second(ASSUMED_BYTES_PER_S),
@@ -133,18 +133,22 @@ impl Told {
     }
 }
 
-impl StageTold {
-    fn of(stage: &Stage, claims: Option<&Claims>, aim: &Aim) -> Result<StageTold, Failure> {
+impl StageEstimate {
+    fn of(
+        stage: &Stage,
+        claims: Option<&Claims>,
+        resolved: &ResolvedTarget,
+    ) -> Result<StageEstimate, Failure> {
         let mut found = Found::new();
         let from = stage.axes.iter().filter(|axis| !axis.from.is_empty());
         for axis in from.clone() {
-            // Only the number of levels is meant; their values come with the stage before.
+            // Only the number of levels matters; their values follow from an earlier stage.
             found.insert(axis.from.clone(), 8.0);
         }
         let sources: Vec<&str> = from.map(|axis| axis.from.as_str()).collect();
         let mut note = match sources.as_slice() {
             [] => String::new(),
-            some => format!(" (levels from {}; shown as if that were 8)", some.join(", ")),
+            some => format!(" (levels from {}; estimated with 8)", some.join(", ")),
         };
         let cells = match stage.axes.iter().any(|axis| axis.claims) && claims.is_none() {
             true => {
@@ -154,7 +158,7 @@ impl StageTold {
             false => design::cells(stage, &found, claims).map_err(wrong)?,
         };
         let shared = design::shared(stage).map_err(wrong)?;
-        let mut told = StageTold {
+        let mut estimate = StageEstimate {
             name: stage.name.clone(),
             cells: Vec::new(),
             refused: Vec::new(),
@@ -167,11 +171,11 @@ impl StageTold {
         for cell in &cells {
             let labels: Vec<&str> = cell.levels.iter().map(|level| level.label.as_str()).collect();
             let name = labels.join(", ");
-            let reason = match trial(stage, &shared, cell, &aim.setting) {
-                Ok(planned) if planned.plan.writes() => match &aim.reads_only {
+            let reason = match trial(stage, &shared, cell, &resolved.setting) {
+                Ok(planned) if planned.plan.writes() => match &resolved.reads_only {
                     Some(reason) => Some(format!("it writes, and {reason}")),
                     None => {
-                        told.writing_ns += each_ns;
+                        estimate.writing_ns += each_ns;
                         None
                     }
                 },
@@ -179,11 +183,11 @@ impl StageTold {
                 Err(error) => Some(error.to_string()),
             };
             match reason {
-                None => told.cells.push(name),
-                Some(reason) => told.refused.push((name, reason)),
+                None => estimate.cells.push(name),
+                Some(reason) => estimate.refused.push((name, reason)),
             }
         }
-        told.length_ns = design::length_ns(stage, told.cells.len());
-        Ok(told)
+        estimate.length_ns = design::length_ns(stage, estimate.cells.len());
+        Ok(estimate)
     }
 }

@@ -8,15 +8,15 @@ use iosonde_analysis::experiment::TrialFigures;
 use iosonde_model::record::experiment_folder::{ExperimentFolder, FolderError};
 use iosonde_model::record::{HostFacts, TargetFacts};
 
-/// What came of one record.
+/// Result of reading one record.
 type ReadTrial = Result<(TrialFigures, TargetFacts), FolderError>;
 
-/// Most threads that read.
+/// Largest number of reader threads.
 const MAX_THREADS: usize = 8;
 
-/// The figures of these runs in the order of their names, and what the target was at the first.
-/// What cannot be read goes to `damaged`, which says whether to go on without it.
-/// Each record is dropped as soon as it was read, so that a thousand runs fit.
+/// The figures of these runs in the order of their names, and the target at the first. Unreadable
+/// records go to `damaged`, which decides whether to continue without them. Each record is dropped
+/// after reading, so that a thousand runs fit in memory.
 pub(crate) fn trials(
     folder: &ExperimentFolder,
     names: &[String],

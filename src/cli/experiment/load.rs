@@ -1,19 +1,18 @@
-//! From a name or a file to a whole experiment, with everything that it includes.
+//! Loads an experiment by name or from a file, with everything it includes.
 
-use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::wrong;
 use crate::cli::exit::{Exit, Failure};
 use iosonde_analysis::experiment;
 use iosonde_model::plan::design;
+use iosonde_model::record::given;
 use iosonde_model::spec::experiment::Claims;
 use iosonde_model::spec::{Experiment, catalogue};
 use iosonde_model::units::count;
 use iosonde_report::experiment_figures;
 
-/// Longest file of an experiment or a data sheet that is read, bytes.
+/// Largest experiment or data sheet file, bytes.
 const MAX_BYTES: u64 = 1 << 20;
 /// Deepest chain of inclusions.
 const MAX_DEPTH: usize = 8;
@@ -24,7 +23,7 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
         let path = Path::new(name);
         let text = bounded(path)?;
         let experiment = toml::from_str(&text).map_err(|error| {
-            Failure::new(Exit::Asked, format!("`{name}` is no experiment: {error}"))
+            Failure::new(Exit::Usage, format!("`{name}` is not an experiment: {error}"))
         })?;
         return Ok((experiment, text));
     }
@@ -34,17 +33,16 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
         let near = count::nearest(name, names.iter().copied());
         let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         let message = format!(
-            "there is no experiment `{name}`; there are {}{meant} (a file of your own ends in \
-             .toml)",
+            "no experiment `{name}`; available: {}{meant} (the name of an own file ends in .toml)",
             names.join(", ")
         );
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     };
     let text = catalogue::EXPERIMENTS[place].to_owned();
     known.into_iter().nth(place).map(|each| (each, text)).ok_or_else(|| wrong("no experiment"))
 }
 
-/// The text of an experiment's file, and the experiment with everything that it includes.
+/// The text of an experiment's file, and the experiment with everything it includes.
 pub(super) fn load_whole(name: &str) -> Result<(String, Experiment), Failure> {
     let (experiment, text) = load_text(name)?;
     let mut chain = vec![name.to_owned()];
@@ -52,7 +50,7 @@ pub(super) fn load_whole(name: &str) -> Result<(String, Experiment), Failure> {
     Ok((text, whole))
 }
 
-/// A whole experiment, ready to be laid out.
+/// A complete experiment, ready for design.
 pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
     let (_, whole) = load_whole(name)?;
     if let Some(name) = experiment::unknown(&whole).first() {
@@ -60,23 +58,23 @@ pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
         let near = count::nearest(name, known.iter().copied());
         let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         let known = known.join(", ");
-        return Err(wrong(format!("there is no analysis `{name}`; there are {known}{meant}")));
+        return Err(wrong(format!("no analysis `{name}`; available: {known}{meant}")));
     }
-    if let Some(fault) = experiment_figures::misasked(&whole).first() {
+    if let Some(fault) = experiment_figures::invalid_figures(&whole).first() {
         return Err(wrong(fault));
     }
     if whole.stages.is_empty() {
-        return Err(wrong(format!("`{name}` has no stage: give [[stage]] or include")));
+        return Err(wrong(format!("`{name}` has no stage: add [[stage]] or include")));
     }
     Ok(whole)
 }
 
-/// The same of one that is at hand.
+/// The same for a loaded one.
 pub(super) fn flattened(experiment: &Experiment) -> Result<Experiment, Failure> {
     whole(experiment, None, &mut vec![experiment.name.clone()])
 }
 
-/// Cells of all stages, as far as they are known before anything was measured.
+/// Cells of all stages, as far as known before measuring.
 pub(super) fn cells_known(experiment: &Experiment) -> usize {
     let known = |stage| design::cells(stage, &design::Found::new(), None).map_or(0, |c| c.len());
     experiment.stages.iter().map(known).sum()
@@ -86,10 +84,10 @@ pub(super) fn cells_known(experiment: &Experiment) -> usize {
 pub(super) fn claims(path: &Path) -> Result<Claims, Failure> {
     let text = bounded(path)?;
     let claims: Claims = toml::from_str(&text).map_err(|error| {
-        Failure::new(Exit::Asked, format!("--spec: `{}`: {error}", path.display()))
+        Failure::new(Exit::Usage, format!("--spec: `{}`: {error}", path.display()))
     })?;
     if claims.claims.is_empty() {
-        return Err(wrong(format!("--spec: `{}` holds no [[claim]]", path.display())));
+        return Err(wrong(format!("--spec: `{}` contains no [[claim]]", path.display())));
     }
     for claim in &claims.claims {
         iosonde_analysis::Expectation::parse(&claim.promise, &[]).map_err(|error| {
@@ -100,14 +98,14 @@ pub(super) fn claims(path: &Path) -> Result<Claims, Failure> {
     Ok(claims)
 }
 
-/// Puts the stages of what is included before an experiment's own, each once.
+/// Inserts the stages of included experiments before the experiment's own, each once.
 fn whole(
     experiment: &Experiment,
     folder: Option<&Path>,
     chain: &mut Vec<String>,
 ) -> Result<Experiment, Failure> {
     if chain.len() > MAX_DEPTH {
-        return Err(wrong(format!("experiments include each other more than {MAX_DEPTH} deep")));
+        return Err(wrong(format!("experiments are included more than {MAX_DEPTH} levels deep")));
     }
     let mut stages = Vec::new();
     let mut size = experiment.size;
@@ -139,7 +137,7 @@ fn whole(
     Ok(Experiment { include: Vec::new(), stages, size, conclude, ..experiment.clone() })
 }
 
-/// A path is meant from the folder of the file that names it.
+/// A path is relative to the folder of the file that contains it.
 fn included(name: &str, folder: Option<&Path>) -> PathBuf {
     match folder {
         Some(folder) if is_path(name) => folder.join(name),
@@ -152,15 +150,5 @@ fn is_path(name: &str) -> bool {
 }
 
 fn bounded(path: &Path) -> Result<String, Failure> {
-    let said = |error: std::io::Error| wrong(format!("`{}`: {error}", path.display()));
-    if !fs::metadata(path).map_err(said)?.is_file() {
-        return Err(wrong(format!("`{}` is no regular file", path.display())));
-    }
-    let mut text = String::new();
-    File::open(path).map_err(said)?.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(said)?;
-    if text.len() as u64 > MAX_BYTES {
-        let message = format!("`{}` is longer than {MAX_BYTES} B", path.display());
-        return Err(wrong(message));
-    }
-    Ok(text)
+    given::text(path, MAX_BYTES).map_err(|error| wrong(format!("`{}`: {error}", path.display())))
 }

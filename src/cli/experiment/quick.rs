@@ -1,4 +1,4 @@
-//! Changes to an experiment from the command line.
+//! Command line changes to an experiment.
 
 use clap::Args;
 
@@ -12,7 +12,7 @@ use iosonde_model::units::{count, duration};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Changes to the experiment")]
 pub(super) struct ChangeArgs {
-    /// Only these stages, and those that they stand on (names separated by commas)
+    /// Only these stages, and those they depend on (names separated by commas)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     stages: Vec<String>,
     /// Length of each run, warm-up included
@@ -21,18 +21,18 @@ pub(super) struct ChangeArgs {
     /// Runs of each cell
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: Option<u32>,
-    /// A parameter that all cells share, where no axis varies it (such as block-size=8k); may be
+    /// A parameter shared by all cells, unless an axis varies it (such as block-size=8k); may be
     /// repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     set: Vec<String>,
 }
 
-/// A quick run lasts a fifteenth of a thorough one, within these bounds, seconds.
+/// A quick run lasts a fifteenth of a full one, within these bounds, seconds.
 const QUICK_SECONDS: (f64, f64) = (0.5, 2.0);
-/// Runs of a cell in a quick experiment, at most.
+/// Largest number of runs per cell in a quick experiment.
 const QUICK_REPEATS: u32 = 3;
 
-/// The experiment as it is to be carried out.
+/// The experiment to run.
 pub(super) fn changed(
     mut experiment: Experiment,
     quick: bool,
@@ -57,12 +57,12 @@ pub(super) fn changed(
             stage.seconds = stage.seconds.min(short);
             stage.repeats = stage.repeats.min(QUICK_REPEATS);
             stage.idle_seconds = stage.idle_seconds.min(0.2);
-            // There is no time to wait until anything is known well.
+            // A quick run has no time for a precision target.
             stage.until.known.clear();
         }
         stage.seconds = seconds.unwrap_or(stage.seconds);
         stage.repeats = args.repeats.unwrap_or(stage.repeats);
-        // So many repeats were asked for: no width decides then.
+        // A fixed number of repeats was requested: no precision target applies.
         let until = &mut stage.until;
         if quick || until.max_repeats.is_some_and(|most| most <= stage.repeats) {
             (until.width_percent, until.max_repeats) = (None, None);
@@ -99,8 +99,8 @@ fn varied_nowhere_else(experiment: &Experiment, set: &[String]) -> Result<(), Fa
         };
         if experiment.stages.iter().all(varies) {
             return Err(wrong(format!(
-                "--set {text} has no effect: every stage varies {name} by an axis; write a file of \
-                 your own (iosonde experiment show {} is a start)",
+                "--set {text} has no effect: every stage varies {name} by an axis; write an own \
+                 experiment file (start from: iosonde experiment show {})",
                 experiment.name
             )));
         }
@@ -119,11 +119,11 @@ fn keep_stages(experiment: &mut Experiment, names: &[String]) -> Result<(), Fail
             let near = count::nearest(&name, known.iter().map(String::as_str));
             let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
             let all = known.join(", ");
-            return Err(wrong(format!("--stages: no stage `{name}`; there are {all}{meant}")));
+            return Err(wrong(format!("--stages: no stage `{name}`; available: {all}{meant}")));
         }
         wanted.push(name);
     }
-    // From the last to the first: a stage stands on earlier ones only.
+    // From the last to the first: a stage depends only on earlier ones.
     for stage in experiment.stages.iter().rev() {
         if wanted.contains(&stage.name) {
             let sources = stage.axes.iter().filter_map(|axis| axis.from.split_once('.'));

@@ -1,26 +1,27 @@
-//! The result of a run that the profile is to stand beside, where one is named.
+//! The result of a run to compare the profile with, if given.
 
 use std::path::Path;
 
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::intact::AcceptArgs;
 use crate::cli::recorded::{Record, record};
 use iosonde_analysis::profile::{self, Against, Figures, device_of};
 use iosonde_model::record::{ProfileRun, Run};
 
-/// A run that can stand beside a profile of the same device.
+/// A run that can be compared with a profile of the same device.
 pub(super) struct Beside(Box<Run>);
 
 impl Beside {
     /// Reads it, before anything is run.
     ///
     /// # Errors
-    /// If it cannot be read, or nothing can stand beside it.
+    /// If it cannot be read, or cannot be compared.
     pub(super) fn at(path: &Path) -> Result<Beside, Failure> {
         let refuse = |why: String| {
             let message = format!("--against {}: {why}", path.display());
             Failure::new(Exit::Unprofiled, message)
         };
-        let (found, _) = record("--against", path)
+        let (found, ..) = record("--against", path, AcceptArgs::NEVER)
             .map_err(|failure| Failure { exit: Exit::Unprofiled, ..failure })?;
         let Record::Run(run) = found else {
             return Err(refuse(
@@ -31,8 +32,8 @@ impl Beside {
         Ok(Beside(run))
     }
 
-    /// How much of what the device did in that run the program used, or why it cannot be told.
-    pub(super) fn told(&self, run: &ProfileRun, figures: &Figures) -> Result<Against, String> {
+    /// The share of that run's rates that the program used, or why it is unknown.
+    pub(super) fn analysed(&self, run: &ProfileRun, figures: &Figures) -> Result<Against, String> {
         profile::against(run, figures, &self.0)
     }
 }

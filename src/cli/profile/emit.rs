@@ -1,4 +1,4 @@
-//! The profile as a workload file, where one is asked for.
+//! The profile as a workload file, if requested.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::export;
 use iosonde_report::profile_toml::emit;
 
-/// A name that takes a workload file.
+/// A writable path for the workload file.
 pub(super) struct Emitted(PathBuf);
 
 impl Emitted {
-    /// Finds out, before anything is run, whether a file can be put there.
+    /// Checks, before anything is run, whether the file can be written.
     ///
     /// # Errors
-    /// If not, or if what is there is another file than an earlier one of these.
+    /// If not, or if a file exists that was not written by this option.
     pub(super) fn at(path: &Path) -> Result<Emitted, Failure> {
         let is_ours = |start: &str| start.starts_with("# The requests of: ");
         export::probe(path, &is_ours).map_err(|error| {
@@ -25,19 +25,22 @@ impl Emitted {
         Ok(Emitted(path.to_path_buf()))
     }
 
-    /// The folder that it lies in.
+    /// Its folder.
     pub(super) fn parent(&self) -> &Path {
         let parent = self.0.parent().filter(|parent| !parent.as_os_str().is_empty());
         parent.unwrap_or(Path::new("."))
     }
 
-    /// Writes the file; whether it is there now.
+    /// Writes the file; returns whether it was written.
     pub(super) fn write(&self, run: &ProfileRun) -> bool {
         let path = self.0.display();
         let written = emit(run)
             .and_then(|text| export::write(&self.0, &text).map_err(|error| error.to_string()));
         match &written {
-            Ok(()) => note(&format!("workload written to {path}: iosonde run {path} replays it")),
+            Ok(()) => note(&format!(
+                "workload written to {path}; replay it with: iosonde run \
+                {path}"
+            )),
             Err(reason) => note(&format!("error: --emit {path}: {reason}")),
         }
         written.is_ok()

@@ -1,5 +1,5 @@
-//! Where a profile is kept: a run folder as any other verb's, and with -o the latest report under
-//! a fixed name beside it.
+//! Stores a profile: a result folder like that of any other command, and with -o the latest report
+//! under a fixed name.
 
 use std::path::{Path, PathBuf};
 
@@ -16,14 +16,14 @@ use iosonde_report::profile_json::profile_json;
 const TEXT: &str = "report.txt";
 const JSON: &str = "report.json";
 
-/// A folder that is open.
+/// An open folder.
 pub(super) struct Folder {
     keeper: Keeper,
-    /// Where the run folder is.
+    /// The path of the result folder.
     parent: Option<PathBuf>,
-    /// The folder that the user named.
+    /// The folder given by the user.
     named: Option<PathBuf>,
-    /// A document of an earlier run lies there: it is not to grow old beside a new report.
+    /// A document of an earlier run exists there: it must not remain next to a newer report.
     has_document: bool,
 }
 
@@ -40,7 +40,7 @@ impl Folder {
             return Ok(Folder { keeper, parent, named: None, has_document: false });
         };
         let keeper = Keeper::insist(option, folder, verb, words).map_err(|reason| {
-            Failure::new(Exit::Unprofiled, format!("-o: results cannot be kept: {reason}"))
+            Failure::new(Exit::Unprofiled, format!("-o: results cannot be stored: {reason}"))
         })?;
         for (name, is_ours) in [(TEXT, is_our_text as fn(&str) -> bool), (JSON, is_our_json)] {
             let path = folder.join(name);
@@ -51,7 +51,7 @@ impl Folder {
         Ok(Folder { keeper, parent: Some(folder.clone()), named: Some(folder), has_document })
     }
 
-    /// Where the run folder is.
+    /// The path of the result folder.
     pub(super) fn parent(&self) -> Option<&Path> {
         self.parent.as_deref()
     }
@@ -66,7 +66,7 @@ impl Folder {
                     self.keeper.keep_text(&name, &picture);
                 }
             }
-            Err(error) => note(&format!("caution: the profile cannot be drawn: {error}")),
+            Err(error) => note(&format!("warning: the charts cannot be rendered: {error}")),
         }
         self.export(TEXT, text)
     }
@@ -99,7 +99,7 @@ impl Folder {
     /// Closes it, and says where it is.
     pub(super) fn finish(self, complete: bool, exit_code: u8, verdict: &str) {
         if let Some(path) = self.keeper.finish(complete, exit_code, verdict) {
-            note(&format!("results kept in {}", path.display()));
+            note(&format!("results stored in {}", path.display()));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Runs that an argument names: a record, a result folder with many, a directory of such folders,
-//! or a baseline. Each is read, judged and let go again, so that memory holds one record at a time.
+//! Runs named by an argument: a record, a result folder with many, a directory of such folders, or
+//! a baseline. Each is read, evaluated and dropped, so that only one record is in memory at a time.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -8,33 +8,35 @@ use serde_json::Value;
 
 use super::{MAX_BYTES, bounded};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::intact::AcceptArgs;
 use iosonde_analysis::comparison::{BASELINE_SCHEMA, Baseline, Observation};
 use iosonde_model::plan::design::Level;
 use iosonde_model::record::HostFacts;
+use iosonde_model::record::checksums::is_unfinished;
 use iosonde_model::record::experiment::{TRIAL_SCHEMA, TrialRun};
 use iosonde_model::record::profile::PROFILE_SCHEMA;
 use iosonde_model::record::run::{Run, SCHEMA};
 use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest};
 
-/// Most records that are read for one argument.
+/// Largest number of records of one argument.
 const MAX_RUNS: usize = 20_000;
-/// Most bytes of all of them together.
+/// Largest total size, bytes.
 const MAX_TOTAL: u64 = 8 << 30;
 /// Largest manifest and largest facts about a machine, bytes.
 const MAX_FACTS: u64 = 16 << 20;
-/// How deep folders may lie in each other.
+/// Largest nesting depth of folders.
 const MAX_DEPTH: usize = 4;
 
 /// What an argument may mean.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::cli) enum Meaning {
-    /// The result of `iosonde profile`, or nothing that can be told.
+    /// The result of `iosonde profile`, or unknown.
     Profile,
     /// Runs, in whatever form.
     Runs,
 }
 
-/// What a path means, by what is there. What cannot be read is left to who reads it.
+/// What a path refers to, by its content. An unreadable path is reported by its reader.
 pub(in crate::cli) fn meaning(path: &Path) -> Meaning {
     if path.is_dir() {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -53,42 +55,53 @@ pub(in crate::cli) fn meaning(path: &Path) -> Meaning {
     }
 }
 
-/// Every run that a path means.
+/// Every run that a path means, and what was altered there and is accepted, in words.
 ///
 /// # Errors
-/// If something cannot be read or is no record of ours, or there is none; begins with what the path
-/// was given for.
-pub(in crate::cli) fn observations(what: &str, path: &Path) -> Result<Vec<Observation>, Failure> {
-    let mut reader = Reader { what, found: Vec::new(), bytes: 0 };
+/// If something cannot be read, was altered or is not an iosonde record, or there is none; begins
+/// with what the path was given for.
+pub(in crate::cli) fn observations(
+    what: &str,
+    path: &Path,
+    accept: AcceptArgs,
+) -> Result<(Vec<Observation>, Vec<String>), Failure> {
+    let (found, altered) = (Vec::new(), Vec::new());
+    let mut reader = Reader { what, accept, found, altered, bytes: 0 };
     if path.is_dir() {
         reader.folder(path, 0)?;
     } else {
+        reader.altered = accept.read(path)?;
         let host = path.parent().and_then(host_of);
         reader.file(path, host.as_ref())?;
     }
     if reader.found.is_empty() {
-        let why = "holds no record of a run, expected a result folder of `iosonde run`, or a \
+        let why = "contains no record of a run, expected a result folder of `iosonde run`, or a \
                    directory of such folders";
         return Err(reader.refuse(path, why));
     }
-    Ok(reader.found)
+    Ok((reader.found, reader.altered))
 }
 
 struct Reader<'a> {
     what: &'a str,
+    accept: AcceptArgs,
+    /// What was altered and is accepted, in words.
+    altered: Vec<String>,
     found: Vec<Observation>,
     bytes: u64,
 }
 
 impl Reader<'_> {
     fn refuse(&self, path: &Path, why: impl std::fmt::Display) -> Failure {
-        Failure::new(Exit::Asked, format!("{}: `{}`: {why}", self.what, path.display()))
+        Failure::new(Exit::Usage, format!("{}: `{}`: {why}", self.what, path.display()))
     }
 
     /// A result folder, or a directory of such.
     fn folder(&mut self, folder: &Path, depth: usize) -> Result<(), Failure> {
+        let altered = self.accept.read(folder)?;
+        self.altered.extend(altered);
         let host = host_of(folder);
-        if folder.join("manifest.json").exists() {
+        if folder.join("manifest.json").exists() && !is_unfinished(folder) {
             let cells = self.cells(folder)?;
             for cell in cells {
                 self.file(&folder.join(cell), host.as_ref())?;
@@ -104,7 +117,7 @@ impl Reader<'_> {
             .collect();
         paths.sort();
         for path in paths {
-            // What was not finished has no checksums and perhaps no end.
+            // An unfinished folder has no checksums and possibly no end.
             let is_partial = path.extension().is_some_and(|extension| extension == "partial");
             if path.is_dir() && !is_partial && depth < MAX_DEPTH {
                 self.folder(&path, depth + 1)?;
@@ -123,7 +136,7 @@ impl Reader<'_> {
             .map_err(|error| self.refuse(&path, format!("not JSON ({error})")))?;
         self.is_known(&path, &value, &[MANIFEST_SCHEMA])?;
         let manifest: Manifest = serde_json::from_value(value)
-            .map_err(|error| self.refuse(&path, format!("not a whole manifest ({error})")))?;
+            .map_err(|error| self.refuse(&path, format!("incomplete manifest ({error})")))?;
         let is_inside = |name: &String| {
             let mut parts = Path::new(name).components();
             !name.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
@@ -141,9 +154,7 @@ impl Reader<'_> {
         let text = bounded(path, MAX_BYTES).map_err(|why| self.refuse(path, why))?;
         self.bytes += text.len() as u64;
         if self.found.len() >= MAX_RUNS || self.bytes > MAX_TOTAL {
-            let why = format!(
-                "more than {MAX_RUNS} records or {MAX_TOTAL} B, which is more than is compared"
-            );
+            let why = format!("more than the limit of {MAX_RUNS} records or {MAX_TOTAL} B");
             return Err(self.refuse(path, why));
         }
         let expected = "expected a record of `iosonde run`, such as 01-run.json, or a baseline";
@@ -152,7 +163,7 @@ impl Reader<'_> {
         drop(text);
         let schema = value["schema"].as_str().unwrap_or_default().to_owned();
         let malformed = |error: serde_json::Error| {
-            self.refuse(path, format!("not a whole record of {schema} ({error}); make it anew"))
+            self.refuse(path, format!("incomplete record of {schema} ({error}); record it again"))
         };
         match schema.as_str() {
             SCHEMA => {
@@ -168,19 +179,19 @@ impl Reader<'_> {
                 self.found.extend(baseline.runs);
             }
             PROFILE_SCHEMA => {
-                let why = "a profile, and runs are compared with runs; PROFILE comes first where \
-                           its replay is judged";
+                let why = "a profile, but runs are compared with runs; to score a replay, give \
+                    PROFILE first";
                 return Err(self.refuse(path, why));
             }
             _ => {
                 self.is_known(path, &value, &[SCHEMA, TRIAL_SCHEMA, BASELINE_SCHEMA])?;
-                return Err(self.refuse(path, format!("no record of ours, {expected}")));
+                return Err(self.refuse(path, format!("not an iosonde record, {expected}")));
             }
         }
         Ok(())
     }
 
-    /// Refuses documents of other kinds, and of versions that are still to come.
+    /// Rejects documents of other types, and of newer versions.
     fn is_known(&self, path: &Path, value: &Value, known: &[&str]) -> Result<(), Failure> {
         let schema = value["schema"].as_str().unwrap_or_default();
         let kind = |schema: &str| schema.rsplit_once('/').map(|(kind, _)| kind.to_owned());
@@ -189,25 +200,25 @@ impl Reader<'_> {
         }
         if let Some(ours) = known.iter().find(|ours| kind(ours) == kind(schema)) {
             let why = format!(
-                "a document of {schema}, and this is iosonde {}, which reads {ours}: take the \
-                 version that wrote it, or a newer one",
+                "a document of {schema}, but iosonde {} reads {ours}: use the version that wrote \
+                 it, or a newer one",
                 env!("CARGO_PKG_VERSION")
             );
             return Err(self.refuse(path, why));
         }
-        let named = if schema.is_empty() { "no record of ours" } else { schema };
+        let named = if schema.is_empty() { "not an iosonde record" } else { schema };
         Err(self.refuse(path, format!("found {named}, expected one of {}", known.join(", "))))
     }
 }
 
-/// What tells the cell of a trial from all others: stages may have equal axes.
+/// What distinguishes the cell of a trial from all others: stages may have equal axes.
 fn cell_of(trial: &TrialRun) -> String {
     let level = |level: &Level| format!("{}={}", level.axis, level.label);
     let parts = std::iter::once(trial.stage.clone()).chain(trial.levels.iter().map(level));
     parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-/// The machine, where the folder tells of it.
+/// The machine, if the folder describes it.
 fn host_of(folder: &Path) -> Option<HostFacts> {
     let text = bounded(&folder.join("host.json"), MAX_FACTS).ok()?;
     serde_json::from_slice(&text).ok()

@@ -1,31 +1,32 @@
-//! A result of ours as it lies in its folder: the manifest, the machine, and the records.
+//! An iosonde result in its folder: the manifest, the machine, and the records.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::asked;
-use crate::cli::exit::Failure;
+use super::requested;
+use crate::cli::exit::{Exit, Failure};
 use crate::cli::recorded::{MAX_BYTES, bounded};
+use iosonde_model::record::checksums::is_unfinished;
+use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::record::ladder::LADDER_SCHEMA;
 use iosonde_model::record::profile::PROFILE_SCHEMA;
 use iosonde_model::record::run::SCHEMA;
-use iosonde_model::record::store::{MANIFEST_SCHEMA, utc};
+use iosonde_model::record::store::{MANIFEST_SCHEMA, RunFolder, utc};
 use iosonde_model::record::verify::VERIFY_SCHEMA;
 use iosonde_model::record::{HostFacts, LadderRun, Manifest, ProfileRun, Run, VerifyRun};
 
-/// Most records of one folder.
+/// Largest number of records of one folder.
 const MAX_RECORDS: usize = 10_000;
-/// Clocks of two machines may differ by this, ns.
+/// Accepted difference of the clocks of two machines, ns.
 const CLOCK_SLACK_NS: u64 = 300_000_000_000;
 
-/// A result of ours.
+/// An iosonde result.
 pub(super) struct Kept {
     /// The folder, or the one record.
     pub path: PathBuf,
-    /// What the command said of itself; absent for a single record and for a folder that was not
-    /// finished.
+    /// The manifest; absent for a single record and for an unfinished folder.
     pub manifest: Option<Manifest>,
     /// The machine.
     pub host: Option<HostFacts>,
@@ -33,7 +34,7 @@ pub(super) struct Kept {
     pub records: Records,
 }
 
-/// Records, all of one kind.
+/// Records, all of one type.
 pub(super) enum Records {
     /// Of `run` and `check`, each with the name of its file.
     Runs(Vec<(String, Run)>),
@@ -46,29 +47,28 @@ pub(super) enum Records {
 }
 
 impl Kept {
-    /// What the folder itself gives reason to say.
-    pub(super) fn cautions(&self) -> Vec<String> {
-        let mut cautions = Vec::new();
+    /// Warnings about the folder itself.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
         match &self.manifest {
-            None if self.path.is_dir() => cautions.push(
-                "the folder has no manifest: the command was killed, or is still running; what is \
-                 there is told"
-                    .into(),
-            ),
-            Some(manifest) if !manifest.complete => cautions.push(
-                "partial: not everything that was planned was done when the command ended".into(),
-            ),
+            _ if self.path.is_dir() && is_unfinished(&self.path) => {
+                warnings.push(unfinished_words(&self.path, self.manifest.as_ref()));
+            }
+            None if self.path.is_dir() => {
+                warnings.push("the folder has no manifest: what is there is reported".into());
+            }
+            Some(manifest) if !manifest.complete => warnings
+                .push("partial: the command ended before everything planned was done".into()),
             _ => {}
         }
         let now = iosonde_sys::clock::realtime_ns();
         if let Some(started) = self.started_unix_ns().filter(|ns| *ns > now + CLOCK_SLACK_NS) {
-            cautions.push(format!(
-                "the result says that it was started at {}, which is in the future: a clock is \
-                 wrong",
+            warnings.push(format!(
+                "the start time of the result is {}, which is in the future: a clock is wrong",
                 utc(started)
             ));
         }
-        cautions
+        warnings
     }
 
     /// When it was measured, ns since 1970.
@@ -80,42 +80,45 @@ impl Kept {
         })
     }
 
-    /// The command line, word by word.
+    /// The command line, as arguments.
     pub(super) fn command(&self) -> &[String] {
         self.manifest.as_ref().map_or(&[], |manifest| &manifest.command)
     }
 }
 
-/// Whether a folder is one of ours, finished or not.
+/// Whether a folder is an iosonde result, finished or not.
 pub(super) fn is_folder(path: &Path) -> bool {
     path.join("manifest.json").exists() || path.join("log.jsonl").exists()
 }
 
 /// Reads a result folder or one record.
 pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
-    let refuse = |why: String| asked(format!("`{}`: {why}", path.display()));
+    let refuse = |why: String| requested(format!("`{}`: {why}", path.display()));
     if !path.is_dir() {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let records = records(vec![(name, path.to_path_buf())])?;
         return Ok(Kept { path: path.to_path_buf(), manifest: None, host: None, records });
     }
     if !is_folder(path) {
-        let why = "found neither manifest.json nor results of fio, expected a result folder of \
-                   ours or JSON and logs of fio";
+        let why = "found neither manifest.json nor fio results, expected an iosonde result folder \
+            or JSON and logs of fio";
         return Err(refuse(why.into()));
     }
     let manifest = read_manifest(path)?;
     let names = match &manifest {
-        Some(manifest) => manifest.cells.clone(),
-        None => unfinished(path).map_err(refuse)?,
+        Some(manifest) if !is_unfinished(path) => manifest.cells.clone(),
+        _ => unfinished(path).map_err(refuse)?,
     };
+    if names.is_empty() && is_unfinished(path) {
+        let words = unfinished_words(path, manifest.as_ref());
+        return Err(Failure::new(Exit::Inconclusive, format!("`{}`: {words}", path.display())));
+    }
     if let Some(manifest) = &manifest {
         match manifest.verb.as_str() {
             "run" | "check" | "verify" | "verify-fsync" | "profile" => {}
             verb => {
                 return Err(refuse(format!(
-                    "a result of `{verb}`, which this program does not tell again; it tells run, \
-                     check, verify and profile"
+                    "found a result of `{verb}`, expected one of run, check, verify or profile"
                 )));
             }
         }
@@ -124,7 +127,7 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
         let found = names.len();
         return Err(refuse(format!("found {found} records, expected 1 to {MAX_RECORDS}")));
     }
-    // A manifest is a text like any other: it must not lead out of its folder.
+    // A manifest is untrusted text: it must not refer outside its folder.
     if let Some(name) = names.iter().find(|name| !is_plain(name)) {
         return Err(refuse(format!(
             "manifest.json: found the record `{name}`, expected the name of a file in the folder"
@@ -138,7 +141,7 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
     Ok(Kept { path: path.to_path_buf(), manifest, host, records: records(files)? })
 }
 
-/// A name that stays in its folder.
+/// A name that does not leave its folder.
 pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0'])
 }
@@ -153,10 +156,37 @@ pub(in crate::cli) fn read_manifest(folder: &Path) -> Result<Option<Manifest>, F
     known_version(&path, schema, &[MANIFEST_SCHEMA], &value)?;
     serde_json::from_value(value)
         .map(Some)
-        .map_err(|error| asked(format!("`{}`: not a whole manifest ({error})", path.display())))
+        .map_err(|error| requested(format!("`{}`: incomplete manifest ({error})", path.display())))
 }
 
-/// Records of a folder that has no list of them.
+/// What a folder is whose command did not end, what it holds, and what to do with it.
+pub(super) fn unfinished_words(folder: &Path, manifest: Option<&Manifest>) -> String {
+    let verb = manifest.map_or("iosonde".into(), |manifest| format!("iosonde {}", manifest.verb));
+    let is_running = RunFolder::is_in_use(folder);
+    let has_ended = match is_running {
+        true => format!("unfinished: the command (`{verb}`) is still running"),
+        false => format!("unfinished: the command (`{verb}`) was killed before its end"),
+    };
+    let (count, kind) = match ExperimentFolder::is_one(folder) {
+        true => (fs::read_dir(folder.join("trials")).map_or(0, Iterator::count), "run"),
+        false => (unfinished(folder).map_or(0, |names| names.len()), "result"),
+    };
+    let path = folder.display();
+    let holds = match count {
+        0 => format!("it holds no finished {kind}, and nothing that could be shown"),
+        1 => format!("it holds 1 finished {kind}, which `iosonde report {path}` shows"),
+        count => format!("it holds {count} finished {kind}s, which `iosonde report {path}` shows"),
+    };
+    let next = match ExperimentFolder::is_one(folder) {
+        _ if is_running => String::new(),
+        true => format!("; `iosonde experiment resume {path}` goes on with it"),
+        false if count == 0 => "; it may be removed".into(),
+        false => String::new(),
+    };
+    format!("{has_ended}; {holds}{next}")
+}
+
+/// Records of a folder without a list of them.
 fn unfinished(folder: &Path) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
     let is_record = |name: &str| {
@@ -175,17 +205,17 @@ fn unfinished(folder: &Path) -> Result<Vec<String>, String> {
 }
 
 fn document<T: serde::de::DeserializeOwned>(path: &Path, what: &str) -> Result<T, Failure> {
-    let refuse = |why: String| asked(format!("`{}`: {why}", path.display()));
+    let refuse = |why: String| requested(format!("`{}`: {why}", path.display()));
     let text = bounded(path, MAX_BYTES).map_err(refuse)?;
     serde_json::from_slice(&text).map_err(|error| refuse(format!("not {what} ({error})")))
 }
 
-/// A document of a schema that this program knows; one of a newer version is named as such.
+/// A document of a known schema; a newer version gets its own error.
 fn known_version(path: &Path, schema: &str, known: &[&str], value: &Value) -> Result<(), Failure> {
     if known.contains(&schema) {
         return Ok(());
     }
-    let refuse = |why: String| Err(asked(format!("`{}`: {why}", path.display())));
+    let refuse = |why: String| Err(requested(format!("`{}`: {why}", path.display())));
     let split = |schema: &str| -> Option<(String, u64)> {
         let (name, version) = schema.rsplit_once('/')?;
         Some((name.to_owned(), version.parse().ok()?))
@@ -198,10 +228,10 @@ fn known_version(path: &Path, schema: &str, known: &[&str], value: &Value) -> Re
     match (near, schema) {
         (Some(ours), _) => refuse(format!(
             "found a document of {schema}, written by version {program}; this program, {}, knows \
-             {ours}: tell it with that version or a newer one",
+             {ours}: use that version or a newer one",
             env!("CARGO_PKG_VERSION")
         )),
-        (None, "") => refuse("no record of ours: it names no schema".into()),
+        (None, "") => refuse("not an iosonde record: no schema".into()),
         (None, _) => refuse(format!("found a document of {schema}, expected {}", known.join(", "))),
     }
 }
@@ -211,11 +241,11 @@ fn records(files: Vec<(String, PathBuf)>) -> Result<Records, Failure> {
     let mut runs: Vec<(String, Run)> = Vec::new();
     let several = files.len() > 1;
     for (name, path) in files {
-        let value: Value = document(&path, "a record of ours")?;
+        let value: Value = document(&path, "an iosonde record")?;
         let schema = value.get("schema").and_then(Value::as_str).unwrap_or_default().to_string();
         known_version(&path, &schema, &known, &value)?;
         let malformed = |error: serde_json::Error| {
-            asked(format!("`{}`: not a whole record of {schema} ({error})", path.display()))
+            requested(format!("`{}`: incomplete record of {schema} ({error})", path.display()))
         };
         let alone = match schema.as_str() {
             SCHEMA => {
@@ -227,8 +257,8 @@ fn records(files: Vec<(String, PathBuf)>) -> Result<Records, Failure> {
             _ => Records::Profile(serde_json::from_value(value).map_err(malformed)?),
         };
         if several {
-            let why = format!("found a record of {schema} among others, expected it alone");
-            return Err(asked(format!("`{}`: {why}", path.display())));
+            let why = format!("found a record of {schema} among others, expected only one");
+            return Err(requested(format!("`{}`: {why}", path.display())));
         }
         return Ok(alone);
     }

@@ -1,34 +1,26 @@
-//! Does a folder still say what its records say? Checksums, verdict, exit code, and the report of
-//! an experiment with its tables, computed anew.
+//! Checks a folder against its records: checksums, verdict, exit code, and the report of an
+//! experiment with its tables, recomputed.
 
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io;
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
-use super::asked;
-use super::kept::{Kept, Records, is_plain};
-use super::retell::judgement;
+use super::kept::{Kept, Records};
+use super::requested;
+use super::rerender::judgement;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputFormat};
 use crate::cli::recorded::bounded;
 use crate::cli::{profile, verify};
 use iosonde_analysis::{judge, ladder};
 use iosonde_model::record::Manifest;
-use iosonde_model::record::store::names_in;
+use iosonde_model::record::checksums::{alterations, names_in};
 use iosonde_report::clean::clean;
 
-const SUMS: &str = "SHA256SUMS";
-/// Most bytes of it: no folder has so many files.
-const MAX_SUMS: u64 = 64 << 20;
-/// How far two numbers may lie apart that a record was written and read between.
+/// Largest difference of two numbers after a round trip through a record.
 const ROUNDING: f64 = 1e-12;
-/// Exit codes from here on are those of signals, which no record of a check holds.
+/// Exit codes at or above this are those of signals, which are not recorded.
 const SIGNALS_FROM: u8 = 128;
 
-/// One line of the answer.
+/// One line of the result.
 struct Line {
     agrees: bool,
     words: String,
@@ -37,9 +29,9 @@ struct Line {
 /// Checks a folder against itself.
 pub(super) fn recheck(kept: &Kept) -> Result<Exit, Failure> {
     let Some(manifest) = &kept.manifest else {
-        return Err(asked(format!(
-            "--recheck: `{}` has no manifest, expected a finished result folder: there is nothing \
-             to compare with",
+        return Err(requested(format!(
+            "--recheck: `{}` has no manifest, expected a finished result folder: there are no \
+             stored results to compare with",
             kept.path.display()
         )));
     };
@@ -47,8 +39,7 @@ pub(super) fn recheck(kept: &Kept) -> Result<Exit, Failure> {
     compared(&kept.path, manifest, &words, exit, &[])
 }
 
-/// Checks a folder against what its records come to; `documents` are files by name, as they should
-/// be.
+/// Checks a folder against the recomputed results; `documents` are the expected files by name.
 pub(super) fn compared(
     folder: &Path,
     manifest: &Manifest,
@@ -57,13 +48,13 @@ pub(super) fn compared(
     documents: &[(String, String)],
 ) -> Result<Exit, Failure> {
     let mut lines = sums(folder)?;
-    lines.extend(told_alike(folder, documents)?);
+    lines.extend(formatted_alike(folder, documents)?);
     let same = words == manifest.verdict;
     lines.push(Line {
         agrees: same,
         words: match same {
             true => format!("verdict: {words}"),
-            false => format!("verdict: kept `{}`, computed `{words}`", manifest.verdict),
+            false => format!("verdict: stored `{}`, computed `{words}`", manifest.verdict),
         },
     });
     let code = exit.code();
@@ -76,8 +67,8 @@ pub(super) fn compared(
         (false, false) => Line {
             agrees: false,
             words: format!(
-                "exit code: kept {}, computed {code} (what the command did beside measuring is in \
-                 no record)",
+                "exit code: stored {}, computed {code} (only the measurement is recorded, not \
+                 other actions of the command)",
                 manifest.exit_code
             ),
         },
@@ -91,15 +82,15 @@ pub(super) fn compared(
     if manifest.program != ours {
         let theirs = clean(&manifest.program);
         output.text(&format!(
-            "  the result is of version {theirs}, this is {ours}: it may judge otherwise\n"
+            "  the result is from version {theirs}, this is {ours}: verdicts may differ\n"
         ));
     }
     let differing = lines.iter().filter(|line| !line.agrees).count();
     let exit = if differing == 0 { Exit::Done } else { Exit::Invalid };
     output.text(&match differing {
-        0 => "  Recheck: the folder says what its records say\n".to_owned(),
-        1 => "  Recheck: 1 thing differs\n".to_owned(),
-        several => format!("  Recheck: {several} things differ\n"),
+        0 => "  Recheck: the folder agrees with its records\n".to_owned(),
+        1 => "  Recheck: 1 difference\n".to_owned(),
+        several => format!("  Recheck: {several} differences\n"),
     });
     Ok(output.end(exit))
 }
@@ -112,79 +103,58 @@ fn anew(kept: &Kept) -> (String, Exit) {
             (judgement.verdict.words.clone(), judgement.exit)
         }
         Records::Verify(run) => {
-            let told = judge(run, kept.command().get(1..).unwrap_or_default());
-            (told.words.clone(), verify::tell::end_of(run, &told))
+            let analysed = judge(run, kept.command().get(1..).unwrap_or_default());
+            (analysed.words.clone(), verify::print::end_of(run, &analysed))
         }
         Records::Ladder(run) => {
-            let told = ladder(run);
-            (told.words(), verify::fsync::end_of(run, &told))
+            let analysed = ladder(run);
+            (analysed.words(), verify::fsync::end_of(run, &analysed))
         }
-        Records::Profile(run) => (profile::ended_words(&run.ended), profile::end_of(&run.ended)),
+        Records::Profile(run) => (profile::ended_text(&run.ended), profile::end_of(&run.ended)),
     }
 }
 
-/// Every file against its checksum, and every checksum against its file.
+/// Every file against its checksum.
 fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
-    let path = folder.join(SUMS);
-    let differs = |words: String| Line { agrees: false, words };
-    let read = bounded(&path, MAX_SUMS);
-    let text = match read.and_then(|b| String::from_utf8(b).map_err(|error| error.to_string())) {
-        Ok(text) => text,
-        Err(why) => return Ok(vec![differs(format!("{SUMS}: {why}"))]),
-    };
-    let mut lines = Vec::new();
-    let mut listed = BTreeSet::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let Some((sum, name)) = line.split_once("  ").filter(|(_, name)| is_inside(name)) else {
-            lines.push(differs(format!("{SUMS}: line {number} is no checksum of a file here")));
-            continue;
-        };
-        listed.insert(name.to_owned());
-        match digest(&folder.join(name)) {
-            Ok(found) if found == sum => {}
-            Ok(_) => lines.push(differs(format!("{name}: not as it was kept"))),
-            Err(error) => lines.push(differs(format!("{name}: {error}"))),
-        }
+    let said = |error: std::io::Error| requested(format!("--recheck: {error}"));
+    let altered = alterations(folder).map_err(said)?;
+    if altered.is_empty() {
+        let files = names_in(folder).map_err(said)?.len();
+        return Ok(vec![Line { agrees: true, words: format!("checksums of {files} files") }]);
     }
-    let inside = names_in(folder).map_err(|error| asked(format!("--recheck: {error}")))?;
-    let more = inside.into_iter().filter(|name| !listed.contains(name));
-    lines.extend(more.map(|name| differs(format!("{name}: not among the checksums"))));
-    if lines.is_empty() {
-        lines.push(Line { agrees: true, words: format!("checksums of {} files", listed.len()) });
-    }
-    Ok(lines)
+    Ok(altered.iter().map(|each| Line { agrees: false, words: each.to_string() }).collect())
 }
 
-/// Every document against what it should be, and every table against the documents.
-fn told_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<Line>, Failure> {
+/// Every document against the expected one, and every table against the documents.
+fn formatted_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<Line>, Failure> {
     let differs = |words: String| Line { agrees: false, words };
     if documents.is_empty() {
         return Ok(Vec::new());
     }
     let mut lines = Vec::new();
     for (name, expected) in documents {
-        // Numbers may be written longer, but not by much.
+        // Numbers may be written slightly longer.
         let most = expected.len() as u64 * 2 + 1024;
         let read = bounded(&folder.join(name), most).map(|found| alike(&found, expected));
         match read {
             Ok(true) => {}
-            Ok(false) => lines.push(differs(format!("{name}: not what the records come to"))),
+            Ok(false) => lines.push(differs(format!("{name}: does not match the records"))),
             Err(why) => lines.push(differs(format!("{name}: {why}"))),
         }
     }
-    let inside = names_in(folder).map_err(|error| asked(format!("--recheck: {error}")))?;
+    let inside = names_in(folder).map_err(|error| requested(format!("--recheck: {error}")))?;
     let tables = inside.into_iter().filter(|name| name.starts_with("tables/"));
     let more = tables.filter(|name| !documents.iter().any(|(known, _)| known == name));
-    lines.extend(more.map(|name| differs(format!("{name}: no table of the records"))));
+    lines.extend(more.map(|name| differs(format!("{name}: not a table of these records"))));
     if lines.is_empty() {
-        let words = format!("report and tables, {} files computed anew", documents.len());
+        let words = format!("report and tables: {} files recomputed", documents.len());
         lines.push(Line { agrees: true, words });
     }
     Ok(lines)
 }
 
-/// Whether two texts are the same, but for the last digit of a number: one that was written and
-/// read again may be its neighbour.
+/// Whether two texts are the same, except for the last digit of numbers: a round trip may change
+/// it.
 fn alike(found: &[u8], expected: &str) -> bool {
     if found == expected.as_bytes() {
         return true;
@@ -205,21 +175,6 @@ fn alike(found: &[u8], expected: &str) -> bool {
         }
     };
     words_alike && between(found) == between(expected)
-}
-
-/// A file of the folder, or of a folder in it.
-fn is_inside(name: &str) -> bool {
-    name.split('/').count() <= 2 && name.split('/').all(is_plain)
-}
-
-fn digest(path: &Path) -> io::Result<String> {
-    // A pipe would have no end.
-    if !path.metadata()?.is_file() {
-        return Err(io::Error::other("found no regular file"));
-    }
-    let mut hasher = Sha256::new();
-    io::copy(&mut File::open(path)?, &mut hasher)?;
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

@@ -2,50 +2,53 @@
 
 use std::path::Path;
 
-use super::write::tell;
-use super::{ReportArgs, asked, recheck};
+use super::write::deliver_report;
+use super::{ReportArgs, recheck, requested};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::experiment::{documents, end_of, study};
 use crate::cli::output::note;
-use crate::cli::report::kept::read_manifest;
+use crate::cli::report::kept::{read_manifest, unfinished_words};
+use iosonde_model::record::checksums::is_unfinished;
 use iosonde_model::record::store::utc;
 use iosonde_report::experiment_story::story;
 
-/// Clocks of two machines may differ by this, ns.
+/// Accepted difference of the clocks of two machines, ns.
 const CLOCK_SLACK_NS: u64 = 300_000_000_000;
 
-/// Tells an experiment again, or checks its folder against its records.
+/// Renders an experiment again, or checks its folder against its records.
 pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
     let manifest = read_manifest(path)?;
     let study = study(path)?;
     let complete = manifest.as_ref().is_some_and(|manifest| manifest.complete);
     let exit = end_of(&study);
     let command = manifest.as_ref().map_or(&[][..], |manifest| &manifest.command);
-    // What is compared is told as it was told then; the code has a line of its own.
+    // The comparison uses the original rendering; the exit code has its own line.
     let kept = manifest.as_ref().filter(|_| args.recheck).map(|manifest| manifest.exit_code);
     let code = kept.unwrap_or(exit.code());
-    let told = story(&study, command, complete, code);
+    let analysed = story(&study, command, complete, code);
     if args.recheck {
         let Some(manifest) = &manifest else {
-            return Err(asked(format!(
+            return Err(requested(format!(
                 "--recheck: `{}` has no manifest, expected a finished result folder; `iosonde \
                  experiment resume` finishes it",
                 path.display()
             )));
         };
-        let words = told.answer.first().map_or("", String::as_str);
-        return recheck::compared(path, manifest, words, exit, &documents(&told));
+        let words = analysed.answer.first().map_or("", String::as_str);
+        return recheck::compared(path, manifest, words, exit, &documents(&analysed));
     }
-    if !complete {
-        note("caution: partial: not everything that was planned was carried out");
+    if is_unfinished(path) {
+        note(&format!("caution: {}", unfinished_words(path, manifest.as_ref())));
+    } else if !complete {
+        note("warning: partial: not everything planned was run");
     }
     let now_ns = iosonde_sys::clock::realtime_ns();
     if study.run.started_unix_ns > now_ns + CLOCK_SLACK_NS {
         let started = utc(study.run.started_unix_ns);
         note(&format!(
-            "caution: the result says that it was started at {started}, which is in the future: a \
-             clock is wrong"
+            "warning: the start time of the result is {started}, which is in the future: a clock \
+             is wrong"
         ));
     }
-    tell(args, &told, None)
+    deliver_report(args, &analysed, None)
 }

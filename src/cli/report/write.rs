@@ -1,68 +1,111 @@
-//! Where a report goes: stdout, a file, or a folder with tables; and pictures beside it.
+//! Writes a report to stdout, a file, or a folder with tables; and charts with it.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Form, Pictures, ReportArgs, asked, pictures};
+use serde_json::Value;
+
+use super::{Form, Pictures, ReportArgs, pictures, requested};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use iosonde_model::record::export::{self, ExportError};
+use iosonde_report::clean::clean;
 use iosonde_report::datasets::{csv, ssv};
 use iosonde_report::html::html;
 use iosonde_report::json::json_text;
 use iosonde_report::markdown::markdown;
 use iosonde_report::plain::plain;
-use iosonde_report::story::{DataSet, Story};
+use iosonde_report::story::{DataSet, Story, Warning};
 use iosonde_report::story_json::story_json;
 
-/// Columns of a text: as many as the table of `check` has.
+/// Width of a text, columns: that of the table of `check`.
 const COLUMNS: usize = 120;
 
-/// What a report came to.
-pub(super) enum Told {
+/// The rendered report.
+pub(super) enum Rendered {
     /// One text.
     Text(String),
     /// Tables, each under its name.
     Tables(Vec<(String, String)>),
 }
 
-/// Tells a story in the form that was asked for; `instead` is its text where there is an older one.
-pub(super) fn tell(
+/// Renders a report document in the requested format; `instead` replaces its text, if given.
+pub(super) fn deliver_report(
     args: &ReportArgs,
     story: &Story,
     instead: Option<String>,
 ) -> Result<Exit, Failure> {
-    let told = match args.output_format {
-        Form::Normal => Told::Text(instead.unwrap_or_else(|| plain(story, COLUMNS))),
-        Form::Json => Told::Text(json_text(&story_json(story))),
-        Form::Html => Told::Text(html(story).map_err(|error| {
-            Failure::new(Exit::Environment, format!("a picture cannot be drawn: {error}"))
+    let story = &with_mark(args, story);
+    let rendered = match args.output_format {
+        Form::Normal => Rendered::Text(instead.unwrap_or_else(|| plain(story, COLUMNS))),
+        Form::Json => Rendered::Text(json_text(&marked(args, story_json(story)))),
+        Form::Html => Rendered::Text(html(story).map_err(|error| {
+            Failure::new(Exit::Environment, format!("a chart cannot be rendered: {error}"))
         })?),
-        Form::Markdown => Told::Text(markdown(story)),
+        Form::Markdown => Rendered::Text(markdown(story)),
         Form::Csv => tables(&story.data, "csv", csv),
         Form::Ssv => tables(&story.data, "ssv", ssv),
     };
     let drawn = if args.figures.is_some() { pictures(story)? } else { Pictures::new() };
-    deliver(args, &told, &drawn)
+    deliver(args, &rendered, &drawn)
 }
 
-fn tables(data: &[DataSet], end: &str, teller: fn(&DataSet) -> String) -> Told {
-    Told::Tables(data.iter().map(|set| (format!("{}.{end}", set.name), teller(set))).collect())
+/// Tables and pictures have no place for a mark.
+pub(super) fn can_be_marked(args: &ReportArgs) -> Result<(), Failure> {
+    let is_table = matches!(args.output_format, Form::Csv | Form::Ssv);
+    if args.altered.is_empty() || !(is_table || args.figures.is_some()) {
+        return Ok(());
+    }
+    let message = "--accept-altered: tables and pictures cannot be marked as made from altered \
+                   files; use --output-format normal, json, html or markdown, without --figures";
+    Err(requested(message.into()))
 }
 
-/// Puts everything where it was asked for. All places are tried before the first is written.
-pub(super) fn deliver(args: &ReportArgs, told: &Told, drawn: &Pictures) -> Result<Exit, Failure> {
+/// A document that says what was altered in what it was made from.
+pub(super) fn marked(args: &ReportArgs, mut document: Value) -> Value {
+    if let (false, Value::Object(fields)) = (args.altered.is_empty(), &mut document) {
+        fields.insert("altered".into(), args.altered.clone().into());
+    }
+    document
+}
+
+/// The same of a story.
+fn with_mark(args: &ReportArgs, story: &Story) -> Story {
+    let mut story = story.clone();
+    if !args.altered.is_empty() {
+        story.warnings.insert(0, Warning::altered(&args.altered));
+    }
+    story
+}
+
+fn tables(data: &[DataSet], end: &str, printer: fn(&DataSet) -> String) -> Rendered {
+    Rendered::Tables(data.iter().map(|set| (format!("{}.{end}", set.name), printer(set))).collect())
+}
+
+/// Writes all outputs. All paths are checked before the first is written.
+pub(super) fn deliver(
+    args: &ReportArgs,
+    rendered: &Rendered,
+    drawn: &Pictures,
+) -> Result<Exit, Failure> {
+    let rendered = match rendered {
+        Rendered::Text(text) if args.output_format == Form::Normal && !args.altered.is_empty() => {
+            let mark: String = args.altered.iter().map(|line| clean(line) + "\n").collect();
+            &Rendered::Text(format!("ALTERED: {mark}\n{text}"))
+        }
+        rendered => rendered,
+    };
     let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     let mut to_stdout = None;
-    match (told, &args.output) {
-        (Told::Text(text), None) => to_stdout = Some(text),
-        (Told::Text(text), Some(path)) => files.push((path.clone(), text.clone().into_bytes())),
-        (Told::Tables(tables), None) => match tables.as_slice() {
+    match (rendered, &args.output) {
+        (Rendered::Text(text), None) => to_stdout = Some(text),
+        (Rendered::Text(text), Some(path)) => files.push((path.clone(), text.clone().into_bytes())),
+        (Rendered::Tables(tables), None) => match tables.as_slice() {
             [(_, table)] => to_stdout = Some(table),
-            several => return Err(asked(too_many(several))),
+            several => return Err(requested(too_many(several))),
         },
-        (Told::Tables(tables), Some(path)) => match tables.as_slice() {
+        (Rendered::Tables(tables), Some(path)) => match tables.as_slice() {
             [(name, table)] if path.extension() == Path::new(name).extension() => {
                 files.push((path.clone(), table.clone().into_bytes()));
             }
@@ -83,13 +126,13 @@ pub(super) fn deliver(args: &ReportArgs, told: &Told, drawn: &Pictures) -> Resul
             }
         }
         if drawn.is_empty() {
-            note("caution: --figures: this result has no picture");
+            note("warning: --figures: this result has no charts");
         }
     }
     let failed = |path: &Path, error: &ExportError| {
         let exit = match error {
             ExportError::System(_) => Exit::Environment,
-            _ => Exit::Asked,
+            _ => Exit::Usage,
         };
         Failure::new(exit, format!("`{}`: {error}", path.display()))
     };
@@ -110,7 +153,7 @@ fn print(text: &str) -> Result<Exit, Failure> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     match written {
-        // Nobody reads on: no fault of ours.
+        // The reader closed the pipe: not an error.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::new(Exit::Environment, format!("stdout cannot be written: {error}")))
         }
@@ -123,7 +166,7 @@ fn too_many(tables: &[(String, String)]) -> String {
     match names.as_slice() {
         [] => "this result has no table; use --output-format json".into(),
         _ => format!(
-            "found {} tables ({}), expected a folder for them: --output DIR",
+            "found {} tables ({}), expected a folder: --output DIR",
             names.len(),
             names.join(", ")
         ),
@@ -137,8 +180,8 @@ fn make_folder(option: &str, folder: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Whether a file that is there is a report or a picture of an earlier time: by its form, or by its
-/// first line, which is that of what is to be written.
+/// Whether an existing file is an earlier report or chart: by its format, or by a first line equal
+/// to that of the new one.
 fn is_ours(start: &str, now: &[u8]) -> bool {
     let first = start.lines().next().unwrap_or_default();
     let is_page = first.eq_ignore_ascii_case("<!doctype html>") && start.contains("iosonde");
@@ -153,12 +196,14 @@ fn is_ours(start: &str, now: &[u8]) -> bool {
 #[cfg(feature = "png")]
 fn png(name: &str, svg: &str) -> Result<Vec<u8>, Failure> {
     iosonde_report::chart::png(svg, 2.0)
-        .map_err(|error| Failure::new(Exit::Environment, format!("picture {name}: {error}")))
+        .map_err(|error| Failure::new(Exit::Environment, format!("chart {name}: {error}")))
 }
 
 #[cfg(not(feature = "png"))]
 fn png(_: &str, _: &str) -> Result<Vec<u8>, Failure> {
-    Err(asked("--png: this program was built without PNG; --figures alone gives SVG".into()))
+    Err(requested(
+        "--png: this program was built without PNG support; --figures alone writes SVG".into(),
+    ))
 }
 
 #[cfg(test)]

@@ -16,23 +16,23 @@ pub(super) struct DataArgs {
     /// One fdatasync after every N writes
     #[arg(long, value_name = "N")]
     fdatasync: Option<u64>,
-    /// A number: one flush (fdatasync) after every N writes; dsync or sync: every write is durable
-    /// when it is finished (O_DSYNC, O_SYNC); none or 0: neither
+    /// N: one flush (fdatasync) after every N writes; dsync or sync: synchronous writes (O_DSYNC,
+    /// O_SYNC); none or 0: neither
     #[arg(long, value_name = "N|dsync|sync|none")]
     sync: Option<String>,
     /// A flush waits for the writes before it, and the writes after it wait for the flush
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     group_commit: Option<Switch>,
-    /// Share of every 4 KiB written that compresses away
+    /// Compressible share of every 4 KiB written
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     buffer_compress_percentage: Option<u8>,
-    /// Share of the 4 KiB blocks written that repeat an earlier one
+    /// Share of 4 KiB blocks written that repeat an earlier one
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     dedupe_percentage: Option<u8>,
-    /// Write nothing but zeros
+    /// Write only zeros
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     zero_buffers: Option<Switch>,
-    /// 0: the same bytes in every write; 1: new ones [default: 1]
+    /// 0: the same data in every write; 1: new data [default: 1]
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     refill_buffers: Option<Switch>,
 }
@@ -42,7 +42,7 @@ impl DataArgs {
     pub(super) fn onto(&self, role: Role) -> Result<Role, Failure> {
         if switched(self.zero_buffers) && self.refill_buffers.is_some() {
             let message = "--refill-buffers has no effect with --zero-buffers";
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         let data = Data {
             compress_percent: self.buffer_compress_percentage.unwrap_or(0),
@@ -65,17 +65,18 @@ impl DataArgs {
                 return Err(not_one_of("--sync", word, &names));
             }
         }
-        let asked = [
+        let requested = [
             (self.fsync, SyncCall::Fsync),
             (self.fdatasync, SyncCall::Fdatasync),
             (number, SyncCall::Fdatasync),
         ];
-        let mut counts = asked.iter().filter_map(|(every, call)| every.map(|every| (every, *call)));
+        let mut counts =
+            requested.iter().filter_map(|(every, call)| every.map(|every| (every, *call)));
         let (every_writes, call) = counts.next().unwrap_or_default();
         if counts.next().is_some() {
             let message = "--sync N and --fsync or --fdatasync both say when to flush; \
                            give one of them";
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         Ok(Sync { every_writes, call, barrier: switched(self.group_commit), each_write })
     }

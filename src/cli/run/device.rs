@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::RunArgs;
-use super::aim::TargetArgs;
+use super::resolved_target::TargetArgs;
 use super::words::not_one_of;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep;
@@ -14,18 +14,20 @@ use iosonde_engine::host::Root;
 use iosonde_engine::target::gate::{Consent, Report};
 use iosonde_engine::target::{Held, Intent, signature};
 use iosonde_model::plan::{self, Plan, Stop};
+use iosonde_model::record::WriteAudit;
 use iosonde_model::units::bytes;
 use iosonde_report::fio_job::fio_job;
 
 /// What may be done to a device, of what was asked. Whether the load writes is the caller's.
 pub(super) fn intent(args: &RunArgs) -> Intent {
-    Intent {
+    args.target.inspect.over(Intent {
         destroy_data: args.target.destroy_data.clone(),
         overwrite_signature: args.target.overwrite_signature.clone(),
+        accept_unseen_processes: args.target.accept_unseen_processes.clone(),
         results: keep::directory(args.run.results.as_deref()),
         rehearse: args.run.dry_run,
         ..Intent::default()
-    }
+    })
 }
 
 /// Every kind named by --overwrite-signature must be one that is looked for.
@@ -37,14 +39,18 @@ pub(super) fn known_kinds(args: &TargetArgs) -> Result<(), Failure> {
 
 /// Consents where nothing that is written would ask for one.
 pub(super) fn no_consents(args: &TargetArgs, reason: &str) -> Result<(), Failure> {
+    if let Some(option) = args.inspect.given() {
+        return Err(Failure::new(Exit::Usage, format!("{option} has no effect: {reason}")));
+    }
     let given = [
         ("--overwrite-file", &args.overwrite_file),
         ("--destroy-data", &args.destroy_data),
         ("--overwrite-signature", &args.overwrite_signature),
+        ("--accept-unseen-processes", &args.accept_unseen_processes),
     ];
     match given.iter().find(|(_, words)| !words.is_empty()) {
         Some((option, _)) => {
-            Err(Failure::new(Exit::Asked, format!("{option} has no effect: {reason}")))
+            Err(Failure::new(Exit::Usage, format!("{option} has no effect: {reason}")))
         }
         None => Ok(()),
     }
@@ -55,11 +61,13 @@ pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failu
     if args.run.dry_run {
         return Ok(());
     }
-    let agreed: Vec<&String> = held.iter().flat_map(|held| &held.agreed).collect();
-    let all_devices = held.iter().all(|held| !held.agreed.is_empty());
+    let audits: Vec<&WriteAudit> = held.iter().flat_map(|held| &held.audits).collect();
+    let needed = |option: &String| audits.iter().any(|audit| audit.needed(option));
+    let is_device = |held: &Held| held.audits.iter().any(WriteAudit::is_of_device);
+    let all_devices = held.iter().all(is_device);
     if all_devices && !args.target.overwrite_file.is_empty() {
         let message = "--overwrite-file has no effect on a block device";
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
     let given = [
         (
@@ -72,18 +80,25 @@ pub(super) fn needed_consents(args: &RunArgs, held: &[Held]) -> Result<(), Failu
             &args.target.overwrite_signature,
             "nothing of this kind was found",
         ),
+        (
+            "--accept-unseen-processes",
+            &args.target.accept_unseen_processes,
+            "nothing of this name is written that needs it",
+        ),
+        ("--accept-unseen", &args.target.inspect.accept_unseen, "nothing of this name is written"),
     ];
     for (option, words, reason) in given {
-        if let Some(word) = words.iter().find(|word| !agreed.contains(word)) {
-            let message = format!("{option}={word} has no effect: {reason}");
-            return Err(Failure::new(Exit::Asked, message));
+        let mut options = words.iter().map(|word| format!("{option}={word}"));
+        if let Some(option) = options.find(|option| !needed(option)) {
+            let message = format!("{option} has no effect: {reason}");
+            return Err(Failure::new(Exit::Usage, message));
         }
     }
     Ok(())
 }
 
 /// Says where a symbolic link leads.
-pub(super) fn tell_link(held: &Held) {
+pub(super) fn print_link(held: &Held) {
     if let Some(leads_to) = &held.leads_to {
         note(&format!("`{}` leads to `{}`", held.path.display(), leads_to.display()));
     }
@@ -99,50 +114,53 @@ pub(super) fn dry_run(
 ) -> Result<Exit, Failure> {
     if output.is_fio_job() {
         let text = fio_job(&[(plan, fresh)])
-            .map_err(|error| Failure::new(Exit::Asked, error.to_string()))?;
+            .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
         output.fio_job(&text);
     }
     let paths = if plan.writes() { args.target.paths() } else { Vec::new() };
-    let told = told(args, root, plan, &paths)?;
-    let devices: Vec<serde_json::Value> = told.iter().map(Told::value).collect();
+    let reports = reports(args, root, plan, &paths)?;
+    let devices: Vec<serde_json::Value> = reports.iter().map(DeviceReport::value).collect();
     output.value(&json!({ "plan": plan, "devices": devices }));
     output.text(&plan::describe::describe(plan));
-    told.iter().for_each(|told| output.text(&told.text()));
-    let refused = told.iter().any(|told| told.refused.is_some());
+    reports.iter().for_each(|reports| output.text(&reports.text()));
+    let refused = reports.iter().any(|reports| reports.refused.is_some());
     Ok(output.end(if refused { Exit::Refused } else { Exit::Done }))
 }
 
 /// What there is to tell of those of the paths that lead to block devices; the plan writes them.
-pub(super) fn told(
+pub(super) fn reports(
     args: &RunArgs,
     root: &Root,
     plan: &Plan,
     paths: &[PathBuf],
-) -> Result<Vec<Told>, Failure> {
+) -> Result<Vec<DeviceReport>, Failure> {
     let is_device = |path: &&PathBuf| {
         std::path::absolute(path).is_ok_and(|absolute| root.node(absolute).is_some())
     };
-    paths.iter().filter(is_device).map(|path| Told::of(args, root, plan, path)).collect()
+    paths.iter().filter(is_device).map(|path| DeviceReport::of(args, root, plan, path)).collect()
 }
 
 /// What a dry run tells of a device.
-pub(super) struct Told {
+pub(super) struct DeviceReport {
     report: Report,
     /// Most that the plan writes, bytes, where it ends after a number of operations.
     write_bytes: Option<u64>,
     pub(super) refused: Option<String>,
 }
 
-impl Told {
-    fn of(args: &RunArgs, root: &Root, plan: &Plan, path: &Path) -> Result<Told, Failure> {
+impl DeviceReport {
+    fn of(args: &RunArgs, root: &Root, plan: &Plan, path: &Path) -> Result<DeviceReport, Failure> {
         let results = keep::directory(args.run.results.as_deref());
-        let report = Report::of(root, path, results.as_deref())?;
+        let how = args.target.inspect.inspection();
+        let report = Report::of(root, path, results.as_deref(), how)?;
         let consent = Consent {
             destroy_data: &args.target.destroy_data,
             overwrite_signature: &args.target.overwrite_signature,
+            accept_unseen: &args.target.inspect.accept_unseen,
+            accept_unseen_processes: &args.target.accept_unseen_processes,
         };
         let refused = report.objection(consent).map(|objection| objection.to_string());
-        Ok(Told { report, write_bytes: write_bytes(plan), refused })
+        Ok(DeviceReport { report, write_bytes: write_bytes(plan), refused })
     }
 
     pub(super) fn value(&self) -> serde_json::Value {
@@ -150,7 +168,8 @@ impl Told {
         let findings = report.findings.iter().map(|finding| {
             json!({ "kind": finding.kind, "title": finding.title, "offset": finding.offset })
         });
-        let uses: Vec<String> = report.uses.iter().map(ToString::to_string).collect();
+        let uses: Vec<String> = report.in_use.uses.iter().map(ToString::to_string).collect();
+        let unseen = &report.in_use.unseen;
         json!({
             "path": report.path,
             "node": report.node,
@@ -160,8 +179,10 @@ impl Told {
             "bytes": report.identity.bytes,
             "read_only": report.identity.read_only,
             "uses": uses,
+            "unseen": (!unseen.is_empty()).then(|| unseen.to_string()),
             "shares_disk_with": report.shares_disk_with,
             "findings": findings.collect::<Vec<_>>(),
+            "inspected_bytes": report.contents.seen.inspected_bytes,
             "write_bytes_at_most": self.write_bytes,
             "consent": report.options(),
             "refused": self.refused,
@@ -171,10 +192,10 @@ impl Told {
     pub(super) fn text(&self) -> String {
         let report = &self.report;
         let found: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-        let found = if found.is_empty() {
-            "nothing that anybody would miss".into()
-        } else {
-            found.join(", ")
+        let found = match (found.as_slice(), report.contents.unseen_bytes()) {
+            ([], 0) => "no data: all of it is zero or written by iosonde".into(),
+            ([], _) => format!("no data that was found: {}", report.contents.seen),
+            _ => found.join(", "),
         };
         let writes = match self.write_bytes {
             Some(most) => format!(
@@ -182,15 +203,19 @@ impl Told {
                 bytes::exact(most),
                 most as f64 / report.identity.bytes.max(1) as f64
             ),
-            None => "as much as the device takes in the time; not known beforehand".into(),
+            None => "depends on the speed of the device; not known in advance".into(),
+        };
+        let unseen = match &report.in_use.unseen {
+            unseen if unseen.is_empty() => String::new(),
+            unseen => format!("  unseen    {unseen}\n"),
         };
         let verdict = match &self.refused {
             Some(reason) => format!("refused: {reason}"),
-            None => "nothing stands in the way".into(),
+            None => "ready to run".into(),
         };
         format!(
-            "device {}\n  identity  {}\n  holds     {found}\n  wear      writes {writes}\n  \
-             {verdict}\n",
+            "device {}\n  identity  {}\n  holds     {found}\n  wear      writes {writes}\n{unseen}\
+             \x20 {verdict}\n",
             report.device(),
             report.identity.id,
         )

@@ -17,7 +17,7 @@ pub(super) struct EngineArgs {
     /// Requests in flight per job
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) iodepth: u32,
-    /// 1: past the page cache or not at all; 0: through it [default: past it if possible]
+    /// 1: direct I/O, or fail; 0: buffered I/O [default: direct if possible]
     #[arg(long, value_name = "0|1", value_parser = ["0", "1"])]
     direct: Option<String>,
     /// io_uring, libaio, psync (exactly one request in flight), null, sim, virtio-blk-vhost-user
@@ -88,19 +88,19 @@ impl EngineArgs {
             if given.is_some() && engine.kind != EngineKind::IoUring {
                 let word = engine.kind.name();
                 let message = format!("{option} has no effect with the {word} engine");
-                return Err(Failure::new(Exit::Asked, message));
+                return Err(Failure::new(Exit::Usage, message));
             }
         }
         if engine.kind == EngineKind::VhostUser && self.direct.is_some() {
             let message = "--direct has no effect with the virtio-blk-vhost-user engine: \
-                           whether a page cache lies in between is the server's business";
-            return Err(Failure::new(Exit::Asked, message));
+                           the server decides whether it uses a page cache";
+            return Err(Failure::new(Exit::Usage, message));
         }
         let vectored = self.nonvectored == Some(Switch::Off);
         if vectored && self.fixedbufs == Some(Switch::On) {
-            let message = "--fixedbufs 1 and --nonvectored 0 contradict each other: a request \
-                           with a vector takes no registered buffer";
-            return Err(Failure::new(Exit::Asked, message));
+            let message = "--fixedbufs 1 and --nonvectored 0 contradict each other: vectored \
+                requests cannot use registered buffers";
+            return Err(Failure::new(Exit::Usage, message));
         }
         Ok(Engine {
             sqpoll: switched(self.sqpoll),

@@ -1,10 +1,9 @@
 //! A workload from a file, or one that is built in.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use crate::cli::exit::{Exit, Failure};
+use iosonde_model::record::given;
 use iosonde_model::spec::{Workload, catalogue};
 
 /// Longest workload file that is read, bytes.
@@ -13,19 +12,19 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The workload that a word on the command line means, by its ending: a file of our own, or without
 /// an ending one that is built in.
 pub(super) fn workload(path: &Path) -> Result<Workload, Failure> {
-    let refuse = |message: String| Err(Failure::new(Exit::Asked, message));
+    let refuse = |message: String| Err(Failure::new(Exit::Usage, message));
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("toml") => {
             let text = text_of("FILE", path, MAX_BYTES)?;
             catalogue::parse_workload(&text)
-                .or_else(|error| refuse(format!("`{}` is no workload: {error}", path.display())))
+                .or_else(|error| refuse(format!("`{}` is not a workload: {error}", path.display())))
         }
         None => catalogue::workload(&path.to_string_lossy()).or_else(|error| {
             refuse(format!("{error}; or give a workload file, whose name ends with .toml"))
         }),
         Some(ending) => refuse(format!(
             "FILE: found `{}`, expected a workload file, whose name ends with .toml and not with \
-             .{ending}, or the name of a workload that is built in",
+             .{ending}, or the name of a built-in workload",
             path.display()
         )),
     }
@@ -33,15 +32,7 @@ pub(super) fn workload(path: &Path) -> Result<Workload, Failure> {
 
 /// The text of a file that a user names, up to a limit.
 pub(super) fn text_of(option: &str, path: &Path, limit_bytes: u64) -> Result<String, Failure> {
-    let refuse =
-        |what: String| Failure::new(Exit::Asked, format!("{option}: `{}`: {what}", path.display()));
-    let file = File::open(path).map_err(|error| refuse(error.to_string()))?;
-    let mut text = String::new();
-    file.take(limit_bytes + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| refuse(error.to_string()))?;
-    if text.len() as u64 > limit_bytes {
-        return Err(refuse(format!("longer than {limit_bytes} B, which is more than is read")));
-    }
-    Ok(text)
+    given::text(path, limit_bytes).map_err(|error| {
+        Failure::new(Exit::Usage, format!("{option}: `{}`: {error}", path.display()))
+    })
 }

@@ -4,27 +4,27 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::exit::{Exit, Failure};
 
-const VERIFY: &str = "`iosonde verify` is the verb that verifies";
+const VERIFY: &str = "use `iosonde verify`";
 
 /// Option, and why it is not here.
 const FOREIGN: [(&str, &str); 18] = [
     ("random-generator", "one generator draws all offsets and data; --randseed is its seed"),
     ("randrepeat", "every run has a new seed, which it prints; --randseed repeats one"),
     ("allrandrepeat", "every run has a new seed, which it prints; --randseed repeats one"),
-    ("buffered", "say --direct 0 to go through the page cache"),
+    ("buffered", "use --direct 0 for buffered I/O"),
     ("verify", VERIFY),
     ("verify-sectors", VERIFY),
     ("verify-inject-fault", VERIFY),
     ("do-verify", VERIFY),
-    ("loops", "say how long with --runtime, --number-ios or --io-size"),
-    ("name", "a command line is one load without a name; the roles of a workload file have names"),
-    ("stonewall", "a command line is one load; what comes after it is another command"),
+    ("loops", "use --runtime, --number-ios or --io-size"),
+    ("name", "a command line is a single unnamed load; roles of a workload file have names"),
+    ("stonewall", "a command line is a single load; use separate commands"),
     ("startdelay", "give a first --phase with rate=0"),
     ("rate-min", "give an --expect such as 'read.iops>=1000'"),
     ("rate-iops-min", "give an --expect such as 'read.iops>=1000'"),
     ("thinktime-spin", "a pause never keeps the CPU busy on purpose"),
-    ("exec-prerun", "programs are never run"),
-    ("exec-postrun", "programs are never run"),
+    ("exec-prerun", "iosonde does not run programs"),
+    ("exec-postrun", "iosonde does not run programs"),
     ("gtod-reduce", "time stamps cost what `tool overhead` says, and are always taken"),
 ];
 
@@ -49,15 +49,12 @@ fn beside_file(error: &clap::Error, words: &[String]) -> Option<Failure> {
         words.iter().any(|word| word.split('=').next() == Some(name(option).as_str()))
     };
     let option = name(options.iter().find(|option| given(option))?);
-    let message = format!(
-        "{option} cannot be given beside a workload file, which says itself what the load is; \
-         change it there"
-    );
-    Some(Failure::new(Exit::Asked, message))
+    let message = format!("{option} cannot be combined with a workload file; set it in the file");
+    Some(Failure::new(Exit::Usage, message))
 }
 
 fn not_ours(word: &str) -> Option<Failure> {
     let name = word.trim_start_matches('-').split('=').next().unwrap_or("");
     let (name, why) = FOREIGN.iter().find(|(foreign, _)| *foreign == name)?;
-    Some(Failure::new(Exit::Asked, format!("--{name} is not an option here: {why}")))
+    Some(Failure::new(Exit::Usage, format!("--{name} is not an option here: {why}")))
 }

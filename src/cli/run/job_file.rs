@@ -2,7 +2,6 @@
 
 mod shelf;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,9 +9,9 @@ use serde_json::json;
 
 use shelf::{Opened, Shelf, at, opened};
 
-use super::asked::expectations;
+use super::request::expectations;
 use super::words::time;
-use super::{RunArgs, carry_out_alone, caution_about, device, laid_out};
+use super::{RunArgs, device, execute_alone, laid_out, warn_about};
 use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
@@ -20,17 +19,19 @@ use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::outputs::{Gauge, LogArgs, Outputs};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
-use crate::schedule::Bench;
+use crate::schedule::RunContext;
 use iosonde_analysis::expectation::{Expectation, judge_all};
 use iosonde_analysis::verdict::{assess, verdict};
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::target::Held;
 use iosonde_model::plan::{
     self, Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve,
 };
+use iosonde_model::record::given;
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::fio::{
-    Asking, EngineAsk, JobFile, Outside, StopAsk, TargetAsk, ask, lex, parse,
+    Asking, EngineRequest, JobFile, Outside, StopRequest, TargetRequest, ask, lex, parse,
 };
 use iosonde_model::spec::{Workload, catalogue};
 use iosonde_report::fio_job::fio_job;
@@ -38,13 +39,16 @@ use iosonde_report::json::Document;
 use iosonde_report::{expectations_text, run_text, verdict_text};
 
 /// Options that may stand beside a job file: they are no part of the load.
-const BESIDE: [&str; 16] = [
+const BESIDE: [&str; 19] = [
+    "--accept-unseen",
+    "--accept-unseen-processes",
     "--allow-env",
     "--destroy-data",
     "--dry-run",
     "--eta-interval",
     "--expect",
     "--hlog",
+    "--inspect-time",
     "--log-avg-msec",
     "--output-format",
     "--overwrite-file",
@@ -69,11 +73,8 @@ fn alone(words: &[String]) -> Result<(), Failure> {
     for word in words.iter().filter(|word| word.starts_with("--")) {
         let name = word.split('=').next().unwrap_or(word).replace('_', "-");
         if !BESIDE.contains(&name.as_str()) {
-            let message = format!(
-                "{name} cannot stand beside a job file, which says all of the load by itself: \
-                 put it into the file"
-            );
-            return Err(Failure::new(Exit::Asked, message));
+            let message = format!("{name} cannot be combined with a job file: set it in the file");
+            return Err(Failure::new(Exit::Usage, message));
         }
     }
     Ok(())
@@ -94,7 +95,7 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
     let file = read(beside, &place)?;
     let mut askings = Vec::new();
     for group in &file.groups {
-        askings.push(ask(group).map_err(|faults| asked_wrongly(&faults))?);
+        askings.push(ask(group).map_err(|faults| usage_error(&faults))?);
     }
     let notes = askings.iter().flat_map(|asking| &asking.notes);
     for said in file.notes.iter().chain(notes) {
@@ -105,7 +106,7 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
             "{}: {}: logs are not written from a job file; take it out",
             log.place, log.option
         );
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
     device::known_kinds(&args.target)?;
     let written = |asking: &Asking| asking.writes() && asking.engine.kind != EngineKind::Null;
@@ -113,11 +114,13 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
         device::no_consents(&args.target, "nothing is written")?;
     }
     // Whatever stands in the way of a later group is known before the first operation.
+    let opening = Wait::begin("opening the targets of", path.to_string_lossy());
     let mut shelf = Shelf::new(&askings);
     let mut groups = Vec::new();
     for asking in &askings {
         groups.push(ready(beside, &place, asking, &mut shelf)?);
     }
+    drop(opening);
     if let [_, _, ..] = groups.as_slice() {
         for (number, group) in (1..).zip(&mut groups) {
             group.plan.name = format!("{}-{number}", group.plan.name);
@@ -129,6 +132,7 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
     }
     let outputs = Outputs::new(&args.run.files, &LogArgs::default(), 0, eta_interval_ns)?;
     let mut keeper = Keeper::open(beside.args.run.results.as_deref(), "run", words);
+    keeper.keep_undo(&shelf.undo())?;
     keeper.keep("host.json", &place.host);
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "run"));
     let mut progress = Progress::new("run", eta_interval_ns, args.run.files.progress, gauge);
@@ -177,20 +181,20 @@ fn needed_consents(args: &RunArgs, askings: &[Asking], groups: &[Ready]) -> Resu
             "--overwrite-file={name} has no effect: no file of this name is \
              written"
         );
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
     if held.is_empty() { Ok(()) } else { device::needed_consents(args, &held) }
 }
 
-fn asked_wrongly(error: &impl ToString) -> Failure {
-    Failure::new(Exit::Asked, error.to_string())
+fn usage_error(error: &impl ToString) -> Failure {
+    Failure::new(Exit::Usage, error.to_string())
 }
 
 /// The job file, with its includes and, where allowed, the environment.
 fn read(beside: &Beside<'_>, place: &Place) -> Result<JobFile, Failure> {
     let shown = beside.path.display().to_string();
     let text = text_of(beside.path).map_err(|error| {
-        Failure::new(Exit::Asked, format!("`{shown}`: cannot be read: {error}"))
+        Failure::new(Exit::Usage, format!("`{shown}`: cannot be read: {error}"))
     })?;
     let folder = beside.path.parent().unwrap_or(Path::new("")).to_path_buf();
     let mut load = |name: &str| within(&folder, name);
@@ -202,16 +206,12 @@ fn read(beside: &Beside<'_>, place: &Place) -> Result<JobFile, Failure> {
         memory_mib: place.host.memory_bytes.unwrap_or(0) >> 20,
         cpus: u64::from(place.host.cpus_online.unwrap_or(1)),
     };
-    parse(&text, &shown, &[], &mut outside).map_err(|faults| asked_wrongly(&faults))
+    parse(&text, &shown, &[], &mut outside).map_err(|faults| usage_error(&faults))
 }
 
 /// The text of a file that is not too long for one.
 fn text_of(path: &Path) -> Result<String, String> {
-    let length = fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if length > lex::MAX_BYTES as u64 {
-        return Err("it is larger than 64 MiB".into());
-    }
-    fs::read_to_string(path).map_err(|error| error.to_string())
+    given::text(path, lex::MAX_BYTES as u64).map_err(|error| error.to_string())
 }
 
 /// An included file, which must lie in the job file's directory even behind symbolic links.
@@ -247,7 +247,7 @@ fn ready(
         _ => opened(beside, place, asking, shelf)?,
     };
     let known: Vec<u64> = lengths(&opened.targets);
-    let (workload, stop) = asking.workload(&known).map_err(|faults| asked_wrongly(&faults))?;
+    let (workload, stop) = asking.workload(&known).map_err(|faults| usage_error(&faults))?;
     let setting = Setting {
         engine: engine(&asking.engine, kind),
         targets: opened.targets,
@@ -276,9 +276,9 @@ fn ready(
 /// The null engine's targets, of which nothing but the length is real.
 fn bare(asking: &Asking) -> Opened {
     const NULL_BYTES: u64 = 1 << 30;
-    let target = |asked: &iosonde_model::spec::fio::TargetAsk| Target {
-        path: asked.path.clone(),
-        bytes: asked.bytes.unwrap_or(NULL_BYTES),
+    let target = |requested: &iosonde_model::spec::fio::TargetRequest| Target {
+        path: requested.path.clone(),
+        bytes: requested.bytes.unwrap_or(NULL_BYTES),
         direct: false,
         align_bytes: 1,
     };
@@ -286,24 +286,24 @@ fn bare(asking: &Asking) -> Opened {
     Opened { held: Vec::new(), fresh: Vec::new(), targets }
 }
 
-fn engine(asked: &EngineAsk, kind: EngineKind) -> Engine {
+fn engine(requested: &EngineRequest, kind: EngineKind) -> Engine {
     Engine {
-        sqpoll: asked.sqpoll,
-        iopoll: asked.hipri,
-        registered_files: asked.registered_files.unwrap_or(true),
-        fixed_buffers: asked.fixed_buffers.unwrap_or(!asked.vectored),
-        vectored: asked.vectored,
+        sqpoll: requested.sqpoll,
+        iopoll: requested.hipri,
+        registered_files: requested.registered_files.unwrap_or(true),
+        fixed_buffers: requested.fixed_buffers.unwrap_or(!requested.vectored),
+        vectored: requested.vectored,
         ..Engine::of(kind)
     }
 }
 
-fn stop_of(stop: StopAsk) -> Stop {
+fn stop_of(stop: StopRequest) -> Stop {
     match stop {
-        StopAsk::AfterNs(ns) => Stop::AfterNs(ns),
-        StopAsk::AfterOps(ops) => Stop::AfterOps(ops),
-        StopAsk::AfterBytes(bytes) => Stop::AfterBytes(bytes),
-        StopAsk::AfterOnePass => Stop::AfterOnePass,
-        StopAsk::First { ns, bytes } => Stop::AfterNsOrBytes(ns, bytes),
+        StopRequest::AfterNs(ns) => Stop::AfterNs(ns),
+        StopRequest::AfterOps(ops) => Stop::AfterOps(ops),
+        StopRequest::AfterBytes(bytes) => Stop::AfterBytes(bytes),
+        StopRequest::AfterOnePass => Stop::AfterOnePass,
+        StopRequest::First { ns, bytes } => Stop::AfterNsOrBytes(ns, bytes),
     }
 }
 
@@ -318,7 +318,7 @@ fn rehearse(
     let (mut plans, mut made, mut devices) = (Vec::new(), Vec::new(), Vec::new());
     for (asking, ready) in askings.iter().zip(groups) {
         let written =
-            |target: &&TargetAsk| !ready.held.is_empty() && asking.writes_to(&target.path);
+            |target: &&TargetRequest| !ready.held.is_empty() && asking.writes_to(&target.path);
         let mut paths: Vec<PathBuf> = asking
             .targets
             .iter()
@@ -326,7 +326,7 @@ fn rehearse(
             .map(|target| PathBuf::from(&target.path))
             .collect();
         paths.dedup();
-        devices.extend(device::told(beside.args, &place.root, &ready.plan, &paths)?);
+        devices.extend(device::reports(beside.args, &place.root, &ready.plan, &paths)?);
         output.text(&plan::describe::describe(&ready.plan));
         plans.push(ready.plan);
         // A file that is not there is fio's to make under its name.
@@ -335,16 +335,16 @@ fn rehearse(
     }
     if beside.args.run.output_format == OutputFormat::FioJob {
         let groups: Vec<_> = plans.iter().zip(made.iter().map(Vec::as_slice)).collect();
-        output.fio_job(&fio_job(&groups).map_err(|error| asked_wrongly(&error))?);
+        output.fio_job(&fio_job(&groups).map_err(|error| usage_error(&error))?);
     }
-    let values: Vec<serde_json::Value> = devices.iter().map(device::Told::value).collect();
+    let values: Vec<serde_json::Value> = devices.iter().map(device::DeviceReport::value).collect();
     if let [plan] = plans.as_slice() {
         output.value(&json!({ "plan": plan, "devices": values }));
     } else {
         output.value(&json!({ "plans": plans, "devices": values }));
     }
-    devices.iter().for_each(|told| output.text(&told.text()));
-    let refused = devices.iter().any(|told| told.refused.is_some());
+    devices.iter().for_each(|reported| output.text(&reported.text()));
+    let refused = devices.iter().any(|reported| reported.refused.is_some());
     Ok(output.end(if refused { Exit::Refused } else { Exit::Done }))
 }
 
@@ -355,27 +355,27 @@ fn group(
     (outputs, progress): (&Outputs, &mut Progress),
 ) -> Result<Option<Run>, Failure> {
     outputs.fit(&mut ready.plan);
-    let cautions = ready.held.iter().filter_map(|held| held.direct_refused.clone());
-    caution_about(&ready.setting.engine, &cautions.collect::<Vec<String>>());
-    let bench = Bench {
+    let warnings = ready.held.iter().filter_map(|held| held.direct_refused.clone());
+    warn_about(&ready.setting.engine, &warnings.collect::<Vec<String>>());
+    let context = RunContext {
         root: place.root.clone(),
         clock: place.clock,
-        held: ready.held.first().cloned(),
+        held: Held::first_for_all(&ready.held),
         medium: ready.medium,
         control: Arc::new(Control::new(Arc::clone(&place.signal))),
         keeps_cache: false,
     };
     for index in ready.fresh {
         let layout = layout(&ready.setting, index)?;
-        laid_out(carry_out_alone(&layout, &bench, progress)?.map(|run| run.outcome))?;
+        laid_out(execute_alone(&layout, &context, progress)?.map(|run| run.outcome))?;
     }
-    carry_out_alone(&ready.plan, &bench, progress)
+    execute_alone(&ready.plan, &context, progress)
 }
 
 /// Writes one target in full.
 fn layout(setting: &Setting, index: u16) -> Result<Plan, Failure> {
     let mut workload: Workload = catalogue::workload("layout")
-        .map_err(|error| Failure::new(Exit::Asked, error.to_string()))?;
+        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let bytes = setting.targets.get(usize::from(index)).map_or(0, |target| target.bytes);
     // A file smaller than a layout block, or no multiple of it, is written in smaller pieces.
     while !bytes.is_multiple_of(workload.block_size) && workload.block_size > 512 {
@@ -407,7 +407,7 @@ fn conclude(
     let rows: Vec<_> = runs.iter().map(|run| assess(run, Some(&place.host))).collect();
     let cells: Vec<_> = runs.iter().zip(&rows).collect();
     let judged = judge_all(&beside.expectations, &cells);
-    let told = verdict(&rows);
+    let reported = verdict(&rows);
     let mut exit = failed.unwrap_or(Exit::Done);
     for (run, row) in &cells {
         exit = exit.or_graver(end_of(run, row));
@@ -421,9 +421,9 @@ fn conclude(
     let complete = all && rows.iter().all(|row| row.complete);
     let mut output = Output::new(beside.args.run.output_format);
     for (run, row) in &cells {
-        output.text(&run_text(run, &row.figures, &row.books));
+        output.text(&run_text(run, &row.figures, &row.consistency));
     }
-    output.text(&verdict_text(&told));
+    output.text(&verdict_text(&reported));
     output.text(&expectations_text(&judged));
     let mut document = Document {
         verb: "run",
@@ -431,7 +431,7 @@ fn conclude(
         complete,
         exit_code: exit.code(),
         cells: &cells,
-        verdict: Some(&told),
+        verdict: Some(&reported),
         expectations: &judged,
         host: Some(&place.host),
         target: runs.first().map(|run| &run.target),
@@ -443,8 +443,8 @@ fn conclude(
     }
     output.document(&document);
     let exit = output.end(exit);
-    if let Some(path) = keeper.finish(complete, exit.code(), &told.words) {
-        note(&format!("results kept in {}", path.display()));
+    if let Some(path) = keeper.finish(complete, exit.code(), &reported.words) {
+        note(&format!("results stored in {}", path.display()));
     }
     exit
 }

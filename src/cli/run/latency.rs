@@ -12,15 +12,15 @@ const SHORTEST_WINDOW_NS: u64 = 1_000_000_000;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Latency target")]
 pub(super) struct LatencyArgs {
-    /// Find the largest depth that meets a latency target such as 'p99<=2ms', and measure there;
-    /// --iodepth times --numjobs is the largest that is tried
+    /// Find the largest depth that meets a latency target such as 'p99<=2ms', and measure at it;
+    /// --iodepth times --numjobs is the largest depth tried
     #[arg(long, value_name = "RULE")]
     latency_target: Option<String>,
-    /// search: find the depth, then keep it; hold: steer the depth while measuring
+    /// search: find the depth, then keep it; hold: adjust the depth while measuring
     #[arg(long, value_name = "MODE", default_value = "search", requires = "latency_target",
           value_parser = ["search", "hold"])]
     latency_mode: String,
-    /// Longest look at one depth (search), or until the depth has settled (hold) [default: 30, 60]
+    /// Maximum time for one depth (search), or until the depth has settled (hold) [default: 30, 60]
     #[arg(long, value_name = "TIME", requires = "latency_target")]
     latency_window: Option<String>,
 }
@@ -38,16 +38,16 @@ impl LatencyArgs {
     pub(super) fn latency(&self) -> Result<Option<Latency>, Failure> {
         let Some(text) = self.latency_target.as_deref() else { return Ok(None) };
         let target = LatencyTarget::parse(text)
-            .map_err(|error| Failure::new(Exit::Asked, format!("--latency-target: {error}")))?;
+            .map_err(|error| Failure::new(Exit::Usage, format!("--latency-target: {error}")))?;
         // A wrong word is refused by the parser of the options.
         let hold = self.latency_mode == Pursuit::Hold.word();
         let (pursuit, usual) = if hold { (Pursuit::Hold, "60") } else { (Pursuit::Search, "30") };
         let window = self.latency_window.as_deref().unwrap_or(usual);
         let patience_ns = time("--latency-window", window, 1_000_000_000)?;
         if patience_ns < SHORTEST_WINDOW_NS {
-            let message =
-                "--latency-window: expected one second at least: shorter looks decide nothing";
-            return Err(Failure::new(Exit::Asked, message));
+            let message = "--latency-window: expected at least one second: shorter times are not sufficient \
+                 for a decision";
+            return Err(Failure::new(Exit::Usage, message));
         }
         Ok(Some(Latency { target, pursuit, patience_ns }))
     }

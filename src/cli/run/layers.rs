@@ -12,15 +12,12 @@ impl Watched {
     /// Begins to watch.
     pub(super) fn begin(root: &Root) -> Result<Watched, Failure> {
         let refused = |reason: String| {
-            Failure::new(
-                Exit::Environment,
-                format!("--profile: {reason}; leave it out, or mend it"),
-            )
+            Failure::new(Exit::Environment, format!("--profile: {reason}; omit it, or fix this"))
         };
         let wanted = Wanted { layers: true, ..Wanted::default() };
         let mut tracer = Tracer::attach(root, &wanted).map_err(|missing| {
-            let mend = missing.mend.map(|mend| format!(" (to mend it: {mend})"));
-            refused(missing.reason + &mend.unwrap_or_default())
+            let fix = missing.fix.map(|fix| format!(" (to fix it: {fix})"));
+            refused(missing.reason + &fix.unwrap_or_default())
         })?;
         tracer.follow(std::process::id()).map_err(refused)?;
         tracer.begin(iosonde_sys::clock::monotonic_ns());

@@ -9,12 +9,13 @@ use iosonde_model::plan::{Precision, Stop};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Length")]
 pub(super) struct LengthArgs {
-    /// Length of the measurement, warm-up not included; with --until the most [default: 10, with
+    /// Length of the measurement, without warm-up; with --until the maximum [default: 10, with
     /// --until 10m]
     #[arg(long, value_name = "TIME")]
     runtime: Option<String>,
-    /// End as soon as a figure is known this well, such as 'p99+-3%' or 'read.iops+-1%': half its
-    /// 95 % interval, at two looks in a row. Exit code 7 if --runtime or --io-size ends it first
+    /// End as soon as a figure has this precision, such as 'p99+-3%' or 'read.iops+-1%': half its
+    /// 95 % interval, at two consecutive checks. Exit code 7 if --runtime or --io-size ends the run
+    /// first
     #[arg(long, value_name = "RULE", conflicts_with_all = ["number_ios", "latency_target"])]
     until: Option<String>,
     /// Warm-up before the measurement, not counted
@@ -23,10 +24,10 @@ pub(super) struct LengthArgs {
     /// End after this many operations per job instead of after a time
     #[arg(long, value_name = "N", conflicts_with = "runtime")]
     number_ios: Option<u64>,
-    /// End after this many bytes per job instead of after a time; with --until, the most
+    /// End after this many bytes per job instead of after a time; with --until, the maximum
     #[arg(long, value_name = "SIZE", conflicts_with = "number_ios")]
     io_size: Option<String>,
-    /// Accepted from fio: without --number-ios or --io-size it is always so
+    /// Accepted from fio: always on without --number-ios or --io-size
     #[arg(
         long,
         num_args = 0..=1,
@@ -46,7 +47,7 @@ impl LengthArgs {
             (None, Some(_)) if self.until.is_none() && self.runtime.is_some() => {
                 let message = "--io-size and --runtime are two lengths; give one of them \
                                (both are limits with --until)";
-                return Err(Failure::new(Exit::Asked, message));
+                return Err(Failure::new(Exit::Usage, message));
             }
             (None, Some(text)) => {
                 let bytes = size("--io-size", text)?;
@@ -82,7 +83,7 @@ impl LengthArgs {
     pub(super) fn until(&self) -> Result<Option<Precision>, Failure> {
         let Some(text) = self.until.as_deref() else { return Ok(None) };
         let parsed = Precision::parse(text)
-            .map_err(|error| Failure::new(Exit::Asked, format!("--until '{text}': {error}")))?;
+            .map_err(|error| Failure::new(Exit::Usage, format!("--until '{text}': {error}")))?;
         Ok(Some(parsed))
     }
 
@@ -94,7 +95,7 @@ impl LengthArgs {
 
 /// Words of fio for what is always so here.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Accepted from fio: it is always so")]
+#[command(next_help_heading = "Accepted from fio: always on")]
 pub(super) struct AlwaysArgs {
     /// Figures are those of all jobs together
     #[arg(

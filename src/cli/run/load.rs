@@ -32,7 +32,7 @@ pub(super) struct LoadArgs {
         conflicts_with_all = ["bsrange", "bssplit"]
     )]
     bs: Option<String>,
-    /// Sizes drawn evenly among the multiples of LOW; `,` as in --bs
+    /// Sizes drawn uniformly from the multiples of LOW; `,` as in --bs
     #[arg(
         long,
         visible_alias = "blocksize-range",
@@ -46,7 +46,7 @@ pub(super) struct LoadArgs {
     /// Random offsets are multiples of this [default: the smallest size]
     #[arg(long, visible_alias = "ba", value_name = "SIZE")]
     blockalign: Option<String>,
-    /// From the start of one sequential block to that of the next; negative for descending
+    /// Distance between the starts of consecutive sequential blocks; negative for descending
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     stride: Option<String>,
     /// Percentage of reads in rw and randrw [default: 50]
@@ -58,8 +58,8 @@ pub(super) struct LoadArgs {
     /// Jobs: one thread and one queue each [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     numjobs: Option<u32>,
-    /// How the jobs divide the region: all of it each, disjoint parts, or all of it each with
-    /// streams that begin at equal distances
+    /// How the jobs divide the region: each uses all of it, disjoint parts, or all of it with
+    /// streams that start at equal distances
     #[arg(long, value_enum, value_name = "HOW")]
     region: Option<RegionWord>,
     /// Distance of the regions of two neighbouring jobs
@@ -69,7 +69,8 @@ pub(super) struct LoadArgs {
     /// zoned:ACCESS/SIZE:…
     #[arg(long, value_name = "LAW")]
     random_distribution: Option<String>,
-    /// Draw random offsets independently; without it every block comes once before any comes twice
+    /// Draw random offsets independently; without it every block is used once before any is used
+    /// twice
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     norandommap: Option<Switch>,
 }
@@ -151,7 +152,7 @@ impl LoadArgs {
         let found = idle.iter().find(|(_, idle, ..)| *idle);
         found.map_or(Ok(()), |(option, _, with, word)| {
             let message = format!("{option} has no effect with {with} {word}");
-            Err(Failure::new(Exit::Asked, message))
+            Err(Failure::new(Exit::Usage, message))
         })
     }
 
@@ -207,16 +208,16 @@ impl LoadArgs {
             (Some(_), Some(_)) => {
                 let message = "--stride and a hole after --rw's word both say where the next \
                                block begins; give one of them";
-                Err(Failure::new(Exit::Asked, message))
+                Err(Failure::new(Exit::Usage, message))
             }
             (Some(hole), None) if *sizes == Sizes::default() => {
                 match i64::try_from(block_bytes).unwrap_or(0) + signed_size("--rw", hole)? {
-                    0 => Err(wrong("--rw", hole, "a hole that leads to another block")),
+                    0 => Err(wrong("--rw", hole, "a gap that leads to another block")),
                     stride => Ok(Some(stride)),
                 }
             }
             (Some(hole), None) => {
-                Err(wrong("--rw", hole, "no hole where blocks have several sizes; give --stride"))
+                Err(wrong("--rw", hole, "no gap with several block sizes; use --stride"))
             }
         }
     }
@@ -231,10 +232,16 @@ impl LoadArgs {
         let access = match word {
             "random" | "permutation" if value.is_empty() => return Ok(usual),
             "uniform" if value.is_empty() => Access::Uniform,
-            "zipf" => Access::Zipf(percent("zipf:THETA, a skew such as 1.1, and nothing more")?),
-            "pareto" => Access::Pareto(percent("pareto:H, a share such as 0.2, and nothing more")?),
+            "zipf" => Access::Zipf(percent(
+                "zipf:THETA, a skew such as 1.1, without further \
+                values",
+            )?),
+            "pareto" => Access::Pareto(percent(
+                "pareto:H, a share such as 0.2, without further \
+                values",
+            )?),
             "normal" | "gauss" => Access::Normal(percent(
-                "normal:PERCENT, a deviation in percent of the region, and nothing more",
+                "normal:PERCENT, a deviation in percent of the region, without further values",
             )?),
             "zoned" => Access::Zoned(zones(option, value)?),
             word => {
@@ -247,7 +254,7 @@ impl LoadArgs {
             let message = format!(
                 "--norandommap has no effect with {option} {word}: its draws are independent"
             );
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         Ok(access)
     }
@@ -273,8 +280,8 @@ fn rw(text: &str) -> Result<(Rw, Option<&str>), Failure> {
     let Some((_, rw)) = known else {
         if matches!(word, "verify-flush" | "verify-pipeline") {
             let message =
-                format!("--rw: `{word}` is a verb of its own: see `iosonde verify --help`");
-            return Err(Failure::new(Exit::Asked, message));
+                format!("--rw: `{word}` is a separate command: see `iosonde verify --help`");
+            return Err(Failure::new(Exit::Usage, message));
         }
         return Err(not_one_of("--rw", word, &Rw::WORDS.map(|(name, _)| name)));
     };

@@ -12,17 +12,18 @@ use iosonde_model::units::duration;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Pace")]
 pub(super) struct PaceArgs {
-    /// Open loop: this many bytes per second and job, whatever the storage does; latency counts
-    /// from the time an operation was due
+    /// Open loop: this many bytes per second and job, regardless of the storage; latency counts
+    /// from the due time
     #[arg(long, value_name = "SIZE", conflicts_with = "rate_iops")]
     rate: Option<String>,
     /// Open loop: this many operations per second and job
     #[arg(long, value_name = "N")]
     rate_iops: Option<String>,
-    /// How due times are spread: evenly, or as independent users would [default: linear]
+    /// Distribution of due times: even (linear), or as of independent users (poisson) [default:
+    /// linear]
     #[arg(long, value_enum, value_name = "LAW")]
     rate_process: Option<Process>,
-    /// Open loop: due times from a file, one a line, since the start (`0.5ms`; bare: seconds)
+    /// Open loop: due times from a file, one per line, since the start (`0.5ms`; bare: seconds)
     #[arg(
         long,
         value_name = "FILE",
@@ -35,8 +36,8 @@ pub(super) struct PaceArgs {
     /// Operations between two pauses [default: 1]
     #[arg(long, value_name = "N", requires = "thinktime")]
     thinktime_blocks: Option<u64>,
-    /// A stretch of time of its own, such as `for=5s,rate=0`, in percent of the rate; may be
-    /// repeated, and a job goes round and round through them
+    /// A phase, such as `for=5s,rate=0`, in percent of the rate; may be repeated, and a job cycles
+    /// through its phases
     #[arg(long, value_name = "for=TIME,rate=PERCENT,read=PERCENT")]
     phase: Vec<String>,
 }
@@ -71,14 +72,14 @@ impl PaceArgs {
             }
             (None, None) if self.rate_process.is_some() => {
                 let message = "--rate-process has no effect without --rate or --rate-iops";
-                return Err(Failure::new(Exit::Asked, message));
+                return Err(Failure::new(Exit::Usage, message));
             }
             (None, None) => return Ok(Pace::Closed),
         };
         if matches!(rate, Rate::Ops(0.0) | Rate::Bytes(0.0)) {
-            let message = "found a rate of 0, expected a positive one; leave it out for as fast \
-                           as the storage answers";
-            return Err(Failure::new(Exit::Asked, message));
+            let message = "found a rate of 0, expected a positive one; omit it to run as fast as \
+                possible";
+            return Err(Failure::new(Exit::Usage, message));
         }
         let arrivals = match self.rate_process {
             Some(Process::Poisson) => Arrivals::Poisson,
@@ -103,8 +104,8 @@ impl PaceArgs {
 /// A job has one rate for all it does.
 fn one_rate<'a>(option: &str, text: &'a str) -> Result<&'a str, Failure> {
     if text.contains(',') {
-        let expected = "one rate for all that a job does; rates of reads and of writes are those \
-                        of two roles in a workload file";
+        let expected = "one rate per job; for separate read and write rates use two roles in a \
+            workload file";
         return Err(wrong(option, text, expected));
     }
     Ok(text)
@@ -115,7 +116,7 @@ fn arrivals(path: &std::path::Path) -> Result<Vec<u64>, Failure> {
     let text = super::file::text_of("--arrivals", path, MAX_ARRIVALS_BYTES)?;
     let refuse = |line: usize, what: String| {
         let message = format!("--arrivals: line {line} of `{}`: {what}", path.display());
-        Failure::new(Exit::Asked, message)
+        Failure::new(Exit::Usage, message)
     };
     let mut times: Vec<u64> = Vec::new();
     for (line, word) in (1..).zip(text.lines()) {

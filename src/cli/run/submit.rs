@@ -11,20 +11,20 @@ use iosonde_model::spec::{Placement, Reap, Role, Wait};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Submission and placement")]
 pub(super) struct SubmitArgs {
-    /// Requests handed over at once, at most [default: by depth]
+    /// Maximum number of requests submitted at once [default: by depth]
     #[arg(long, visible_alias = "iodepth-batch", value_name = "N")]
     iodepth_batch_submit: Option<u32>,
-    /// Completions waited for at once, at least [default: 1]
+    /// Minimum number of completions to wait for [default: 1]
     #[arg(long, visible_alias = "iodepth-batch-complete", value_name = "N")]
     iodepth_batch_complete_min: Option<u32>,
-    /// Completions settled at once, at most [default: all there are]
+    /// Maximum number of completions processed at once [default: all available]
     #[arg(long, value_name = "N")]
     iodepth_batch_complete_max: Option<u32>,
-    /// How completions are waited for: asleep, looking again and again, or first the one and then
-    /// the other [default: event]
+    /// How to wait for completions: sleeping (event), polling (poll), or both (hybrid) [default:
+    /// event]
     #[arg(long, value_enum, value_name = "HOW")]
-    pub(super) wait: Option<WaitWord>,
-    /// Hand over and wait in separate calls, so that submission has a latency of its own
+    pub(super) wait: Option<WaitMode>,
+    /// Submit and wait in separate calls, so that submission latency is measured separately
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     slat: Option<Switch>,
     /// CPUs that the jobs may use, such as 0-3,5
@@ -33,7 +33,7 @@ pub(super) struct SubmitArgs {
     /// NUMA node of the buffers
     #[arg(long, value_name = "N")]
     numa_node: Option<u32>,
-    /// Buffers in huge pages, or not at all
+    /// Buffers in huge pages, or fail
     #[arg(long, num_args = 0..=1, default_missing_value = "1", value_name = "0|1")]
     hugepages: Option<Switch>,
     /// Where buffers come from: mmap, or mmaphuge for huge pages
@@ -42,7 +42,7 @@ pub(super) struct SubmitArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum WaitWord {
+pub(super) enum WaitMode {
     Event,
     Poll,
     Hybrid,
@@ -62,9 +62,9 @@ impl SubmitArgs {
             complete_min: self.iodepth_batch_complete_min.unwrap_or(usual.complete_min),
             complete_max: self.iodepth_batch_complete_max.unwrap_or(usual.complete_max),
             wait: self.wait.map_or(usual.wait, |word| match word {
-                WaitWord::Event => Wait::Event,
-                WaitWord::Poll => Wait::Poll,
-                WaitWord::Hybrid => Wait::Hybrid,
+                WaitMode::Event => Wait::Event,
+                WaitMode::Poll => Wait::Poll,
+                WaitMode::Hybrid => Wait::Hybrid,
             }),
             slat: switched(self.slat),
         };
@@ -73,7 +73,7 @@ impl SubmitArgs {
             || switched(self.hugepages) && self.mem == Some(Memory::Mmap)
         {
             let message = "--hugepages and --mem contradict each other; give one of them";
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         let allowed = self.cpus_allowed.as_deref().map(|text| cpus("--cpus-allowed", text));
         let place = Placement {
@@ -94,17 +94,17 @@ pub(super) fn placeable(role: &Role, place: &Place) -> Result<(), Failure> {
             role.name,
             listed(&allowed)
         );
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
     match role.place.numa_node {
         Some(node) if !place.root.exists(format!("/sys/devices/system/node/node{node}")) => {
             let online = place.root.word("/sys/devices/system/node/online");
             let message = format!(
-                "role `{}`: there is no NUMA node {node} here, expected one of {}",
+                "role `{}`: no NUMA node {node}, expected one of {}",
                 role.name,
                 online.as_deref().unwrap_or("none: this system knows of no nodes")
             );
-            Err(Failure::new(Exit::Asked, message))
+            Err(Failure::new(Exit::Usage, message))
         }
         _ => Ok(()),
     }

@@ -2,56 +2,60 @@
 
 use std::sync::Arc;
 
-use super::aim::{Aim, TargetArgs, within};
-use super::asked::Asked;
+use super::request::Request;
+use super::resolved_target::{ResolvedTarget, TargetArgs, within};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use iosonde_engine::backend::vhost::{AdmitError, ConnectError, Server};
 use iosonde_engine::engine::Medium;
-use iosonde_engine::target::vhost::{VhostRefusal, admit_writes};
+use iosonde_engine::target::vhost::{VhostConsent, VhostRefusal, admit_writes};
 use iosonde_model::plan::{Plan, Target, Wait};
 
 /// Connects to the server.
-pub(super) fn aim(args: &TargetArgs, asked: &Asked) -> Result<Aim, Failure> {
+pub(super) fn resolve_target(
+    args: &TargetArgs,
+    requested: &Request,
+) -> Result<ResolvedTarget, Failure> {
     let paths = args.paths();
     let [path] = paths.as_slice() else {
         let message = format!(
             "--path: found {} targets, expected the one socket of a vhost-user-blk server",
             paths.len()
         );
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     };
     let others = [
         ("--overwrite-file", args.overwrite_file.first()),
         ("--overwrite-signature", args.overwrite_signature.first()),
+        ("--accept-unseen-processes", args.accept_unseen_processes.first()),
         ("a second --destroy-data", args.destroy_data.get(1)),
     ];
     if let Some((option, Some(word))) = others.iter().find(|(_, word)| word.is_some()) {
         let message = format!(
-            "{option} ({word}) has no effect on the device of a vhost-user server, which is \
-             written with one --destroy-data and where it holds nothing"
+            "{option} ({word}) has no effect on the device of a vhost-user server, which needs a \
+             single --destroy-data and must be empty"
         );
-        return Err(Failure::new(Exit::Asked, message));
+        return Err(Failure::new(Exit::Usage, message));
     }
     let server = Server::connect(path)?;
     let facts = server.facts();
     let align_bytes = u64::from(facts.block_bytes);
     let what = format!("the device behind `{}`", path.display());
-    let (offset_bytes, end_bytes) = within(asked, facts.bytes, &what)?;
+    let (offset_bytes, end_bytes) = within(requested, facts.bytes, &what)?;
     let target = Target {
         path: path.to_string_lossy().into_owned(),
         bytes: end_bytes / align_bytes * align_bytes,
         direct: true,
         align_bytes,
     };
-    Ok(Aim {
+    Ok(ResolvedTarget {
         durable: facts.flush,
         medium: Medium::Vhost(Arc::new(server)),
         held: None,
         targets: vec![target],
         offset_bytes,
         fresh: Vec::new(),
-        cautions: Vec::new(),
+        warnings: Vec::new(),
     })
 }
 
@@ -67,14 +71,18 @@ pub(super) fn admit(
     let polling = plan.jobs.iter().filter(|job| job.reap.wait == Wait::Poll).count();
     if polling >= cpus as usize {
         note(&format!(
-            "caution: {polling} job(s) that poll on {cpus} CPU(s) leave none to the server: \
-             latencies are then those of the scheduler"
+            "warning: {polling} polling job(s) on {cpus} CPU(s) leave none for the server: the \
+             latencies will be those of the scheduler"
         ));
     }
     if plan.writes() {
         let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
-        let consent = args.destroy_data.first().map(String::as_str);
-        admit_writes(server.path(), server.facts().bytes, consent, &mut read)?;
+        let consent = VhostConsent {
+            destroy_data: args.destroy_data.first().map(String::as_str),
+            accept_unseen: &args.inspect.accept_unseen,
+        };
+        let how = args.inspect.inspection();
+        admit_writes(server.path(), server.facts().bytes, consent, how, &mut read)?;
     }
     Ok(())
 }
@@ -84,7 +92,7 @@ impl From<ConnectError> for Failure {
         let exit = match &error {
             ConnectError::Missing(_)
             | ConnectError::NotASocket { .. }
-            | ConnectError::Protocol { .. } => Exit::Asked,
+            | ConnectError::Protocol { .. } => Exit::Usage,
             ConnectError::NobodyListens(_)
             | ConnectError::InUse(_)
             | ConnectError::Silent { .. }
@@ -96,7 +104,7 @@ impl From<ConnectError> for Failure {
 
 impl From<AdmitError> for Failure {
     fn from(error: AdmitError) -> Failure {
-        let exit = if error.is_asked_wrongly() { Exit::Asked } else { Exit::Environment };
+        let exit = if error.is_usage_error() { Exit::Usage } else { Exit::Environment };
         Failure::new(exit, error.to_string())
     }
 }

@@ -7,7 +7,7 @@ use iosonde_model::units::{bytes, count, duration};
 
 /// A value that was not understood.
 pub(super) fn wrong(option: &str, found: &str, expected: &str) -> Failure {
-    Failure::new(Exit::Asked, format!("{option}: found `{found}`, expected {expected}"))
+    Failure::new(Exit::Usage, format!("{option}: found `{found}`, expected {expected}"))
 }
 
 /// A word that is none of those there are, with the nearest of them.
@@ -191,10 +191,10 @@ mod tests {
 
     #[test]
     fn splits_fill_what_is_left_out() {
-        let asked = vec![(4096, 70.0), (65_536, 30.0)];
-        assert_eq!(split("-", "4k/70:64k/30").unwrap(), Draw::Split(asked.clone()));
-        assert_eq!(split("-", "4k/70:64k").unwrap(), Draw::Split(asked.clone()));
-        assert_eq!(split("-", "4k/70:64k/30:1m/0").unwrap(), Draw::Split(asked));
+        let requested = vec![(4096, 70.0), (65_536, 30.0)];
+        assert_eq!(split("-", "4k/70:64k/30").unwrap(), Draw::Split(requested.clone()));
+        assert_eq!(split("-", "4k/70:64k").unwrap(), Draw::Split(requested.clone()));
+        assert_eq!(split("-", "4k/70:64k/30:1m/0").unwrap(), Draw::Split(requested));
         let even = vec![(1024, 50.0), (2048, 50.0)];
         assert_eq!(split("-", "1k/:2k/").unwrap(), Draw::Split(even));
         for text in ["4k/70:64k/20", "4k/100:64k", "4k/x", "4k/70;64k/30", "", "4k/-1:8k/101"] {
@@ -220,10 +220,10 @@ mod tests {
 
     #[test]
     fn phases() {
-        let asked = Phase { ns: 5_000_000_000, rate_percent: 0.0, read_percent: None };
-        assert_eq!(phase("-", "for=5s,rate=0").unwrap(), asked);
-        let asked = Phase { ns: 100_000_000, rate_percent: 250.0, read_percent: Some(30) };
-        assert_eq!(phase("-", "read=30,for=100ms,rate=250%").unwrap(), asked);
+        let requested = Phase { ns: 5_000_000_000, rate_percent: 0.0, read_percent: None };
+        assert_eq!(phase("-", "for=5s,rate=0").unwrap(), requested);
+        let requested = Phase { ns: 100_000_000, rate_percent: 250.0, read_percent: Some(30) };
+        assert_eq!(phase("-", "read=30,for=100ms,rate=250%").unwrap(), requested);
         for text in ["", "for=0", "rate=50", "for=1s,reed=3", "for=1s,read=101", "for=1s,rate=-1"] {
             assert!(phase("-", text).is_err(), "{text}");
         }

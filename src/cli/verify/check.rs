@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::aim::Aim;
 use super::options::{ProveArgs, wrong};
 use super::phases::Phases;
-use super::tell::{Telling, dry_run};
+use super::print::{VerifyOutput, dry_run};
+use super::resolved_target::ResolvedTarget;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
@@ -15,7 +15,8 @@ use crate::cli::outputs::Form;
 use crate::cli::place::Place;
 use crate::cli::progress::Progress;
 use crate::schedule::verify::prove;
-use iosonde_engine::engine::verify::Luggage;
+use iosonde_engine::engine::verify::RunInputs;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_model::content::ledger::{Ledger, Survival};
 use iosonde_model::content::outcomes::Outcomes;
 use iosonde_model::plan::resolve::MAX_IODEPTH;
@@ -26,12 +27,12 @@ use iosonde_model::record::ledger_file::{LedgerError, LedgerFile, LedgerHeader, 
 use iosonde_model::record::verify::LedgerUse;
 use iosonde_model::record::witness_log::{WitnessLog, WitnessLogError};
 
-/// Reads back what `verify write` or `verify powercut` wrote, and judges it by what is known of
-/// that run. Nothing is written.
+/// Reads back what `verify write` or `verify powercut` wrote, and checks it against the ledger or
+/// log of that run. Writes nothing.
 ///
-/// After an orderly end, a kill or an interrupt, all that was acknowledged must be there; after a
-/// power cut or a crash of the machine, all that was flushed. Which of these it was is told by the
-/// ledger as far as it can; --survived decides.
+/// After a normal end, a kill or an interrupt, all acknowledged writes must be present; after a
+/// power cut or a crash of the machine, all flushed writes. The ledger determines which applies, if
+/// possible; --survived overrides it.
 ///
 /// Examples:
 ///   iosonde verify check data.img --ledger data.ledger
@@ -41,22 +42,22 @@ use iosonde_model::record::witness_log::{WitnessLog, WitnessLogError};
 pub(super) struct CheckArgs {
     #[command(flatten)]
     prove: ProveArgs,
-    /// The ledger that `verify write` kept
+    /// The ledger written by `verify write`
     #[arg(long, value_name = "FILE", required_unless_present = "witness_log")]
     ledger: Option<PathBuf>,
-    /// The log that `verify witness` kept of `verify powercut`
+    /// The log of `verify witness` for `verify powercut`
     #[arg(long, value_name = "FILE", conflicts_with = "ledger")]
     witness_log: Option<PathBuf>,
-    /// What must be there
+    /// Which writes must be present
     #[arg(long, value_enum, value_name = "WHAT")]
     survived: Option<Survived>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Survived {
-    /// All that was acknowledged: nothing was cut off but perhaps the process
+    /// All acknowledged writes: at most the process was killed
     Acknowledged,
-    /// All that was flushed: the power was cut, or the machine crashed
+    /// All flushed writes: the power was cut, or the machine crashed
     Durable,
 }
 
@@ -73,45 +74,47 @@ struct Known {
 /// Runs the mode.
 pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure> {
     let prove_args = &args.prove;
-    prove_args.result.output_format.can_tell("verify check")?;
+    prove_args.result.output_format.supports("verify check")?;
     prove_args.refuse_what_the_ledger_says()?;
     let eta_interval_ns = prove_args.eta_interval_ns()?;
     let path = prove_args.path()?;
+    let opening = Wait::begin("opening", path.to_string_lossy());
     let engine = prove_args.engine_for(&path)?;
     let place = Place::find()?;
     let known = known(args, &place)?;
-    let aim = prove_args.aim(VerifyMode::Check, &engine, &path, &place)?;
-    tell_other_name(&known.header, &aim);
+    let resolved = prove_args.resolve_target(VerifyMode::Check, &engine, &path, &place)?;
+    warn_other_name(&known.header, &resolved);
     let memory_limit_bytes = place.buffer_limit_bytes().saturating_mul(2);
-    let plan = plan_of_check(prove_args, &known, &aim, engine, memory_limit_bytes)?;
-    prove_args.admit(&aim.medium, &plan)?;
+    let plan = plan_of_check(prove_args, &known, &resolved, engine, memory_limit_bytes)?;
+    prove_args.admit(&resolved.medium, &plan)?;
+    drop(opening);
     let output = Output::new(prove_args.result.output_format);
     if prove_args.result.dry_run {
         return dry_run(&plan, output);
     }
-    known.used.notes.iter().for_each(|line| note(&format!("caution: {line}")));
+    known.used.notes.iter().for_each(|line| note(&format!("warning: {line}")));
     super::selftest_first(plan.plan.seed, &place)?;
     let survival = match known.used.durable_only {
         true => Survival::Durable,
         false => Survival::Acknowledged,
     };
-    let luggage = Luggage {
+    let inputs = RunInputs {
         ledgers: known.ledgers,
         outcomes: known.outcomes,
         survival: Some(survival),
-        ..Luggage::default()
+        ..RunInputs::default()
     };
-    let bench = place.bench(aim.held, aim.medium);
+    let context = place.context(resolved.held, resolved.medium);
     let mut keeper = Keeper::open(prove_args.result.results.as_deref(), "verify", words);
     keeper.keep("host.json", &place.host);
     let progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
     let mut phases = Phases::new(progress, &plan);
     let ledger = Some(known.used);
-    let run = prove(&plan, luggage, &bench, ledger, &mut |moved, sweeping| {
+    let run = prove(&plan, inputs, &context, ledger, &mut |moved, sweeping| {
         phases.moved(moved, sweeping);
     })?;
     phases.clear();
-    Ok(Telling { run: &run, words, output, keeper }.conclude())
+    Ok(VerifyOutput { run: &run, words, output, keeper }.conclude())
 }
 
 fn known(args: &CheckArgs, place: &Place) -> Result<Known, Failure> {
@@ -122,7 +125,7 @@ fn known(args: &CheckArgs, place: &Place) -> Result<Known, Failure> {
     }
 }
 
-fn from_ledger(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Known, Failure> {
+fn from_ledger(path: &Path, requested: Option<Survived>, place: &Place) -> Result<Known, Failure> {
     let boot_id = super::boot_id(place);
     let reader = Reader { stream_version: STREAM_VERSION, boot_id: boot_id.as_deref() };
     let file = LedgerFile::read(path, &reader).map_err(|error| unreadable(path, &error))?;
@@ -130,15 +133,15 @@ fn from_ledger(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Kn
     sound(path, &plan, &file.header, file.jobs.len(), place)?;
     let ended = file.ended();
     let same_boot = file.header.boot_id == boot_id && boot_id.is_some();
-    let durable_only = match asked {
-        Some(asked) => asked == Survived::Durable,
+    let durable_only = match requested {
+        Some(requested) => requested == Survived::Durable,
         None => !ended && !same_boot,
     };
     let mut notes = file.notes.clone();
-    if asked.is_none() && durable_only {
+    if requested.is_none() && durable_only {
         notes.push(
-            "the run came to no orderly end, and the machine has been started since: only what was \
-             flushed is required (--survived acknowledged asks for more)"
+            "the run did not end normally, and the machine has been rebooted since: only flushed \
+             data is required (--survived acknowledged requires more)"
                 .into(),
         );
     }
@@ -160,11 +163,9 @@ fn from_ledger(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Kn
     })
 }
 
-fn from_witness(path: &Path, asked: Option<Survived>, place: &Place) -> Result<Known, Failure> {
-    if asked == Some(Survived::Acknowledged) {
-        return Err(wrong(
-            "--survived acknowledged: a witness knows only of what was flushed; leave it out",
-        ));
+fn from_witness(path: &Path, requested: Option<Survived>, place: &Place) -> Result<Known, Failure> {
+    if requested == Some(Survived::Acknowledged) {
+        return Err(wrong("--survived acknowledged: a witness knows only flushed data; omit it"));
     }
     let log = WitnessLog::read(path, STREAM_VERSION).map_err(|error| unwitnessed(path, &error))?;
     let plan: VerifyPlan = log.header.plan().map_err(|error| unreadable(path, &error))?;
@@ -215,7 +216,7 @@ fn sound(
 fn unreadable(path: &Path, error: &LedgerError) -> Failure {
     let exit = match error {
         LedgerError::Given(GivenError::Missing) => Exit::Inconclusive,
-        _ => Exit::Asked,
+        _ => Exit::Usage,
     };
     Failure::new(exit, format!("--ledger `{}`: {error}", path.display()))
 }
@@ -223,16 +224,16 @@ fn unreadable(path: &Path, error: &LedgerError) -> Failure {
 fn unwitnessed(path: &Path, error: &WitnessLogError) -> Failure {
     let exit = match error {
         WitnessLogError::Given(GivenError::Missing) => Exit::Inconclusive,
-        _ => Exit::Asked,
+        _ => Exit::Usage,
     };
     Failure::new(exit, format!("--witness-log `{}`: {error}", path.display()))
 }
 
 /// A target may have another name by now; or it may be another one.
-fn tell_other_name(header: &LedgerHeader, aim: &Aim) {
-    if header.target != aim.target.path {
-        let (written, read) = (&header.target, &aim.target.path);
-        note(&format!("caution: `{written}` was written, and `{read}` is read"));
+fn warn_other_name(header: &LedgerHeader, resolved: &ResolvedTarget) {
+    if header.target != resolved.target.path {
+        let (written, read) = (&header.target, &resolved.target.path);
+        note(&format!("warning: `{written}` was written, and `{read}` is read"));
     }
 }
 
@@ -240,20 +241,20 @@ fn tell_other_name(header: &LedgerHeader, aim: &Aim) {
 fn plan_of_check(
     args: &ProveArgs,
     known: &Known,
-    aim: &Aim,
+    resolved: &ResolvedTarget,
     engine: iosonde_model::plan::Engine,
     memory_limit_bytes: u64,
 ) -> Result<VerifyPlan, Failure> {
-    let has = aim.held.as_ref().map_or(aim.target.bytes, |held| held.bytes);
-    let logical = if aim.target.align_bytes > 1 { aim.target.align_bytes } else { 512 };
+    let has = resolved.held.as_ref().map_or(resolved.target.bytes, |held| held.bytes);
+    let logical = if resolved.target.align_bytes > 1 { resolved.target.align_bytes } else { 512 };
     known.header.fits(has, logical).map_err(|error| wrong(format!("--ledger: {error}")))?;
     let mut plan = known.plan.clone();
     plan.mode = VerifyMode::Check;
-    plan.trims_make_zeros &= aim.trims_make_zeros;
+    plan.trims_make_zeros &= resolved.trims_make_zeros;
     plan.delay_ns = 0;
     plan.plan.title = "Verify: check".into();
     plan.plan.name = "verify-check".into();
-    plan.plan.targets = vec![aim.target.clone()];
+    plan.plan.targets = vec![resolved.target.clone()];
     let usual = if engine.kind.is_synchronous() { 1 } else { 16 };
     let iodepth = args.engine.iodepth.unwrap_or(usual);
     if engine.kind.is_synchronous() && iodepth != 1 {

@@ -17,8 +17,9 @@ use crate::cli::progress::Progress;
 use crate::schedule::ladder::ladder;
 use iosonde_analysis::Ladder;
 use iosonde_engine::engine::Medium;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::host::Root;
-use iosonde_engine::target::gate::{Consent, Report};
+use iosonde_engine::target::gate::Report;
 use iosonde_engine::target::{Direct, Held, Intent, open};
 use iosonde_model::plan::ladder::{FEWEST_ROUNDS, LEVELS, LadderPlan, SMALLEST_BYTES, USUAL_BYTES};
 use iosonde_model::record::LadderRun;
@@ -28,20 +29,20 @@ use iosonde_model::record::run::Outcome;
 use iosonde_model::units::{bytes, duration};
 use iosonde_report::{ladder_header, ladder_json, ladder_text};
 
-/// Was fsync honoured? A ladder of tests, each of which states what it can, and no more.
+/// Test whether fsync is honoured, by a series of tests; each states only what it can show.
 ///
 ///   F1  do flushes reach the block device? Counted by the kernel around every fsync, on each
-///       device below the file system; sure, where the device has a volatile cache.
+///       device below the file system; conclusive if the device has a volatile cache.
 ///   F2  does a flush take longer, the more was written before it? If not, the cache is protected,
-///       or the flush ignored: that cannot be told from here.
-///   F3  replay of logged writes, and F4, power cuts, are not carried out by this command, which
-///       says what they need.
+///       or the flush is ignored; this test cannot distinguish the two.
+///   F3  replay of logged writes, and F4, power cuts, are not run by this command, which
+///       prints what they need.
 ///
-/// PATH is a directory, in which a file without a name is made and is gone afterwards; or an
-/// existing file or block device, whose first bytes are overwritten if you agree. Nothing here cuts
-/// the power: what is stated is what the calls did, not what would survive.
+/// PATH is a directory, in which an unnamed file is created and removed afterwards; or an existing
+/// file or block device, whose first bytes are overwritten with consent. The power is not cut: the
+/// result describes what the calls did, not which data would survive.
 ///
-/// Exit code 7 if no rung could be climbed, 1 if a call failed: a failed fsync is not repeated.
+/// Exit code 7 if no test could be run, 1 if a call failed: a failed fsync is not retried.
 ///
 /// Examples:
 ///   iosonde verify fsync /mnt/data
@@ -51,100 +52,103 @@ use iosonde_report::{ladder_header, ladder_json, ladder_text};
 pub(crate) struct FsyncArgs {
     /// Directory, file or block device
     path: PathBuf,
-    /// Rounds, each with one sync of every kind
+    /// Rounds, each with one sync of every type
     #[arg(long, value_name = "N", default_value = "20",
           value_parser = clap::value_parser!(u32).range(i64::from(FEWEST_ROUNDS)..=100_000))]
     samples: u32,
-    /// Bytes in use, from the beginning of the target; levels that need more are left out [default:
-    /// 128M, or what the target or the free space has]
+    /// Bytes used, from the start of the target; levels that need more are left out [default: 128M,
+    /// or less if the target or the free space is smaller]
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
-    /// 1: past the page cache, or not at all; 0: through the page cache, whose write-back is then
-    /// part of every fsync [default: past it where possible]
+    /// 1: direct I/O, or fail; 0: buffered I/O, whose write-back is then part of every fsync
+    /// [default: direct if possible]
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
     direct: Option<u8>,
-    /// Seed of order, places and data, for an exact repetition
+    /// Seed of order, offsets and data, for exact reproduction
     #[arg(long, visible_alias = "randseed", value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
     consent: ConsentArgs,
-    /// Say what would be done, and do nothing
+    /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Form of the result on stdout: normal or json
+    /// Format of the result on stdout: normal or json
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "5")]
     eta_interval: String,
-    /// Directory under which the results are kept [default: the user's state directory]
+    /// Directory under which the results are stored [default: the user's state directory]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
 }
 
 /// Runs the mode.
 pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, Failure> {
-    args.output_format.can_tell("verify fsync")?;
+    args.output_format.supports("verify fsync")?;
     let eta_interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
         .map_err(|error| Failure::value("--eta-interval", &error))?;
-    let asked_bytes = asked_bytes(args)?;
+    let requested_bytes = requested_bytes(args)?;
     args.consent.check_kinds()?;
     let place = Place::find()?;
+    let opening = Wait::begin("opening", args.path.to_string_lossy());
     let held = if args.path.is_dir() {
-        made(args, &place.root, asked_bytes)?
+        made(args, &place.root, requested_bytes)?
     } else {
         found(args, &place.root)?
     };
-    let plan = plan(args, &place.root, &held, asked_bytes)?;
+    let plan = plan(args, &place.root, &held, requested_bytes)?;
+    drop(opening);
     let mut output = Output::new(args.output_format);
     if args.dry_run {
         return dry_run(args, &place.root, &plan, output);
     }
     if let Some(reason) = &held.direct_refused {
-        note(&format!("caution: {reason}; writes go through the page cache"));
+        note(&format!("warning: {reason}; writes go through the page cache"));
     }
     output.text(&ladder_header(&plan));
     let medium = Medium::Files(vec![Arc::clone(&held.file)]);
-    let bench = place.bench(Some(held), medium);
     let mut keeper = Keeper::open(args.results.as_deref(), "verify-fsync", words);
+    keeper.keep_undo(&held.undo)?;
+    let context = place.context(Some(held), medium);
     keeper.keep("host.json", &place.host);
     let mut progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
     progress.begin(0, 1, "fsync ladder", 0);
-    let run = ladder(&plan, &bench, &mut |moved| progress.moved(moved))?;
+    let run = ladder(&plan, &context, &mut |moved| progress.moved(moved))?;
     progress.clear();
     Ok(conclude(&run, output, keeper))
 }
 
 /// Tells and keeps the result; gives the exit code that follows.
 fn conclude(run: &LadderRun, mut output: Output, mut keeper: Keeper) -> Exit {
-    let told = iosonde_analysis::ladder(run);
-    let exit = end_of(run, &told);
-    output.text(&ladder_text(run, &told));
-    output.value(&ladder_json(run, &told, exit.code()));
+    let analysed = iosonde_analysis::ladder(run);
+    let exit = end_of(run, &analysed);
+    output.text(&ladder_text(run, &analysed));
+    output.value(&ladder_json(run, &analysed, exit.code()));
     let exit = output.end(exit);
     keeper.keep_cell("01-fsync.json", run);
     let complete = run.outcome == Outcome::Complete;
-    if let Some(path) = keeper.finish(complete, exit.code(), &told.words()) {
-        note(&format!("results kept in {}", path.display()));
+    if let Some(path) = keeper.finish(complete, exit.code(), &analysed.words()) {
+        note(&format!("results stored in {}", path.display()));
     }
     exit
 }
 
 /// The exit code that a ladder asks for.
-pub(in crate::cli) fn end_of(run: &LadderRun, told: &Ladder) -> Exit {
+pub(in crate::cli) fn end_of(run: &LadderRun, analysed: &Ladder) -> Exit {
     match &run.outcome {
         Outcome::Failed { .. } => Exit::Environment,
         Outcome::Interrupted { signal } => Exit::Signal(*signal),
-        Outcome::Complete if told.states() => Exit::Done,
+        Outcome::Complete if analysed.states() => Exit::Done,
         Outcome::Complete => Exit::Inconclusive,
     }
 }
 
 fn wrong(message: impl Into<String>) -> Failure {
-    Failure::new(Exit::Asked, message)
+    Failure::new(Exit::Usage, message)
 }
 
-fn asked_bytes(args: &FsyncArgs) -> Result<Option<u64>, Failure> {
+fn requested_bytes(args: &FsyncArgs) -> Result<Option<u64>, Failure> {
     let Some(text) = &args.size else { return Ok(None) };
     let size = bytes::parse(text).map_err(|error| Failure::value("--size", &error))?;
     if size < SMALLEST_BYTES {
@@ -166,12 +170,12 @@ fn direct(args: &FsyncArgs) -> Direct {
 }
 
 /// A file without a name in a directory, on what is storage.
-fn made(args: &FsyncArgs, root: &Root, asked_bytes: Option<u64>) -> Result<Held, Failure> {
-    args.consent.none("an unnamed file in a directory holds nobody's data")?;
+fn made(args: &FsyncArgs, root: &Root, requested_bytes: Option<u64>) -> Result<Held, Failure> {
+    args.consent.none("an unnamed file contains no data of others")?;
     refuse_memory(&args.path, &open::describe_directory(root, &args.path)?)?;
     let (free_bytes, total_bytes) = open::space(&args.path)?;
     let fits = |size| open::fits(&args.path, size, free_bytes, total_bytes);
-    let size_bytes = match asked_bytes {
+    let size_bytes = match requested_bytes {
         Some(size) => size,
         // The largest level that fits, and some room where there is.
         None => {
@@ -207,13 +211,13 @@ fn found(args: &FsyncArgs, root: &Root) -> Result<Held, Failure> {
 fn refuse_memory(path: &Path, facts: &TargetFacts) -> Result<(), Failure> {
     let on = facts.filesystem.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
     let reason = match facts.class {
-        FilesystemClass::Memory => "it lives in memory, and nothing there is ever durable",
-        FilesystemClass::Virtual => "it is no place for files",
-        _ if matches!(facts.kind.as_str(), "character device" | "null") => "it keeps nothing",
+        FilesystemClass::Memory => "it is in memory, so nothing is ever durable",
+        FilesystemClass::Virtual => "it cannot contain files",
+        _ if matches!(facts.kind.as_str(), "character device" | "null") => "it stores nothing",
         _ => return Ok(()),
     };
     let message = format!("`{}`{on} is not storage: {reason}", path.display());
-    let hint = Some("give a directory on the storage that is meant".into());
+    let hint = Some("give a directory on the storage to measure".into());
     Err(Failure { hint, ..Failure::new(Exit::Refused, message) })
 }
 
@@ -221,13 +225,13 @@ fn plan(
     args: &FsyncArgs,
     root: &Root,
     held: &Held,
-    asked_bytes: Option<u64>,
+    requested_bytes: Option<u64>,
 ) -> Result<LadderPlan, Failure> {
-    let span_bytes = asked_bytes.unwrap_or(USUAL_BYTES.min(held.bytes));
+    let span_bytes = requested_bytes.unwrap_or(USUAL_BYTES.min(held.bytes));
     let path = held.path.to_string_lossy();
     if span_bytes > held.bytes {
-        let (asked, has) = (bytes::exact(span_bytes), bytes::exact(held.bytes));
-        return Err(wrong(format!("--size: found {asked}, but `{path}` has {has}")));
+        let (requested, has) = (bytes::exact(span_bytes), bytes::exact(held.bytes));
+        return Err(wrong(format!("--size: found {requested}, but `{path}` has {has}")));
     }
     let align_bytes = held.align_bytes(&held.describe(root));
     let span_bytes = span_bytes / align_bytes * align_bytes;
@@ -253,12 +257,9 @@ fn dry_run(
     let absolute = std::path::absolute(&args.path).ok();
     let refused = if absolute.is_some_and(|path| root.node(path).is_some()) {
         let results = keep::directory(args.results.as_deref());
-        let report = Report::of(root, &args.path, results.as_deref())?;
-        let consent = Consent {
-            destroy_data: args.consent.devices(),
-            overwrite_signature: args.consent.kinds(),
-        };
-        report.objection(consent).map(|objection| objection.to_string())
+        let how = args.consent.inspect.inspection();
+        let report = Report::of(root, &args.path, results.as_deref(), how)?;
+        report.objection(args.consent.of_devices()).map(|objection| objection.to_string())
     } else {
         None
     };

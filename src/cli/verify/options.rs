@@ -14,9 +14,8 @@ use iosonde_model::units::{bytes, duration};
 /// What is verified, and how.
 #[derive(Args, Debug)]
 pub(super) struct ProveArgs {
-    /// File, block device, directory (a file of --size without a name is made in it and is gone
-    /// afterwards), socket of a vhost-user-blk server; for the simulated engine, the device in
-    /// words
+    /// File, block device, directory (an unnamed file of --size is created in it and removed
+    /// afterwards), socket of a vhost-user-blk server; for the simulated engine, the device spec
     #[arg(value_name = "PATH", conflicts_with = "path")]
     positional: Option<PathBuf>,
     /// The same as an option
@@ -37,7 +36,7 @@ pub(super) struct ProveArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Region")]
 pub(super) struct RegionArgs {
-    /// Length of the region, which the jobs share out among them [default: what the target has]
+    /// Length of the region, which is divided among the jobs [default: the whole target]
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
     /// First byte of the region
@@ -54,16 +53,16 @@ pub(super) struct OpArgs {
     /// Fewest and most blocks of an operation [default: 1:16, pipeline 1:1]
     #[arg(long, value_name = "MIN:MAX")]
     verify_sectors: Option<String>,
-    /// Jobs: a thread and a queue each, with a part of the region for itself
+    /// Jobs: one thread and queue each, with its own part of the region
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) numjobs: u32,
-    /// All jobs write the same region at once (soak, write): which of several contents may then be
-    /// in a block is known, and nothing else passes. The jobs meet at a barrier after every
-    /// --iodepth operations; there are no trims
+    /// All jobs write the same region concurrently (soak, write): the set of valid contents of each
+    /// block is known, and no other passes. The jobs meet at a barrier after every --iodepth
+    /// operations; there are no trims
     #[arg(long)]
     pub(super) overlap: bool,
-    /// Longest time of writing; everything is read back after it [default: flush until all is
-    /// written, pipeline and write 10, soak 60, powercut until it is stopped]
+    /// Maximum time of writing, followed by reading everything back [default: flush until all is
+    /// written, pipeline and write 10, soak 60, powercut until stopped]
     #[arg(long, value_name = "TIME")]
     runtime: Option<String>,
     /// Most bytes written
@@ -72,11 +71,11 @@ pub(super) struct OpArgs {
     /// Most operations per job
     #[arg(long, value_name = "N")]
     ops: Option<u64>,
-    /// Only this job does anything: to repeat what it did
+    /// Run only this job, to reproduce a failure
     #[arg(long, value_name = "JOB")]
     only_job: Option<u32>,
-    /// Write the whole region so many times in order, with a flush between [default: flush 1, write
-    /// at random]
+    /// Write the whole region this many times in order, with a flush in between [default: flush 1,
+    /// write at random]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     loops: Option<u32>,
     /// Share of reads, percent (soak) [default: 40]
@@ -86,18 +85,18 @@ pub(super) struct OpArgs {
     /// 0]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=99))]
     pub(super) trim_percent: Option<u8>,
-    /// A flush after every so many operations of a job (soak, write, powercut) [default: soak and
+    /// A flush after every N operations of a job (soak, write, powercut) [default: soak and
     /// write 1000, powercut 32]
     #[arg(long, value_name = "N")]
     flush_every: Option<u64>,
     /// Pause between the last flush and reading back
     #[arg(long, value_name = "TIME", default_value = "0")]
     verify_delay: String,
-    /// Do wrong on purpose, such as drop, tear=3:nth=5 or misdirect:every=100; without a value, one
-    /// byte per job. `iosonde verify selftest` shows the faults
+    /// Inject faults, such as drop, tear=3:nth=5 or misdirect:every=100; without a value, one byte
+    /// per job. `iosonde verify selftest` lists the faults
     #[arg(long, value_name = "FAULT", num_args = 0..=1, default_missing_value = "byte")]
     verify_inject_fault: Option<Injection>,
-    /// Seed of all operations, for an exact repetition
+    /// Seed of all operations, for exact reproduction
     #[arg(long, visible_alias = "seed", value_name = "N")]
     pub(super) randseed: Option<u64>,
 }
@@ -108,7 +107,7 @@ pub(super) struct EngineArgs {
     /// Requests in flight per job [default: 16, psync 1]
     #[arg(long, value_name = "N")]
     pub(super) iodepth: Option<u32>,
-    /// 1: past the page cache or not at all; 0: through it [default: past it if possible]
+    /// 1: direct I/O, or fail; 0: buffered I/O [default: direct if possible]
     #[arg(long, value_name = "0|1", value_parser = ["0", "1"])]
     pub(super) direct: Option<String>,
     /// io_uring, libaio, psync, sim, virtio-blk-vhost-user [default: virtio-blk-vhost-user if the
@@ -120,22 +119,22 @@ pub(super) struct EngineArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Run and result")]
 pub(super) struct ResultArgs {
-    /// Say what would be done, and do nothing
+    /// Print what would be done, and do nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Form of the result on stdout: normal or json
+    /// Format of the result on stdout: normal or json
     #[arg(long, value_enum, default_value = "normal")]
     pub(super) output_format: OutputFormat,
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "2")]
     eta_interval: String,
-    /// Directory under which the results are kept [default: the user's state directory]
+    /// Directory under which the results are stored [default: the user's state directory]
     #[arg(long, value_name = "DIR")]
     pub(super) results: Option<PathBuf>,
 }
 
 /// Options that say what is written, which a check is told by its ledger.
-pub(super) const NOT_FOR_CHECK: [&str; 20] = [
+pub(super) const NOT_FOR_CHECK: [&str; 23] = [
     "size",
     "offset",
     "bs",
@@ -156,11 +155,14 @@ pub(super) const NOT_FOR_CHECK: [&str; 20] = [
     "overwrite_file",
     "destroy_data",
     "overwrite_signature",
+    "accept_unseen_processes",
+    "accept_unseen",
+    "inspect_time",
 ];
 
 /// What was asked of the operations, with the defaults of the mode.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct Request {
     pub(super) block_bytes: u64,
     pub(super) blocks: (u32, u32),
     pub(super) length_ns: u64,
@@ -179,7 +181,7 @@ pub(super) struct Asked {
 const SECOND_NS: u64 = 1_000_000_000;
 
 pub(super) fn wrong(message: impl Into<String>) -> Failure {
-    Failure::new(Exit::Asked, message)
+    Failure::new(Exit::Usage, message)
 }
 
 fn size(option: &str, text: &str) -> Result<u64, Failure> {
@@ -212,7 +214,7 @@ impl ProveArgs {
     }
 
     /// What was asked of the operations; what has no effect in this mode is refused.
-    pub(super) fn asked(&self, mode: VerifyMode) -> Result<Asked, Failure> {
+    pub(super) fn requested(&self, mode: VerifyMode) -> Result<Request, Failure> {
         let args = &self.ops;
         self.refuse_ineffective(mode)?;
         let random = matches!(mode, VerifyMode::Soak | VerifyMode::Write | VerifyMode::PowerCut)
@@ -220,10 +222,7 @@ impl ProveArgs {
         let length_ns = match (&args.runtime, mode) {
             (Some(text), _) => match time("--runtime", text)? {
                 0 => {
-                    return Err(wrong(
-                        "--runtime: found 0, expected more: a run that writes nothing proves \
-                         nothing",
-                    ));
+                    return Err(wrong("--runtime: found 0, expected a time above 0"));
                 }
                 ns => ns,
             },
@@ -234,7 +233,7 @@ impl ProveArgs {
             (None, _) => u64::MAX,
         };
         let written = args.io_size.as_deref().map(|text| size("--io-size", text)).transpose()?;
-        Ok(Asked {
+        Ok(Request {
             block_bytes: size("--bs", &args.bs)?,
             blocks: blocks(args.verify_sectors.as_deref(), mode)?,
             length_ns,
@@ -294,7 +293,7 @@ impl ProveArgs {
         ];
         match given.iter().find(|(_, given)| *given) {
             Some((option, _)) => Err(wrong(format!(
-                "{option} has no effect with `check`, which reads back what the ledger is about"
+                "{option} has no effect with `check`, which reads back what the ledger describes"
             ))),
             None => Ok(()),
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::aim::Aim;
-use super::options::{Asked, ProveArgs, wrong};
+use super::options::{ProveArgs, Request, wrong};
 use super::phases::Phases;
-use super::tell::{Telling, dry_run};
+use super::print::{VerifyOutput, dry_run};
+use super::resolved_target::ResolvedTarget;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
@@ -17,7 +17,8 @@ use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
 use crate::schedule::verify::prove;
 use iosonde_engine::backend::fault::FaultLog;
-use iosonde_engine::engine::verify::{Confidant, Journal, Luggage};
+use iosonde_engine::engine::verify::{FlushObserver, Journal, RunInputs};
+use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::host::{ANSWER_WITHIN, Witness};
 use iosonde_model::plan::verify::STREAM_VERSION;
 use iosonde_model::plan::{EngineKind, RunId, VerifyMode, VerifyPlan, VerifySetting};
@@ -28,10 +29,10 @@ use iosonde_model::record::ledger_file::{
 use iosonde_model::record::run::Outcome;
 use iosonde_model::record::witness_log::Line;
 
-/// Writes, and leaves the reading to `verify check`: after a remount, a reboot, a kill, on another
-/// host.
+/// Writes without reading back; `verify check` reads later: after a remount, a reboot, a kill, or
+/// on another host.
 ///
-/// A file that is not there is made with --size, and stays.
+/// A file that does not exist is created with --size, and is kept.
 ///
 /// Examples:
 ///   iosonde verify write data.img --size 1g --ledger data.ledger --runtime 30
@@ -41,21 +42,21 @@ use iosonde_model::record::witness_log::Line;
 pub(super) struct WriteArgs {
     #[command(flatten)]
     pub(super) prove: ProveArgs,
-    /// File in which is kept how far the writing is; it is made, and must not lie on the target
+    /// File that records the progress of writing; it must not exist, and must not be on the target
     #[arg(long, value_name = "FILE")]
     ledger: PathBuf,
-    /// Make the ledger durable before every write that it announces: slow, and needed only where
-    /// the ledger's own host may lose its memory
+    /// Sync the ledger before every write that it announces: slow, and needed only if the host of
+    /// the ledger may lose power
     #[arg(long)]
     ledger_sync: bool,
 }
 
-/// Writes, and tells a witness around every flush, until the power is cut.
+/// Writes, and reports to a witness before and after every flush, until the power is cut.
 ///
-/// The witness is a command that speaks lines on its stdin and stdout, best on another host:
-/// `iosonde verify witness --log FILE`. What it was told has been flushed must survive, whatever
-/// happens to this machine; `verify check --witness-log FILE` judges that, and no more. A kill, a
-/// reboot, or a virtual machine that is stopped are no power cuts: caches survive them.
+/// The witness is a command with a line protocol on stdin and stdout, preferably on another host:
+/// `iosonde verify witness --log FILE`. Data reported to it as flushed must survive; `verify check
+/// --witness-log FILE` checks exactly that. A kill, a reboot, or stopping a virtual machine is not
+/// a power cut: caches survive.
 ///
 /// Examples:
 ///   iosonde verify powercut data.img --size 1g --witness 'ssh host iosonde verify witness --log w'
@@ -65,7 +66,7 @@ pub(super) struct WriteArgs {
 pub(super) struct PowerCutArgs {
     #[command(flatten)]
     pub(super) prove: ProveArgs,
-    /// The witness, a command line for the shell
+    /// The witness, a shell command line
     #[arg(long, value_name = "COMMAND")]
     witness: String,
 }
@@ -89,7 +90,7 @@ impl Memory<'_> {
         }
         if self.exists() {
             return Err(wrong(format!(
-                "--ledger `{path}` exists: a ledger is never written over; give another name"
+                "--ledger `{path}` exists: a ledger is never overwritten; use another name"
             )));
         }
         Ok(())
@@ -131,47 +132,51 @@ fn run(
     memory: &Memory<'_>,
     words: &[String],
 ) -> Result<Exit, Failure> {
-    args.result.output_format.can_tell("verify")?;
-    let asked = args.asked(mode)?;
+    args.result.output_format.supports("verify")?;
+    let requested = args.requested(mode)?;
     let eta_interval_ns = args.eta_interval_ns()?;
     let path = args.path()?;
     memory.can_be_made(&path)?;
+    let opening = Wait::begin("opening", path.to_string_lossy());
     let engine = args.engine_for(&path)?;
     let place = Place::find()?;
-    let aim = args.aim(mode, &engine, &path, &place)?;
+    let resolved = args.resolve_target(mode, &engine, &path, &place)?;
     let seed = args.ops.randseed.unwrap_or_else(place::fresh_seed);
-    let setting = setting(args, &asked, &aim, mode, seed, &place);
+    let setting = setting(args, &requested, &resolved, mode, seed, &place);
     let plan = VerifyPlan::resolve(&VerifySetting { engine, ..setting })?;
-    args.admit(&aim.medium, &plan)?;
+    args.admit(&resolved.medium, &plan)?;
+    drop(opening);
     let output = Output::new(args.result.output_format);
     if args.result.dry_run {
         return dry_run(&plan, output);
     }
     super::selftest_first(seed, &place)?;
-    let header = header(&plan, &aim, &place, matches!(memory, Memory::Ledger { synced: true, .. }));
-    let mut luggage = Luggage {
-        fault: asked.fault.map(|what| (what, FaultLog::default())),
-        ..Luggage::default()
+    let header =
+        header(&plan, &resolved, &place, matches!(memory, Memory::Ledger { synced: true, .. }));
+    let mut inputs = RunInputs {
+        fault: requested.fault.map(|what| (what, FaultLog::default())),
+        ..RunInputs::default()
     };
-    let writer = journals(memory, &header, &mut luggage)?;
-    let witness = hello(memory, header, &mut luggage)?;
-    let fresh = aim.fresh;
-    let bench = place.bench(aim.held, aim.medium);
+    let writer = journals(memory, &header, &mut inputs)?;
+    let witness = hello(memory, header, &mut inputs)?;
+    let fresh = resolved.fresh;
     let mut keeper = Keeper::open(args.result.results.as_deref(), "verify", words);
+    keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
+    let context = place.context(resolved.held, resolved.medium);
     keeper.keep("host.json", &place.host);
     let progress = Progress::new("verify", eta_interval_ns, Form::Text, None);
     let mut phases = Phases::new(progress, &plan);
     if let Some(fresh) = fresh {
         fresh.keep();
-        note(&format!("`{}` is made, and stays", path.display()));
+        note(&format!("`{}` is created, and is kept", path.display()));
     }
-    let run = prove(&plan, luggage, &bench, None, &mut |moved, sweeping| {
+    let run = prove(&plan, inputs, &context, None, &mut |moved, sweeping| {
         phases.moved(moved, sweeping);
     })?;
     phases.clear();
     let kept = end_ledger(writer, &run);
     let ended = witness.map_or(Ok(()), |witness| say_goodbye(&witness, &run));
-    let exit = Telling { run: &run, words, output, keeper }.conclude();
+    let exit = VerifyOutput { run: &run, words, output, keeper }.conclude();
     // The result is told whatever becomes of those who remember it.
     let failures = [kept, ended].into_iter().filter_map(Result::err);
     Ok(failures.fold(exit, |exit, failure| {
@@ -182,8 +187,8 @@ fn run(
 
 fn setting(
     args: &ProveArgs,
-    asked: &Asked,
-    aim: &Aim,
+    requested: &Request,
+    resolved: &ResolvedTarget,
     mode: VerifyMode,
     seed: u64,
     place: &Place,
@@ -191,30 +196,30 @@ fn setting(
     let is_engine = |word| args.engine.ioengine.as_deref() == Some(word);
     let one_at_a_time = is_engine("psync");
     // libaio has no trim.
-    let can_trim = aim.can_trim && !is_engine("libaio") && !args.ops.overlap;
+    let can_trim = resolved.can_trim && !is_engine("libaio") && !args.ops.overlap;
     let usual_trims = if can_trim { 5 } else { 0 };
     VerifySetting {
         mode,
         run: fresh_run(),
         engine: iosonde_model::plan::Engine::of(EngineKind::Sim),
-        target: aim.target.clone(),
-        offset_bytes: aim.offset_bytes,
+        target: resolved.target.clone(),
+        offset_bytes: resolved.offset_bytes,
         jobs: args.ops.numjobs,
         overlap: args.ops.overlap,
         iodepth: args.engine.iodepth.unwrap_or(if one_at_a_time { 1 } else { 16 }),
-        block_bytes: asked.block_bytes,
-        sector_bytes: aim.sector_bytes,
-        blocks: asked.blocks,
-        read_percent: asked.read_percent,
-        trim_percent: asked.trim_percent.unwrap_or(usual_trims),
-        flush_every: asked.flush_every,
-        passes: asked.passes,
-        ops: asked.ops,
-        only_job: asked.only_job,
-        length_ns: asked.length_ns,
-        written_bytes: asked.written_bytes,
-        delay_ns: asked.delay_ns,
-        trims_make_zeros: aim.trims_make_zeros,
+        block_bytes: requested.block_bytes,
+        sector_bytes: resolved.sector_bytes,
+        blocks: requested.blocks,
+        read_percent: requested.read_percent,
+        trim_percent: requested.trim_percent.unwrap_or(usual_trims),
+        flush_every: requested.flush_every,
+        passes: requested.passes,
+        ops: requested.ops,
+        only_job: requested.only_job,
+        length_ns: requested.length_ns,
+        written_bytes: requested.written_bytes,
+        delay_ns: requested.delay_ns,
+        trims_make_zeros: resolved.trims_make_zeros,
         seed,
         cpus: place.cpus(),
         memory_limit_bytes: place.buffer_limit_bytes().saturating_mul(2),
@@ -231,7 +236,12 @@ fn fresh_run() -> RunId {
     }
 }
 
-fn header(plan: &VerifyPlan, aim: &Aim, place: &Place, synced: bool) -> LedgerHeader {
+fn header(
+    plan: &VerifyPlan,
+    resolved: &ResolvedTarget,
+    place: &Place,
+    synced: bool,
+) -> LedgerHeader {
     let jobs = &plan.plan.jobs;
     let region_start = jobs.first().map_or(0, |job| job.region_start);
     LedgerHeader {
@@ -243,8 +253,8 @@ fn header(plan: &VerifyPlan, aim: &Aim, place: &Place, synced: bool) -> LedgerHe
         block_bytes: plan.block_bytes.into(),
         sector_bytes: plan.sector_bytes.into(),
         target: plan.plan.target().path.clone(),
-        identity: aim.identity.clone(),
-        target_bytes: aim.held.as_ref().map_or(plan.plan.target().bytes, |held| held.bytes),
+        identity: resolved.identity.clone(),
+        target_bytes: resolved.held.as_ref().map_or(plan.plan.target().bytes, |held| held.bytes),
         region_start,
         region_bytes: plan.blocks() * u64::from(plan.block_bytes),
         boot_id: super::boot_id(place),
@@ -258,16 +268,16 @@ fn header(plan: &VerifyPlan, aim: &Aim, place: &Place, synced: bool) -> LedgerHe
 fn journals(
     memory: &Memory<'_>,
     header: &LedgerHeader,
-    luggage: &mut Luggage,
+    inputs: &mut RunInputs,
 ) -> Result<Option<LedgerWriter>, Failure> {
     let Memory::Ledger { path, .. } = memory else { return Ok(None) };
     let (writer, jobs) = LedgerWriter::create(path, header).map_err(|error| {
         let exists = error.kind() == std::io::ErrorKind::AlreadyExists;
-        let mend = if exists { "; a ledger is never written over: give another name" } else { "" };
-        let exit = if exists { Exit::Asked } else { Exit::Environment };
-        Failure::new(exit, format!("--ledger `{}`: {error}{mend}", path.display()))
+        let fix = if exists { "; a ledger is never overwritten: use another name" } else { "" };
+        let exit = if exists { Exit::Usage } else { Exit::Environment };
+        Failure::new(exit, format!("--ledger `{}`: {error}{fix}", path.display()))
     })?;
-    luggage.journals = jobs.into_iter().map(|job| Box::new(job) as Box<dyn Journal>).collect();
+    inputs.journals = jobs.into_iter().map(|job| Box::new(job) as Box<dyn Journal>).collect();
     Ok(Some(writer))
 }
 
@@ -275,7 +285,7 @@ fn journals(
 fn hello(
     memory: &Memory<'_>,
     header: LedgerHeader,
-    luggage: &mut Luggage,
+    inputs: &mut RunInputs,
 ) -> Result<Option<Arc<Witness>>, Failure> {
     let Memory::Witness(command) = memory else { return Ok(None) };
     let failed = |error: String| Failure::new(Exit::Environment, format!("--witness: {error}"));
@@ -284,7 +294,7 @@ fn hello(
     let line = Line::hello(header).map_err(|error| failed(error.to_string()))?;
     witness.say(&line).map_err(|error| failed(error.to_string()))?;
     let witness = Arc::new(witness);
-    luggage.confidant = Some(Arc::clone(&witness) as Arc<dyn Confidant>);
+    inputs.flush_observer = Some(Arc::clone(&witness) as Arc<dyn FlushObserver>);
     Ok(Some(witness))
 }
 

@@ -13,14 +13,13 @@ use iosonde_engine::engine::Control;
 use iosonde_model::units::{count, duration};
 use iosonde_report::{repetition_json, repetition_text, selftest_json, selftest_text};
 
-/// Would the verifier have noticed? Every kind of fault is put into a simulated device, over and
-/// over, and the verifier runs against it: it must find every fault that can be seen and name it,
-/// and it must stay silent where there is none. Faults of what is stored come at every length of a
-/// block from 512 to 1m: sectors swapped, copied and shifted within a block, between blocks and
-/// between the regions of jobs; tears at any sector; one bit anywhere.
+/// Test the verifier: every kind of fault is injected into a simulated device many times, and the
+/// verifier must find and classify every visible fault, without false alarms. Faults in stored data
+/// cover every block length from 512 to 1m: sectors swapped, copied and shifted within a block,
+/// between blocks and between the regions of jobs; tears at any sector; single bit flips.
 ///
-/// Nothing is written to any storage. What is right is known from a second memory above the fault.
-/// Exit code 6 if anything came out wrong: then no verdict of the verifier can be trusted.
+/// Nothing is written to storage. The expected data is known from a second memory above the fault.
+/// Exit code 6 if any result is wrong: then no verdict of the verifier can be trusted.
 ///
 /// Examples:
 ///   iosonde verify selftest
@@ -29,24 +28,23 @@ use iosonde_report::{repetition_json, repetition_text, selftest_json, selftest_t
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(in crate::cli) struct SelftestArgs {
-    /// Simulations in which a fault can be seen, all kinds together
+    /// Simulations with a visible fault, all kinds together
     #[arg(long, value_name = "N", default_value = "10000", value_parser = at_least_one)]
     runs: u64,
-    /// Simulations without a fault, among those that could be taken for one; 0 for none
+    /// Simulations that resemble a fault but have none; 0 for none
     #[arg(long, value_name = "N", default_value = "10000", value_parser = number)]
     look_alikes: u64,
     /// Operations of one long simulation without a fault; 0 for none
     #[arg(long, value_name = "N", default_value = "1m", value_parser = number)]
     soak_ops: u64,
-    /// Seed of everything; with --only the seed of the one simulation
+    /// Seed; with --only the seed of the single simulation
     #[arg(long, visible_alias = "randseed", value_name = "N")]
     seed: Option<u64>,
-    /// Only the one simulation of this seed, block by block: a kind of fault, or none for a
-    /// look-alike
+    /// Only the simulation of this seed, block by block: a kind of fault, or none for a look-alike
     #[arg(long, value_name = "FAULT", requires = "seed",
           conflicts_with_all = ["runs", "look_alikes", "soak_ops", "eta_interval"])]
     only: Option<String>,
-    /// Form of the result on stdout: normal or json
+    /// Format of the result on stdout: normal or json
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
     /// Time between progress lines; 0 for none
@@ -56,7 +54,7 @@ pub(in crate::cli) struct SelftestArgs {
 
 /// Runs the mode.
 pub(in crate::cli) fn selftest(args: &SelftestArgs) -> Result<Exit, Failure> {
-    args.output_format.can_tell("verify selftest")?;
+    args.output_format.supports("verify selftest")?;
     if let (Some(word), Some(seed)) = (&args.only, args.seed) {
         return only(word, seed, Output::new(args.output_format));
     }
@@ -73,9 +71,9 @@ pub(in crate::cli) fn selftest(args: &SelftestArgs) -> Result<Exit, Failure> {
         small: false,
     };
     let control = Control::new(std::sync::Arc::clone(&place.signal));
-    let teller = Teller::new(place.clock, interval_ns, extent);
-    let matrix = selftest::selftest(&extent, &control, &|part, done| teller.moved(part, done));
-    let elapsed_ns = teller.end();
+    let printer = Printer::new(place.clock, interval_ns, extent);
+    let matrix = selftest::selftest(&extent, &control, &|part, done| printer.moved(part, done));
+    let elapsed_ns = printer.end();
     let interrupted = place.interrupted();
     let complete = interrupted.is_none();
     let exit = match interrupted {
@@ -111,7 +109,7 @@ fn kind(found: &str) -> Result<Kind, Failure> {
         let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let accepted = known().collect::<Vec<_>>().join(", ");
         Failure::new(
-            Exit::Asked,
+            Exit::Usage,
             format!("--only: found `{found}`, expected one of {accepted}{meant}"),
         )
     })
@@ -137,34 +135,34 @@ const MOST: u64 = 1_000_000_000_000;
 
 fn at_least_one(text: &str) -> Result<u64, String> {
     match number(text)? {
-        0 => Err("found 0, expected at least 1: a test of nothing proves nothing".into()),
+        0 => Err("found 0, expected at least 1".into()),
         number => Ok(number),
     }
 }
 
 /// Tells how far it is.
-struct Teller {
+struct Printer {
     clock: Clock,
     begun_ns: u64,
     interval_ns: u64,
     extent: Extent,
-    told_ns: Mutex<u64>,
+    reported_ns: Mutex<u64>,
 }
 
-impl Teller {
-    fn new(clock: Clock, interval_ns: u64, extent: Extent) -> Teller {
+impl Printer {
+    fn new(clock: Clock, interval_ns: u64, extent: Extent) -> Printer {
         let begun_ns = clock.now_ns();
-        Teller { clock, begun_ns, interval_ns, extent, told_ns: Mutex::new(begun_ns) }
+        Printer { clock, begun_ns, interval_ns, extent, reported_ns: Mutex::new(begun_ns) }
     }
 
     /// So much of a part is done; another thread may be telling so just now.
     fn moved(&self, part: Part, done: u64) {
-        let Ok(mut told_ns) = self.told_ns.try_lock() else { return };
+        let Ok(mut reported_ns) = self.reported_ns.try_lock() else { return };
         let now_ns = self.clock.now_ns();
-        if self.interval_ns == 0 || now_ns < *told_ns + self.interval_ns {
+        if self.interval_ns == 0 || now_ns < *reported_ns + self.interval_ns {
             return;
         }
-        *told_ns = now_ns;
+        *reported_ns = now_ns;
         let (what, all) = match part {
             Part::Faults => ("faults", self.extent.faults),
             Part::LookAlikes => ("look-alikes", self.extent.look_alikes),

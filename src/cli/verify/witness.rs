@@ -11,15 +11,15 @@ use crate::cli::output::note;
 use iosonde_model::record::witness_log::{MAX_LINE_BYTES, Recorder, Unrecorded};
 use iosonde_report::clean::clean;
 
-/// Writes down what a run on another machine says it has made durable, until its power is cut.
+/// Logs what a run on another machine reports as durable, until its power is cut.
 ///
-/// Started by `verify powercut --witness`, often over ssh. Reads lines on stdin; each is on storage
-/// before it is answered on stdout. That its input ends without `bye` is what it is there for.
-/// Afterwards `verify check` judges by its log what had to survive.
+/// Started by `verify powercut --witness`, usually over ssh. Reads lines on stdin; each is stored
+/// before it is answered on stdout. Input that ends without `bye` is the expected power cut.
+/// Afterwards `verify check` uses its log to determine which data must have survived.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(in crate::cli) struct WitnessArgs {
-    /// The log; a name that is free
+    /// The log; the file must not exist
     #[arg(long, value_name = "FILE")]
     log: PathBuf,
 }
@@ -28,10 +28,9 @@ pub(in crate::cli) struct WitnessArgs {
 pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
     let path = args.log.display();
     let mut recorder = Recorder::create(&args.log).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Failure::new(
-            Exit::Asked,
-            format!("--log: {path} exists, expected a free name: each run has a log of its own"),
-        ),
+        io::ErrorKind::AlreadyExists => {
+            Failure::new(Exit::Usage, format!("--log: {path} exists: each run needs a new log"))
+        }
         _ => Failure::new(Exit::Environment, format!("--log: {path} cannot be made: {error}")),
     })?;
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
@@ -39,7 +38,13 @@ pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
     while !recorder.ended() {
         line.clear();
         let read = (&mut input).take(MAX_LINE_BYTES as u64 + 2).read_until(b'\n', &mut line);
-        read.map_err(|error| Failure::new(Exit::Environment, format!("stdin: {error}")))?;
+        match read {
+            // A socket whose other end has lost its power.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
+            read => {
+                read.map_err(|error| Failure::new(Exit::Environment, format!("stdin: {error}")))?
+            }
+        };
         // A line that has no end and is not too long was cut off with its power.
         let whole = line.strip_suffix(b"\n");
         let Some(text) = whole.or((line.len() > MAX_LINE_BYTES).then_some(&*line)) else { break };
@@ -56,7 +61,9 @@ pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
     }
     if !recorder.ended() {
         let lines = recorder.lines();
-        note(&format!("the other side has gone after {lines} lines; they are kept in {path}"));
+        note(&format!(
+            "the other side disconnected after {lines} lines; they are stored in {path}"
+        ));
     }
     Ok(Exit::Done)
 }
@@ -64,7 +71,7 @@ pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
 fn failure(unrecorded: &Unrecorded, lines: u64) -> Failure {
     let exit = match unrecorded {
         Unrecorded::System(_) => Exit::Environment,
-        Unrecorded::Line(_) | Unrecorded::Order(_) => Exit::Asked,
+        Unrecorded::Line(_) | Unrecorded::Order(_) => Exit::Usage,
     };
     Failure::new(exit, format!("line {}: {unrecorded}", lines + 1))
 }

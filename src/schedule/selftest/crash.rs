@@ -1,18 +1,17 @@
-//! A run that is cut off: what its ledger says at that moment.
+//! A run that is cut off: the content of its ledger at that moment.
 //!
-//! The journal of one job refuses a note, which ends the run before what was to be noted is handed
-//! over. Of what that job had in flight some sectors arrive; the other jobs come to an end of their
-//! own.
+//! The journal of one job rejects an entry, which ends the run before the operation is submitted.
+//! Some sectors of that job's requests in flight arrive; the other jobs end normally.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::scene::{Interlude, Scene};
+use super::scene::{Interlude, Scenario};
 use iosonde_engine::engine::verify::Journal;
 use iosonde_model::content::replay::Known;
 use iosonde_model::plan::chance::{Chance, mix};
 
-/// When a run is cut off, and how far its jobs had come.
+/// When a run is cut off, and the progress of its jobs.
 #[derive(Clone)]
 pub(super) struct Crash {
     state: Arc<Mutex<State>>,
@@ -21,17 +20,17 @@ pub(super) struct Crash {
 #[derive(Default)]
 struct State {
     known: Vec<Known>,
-    /// Notes until it happens.
+    /// Entries until it happens.
     left: u64,
     has_happened: bool,
 }
 
-/// Latest note that is refused.
+/// Latest entry that is rejected.
 const MAX_NOTES: u64 = 60;
 
 impl Crash {
-    /// The crash of a scene; one that has none is only noted.
-    pub(super) fn planned(scene: &Scene) -> Crash {
+    /// The crash of a scenario; without one, progress is only recorded.
+    pub(super) fn planned(scene: &Scenario) -> Crash {
         let cut = matches!(scene.interlude, Interlude::Kill | Interlude::PowerCutAtWork);
         let known = scene.plan.plan.jobs.iter().map(|_| Known::default()).collect();
         let drawn = 1 + Chance::new(mix(scene.seed)).below(MAX_NOTES);
@@ -44,7 +43,7 @@ impl Crash {
         Box::new(JobJournal { job, crash: self.clone() })
     }
 
-    /// How far each job had come.
+    /// The progress of each job.
     pub(super) fn known(&self) -> Vec<Known> {
         self.state().known.clone()
     }
@@ -62,7 +61,7 @@ struct JobJournal {
 impl Journal for JobJournal {
     fn note(&mut self, submitted: u64, acked: u64, durable: u64) -> io::Result<()> {
         let mut state = self.crash.state();
-        // The note itself is kept: what follows it may have happened.
+        // The entry itself is kept: the operation after it may have happened.
         let known = &mut state.known[self.job];
         (known.submitted, known.acked, known.durable) = (submitted, acked, durable);
         state.left = state.left.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! A queue whose process may be killed: of what is in flight then, some sectors arrive.
+//! A queue whose process may be killed: some sectors of the requests in flight then arrive.
 
 use std::io;
 
@@ -12,7 +12,7 @@ pub(super) struct DyingQueue<Q> {
     memory: SharedMemory,
     sector_bytes: usize,
     chance: Chance,
-    /// By slot: a change that has not come back, with its bytes.
+    /// By slot: a change that has not completed, with its bytes.
     pending: Vec<Option<Change>>,
 }
 

@@ -1,4 +1,4 @@
-//! A scene: one small device, one plan, one fault or none, all drawn by a seed.
+//! A scenario: one small device, one plan, one fault or none, all drawn from a seed.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,13 +11,13 @@ use iosonde_model::plan::{
     Engine, EngineKind, RunId, Target, VerifyMode, VerifyPlan, VerifySetting,
 };
 
-/// Everything that one simulation depends on.
+/// All parameters of one simulation.
 #[derive(Clone, Debug)]
-pub(super) struct Scene {
+pub(super) struct Scenario {
     pub(super) plan: VerifyPlan,
-    /// The fault, and the job whose queue it is put into.
+    /// The fault, and the job whose queue it is injected into.
     pub(super) fault: Option<(Injection, usize)>,
-    /// The device in words.
+    /// The device spec.
     pub(super) model: String,
     pub(super) before: Before,
     /// What happens between writing and reading back.
@@ -25,7 +25,7 @@ pub(super) struct Scene {
     pub(super) seed: u64,
 }
 
-/// What stands on the device before.
+/// The initial content of the device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Before {
     Zeros,
@@ -38,11 +38,11 @@ pub(super) enum Before {
 pub(super) enum Interlude {
     /// Nothing: one run does both.
     None,
-    /// Another process reads, with a ledger worked out anew.
+    /// Another process reads, with a recomputed ledger.
     Reopen,
-    /// The power is cut, once all is written and flushed.
+    /// The power is cut after everything is written and flushed.
     PowerCut,
-    /// The process is killed while it writes, and something of what was in flight arrives.
+    /// The process is killed while writing, and part of the requests in flight arrives.
     Kill,
     /// The power is cut while it writes.
     PowerCutAtWork,
@@ -78,15 +78,15 @@ pub(super) fn setting(mode: VerifyMode, bytes: u64) -> VerifySetting {
     }
 }
 
-/// A simulated device from its words, which are ours.
+/// A simulated device from its spec.
 pub(super) fn device(words: &str, seed: u64) -> SharedDevice {
     let model = Model::parse(words).unwrap_or_else(|error| unreachable!("{words}: {error}"));
     Rc::new(RefCell::new(model.build(seed)))
 }
 
-impl Scene {
-    /// A scene with this fault.
-    pub(super) fn with(fault: Fault, seed: u64) -> Scene {
+impl Scenario {
+    /// A scenario with this fault.
+    pub(super) fn with(fault: Fault, seed: u64) -> Scenario {
         let mut chance = Chance::new(seed);
         let interlude = match fault {
             Fault::Delay | Fault::SyncLie => Interlude::PowerCut,
@@ -96,15 +96,15 @@ impl Scene {
             _ => Interlude::None,
         };
         let mut setting = drawn(&mut chance, 1 + chance_u32(&mut Chance::new(!seed), 2));
-        // What a read gets wrong is seen where every block is known; what comes late, where
-        // nothing comes after it.
+        // A read fault is visible if every block is known; a delayed write, if nothing follows it.
         let in_order = matches!(
             fault,
             Fault::ReadFlip | Fault::ReadMisdirect | Fault::ReadEio | Fault::Reorder | Fault::Stale
         ) || chance.below(2) == 0;
         if in_order {
             (setting.passes, setting.read_percent, setting.trim_percent) = (2, 0, 0);
-            // Of a block that was never written nothing is required, so that a flip in it is none.
+            // A block that was never written has no required content, so a bit flip in it does not
+            // count.
             setting.ops = u64::MAX;
         }
         if interlude == Interlude::PowerCut {
@@ -119,7 +119,7 @@ impl Scene {
         let jobs = u64::from(setting.jobs);
         let plan = resolved(&setting);
         let when = When::Nth(1 + chance.below(strikes(fault, &plan)));
-        Scene {
+        Scenario {
             fault: Some((Injection { fault, when }, chance.below(jobs) as usize)),
             model: "servers=5,read=exp:50us,write=exp:50us".into(),
             before: if chance.below(2) == 0 { Before::Zeros } else { Before::OldRun },
@@ -129,8 +129,8 @@ impl Scene {
         }
     }
 
-    /// A scene without a fault, among those that could be taken for one.
-    pub(super) fn without_fault(seed: u64) -> Scene {
+    /// A scenario without a fault, among those that resemble one.
+    pub(super) fn without_fault(seed: u64) -> Scenario {
         let mut chance = Chance::new(seed);
         let interlude = match chance.below(6) {
             0 => Interlude::Reopen,
@@ -155,8 +155,8 @@ impl Scene {
         if can_overlap && chance.below(3) == 0 {
             (setting.overlap, setting.trim_percent) = (true, 0);
         }
-        // The simulated device divides a request anywhere on a grid of 512 bytes, and what is cut
-        // off in the middle of a sector that is written whole is damage.
+        // The simulated device divides a request anywhere on a grid of 512 bytes; a cut in the
+        // middle of an atomically written sector is damage.
         let may_be_short = setting.sector_bytes == 512;
         let model = match chance.below(4) {
             0 if may_be_short => "servers=3,read=50us,write=70us,short-every=7",
@@ -164,16 +164,16 @@ impl Scene {
             2 => "servers=2,read=bimodal:0.9:10us:2ms,write=bimodal:0.9:10us:2ms",
             _ => "servers=8,read=exp:50us,write=exp:50us",
         };
-        // An error of a flush ends a run, as it should: what is to be seen is a whole run.
+        // A flush error ends a run, as intended: the scenario needs a complete run.
         let model = match interlude {
             Interlude::None => model.into(),
             _ => model.replace(",error-every=29,errno=5", ""),
         };
         let before = [Before::Zeros, Before::OldRun, Before::Garbage][chance.below(3) as usize];
-        Scene { plan: resolved(&setting), fault: None, model, before, interlude, seed }
+        Scenario { plan: resolved(&setting), fault: None, model, before, interlude, seed }
     }
 
-    /// What is simulated, in words.
+    /// Describes the simulation.
     pub(super) fn words(&self) -> String {
         let plan = &self.plan;
         let length = match plan.passes {
@@ -182,8 +182,8 @@ impl Scene {
         };
         format!(
             "verify {}, {} job(s){} at depth {}, {} blocks of {} B in sectors of {} B, {} to {} \
-             per operation, {} % reads, {} % trims, {length}, a flush after {}; before: {:?}; \
-             between writing and reading back: {:?}; device: {}",
+             per operation, {} % reads, {} % trims, {length}, a flush after {}; before: {:?}; between \
+             writing and reading back: {:?}; device: {}",
             plan.mode.word(),
             plan.plan.jobs.len(),
             if plan.overlaps() { " in one region" } else { "" },
@@ -202,7 +202,7 @@ impl Scene {
         )
     }
 
-    /// What stands on the device before.
+    /// The initial content of the device.
     pub(super) fn content_before(&self) -> Vec<u8> {
         let region = self.plan.blocks() * u64::from(self.plan.block_bytes);
         let mut bytes = vec![0; region as usize];
@@ -226,7 +226,7 @@ impl Scene {
     }
 }
 
-/// Of which requests one is struck, at most: most of those that there will be.
+/// Largest number of the request that receives the fault: most of the expected requests.
 fn strikes(fault: Fault, plan: &VerifyPlan) -> u64 {
     match fault {
         Fault::SyncEio | Fault::SyncLie => 1,

@@ -7,15 +7,15 @@ use super::scene::{device, setting};
 use iosonde_engine::backend::sim::{Memory, SimQueue};
 use iosonde_engine::backend::{Queue, QueueFacts, Transfer};
 use iosonde_engine::engine::Control;
-use iosonde_engine::engine::verify::{Luggage, simulate};
+use iosonde_engine::engine::verify::{RunInputs, simulate};
 use iosonde_model::plan::{VerifyMode, VerifyPlan, VerifySetting};
 use iosonde_model::record::VerifyJobRun;
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Soaked {
     pub(super) ops: u64,
-    /// Blocks that were read and judged.
+    /// Blocks read and checked.
     pub(super) checked: u64,
     pub(super) alarms: u64,
 }
@@ -23,7 +23,7 @@ pub(super) struct Soaked {
 const JOBS: u32 = 4;
 const BYTES: u64 = 4 << 20;
 
-/// Simulates so many operations; tells of those that have begun.
+/// Simulates this many operations; reports those that have started.
 pub(super) fn soak(ops: u64, seed: u64, control: &Control, tell: &dyn Fn(u64)) -> Soaked {
     if ops == 0 {
         return Soaked::default();
@@ -45,9 +45,9 @@ pub(super) fn soak(ops: u64, seed: u64, control: &Control, tell: &dyn Fn(u64)) -
     let memory = Memory::zeroed(BYTES as usize).shared();
     let device = device("servers=24,read=exp:80us,write=exp:60us", seed);
     let control = Arc::new(Control::new(Arc::clone(&control.signal)));
-    let measured = simulate(&plan, Luggage::default(), &control, |job, _| {
+    let measured = simulate(&plan, RunInputs::default(), &control, |job, _| {
         let inner = SimQueue::with_memory(job, device.clone(), memory.clone());
-        ToldQueue { inner, tell, untold: 0 }
+        CountingQueue { inner, tell, unreported: 0 }
     });
     let sum = |of: fn(&VerifyJobRun) -> u64| measured.jobs.iter().map(of).sum();
     Soaked {
@@ -57,17 +57,17 @@ pub(super) fn soak(ops: u64, seed: u64, control: &Control, tell: &dyn Fn(u64)) -
     }
 }
 
-/// Requests that are told of at once.
-const TOLD_AT_ONCE: u64 = 1 << 16;
+/// Requests per progress report.
+const REPORTED_AT_ONCE: u64 = 1 << 16;
 
-/// A queue that tells how many requests passed through it.
-struct ToldQueue<'a> {
+/// A queue that reports how many requests passed through it.
+struct CountingQueue<'a> {
     inner: SimQueue,
     tell: &'a dyn Fn(u64),
-    untold: u64,
+    unreported: u64,
 }
 
-impl Queue for ToldQueue<'_> {
+impl Queue for CountingQueue<'_> {
     const WAKES_LATE_NS: u64 = SimQueue::WAKES_LATE_NS;
 
     fn now_ns(&self) -> u64 {
@@ -79,9 +79,9 @@ impl Queue for ToldQueue<'_> {
     }
 
     fn push(&mut self, slot: usize, transfer: Transfer) {
-        self.untold += 1;
-        if self.untold == TOLD_AT_ONCE {
-            (self.tell)(std::mem::take(&mut self.untold));
+        self.unreported += 1;
+        if self.unreported == REPORTED_AT_ONCE {
+            (self.tell)(std::mem::take(&mut self.unreported));
         }
         self.inner.push(slot, transfer);
     }

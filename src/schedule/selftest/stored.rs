@@ -1,8 +1,8 @@
-//! Faults in what is stored, smaller than a block and larger: within one, between two, between the
-//! regions of two jobs, at every length of a block.
+//! Faults in stored data, smaller and larger than a block: within one block, between two, and
+//! between the regions of two jobs, at every block length.
 //!
-//! An image is made as two jobs would have left it, and damaged where the seed says. Then the true
-//! verifier reads it back, with the ledger of the two.
+//! An image is created as two jobs would have left it, and damaged at positions drawn from the
+//! seed. Then the real verifier reads it back, with the ledger of both jobs.
 
 mod kind;
 
@@ -13,7 +13,7 @@ use super::scene::{device, resolved, setting};
 use super::trial::Trial;
 use iosonde_engine::backend::sim::{Memory, SimQueue};
 use iosonde_engine::engine::Control;
-use iosonde_engine::engine::verify::{Luggage, VerifyMeasured, simulate_comparing};
+use iosonde_engine::engine::verify::{RunInputs, VerifyMeasured, simulate_comparing};
 use iosonde_model::content::block::{Comparisons, Format, HEADER_BYTES, Label, crc32c, forge};
 use iosonde_model::content::classify::Class;
 use iosonde_model::content::ledger::{Ledger, Survival};
@@ -27,7 +27,7 @@ use kind::{Move, Reach};
 use Move::{Copied, Shifted, Swapped};
 use StoredFault::Moved;
 
-/// Lengths of block and sector, bytes: every one that there is.
+/// All combinations of block and sector length, bytes.
 const SHAPES: [(u32, u32); 21] = {
     let mut shapes = [(512, 512); 21];
     let (mut at, mut block) = (0, 512);
@@ -45,31 +45,31 @@ const SHAPES: [(u32, u32); 21] = {
 /// The first so many have blocks of 8 KiB at most.
 const SMALL_SHAPES: u64 = 7;
 
-/// A seed for each simulation of a fault: the shape follows from it, and all come in turn.
+/// A seed for each simulation of a fault: it determines the shape, and all shapes occur in turn.
 pub(super) fn seed_of(seed: u64, index: u64, small: bool) -> u64 {
     let shapes = if small { SMALL_SHAPES } else { SHAPES.len() as u64 };
     let many = SHAPES.len() as u64;
     (mix(seed ^ mix(index)) / 2 / many) * many + index % shapes
 }
 
-/// Two jobs, and what they left.
+/// Two jobs, and the data they left.
 struct Image {
     plan: VerifyPlan,
     format: Format,
-    /// What must be there.
+    /// The expected content.
     bytes: Vec<u8>,
     ledgers: Vec<Ledger>,
-    /// Instead of those, where both jobs wrote one region.
+    /// Instead of those, if both jobs wrote one region.
     outcomes: Option<Outcomes>,
     /// Sectors of a block.
     sectors: usize,
-    /// Blocks of a job; of half the region where both wrote all of it.
+    /// Blocks of a job; of half the region if both wrote all of it.
     blocks: usize,
 }
 
 /// Generation of all blocks that the jobs wrote apart from each other.
 const LAST: u32 = 3;
-/// Operations of a job that wrote what the other one wrote: enough for every block.
+/// Operations of a job on blocks that the other one wrote too: enough for every block.
 const SHARED_OPS: u64 = 120;
 
 impl Image {
@@ -108,7 +108,7 @@ impl Image {
         image
     }
 
-    /// What may be in a block, in ascending order.
+    /// The allowed contents of a block, in ascending order.
     fn generations(&self, block: usize) -> Vec<u32> {
         let mut all = Vec::new();
         match &self.outcomes {
@@ -119,7 +119,7 @@ impl Image {
         all
     }
 
-    /// A block as it may be: where two jobs wrote it at once, by either or in sectors of both.
+    /// A valid block: if two jobs wrote it concurrently, by either or with sectors of both.
     fn right(&self, block: usize, chance: &mut Chance) -> Vec<u8> {
         let all = self.generations(block);
         let of = |generation: &u32| self.block(self.plan.run, block, *generation);
@@ -135,13 +135,13 @@ impl Image {
         bytes
     }
 
-    /// A generation that the block had before, and must not have any more.
+    /// An earlier generation of the block, which it must no longer have.
     fn older(&self, block: usize, chance: &mut Chance) -> u32 {
         let lowest = self.generations(block).first().copied().unwrap_or(LAST);
         1 + chance.below(u64::from(lowest) - 1) as u32
     }
 
-    /// A block of this generation at a place.
+    /// A block of this generation at an offset.
     fn block(&self, run: RunId, block: usize, generation: u32) -> Vec<u8> {
         let (length, sector) = (self.format.block_bytes(), self.format.sector_bytes());
         let mut bytes = vec![0; length];
@@ -161,7 +161,7 @@ impl Image {
         block * length..(block + 1) * length
     }
 
-    /// Some blocks side by side, of one job.
+    /// Some consecutive blocks of one job.
     fn some(&self, chance: &mut Chance) -> Range<usize> {
         let job = below(chance, 2) * self.blocks;
         let first = below(chance, self.blocks);
@@ -173,10 +173,10 @@ fn below(chance: &mut Chance, bound: usize) -> usize {
     chance.below(bound as u64) as usize
 }
 
-/// Blocks that were damaged, with what each may be called.
+/// Damaged blocks, with the correct classifications of each.
 type Damaged = Vec<(usize, &'static [Class])>;
 
-/// Plays one fault, the place of which follows from the seed.
+/// Simulates one fault, at a position drawn from the seed.
 pub(super) fn trial<C: Comparisons>(fault: StoredFault, seed: u64) -> Trial {
     let mut image = Image::new(shape_of(fault, seed), overlaps(fault, seed), seed);
     let mut chance = Chance::new(mix(seed));
@@ -191,13 +191,13 @@ fn read_back<C: Comparisons>(image: Image, seed: u64) -> VerifyMeasured {
     let Image { plan, bytes, ledgers, outcomes, .. } = image;
     let device = device("servers=4,read=exp:50us", seed);
     let memory = Memory::holding(bytes).shared();
-    let luggage = Luggage { ledgers, outcomes, ..Luggage::default() };
+    let inputs = RunInputs { ledgers, outcomes, ..RunInputs::default() };
     let open = |job: &Job, _| SimQueue::with_memory(job, device.clone(), memory.clone());
     let control = Arc::new(Control::default());
-    simulate_comparing::<_, C>(&plan, luggage, &control, open)
+    simulate_comparing::<_, C>(&plan, inputs, &control, open)
 }
 
-/// What is simulated, in words.
+/// Describes the simulation.
 pub(super) fn words(fault: StoredFault, seed: u64) -> String {
     let (block, sector) = shape_of(fault, seed);
     let region = if overlaps(fault, seed) { " in one region" } else { "" };
@@ -249,7 +249,7 @@ fn damage(image: &mut Image, fault: StoredFault, chance: &mut Chance) -> Damaged
         }
         StoredFault::Bit => (0..2 * image.blocks)
             .map(|block| {
-                // What a sector says of itself as often as all the rest.
+                // The sector's own header as often as all the rest.
                 let within = match below(chance, 2) {
                     0 => below(chance, image.sectors) * sector_bytes + below(chance, HEADER_BYTES),
                     _ => below(chance, image.format.block_bytes()),
@@ -293,7 +293,7 @@ fn damage(image: &mut Image, fault: StoredFault, chance: &mut Chance) -> Damaged
             let trim = image.ledgers[job].submit_trim(own);
             image.ledgers[job].acknowledge(own);
             if below(chance, 2) == 0 {
-                // Not even one of the number that the trim has.
+                // Not even one of the trim's generation.
                 let numbered = image.block(run, block, trim);
                 image.bytes[place].copy_from_slice(&numbered);
             }
@@ -315,7 +315,7 @@ fn damage(image: &mut Image, fault: StoredFault, chance: &mut Chance) -> Damaged
     }
 }
 
-/// Other blocks stand in the place of these.
+/// Other blocks replace these.
 fn replace(
     image: &mut Image,
     blocks: Range<usize>,
@@ -329,7 +329,7 @@ fn replace(
     blocks.map(|block| (block, names)).collect()
 }
 
-/// Copies sectors to the places of others; which, the seed says.
+/// Copies sectors over others, drawn from the seed.
 fn moved(image: &mut Image, what: Move, reach: Reach, chance: &mut Chance) -> Damaged {
     let (moves, late) = match what {
         Shifted => shifts(image, reach, chance),
@@ -352,7 +352,7 @@ fn moved(image: &mut Image, what: Move, reach: Reach, chance: &mut Chance) -> Da
         match (what, own.count() - within, within) {
             (Swapped, 0, _) => &[Class::Swapped],
             (Copied, 0, _) => &[Class::Duplicated],
-            // As far as it was shifted, what was there still is.
+            // Within the shift distance, the old content remains.
             (Shifted, 0, within) if within <= late => &[Class::Duplicated],
             (Shifted, 0, _) => &[Class::Shifted],
             (Shifted, _, within) if within > 0 => &[Class::Shifted],
@@ -362,7 +362,7 @@ fn moved(image: &mut Image, what: Move, reach: Reach, chance: &mut Chance) -> Da
     blocks.into_iter().map(|block| (block, names(block))).collect()
 }
 
-/// Which sector gets the content of which, where pieces are swapped or copied.
+/// Which sector gets the content of which, if pieces are swapped or copied.
 fn pieces(image: &Image, what: Move, reach: Reach, chance: &mut Chance) -> Vec<(usize, usize)> {
     let Image { sectors, blocks, .. } = *image;
     let per_page = (4096 / image.format.sector_bytes()).max(1);
@@ -373,7 +373,7 @@ fn pieces(image: &Image, what: Move, reach: Reach, chance: &mut Chance) -> Vec<(
     let lengths: Vec<usize> =
         lengths.into_iter().filter(|length| (1..=most).contains(length)).collect();
     let length = lengths[below(chance, lengths.len())];
-    // Pieces of this length in what they are drawn from.
+    // Pieces of this length in the source.
     let (one, other) = match reach {
         Reach::Block => {
             let (block, [one, other]) =
@@ -403,14 +403,14 @@ fn pieces(image: &Image, what: Move, reach: Reach, chance: &mut Chance) -> Vec<(
     }
 }
 
-/// Two different numbers below a bound, which is at least 2.
+/// Two different numbers below a bound of at least 2.
 fn two(chance: &mut Chance, bound: usize) -> [usize; 2] {
     let one = below(chance, bound);
     let other = (one + 1 + below(chance, bound - 1)) % bound;
     [one, other]
 }
 
-/// The same where a row of sectors is shifted, and by how many.
+/// The same if a range of sectors is shifted, and by how many.
 fn shifts(image: &Image, reach: Reach, chance: &mut Chance) -> (Vec<(usize, usize)>, usize) {
     let Image { sectors, blocks, .. } = *image;
     let of_job = sectors * blocks;

@@ -1,17 +1,17 @@
-//! One simulation: what happened, what was damaged, and what the verifier said.
+//! One simulation: what happened, what was damaged, and the verifier's result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::crash::Crash;
 use super::dying::DyingQueue;
-use super::scene::{Interlude, Scene, device};
+use super::scene::{Interlude, Scenario, device};
 use iosonde_engine::backend::fault::{Fault, FaultLog, FaultQueue, Injection, When};
 use iosonde_engine::backend::sim::memory::SharedMemory;
 use iosonde_engine::backend::sim::shadow::ShadowQueue;
 use iosonde_engine::backend::sim::{Memory, SimQueue};
 use iosonde_engine::engine::Control;
-use iosonde_engine::engine::verify::{Luggage, VerifyMeasured, simulate_comparing, site};
+use iosonde_engine::engine::verify::{RunInputs, VerifyMeasured, simulate_comparing, site};
 use iosonde_model::content::block::{Comparisons, MAGIC};
 use iosonde_model::content::classify::Class;
 use iosonde_model::content::ledger::Survival;
@@ -23,16 +23,16 @@ use iosonde_model::record::run::Outcome;
 use iosonde_model::record::verify::Reread;
 use iosonde_model::record::{Repetition, RepetitionBlock};
 
-/// What must come of a fault.
+/// The expected result of a fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Answer {
-    /// Damaged blocks are found, and called one of these.
+    /// Damaged blocks are found, and classified as one of these.
     Damage(&'static [Class]),
     /// As [`Answer::Damage`], and a second read finds nothing wrong.
     Transient(&'static [Class]),
     /// An error is reported, and no damage.
     Error,
-    /// Nothing: it looks like a fault and is none.
+    /// Nothing: it resembles a fault but is none.
     Silence,
 }
 
@@ -45,7 +45,7 @@ const COPIED: &[Class] = &[Class::Duplicated, Class::Misdirected];
 const SHIFTED: &[Class] = &[Class::Shifted, Class::Duplicated, Class::Misdirected];
 
 impl Answer {
-    /// What must come of this fault.
+    /// The expected result of this fault.
     pub fn to(fault: Fault) -> Answer {
         match fault {
             Fault::Drop | Fault::Delay | Fault::Reorder | Fault::SyncLie => Answer::Damage(MISSING),
@@ -66,12 +66,12 @@ impl Answer {
         }
     }
 
-    /// In words, for the table.
+    /// As text, for the table.
     pub fn words(self) -> &'static str {
         match self {
             Answer::Damage(MISSING) => "stale, lost or old-run",
             Answer::Damage(IN_PART) => "torn; whole blocks missing",
-            Answer::Damage(ASTRAY) => "misdirected, and missing where it belongs",
+            Answer::Damage(ASTRAY) => "misdirected, and missing at its own offset",
             Answer::Damage(SWAPPED) => "swapped; misdirected in others",
             Answer::Damage(COPIED) => "duplicated; misdirected in others",
             Answer::Damage(SHIFTED) => "shifted; misdirected in others",
@@ -88,12 +88,12 @@ impl Answer {
     }
 }
 
-/// What came of one scene.
+/// The result of one scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Trial {
-    /// Whether the fault struck.
+    /// Whether the fault was injected.
     pub struck: bool,
-    /// Blocks that are damaged, by offset, with the names that are right for each.
+    /// Damaged blocks, by offset, with the correct classifications of each.
     damaged: BTreeMap<u64, &'static [Class]>,
     /// Blocks that the verifier found, by offset.
     found: BTreeMap<u64, (Class, Reread)>,
@@ -105,7 +105,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Whether there was something to be found.
+    /// Whether there was damage to find.
     pub(super) fn is_visible(&self) -> bool {
         self.struck
             && match self.answer {
@@ -126,7 +126,7 @@ impl Trial {
         }
     }
 
-    /// Whether it was called what it is.
+    /// Whether the classification was correct.
     pub(super) fn is_named(&self) -> bool {
         let named = |offset: &u64, names: &[Class]| {
             self.found.get(offset).is_some_and(|(class, _)| names.contains(class))
@@ -143,7 +143,7 @@ impl Trial {
         }
     }
 
-    /// Whether all that had to be found was, by its name, and nothing else.
+    /// Whether exactly the expected damage was found, with the correct classification.
     pub(super) fn is_right(&self) -> bool {
         let answered = match self.answer {
             Some(_) => !self.is_visible() || self.is_detected() && self.is_named(),
@@ -152,8 +152,8 @@ impl Trial {
         answered && self.false_alarms == 0
     }
 
-    /// Everything about it: the fault, the seed and the scene being these.
-    pub(super) fn told(&self, fault: String, seed: u64, scene: String) -> Repetition {
+    /// All details, with this fault, seed and scenario.
+    pub(super) fn reported(&self, fault: String, seed: u64, scene: String) -> Repetition {
         let offsets: BTreeSet<u64> =
             self.damaged.keys().chain(self.found.keys()).copied().collect();
         let words = |names: &&[Class]| names.iter().map(|class| class.word()).collect();
@@ -176,8 +176,8 @@ impl Trial {
         }
     }
 
-    /// Plays a scene.
-    pub(super) fn of<C: Comparisons>(scene: &Scene) -> Trial {
+    /// Runs a scenario.
+    pub(super) fn of<C: Comparisons>(scene: &Scenario) -> Trial {
         let before = scene.content_before();
         let shadow = Memory::holding(before.clone()).shared();
         let volatile = matches!(scene.interlude, Interlude::PowerCut | Interlude::PowerCutAtWork);
@@ -215,8 +215,8 @@ impl Trial {
         trial
     }
 
-    /// What was found of a fault in what is stored; the right names of each damaged block being
-    /// known.
+    /// The findings for a fault in stored data, with the known correct classifications of each
+    /// damaged block.
     pub(super) fn of_stored(
         damaged: impl Iterator<Item = (u64, &'static [Class])>,
         run: &VerifyMeasured,
@@ -231,14 +231,14 @@ impl Trial {
         trial
     }
 
-    /// Takes in what a run found.
+    /// Adds the findings of a run.
     fn see(&mut self, run: &VerifyMeasured) {
         for failure in run.jobs.iter().flat_map(|job| &job.failures) {
             let at_end = failure.op.is_none() && failure.reread != Reread::Right;
             if at_end && !self.damaged.contains_key(&failure.offset) {
                 self.false_alarms += 1;
             }
-            // What stands at the end counts, and else what was seen on the way.
+            // The final content counts, and otherwise what was seen during the run.
             let seen = (failure.misfit.class, failure.reread);
             if failure.op.is_none() || !self.found.contains_key(&failure.offset) {
                 self.found.insert(failure.offset, seen);
@@ -246,9 +246,9 @@ impl Trial {
         }
     }
 
-    /// Which blocks are not what was acknowledged.
-    fn compare(&mut self, scene: &Scene, real: &[u8], right: &[u8]) {
-        // What was in flight when it was cut off is neither right nor wrong.
+    /// The blocks that differ from the acknowledged data.
+    fn compare(&mut self, scene: &Scenario, real: &[u8], right: &[u8]) {
+        // Requests in flight at the cut are neither right nor wrong.
         if matches!(scene.interlude, Interlude::Kill | Interlude::PowerCutAtWork) {
             return;
         }
@@ -267,7 +267,7 @@ impl Trial {
     }
 }
 
-/// What a damaged block may be called, by what stands there and what should.
+/// The correct classifications of a damaged block, from its actual and expected content.
 fn names(
     fault: Fault,
     plan: &VerifyPlan,
@@ -301,8 +301,8 @@ fn names(
     }
 }
 
-/// What a block is called that is not there, by what is instead: read from its bytes as they lie,
-/// and not with the code that is on trial.
+/// The classification of a missing block, from what is there instead: read directly from its bytes,
+/// not with the code under test.
 fn missing(plan: &VerifyPlan, real: &[u8]) -> &'static [Class] {
     match (is_ours(plan, real), real.iter().all(|byte| *byte == 0)) {
         (true, _) => &[Class::Stale],
@@ -326,13 +326,13 @@ fn volatile_holding(before: &[u8]) -> SharedMemory {
     memory.shared()
 }
 
-/// A fault that never strikes.
+/// A fault that is never injected.
 const NEVER: Injection = Injection { fault: Fault::Drop, when: When::Nth(u64::MAX) };
 
 type Queue = ShadowQueue<FaultQueue<DyingQueue<SimQueue>>>;
 
 fn play<C: Comparisons>(
-    scene: &Scene,
+    scene: &Scenario,
     memory: &SharedMemory,
     shadow: &SharedMemory,
     log: &FaultLog,
@@ -343,8 +343,8 @@ fn play<C: Comparisons>(
     let control = Arc::new(Control::default());
     let jobs = 0..plan.plan.jobs.len();
     let journals = jobs.map(|job| crash.journal(job)).collect();
-    let luggage = Luggage { journals, ..Luggage::default() };
-    simulate_comparing::<Queue, C>(plan, luggage, &control, |job: &Job, index| {
+    let inputs = RunInputs { journals, ..RunInputs::default() };
+    simulate_comparing::<Queue, C>(plan, inputs, &control, |job: &Job, index| {
         let queue = SimQueue::with_memory(job, device.clone(), memory.clone());
         let chance = Chance::new(scene.seed ^ index as u64);
         let queue = DyingQueue::new(queue, memory.clone(), plan.sector_bytes, chance);
@@ -357,8 +357,8 @@ fn play<C: Comparisons>(
     })
 }
 
-/// Reads back with a ledger that is worked out from what is known of the run.
-fn check<C: Comparisons>(scene: &Scene, memory: &SharedMemory, crash: &Crash) -> VerifyMeasured {
+/// Reads back with a ledger reconstructed from what is known of the run.
+fn check<C: Comparisons>(scene: &Scenario, memory: &SharedMemory, crash: &Crash) -> VerifyMeasured {
     let known = crash.known();
     let own = 0..if scene.plan.overlaps() { 0 } else { known.len() };
     let ledgers = own.map(|job| replay(&scene.plan, job, &known[job])).collect();
@@ -374,9 +374,9 @@ fn check<C: Comparisons>(scene: &Scene, memory: &SharedMemory, crash: &Crash) ->
     plan.mode = VerifyMode::Check;
     let memory = Memory::holding(memory.borrow().bytes().to_vec()).shared();
     let device = device("servers=4,read=exp:50us", scene.seed);
-    let luggage = Luggage { ledgers, outcomes, survival: Some(survival), ..Luggage::default() };
+    let inputs = RunInputs { ledgers, outcomes, survival: Some(survival), ..RunInputs::default() };
     let control = Arc::new(Control::default());
-    simulate_comparing::<_, C>(&plan, luggage, &control, |job: &Job, _| {
+    simulate_comparing::<_, C>(&plan, inputs, &control, |job: &Job, _| {
         SimQueue::with_memory(job, device.clone(), memory.clone())
     })
 }

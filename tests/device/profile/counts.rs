@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{
     bare, bytes, disk, has, name, own, profile, reads, requests, settle, syncs, traffic, writes,
 };
-use crate::ask::turn;
+use crate::request::turn;
 
 const LOOKS: usize = 3;
 
@@ -89,10 +89,10 @@ fn folder(mount: &ImageMount, name: &str) -> PathBuf {
 /// Watches the script with both witnesses. Whoever syncs the whole machine while the counters are
 /// read makes a look worse; a wrong count makes every look wrong.
 fn witnessed(what: &str, mount: &ImageMount, script: &str) -> Option<ProfileRun> {
-    let mut told = String::new();
+    let mut reported = String::new();
     let run = loop {
-        let look = told.lines().count();
-        assert!(look < LOOKS, "{what}: {WORDS:?}\n{told}");
+        let look = reported.lines().count();
+        assert!(look < LOOKS, "{what}: {WORDS:?}\n{reported}");
         let place = folder(mount, &format!("watched-{look}"));
         settle(mount);
         let disk = name(mount.device());
@@ -105,12 +105,12 @@ fn witnessed(what: &str, mount: &ImageMount, script: &str) -> Option<ProfileRun>
         let found = profiled(&run);
         let apart = distance(found, counted).max(distance(kept, counted));
         let words = format!("{found:?} profiled, {kept:?} kept, {counted:?} counted");
-        told = format!("{told}{words}: {apart:.2} % apart\n");
+        reported = format!("{reported}{words}: {apart:.2} % apart\n");
         if apart <= 1.0 {
             break run;
         }
     };
-    eprint!("{what}: {WORDS:?}\n{told}");
+    eprint!("{what}: {WORDS:?}\n{reported}");
     let second = folder(mount, "traced");
     if has("strace") {
         let calls = traced(&second, script);

@@ -14,7 +14,7 @@ use iosonde_stats::Histogram;
 use serde_json::Value;
 
 use super::{bare, disk, has, merged, name, own, profile, reads, requests, traffic};
-use crate::ask::{Answer, ask, here, lay_out, program, served, turn};
+use crate::request::{Answer, ask, here, lay_out, program, served, turn};
 
 /// A noisy machine makes a device slower than it is, never faster.
 const LOOKS: usize = 3;
@@ -79,10 +79,10 @@ fn script(device: &LoopDevice, width: u64) -> String {
 struct Linear(Vec<(u64, u64, u64)>);
 
 impl Linear {
-    fn of(told: &str, map: &str) -> Linear {
-        let lines = told.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    fn of(reported: &str, map: &str) -> Linear {
+        let lines = reported.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let mut found = lines.filter_map(|line| line.pointer(&format!("/data/@{map}")).cloned());
-        let buckets = found.next().unwrap_or_else(|| panic!("no @{map} in {told}"));
+        let buckets = found.next().unwrap_or_else(|| panic!("no @{map} in {reported}"));
         let edge = |bucket: &Value, key: &str| bucket[key].as_u64();
         let buckets = buckets.as_array().unwrap().iter().map(|bucket| {
             let (min, max) = (edge(bucket, "min").unwrap_or(0), edge(bucket, "max"));
@@ -141,17 +141,22 @@ fn both(device: &LoopDevice, place: &Path, load: &str, width: u64) {
     bpftrace.args(["-f", "json", "-e", &script(device, width)]);
     bpftrace.args(["-c", &format!("/bin/sh {}", starter.display())]).current_dir(place);
     let output = bpftrace.output().unwrap();
-    let (told, why) =
+    let (reported, why) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if !told.contains("attached_probes") {
+    if !reported.contains("attached_probes") {
         skip(format!("bpftrace cannot attach here: {}", why.lines().next().unwrap_or("")));
         return;
     }
-    assert!(why.contains("results kept"), "{why}");
+    assert!(why.contains("results stored"), "{why}");
     let Some(run) = profile.read() else { return };
     let all = traffic(&run, |kind| kind.device == name(device));
-    agree("device", &merged(&all, |kind| &kind.device_time), &Linear::of(&told, "device"), width);
-    agree("whole", &merged(&all, |kind| &kind.latency), &Linear::of(&told, "whole"), width);
+    agree(
+        "device",
+        &merged(&all, |kind| &kind.device_time),
+        &Linear::of(&reported, "device"),
+        width,
+    );
+    agree("whole", &merged(&all, |kind| &kind.latency), &Linear::of(&reported, "whole"), width);
 }
 
 #[test]
@@ -206,18 +211,19 @@ impl Slow {
     /// Looks until the median of the device's time is its 2 ms, and at most what the witness
     /// waits where that is more; both within 5 %.
     fn takes_2_ms(&self, what: &str, mut look: impl FnMut() -> Option<f64>) {
-        let mut told = String::new();
+        let mut reported = String::new();
         for _ in 0..LOOKS {
             let before = self.witness();
             let Some(found) = look() else { return };
             let witness = before.max(self.witness());
-            told = format!("{told}{what}: device {found:.0} ns, a bare read {witness:.0} ns\n");
+            reported =
+                format!("{reported}{what}: device {found:.0} ns, a bare read {witness:.0} ns\n");
             if found >= 2e6 * 0.95 && found <= witness.max(2e6) * 1.05 {
-                eprint!("{told}");
+                eprint!("{reported}");
                 return;
             }
         }
-        panic!("{told}");
+        panic!("{reported}");
     }
 }
 

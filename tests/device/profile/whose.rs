@@ -12,7 +12,7 @@ use iosonde_rig::guard::ImageMount;
 use iosonde_rig::{ScratchDir, skip};
 
 use super::{MIB, Profile, bytes, disk, group, has, profile, settle, traffic, writes};
-use crate::ask::{program, turn};
+use crate::request::{program, turn};
 
 /// Ends what was started where the test gives up.
 struct Started(std::process::Child);
@@ -47,9 +47,9 @@ fn the_kernels_write_back_is_of_the_program() {
     let Some(run) = written_back(&mount, asked) else { return };
     let mine = bytes(&traffic(&run, |kind| writes(kind) && kind.class.is_of_the_program()));
     let back = bytes(&traffic(&run, |kind| writes(kind) && kind.class == Class::WriteBack));
-    let told = format!("{mine} of {} bytes, {back} by write-back", 64 * MIB);
-    assert!(mine as f64 >= 0.95 * (64 * MIB) as f64 && mine <= 65 * MIB, "{told}");
-    assert!(back as f64 >= 0.95 * mine as f64, "{told}");
+    let reported = format!("{mine} of {} bytes, {back} by write-back", 64 * MIB);
+    assert!(mine as f64 >= 0.95 * (64 * MIB) as f64 && mine <= 65 * MIB, "{reported}");
+    assert!(back as f64 >= 0.95 * mine as f64, "{reported}");
     let file = run.files.iter().find(|file| file.path.ends_with("/file")).unwrap();
     assert!(file.write_back_bytes as f64 >= 0.95 * (64 * MIB) as f64, "{file:?}");
 }

@@ -1,7 +1,7 @@
-//! One metric of two sets of runs: how much they differ, and what may be said of it.
+//! One metric of two sets of runs: how much they differ, and the verdict.
 //!
-//! The run is what is repeated. Each gives one value, and everything here rests on these values
-//! alone: what happened within a run says nothing about how runs differ.
+//! The run is the replicate. Each run gives one value, and all statistics use only these values:
+//! the variation within a run says nothing about how runs differ.
 
 use serde::Serialize;
 
@@ -12,22 +12,22 @@ use iosonde_stats::ratio::median;
 use iosonde_stats::resample::Resampled;
 use iosonde_stats::summary::Summary;
 
-/// Fewest runs of each side that are compared.
+/// Fewest runs per side that are compared.
 pub const FEWEST: usize = 5;
-/// Fewest rounds of both sides in turn: five have no p below 0.0625.
+/// Fewest rounds of alternating sides: with five, no p is below 0.0625.
 pub const FEWEST_ROUNDS: usize = 6;
-/// Runs of each side that are worth having.
+/// Recommended runs per side.
 pub const BETTER: usize = 10;
-/// Differences of less than this share do not matter unless told otherwise.
+/// Default tolerance: differences of less than this share do not matter.
 pub const TOLERANCE: f64 = 0.05;
 /// Largest p of a difference.
 const SIGNIFICANT: f64 = 0.05;
-/// Noise from run to run raises the tolerance to this many times itself.
+/// The tolerance is at least this multiple of the noise between runs.
 const NOISE_FLOOR: f64 = 2.0;
-/// Sameness passes regressions: each of its two sides is tested at this level.
+/// Equivalence could hide a regression: each of its two one-sided tests has this level.
 const SAMENESS: f64 = 0.000_1;
 
-/// Which way is good.
+/// Which direction is better.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -37,7 +37,7 @@ pub enum Better {
     Lower,
 }
 
-/// What may be said of one metric.
+/// The verdict on one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Verdict {
@@ -45,62 +45,62 @@ pub enum Verdict {
     Faster,
     /// B is worse, by the tolerance at least.
     Slower,
-    /// They differ, by less than what matters.
+    /// They differ, by less than the tolerance.
     BelowTolerance {
-        /// What matters: the asked tolerance, or what noise made of it.
+        /// The tolerance: as requested, or as raised by the noise.
         tolerance: f64,
     },
-    /// Whatever the difference is, it is smaller than what matters.
+    /// The difference is smaller than the tolerance.
     Same {
-        /// What matters.
+        /// The tolerance.
         tolerance: f64,
     },
-    /// None of these is certain.
+    /// None of these is established.
     Inconclusive {
-        /// About so many more runs of each side, or rounds, would decide.
+        /// About this many more runs per side, or rounds, would decide.
         more_runs: u64,
     },
     /// There are too few runs for any verdict.
     TooFew,
 }
 
-/// Two sets of values of one metric beside each other.
+/// Two sets of values of one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Contrast {
     /// Runs of each side.
     pub runs: [usize; 2],
-    /// Whether A and B took turns, and are compared within rounds.
+    /// Whether A and B alternated and are compared within rounds.
     pub paired: bool,
     /// Medians over runs, in the metric's unit.
     pub medians: [f64; 2],
-    /// How many times as much B gives: of the medians, or the median within rounds.
+    /// Ratio of B to A: of the medians, or the median within rounds.
     pub ratio: f64,
-    /// 95 % interval of that, where there are enough runs.
+    /// Its 95 % interval, if there are enough runs.
     pub interval: Option<(f64, f64)>,
-    /// 90 % interval of that: both its ends are tests of one side at 5 %.
+    /// Its 90 % interval: each end is a one-sided test at 5 %.
     pub interval_90: Option<(f64, f64)>,
     /// By how much B is above A, in the metric's unit (Hodges and Lehmann).
     pub shift: f64,
     /// Spread from run to run, as a share of the level; within rounds, of the ratio.
     pub spread: Option<f64>,
-    /// Permutation test of the difference of medians; signs are turned within rounds.
+    /// Permutation test of the difference of medians; within rounds, signs are flipped.
     pub p: f64,
-    /// Whether every permutation was looked at.
+    /// Whether every permutation was evaluated.
     pub exact: bool,
-    /// The smallest p that so many runs can have.
+    /// The smallest p possible with this number of runs.
     pub smallest_p: f64,
-    /// Second opinion: the Mann-Whitney test; `None` within rounds.
+    /// Cross-check: the Mann-Whitney test; `None` within rounds.
     pub mann_whitney_p: Option<f64>,
     /// Cliff's delta, from -1 to 1.
     pub delta: f64,
-    /// Limits of the ratio of means outside of which it is with 0.01 % on each side only.
+    /// Limits of the ratio of means, each exceeded with a probability of 0.01 %.
     #[serde(skip)]
     pub(super) strict: Option<(f64, f64)>,
 }
 
 impl Contrast {
-    /// Compares two sets of values of runs that know nothing of each other. `None` if one is empty,
-    /// or a value is no positive number.
+    /// Compares two sets of values of independent runs. `None` if one is empty, or a value is not
+    /// positive.
     pub fn of_sides(a: &[f64], b: &[f64], seed: u64) -> Option<Contrast> {
         let resampled = Resampled::log_ratio_of_medians(a, b, seed)?;
         let enough = a.len().min(b.len()) >= FEWEST;
@@ -129,7 +129,7 @@ impl Contrast {
         })
     }
 
-    /// Compares two sides that took turns: one value of each per round, in the same order.
+    /// Compares two alternating sides: one value of each per round, in the same order.
     pub fn of_rounds(a: &[f64], b: &[f64], seed: u64) -> Option<Contrast> {
         let positive = |value: &f64| *value > 0.0 && value.is_finite();
         if a.len() != b.len() || !a.iter().chain(b).all(positive) {
@@ -166,15 +166,15 @@ impl Contrast {
         self.interval.is_some()
     }
 
-    /// What must be exceeded: the asked tolerance, and never less than twice the noise.
+    /// The effective tolerance: as requested, but at least twice the noise.
     pub fn raised(&self, tolerance: f64) -> f64 {
         tolerance.max(NOISE_FLOOR * self.spread.unwrap_or(0.0))
     }
 
-    /// The verdict, with a p that is corrected for the `family` of tests that it is one of.
+    /// The verdict, with a p that is corrected for the `family` of tests.
     ///
     /// A tolerance of 5 % is a ratio of 1.05 or of 1 / 1.05, so that exchanging the sides changes
-    /// no verdict but its direction.
+    /// only the direction of a verdict.
     pub fn verdict(
         &self,
         better: Better,
@@ -193,7 +193,7 @@ impl Contrast {
             }
             return Verdict::BelowTolerance { tolerance: raised };
         }
-        // Noise makes differences harder to claim; it must not make sameness easier.
+        // Noise makes differences harder to establish; it must not make equivalence easier.
         let all_within =
             |(low, high): (f64, f64)| is_within(low, tolerance) && is_within(high, tolerance);
         if all_within(interval_90) && self.strict.is_some_and(all_within) {
@@ -202,7 +202,7 @@ impl Contrast {
         Verdict::Inconclusive { more_runs: self.more_runs(tolerance, family) }
     }
 
-    /// About how many more runs of each side, or rounds, would decide.
+    /// Approximate number of additional runs per side, or rounds, that would decide.
     fn more_runs(&self, tolerance: f64, family: usize) -> u64 {
         let have = self.runs[0].min(self.runs[1]);
         let spread = self.spread.unwrap_or(0.0);
@@ -211,7 +211,7 @@ impl Contrast {
             let z = normal::quantile(1.0 - level) + normal::quantile(power);
             (sides * z * z * (spread / tolerance).powi(2)).ceil() as usize
         };
-        // To see the tolerance with 80 %: 15.7 (c / d)^2 for two sides.
+        // To detect the tolerance with a power of 80 %: 15.7 (c / d)^2 for two sides.
         let to_differ = needed(SIGNIFICANT / 2.0, 0.8);
         let to_reach_p = (have..have + 64)
             .find(|runs| self.least_p(*runs) * family as f64 <= SIGNIFICANT)

@@ -1,4 +1,4 @@
-//! A limit on a change, for a pipeline that must stop: `iops>-5%`, `Database.p99<+10%`.
+//! A limit on a change, for use in CI: `iops>-5%`, `Database.p99<+10%`.
 
 use serde::Serialize;
 
@@ -11,20 +11,20 @@ use iosonde_model::spec::{Direction, Metric};
 pub struct Gate {
     /// As typed.
     pub text: String,
-    /// The cell it is about; `None` for every one.
+    /// The cell it applies to; `None` for all.
     pub cell: Option<String>,
     /// The metric: `read.p99`.
     pub metric: String,
-    /// Whether the change must stay above the limit, and not below it.
+    /// Whether the change must stay above the limit rather than below.
     pub above: bool,
     /// The limit of the change from A to B, as a share: -0.05 for -5 %.
     pub limit: f64,
 }
 
-/// Why a gate was not understood.
+/// Why a gate could not be parsed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum GateError {
-    /// Not a metric, a comparison and a share.
+    /// Not of the form metric, comparison, share.
     #[error(
         "found `{0}`, expected METRIC>SHARE% or METRIC<SHARE% for the change from A to B, such as \
          'iops>-5%' or 'p99<+10%'"
@@ -34,16 +34,14 @@ pub enum GateError {
     #[error(transparent)]
     Metric(#[from] UnknownMetric),
     /// Largest values are not compared.
-    #[error(
-        "found max: the largest of a run grows with its length and is not compared; take p99.9"
-    )]
+    #[error("found max: the maximum grows with the length of a run and is not compared; use p99.9")]
     Maximum,
     /// The share is out of range.
     #[error("found the change `{0}`, expected above -100 % and at most 10000 %")]
     Limit(String),
 }
 
-/// What came of a gate.
+/// The outcome of a gate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gated {
     /// The gate.
@@ -55,11 +53,12 @@ pub struct Gated {
     pub outcome: Outcome,
 }
 
-/// Whether a change keeps a limit.
+/// Whether a change meets a limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Outcome {
-    /// The 90 % interval of the change lies on the good side: with 95 % it keeps the limit.
+    /// The 90 % interval of the change lies on the good side: with 95 % confidence it meets the
+    /// limit.
     Passed {
         /// The change, as a share.
         change: f64,
@@ -97,7 +96,7 @@ impl Gate {
         Ok(Gate { text: text.trim().to_owned(), cell, metric, above, limit })
     }
 
-    /// Judges a change.
+    /// Evaluates a change.
     pub fn judge(&self, contrast: &Contrast) -> Outcome {
         let (Some(interval), Some(interval_90)) = (contrast.interval, contrast.interval_90) else {
             return Outcome::Unknown { reason: "too few runs to compare".into() };
@@ -115,7 +114,7 @@ impl Gate {
     }
 }
 
-/// Reads `[CELL.][DIRECTION.]METRIC`: what stands in front, and the metric as it is kept.
+/// Parses `[CELL.][DIRECTION.]METRIC`: the prefix, and the metric's stored name.
 ///
 /// # Errors
 /// If the metric is unknown or not compared.
@@ -133,7 +132,7 @@ pub fn metric(text: &str) -> Result<(Option<String>, String), GateError> {
         Direction::Read => "read.",
         Direction::Write => "write.",
     };
-    // `avg` is another word for `mean`, and its printed one.
+    // `avg` is an alias of `mean`, and its printed form.
     let word = if metric == Metric::Mean { "mean" } else { metric.word() };
     Ok((cell(&front), format!("{front_of_metric}{word}")))
 }
@@ -164,7 +163,7 @@ mod tests {
             ("iops>-100%", "above -100 %"),
             ("iops>NaN%", "above -100 %"),
             ("p98<5%", "did you mean"),
-            ("max<5%", "take p99.9"),
+            ("max<5%", "use p99.9"),
             ("", "METRIC>SHARE%"),
         ] {
             let error = Gate::parse(text).unwrap_err().to_string();

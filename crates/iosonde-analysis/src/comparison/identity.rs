@@ -1,4 +1,4 @@
-//! Are two runs of the same thing? What must be equal for their figures to be compared.
+//! Facts that must be equal for the figures of two runs to be compared.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::Run;
 
-/// Parts of a plan that do not change what is asked of the storage.
+/// Parts of a plan that do not affect the load on the storage.
 const IMMATERIAL: [&str; 11] = [
     "seed",
     "notes",
@@ -22,13 +22,13 @@ const IMMATERIAL: [&str; 11] = [
     "intervals_per_histogram",
     "path",
 ];
-/// Most text of one value that is kept.
+/// Longest text kept of one value.
 const VALUE_LENGTH: usize = 200;
 
 /// Facts that belong to one kind.
 pub type Facts = BTreeMap<String, String>;
 
-/// What kinds of facts there are.
+/// The kinds of facts.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -38,14 +38,14 @@ pub enum Kind {
     Version,
     /// What was measured.
     Target,
-    /// What was done to it.
+    /// The load.
     Plan,
-    /// Where.
+    /// The machine.
     Host,
 }
 
 impl Kind {
-    /// All of them, as they are told.
+    /// All of them, in the order of reports.
     pub const ALL: [Kind; 5] = [Kind::Engine, Kind::Version, Kind::Target, Kind::Plan, Kind::Host];
 
     /// As typed and printed.
@@ -60,10 +60,10 @@ impl Kind {
     }
 }
 
-/// What a run was of.
+/// The conditions of a run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Identity {
-    /// The facts of each kind; a fact that is not known is not there.
+    /// The facts of each kind; unknown facts are absent.
     pub facts: BTreeMap<Kind, Facts>,
 }
 
@@ -81,7 +81,7 @@ pub struct Difference {
 }
 
 impl Identity {
-    /// Of a run, on the machine where that is known.
+    /// Of a run, on its machine if known.
     pub fn of(run: &Run, host: Option<&HostFacts>) -> Identity {
         let plan = serde_json::to_value(&run.plan).unwrap_or_default();
         let mut engine = Facts::new();
@@ -99,7 +99,7 @@ impl Identity {
         Identity { facts: facts.into_iter().filter(|(_, facts)| !facts.is_empty()).collect() }
     }
 
-    /// In which facts that both know they differ.
+    /// The facts known to both in which they differ.
     pub fn differences(&self, other: &Identity) -> Vec<Difference> {
         let mut all = Vec::new();
         for kind in Kind::ALL {
@@ -107,15 +107,15 @@ impl Identity {
                 continue;
             };
             let fields: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-            let told = |facts: &Facts, field: &String| {
+            let formatted = |facts: &Facts, field: &String| {
                 facts.get(field).cloned().unwrap_or_else(|| "none".into())
             };
             all.extend(fields.into_iter().filter(|field| a.get(*field) != b.get(*field)).map(
                 |field| Difference {
                     kind,
                     field: field.clone(),
-                    a: told(a, field),
-                    b: told(b, field),
+                    a: formatted(a, field),
+                    b: formatted(b, field),
                 },
             ));
         }
@@ -135,7 +135,7 @@ fn target(run: &Run) -> Facts {
         ("model", text(device.and_then(|device| device.model.as_ref()))),
         ("serial", text(device.and_then(|device| device.serial.as_ref()))),
         ("device.bytes", device.and_then(|device| device.bytes).map(|bytes| bytes.to_string())),
-        // What stands for the path of a simulated device is its model.
+        // The path of a simulated device is replaced by its model.
         ("simulation", (target.kind == "simulated").then(|| target.path.clone())),
     ];
     let known = known.into_iter().filter_map(|(field, value)| Some((field.into(), short(value?))));
@@ -171,15 +171,16 @@ fn flatten(front: &str, value: &Value, without: &[&str], into: &mut Facts) {
             items.iter().for_each(|item| flatten(front, item, without, into));
         }
         value => {
-            let told = match value {
+            let formatted = match value {
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             };
             let known = into.entry(front.to_owned()).or_default();
             if known.is_empty() {
-                *known = short(told);
-            } else if !known.split(", ").any(|each| each == told) && known.len() < VALUE_LENGTH {
-                *known = short(format!("{known}, {told}"));
+                *known = short(formatted);
+            } else if !known.split(", ").any(|each| each == formatted) && known.len() < VALUE_LENGTH
+            {
+                *known = short(format!("{known}, {formatted}"));
             }
         }
     }
@@ -195,7 +196,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn another_seed_is_the_same_and_another_depth_is_told() {
+    fn another_seed_is_the_same_and_another_depth_is_reported() {
         let one = run_of(&[Load { jobs: 3, ..Load::default() }]);
         let mut other = one.clone();
         other.plan.seed ^= 1;
@@ -208,11 +209,11 @@ mod tests {
         other.plan.jobs.iter_mut().for_each(|job| job.iodepth = 7);
         other.target.direct = !other.target.direct;
         other.program = "9.9.9".into();
-        let told: Vec<(Kind, String, String)> =
+        let formatted: Vec<(Kind, String, String)> =
             of(&one).differences(&of(&other)).into_iter().map(|d| (d.kind, d.field, d.b)).collect();
         let direct = other.target.direct.to_string();
         assert_eq!(
-            told,
+            formatted,
             [
                 (Kind::Version, "program".into(), "9.9.9".into()),
                 (Kind::Target, "direct".into(), direct),

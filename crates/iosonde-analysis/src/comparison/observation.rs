@@ -1,5 +1,5 @@
-//! What one run gives to a comparison: a value per metric, and what the run was of. This is also
-//! what a baseline keeps of it.
+//! One run as an input of a comparison: a value per metric, and its conditions. A baseline stores
+//! the same.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::contrast::Better;
 use super::identity::Identity;
 use crate::figures::{DirectionFigures, Figures};
-use crate::finding::Gravity;
+use crate::finding::Severity;
 use crate::series;
 use crate::verdict::assess;
 use iosonde_model::record::HostFacts;
@@ -18,7 +18,7 @@ use iosonde_stats::summary::{Summary, autocorrelation_time, t_975};
 /// Name and version of the schema of a baseline.
 pub const BASELINE_SCHEMA: &str = "iosonde.baseline/1";
 
-/// Metrics that are compared unless others are asked for, in the order of the table.
+/// Metrics compared by default, in the order of the table.
 pub const METRICS: [&str; 8] = ["iops", "bw", "mean", "p50", "p95", "p99", "p99.9", "cpu"];
 
 /// Runs kept for later comparisons.
@@ -37,31 +37,31 @@ pub struct Baseline {
 /// One run as a comparison sees it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Observation {
-    /// What it is a run of: the title of the workload, and its levels in an experiment.
+    /// The cell: the title of the workload, and its levels in an experiment.
     pub cell: String,
-    /// What must be equal.
+    /// The facts that must be equal.
     pub identity: Identity,
     /// Start of the measured window, ns since 1970.
     pub started_unix_ns: u64,
     /// Directions that moved data: `read`, `write`, `trim`.
     pub directions: Vec<String>,
-    /// Values by metric: of all together, and with `read.` or `write.` in front where both are
-    /// there. Rates per second, latencies and CPU time per operation in ns. What has no right to
-    /// exist, such as a p99.9 of a thousand operations, is not there.
+    /// Values by metric: of all directions together, and with prefix `read.` or `write.` if both
+    /// exist. Rates per second, latencies and CPU time per operation in ns. Values that the number
+    /// of samples does not support, such as a p99.9 of a thousand operations, are absent.
     pub values: BTreeMap<String, f64>,
-    /// 95 % intervals of values within this run, which tell nothing of how runs differ.
+    /// 95 % intervals of values within this run, which say nothing about how runs differ.
     #[serde(default)]
     pub within: BTreeMap<String, (f64, f64)>,
     /// Why it cannot be compared, if so.
     #[serde(default)]
     pub left_out: Option<String>,
-    /// What makes its numbers doubtful.
+    /// Why its numbers have low confidence.
     #[serde(default)]
     pub doubts: Vec<String>,
 }
 
 impl Observation {
-    /// Of a run; `levels` are those of a trial, in words, and empty for a run of its own.
+    /// Of a run; `levels` are those of a trial, as text, and empty for a standalone run.
     pub fn of(run: &Run, levels: &str, host: Option<&HostFacts>) -> Observation {
         let row = assess(run, host);
         let figures = &row.figures;
@@ -81,14 +81,15 @@ impl Observation {
         within.extend(rate_within(run, figures).map(|interval| ("iops".to_owned(), interval)));
         values.retain(|_, value| value.is_finite() && *value > 0.0);
         values.values_mut().for_each(|value| *value = rounded(*value));
-        let left_out = if !row.books.valid() {
-            Some("INVALID, its books do not balance".to_owned())
+        let left_out = if !row.consistency.valid() {
+            Some("INVALID, its consistency checks failed".to_owned())
         } else if !row.complete {
             Some("it did not complete".to_owned())
         } else {
             None
         };
-        let doubts = row.findings.iter().filter(|finding| finding.gravity >= Gravity::Doubt);
+        let doubts =
+            row.findings.iter().filter(|finding| finding.severity >= Severity::LowConfidence);
         Observation {
             cell: named(&run.plan.title, levels),
             identity: Identity::of(run, host),
@@ -101,7 +102,7 @@ impl Observation {
         }
     }
 
-    /// The value of a metric. Where only one direction moved data, it is the whole.
+    /// The value of a metric. If only one direction moved data, it is the total.
     pub fn value(&self, metric: &str) -> Option<f64> {
         let alone = || {
             let [only] = self.directions.as_slice() else { return None };
@@ -110,7 +111,7 @@ impl Observation {
         self.values.get(metric).or_else(alone).copied()
     }
 
-    /// Metrics to compare unless others are asked for.
+    /// Metrics compared by default.
     pub fn metrics(&self) -> Vec<String> {
         let rates_and_latencies = || METRICS.iter().filter(|metric| **metric != "cpu");
         let mut all: Vec<String> = match self.directions.as_slice() {
@@ -125,7 +126,7 @@ impl Observation {
     }
 }
 
-/// To twelve digits, which come back from a file as they went in.
+/// To twelve digits, which survive a round trip through a file.
 fn rounded(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }
@@ -157,8 +158,8 @@ fn quantile_word(q: f64) -> String {
     format!("p{}", (q * 1e6).round() / 1e4)
 }
 
-/// The interval of the rate within a run, as if its seconds were repetitions: they are not, and
-/// what is wrong with them for longer than their own memory goes unseen.
+/// The interval of the rate within a run, treating its seconds as replicates: they are not, and
+/// errors that last longer than their autocorrelation remain unseen.
 fn rate_within(run: &Run, figures: &Figures) -> Option<(f64, f64)> {
     let rates = series::whole(run).iops();
     let summary = Summary::of(&rates)?;
@@ -169,7 +170,7 @@ fn rate_within(run: &Run, figures: &Figures) -> Option<(f64, f64)> {
     (rates.len() >= 20).then_some((rate - half, rate + half))
 }
 
-/// Which way of a metric is good.
+/// Which direction of a metric is better.
 pub fn better(metric: &str) -> Better {
     match metric.rsplit_once('.').map_or(metric, |(_, last)| last) {
         "iops" | "bw" | "durable" => Better::Higher,
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_are_told_apart_and_what_is_not_earned_is_missing() {
+    fn directions_are_distinguished_and_what_is_not_earned_is_missing() {
         let reads = Load { depth: 1, iops: 1_000.0, role: "read", ..Load::default() };
         let writes =
             Load { depth: 1, iops: 10.0, role: "write", read_percent: 0, ..Load::default() };
@@ -214,11 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_run_says_so() {
+    fn an_invalid_run_is_reported() {
         let mut run = run_of(&[Load::default()]);
         run.jobs[0].read.bytes += 1;
         let seen = Observation::of(&run, "", None);
-        assert!(seen.left_out.is_some_and(|why| why.contains("books")));
+        assert!(seen.left_out.is_some_and(|why| why.contains("consistency checks")));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a comparison says of runs whose truth is known.
+//! Verdicts of comparisons of runs with known differences.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::identity::Facts;
@@ -12,7 +12,7 @@ fn noise(draws: &mut Chance) -> f64 {
     (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
 }
 
-/// So many runs around a level.
+/// Runs around a level.
 fn runs(draws: &mut Chance, count: usize, level: f64, spread: f64) -> Vec<f64> {
     (0..count).map(|_| level * (1.0 + spread * noise(draws))).collect()
 }
@@ -20,14 +20,14 @@ fn runs(draws: &mut Chance, count: usize, level: f64, spread: f64) -> Vec<f64> {
 /// Verdicts over simulated pairs of `count` runs a side, B at `level` of A, and the raw p values.
 fn simulated(pairs: u64, count: usize, level: f64, spread: f64) -> (Vec<Verdict>, Vec<f64>) {
     let mut draws = Chance::new(count as u64 ^ level.to_bits());
-    let told = (0..pairs).map(|seed| {
+    let comparison = (0..pairs).map(|seed| {
         let a = runs(&mut draws, count, 100.0, spread);
         let b = runs(&mut draws, count, 100.0 * level, spread);
         let contrast = Contrast::of_sides(&a, &b, seed).unwrap();
         let verdict = contrast.verdict(Better::Higher, contrast.p, contrast::TOLERANCE, 1);
         (verdict, contrast.p)
     });
-    told.unzip()
+    comparison.unzip()
 }
 
 fn share(verdicts: &[Verdict], of: impl Fn(&Verdict) -> bool) -> f64 {
@@ -101,7 +101,7 @@ fn few_runs_get_numbers_and_no_verdict_and_too_many_questions_more_runs() {
     let few = Contrast::of_sides(&[1.0; 4], &[2.0; 9], 1).unwrap();
     assert_eq!(few.verdict(Better::Higher, few.p, 0.05, 1), Verdict::TooFew);
     assert_eq!((few.ratio, few.interval), (2.0, None));
-    // Wholly apart, and yet seven questions ask for more than five runs can show.
+    // Completely separated, but seven tests need more than five runs.
     let (a, b) = ([1.00, 1.01, 1.02, 1.03, 1.04], [2.00, 2.01, 2.02, 2.03, 2.04]);
     let contrast = Contrast::of_sides(&a, &b, 1).unwrap();
     let corrected = contrast.p * 7.0;
@@ -135,37 +135,44 @@ fn side(cell: &str, level: f64, count: u64) -> Side {
     Side { name: cell.into(), runs }
 }
 
-fn asked() -> Asked {
-    Asked { tolerance: 0.05, now_unix_ns: 1 << 60, ..Asked::default() }
+fn requested() -> Request {
+    Request { tolerance: 0.05, now_unix_ns: 1 << 60, ..Request::default() }
 }
 
 #[test]
 fn rates_and_latencies_have_their_own_good_direction() {
-    let told = compare(&side("a", 100.0, 10), &side("a", 80.0, 10), &asked()).unwrap();
-    let rows = &told.cells[0].rows;
+    let comparison = compare(&side("a", 100.0, 10), &side("a", 80.0, 10), &requested()).unwrap();
+    let rows = &comparison.cells[0].rows;
     let metrics: Vec<&str> = rows.iter().map(|row| row.metric.as_str()).collect();
     assert_eq!(metrics, ["iops", "p50"], "bandwidth repeats the rate");
     assert!(rows.iter().all(|row| row.verdict == Verdict::Slower), "{rows:?}");
-    assert_eq!(told.family, 2);
-    let missing = &told.cells[0].missing[0];
-    assert_eq!((missing.metric.as_str(), missing.reason.as_str()), ("mean", "no run has it"));
+    assert_eq!(comparison.family, 2);
+    let missing = &comparison.cells[0].missing[0];
+    assert_eq!(
+        (missing.metric.as_str(), missing.reason.as_str()),
+        (
+            "mean",
+            "no run has this \
+        metric"
+        )
+    );
 }
 
 #[test]
-fn what_differs_is_refused_unless_told_and_a_machine_is_a_caution() {
+fn what_differs_is_refused_unless_allowed_and_a_machine_is_a_warning() {
     let (a, mut b) = (side("a", 100.0, 5), side("a", 100.0, 5));
     b.runs[3].identity.facts.get_mut(&Kind::Plan).unwrap().insert("depth".into(), "8".into());
-    let error = compare(&a, &b, &asked()).unwrap_err().to_string();
+    let error = compare(&a, &b, &requested()).unwrap_err().to_string();
     assert!(error.contains("plan depth: A has `4`, B has `8`"), "{error}");
     assert!(error.ends_with("--allow plan"), "{error}");
-    let told = Asked { allow: vec![Kind::Plan], ..asked() };
-    assert_eq!(compare(&a, &b, &told).unwrap().differences.len(), 1);
+    let comparison = Request { allow: vec![Kind::Plan], ..requested() };
+    assert_eq!(compare(&a, &b, &comparison).unwrap().differences.len(), 1);
     let host = |kernel: &str| Facts::from([("kernel".to_owned(), kernel.to_owned())]);
     let (mut a, mut b) = (side("a", 100.0, 5), side("a", 100.5, 5));
     a.runs.iter_mut().for_each(|run| drop(run.identity.facts.insert(Kind::Host, host("1"))));
     b.runs.iter_mut().for_each(|run| drop(run.identity.facts.insert(Kind::Host, host("2"))));
-    let told = compare(&a, &b, &asked()).unwrap();
-    assert!(told.cautions[0].contains("different machines"), "{:?}", told.cautions);
+    let comparison = compare(&a, &b, &requested()).unwrap();
+    assert!(comparison.warnings[0].contains("different machines"), "{:?}", comparison.warnings);
 }
 
 #[test]
@@ -174,41 +181,41 @@ fn cells_are_paired_by_name_and_the_others_named() {
     a.runs.extend(side("only a", 1.0, 5).runs);
     b.runs.extend(side("only b", 1.0, 5).runs);
     b.runs.iter_mut().for_each(|run| run.started_unix_ns += 100);
-    let told = compare(&a, &b, &asked()).unwrap();
-    assert_eq!((told.cells.len(), told.cells[0].cell.as_str()), (1, "x"));
-    assert_eq!(told.cautions, ["only A has only a", "only B has only b"]);
+    let comparison = compare(&a, &b, &requested()).unwrap();
+    assert_eq!((comparison.cells.len(), comparison.cells[0].cell.as_str()), (1, "x"));
+    assert_eq!(comparison.warnings, ["only A has only a", "only B has only b"]);
     a.runs.retain(|run| run.cell != "x");
     a.runs.extend(side("other", 1.0, 5).runs);
-    let error = compare(&a, &b, &asked()).unwrap_err().to_string();
+    let error = compare(&a, &b, &requested()).unwrap_err().to_string();
     assert!(error.contains("no cell is on both sides: A has only a, other; B has x"), "{error}");
 }
 
 #[test]
-fn what_does_not_count_is_left_out_and_told() {
+fn what_does_not_count_is_left_out_and_reported() {
     let (mut a, b) = (side("x", 100.0, 6), side("x", 90.0, 6));
     a.runs[2].left_out = Some("INVALID".into());
     a.runs.push(a.runs[5].clone());
     a.runs[0].started_unix_ns = 1 << 62;
-    let told = compare(&a, &b, &asked()).unwrap();
-    assert_eq!(told.sides[0].runs, 5);
-    let all = told.cautions.join("\n");
-    for words in ["began later than now", "1 of 6 runs are left out", "given twice"] {
+    let comparison = compare(&a, &b, &requested()).unwrap();
+    assert_eq!(comparison.sides[0].runs, 5);
+    let all = comparison.warnings.join("\n");
+    for words in ["start time in the future", "1 of 6 runs are left out", "given twice"] {
         assert!(all.contains(words), "{words} in {all}");
     }
-    // In rounds the partner goes too.
-    let in_rounds = Asked { in_rounds: true, ..asked() };
+    // In rounds the partner is excluded too.
+    let in_rounds = Request { in_rounds: true, ..requested() };
     assert_eq!(compare(&a, &b, &in_rounds).unwrap().sides.map(|side| side.runs), [5, 5]);
     a.runs.iter_mut().for_each(|run| run.left_out = Some("INVALID".into()));
-    assert!(matches!(compare(&a, &b, &asked()), Err(Incomparable::NothingLeft { .. })));
+    assert!(matches!(compare(&a, &b, &requested()), Err(Incomparable::NothingLeft { .. })));
 }
 
 #[test]
 fn a_gate_on_what_is_not_there_is_unknown() {
     let gates = ["iops>-5%", "p99<5%", "Nobody.iops>-5%", "bw>-5%"];
     let gates = gates.into_iter().map(|text| Gate::parse(text).unwrap()).collect();
-    let asked = Asked { gates, ..asked() };
-    let told = compare(&side("x", 100.0, 6), &side("x", 80.0, 6), &asked).unwrap();
-    let failed = |index: usize| matches!(told.gates[index].outcome, Outcome::Failed { .. });
-    let unknown = |index: usize| matches!(told.gates[index].outcome, Outcome::Unknown { .. });
-    assert!(failed(0) && unknown(1) && unknown(2) && failed(3), "{:?}", told.gates);
+    let requested = Request { gates, ..requested() };
+    let comparison = compare(&side("x", 100.0, 6), &side("x", 80.0, 6), &requested).unwrap();
+    let failed = |index: usize| matches!(comparison.gates[index].outcome, Outcome::Failed { .. });
+    let unknown = |index: usize| matches!(comparison.gates[index].outcome, Outcome::Unknown { .. });
+    assert!(failed(0) && unknown(1) && unknown(2) && failed(3), "{:?}", comparison.gates);
 }

@@ -1,11 +1,11 @@
-//! How long does one request take that nothing else waits behind?
+//! QD1 baseline: how long does a request take without queueing?
 //!
-//! With one request in flight latency is service time and the way to it; every ceiling of
-//! concurrency is read against it.
+//! With one request in flight, latency is service time plus the path to the device; every
+//! concurrency ceiling is compared with it.
 
 use super::words::{Times, nothing, slug};
 use super::{Answer, Measure, Point, StageFacts};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, duration};
 
@@ -16,12 +16,12 @@ const MEASURES: [Measure; 5] = [
     Measure::Quantile(0.99),
     Measure::Quantile(0.999),
 ];
-/// p99 over the mean from which a few slow requests are worth a word.
+/// Ratio of p99 to the mean at or above which a few slow requests are reported.
 const LONG_TAIL_FROM: f64 = 3.0;
-/// Depth above which requests queued after all.
+/// Mean queue depth above which requests queued.
 const ONE_IN_FLIGHT: f64 = 1.05;
 
-/// Tells each load with its tail, and what size and direction change.
+/// Reports each load with its tail, and the effect of size and direction.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let points: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
     if points.is_empty() {
@@ -33,12 +33,12 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     }
     compare(&mut answer, &points);
     let row = |point: &&Point| {
-        let told = MEASURES.iter().map(|measure| point.told(*measure));
-        std::iter::once(point.name()).chain(told).collect()
+        let formatted = MEASURES.iter().map(|measure| point.formatted(*measure));
+        std::iter::once(point.name()).chain(formatted).collect()
     };
     let mut columns = vec!["load"];
     columns.extend(MEASURES.iter().map(|measure| measure.title()));
-    answer.table("Latency of one request at a time", &columns, points.iter().map(row).collect());
+    answer.table("Latency at queue depth 1", &columns, points.iter().map(row).collect());
     answer
 }
 
@@ -46,10 +46,10 @@ fn one(answer: &mut Answer, point: &Point) {
     let Some(mean) = point.spread(Measure::Mean, Direction::Total) else { return };
     let (name, key) = (point.name(), slug(&point.name()));
     let tail = [Measure::Quantile(0.95), Measure::Quantile(0.99)];
-    let tail = tail.map(|measure| format!("{} {}", measure.title(), point.told(measure)));
+    let tail = tail.map(|measure| format!("{} {}", measure.title(), point.formatted(measure)));
     answer.say(format!(
         "{name}: {} on average, {} ({}).",
-        mean.told(Measure::Mean),
+        mean.formatted(Measure::Mean),
         tail.join(", "),
         mean.basis()
     ));
@@ -59,8 +59,8 @@ fn one(answer: &mut Answer, point: &Point) {
             answer.find(&format!("{key}_{word}_ns"), value);
             if measure == Measure::Quantile(0.99) && value > LONG_TAIL_FROM * mean.mean {
                 answer.say(format!(
-                    "{name}: one request in a hundred takes {} times the mean or longer; a few \
-                     slow requests, not all of them, make its tail.",
+                    "{name}: 1 % of the requests take {} times the mean or longer; a few slow \
+                     requests cause the tail.",
                     iosonde_model::units::count::significant(value / mean.mean)
                 ));
             }
@@ -70,20 +70,19 @@ fn one(answer: &mut Answer, point: &Point) {
         && depth > ONE_IN_FLIGHT
     {
         answer.mind(
-            "not_zero_queue",
-            "more than one request in flight",
+            "not_qd1",
+            "queue depth above 1",
             Strength::Proven,
-            Gravity::Caution,
+            Severity::Warning,
             format!(
-                "{name}: {} requests were in flight on average, so this is no baseline without a \
-                 queue.",
+                "{name}: the mean queue depth was {}, so this is not a QD1 baseline.",
                 iosonde_model::units::count::significant(depth)
             ),
         );
     }
 }
 
-/// Size of a point's requests, and whether it reads; `None` for mixtures.
+/// Size of a point's requests, and whether it reads; `None` for mixes.
 fn kind(point: &Point) -> Option<(u64, bool)> {
     let all = &point.runs.first()?.all;
     let (reads, writes) = (all.read.ops > 0, all.write.ops > 0);
@@ -120,19 +119,19 @@ fn asymmetry(answer: &mut Answer, read: &Point, write: &Point, size: u64) {
     let words = match (times.interval.is_some(), times.differ()) {
         (true, false) => format!(
             "At {size} no difference between writes and reads could be shown: {}.",
-            times.told()
+            times.formatted()
         ),
         (true, true) if times.times < 1.0 => format!(
-            "At {size} a write is acknowledged in {} what a read takes: something in front of the \
-             medium takes it, and it is not durable yet.",
-            times.told()
+            "At {size} a write is acknowledged in {} the time of a read: a cache in front of the \
+             medium accepts it, and it is not durable yet.",
+            times.formatted()
         ),
-        _ => format!("At {size} a write takes {} what a read takes.", times.told()),
+        _ => format!("At {size} a write takes {} the time of a read.", times.formatted()),
     };
     answer.say(words);
 }
 
-/// What the larger request takes longer, as a transfer rate and what is left without it.
+/// The additional time of the larger request, as a transfer rate and the remaining fixed cost.
 fn growth(answer: &mut Answer, small: (&Point, u64), large: (&Point, u64), reads: bool) {
     let means = (small.0.mean(Measure::Mean), large.0.mean(Measure::Mean));
     let (Some(short), Some(long)) = means else { return };
@@ -140,7 +139,7 @@ fn growth(answer: &mut Answer, small: (&Point, u64), large: (&Point, u64), reads
     let sizes = [small.1, large.1].map(bytes::exact);
     let key = if reads { "read" } else { "write" };
     if long <= short {
-        answer.say(format!("{what} of {} take no longer than those of {}.", sizes[1], sizes[0]));
+        answer.say(format!("{what} of {} take no longer than {what} of {}.", sizes[1], sizes[0]));
         return;
     }
     let per_second = (large.1 - small.1) as f64 / (long - short) * 1e9;
@@ -148,13 +147,13 @@ fn growth(answer: &mut Answer, small: (&Point, u64), large: (&Point, u64), reads
     answer.find(&format!("{key}_fixed_ns"), fixed_ns.max(0.0));
     answer.find(&format!("{key}_bytes_per_s"), per_second);
     let fixed = if fixed_ns > 0.0 {
-        format!("about {} of a request are its fixed part", duration::latency(fixed_ns))
+        format!("the fixed cost of a request is about {}", duration::latency(fixed_ns))
     } else {
-        "no fixed part is left".into()
+        "no fixed cost remains".into()
     };
     answer.say(format!(
         "{what} of {} take {} times as long as those of {}: the difference is {}, and {fixed} \
-         (from two sizes; block-size fits more).",
+         (from two sizes; the block-size experiment fits more sizes).",
         sizes[1],
         iosonde_model::units::count::significant(long / short),
         sizes[0],
@@ -170,11 +169,11 @@ mod tests {
     use iosonde_fixtures::Load;
 
     #[test]
-    fn four_loads_are_told_and_compared() {
+    fn four_loads_are_reported_and_compared() {
         let mut noise = noise(2, 0.01);
         // Reads: 100 µs and 500 MB/s; writes: the same at 4 KiB, twice at 128 KiB.
         let seconds = [108.192e-6, 108.192e-6, 362.144e-6, 724.288e-6];
-        let facts = facts(&stage("zero-queue", "zero-queue"), |cell, _| Load {
+        let facts = facts(&stage("qd1-baseline", "qd1-baseline"), |cell, _| Load {
             depth: 1,
             block_bytes: if cell.index < 2 { 4096 } else { 131_072 },
             read_percent: if cell.index % 2 == 0 { 100 } else { 0 },
@@ -190,6 +189,6 @@ mod tests {
         let bandwidth = facts.found("read_bytes_per_s").unwrap();
         assert!((bandwidth / 500e6 - 1.0).abs() < 0.1, "{bandwidth}");
         assert_eq!(facts.answers[0].1.tables[0].rows.len(), 4);
-        assert_eq!(facts.answers[0].1.cautions, Vec::new());
+        assert_eq!(facts.answers[0].1.warnings, Vec::new());
     }
 }

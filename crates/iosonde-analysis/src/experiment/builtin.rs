@@ -1,4 +1,4 @@
-//! The built-in experiments against what the rest of the program knows.
+//! The built-in experiments use only names that the rest of the program knows.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -6,7 +6,7 @@ use iosonde_model::plan::design;
 use iosonde_model::spec::Experiment;
 use iosonde_model::spec::catalogue::{self, EXPERIMENTS};
 
-/// An experiment with the stages of all that it includes before its own.
+/// An experiment preceded by the stages of everything it includes.
 fn whole(name: &str) -> Experiment {
     let own = catalogue::experiment(name).unwrap();
     let mut stages = Vec::new();

@@ -1,7 +1,7 @@
-//! Does the storage do what its data sheet says, and if not, what is in the way?
+//! Does the storage meet its data sheet, and if not, what limits it?
 //!
-//! Each claim gets a verdict and the list of ceilings that apply to it, smallest first: never is
-//! the device called slow while a smaller ceiling explains what was measured (method 4.5).
+//! Each claim gets a verdict and the list of ceilings that apply to it, smallest first: the device
+//! is never called slow while a smaller ceiling explains the measurement (method 4.5).
 
 use super::words::{self, nothing};
 use super::{Answer, Measure, Point, Spread, StageFacts, Standing, Study};
@@ -11,12 +11,12 @@ use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::{Claim, Parameter};
 use iosonde_model::units::{bytes, count};
 
-/// Share of a ceiling from which it is what limits.
+/// Share of a ceiling at or above which it is the limit.
 const AT_CEILING_FROM: f64 = 0.90;
-/// Share of the link's raw rate that is left for data.
+/// Share of the link's raw rate that is available for data.
 const PAYLOAD: f64 = 0.90;
 
-/// A limit of operations per second that has nothing to do with the device's own speed.
+/// A limit of operations per second that is independent of the device's own speed.
 struct Ceiling {
     name: String,
     iops: f64,
@@ -41,10 +41,10 @@ pub(super) fn conclude(study: &Study) -> Answer {
             continue;
         };
         // With a second axis a claim has several points.
-        let asked = Asked { name: point.name(), claim, point };
-        let verdict = asked.verdict(&mut answer, study, facts);
+        let claimed = ClaimPoint { name: point.name(), claim, point };
+        let verdict = claimed.verdict(&mut answer, study, facts);
         counts[verdict as usize] += 1.0;
-        rows.push(vec![asked.name, claim.promise.clone(), verdict.word().into()]);
+        rows.push(vec![claimed.name, claim.promise.clone(), verdict.word().into()]);
     }
     for (name, count) in ["met", "missed", "inconclusive", "not-comparable"].iter().zip(counts) {
         answer.find(name, count);
@@ -84,18 +84,18 @@ impl Verdict {
     }
 }
 
-/// A claim where it was measured.
-struct Asked<'a> {
+/// A claim at one measured point.
+struct ClaimPoint<'a> {
     name: String,
     claim: &'a Claim,
     point: &'a Point,
 }
 
-impl Asked<'_> {
+impl ClaimPoint<'_> {
     fn verdict(&self, answer: &mut Answer, study: &Study, facts: &StageFacts) -> Verdict {
         let (name, claim, point) = (&self.name, self.claim, self.point);
         let ceilings = ceilings(study, facts, point);
-        let list = told(&ceilings);
+        let list = formatted(&ceilings);
         let mut without = |why: String| {
             answer.say(format!("{name}: not comparable: {why}.{list}"));
             Verdict::NotComparable
@@ -109,19 +109,19 @@ impl Asked<'_> {
         else {
             return without("the figure could not be measured".into());
         };
-        let told = format!(
-            "{} measured against {} promised ({})",
-            expectation.told(measured.mean),
+        let formatted = format!(
+            "measured {}, specified {} ({})",
+            expectation.formatted(measured.mean),
             claim.promise,
             interval(&expectation, &measured)
         );
-        if let Standing::Doubtful(doubt) = &point.standing {
-            return without(format!("{told}, but its runs are doubtful: {doubt}"));
+        if let Standing::LowConfidence(doubt) = &point.standing {
+            return without(format!("{formatted}, but its runs have low confidence: {doubt}"));
         }
         let side = side(&expectation, &measured);
         if side == Some(true) {
-            let conditions = conditions(claim, ", though the sheet says it for ");
-            answer.say(format!("{name}: met, {told}{conditions}.{list}"));
+            let conditions = conditions(claim, ", although the data sheet states it for ");
+            answer.say(format!("{name}: met, {formatted}{conditions}.{list}"));
             return Verdict::Met;
         }
         let block = point.runs.first().and_then(|run| run.all.block_bytes).unwrap_or(1) as f64;
@@ -130,36 +130,36 @@ impl Asked<'_> {
             Metric::Bandwidth => Some(expectation.limit / block),
             _ => None,
         };
-        // A ceiling below the promise explains a miss before the device does.
+        // A ceiling below the claim explains a miss better than the device.
         let in_the_way = wanted.and_then(|wanted| ceilings.iter().find(|each| each.iops < wanted));
         if let Some(ceiling) = in_the_way {
             return without(format!(
-                "{told}, but {} allows {} IOPS at most here, whatever the device does",
+                "{formatted}, but {} limits this machine to {} IOPS, whatever the device can do",
                 ceiling.name,
                 count::significant_or_whole(ceiling.iops)
             ));
         }
         if !claim.conditions.is_empty() {
-            return without(format!("{told}; {}", conditions(claim, "it is promised for ")));
+            return without(format!("{formatted}; {}", conditions(claim, "it is specified for ")));
         }
         if side.is_none() {
             let why = match measured.interval {
-                Some(_) => "the interval holds the limit",
+                Some(_) => "the interval contains the limit",
                 None => "one run has no interval",
             };
-            answer.say(format!("{name}: inconclusive: {told}: {why}, so repeat it.{list}"));
+            answer.say(format!("{name}: inconclusive: {formatted}: {why}, so repeat it.{list}"));
             return Verdict::Inconclusive;
         }
         let gap = (measured.mean / expectation.limit - 1.0).abs();
         answer.say(format!(
-            "{name}: missed by {}: {told}, and no smaller ceiling that is known explains it.{list}",
+            "{name}: missed by {}: {formatted}, and no known lower ceiling explains it.{list}",
             words::percent(gap)
         ));
         Verdict::Missed
     }
 }
 
-/// Whether all of the interval keeps the promise, or none of it; `None` for neither, and of one
+/// Whether all of the interval meets the claim, or none of it; `None` for neither, and for a single
 /// run.
 fn side(expectation: &Expectation, measured: &Spread) -> Option<bool> {
     let keeps = |value: f64| match expectation.comparison {
@@ -173,13 +173,13 @@ fn side(expectation: &Expectation, measured: &Spread) -> Option<bool> {
 /// `95 % 4,900 to 5,100, n = 3`.
 fn interval(expectation: &Expectation, measured: &Spread) -> String {
     let ends = measured.interval.map_or(String::new(), |(low, high)| {
-        format!("95 % {} to {}, ", expectation.told(low.max(0.0)), expectation.told(high))
+        format!("95 % {} to {}, ", expectation.formatted(low.max(0.0)), expectation.formatted(high))
     });
     format!("{ends}n = {}", measured.values.len())
 }
 
 /// ` Ceilings: …`, the smallest first.
-fn told(ceilings: &[Ceiling]) -> String {
+fn formatted(ceilings: &[Ceiling]) -> String {
     let each = |ceiling: &Ceiling| {
         format!("{} {} IOPS", ceiling.name, count::significant_or_whole(ceiling.iops))
     };
@@ -205,7 +205,7 @@ fn measure(metric: Metric) -> Option<Measure> {
     })
 }
 
-/// What no device could pass here, smallest first.
+/// Ceilings that no device could exceed here, smallest first.
 fn ceilings(study: &Study, facts: &StageFacts, point: &Point) -> Vec<Ceiling> {
     let mut all = Vec::new();
     let Some(figures) = point.runs.first() else { return all };
@@ -221,7 +221,7 @@ fn ceilings(study: &Study, facts: &StageFacts, point: &Point) -> Vec<Ceiling> {
         of(Parameter::Iodepth) * of(Parameter::Numjobs)
     });
     if let (Some(depth), Some(base)) = (depth, base_latency(study, block, reads)) {
-        add(format!("depth {depth} at the latency of one request"), depth / (base / 1e9));
+        add(format!("queue depth {depth} at the QD1 latency"), depth / (base / 1e9));
     }
     if let Some(cpu) = point.mean(Measure::CpuPerOp)
         && let Some(cpus) = study.host.as_ref().and_then(|host| host.cpus_allowed)
@@ -250,7 +250,7 @@ fn ceilings(study: &Study, facts: &StageFacts, point: &Point) -> Vec<Ceiling> {
     all
 }
 
-/// Mean latency of one request of this size and direction, where some stage measured it, ns.
+/// Mean QD1 latency for this size and direction, if some stage measured it, ns.
 fn base_latency(study: &Study, block: f64, reads: bool) -> Option<f64> {
     let points = study.stages.iter().flat_map(|facts| &facts.points);
     let fits = |point: &&Point| {
@@ -264,7 +264,7 @@ fn base_latency(study: &Study, block: f64, reads: bool) -> Option<f64> {
     points.filter(fits).find_map(|point| point.mean(Measure::Mean))
 }
 
-/// Whether a rate is at one of the ceilings, for what is concluded of a whole study.
+/// Whether a rate is at one of the ceilings, for the conclusions of a whole study.
 pub(super) fn at_ceiling(
     study: &Study,
     facts: &StageFacts,
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_doubtful_or_across_the_limit_is_neither_met_nor_missed() {
+    fn what_is_low_confidence_or_across_the_limit_is_neither_met_nor_missed() {
         let of = |promise: &str, step: f64, standing: &Standing| {
             of_runs(promise, &[], None, "", step, standing)
         };
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(across.found["inconclusive"], 1.0, "{:?}", across.sentences);
         assert_eq!(of("iops>=4000", 50.0, &Standing::Good).found["met"], 1.0);
         assert_eq!(of("iops>=9000", 50.0, &Standing::Good).found["missed"], 1.0);
-        let doubtful = of("iops>=4000", 0.0, &Standing::Doubtful("page cache".into()));
+        let doubtful = of("iops>=4000", 0.0, &Standing::LowConfidence("page cache".into()));
         assert_eq!(doubtful.found["not-comparable"], 1.0);
         assert!(doubtful.sentences[1].contains("page cache"), "{:?}", doubtful.sentences);
     }

@@ -1,25 +1,25 @@
-//! Does fast writing, or a burst, end; after how much; and what is left then?
+//! Does fast writing, or a burst, end; after how much; and at which rate does it continue?
 //!
 //! A write cache ends after so many bytes, a token bucket after so much credit of operations or
-//! bytes, and what comes after a bucket is smoother than any device (method 4.6).
+//! bytes, and the rate after a bucket is more constant than that of any device (method 4.6).
 
 use super::words::{self, nothing};
 use super::{Answer, Point, StageFacts, TrialFigures};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::ratio::median;
 use iosonde_stats::regimes::{Regimes, Segment, regimes};
 use iosonde_stats::summary::Summary;
 
-/// Scatter below which a level is smoother than a device: a policer's.
+/// Coefficient of variation below which a level is too constant for a device: that of a policer.
 const POLICED_BELOW: f64 = 0.02;
-/// Fall from which a write cache is said to have ended.
+/// Smallest drop that counts as the end of a write cache.
 const CACHE_FALL_FROM: f64 = 0.30;
-/// Relative difference of two figures that are the same.
+/// Largest relative difference of two figures that count as equal.
 const SAME_WITHIN: f64 = 0.10;
 
-/// One fall of one run.
+/// One drop of one run.
 struct Fall<'a> {
     point: &'a Point,
     /// Operations per second before and after.
@@ -30,16 +30,16 @@ struct Fall<'a> {
     after_s: f64,
     /// Bytes moved until it.
     after_bytes: f64,
-    /// Scatter of the rate after it.
+    /// Coefficient of variation of the rate after it.
     scatter: f64,
     writes: bool,
 }
 
-/// Looks for a fall in each run.
+/// Detects drops in each run.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let usable: Vec<&TrialFigures> = facts.trials.iter().filter(|t| t.is_usable()).collect();
     if usable.is_empty() {
-        return nothing("No run can be used, so no cliff can be looked for.");
+        return nothing("No run can be used, so cliffs cannot be detected.");
     }
     let mut answer = Answer::default();
     let mut falls: Vec<Fall> = Vec::new();
@@ -59,16 +59,16 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         }
     }
     for fall in &falls {
-        tell(&mut answer, fall);
+        report(&mut answer, fall);
     }
     kind(&mut answer, &falls);
     answer
 }
 
-/// How many times the usual rate the first interval has where a burst ended within it.
+/// Multiple of the typical rate of the first interval if a burst ended within it.
 const BURST_FROM: f64 = 3.0;
 
-/// A burst that is over before the second interval: no regime is that short.
+/// A burst that ends before the second interval: no regime is that short.
 fn early_burst(answer: &mut Answer, point: &Point, trial: &TrialFigures) -> bool {
     let rates = trial.series.iops();
     let Some((first, rest)) = rates.split_first() else { return false };
@@ -81,8 +81,8 @@ fn early_burst(answer: &mut Answer, point: &Point, trial: &TrialFigures) -> bool
     answer.find("burst-ops", burst);
     answer.find("sustained-iops", usual);
     answer.say(format!(
-        "{}, run {}: a burst of about {} operations was over within the first {}; from then on it \
-         does {} IOPS. The mean over the run holds both, and describes neither.",
+        "{}, run {}: a burst of about {} operations was over within the first {}; after that it \
+         does {} IOPS. The mean over the run mixes both and describes neither.",
         point.name(),
         trial.repeat + 1,
         count::significant_or_whole(burst),
@@ -92,8 +92,9 @@ fn early_burst(answer: &mut Answer, point: &Point, trial: &TrialFigures) -> bool
     true
 }
 
-/// When the first run of a setting that changed did so, seconds after its start, for pictures:
-/// `change-1`, with the setting behind it (`change-1-reads`) where there are several.
+/// The time of the change in the first run of a setting that changed, seconds after its start, for
+/// charts:
+/// `change-1`, with the setting behind it (`change-1-reads`) if there are several.
 fn changes(
     answer: &mut Answer,
     facts: &StageFacts,
@@ -117,9 +118,9 @@ fn even(answer: &mut Answer, point: &Point, trial: &TrialFigures, found: &Regime
     }
     let seconds = trial.series.bytes.len() as f64 * trial.series.width_ns as f64 / 1e9;
     let moved: u64 = trial.series.bytes.iter().sum();
-    let also = if found.segments.len() > 1 { ", though it changed on the way" } else { "" };
+    let also = if found.segments.len() > 1 { ", although the rate changed in between" } else { "" };
     answer.say(format!(
-        "{}, run {}: no lasting fall within {} and {}{also}; what may come later was not seen.",
+        "{}, run {}: no lasting drop within {} and {}{also}; later changes were not observed.",
         point.name(),
         trial.repeat + 1,
         duration::latency(seconds * 1e9),
@@ -127,7 +128,7 @@ fn even(answer: &mut Answer, point: &Point, trial: &TrialFigures, found: &Regime
     ));
 }
 
-/// The largest fall between two regimes that follow each other, unless it recovers.
+/// The largest drop between consecutive regimes, unless the rate recovers.
 fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<Fall<'a>> {
     if !found.matters {
         return None;
@@ -144,7 +145,7 @@ fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<F
     let mean = |values: &[f64], part: Segment| {
         Summary::of(values.get(part.start..part.end)?).map(|summary| summary.mean)
     };
-    // What follows the fall to the end is what is left.
+    // The remaining rate is that from the drop to the end.
     let left = Segment { start: after.start, end: last.end, median: after.median };
     let scatter = Summary::of(rates.get(left.start..left.end)?)?.cv()?;
     Some(Fall {
@@ -158,7 +159,7 @@ fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<F
     })
 }
 
-fn tell(answer: &mut Answer, fall: &Fall<'_>) {
+fn report(answer: &mut Answer, fall: &Fall<'_>) {
     let name = fall.point.name();
     let key = |word: &str| format!("{word}-{}", words::slug(&name));
     let (fast, slow) = fall.rate;
@@ -175,8 +176,8 @@ fn tell(answer: &mut Answer, fall: &Fall<'_>) {
         answer.find(&key(word), value);
     }
     answer.say(format!(
-        "{name}: {} for {} ({}), then {} ({} IOPS, {} less). Whatever is shorter measures the \
-         first alone.",
+        "{name}: {} for {} ({}), then {} ({} IOPS, {} less). A shorter run measures only the \
+         first level.",
         bytes::per_second(fast),
         duration::latency(fall.after_s * 1e9),
         words::size(fall.after_bytes),
@@ -186,7 +187,7 @@ fn tell(answer: &mut Answer, fall: &Fall<'_>) {
     ));
 }
 
-/// Which kind of thing ended.
+/// What was exhausted.
 fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
     let Some(first) = falls.first() else { return };
     let same = |a: f64, b: f64| (a / b - 1.0).abs() <= SAME_WITHIN;
@@ -196,18 +197,19 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
         let r = count::significant_or_whole(first.iops.1);
         let (what, strength) = match other {
             Some(other) if same(other.iops.1, first.iops.1) => {
-                (format!("operations are counted: {r} IOPS at both sizes"), Strength::Supported)
+                (format!("it counts operations: {r} IOPS at both sizes"), Strength::Supported)
             }
             Some(other) if same(other.rate.1, first.rate.1) => (
-                format!("bytes are counted: {} at both sizes", bytes::per_second(first.rate.1)),
+                format!("it counts bytes: {} at both sizes", bytes::per_second(first.rate.1)),
                 Strength::Supported,
             ),
-            _ => (format!("{r} IOPS are left"), Strength::ConsistentWith),
+            _ => (format!("{r} IOPS remain"), Strength::ConsistentWith),
         };
         let burst = (first.iops.0 - first.iops.1) * first.after_s;
         let words = format!(
-            "A token bucket: a burst of about {} operations beyond the rate, then a rate smoother \
-             than a device's (it scatters by {}); {what}. Plan with the rate, not with the burst.",
+            "A token bucket: a burst of about {} operations above the rate, then a rate more \
+             constant than a device's (coefficient of variation {}); {what}. Plan with the rate, \
+             not with the burst.",
             count::significant_or_whole(burst),
             words::percent(first.scatter)
         );
@@ -215,22 +217,25 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
         answer.find("bucket-rate-iops", first.iops.1);
         answer.say(words.clone());
         let subject = "a token bucket";
-        answer.mind("token_bucket", subject, strength, Gravity::Limit, words);
+        answer.mind("token_bucket", subject, strength, Severity::Limit, words);
         return;
     }
     let drop = 1.0 - first.rate.1 / first.rate.0;
     if !first.writes || drop < CACHE_FALL_FROM {
         answer.say(
-            "What ended cannot be told from these runs: it is no token bucket, for what is left \
-             scatters as a device does.",
+            "These runs do not show what was exhausted: it is not a token bucket, because the \
+             remaining rate varies as a device's does.",
         );
         return;
     }
     let again: Vec<&Fall> = falls.iter().filter(|f| f.point.cell == first.point.cell).collect();
     let volumes: Vec<f64> = again.iter().map(|fall| fall.after_bytes).collect();
     let comes_back = match volumes.as_slice() {
-        [one, .., last] if same(*one, *last) => " It was as large again after the pause.",
-        [one, .., last] if last < one => " After the pause less of it was free.",
+        [one, .., last] if same(*one, *last) => {
+            " After the pause its full size was available \
+            again."
+        }
+        [one, .., last] if last < one => " After the pause less of it was available.",
         _ => "",
     };
     let words = format!(
@@ -241,7 +246,7 @@ fn kind(answer: &mut Answer, falls: &[Fall<'_>]) {
     answer.find("cache-bytes", first.after_bytes);
     answer.say(words.clone());
     let strength = if volumes.len() > 1 { Strength::Supported } else { Strength::ConsistentWith };
-    answer.mind("slc_exhausted", "a write cache that is full", strength, Gravity::Limit, words);
+    answer.mind("slc_exhausted", "a full write cache", strength, Severity::Limit, words);
 }
 
 #[cfg(test)]
@@ -253,7 +258,7 @@ mod tests {
     use iosonde_fixtures::Load;
 
     #[test]
-    fn a_bucket_of_operations_is_told_with_its_size_and_rate() {
+    fn a_bucket_of_operations_is_reported_with_its_size_and_rate() {
         let facts = facts(&stage("token-bucket", "token-bucket"), |cell, repeat| Load {
             block_bytes: at(cell, "block-size") as u64,
             iops: 1_000.0,
@@ -274,8 +279,8 @@ mod tests {
             .collect();
         assert_eq!(changes.len(), facts.points.len(), "one for each size");
         assert!(changes.iter().all(|at| (at - 4.0).abs() < 0.3), "{changes:?}");
-        let caution = &facts.answers[0].1.cautions[0];
-        assert_eq!((caution.code, caution.strength), ("token_bucket", Strength::Supported));
+        let warning = &facts.answers[0].1.warnings[0];
+        assert_eq!((warning.code, warning.strength), ("token_bucket", Strength::Supported));
     }
 
     #[test]
@@ -317,7 +322,7 @@ mod tests {
         assert!((cache / truth - 1.0).abs() < 0.06, "{cache} of {truth}");
         assert_eq!(full.found("bucket-ops"), None);
         let even = cliff(|_| 1.0);
-        assert_eq!(even.answers[0].1.cautions, Vec::new());
-        assert!(even.answers[0].1.sentences[0].contains("no lasting fall"));
+        assert_eq!(even.answers[0].1.warnings, Vec::new());
+        assert!(even.answers[0].1.sentences[0].contains("no lasting drop"));
     }
 }

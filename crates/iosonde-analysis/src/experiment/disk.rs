@@ -1,4 +1,4 @@
-//! Disks that turn: seeks, zones and rotation.
+//! Rotational disks: seeks, zones and rotation.
 
 use super::words::{self, nothing};
 use super::{Answer, Measure, Point, StageFacts};
@@ -13,7 +13,7 @@ fn along<'a>(facts: &'a StageFacts, axis: &str, measure: Measure) -> Vec<(f64, f
     all
 }
 
-/// Latency against the span of random reads: a fixed part and one that grows with its root.
+/// Latency against the span of random reads: a fixed part plus one proportional to its square root.
 pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let points = along(facts, "span", Measure::Mean);
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
@@ -24,9 +24,9 @@ pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer.find("wide_ns", last.1);
     answer.say(format!(
         "A random read takes {} within {} and {} within {}.",
-        first.2.told(Measure::Mean),
+        first.2.formatted(Measure::Mean),
         bytes::exact(first.0 as u64),
-        last.2.told(Measure::Mean),
+        last.2.formatted(Measure::Mean),
         bytes::exact(last.0 as u64)
     ));
     let rows: Vec<([f64; 2], f64, f64)> =
@@ -38,26 +38,27 @@ pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         answer.find("fixed_ns", fixed);
         answer.find("seek_ns", seek);
         answer.say(format!(
-            "Of that about {} do not depend on the distance (half a turn and the transfer); seeks \
-             over the whole span add {} on average, less with the root of the span.",
+            "About {} of that do not depend on the distance (half a revolution and the transfer); \
+             seeks over the whole span add {} on average, and proportionally to the square root \
+             for smaller spans.",
             duration::latency(fixed.max(0.0)),
             duration::latency(seek)
         ));
     } else {
-        answer.say("Latency hardly depends on the span: nothing has to move that takes its time.");
+        answer.say("Latency hardly depends on the span: there is no mechanical seek.");
     }
     super::sweep::left_out(&mut answer, facts);
     answer
 }
 
-/// Bandwidth against the place.
+/// Bandwidth against the position.
 pub(super) fn zones(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let points = along(facts, "offset", Measure::Bandwidth);
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
-        return nothing("No place could be read, so nothing is known of zones.");
+        return nothing("No position could be read, so nothing is known about zones.");
     };
     if points.len() < 2 {
-        return nothing("One place alone fits this target; zones show on the whole disk.");
+        return nothing("Only one position fits this target; measure the whole disk to see zones.");
     }
     let mut answer = Answer::default();
     let times = first.1 / last.1;
@@ -66,21 +67,21 @@ pub(super) fn zones(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer.find("outer-over-inner", times);
     answer.say(if times > 1.05 {
         format!(
-            "At {} it reads {}, at {} {}: the outer tracks are {} times as fast. Put what is \
-             streamed at the beginning.",
+            "At {} it reads {}, at {} {}: the outer tracks are {} times as fast. Put sequentially \
+             read data at the beginning.",
             words::size(first.0),
-            first.2.told(Measure::Bandwidth),
+            first.2.formatted(Measure::Bandwidth),
             words::size(last.0),
-            last.2.told(Measure::Bandwidth),
+            last.2.formatted(Measure::Bandwidth),
             count::significant(times)
         )
     } else {
-        "It reads at the same rate at every place: there are no zones to be seen.".into()
+        "It reads at the same rate at every position: no zones are visible.".into()
     });
     answer
 }
 
-/// Time of a turn from rewriting one sector durably.
+/// Time of a revolution, from durable rewrites of one sector.
 pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let named = |name: &str| {
         let has = |point: &&Point| point.levels.iter().any(|level| level.label == name);
@@ -88,15 +89,16 @@ pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     };
     let turn = named("same sector").and_then(|point| point.mean(Measure::Mean));
     let Some(turn) = turn else {
-        return nothing("The same sector could not be written again and again: no turn was timed.");
+        return nothing("The same sector could not be rewritten: no revolution was timed.");
     };
     let mut answer = Answer::default();
     let per_minute = 60e9 / turn;
-    // Disks turn 4,200 to 15,000 times a minute.
+    // Disks rotate at 4,200 to 15,000 rpm.
     if !(3_600.0..=16_500.0).contains(&per_minute) {
         answer.say(format!(
-            "A durable rewrite of one sector takes {}, which is no turn of a disk: a cache \
-             acknowledges it, or a write takes several turns (journal, barriers).",
+            "A durable rewrite of one sector takes {}, which is not the revolution time of a \
+             disk: a cache acknowledges it, or a write takes several revolutions (journal, \
+             barriers).",
             duration::latency(turn)
         ));
         return answer;
@@ -104,8 +106,8 @@ pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer.find("turn_ns", turn);
     answer.find("turns_per_minute", per_minute);
     answer.say(format!(
-        "A durable rewrite of one sector takes {}: a full turn, so about {} turns a minute. On \
-         average a random access waits half of it.",
+        "A durable rewrite of one sector takes {}: one full revolution, so about {} rpm. A random \
+         access waits half a revolution on average.",
         duration::latency(turn),
         count::significant_or_whole(per_minute)
     ));
@@ -115,7 +117,7 @@ pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         && ns < 0.9 * turn
     {
         answer.say(format!(
-            "The least wait is at gap {}: {}, {} of a turn.",
+            "The shortest wait is at gap {}: {}, {} of a revolution.",
             point.name(),
             duration::latency(ns),
             words::percent(ns / turn)

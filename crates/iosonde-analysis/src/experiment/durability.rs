@@ -1,26 +1,27 @@
 //! What does it cost to make writes durable?
 //!
-//! With a sync after every N writes a write takes t + s / N: its own time and its share of a sync.
+//! With a sync after every N writes, a write takes t + s / N: its own time plus its share of a
+//! sync.
 
 use super::words::{self, nothing};
 use super::{Answer, Measure, Point, StageFacts};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{count, duration};
 use iosonde_stats::least_squares::solve;
 
 /// The axis of writes per sync.
 const AXIS: &str = "sync-every";
-/// Share of the rate without syncs from which a group is large enough.
+/// Share of the rate without syncs at or above which a group is large enough.
 const ENOUGH: f64 = 0.90;
-/// Mean time of a sync below which it cannot have reached a medium.
+/// Mean time of a sync below which it cannot have reached the medium.
 const TOO_FAST_NS: f64 = 30_000.0;
 
-/// Tells the price of a sync and how many writes should share one.
+/// Reports the cost of a sync and how many writes should share one.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let usable: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
     if usable.is_empty() {
-        return nothing("No run can be used, so nothing is known of durability.");
+        return nothing("No run can be used, so nothing is known about durability.");
     }
     let mut answer = Answer::default();
     let mut groups: Vec<(f64, &Point)> =
@@ -51,7 +52,7 @@ fn price(answer: &mut Answer, groups: &[(f64, &Point)]) {
         .collect();
     let fitted = if rows.len() < 3 { None } else { solve(&rows) };
     let Some([write, sync]) = fitted.filter(|fitted| fitted.iter().all(|each| *each > 0.0)) else {
-        answer.say("A sync costs nothing that can be seen in the rate of the writes.");
+        answer.say("Syncs have no visible effect on the write rate.");
         return;
     };
     let residual =
@@ -61,8 +62,8 @@ fn price(answer: &mut Answer, groups: &[(f64, &Point)]) {
     answer.find("sync_ns", sync * 1e9);
     answer.find("largest_residual", residual);
     answer.say(format!(
-        "A write takes {} and a sync {}, which the writes before it share: with one sync each at \
-         most {} durable writes per second (largest residual {}).",
+        "A write takes {} and a sync {}, amortized over the writes before it: with one sync per \
+         write, at most {} durable writes per second (largest residual {}).",
         duration::latency(write * 1e9),
         duration::latency(sync * 1e9),
         count::significant_or_whole((write + sync).recip()),
@@ -77,8 +78,8 @@ fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: f64) {
     {
         answer.find("durable-share", rate / free);
         answer.say(format!(
-            "With a sync after each write {} IOPS are left of {} without: {}.",
-            point.told(Measure::Iops),
+            "With a sync after each write the rate is {} IOPS, without syncs {}: {}.",
+            point.formatted(Measure::Iops),
             count::significant_or_whole(free),
             words::percent(rate / free)
         ));
@@ -91,25 +92,25 @@ fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: f64) {
     }
     answer.say(match enough {
         Some((every, _)) => format!(
-            "{} writes to a sync are enough for {} of the rate without any.",
+            "{} writes per sync are enough for {} of the rate without syncs.",
             count::significant(*every),
             words::percent(ENOUGH)
         ),
         None => format!(
-            "No group of these sizes reaches {} of the rate without syncs.",
+            "No measured number of writes per sync reaches {} of the rate without syncs.",
             words::percent(ENOUGH)
         ),
     });
 }
 
-/// Whether the time of a sync grows with what it has to make durable.
+/// Whether the time of a sync grows with the amount of data that it makes durable.
 fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
     let of = |(every, point): &(f64, &Point)| Some((*every, point.mean(Measure::SyncMean)?));
     let times: Vec<(f64, f64)> = groups.iter().filter_map(of).collect();
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
     answer.find("sync_mean_ns_first", first.1);
     answer.say(format!(
-        "A sync itself takes {} after {} and {} after {} writes.",
+        "The sync itself takes {} after {} writes and {} after {} writes.",
         duration::latency(first.1),
         count::significant(first.0),
         duration::latency(last.1),
@@ -118,20 +119,20 @@ fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
     if times.iter().all(|(_, ns)| *ns < TOO_FAST_NS) {
         answer.mind(
             "fsync_suspicious",
-            "syncs that return at once",
+            "syncs that return immediately",
             Strength::ConsistentWith,
-            Gravity::Doubt,
+            Severity::LowConfidence,
             format!(
-                "Every sync returns within {} however much is to be made durable: either what is \
-                 acknowledged survives a loss of power, or syncs are ignored. From here the two \
-                 cannot be told apart.",
+                "Every sync returns within {} regardless of the amount of data: either \
+                 acknowledged writes survive a power loss, or syncs are ignored. This measurement \
+                 cannot distinguish the two.",
                 duration::latency(TOO_FAST_NS)
             ),
         );
     }
 }
 
-/// Levels of what each write promises.
+/// Levels of durability of each write.
 fn promises(answer: &mut Answer, points: &[&Point]) {
     let base = points.first().and_then(|point| point.spread(Measure::Mean, Direction::Write));
     for point in points {
@@ -139,9 +140,9 @@ fn promises(answer: &mut Answer, points: &[&Point]) {
         answer.find(&format!("{}_mean_ns", words::slug(&point.name())), mean.mean);
         let times = base.as_ref().map(|base| mean.mean / base.mean).unwrap_or(1.0);
         answer.say(format!(
-            "{}: {} a write ({}), {} times the first.",
+            "{}: {} per write ({}), {} times the first.",
             point.name(),
-            mean.told(Measure::Mean),
+            mean.formatted(Measure::Mean),
             mean.basis(),
             count::significant(times)
         ));

@@ -1,4 +1,4 @@
-//! Which of the axes matters, and which do only together?
+//! Which axes matter, and which matter only together?
 
 use super::words::{self, nothing, slug};
 use super::{Answer, Measure, StageFacts};
@@ -9,10 +9,11 @@ use iosonde_model::units::count;
 use iosonde_stats::factors::{Dependent, NoShares, Term, Trial, factors};
 use iosonde_stats::holm::holm;
 
-/// Largest p, corrected for all axes and pairs, at which an effect is told as one.
+/// Largest p, corrected for all axes and pairs, at which an effect is reported.
 const SHOWN: f64 = 0.05;
 
-/// Divides the variation of the bandwidth, or where that follows the size itself, of the CPU cost.
+/// Decomposes the variance of the bandwidth, or of the CPU cost if the bandwidth depends on the
+/// size itself.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let measure = match facts.stage.analysis.iter().any(|name| name == "cpu-cost") {
         true => Measure::CpuPerOp,
@@ -49,22 +50,22 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         let name = name(axes, &term.factors);
         answer.find(&format!("share-{}", slug(&name)), term.share);
         answer.find(&format!("omega-squared-{}", slug(&name)), term.omega_squared);
-        // Alone, a factor misleads where its effect depends on another.
+        // A single factor is misleading if its effect depends on another.
         let depends = |pair: &Dependent| term.factors.iter().all(|at| pair.factors.contains(at));
         if term.factors.len() > 1 || !shares.dependent.iter().any(depends) {
-            answer.say(told(&name, &Term { p, ..term.clone() }, measure));
+            answer.say(formatted(&name, &Term { p, ..term.clone() }, measure));
         }
     }
     for pair in &shares.dependent {
         let [one, two] = pair.factors.map(|at| heading(axes, at));
         answer.say(format!(
-            "The effect of {one} depends on {two}: read them together, not one by one."
+            "The effect of {one} depends on {two}: interpret them together, not separately."
         ));
         together(&mut answer, [one, two], pair, &labels, measure);
     }
     answer.find("share-of-error", shares.error);
     answer.say(format!(
-        "Repeats of the same level differ by {} of the variation; n = {}.",
+        "Repeats of the same level account for {} of the variation; n = {}.",
         words::percent(shares.error),
         trials.len()
     ));
@@ -83,7 +84,7 @@ fn together(
     let [Some(first), Some(second)] = pair.factors.map(|at| labels.get(at)) else { return };
     let columns: Vec<&str> = std::iter::once(one).chain(second.iter().copied()).collect();
     let row = |(label, means): (&&str, &Vec<f64>)| {
-        let means = means.iter().map(|mean| measure.told(*mean));
+        let means = means.iter().map(|mean| measure.formatted(*mean));
         std::iter::once((*label).to_owned()).chain(means).collect()
     };
     let rows = first.iter().zip(&pair.means).map(row).collect();
@@ -100,10 +101,10 @@ fn name(axes: &[Axis], of: &[usize]) -> String {
     names.join(" with ")
 }
 
-fn told(name: &str, term: &Term, measure: Measure) -> String {
+fn formatted(name: &str, term: &Term, measure: Measure) -> String {
     let range = term.range.map_or(String::new(), |range| {
         format!(
-            "; its best level has {} times the {} of its worst",
+            "; its best level has {} times the {} of the worst",
             count::significant(range),
             measure.title()
         )
@@ -121,11 +122,11 @@ fn refused(reason: NoShares) -> String {
         NoShares::TooFewLevels => "an axis has fewer than two levels",
         NoShares::MissingCells => "some combinations were not measured",
         NoShares::UnequalRepeats => "some combinations were measured more often than others",
-        NoShares::NoRepeats => "nothing was measured twice, so the error is not known",
+        NoShares::NoRepeats => "nothing was measured twice, so the measurement error is not known",
         NoShares::NotPositive => "a figure is not positive",
         NoShares::NoVariation => "all figures are the same",
     };
-    format!("How much each axis matters is not told: {why}.")
+    format!("How much each axis matters is not reported: {why}.")
 }
 
 #[cfg(test)]
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn where_axes_matter_only_together_neither_is_told_alone() {
+    fn where_axes_matter_only_together_neither_is_reported_alone() {
         let mut noise = noise(8, 0.01);
         let facts = facts(&stage_of(TWO), |cell, _| Load {
             iops: noise() * if matches!(cell.index, 0 | 3) { 4_000.0 } else { 1_000.0 },

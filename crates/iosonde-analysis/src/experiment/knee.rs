@@ -1,8 +1,8 @@
-//! At which depth does more depth stop being worth its latency?
+//! The knee: the depth beyond which more depth costs more latency than it gains throughput.
 
 use super::words::{self, lines, nothing, of_line, runs};
 use super::{Answer, Measure, Point, StageFacts};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::plan::design;
 use iosonde_model::spec::Direction;
@@ -13,17 +13,17 @@ use iosonde_stats::knee::{self, Knee, Level, Saturation, Side, State};
 use iosonde_stats::queue::{self, Model, Queue};
 use iosonde_stats::usl;
 
-/// Share of the best that may be missing where a cheaper setting is enough.
+/// Share of the best that a cheaper setting may lack.
 const ENOUGH_WITHIN: f64 = 0.05;
-/// Difference of depth seen and X R from which Little's law is said to be broken.
+/// Difference of mean queue depth and X R at or above which Little's law is reported as violated.
 const LITTLE_WITHIN: f64 = 0.05;
-/// Share of the depth asked for below which it was not reached.
+/// Share of the requested depth below which it was not reached.
 const REACHED_FROM: f64 = 0.95;
 
 /// Finds the knee of each line of the sweep.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let Some(axis) = axis_of(facts) else {
-        return nothing("No axis has numbers for its levels, so there is no knee.");
+        return nothing("No axis has numeric levels, so there is no knee.");
     };
     let lines = lines(facts, axis);
     if lines.is_empty() {
@@ -33,12 +33,12 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     for (name, points) in &lines {
         let line = Line { name, axis, points, lines: lines.len(), per_level: None };
         let line = Line { per_level: line.per_level(facts), ..line };
-        line.tell(&mut answer, facts);
+        line.report(&mut answer, facts);
     }
     answer
 }
 
-/// The axis of the sweep: the first that sets how much is in flight, else the first of numbers.
+/// The axis of the sweep: the first that sets the queue depth, else the first numeric one.
 fn axis_of(facts: &StageFacts) -> Option<&str> {
     let levels = |axis: &str| -> Vec<&design::Level> {
         facts.points.iter().filter_map(|point| point.level(axis)).collect()
@@ -55,8 +55,8 @@ fn axis_of(facts: &StageFacts) -> Option<&str> {
     names().filter(numbers).find(depths).or_else(|| names().find(numbers))
 }
 
-/// Requests in flight in words, as a level of the axis.
-type Told<'a> = &'a dyn Fn(f64) -> String;
+/// Formats a number of requests in flight as a level of the axis.
+type Formatter<'a> = &'a dyn Fn(f64) -> String;
 
 /// A sweep along one axis.
 struct Line<'a> {
@@ -64,13 +64,13 @@ struct Line<'a> {
     axis: &'a str,
     points: &'a [&'a Point],
     lines: usize,
-    /// Requests in flight for each 1 of the axis: the jobs of a sweep of depths. `None` where that
-    /// is not the same at all levels, so that the axis is no number of requests.
+    /// Requests in flight per unit of the axis: the number of jobs in a sweep of depths. `None` if
+    /// that differs between levels, so that the axis is not a number of requests.
     per_level: Option<f64>,
 }
 
 impl Line<'_> {
-    fn tell(&self, answer: &mut Answer, facts: &StageFacts) {
+    fn report(&self, answer: &mut Answer, facts: &StageFacts) {
         let seed = mix(facts.laid_out.order_seed);
         let levels: Vec<Level> = self.points.iter().filter_map(|point| self.level(point)).collect();
         let knee = self.in_levels(knee::knee(&levels, seed));
@@ -80,30 +80,30 @@ impl Line<'_> {
         if let Some(per_level) = self.per_level {
             self.queue(answer, &levels, per_level, seed);
         }
-        self.books(answer, facts);
+        self.consistency(answer, facts);
         answer.details[self.key("knee")] = serde_json::to_value(knee).unwrap_or_default();
     }
 
-    /// What was found in requests in flight, in levels of the axis: those are what one can set.
+    /// Converts requests in flight to levels of the axis, which are what a user can set.
     fn in_levels(&self, knee: Knee) -> Knee {
         if let Some(per_level) = self.per_level {
             return knee.per(per_level);
         }
-        // Without requests in flight there is no N*, nor is it held against the knee.
+        // Without a number of requests in flight there is no N* to compare with the knee.
         let is_blunt = knee.state == State::NoSharpKnee;
         let state = if is_blunt { State::Found } else { knee.state };
         Knee { state, asymptotes_cross: None, asymptotes_interval: None, ..knee }
     }
 
     fn per_level(&self, facts: &StageFacts) -> Option<f64> {
-        let of = |point: &&Point| Some(self.asked(point, facts)? / point.at(self.axis)?);
+        let of = |point: &&Point| Some(self.requested(point, facts)? / point.at(self.axis)?);
         let all: Vec<f64> = self.points.iter().map(of).collect::<Option<_>>()?;
         let first = all.first().copied().filter(|per| per.is_finite() && *per > 0.0)?;
         all.iter().all(|per| (per / first - 1.0).abs() < 1e-9).then_some(first)
     }
 
-    /// Requests in flight as asked: all threads together.
-    fn asked(&self, point: &Point, facts: &StageFacts) -> Option<f64> {
+    /// Requested queue depth of all threads together.
+    fn requested(&self, point: &Point, facts: &StageFacts) -> Option<f64> {
         let cell = facts.laid_out.cells.get(point.cell)?;
         let of = |parameter| facts.parameter(cell, parameter).and_then(|value| value.number());
         let depth = of(Parameter::Iodepth).unwrap_or(1.0) * of(Parameter::Numjobs).unwrap_or(1.0);
@@ -140,24 +140,24 @@ impl Line<'_> {
         let (first, last) = match levels.as_slice() {
             [first, .., last] => (*first, *last),
             _ => {
-                answer.say(format!("{}: one level is no sweep.", self.name));
+                answer.say(format!("{}: a single level is not a sweep.", self.name));
                 return;
             }
         };
         match knee.state {
             State::TooFewLevels => answer.say(format!(
-                "{}: {} levels show no knee; it takes {}.",
+                "{}: {} levels are too few for a knee; {} are needed.",
                 self.name,
                 levels.len(),
                 knee::FEWEST_LEVELS
             )),
             State::OutsideSweep(Side::First) => {
-                // Without a knee the first level is what later stages stand on.
+                // Without a knee, later stages use the first level.
                 answer.find(&self.key("knee"), first);
                 answer.find(&self.key("knee_outside"), 1.0);
                 answer.say(format!(
-                    "{}: the knee is outside the sweep, at or below {}: what is in the way takes \
-                     one request at a time, and more in flight only wait.",
+                    "{}: the knee is outside the sweep, at or below {}: the bottleneck serves one \
+                     request at a time, and further requests only wait.",
                     self.name,
                     self.setting(first)
                 ));
@@ -167,7 +167,7 @@ impl Line<'_> {
                 answer.find(&self.key("knee_outside"), 1.0);
                 answer.say(format!(
                     "{}: the knee is outside the sweep, at or beyond {}: throughput still grows \
-                     faster than latency there, so sweep further.",
+                     faster than latency there; extend the sweep.",
                     self.name,
                     self.setting(last)
                 ));
@@ -185,18 +185,18 @@ impl Line<'_> {
             let cross = knee.asymptotes_cross.map_or("n/a".into(), |at| self.setting(at));
             answer.say(format!(
                 "{}: there is no sharp knee: throughput over latency is largest at {}{runs}, but \
-                 the asymptotes cross at {cross}. Throughput bends slowly, so read the curve.",
+                 the asymptotes cross at {cross}. Throughput flattens gradually; read the curve.",
                 self.name,
                 self.setting(at),
             ));
             return;
         }
-        let told = self.nearest(at).map_or(String::new(), |point| {
+        let formatted = self.nearest(at).map_or(String::new(), |point| {
             format!(
                 "; at {} it does {} IOPS at {}",
                 self.setting(point.at(self.axis).unwrap_or(at)),
-                point.told(Measure::Iops),
-                point.told(Measure::Mean)
+                point.formatted(Measure::Iops),
+                point.formatted(Measure::Mean)
             )
         });
         let advice = self.nearest(at).and_then(|point| point.at(self.axis)).unwrap_or(at);
@@ -204,7 +204,7 @@ impl Line<'_> {
         let open = knee.interval.is_some_and(|interval| interval.high >= last);
         let open = if open { " The interval reaches the end of the sweep." } else { "" };
         answer.say(format!(
-            "{}: the knee is at {}{runs}{told}. Set {}: more adds latency rather than \
+            "{}: the knee is at {}{runs}{formatted}. Set {}: more adds latency rather than \
              throughput.{open}",
             self.name,
             self.setting(at),
@@ -227,19 +227,19 @@ impl Line<'_> {
             "{}: most throughput at {}: {} IOPS, {}, at {} on average",
             self.name,
             self.setting(at),
-            point.told(Measure::Iops),
-            point.told(Measure::Bandwidth),
-            point.told(Measure::Mean),
+            point.formatted(Measure::Iops),
+            point.formatted(Measure::Bandwidth),
+            point.formatted(Measure::Mean),
         );
         let basis =
             point.spread(Measure::Iops, Direction::Total).map_or(String::new(), |s| s.basis());
         let tail = match knee.saturation {
             Some(Saturation::At(depth)) => {
                 answer.find(&self.key("saturation"), depth);
-                format!("; {} is the least with 95 % of the best", self.setting(depth))
+                format!("; {} is the lowest with 95 % of the best", self.setting(depth))
             }
             Some(Saturation::Beyond(depth)) => {
-                let beyond = "; it is not saturated yet at";
+                let beyond = "; it is not yet saturated at";
                 format!(
                     "{beyond} {}, where the last doubling gained 5 % or more",
                     count::setting(depth)
@@ -267,7 +267,7 @@ impl Line<'_> {
         answer.find(&self.key("enough"), enough.cost);
         if enough.cost < enough.best_cost {
             answer.say(format!(
-                "{}: {} is enough: it is shown to be within {} of the best, which {} has.",
+                "{}: {} is enough: it is shown to be within {} of the best ({}).",
                 self.name,
                 self.setting(enough.cost),
                 words::percent(ENOUGH_WITHIN),
@@ -276,29 +276,28 @@ impl Line<'_> {
         }
     }
 
-    /// What queue models say, of requests in flight; depths are told as levels of the axis.
+    /// The fitted queueing model; depths are reported as levels of the axis.
     fn queue(&self, answer: &mut Answer, levels: &[Level], per_level: f64, seed: u64) {
         let rates: Vec<usl::Level> =
             levels.iter().map(|level| (level.n, level.rates.clone())).collect();
         let first = levels.first().filter(|level| level.n == 1.0);
         let base = first.and_then(|level| iosonde_stats::ratio::median(&level.latencies));
         let Some(fitted) = queue::fit(&rates, base, seed) else { return };
-        let told = |depth: f64| self.setting(depth / per_level);
-        self.falls(answer, &rates, &told, seed);
-        self.above(answer, &fitted, &told);
-        let limit = told(fitted.largest_depth);
+        let formatted = |depth: f64| self.setting(depth / per_level);
+        self.falls(answer, &rates, &formatted, seed);
+        self.above(answer, &fitted, &formatted);
+        let limit = formatted(fitted.largest_depth);
         let words = match fitted.best().map(|best| (&best.model, best.largest_residual)) {
             None => format!(
-                "{}: no simple queue model fits within {}, which says that something changes along \
-                 the way.",
+                "{}: no simple queueing model fits within {}: the behaviour changes within the \
+                 sweep.",
                 self.name,
                 words::percent(queue::FITS_WITHIN)
             ),
             Some((model, residual)) => format!(
-                "{}: it behaves like {} (largest residual {}, nothing is said beyond \
-                 {limit}).",
+                "{}: it behaves like {} (largest residual {}; no statement beyond {limit}).",
                 self.name,
-                model_words(model, &told),
+                model_text(model, &formatted),
                 words::percent(residual)
             ),
         };
@@ -308,17 +307,23 @@ impl Line<'_> {
         }
     }
 
-    /// A fall of throughput beyond its peak, and the law where it may be asked.
-    fn falls(&self, answer: &mut Answer, rates: &[usl::Level], told: Told<'_>, seed: u64) {
+    /// A drop of throughput beyond its peak, and the universal scalability law if it applies.
+    fn falls(
+        &self,
+        answer: &mut Answer,
+        rates: &[usl::Level],
+        formatted: Formatter<'_>,
+        seed: u64,
+    ) {
         let Some(fall) = usl::fall(rates, seed).filter(|fall| fall.is_real()) else { return };
         answer.find_between(&self.key("fall_share"), fall.share, Some(fall.interval));
         let law = match usl::usl(rates, seed) {
             Ok(law) => format!(
-                "; by the universal scalability law {} is done one at a time, each pair costs {}, \
-                 and the most is at {}",
+                "; by the universal scalability law the serial fraction is {}, the crosstalk per \
+                 pair {}, and the maximum is at {}",
                 words::percent(law.alpha),
                 count::significant(law.beta),
-                told(law.optimum)
+                formatted(law.optimum)
             ),
             Err(_) => String::new(),
         };
@@ -327,34 +332,34 @@ impl Line<'_> {
              {}){law}.",
             self.name,
             words::percent(fall.share),
-            told(fall.peak),
+            formatted(fall.peak),
             words::percent(fall.interval.low),
             words::percent(fall.interval.high),
         ));
     }
 
-    /// Points above N / R(1) are no faster device: something else answered.
-    fn above(&self, answer: &mut Answer, fitted: &Queue, told: Told<'_>) {
+    /// Points above N / R(1) do not show a faster device: something else served the requests.
+    fn above(&self, answer: &mut Answer, fitted: &Queue, formatted: Formatter<'_>) {
         let worst = fitted.above_bound.iter().max_by(|a, b| a.1.total_cmp(&b.1));
         let Some((n, over)) = worst else { return };
         answer.mind(
             "above_bound",
-            "throughput above what depth allows",
+            "throughput above what the depth allows",
             Strength::ConsistentWith,
-            Gravity::Caution,
+            Severity::Warning,
             format!(
-                "{}: at {} throughput is {} times what so many requests of the latency at depth 1 \
-                 could do: a cache answers at depth, requests are merged, or the device wakes \
-                 slowly at depth 1.",
+                "{}: at {} throughput is {} times what the depth 1 latency allows: a cache serves \
+                 requests at depth, requests are merged, or the device leaves a power-saving \
+                 state slowly at depth 1.",
                 self.name,
-                told(*n),
+                formatted(*n),
                 count::significant(*over),
             ),
         );
     }
 
-    /// Little's law in every row, and whether the depth asked for was there.
-    fn books(&self, answer: &mut Answer, facts: &StageFacts) {
+    /// Little's law in every row, and whether the requested depth was reached.
+    fn consistency(&self, answer: &mut Answer, facts: &StageFacts) {
         let mut worst: f64 = 0.0;
         let mut rows = 0;
         let mut missed: Vec<String> = Vec::new();
@@ -367,12 +372,13 @@ impl Line<'_> {
                     worst = worst.max((all.total.iops * mean / 1e9 / all.depth_seen - 1.0).abs());
                 }
             }
-            let (Some(seen), Some(asked)) = (point.mean(Measure::Depth), self.asked(point, facts))
+            let (Some(seen), Some(requested)) =
+                (point.mean(Measure::Depth), self.requested(point, facts))
             else {
                 continue;
             };
-            if seen < REACHED_FROM * asked {
-                missed.push(format!("{} of {asked}", count::significant(seen)));
+            if seen < REACHED_FROM * requested {
+                missed.push(format!("{} of {requested}", count::significant(seen)));
             }
         }
         if rows == 0 {
@@ -382,12 +388,12 @@ impl Line<'_> {
         if worst > LITTLE_WITHIN {
             answer.mind(
                 "little",
-                "depth seen and throughput times latency",
+                "mean queue depth and throughput times latency",
                 Strength::Proven,
-                Gravity::Doubt,
+                Severity::LowConfidence,
                 format!(
-                    "{}: depth seen and throughput times latency differ by up to {}: latencies or \
-                     the depth of these runs are not what they seem.",
+                    "{}: mean queue depth and throughput times latency differ by up to {}: the \
+                     latencies or the depths of these runs are wrong.",
                     self.name,
                     words::percent(worst)
                 ),
@@ -402,12 +408,12 @@ impl Line<'_> {
         if !missed.is_empty() {
             answer.mind(
                 "depth_not_applied",
-                "depth that was not reached",
+                "queue queue queue queue depth that was not reached",
                 Strength::Proven,
-                Gravity::Caution,
+                Severity::Warning,
                 format!(
-                    "{}: fewer requests were in flight than asked for: {}. The levels are labels \
-                     there, not depths.",
+                    "{}: the requested queue depth was not reached: {}. These levels are labels, \
+                     not depths.",
                     self.name,
                     missed.join(", ")
                 ),
@@ -416,25 +422,25 @@ impl Line<'_> {
     }
 }
 
-fn model_words(model: &Model, told: Told<'_>) -> String {
+fn model_text(model: &Model, formatted: Formatter<'_>) -> String {
     match model {
         Model::Bounds { most: Some(most), .. } => format!(
-            "a straight rise to {} IOPS and none beyond: no queueing before it is full",
+            "a linear rise to {} IOPS and none beyond: no queueing before saturation",
             count::significant_or_whole(*most)
         ),
-        Model::Bounds { most: None, .. } => "a straight rise, not saturated in this sweep".into(),
+        Model::Bounds { most: None, .. } => "a linear rise, not saturated in this sweep".into(),
         Model::BalancedDies { dies, most } => format!(
-            "about {} equal units hit at random, which approach {} IOPS: what random reads of \
-             flash dies look like",
+            "about {} equal units accessed at random, which approach {} IOPS: typical of random \
+             reads of flash dies",
             count::significant(*dies),
             count::significant_or_whole(*most)
         ),
         Model::Mmc { servers, service } => format!(
-            "one queue before {servers} equal servers of {} each (M/M/{servers})",
+            "one queue and {servers} equal servers of {} each (M/M/{servers})",
             iosonde_model::units::duration::latency(service * 1e9)
         ),
         Model::Usl(law) => {
-            format!("the universal scalability law, with its most at {}", told(law.optimum))
+            format!("the universal scalability law, with its maximum at {}", formatted(law.optimum))
         }
     }
 }
@@ -460,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_of_eight_servers_is_found_and_told() {
+    fn the_knee_of_eight_servers_is_found_and_reported() {
         let facts = sweep(|depth| 2_000.0 * depth.min(8.0));
         let knee = facts.found("knee").unwrap();
         assert!((knee / 8.0 - 1.0).abs() < 0.1, "{knee}");
@@ -473,11 +479,11 @@ mod tests {
         assert_eq!(facts.found("enough"), Some(8.0));
         assert!(said(&facts).contains("Set iodepth 8"), "{}", said(&facts));
         assert!(said(&facts).contains("Little's law holds"), "{}", said(&facts));
-        assert_eq!(facts.answers[0].1.cautions, Vec::new());
+        assert_eq!(facts.answers[0].1.warnings, Vec::new());
     }
 
     #[test]
-    fn what_is_told_is_a_level_of_the_axis_whatever_the_jobs_and_the_order_of_the_file() {
+    fn what_is_reported_is_a_level_of_the_axis_whatever_the_jobs_and_the_order_of_the_file() {
         let stage = stage_of(
             "repeats = 3\nset = { numjobs = 4 }\nanalysis = [\"knee\"]\n[[stage.axis]]\nname = \
              \"rw\"\nvalues = [\"randread\"]\n[[stage.axis]]\nname = \"iodepth\"\nvalues = [32, 1, \
@@ -524,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn throughput_that_falls_is_told_and_one_that_does_not_is_not() {
+    fn throughput_that_falls_is_reported_and_one_that_does_not_is_not() {
         let falling = sweep(|n| 2_000.0 * n / (1.0 + 0.05 * (n - 1.0) + 0.002 * n * (n - 1.0)));
         assert!(falling.found("fall_share").unwrap() > 0.3, "{}", said(&falling));
         assert!(sweep(|depth| 2_000.0 * depth.min(8.0)).found("fall_share").is_none());

@@ -1,5 +1,5 @@
-//! Offered load: the most of each alone, the rate that is sustained, and what reads and writes
-//! allow each other.
+//! Offered load: the maximum of each load alone, the sustained rate, and the trade-off between
+//! reads and writes.
 
 use super::words::{self, nothing};
 use super::{Answer, Measure, Point, StageFacts};
@@ -7,7 +7,7 @@ use crate::arrivals::ArrivalVerdict;
 use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
 
-/// The most of each load in a closed loop.
+/// The maximum of each load in a closed loop.
 pub(super) fn capacity(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let mut answer = Answer::default();
     for point in facts.points.iter().filter(|point| point.is_usable()) {
@@ -32,20 +32,21 @@ pub(super) fn capacity(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         let basis =
             point.spread(Measure::Iops, Direction::Total).map_or(String::new(), |s| s.basis());
         answer.say(format!(
-            "{name}: {} IOPS, {} at {} on average ({basis}); what follows is offered in shares of \
+            "{name}: {} IOPS, {} at {} on average ({basis}); the following stages offer shares of \
              it.",
-            point.told(Measure::Iops),
-            point.told(Measure::Bandwidth),
-            point.told(Measure::Mean)
+            point.formatted(Measure::Iops),
+            point.formatted(Measure::Bandwidth),
+            point.formatted(Measure::Mean)
         ));
     }
     if answer.sentences.is_empty() {
-        return nothing("No run can be used, so nothing is known of the most it can do.");
+        return nothing("No run can be used, so the maximum is not known.");
     }
     answer
 }
 
-/// Whether every open loop of a point was kept up with; `None` where the generator was in the way.
+/// Whether the storage kept up with every open loop of a point; `None` if the generator was the
+/// limit.
 fn carried(point: &Point) -> Option<bool> {
     let mut all = true;
     for figures in &point.runs {
@@ -68,10 +69,10 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     if points.is_empty() {
-        return nothing("No run can be used, so nothing is known of offered load.");
+        return nothing("No run can be used, so nothing is known about offered load.");
     }
     let mut answer = Answer::default();
-    // A step above one that was not carried says nothing.
+    // A step above one that was not sustained shows nothing.
     let first_missed = points.iter().find(|(_, point)| carried(point) == Some(false));
     let below = |rate: f64| first_missed.is_none_or(|(missed, _)| rate < *missed);
     let sustained: Vec<&(f64, &Point)> = points
@@ -82,7 +83,7 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     match (sustained.last(), first_missed) {
         (Some((rate, point)), missed) => {
             answer.find("sustained", *rate);
-            let unrefused = "; no step above was refused, so it is at least that";
+            let unrefused = "; no higher step failed, so this is a lower bound";
             let next = missed.map_or(unrefused.into(), |missed| {
                 answer.find("sustained_high", missed.0);
                 format!("; at {}/s the backlog grows", per_s(missed.0))
@@ -91,15 +92,15 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
             answer.say(format!(
                 "{}/s are sustained (p99 {}, n = {}){next}.",
                 per_s(*rate),
-                point.told(Measure::Quantile(0.99)),
+                point.formatted(Measure::Quantile(0.99)),
                 point.runs.len()
             ));
             let peak = before.iter().rev().find_map(|stage| stage.found("iops"));
             if let Some(peak) = peak {
                 answer.find("sustained-share", rate / peak);
                 answer.say(format!(
-                    "That is {} of what comes back when a fixed number is always in flight: the \
-                     rest cannot be had by users who do not wait for each other.",
+                    "That is {} of the closed-loop rate at a fixed queue depth: independent users \
+                     (open loop) cannot reach the rest.",
                     words::percent(rate / peak)
                 ));
             }
@@ -109,8 +110,8 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
             per_s(*rate)
         )),
         (None, None) => answer.say(
-            "No step can be judged: requests left late though slots were free, so the generator \
-             was the limit.",
+            "No step can be evaluated: requests were submitted late although slots were free, so \
+             the generator was the limit.",
         ),
     }
     rise(&mut answer, &sustained);
@@ -122,9 +123,9 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
         };
         vec![
             format!("{}/s", per_s(*rate)),
-            point.told(Measure::Iops),
-            point.told(Measure::Mean),
-            point.told(Measure::Quantile(0.99)),
+            point.formatted(Measure::Iops),
+            point.formatted(Measure::Mean),
+            point.formatted(Measure::Quantile(0.99)),
             verdict.into(),
         ]
     });
@@ -133,7 +134,7 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// Where latency has doubled.
+/// The rate at which latency has doubled.
 fn rise(answer: &mut Answer, sustained: &[&(f64, &Point)]) {
     let Some((lowest, first)) = sustained.first() else { return };
     let tail = Measure::Quantile(0.99);
@@ -143,20 +144,23 @@ fn rise(answer: &mut Answer, sustained: &[&(f64, &Point)]) {
     let Some((rate, point)) = doubled else { return };
     answer.find("p99_doubled_at", *rate);
     answer.say(format!(
-        "From {}/s on p99 is more than twice that at {}/s: {} against {}. Plan for less than that \
-         rate where latency is promised.",
+        "From {}/s on, p99 is more than twice the p99 at {}/s: {} against {}. Plan for a lower \
+         rate if there is a latency target.",
         count::significant_or_whole(*rate),
         count::significant_or_whole(*lowest),
-        point.told(tail),
-        first.told(tail)
+        point.formatted(tail),
+        first.formatted(tail)
     ));
 }
 
-/// Which combinations of reads and writes are carried: the line r / R + w / W = k.
+/// Which combinations of reads and writes are sustained: the line r / R + w / W = k.
 pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     let most = |name: &str| before.iter().rev().find_map(|stage| stage.found(name));
     let (Some(reads), Some(writes)) = (most("read-iops"), most("write-iops")) else {
-        return nothing("The most of each alone is not known, so there is no line to fit.");
+        return nothing(
+            "The maximum of reads alone and of writes alone is not known, so no line \
+            can be fitted.",
+        );
     };
     let cells: Vec<(f64, bool, &Point)> = facts
         .points
@@ -167,7 +171,7 @@ pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
         })
         .collect();
     if cells.is_empty() {
-        return nothing("No combination can be judged.");
+        return nothing("No combination can be evaluated.");
     }
     let mut answer = Answer::default();
     let carried = cells.iter().filter(|(_, carried, _)| *carried).count();
@@ -177,14 +181,14 @@ pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
             answer.find("k", k);
             answer.find("k_misplaced", wrong as f64);
             let trade = if k < 0.9 {
-                "reads and writes get in each other's way beyond sharing"
+                "reads and writes interfere beyond sharing one budget"
             } else if k > 1.1 {
-                "reads and writes share little: together they do more than in turn"
+                "reads and writes share little: together they do more than alternately"
             } else {
                 "reads and writes share one budget"
             };
             answer.say(format!(
-                "Combinations are carried up to r / {} + w / {} = {} ({} of {} lie on the wrong \
+                "Combinations are sustained up to r / {} + w / {} = {} ({} of {} lie on the wrong \
                  side of that line): {trade}.",
                 count::significant_or_whole(reads),
                 count::significant_or_whole(writes),
@@ -193,10 +197,9 @@ pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
                 cells.len()
             ));
         }
-        None if carried == 0 => answer.say("No combination is carried, not even the lightest."),
+        None if carried == 0 => answer.say("No combination is sustained, not even the lightest."),
         None => answer.say(
-            "Every combination is carried: the boundary lies beyond what was offered, so offer \
-             more.",
+            "Every combination is sustained: the boundary lies above the offered load; offer more.",
         ),
     }
     price_of_writes(&mut answer, facts, writes);
@@ -221,7 +224,7 @@ fn boundary(cells: &[(f64, bool, &Point)]) -> Option<(f64, usize)> {
     Some((best.iter().sum::<f64>() / best.len() as f64, least))
 }
 
-/// What half of the writes do to the light reads.
+/// The effect of half of the writes on the light reads.
 fn price_of_writes(answer: &mut Answer, facts: &StageFacts, writes: f64) {
     let tail = Measure::Quantile(0.95);
     let of = |point: &Point| point.spread(tail, Direction::Read).map(|spread| spread.mean);
@@ -245,11 +248,12 @@ fn price_of_writes(answer: &mut Answer, facts: &StageFacts, writes: f64) {
     let Some(value) = of(beside).filter(|_| share > 0.0) else { return };
     answer.find("read-p95-price", value / base);
     answer.say(format!(
-        "Beside {} of the writes p95 of light reads is {}, {} times what it is alone ({}).",
+        "With {} of the writes in parallel, the p95 of light reads is {}, {} times its value \
+         without writes ({}).",
         words::percent(share),
-        tail.told(value),
+        tail.formatted(value),
         count::significant(value / base),
-        tail.told(base)
+        tail.formatted(base)
     ));
 }
 
@@ -291,6 +295,6 @@ mod tests {
         assert_eq!(some.found("sustained_high"), Some(8_500.0));
         let all = run(1e9);
         assert_eq!(all.found("sustained_high"), None);
-        assert!(all.answers[0].1.sentences[0].contains("at least that"));
+        assert!(all.answers[0].1.sentences[0].contains("a lower bound"));
     }
 }

@@ -1,4 +1,4 @@
-//! The figures of a run that points, tables and pictures are made of, each with its unit.
+//! The figures of a run used in points, tables and charts, each with its unit.
 
 use serde::Serialize;
 
@@ -26,13 +26,13 @@ pub enum Measure {
     SyncMean,
     /// Syncs per second.
     Syncs,
-    /// Requests in flight on time average.
+    /// Mean queue depth.
     Depth,
     /// CPU time of the process per operation.
     CpuPerOp,
 }
 
-/// What a number is.
+/// The kind of a number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -46,7 +46,7 @@ pub enum Quantity {
     Plain,
 }
 
-/// Word, heading and name in tables for programs, which ends in the unit.
+/// Name, heading, and column name in tables for programs, which ends in the unit.
 const MEASURES: [(Measure, &str, &str, &str); 14] = [
     (Measure::Iops, "iops", "IOPS", "iops_per_s"),
     (Measure::Bandwidth, "bw", "bandwidth", "bandwidth_bytes_per_s"),
@@ -60,7 +60,7 @@ const MEASURES: [(Measure, &str, &str, &str); 14] = [
     (Measure::Max, "max", "maximum", "latency_max_ns"),
     (Measure::SyncMean, "sync", "mean sync", "sync_mean_ns"),
     (Measure::Syncs, "syncs", "syncs", "syncs_per_s"),
-    (Measure::Depth, "depth", "depth seen", "depth_seen_count"),
+    (Measure::Depth, "depth", "mean queue depth", "depth_seen_count"),
     (Measure::CpuPerOp, "cpu", "CPU per operation", "cpu_per_op_ns"),
 ];
 
@@ -70,7 +70,7 @@ impl Measure {
         MEASURES.iter().map(|(measure, ..)| *measure)
     }
 
-    /// The measure of this word.
+    /// The measure of this name.
     pub fn parse(word: &str) -> Option<Measure> {
         MEASURES.iter().find(|(_, name, ..)| *name == word).map(|(measure, ..)| *measure)
     }
@@ -94,7 +94,7 @@ impl Measure {
         self.row().3
     }
 
-    /// What its number is.
+    /// The kind of its number.
     pub fn quantity(self) -> Quantity {
         match self {
             Measure::Iops | Measure::Syncs => Quantity::PerSecond,
@@ -104,7 +104,7 @@ impl Measure {
         }
     }
 
-    /// Whether more of it is better; `None` where that depends.
+    /// Whether more is better; `None` if that depends.
     pub fn more_is_better(self) -> Option<bool> {
         match self.quantity() {
             Quantity::PerSecond | Quantity::BytesPerSecond => Some(true),
@@ -113,13 +113,13 @@ impl Measure {
         }
     }
 
-    /// Whether it is of the run as a whole: reads and writes have no value of their own.
+    /// Whether it applies to the run as a whole: reads and writes have no separate value.
     pub fn is_of_the_whole(self) -> bool {
         use Measure::{CpuPerOp, Depth, Durable, SyncMean, Syncs};
         matches!(self, CpuPerOp | Depth | Durable | SyncMean | Syncs)
     }
 
-    /// Its value in a run; `None` where it is not known or has no right to exist.
+    /// Its value in a run; `None` if it is unknown or not supported by the number of samples.
     pub fn of(self, figures: &Figures, direction: Direction) -> Option<f64> {
         let all = &figures.all;
         let of: &DirectionFigures = match direction {
@@ -144,7 +144,7 @@ impl Measure {
     }
 
     /// A value as printed, with its unit.
-    pub fn told(self, value: f64) -> String {
+    pub fn formatted(self, value: f64) -> String {
         match self.quantity() {
             Quantity::PerSecond => count::significant_or_whole(value),
             Quantity::BytesPerSecond => bytes::per_second(value),

@@ -1,19 +1,19 @@
-//! What do writes among the reads cost?
+//! The cost of writes mixed with reads.
 //!
-//! Percentiles of a mixture are those of all its requests in one histogram; the larger of two
-//! percentiles is no percentile of anything.
+//! Percentiles of a mix are those of all its requests in one histogram; the larger of two
+//! percentiles is not a percentile.
 
 use super::words::{self, Times, nothing};
 use super::{Answer, Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{count, duration};
 
-/// The axis of the mixture.
+/// The axis of the mix.
 const AXIS: &str = "read-percent";
-/// Share by which a mixture differs from the sum of its parts before it is worth a word.
+/// Share by which a mix must differ from alternating reads and writes to be reported.
 const MIXING_COSTS_FROM: f64 = 0.10;
 
-/// Reads and writes alone, between, and what each does to the other.
+/// Reads and writes alone, mixed, and their effect on each other.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let mut points: Vec<(f64, &Point)> = facts
         .points
@@ -23,7 +23,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     if points.is_empty() {
-        return nothing("No run can be used, so nothing is known of the mixture.");
+        return nothing("No run can be used, so nothing is known about the mix.");
     }
     let mut answer = Answer::default();
     let end = |share: f64| points.iter().find(|(at, _)| *at == share).map(|(_, point)| *point);
@@ -47,32 +47,32 @@ fn asymmetry(answer: &mut Answer, reads: &Point, writes: &Point) {
     let means = Times::of(writes, reads, Measure::Mean);
     let (Some(rates), Some(means)) = (rates, means) else { return };
     answer.find_between("read_over_write_iops", rates.times, rates.interval);
-    let told = format!(
+    let formatted = format!(
         "reads alone do {} IOPS at {}, writes alone {} at {}",
-        reads.told(Measure::Iops),
-        reads.told(Measure::Mean),
-        writes.told(Measure::Iops),
-        writes.told(Measure::Mean)
+        reads.formatted(Measure::Iops),
+        reads.formatted(Measure::Mean),
+        writes.formatted(Measure::Iops),
+        writes.formatted(Measure::Mean)
     );
     answer.say(match (rates.interval.is_some(), rates.differ()) {
         (true, false) => format!(
-            "No difference between reads and writes could be shown: {told}, {}.",
-            rates.told()
+            "No difference between reads and writes could be shown: {formatted}, {}.",
+            rates.formatted()
         ),
         _ if rates.times >= 1.0 => format!(
-            "Reads are the faster side: {told}, so {} the rate; a write takes {} as long.",
-            rates.told(),
-            means.told()
+            "Reads are faster: {formatted}, so {} the rate; a write takes {} as long.",
+            rates.formatted(),
+            means.formatted()
         ),
         _ => format!(
-            "Writes are the faster side: {told}. They are acknowledged before they are durable, \
-             and a cache in front of the medium takes them; durability tells what is \
-             left with a sync."
+            "Writes are faster: {formatted}. They are acknowledged before they are durable, because a \
+             cache in front of the medium accepts them; the durability experiment shows the rate \
+             with syncs."
         ),
     });
 }
 
-/// What a mixture would do if reads and writes only took turns: 1 / X = r / Xr + w / Xw.
+/// The rate of a mix if reads and writes merely alternated: 1 / X = r / Xr + w / Xw.
 fn sum_of_parts(answer: &mut Answer, points: &[(f64, &Point)], reads: &Point, writes: &Point) {
     let ends = (reads.mean(Measure::Iops), writes.mean(Measure::Iops));
     let (Some(reads), Some(writes)) = ends else { return };
@@ -86,19 +86,20 @@ fn sum_of_parts(answer: &mut Answer, points: &[(f64, &Point)], reads: &Point, wr
     answer.find("mixing_gap", gap);
     answer.say(if gap < -MIXING_COSTS_FROM {
         format!(
-            "Mixing costs by itself: at {share} % reads the rate is {} below what reads and writes \
-             in turn would give.",
+            "Mixing has a cost of its own: at {share} % reads the rate is {} below that of \
+             alternating reads and writes.",
             words::percent(-gap)
         )
     } else if gap > MIXING_COSTS_FROM {
         format!(
-            "Reads and writes go on side by side: at {share} % reads the rate is {} above what \
-             they would give in turn.",
+            "Reads and writes proceed in parallel: at {share} % reads the rate is {} above that \
+             of alternating reads and writes.",
             words::percent(gap)
         )
     } else {
         format!(
-            "A mixture does what its parts do in turn, within {}: mixing costs nothing by itself.",
+            "A mix does what alternating reads and writes do, within {}: mixing has no cost of \
+             its own.",
             words::percent(gap.abs())
         )
     });
@@ -116,8 +117,8 @@ fn reads_among_writes(answer: &mut Answer, points: &[(f64, &Point)], alone_ns: f
     answer.find("read_slowdown", times);
     answer.say(if times > 1.0 + MIXING_COSTS_FROM {
         format!(
-            "Writes slow reads down: at {share} % reads a read takes {} on average, {} times as \
-             long as among reads alone ({}).",
+            "Writes slow reads down: at {share} % reads a read takes {} on average, {} times its \
+             latency without writes ({}).",
             duration::latency(mean),
             count::significant(times),
             duration::latency(alone_ns)
@@ -143,21 +144,21 @@ fn each(answer: &mut Answer, share: f64, point: &Point) {
 
 fn table(answer: &mut Answer, points: &[(f64, &Point)]) {
     let of = |point: &Point, measure: Measure, direction| {
-        point.spread(measure, direction).map_or("-".into(), |spread| spread.told(measure))
+        point.spread(measure, direction).map_or("-".into(), |spread| spread.formatted(measure))
     };
     let rows = points.iter().map(|(share, point)| {
         vec![
             format!("{share} %"),
-            point.told(Measure::Iops),
-            point.told(Measure::Mean),
+            point.formatted(Measure::Iops),
+            point.formatted(Measure::Mean),
             of(point, Measure::Mean, Direction::Read),
             of(point, Measure::Mean, Direction::Write),
-            point.told(Measure::Quantile(0.95)),
-            point.told(Measure::Quantile(0.99)),
+            point.formatted(Measure::Quantile(0.95)),
+            point.formatted(Measure::Quantile(0.99)),
         ]
     });
     let columns = ["reads", "IOPS", "mean", "mean read", "mean write", "p95 of all", "p99 of all"];
-    answer.table("From writes alone to reads alone", &columns, rows.collect());
+    answer.table("From 100 % writes to 100 % reads", &columns, rows.collect());
 }
 
 #[cfg(test)]
@@ -179,12 +180,12 @@ mod tests {
 
     #[test]
     fn asymmetry_and_taking_turns_are_seen() {
-        // 20,000 reads or 5,000 writes a second, in turn.
+        // 20,000 reads or 5,000 writes per second, alternating.
         let facts = sweep(|reads| (reads / 20_000.0 + (1.0 - reads) / 5_000.0).recip());
         assert!((facts.found("read_over_write_iops").unwrap() / 4.0 - 1.0).abs() < 0.03);
         assert!(facts.found("mixing_gap").unwrap().abs() < 0.05);
         let said = facts.answers[0].1.sentences.join("\n");
-        assert!(said.contains("mixing costs nothing by itself"), "{said}");
+        assert!(said.contains("mixing has no cost of its own"), "{said}");
         assert!(said.contains("Writes slow reads down"), "{said}");
         let rows = &facts.answers[0].1.tables[0].rows;
         assert_eq!((rows[0][0].as_str(), rows[4][0].as_str()), ("0 %", "100 %"));

@@ -10,13 +10,13 @@ use iosonde_stats::summary::Summary;
 /// A cell and its runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Place of the cell in its stage.
+    /// Index of the cell in its stage.
     pub cell: usize,
     /// Its levels.
     pub levels: Vec<Level>,
     /// Figures of its usable runs, in the order of their repeats.
     pub runs: Vec<crate::Figures>,
-    /// How far it can be trusted: the worst of its runs, as far as they are used.
+    /// Its reliability: that of the worst run used.
     pub standing: Standing,
     /// Runs that failed.
     pub failed: usize,
@@ -36,7 +36,7 @@ pub struct Spread {
 }
 
 impl Point {
-    /// Gathers the runs of a cell.
+    /// Collects the runs of a cell.
     pub fn of(cell: &Cell, trials: &[TrialFigures]) -> Point {
         let mut own: Vec<&TrialFigures> =
             trials.iter().filter(|trial| trial.cell == cell.index).collect();
@@ -45,11 +45,11 @@ impl Point {
         let failed = own.len() - usable.len();
         let doubt = usable.iter().find(|trial| trial.standing != Standing::Good);
         let standing = match (usable.is_empty(), doubt, own.first()) {
-            (true, _, None) => Standing::Failed("it was not carried out".into()),
+            (true, _, None) => Standing::Failed("it was not run".into()),
             (true, _, Some(first)) => first.standing.clone(),
             (false, Some(doubt), _) => doubt.standing.clone(),
             (false, None, _) if failed > 0 => {
-                Standing::Doubtful(format!("{failed} of {} runs failed", own.len()))
+                Standing::LowConfidence(format!("{failed} of {} runs failed", own.len()))
             }
             (false, None, _) => Standing::Good,
         };
@@ -83,8 +83,8 @@ impl Point {
         !self.runs.is_empty()
     }
 
-    /// A measure in each of its runs; empty unless every run has it, for the runs that lack it are
-    /// no random choice.
+    /// A measure in each of its runs; empty unless every run has it, because the runs that lack it
+    /// are not a random selection.
     pub fn values(&self, measure: Measure, direction: Direction) -> Vec<f64> {
         let values: Option<Vec<f64>> =
             self.runs.iter().map(|figures| measure.of(figures, direction)).collect();
@@ -96,7 +96,7 @@ impl Point {
         Spread::of(self.values(measure, direction))
     }
 
-    /// The mean of a measure of all that moves data.
+    /// The mean of a measure of all data operations.
     pub fn mean(&self, measure: Measure) -> Option<f64> {
         self.spread(measure, Direction::Total).map(|spread| spread.mean)
     }

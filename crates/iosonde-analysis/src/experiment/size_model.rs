@@ -1,8 +1,8 @@
-//! From which size on does bandwidth count rather than the number of requests?
+//! The size at which bandwidth rather than the number of requests becomes the limit.
 
 use super::words::{self, Times, lines, nothing, of_line, runs};
 use super::{Answer, Measure, Point, StageFacts};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
@@ -10,10 +10,10 @@ use iosonde_stats::size_model::{NoLine, Size, SizeModel};
 
 /// The axis of sizes.
 const AXIS: &str = "block-size";
-/// Relative difference within which two lines count as one.
+/// Relative difference at or below which two lines count as equal.
 const CONVERGED_WITHIN: f64 = 0.05;
 
-/// Fits fixed part and transfer to each line over the block size.
+/// Fits a fixed cost plus transfer time to each line over the block size.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, AXIS);
     if lines.is_empty() {
@@ -42,12 +42,12 @@ fn reason_of(reason: NoLine) -> &'static str {
     match reason {
         NoLine::TooFewSizes => "fewer than three sizes were measured, so nothing is fitted.",
         NoLine::NoGrowth => {
-            "larger requests take no longer than small ones in this range: the number of requests \
-             is all that counts, so report IOPS."
+            "larger requests take no longer than small ones in this range: only the number of \
+             requests counts, so report IOPS."
         }
         NoLine::NoFixedPart => {
-            "requests take as long as their transfer at every size: bandwidth is all that counts, \
-             so report MB/s."
+            "requests take as long as their transfer at every size: only bandwidth counts, so \
+             report MB/s."
         }
     }
 }
@@ -85,12 +85,12 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
         words::size(crossover),
         words::interval(model.crossover_interval, runs(points), words::size),
     ));
-    // What the time between completions is: that of a request only where one is in flight.
+    // The meaning of the time between completions: the latency only if one request is in flight.
     let is_one = points.iter().flat_map(|point| &point.runs).all(|run| run.all.depth_asked == 1);
-    let takes = if is_one { "a request takes" } else { "one request comes back every" };
+    let takes = if is_one { "a request takes" } else { "one request completes every" };
     answer.say(format!(
-        "{line}: {takes} {} and its transfer at {}, so at most {} IOPS however small, and \
-         at most {} however large (largest residual {}).",
+        "{line}: {takes} {} plus its transfer at {}, so at most {} IOPS for small requests and {} \
+         for large ones (largest residual {}).",
         duration::latency(model.fixed_s * 1e9),
         bytes::per_second(model.bandwidth),
         count::significant_or_whole(most_iops),
@@ -102,16 +102,16 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
     }
 }
 
-/// What the residuals say where they are no noise.
+/// Interprets residuals that are not noise.
 fn bent(answer: &mut Answer, line: &str, is_one: bool, model: &SizeModel) {
     let words = match &model.step {
         Some(step) => format!(
-            "{line}: it is not one line: between {} and {} {} {} {} than the line says, as where \
-             requests are split (max_sectors_kb, the drive's own limit) or a stripe ends; with \
-             that step residuals are within {}.",
+            "{line}: a single line does not fit: between {} and {} {} {} {} than the line \
+             predicts, as when requests are split (max_sectors_kb, the drive's own limit) or a \
+             stripe ends; with that step the residuals are within {}.",
             bytes::exact(step.after_bytes),
             bytes::exact(step.from_bytes),
-            if is_one { "a request takes" } else { "one request comes back" },
+            if is_one { "a request takes" } else { "one request completes" },
             duration::latency(step.rise_s.abs() * 1e9),
             match (is_one, step.rise_s > 0.0) {
                 (true, true) => "longer",
@@ -132,17 +132,17 @@ fn bent(answer: &mut Answer, line: &str, is_one: bool, model: &SizeModel) {
                 )
             });
             format!(
-                "{line}: no line of a fixed part and a transfer fits{at}, so take the crossover as \
-                 rough and read the curve."
+                "{line}: a fixed cost plus a transfer does not fit{at}; treat the crossover as \
+                 approximate and read the curve."
             )
         }
     };
     answer.say(words.clone());
     let subject = "a step in the time over the size";
-    answer.mind("size_step", subject, Strength::ConsistentWith, Gravity::Fact, words);
+    answer.mind("size_step", subject, Strength::ConsistentWith, Severity::Fact, words);
 }
 
-/// Where two patterns differ, and from where on they do not.
+/// Where two patterns differ, and at which size they converge.
 fn converge(answer: &mut Answer, one: (&str, &[&Point]), two: (&str, &[&Point])) {
     let ratios: Vec<(f64, Times)> = one
         .1
@@ -172,7 +172,7 @@ fn converge(answer: &mut Answer, one: (&str, &[&Point]), two: (&str, &[&Point]))
     answer.say(format!(
         "{one} and {two} differ most at {}, where {one} has {} the IOPS; {together}.",
         words::size(*size),
-        most.told()
+        most.formatted()
     ));
 }
 
@@ -207,11 +207,11 @@ mod tests {
         let said = facts.answers[0].1.sentences.join("\n");
         assert!(said.contains("report IOPS up to 64 KiB, MB/s from 128 KiB"), "{said}");
         assert!(said.contains("at every size they are within 5 %"), "{said}");
-        assert!(said.contains("one request comes back every"), "eight are in flight: {said}");
+        assert!(said.contains("one request completes every"), "eight are in flight: {said}");
     }
 
     #[test]
-    fn without_growth_there_is_no_crossover_and_a_step_is_told() {
+    fn without_growth_there_is_no_crossover_and_a_step_is_reported() {
         let flat = sweep(|_| 100e-6);
         let said = |facts: &StageFacts| facts.answers[0].1.sentences.join("\n");
         let crossover = flat.found("crossover-random-read");

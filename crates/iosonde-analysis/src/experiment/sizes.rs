@@ -1,9 +1,9 @@
-//! Throughput over I/O size, over the gap, and at random places: the micro-benchmarks.
+//! Throughput over I/O size, over the gap, and at random offsets: the micro-benchmarks.
 
 use super::sweep::{as_planned, compare, left_out, line};
 use super::words::{self, lines, nothing};
 use super::{Answer, Measure, Point, StageFacts};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
 
@@ -11,10 +11,10 @@ use iosonde_model::units::count;
 const SIZE: &str = "block-size";
 /// The axis of gaps.
 const GAP: &str = "gap";
-/// Share of cached pages from which a cache counts as warm, and below which as cold.
+/// Share of cached pages at or above which a cache counts as warm, and below which as cold.
 const WARM_FROM: f64 = 0.95;
 const COLD_TO: f64 = 0.05;
-/// Scatter between runs from which a level is called unsteady.
+/// Variation between runs at or above which a level is called unsteady.
 const SCATTER_FROM: f64 = 0.10;
 
 /// Over the I/O size.
@@ -22,7 +22,8 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     over(facts, SIZE)
 }
 
-/// At random places, over the I/O size, against the same sizes in order where they were measured.
+/// At random offsets, over the I/O size, compared with sequential I/O of the same sizes if
+/// measured.
 pub(super) fn random(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     let mut answer = over(facts, SIZE);
     if let Some(ordered) = before.iter().find(|stage| stage.stage.name == "io-size") {
@@ -78,7 +79,7 @@ fn over(facts: &StageFacts, axis: &str) -> Answer {
     answer
 }
 
-/// Where runs of the same cell differ much.
+/// Levels whose runs differ considerably.
 fn scatter(answer: &mut Answer, facts: &StageFacts) {
     let unsteady = facts.points.iter().filter_map(|point| {
         let spread = point.spread(Measure::Bandwidth, Direction::Total)?;
@@ -88,8 +89,8 @@ fn scatter(answer: &mut Answer, facts: &StageFacts) {
     let unsteady: Vec<(&Point, f64)> = unsteady.collect();
     let Some((worst, cv)) = unsteady.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
     answer.say(format!(
-        "Runs of the same level scatter by more than {} at {} of {} levels, most at {} ({}): read \
-         those by their intervals.",
+        "Runs of the same level vary by more than {} at {} of {} levels, most at {} ({}): use the \
+         intervals there.",
         words::percent(SCATTER_FROM),
         unsteady.len(),
         facts.points.len(),
@@ -98,7 +99,7 @@ fn scatter(answer: &mut Answer, facts: &StageFacts) {
     ));
 }
 
-/// Whether the cache was what its label says.
+/// Whether the cache state matched its label.
 fn cache(answer: &mut Answer, facts: &StageFacts) {
     for (label, holds) in [("warm", true), ("cold", false)] {
         let reads = |trial: &&super::TrialFigures| trial.figures.all.read.ops > 0;
@@ -110,26 +111,26 @@ fn cache(answer: &mut Answer, facts: &StageFacts) {
         let mean = shares.iter().sum::<f64>() / shares.len() as f64;
         let (low, high) = shares.iter().fold((1.0f64, 0.0f64), |(l, h), s| (l.min(*s), h.max(*s)));
         let proven = if holds { low >= WARM_FROM } else { high <= COLD_TO };
-        let told = format!(
-            "Before the {} reading runs through a {label} cache {} of the sampled pages were in it",
+        let formatted = format!(
+            "Before the {} read runs with a {label} cache, {} of the sampled pages were cached",
             shares.len(),
             words::percent(mean)
         );
         if proven {
-            answer.say(format!("{told}: that it was {label} is proven."));
+            answer.say(format!("{formatted}: the cache was {label}, as labelled."));
         } else {
             answer.mind(
                 "cache_label",
-                "a cache that was not what its label says",
+                "a cache state that differs from its label",
                 Strength::Proven,
-                Gravity::Doubt,
-                format!("{told}: it was not {label}, so do not read those curves as {label}."),
+                Severity::LowConfidence,
+                format!("{formatted}: it was not {label}, so do not read those curves as {label}."),
             );
         }
     }
 }
 
-/// Random places against the same size in order.
+/// Random offsets compared with sequential I/O of the same size.
 fn against_order(answer: &mut Answer, facts: &StageFacts, ordered: &StageFacts) {
     for direction in ["read", "write"] {
         let of = |stage: &StageFacts| -> Vec<(f64, f64)> {
@@ -151,8 +152,8 @@ fn against_order(answer: &mut Answer, facts: &StageFacts, ordered: &StageFacts) 
         if let (Some(first), Some(last)) = (ratios.first(), ratios.last()) {
             answer.find(&format!("random-over-ordered-{direction}"), first.1);
             answer.say(format!(
-                "Random {direction}s do {} times the throughput of those in order at {}, {} times \
-                 at {}.",
+                "Random {direction}s do {} times the throughput of sequential ones at {}, {} \
+                 times at {}.",
                 count::significant(first.1),
                 words::size(first.0),
                 count::significant(last.1),
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_size_and_a_cliff_are_told_and_neither_is_invented() {
+    fn the_best_size_and_a_cliff_are_reported_and_neither_is_invented() {
         let mut noise = noise(8, 0.01);
         let random = facts(&stage("random", "random"), |cell, _| {
             let size = at(cell, "block-size");
@@ -197,10 +198,10 @@ mod tests {
     fn a_frozen_level_is_found_out() {
         let stage = stage("stride", "stride");
         let frozen = facts(&stage, |cell, _| load(4096.0, 1e-4 + at(cell, "gap") / 1e12, true));
-        let cautions = &frozen.answers[0].1.cautions;
-        assert_eq!(cautions[0].code, "level_not_applied");
+        let warnings = &frozen.answers[0].1.warnings;
+        assert_eq!(warnings[0].code, "level_not_applied");
         let right = facts(&stage, |cell, _| load(at(cell, "block-size"), 1e-3, true));
-        assert_eq!(right.answers[0].1.cautions, Vec::new());
+        assert_eq!(right.answers[0].1.warnings, Vec::new());
         assert!((right.found("least-kept").unwrap() - 1.0).abs() < 0.05);
     }
 }

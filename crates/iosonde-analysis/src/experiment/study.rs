@@ -1,18 +1,19 @@
-//! What a whole study concludes: each answer in a line, what was odd, and what it cannot tell.
+//! The conclusions of a whole study: each answer on one line, the findings, and the limits of the
+//! study.
 
 use super::claims::at_ceiling;
 use super::sweep::{bandwidth, best};
 use super::words::{self, nothing};
 use super::{Answer, Measure, Point, StageFacts, Standing, Study};
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::units::{count, duration};
 
-/// Relative difference of two stages of the same load that is worth a word.
+/// Smallest relative difference of two stages of the same load to report.
 const SAME_WITHIN: f64 = 0.15;
 /// Runs of a level below which small differences cannot be shown: the t interval of three is 2.5
 /// standard deviations to each side, that of ten 0.7.
 const FEW_RUNS: usize = 10;
-/// Rate that no link of a single device reaches: beyond it memory answers.
+/// Rate that no link of a single device reaches: above it, memory served the requests.
 const BEYOND_LINKS_BYTES_PER_S: f64 = 64e9;
 
 /// The study of a device.
@@ -45,7 +46,7 @@ pub(super) fn micro(study: &Study) -> Answer {
                 (run.all.read.ops > 0) == reads && (run.all.write.ops > 0) != reads
             })
         };
-        // What a page cache answered is no pattern of the storage.
+        // Requests served by the page cache say nothing about the storage.
         let direct = |facts: &&StageFacts| {
             facts.trials.iter().all(|trial| !matches!(trial.cache.as_str(), "cold" | "warm"))
         };
@@ -76,7 +77,10 @@ pub(super) fn micro(study: &Study) -> Answer {
         let times = reading / writing;
         answer.find("reading-over-writing", times);
         let words = count::significant(times);
-        answer.say(format!("At their best, reads do {words} times the throughput of writes."));
+        answer.say(format!(
+            "At their best levels, reads do {words} times the throughput of \
+            writes."
+        ));
     }
     beyond_physics(&mut answer, study);
     anomalies(&mut answer, study);
@@ -84,7 +88,7 @@ pub(super) fn micro(study: &Study) -> Answer {
     answer
 }
 
-/// Rates that no storage behind a link has.
+/// Rates above those of any link.
 fn beyond_physics(answer: &mut Answer, study: &Study) {
     let device = study.target.as_ref().and_then(|target| target.device.as_ref());
     let link = device.and_then(|device| device.link_bytes_per_s).map(|link| link as f64);
@@ -93,27 +97,27 @@ fn beyond_physics(answer: &mut Answer, study: &Study) {
     for facts in &study.stages {
         for point in facts.points.iter().filter(|point| point.is_usable()) {
             if point.mean(Measure::Bandwidth).is_some_and(|rate| rate > ceiling) {
-                let rate = point.told(Measure::Bandwidth);
+                let rate = point.formatted(Measure::Bandwidth);
                 beyond.push(format!("{} ({}): {rate}", facts.stage.heading(), point.name()));
             }
         }
     }
     let Some(first) = beyond.first() else { return };
     let words = format!(
-        "{} levels are faster than {}: {first}{}. Memory answered there, not storage.",
+        "{} levels are faster than {}: {first}{}. Memory served these, not storage.",
         beyond.len(),
-        Measure::Bandwidth.told(ceiling),
+        Measure::Bandwidth.formatted(ceiling),
         if beyond.len() > 1 { ", and others" } else { "" }
     );
     let subject = "rates beyond the link";
-    answer.mind("beyond_physics", subject, Strength::Supported, Gravity::Doubt, words);
+    answer.mind("beyond_physics", subject, Strength::Supported, Severity::LowConfidence, words);
 }
 
 /// The same load in two stages, such as the baseline and the first level of a sweep.
 fn stages_agree(answer: &mut Answer, study: &Study) {
-    let base = study.stage("zero-queue").and_then(|f| f.found("4-kib-random-read_mean_ns"));
+    let base = study.stage("qd1-baseline").and_then(|f| f.found("4-kib-random-read_mean_ns"));
     let Some(base) = base else { return };
-    for facts in study.stages.iter().filter(|facts| facts.stage.name != "zero-queue") {
+    for facts in study.stages.iter().filter(|facts| facts.stage.name != "qd1-baseline") {
         let Some(first) = facts.found("latency_at_1_ns") else { continue };
         let gap = first / base - 1.0;
         let (a, b) = (duration::latency(base), duration::latency(first));
@@ -135,13 +139,13 @@ fn stages_agree(answer: &mut Answer, study: &Study) {
     }
 }
 
-/// What the best rate of all runs into.
+/// The ceiling that limits the best rate.
 fn ceiling(answer: &mut Answer, study: &Study) {
     let all = study.stages.iter().flat_map(|facts| facts.points.iter().map(move |p| (facts, p)));
     let found = all.filter_map(|(facts, point)| Some((facts, at_ceiling(study, facts, point)?)));
     if let Some((facts, (name, share))) = found.max_by(|a, b| a.1.1.total_cmp(&b.1.1)) {
         answer.say(format!(
-            "In {} throughput reaches {} of {name}: that limits there, not the device.",
+            "In {} throughput reaches {} of {name}: this is the limit there, not the device.",
             facts.stage.heading(),
             words::percent(share)
         ));
@@ -173,7 +177,7 @@ fn anomalies(answer: &mut Answer, study: &Study) {
             }
         }
     }
-    seen.sort_by_key(|each| std::cmp::Reverse((each.finding.gravity, each.finding.strength)));
+    seen.sort_by_key(|each| std::cmp::Reverse((each.finding.severity, each.finding.strength)));
     let runs: usize = study.stages.iter().map(|facts| facts.trials.len()).sum();
     for each in &seen {
         let mut finding = each.finding.clone();
@@ -184,20 +188,20 @@ fn anomalies(answer: &mut Answer, study: &Study) {
             each.runs,
             each.stages.join(", ")
         );
-        answer.cautions.push(finding);
+        answer.warnings.push(finding);
     }
     if seen.is_empty() {
-        answer.say(format!("None of the {runs} runs showed anything odd."));
+        answer.say(format!("None of the {runs} runs has a finding."));
     }
 }
 
-/// What these runs cannot tell.
+/// The limits of these runs.
 fn limits(answer: &mut Answer, study: &Study) {
     let failed = |standing: &Standing| matches!(standing, Standing::Failed(_));
     let trials = || study.stages.iter().flat_map(|facts| &facts.trials);
     let lost = trials().filter(|trial| failed(&trial.standing)).count();
     if lost > 0 {
-        answer.say(format!("{lost} runs failed and are in no figure."));
+        answer.say(format!("{lost} runs failed and are not included in any figure."));
     }
     let short = trials().map(|trial| trial.figures.window_ns).min();
     // Cells that were left out have no runs.
@@ -205,11 +209,11 @@ fn limits(answer: &mut Answer, study: &Study) {
     let few = points.map(|point| point.runs.len()).filter(|runs| *runs > 0).min();
     if let (Some(short), Some(few)) = (short, few) {
         let small =
-            if few < FEW_RUNS { ", and so few runs cannot prove a small difference" } else { "" };
+            if few < FEW_RUNS { ", and this few runs cannot show a small difference" } else { "" };
         let runs = if few == 1 { "run" } else { "runs" };
         answer.say(format!(
-            "Limits: windows of {} and {few} {runs} of a level at the least; what takes longer to \
-             show, such as a full write cache, heat or garbage collection, was not seen{small}.",
+            "Limits: runs of {} and at least {few} {runs} per level; effects that need more time, \
+             such as a full write cache, heat or garbage collection, were not observed{small}.",
             duration::latency(short as f64)
         ));
     }
@@ -220,8 +224,8 @@ fn limits(answer: &mut Answer, study: &Study) {
     let virtualised = study.host.as_ref().is_some_and(|host| !host.virtualization.is_empty());
     if virtualised {
         answer.say(
-            "The machine is virtual: its storage is shared with others that cannot be seen from \
-             here.",
+            "The machine is virtual: it may share its storage with others that are not visible \
+             from inside it.",
         );
     }
 }
@@ -237,7 +241,7 @@ mod tests {
     use iosonde_model::record::facts::DeviceFacts;
 
     fn stages(first_level: f64) -> Vec<StageFacts> {
-        let base = facts(&stage("zero-queue", "zero-queue"), |cell, _| Load {
+        let base = facts(&stage("qd1-baseline", "qd1-baseline"), |cell, _| Load {
             depth: 1,
             block_bytes: if cell.index < 2 { 4096 } else { 131_072 },
             read_percent: if cell.index % 2 == 0 { 100 } else { 0 },
@@ -264,8 +268,8 @@ mod tests {
         let mut all = stages(5_000.0);
         all[1].points[3].runs.clear();
         let said = study(&study_of(all, None)).sentences.join("\n");
-        assert!(said.contains("3 runs of a level at the least"), "{said}");
-        assert!(said.contains("so few runs cannot prove"), "{said}");
+        assert!(said.contains("at least 3 runs per level"), "{said}");
+        assert!(said.contains("this few runs cannot show"), "{said}");
     }
 
     #[test]
@@ -280,11 +284,11 @@ mod tests {
         };
         let answer = micro(&study_of(vec![sizes(2e9)], None));
         assert!(answer.sentences[0].contains("4 MiB"), "{:?}", answer.sentences);
-        assert_eq!(answer.cautions, Vec::new());
+        assert_eq!(answer.warnings, Vec::new());
         let mut linked = study_of(vec![sizes(2e9)], None);
         let device = DeviceFacts { link_bytes_per_s: Some(985_000_000), ..DeviceFacts::default() };
         linked.target = Some(TargetFacts { device: Some(device), ..TargetFacts::default() });
-        let codes = micro(&linked).cautions.iter().map(|finding| finding.code).collect::<Vec<_>>();
+        let codes = micro(&linked).warnings.iter().map(|finding| finding.code).collect::<Vec<_>>();
         assert!(codes.contains(&"beyond_physics"), "{codes:?}");
     }
 }

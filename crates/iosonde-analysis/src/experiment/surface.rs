@@ -1,4 +1,4 @@
-//! Which depth does each block size need, and what does an operation cost its client?
+//! Which depth does each block size need, and how much client CPU time does an operation cost?
 
 use super::sweep::{bandwidth, best};
 use super::words::{self, lines, nothing, slug};
@@ -9,10 +9,10 @@ use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::cheapest::{Setting, cheapest};
 use iosonde_stats::knee::{Level, knee};
 
-/// Share of the best that may be missing where less depth is enough.
+/// Share of the best that a lower depth may lack.
 const ENOUGH_WITHIN: f64 = 0.05;
 
-/// The best combination, and for each size the depth that is enough and the knee.
+/// The best combination, and for each size the sufficient depth and the knee.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, "iodepth");
     let all: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
@@ -30,7 +30,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         bandwidth(best)
     ));
     let seed = mix(facts.laid_out.order_seed);
-    // The cheapest is what holds the fewest bytes in flight.
+    // The cheapest setting has the fewest bytes in flight.
     let cost = |point: &Point| at(point, "iodepth") * at(point, "block-size");
     let mut settings: Vec<Setting> = all
         .iter()
@@ -41,7 +41,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     if let Some(enough) = cheapest(&settings, ENOUGH_WITHIN, seed) {
         answer.find("enough-bytes-in-flight", enough.cost);
         answer.say(format!(
-            "{} in flight are enough for {} of that: more only waits.",
+            "A queue depth of {} is enough for {} of that: further requests only wait.",
             words::size(enough.cost),
             words::percent(1.0 - ENOUGH_WITHIN)
         ));
@@ -64,7 +64,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// CPU time by way and size, and the ceiling that follows from it.
+/// CPU time by direction and size, and the resulting ceiling.
 pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, "block-size");
     let mut answer = Answer::default();
@@ -81,7 +81,7 @@ pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         let growth = if last.0 > first.0 {
             let each = (last.1 - first.1) / (last.0 - first.0) * 1024.0;
             format!(
-                "; {} at {}, {} for each further KiB",
+                "; {} at {}, plus {} per additional KiB",
                 duration::latency(last.1),
                 bytes::exact(last.0 as u64),
                 duration::latency(each.max(0.0))
@@ -90,7 +90,7 @@ pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
             String::new()
         };
         answer.say(format!(
-            "{name}: {} of CPU time per operation of {}, so one CPU asks for at most {} a \
+            "{name}: {} of CPU time per operation of {}, so one CPU can issue at most {} per \
              second{growth}.",
             duration::latency(first.1),
             bytes::exact(first.0 as u64),
@@ -104,7 +104,7 @@ pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         && most.1 > least.1
     {
         answer.say(format!(
-            "Cheapest is {}, {} times cheaper than {}.",
+            "{} needs the least CPU time, {} times less than {}.",
             least.0,
             count::significant(most.1 / least.1),
             most.0
@@ -112,7 +112,7 @@ pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     }
     super::sweep::left_out(&mut answer, facts);
     if answer.sentences.is_empty() {
-        return nothing("CPU time is not known of any run.");
+        return nothing("No run has a CPU time.");
     }
     answer
 }

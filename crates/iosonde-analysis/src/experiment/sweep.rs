@@ -1,9 +1,9 @@
-//! What sweeps of throughput have in common: the best level with its interval, the least that is
-//! enough, cliffs, levels that were not what they should be.
+//! Analyses common to throughput sweeps: the best level with its interval, the lowest sufficient
+//! level, cliffs, and levels that were not applied.
 
 use super::words::{self, Times, slug};
 use super::{Answer, Measure, Point, StageFacts};
-use crate::finding::{Gravity, Strength};
+use crate::finding::{Severity, Strength};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::Parameter;
@@ -11,11 +11,11 @@ use iosonde_stats::bootstrap::log_t_p;
 use iosonde_stats::cheapest::{Setting, cheapest};
 use iosonde_stats::holm::holm;
 
-/// Share of the best that may be missing where less is enough.
+/// Share of the best that a lower level may lack.
 const ENOUGH_WITHIN: f64 = 0.05;
-/// Largest p, of all pairs together, at which a difference is shown.
+/// Largest p, over all pairs together, at which a difference is significant.
 const SHOWN: f64 = 0.05;
-/// Share of throughput that a neighbour loses where one speaks of a cliff.
+/// Smallest loss of throughput between neighbouring levels that counts as a cliff.
 const CLIFF_FROM: f64 = 0.25;
 
 /// The level of greatest mean bandwidth of a line.
@@ -29,20 +29,20 @@ pub(super) fn bandwidth(point: &Point) -> String {
     let Some(spread) = point.spread(Measure::Bandwidth, Direction::Total) else {
         return "n/a".into();
     };
-    let told = |value: f64| Measure::Bandwidth.told(value);
+    let formatted = |value: f64| Measure::Bandwidth.formatted(value);
     match spread.interval {
         Some((low, high)) => format!(
             "{} (95 % {} to {}, n = {})",
-            told(spread.mean),
-            told(low.max(0.0)),
-            told(high),
+            formatted(spread.mean),
+            formatted(low.max(0.0)),
+            formatted(high),
             spread.values.len()
         ),
-        None => format!("{} (n = {})", told(spread.mean), spread.values.len()),
+        None => format!("{} (n = {})", formatted(spread.mean), spread.values.len()),
     }
 }
 
-/// The best of a line, what is enough, and the most that a neighbour loses.
+/// The best level of a line, the sufficient level, and the largest loss between neighbours.
 pub(super) fn line(
     answer: &mut Answer,
     facts: &StageFacts,
@@ -76,13 +76,13 @@ pub(super) fn line(
         points.iter().find(|point| point.at(axis) == Some(enough.cost))
     });
     let enough = enough.map_or(String::new(), |point| {
-        format!("; {} is within {} of it already", label(point), words::percent(ENOUGH_WITHIN))
+        format!("; {} is already within {} of it", label(point), words::percent(ENOUGH_WITHIN))
     });
-    answer.say(format!("{name}: most at {}: {}{enough}.", label(best), bandwidth(best)));
+    answer.say(format!("{name}: maximum at {}: {}{enough}.", label(best), bandwidth(best)));
     cliff(answer, name, points, &label);
 }
 
-/// The largest fall from a level to the next, where its interval shows it.
+/// The largest drop from a level to the next, if it is significant.
 fn cliff(answer: &mut Answer, name: &str, points: &[&Point], label: &dyn Fn(&Point) -> String) {
     let falls = points.windows(2).filter_map(|pair| {
         let times = Times::of(pair[1], pair[0], Measure::Bandwidth)?;
@@ -95,11 +95,11 @@ fn cliff(answer: &mut Answer, name: &str, points: &[&Point], label: &dyn Fn(&Poi
     answer.find(&format!("cliff-share-{}", slug(name)), 1.0 - times.times);
     answer.say(format!(
         "{name}: throughput falls from {} at {} to {} at {}: {}.",
-        before.told(Measure::Bandwidth),
+        before.formatted(Measure::Bandwidth),
         label(before),
-        after.told(Measure::Bandwidth),
+        after.formatted(Measure::Bandwidth),
         label(after),
-        times.told()
+        times.formatted()
     ));
 }
 
@@ -122,7 +122,8 @@ pub(super) fn compare(answer: &mut Answer, facts: &StageFacts, axis: &str) {
             [low, high, &middle].map(|v| iosonde_model::units::count::significant(*v));
         answer.say(format!(
             "{}: {second} does {middle} times the throughput of {first} in the middle of {} pairs \
-             ({low} to {high}); in {shown} of them the difference is shown (Holm over {} pairs).",
+             ({low} to {high}); in {shown} of them the difference is significant (Holm over {} \
+             pairs).",
             of.heading(),
             own.len(),
             pairs.len(),
@@ -134,7 +135,7 @@ pub(super) fn compare(answer: &mut Answer, facts: &StageFacts, axis: &str) {
 struct Pair {
     first: String,
     second: String,
-    /// How many times as much the second does.
+    /// Ratio of the second to the first.
     times: f64,
     /// Probability of so large a difference if there were none, corrected for all pairs.
     p: f64,
@@ -161,20 +162,21 @@ fn pairs(facts: &StageFacts, axis: &str) -> Vec<Pair> {
     found
 }
 
-/// Whether each run really had the sizes that its cell asked for: a level that the engine never saw
-/// draws a curve all the same.
+/// Whether each run had the sizes requested by its cell: a level that never reached the engine
+/// still produces a curve.
 pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
     let mut wrong = Vec::new();
     for point in &facts.points {
         let Some(cell) = facts.laid_out.cells.get(point.cell) else { continue };
-        let asked = facts.parameter(cell, Parameter::BlockSize).and_then(|value| value.number());
+        let requested =
+            facts.parameter(cell, Parameter::BlockSize).and_then(|value| value.number());
         for figures in &point.runs {
             let seen = figures.all.total.bytes as f64 / figures.all.total.ops.max(1) as f64;
-            // Short transfers at the end of a region make the mean no larger.
-            if let Some(asked) = asked
-                && (seen / asked - 1.0).abs() > 0.01
+            // Short transfers at the end of a region cannot increase the mean.
+            if let Some(requested) = requested
+                && (seen / requested - 1.0).abs() > 0.01
             {
-                wrong.push(format!("{} ({} an operation)", point.name(), words::size(seen)));
+                wrong.push(format!("{} ({} per operation)", point.name(), words::size(seen)));
             }
         }
     }
@@ -182,15 +184,15 @@ pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
     if !wrong.is_empty() {
         answer.mind(
             "level_not_applied",
-            "levels that the engine did not see",
+            "levels that did not reach the engine",
             Strength::Proven,
-            Gravity::Doubt,
-            format!("The size asked for is not the size that was moved: {}.", wrong.join("; ")),
+            Severity::LowConfidence,
+            format!("The requested size differs from the transferred size: {}.", wrong.join("; ")),
         );
     }
 }
 
-/// Cells that were left out, with the reason, each reason once.
+/// Cells that were left out, with each reason once.
 pub(super) fn left_out(answer: &mut Answer, facts: &StageFacts) {
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for (_, reason) in &facts.laid_out.left_out {

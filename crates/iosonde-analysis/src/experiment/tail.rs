@@ -1,4 +1,4 @@
-//! How long do the slowest requests take, and which percentiles have the right to exist?
+//! How long the slowest requests take, and which percentiles the number of requests supports.
 
 use super::words::{self, Times, lines, nothing, of_line};
 use super::{Answer, Measure, Point, Spread, StageFacts};
@@ -7,11 +7,11 @@ use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
 use iosonde_stats::bootstrap::{Interval, log_t};
 
-/// What is told of each level.
+/// The figures reported for each level.
 const TAIL: [f64; 5] = [0.5, 0.95, 0.99, 0.999, 0.9999];
 
-/// A level: one value for each run, for the run is what was repeated. Requests of a run are no
-/// repeats: an interval over all of them is far too narrow (method 2.1, 2.6).
+/// A level: one value per run, because the run is the replicate. Requests of a run are not
+/// replicates: an interval over all of them is far too narrow (method 2.1, 2.6).
 struct Level<'a> {
     point: &'a Point,
     label: String,
@@ -22,11 +22,13 @@ struct Level<'a> {
 pub(super) fn analyse(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     let is_numeric = |name: &str| facts.points.iter().any(|point| point.at(name).is_some());
     let Some(axis) = facts.stage.axes.iter().find(|axis| is_numeric(&axis.name)) else {
-        return nothing("Nothing is varied in numbers, so there is no growth of the tail to tell.");
+        return nothing(
+            "No axis has numeric levels, so the growth of the tail cannot be computed.",
+        );
     };
     let lines = lines(facts, &axis.name);
     if lines.is_empty() {
-        return nothing("No run can be used, so there is no tail to tell.");
+        return nothing("No run can be used, so there is no tail.");
     }
     let mut answer = Answer::default();
     let mut rows = Vec::new();
@@ -55,13 +57,14 @@ pub(super) fn analyse(facts: &StageFacts, before: &[StageFacts]) -> Answer {
 
 fn one(answer: &mut Answer, level: &Level<'_>) {
     let tail = [Measure::Quantile(0.95), Measure::Quantile(0.99), Measure::Quantile(0.999)];
-    let tail = tail.map(|measure| format!("{} {}", measure.title(), level.point.told(measure)));
+    let tail =
+        tail.map(|measure| format!("{} {}", measure.title(), level.point.formatted(measure)));
     let mean = level.point.spread(Measure::Mean, Direction::Total);
     let basis = mean.as_ref().map_or("n/a".into(), |spread| spread.basis());
     answer.say(format!(
         "{}: {} on average, {} ({basis}).",
         level.label,
-        level.point.told(Measure::Mean),
+        level.point.formatted(Measure::Mean),
         tail.join(", ")
     ));
     let key = words::slug(&level.label);
@@ -75,12 +78,12 @@ fn one(answer: &mut Answer, level: &Level<'_>) {
             answer.find_between(&format!("{key}_{word}_ns"), spread.mean, interval);
             continue;
         }
-        // The run with the fewest requests is the one without it.
+        // The run with the fewest requests lacks it.
         let runs = level.point.runs.iter();
         let fewest = runs.min_by_key(|run| run.all.total.ops);
         let quantile = fewest.and_then(|run| run.all.total.latency.quantile(q));
         if let Some(reason) = quantile.and_then(reason) {
-            answer.say(format!("{}: {word} has no right to be told: a run {reason}.", level.label));
+            answer.say(format!("{}: {word} cannot be reported: a run {reason}.", level.label));
         }
     }
 }
@@ -102,7 +105,8 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn
     }
     let depth = count::setting(last.at / first.at);
     answer.say(format!(
-        "From {} to {} ({depth} times the depth) latencies grow by these factors: {}.",
+        "From {} to {} ({depth} times the depth) the the the the latencies grow by these factors: \
+         {}.",
         first.label,
         last.label,
         parts.join(", ")
@@ -111,58 +115,58 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn
     let word = Measure::Quantile(q).word();
     answer.say(if times > 1.25 * mean {
         format!(
-            "The tail grows faster than the mean: whoever promises {word} has to stay below the \
-             depth that the mean allows."
+            "The tail grows faster than the mean: to keep a target for {word}, use a lower depth \
+             than the mean suggests."
         )
     } else if times < 0.8 * mean {
         format!(
-            "{word} grows less than the mean: its slowest requests were slow at low depth already, \
-             for other reasons than queueing."
+            "{word} grows less than the mean: the slowest requests were already slow at low \
+             depth, for reasons other than queueing."
         )
     } else {
-        format!("The tail grows with the mean: waiting in line, not rare stalls, makes {word}.")
+        format!("The tail grows with the mean: queueing, not rare stalls, determines {word}.")
     });
 }
 
-/// Says so where the depths stand on no knee, or on a blunt one.
+/// Notes that the depths refer to no knee, or to one that is not sharp.
 fn outside(answer: &mut Answer, from: &str, before: &[StageFacts]) {
     let Some((stage, figure)) = from.split_once('.') else { return };
     let Some(source) = before.iter().find(|facts| facts.stage.name == stage) else { return };
-    // Of a line of several the name of the line ends the name of the figure.
+    // With several lines, the name of the figure ends in the name of the line.
     let (word, line) = figure.split_once('-').map_or((figure, None), |(w, line)| (w, Some(line)));
     let of_line = |word: &str| line.map_or(word.to_owned(), |line| format!("{word}-{line}"));
     if source.found(&of_line(&format!("{word}_outside"))).is_some() {
         answer.say(format!(
-            "The depths stand on the end of the sweep of {stage}, for its knee lies outside it."
+            "The depths refer to the end of the sweep of {stage}, because its knee lies outside it."
         ));
     }
     if word == "knee" && source.found(&of_line("no_sharp_knee")).is_some() {
         answer.say(format!(
-            "The depths stand on a knee of {stage} that is not sharp: read them as places on its \
+            "The depths refer to a knee of {stage} that is not sharp: read them as points on its \
              curve."
         ));
     }
 }
 
 fn row(level: &Level<'_>) -> Vec<String> {
-    let told = |measure: Measure| {
+    let formatted = |measure: Measure| {
         let spread = level.point.spread(measure, Direction::Total);
         spread.map_or("n/a".into(), |spread: Spread| match log_t(&spread.values) {
             Some(Interval { low, high, .. }) => {
                 format!(
                     "{} ({} to {})",
-                    spread.told(measure),
-                    measure.told(low),
-                    measure.told(high)
+                    spread.formatted(measure),
+                    measure.formatted(low),
+                    measure.formatted(high)
                 )
             }
-            None => spread.told(measure),
+            None => spread.formatted(measure),
         })
     };
     let ops = level.point.runs.iter().map(|run| run.all.total.ops).sum();
     let ahead = [level.label.clone(), level.point.runs.len().to_string(), count::thousands(ops)];
-    let tail = TAIL.map(|q| told(Measure::Quantile(q)));
-    ahead.into_iter().chain([told(Measure::Mean)]).chain(tail).collect()
+    let tail = TAIL.map(|q| formatted(Measure::Quantile(q)));
+    ahead.into_iter().chain([formatted(Measure::Mean)]).chain(tail).collect()
 }
 
 #[cfg(test)]
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn depths_on_the_end_of_one_line_of_several_are_told() {
+    fn depths_on_the_end_of_one_line_of_several_are_reported() {
         let mut source = levels(40.0);
         source.stage.name = "sweep".into();
         source.answers[0].1.find("knee_outside-random-read", 1.0);
@@ -218,10 +222,10 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_without_enough_requests_is_not_told() {
+    fn a_percentile_without_enough_requests_is_not_reported() {
         let facts = levels(40.0);
         assert_eq!(facts.found("iodepth-4_p99.99_ns"), None);
         let said = facts.answers[0].1.sentences.join("\n");
-        assert!(said.contains("p99.99 has no right to be told"), "{said}");
+        assert!(said.contains("p99.99 cannot be reported"), "{said}");
     }
 }

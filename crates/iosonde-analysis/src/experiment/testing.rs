@@ -1,4 +1,4 @@
-//! Invented stages for tests: runs that are consistent by construction, laid out as a file says.
+//! Synthetic stages for tests: runs that are consistent by construction, designed by a file.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -7,7 +7,8 @@ use iosonde_fixtures::{Load, run_of};
 use iosonde_model::plan::design::{Cell, Found, cells};
 use iosonde_model::record::Run;
 use iosonde_model::record::experiment::{
-    EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TRIAL_SCHEMA, TargetAsked, TrialRun,
+    EXPERIMENT_SCHEMA, ExperimentRun, RequestedTarget, STAGE_SCHEMA, StageRun, TRIAL_SCHEMA,
+    TrialRun,
 };
 use iosonde_model::spec::Experiment;
 use iosonde_model::spec::experiment::{Claims, Stage};
@@ -19,13 +20,13 @@ pub fn stage(experiment: &str, name: &str) -> Stage {
     found.stage(name).unwrap().clone()
 }
 
-/// A stage that a text describes.
+/// A stage described by TOML text.
 pub fn stage_of(text: &str) -> Stage {
     let text = format!("name = \"x\"\nquestion = \"?\"\n[[stage]]\nname = \"s\"\n{text}");
     toml::from_str::<Experiment>(&text).unwrap().stages.remove(0)
 }
 
-/// A stage carried out: one load for each cell and repeat.
+/// A completed stage: one load for each cell and repeat.
 pub fn facts(stage: &Stage, load: impl FnMut(&Cell, u32) -> Load) -> StageFacts {
     let mut load = load;
     of_runs(stage, &Found::new(), &[], |cell, repeat| run_of(&[load(cell, repeat)]))
@@ -90,7 +91,7 @@ pub fn study(stages: Vec<StageFacts>, claims: Option<Claims>) -> Study {
             experiment: iosonde_model::spec::catalogue::experiment("study").unwrap(),
             claims,
             seed: 1,
-            target: TargetAsked::default(),
+            target: RequestedTarget::default(),
             max_written_bytes: None,
             started_unix_ns: 0,
         },

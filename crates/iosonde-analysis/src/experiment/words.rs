@@ -1,26 +1,26 @@
-//! What analyses have in common: an answer that grows, figures with their scatter in words, and the
-//! ratio of two cells.
+//! Shared by analyses: building an answer, formatting figures with their variation, and the ratio
+//! of two cells.
 
 use super::{Answer, AnswerTable, Measure, Point, Spread, StageFacts};
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count};
 use iosonde_stats::bootstrap::{Interval, log_t_ratio};
 
 impl Answer {
-    /// One more sentence.
+    /// Adds a sentence.
     pub(super) fn say(&mut self, sentence: impl Into<String>) {
         self.sentences.push(sentence.into());
     }
 
-    /// One more figure.
+    /// Adds a figure.
     pub(super) fn find(&mut self, name: &str, value: f64) {
         if value.is_finite() {
             self.found.insert(name.into(), value);
         }
     }
 
-    /// One more figure with the ends of its interval.
+    /// Adds a figure with the ends of its interval.
     pub(super) fn find_between(&mut self, name: &str, value: f64, interval: Option<Interval>) {
         self.find(name, value);
         if let Some(Interval { low, high, .. }) = interval {
@@ -29,19 +29,19 @@ impl Answer {
         }
     }
 
-    /// One more thing to mind.
+    /// Adds a warning.
     pub(super) fn mind(
         &mut self,
         code: &'static str,
         subject: &str,
         strength: Strength,
-        gravity: Gravity,
+        severity: Severity,
         words: String,
     ) {
-        self.cautions.push(Finding::new(code, subject, strength, gravity, words));
+        self.warnings.push(Finding::new(code, subject, strength, severity, words));
     }
 
-    /// One more table.
+    /// Adds a table.
     pub(super) fn table(&mut self, caption: &str, columns: &[&str], rows: Vec<Vec<String>>) {
         self.tables.push(AnswerTable {
             caption: caption.into(),
@@ -52,18 +52,18 @@ impl Answer {
 }
 
 impl Spread {
-    /// `158 µs ± 3.20 µs`: mean and standard deviation; the mean alone of one run.
-    pub(super) fn told(&self, measure: Measure) -> String {
-        let mean = measure.told(self.mean);
+    /// `158 µs ± 3.20 µs`: mean and standard deviation; only the mean for one run.
+    pub(super) fn formatted(&self, measure: Measure) -> String {
+        let mean = measure.formatted(self.mean);
         match self.std_dev {
-            // Below a millionth it is rounding.
+            // Below a millionth it is a rounding error.
             Some(deviation) if deviation <= self.mean.abs() * 1e-6 => format!("{mean} ± 0"),
-            Some(deviation) => format!("{mean} ± {}", measure.told(deviation)),
+            Some(deviation) => format!("{mean} ± {}", measure.formatted(deviation)),
             None => mean,
         }
     }
 
-    /// `mean ± sd of 3`, or that it is one run.
+    /// `mean ± sd of 3`, or `one run`.
     pub(super) fn basis(&self) -> String {
         match self.values.len() {
             1 => "one run".into(),
@@ -73,13 +73,14 @@ impl Spread {
 }
 
 impl Point {
-    /// A measure of all that moves data in words; `n/a` where it is not known.
-    pub(super) fn told(&self, measure: Measure) -> String {
-        self.spread(measure, Direction::Total).map_or("n/a".into(), |spread| spread.told(measure))
+    /// A measure of all data operations as text; `n/a` if unknown.
+    pub(super) fn formatted(&self, measure: Measure) -> String {
+        self.spread(measure, Direction::Total)
+            .map_or("n/a".into(), |spread| spread.formatted(measure))
     }
 }
 
-/// How many times as much one cell has as another, with its interval.
+/// The ratio of one cell to another, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Times {
     pub(super) times: f64,
@@ -105,7 +106,7 @@ impl Times {
     }
 
     /// `1.92 times (95 % 1.85 to 1.99)`.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn formatted(&self) -> String {
         let times = count::significant(self.times);
         match self.interval {
             Some(Interval { low, high, .. }) => {
@@ -117,15 +118,15 @@ impl Times {
     }
 }
 
-/// ` (95 % 7.50 to 8.30, n = 3)`, or how many runs there were where they give no interval.
+/// ` (95 % 7.50 to 8.30, n = 3)`, or the number of runs if they give no interval.
 pub(super) fn interval(
     interval: Option<Interval>,
     runs: usize,
-    told: impl Fn(f64) -> String,
+    formatted: impl Fn(f64) -> String,
 ) -> String {
     match interval {
         Some(Interval { low, high, .. }) => {
-            format!(" (95 % {} to {}, n = {runs})", told(low), told(high))
+            format!(" (95 % {} to {}, n = {runs})", formatted(low), formatted(high))
         }
         None => format!(" (n = {runs}, too few for an interval)"),
     }
@@ -141,7 +142,7 @@ pub(super) fn percent(share: f64) -> String {
     format!("{} %", count::significant(share * 100.0))
 }
 
-/// A heading as part of a figure's name: `4 KiB random read` as `4-kib-random-read`.
+/// Converts a heading to a part of a figure's name: `4 KiB random read` as `4-kib-random-read`.
 pub(super) fn slug(text: &str) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' }
@@ -151,8 +152,8 @@ pub(super) fn slug(text: &str) -> String {
     parts.collect::<Vec<_>>().join("-")
 }
 
-/// The usable points along an axis by line, where there are any, ascending: what a line is called,
-/// or the stage's heading where there is but one.
+/// The usable points along an axis by line, ascending, with the name of the line, or the stage's
+/// heading if there is only one line.
 pub(super) fn lines<'a>(facts: &'a StageFacts, axis: &str) -> Vec<(String, Vec<&'a Point>)> {
     let lines = facts.lines(axis).into_iter().map(|(name, points)| {
         let mut usable: Vec<&Point> =
@@ -165,17 +166,17 @@ pub(super) fn lines<'a>(facts: &'a StageFacts, axis: &str) -> Vec<(String, Vec<&
     lines.filter(|(_, points)| !points.is_empty()).collect()
 }
 
-/// Fewest runs of a point: the n of what is said of all of them.
+/// Fewest runs of a point: the n of statements about all of them.
 pub(super) fn runs(points: &[&Point]) -> usize {
     points.iter().map(|point| point.runs.len()).min().unwrap_or(0)
 }
 
-/// The name of a figure of a line: plain where there is one line alone.
+/// The name of a figure of a line: without suffix if there is only one line.
 pub(super) fn of_line(name: &str, line: &str, lines: usize) -> String {
     if lines == 1 { name.into() } else { format!("{name}-{}", slug(line)) }
 }
 
-/// Says that nothing can be said, and why.
+/// An answer that only says why there is no result.
 pub(super) fn nothing(what: &str) -> Answer {
     Answer { sentences: vec![what.into()], ..Answer::default() }
 }
@@ -187,12 +188,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_told_with_their_scatter() {
+    fn figures_are_reported_with_their_scatter() {
         let spread = Spread::of(vec![158_000.0, 162_000.0, 160_000.0]).unwrap();
-        assert_eq!(spread.told(Measure::Mean), "160 µs ± 2.00 µs");
+        assert_eq!(spread.formatted(Measure::Mean), "160 µs ± 2.00 µs");
         assert_eq!(spread.basis(), "mean ± sd of 3");
         let one = Spread::of(vec![158_000.0]).unwrap();
-        assert_eq!((one.told(Measure::Mean).as_str(), one.basis().as_str()), ("158 µs", "one run"));
+        assert_eq!(
+            (one.formatted(Measure::Mean).as_str(), one.basis().as_str()),
+            ("158 µs", "one run")
+        );
         assert_eq!(slug("4 KiB random read"), "4-kib-random-read");
     }
 

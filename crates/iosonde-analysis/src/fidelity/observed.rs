@@ -1,4 +1,4 @@
-//! What a record shows of a load, whichever record it is.
+//! The load shown by a record, whether a profile or a run.
 
 use super::streams;
 use crate::profile::missing;
@@ -8,10 +8,10 @@ use iosonde_model::record::profile::{
 use iosonde_model::record::run::{CounterSeries, Outcome, Run};
 use iosonde_stats::Histogram;
 
-/// What is known, or why it is not.
+/// A known value, or why it is unknown.
 pub type Known<T> = Result<T, String>;
 
-/// A load as it was seen.
+/// An observed load.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The directions that moved data.
@@ -22,9 +22,9 @@ pub struct Observed {
     pub syncs: Known<u64>,
     /// Requests over time, all directions together.
     pub course: Known<Course>,
-    /// With what error it ended; `None` if it ended as it should.
+    /// The error it ended with; `None` if it ended normally.
     pub failed: Option<String>,
-    /// What a reader should know.
+    /// Notes.
     pub notes: Vec<String>,
 }
 
@@ -37,9 +37,9 @@ pub struct Moved {
     pub sizes: Vec<(u64, u64)>,
     /// Share of the requests that were sequential.
     pub sequential: Known<f64>,
-    /// `(ns, times)` of distances of arrivals.
+    /// `(ns, count)` of inter-arrival times.
     pub gaps: Known<Vec<(u64, u64)>>,
-    /// Where.
+    /// Offsets.
     pub touched: Known<Touched>,
     /// Latencies, ns.
     pub latency: Histogram,
@@ -48,9 +48,9 @@ pub struct Moved {
 /// Blocks that were touched, from hot to cold.
 #[derive(Clone, Debug)]
 pub struct Touched {
-    /// Bytes of different blocks.
+    /// Bytes of distinct blocks.
     pub bytes: f64,
-    /// `(share of the blocks, share of the accesses)` so far, ascending to `(1, 1)`.
+    /// Cumulative `(share of the blocks, share of the accesses)`, ascending to `(1, 1)`.
     curve: Vec<(f64, f64)>,
 }
 
@@ -63,7 +63,7 @@ impl Touched {
         let blocks: f64 = chunks.iter().map(|(blocks, _)| blocks).sum();
         let hits: f64 = chunks.iter().map(|(_, hits)| hits).sum();
         if chunks.is_empty() {
-            return Err("places were not recorded".into());
+            return Err("offsets were not recorded".into());
         }
         let mut sum = (0.0, 0.0);
         let curve = chunks.iter().map(|(of_blocks, of_hits)| {
@@ -95,7 +95,7 @@ impl Touched {
     }
 }
 
-/// How many requests there had been, over time.
+/// Cumulative requests over time.
 #[derive(Clone, Debug)]
 pub struct Course {
     /// `(ns since the first request, requests so far)`, ascending.
@@ -103,7 +103,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// From series that run side by side, between the first and the last request, ns.
+    /// From parallel series, between the first and the last request, ns.
     fn new(series: &[&CounterSeries], active: (u64, u64)) -> Known<Course> {
         let (first, last) = (active.0 as f64, active.1 as f64);
         // `(time, requests at once, change of the rate)`.
@@ -111,7 +111,7 @@ impl Course {
         for each in series.iter().filter(|series| series.width_ns > 0) {
             let end = each.ops.iter().rposition(|ops| *ops > 0);
             for (at, ops) in each.ops.iter().enumerate().filter(|(_, ops)| **ops > 0) {
-                // Within the first and the last interval requests begin and end with the load.
+                // In the first and the last interval, requests begin and end with the load.
                 let (width, ops) = (each.width_ns as f64, *ops as f64);
                 let from = at as f64 * width;
                 let is_end = Some(at) == end;
@@ -127,7 +127,7 @@ impl Course {
             }
         }
         if changes.is_empty() {
-            return Err("no series over time was recorded".into());
+            return Err("no time series was recorded".into());
         }
         changes.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (mut before, mut requests, mut rate) = (0.0, 0.0, 0.0f64);
@@ -144,7 +144,7 @@ impl Course {
         Ok(Course { points })
     }
 
-    /// Requests in all.
+    /// Total requests.
     pub fn total(&self) -> f64 {
         self.points.last().map_or(0.0, |(_, requests)| *requests)
     }
@@ -166,7 +166,7 @@ impl Course {
         }
     }
 
-    /// Largest difference of the sums so far, as a share of the larger total.
+    /// Largest difference of the cumulative sums, as a share of the larger total.
     pub fn apart(&self, other: &Course) -> Option<f64> {
         let most = self.total().max(other.total());
         let edges = self.points.iter().chain(&other.points).map(|(at, _)| *at);
@@ -187,17 +187,18 @@ pub(super) const WAYS: [Op; 3] = [Op::Read, Op::Write, Op::Discard];
 impl Observed {
     /// What a profile shows: requests of the program and the write-back of its pages.
     ///
-    /// Of a replay by `iosonde run` only its jobs count, and not what it does to look at its
-    /// target, to lay it out and to keep its result. Places, series and depth are not told apart by
-    /// threads, so they are known only where that was next to nothing.
+    /// For a replay by `iosonde run` only its jobs count, not the requests that inspect the target,
+    /// prepare the test file and store the result. Offsets, series and depth are not recorded per
+    /// thread, so they are known only if those other requests were negligible.
     pub fn of_profile(run: &ProfileRun) -> Observed {
         match jobs_alone(run) {
             None => Observed::of_all(run),
             Some((jobs, beside)) => {
                 let mut observed = Observed::of_all(&jobs);
                 if beside > BESIDE {
-                    let reason = "the replay's requests cannot be told from those with which it \
-                                  looked at its target or laid it out: replay onto a block device";
+                    let reason = "the replay's requests cannot be separated from those that \
+                        inspected the target and prepared the test file: replay onto a block \
+                        device";
                     observed.course = Err(reason.into());
                     observed.depth = Err(reason.into());
                     for (_, moved) in &mut observed.ways {
@@ -218,7 +219,7 @@ impl Observed {
             levels.extend(busy.map(|(level, ns)| (u64::from(*level), *ns)));
         }
         let depth = if levels.is_empty() {
-            Err("the depth over time was not recorded".into())
+            Err("queue depth over time was not recorded".into())
         } else {
             Ok(levels)
         };
@@ -245,11 +246,11 @@ impl Observed {
         }
     }
 
-    /// What a run shows: its operations are those of its plan, which are made again.
+    /// What a run shows: its operations are those of its plan and are regenerated.
     pub fn of_run(run: &Run) -> Observed {
         let by_way = streams::of_run(run);
         let ways = by_way.into_iter().filter(|(_, moved)| moved.requests > 0).collect();
-        let mean = "a run keeps only the mean of it: profile the replay \
+        let mean = "a run records only the mean of it: profile the replay \
                     (iosonde profile -- iosonde run …)";
         let syncs = run.jobs.iter().map(|job| job.sync.ops).sum();
         let series: Vec<&CounterSeries> = run
@@ -269,14 +270,14 @@ impl Observed {
                 Outcome::Complete => None,
             },
             notes: vec![
-                "the replay is a run and no profile: its operations count as requests, before the \
+                "the replay is a run, not a profile: its operations count as requests, before the \
                  block layer splits and merges them"
                     .into(),
             ],
         }
     }
 
-    /// The same load, so many times as fast.
+    /// The same load, this many times as fast.
     #[must_use]
     pub fn faster(&self, factor: f64) -> Observed {
         let mut faster = self.clone();
@@ -294,15 +295,16 @@ impl Observed {
     }
 }
 
-/// Share of requests beside those of a replay's jobs from which places and series are not its own.
+/// Share of requests other than those of a replay's jobs at or above which offsets and series are
+/// not attributed to it.
 const BESIDE: f64 = 0.01;
 
-/// Exit codes of `iosonde run` after a load that was done: an expectation missed, the books not
-/// balanced, too little for a verdict.
+/// Exit codes of `iosonde run` after a completed load: an expectation missed, consistency checks
+/// failed, inconclusive.
 const VERDICTS: [i32; 3] = [3, 6, 7];
 
-/// What the jobs of a replay did, and the share of all other requests; `None` if the profile is not
-/// of one.
+/// The requests of a replay's jobs, and the share of all other requests; `None` if the profile is
+/// not of a replay.
 fn jobs_alone(run: &ProfileRun) -> Option<(ProfileRun, f64)> {
     let Subject::Command { words, .. } = &run.subject else { return None };
     let is_job = |group: u32| {
@@ -351,8 +353,8 @@ fn moved(run: &ProfileRun, op: Op) -> Option<Moved> {
     })
 }
 
-/// With what error the command ended, if it did. Of `iosonde run`, verdicts on what it measured are
-/// no failures: it did its load.
+/// The error with which the command ended, if any. For `iosonde run`, a verdict on the measurement
+/// is not an error: the load completed.
 fn failed(run: &ProfileRun) -> Option<String> {
     match run.ended {
         Ended::Exited { code: 0 } | Ended::TimeUp | Ended::Gone => None,
@@ -363,12 +365,12 @@ fn failed(run: &ProfileRun) -> Option<String> {
     }
 }
 
-/// Calls that make data durable. None in the record is only none where calls were seen.
+/// Calls that make data durable. A count of zero is meaningful only if calls were traced.
 fn syncs(run: &ProfileRun) -> Known<u64> {
     let missing = missing(run, "syncs");
     if missing.is_some() || run.source.method != Method::Tracepoints {
         let reason = missing.map_or("only counters", |missing| &missing.reason);
-        return Err(format!("syncs were not seen: {reason}"));
+        return Err(format!("syncs were not observed: {reason}"));
     }
     let durable = run.syncs.iter().filter(|sync| sync.kind != SyncKind::SyncFileRange);
     Ok(durable.map(|sync| sync.calls).sum())

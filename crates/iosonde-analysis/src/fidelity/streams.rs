@@ -1,25 +1,25 @@
-//! The operations of a run once more: a plan fixes them, so that their sizes, places and order need
-//! not be in the record.
+//! Regenerates the operations of a run: a plan determines them, so their sizes, offsets and order
+//! need not be in the record.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::observed::{Moved, Touched};
-use iosonde_model::plan::{OpStream, Stop, Way};
+use iosonde_model::plan::{IoKind, OpStream, Stop};
 use iosonde_model::record::profile::Op;
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
 
-/// Most operations that are made again.
+/// Largest number of operations that are regenerated.
 const MOST_OPS: u64 = 400_000;
-/// Most blocks whose places are kept.
+/// Largest number of blocks whose offsets are kept.
 const MOST_BLOCKS: u64 = 4_000_000;
-/// As a profile has them.
+/// As in a profile.
 const BLOCK_BYTES: u64 = 4096;
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Streams that are recognised at a time.
+/// Streams recognised concurrently.
 const STREAMS: usize = 64;
 
-/// One way while it is gathered.
+/// Accumulator of one direction.
 #[derive(Default)]
 struct Gathered {
     ops: u64,
@@ -45,14 +45,14 @@ pub(super) fn of_run(run: &Run) -> Vec<(Op, Moved)> {
     let mut ways: [Gathered; 3] = Default::default();
     let mut recent: VecDeque<(u16, u64)> = VecDeque::new();
     let mut blocks = 0;
-    // In turn: which job came when is not in the record.
+    // Alternating: the order of the jobs is not in the record.
     while streams.iter().any(|(_, left)| *left > 0) {
         for (stream, left) in streams.iter_mut().filter(|(_, left)| *left > 0) {
             *left -= 1;
             let Some(op) = stream.next_op() else { continue };
             let way = &mut ways[match op.way {
-                Way::Read => 0,
-                Way::Write => 1,
+                IoKind::Read => 0,
+                IoKind::Write => 1,
                 _ => 2,
             }];
             let end = op.offset + u64::from(op.bytes);
@@ -104,15 +104,15 @@ impl Gathered {
         let touched = if complete {
             Touched::new(BLOCK_BYTES, chunks.collect())
         } else {
-            Err("the run has more operations than are made again for this: profile the replay"
+            Err("the run has more operations than can be regenerated for this: profile the replay"
                 .into())
         };
         Moved {
             requests,
             sizes: self.sizes.into_iter().collect(),
             sequential: Ok(self.sequential as f64 / self.ops.max(1) as f64),
-            gaps: Err("a run keeps no distribution of its distances: profile the replay \
-                       (iosonde profile -- iosonde run …)"
+            gaps: Err("a run records no distribution of its inter-arrival times: profile the \
+                       replay (iosonde profile -- iosonde run …)"
                 .into()),
             touched,
             latency,
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hot_and_cold_are_told_apart_as_finely_as_in_a_profile() {
+    fn hot_and_cold_are_distinguished_as_finely_as_in_a_profile() {
         let mut way = Gathered::default();
         for _ in 0..3 {
             way.touch(0, 0, 4096);

@@ -1,28 +1,30 @@
-//! `buffered`: direct I/O is not in effect, so the page cache is part of what was measured.
+//! `buffered`: direct I/O is not in effect, so the page cache is part of the measurement.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where direct I/O was asked for and refused (a doubt), or not asked for (a fact).
+/// Reports when direct I/O was requested and rejected (low confidence), or not requested
+/// (information).
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     if target.direct || !case.is_real() || super::is_endless(target) {
         return None;
     }
     if !case.run.plan.target().direct {
-        let words = "Buffered, as asked: the page cache is part of what was measured.".to_owned();
+        let words = "Buffered, as requested: the page cache is part of the measurement.".to_owned();
         return Some(Finding::new(
             "buffered",
             "page cache",
             Strength::Proven,
-            Gravity::Fact,
+            Severity::Fact,
             words,
         ));
     }
     let reason = target.direct_refused.as_deref().unwrap_or("no reason given");
     let words = format!(
-        "Buffered: direct I/O was refused ({reason}); the page cache is part of what was measured."
+        "Buffered: direct I/O was rejected ({reason}); the page cache is part of the measurement."
     );
-    let finding = Finding::new("buffered", "page cache", Strength::Proven, Gravity::Doubt, words);
+    let finding =
+        Finding::new("buffered", "page cache", Strength::Proven, Severity::LowConfidence, words);
     Some(finding.with("direct_refused", reason))
 }
 
@@ -35,13 +37,13 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_refusal_is_doubtful_and_a_wish_is_a_fact() {
+    fn a_refusal_is_low_confidence_and_a_wish_is_a_fact() {
         let mut run = run_of(&[Load::default()]);
         assert_eq!(ask(detect, &run, None), None);
         run.target.direct = false;
         run.target.direct_refused = Some("EINVAL".into());
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Doubt);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::LowConfidence);
         run.plan.targets[0].direct = false;
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Fact);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::Fact);
     }
 }

@@ -3,15 +3,15 @@
 use iosonde_model::record::facts::{IoLimit, IoLimitKind};
 use iosonde_model::units;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// A rate within this share of a limit is that limit at work.
+/// A rate within this share of a limit is attributed to that limit.
 const WITHIN: f64 = 0.03;
-/// The kernel deals a limit out in slices of this length, ns; the operations of one slice may come
-/// at once, so one slice more or less falls into a window.
+/// The kernel enforces a limit in slices of this length, ns; the operations of one slice may be
+/// dispatched together, so a window may contain one slice more or less.
 const SLICE_NS: f64 = 100_000_000.0;
 
-/// Speaks where a rate stands within 3 %, or one slice, of a cgroup limit on that rate.
+/// Reports when a rate is within 3 %, or one slice, of a cgroup limit on that rate.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let off =
         |limit: &IoLimit| (rate(case, limit.kind) / limit.per_second.max(1) as f64 - 1.0).abs();
@@ -22,11 +22,12 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let words = format!(
         "Limited by the cgroup ({}) to {}; measured {}.",
         limit.source,
-        told(limit.kind, limit.per_second as f64),
-        told(limit.kind, measured)
+        formatted(limit.kind, limit.per_second as f64),
+        formatted(limit.kind, measured)
     );
-    let subject = format!("the cgroup I/O limit of {}", told(limit.kind, limit.per_second as f64));
-    let finding = Finding::new("cgroup_limit", subject, Strength::Proven, Gravity::Limit, words);
+    let subject =
+        format!("the cgroup I/O limit of {}", formatted(limit.kind, limit.per_second as f64));
+    let finding = Finding::new("cgroup_limit", subject, Strength::Proven, Severity::Limit, words);
     Some(
         finding
             .with("limit_per_s", limit.per_second as f64)
@@ -45,7 +46,7 @@ fn rate(case: &Case<'_>, kind: IoLimitKind) -> f64 {
     }
 }
 
-fn told(kind: IoLimitKind, rate: f64) -> String {
+fn formatted(kind: IoLimitKind, rate: f64) -> String {
     match kind {
         IoLimitKind::ReadBytes => format!("{} of reads", units::bytes::per_second(rate)),
         IoLimitKind::WriteBytes => format!("{} of writes", units::bytes::per_second(rate)),
@@ -64,7 +65,7 @@ mod tests {
 
     use super::*;
     use crate::finding::tests::ask;
-    use crate::{books, figures};
+    use crate::{consistency, figures};
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
@@ -88,10 +89,10 @@ mod tests {
         let kind = IoLimitKind::ReadIops;
         run.target.io_limits = vec![IoLimit { source: "/job".into(), kind, per_second: 4_800 }];
         let mut figures = figures(&run);
-        let books = books(&run, &figures);
+        let consistency = consistency(&run, &figures);
         // 5,000 measured, 4 % off; a slice is 5 % of 2 s and 1 % of 10 s.
-        assert_eq!(detect(&Case::new(&run, None, &figures, &books)), None);
+        assert_eq!(detect(&Case::new(&run, None, &figures, &consistency)), None);
         figures.window_ns = 2_000_000_000;
-        assert!(detect(&Case::new(&run, None, &figures, &books)).is_some());
+        assert!(detect(&Case::new(&run, None, &figures, &consistency)).is_some());
     }
 }

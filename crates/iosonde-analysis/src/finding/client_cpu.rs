@@ -1,17 +1,17 @@
 //! `client_cpu`: this machine, not the device, is the limit.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 use iosonde_model::spec::Wait;
 
-/// CPU time over the CPUs that the jobs can use, from which the client counts as full.
+/// CPU time over the CPUs that the jobs can use, at or above which the client counts as saturated.
 const FULL: f64 = 0.90;
-/// Device queue over our own depth below which the device had time to spare.
+/// Device queue over our own depth below which the device was not saturated.
 const DEVICE_IDLE: f64 = 0.7;
 
-/// Speaks where the process used 90 % of the CPU time that its threads could get.
+/// Reports when the process used 90 % of the CPU time that its threads could get.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let (user, system) = (case.figures.cpu_user_share?, case.figures.cpu_system_share?);
-    // A polling engine is busy whatever the device does.
+    // A polling engine is always busy.
     let engine = &case.run.plan.engine;
     let polls = engine.iopoll
         || engine.sqpoll
@@ -32,9 +32,10 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         None => Strength::ConsistentWith,
     };
     let words = format!(
-        "The client's CPU is full: {used:.2} of {cores:.2} usable CPUs; the device may be faster."
+        "The client's CPU is saturated: {used:.2} of {cores:.2} usable CPUs; the device may be \
+         faster."
     );
-    let finding = Finding::new("client_cpu", "the client's CPU", strength, Gravity::Limit, words);
+    let finding = Finding::new("client_cpu", "the client's CPU", strength, Severity::Limit, words);
     let finding = finding.with("cpus_used", used).with("cpus_usable", cores);
     Some(match device_queue(case) {
         Some(queue) => finding.with("device_queue", queue),
@@ -53,7 +54,7 @@ fn cores(case: &Case<'_>) -> f64 {
 
 /// Mean number of requests in the device's queue.
 fn device_queue(case: &Case<'_>) -> Option<f64> {
-    let work = crate::books::device_work(case.run)?;
+    let work = crate::consistency::device_work(case.run)?;
     Some(work.delta.weighted_ms as f64 * 1e6 / case.run.measured_ns.max(1) as f64)
 }
 
@@ -67,7 +68,7 @@ mod tests {
     use iosonde_model::record::HostFacts;
 
     #[test]
-    fn full_threads_speak_and_polling_or_idle_ones_do_not() {
+    fn full_threads_are_reported_and_polling_or_idle_ones_are_not() {
         let mut run = run_of(&[Load { jobs: 2, ..Load::default() }]);
         assert_eq!(ask(detect, &run, None), None);
         run.process.cpu_user_ns = 5_000_000_000;

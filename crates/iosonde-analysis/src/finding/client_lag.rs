@@ -1,11 +1,11 @@
-//! `client_lag`: operations of an open loop left late though there was room for them.
+//! `client_lag`: operations of an open loop were submitted late although slots were free.
 
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::units::duration;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where the generator's own lag is a good part of the response time.
+/// Reports when the generator's own lag is a large part of the response time.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
     if open.verdict != ArrivalVerdict::ClientBound {
@@ -14,12 +14,13 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let total = &case.figures.all.total;
     let lag_ns = total.lag.as_ref()?.quantile(0.99)?.value_ns()?;
     let words = format!(
-        "Operations left up to {} late (p99) though slots were free: the latencies hold the \
-         client's own delay; give it more CPUs, or a lower rate per job.",
+        "Operations were submitted up to {} late (p99) although slots were free: the latencies \
+         include the client's own delay; give it more CPUs, or a lower rate per job.",
         duration::latency(lag_ns as f64)
     );
-    let subject = "the client's own lag";
-    let finding = Finding::new("client_lag", subject, Strength::Proven, Gravity::Doubt, words);
+    let subject = "the client's own delay";
+    let finding =
+        Finding::new("client_lag", subject, Strength::Proven, Severity::LowConfidence, words);
     Some(finding.with("lag_p99_ns", lag_ns as f64))
 }
 
@@ -32,7 +33,7 @@ mod tests {
     use iosonde_fixtures::{Load, open_run_of};
 
     #[test]
-    fn a_late_generator_speaks_and_one_that_waits_for_slots_does_not() {
+    fn a_late_generator_is_reported_and_one_that_waits_for_slots_is_not() {
         let mut late = open_run_of(&Load::default(), |_| 0);
         let count = late.jobs[0].read.lag.count();
         late.jobs[0].read.lag.record_many(5_000_000, count);

@@ -3,20 +3,19 @@
 use iosonde_model::units::duration;
 use iosonde_stats::Quantile;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Steal time over all CPU time that is worth a word.
+/// Smallest share of CPU steal to report.
 const STEAL: f64 = 0.01;
 
-/// The longest standstill worth a doubt, ns, and as a share of the measured window.
-const STANDSTILL_NS: u64 = 100_000_000;
-const STANDSTILL: f64 = 0.05;
+/// The shortest pause that lowers confidence, ns, and as a share of the measured window.
+const PAUSE_NS: u64 = 100_000_000;
+const PAUSE_SHARE: f64 = 0.05;
 
-/// Speaks where the whole process once stood still for 5 % of the window, where stalls of this host
-/// (p99.9 of the watchdog) exceed the p99 of the latencies, or where another guest took 1 % of the
-/// CPU time.
+/// Reports when the whole process was paused once for 5 % of the window, when stalls of this host
+/// (p99.9 of the watchdog) exceed the p99 of the latencies, or when CPU steal is 1 % or more.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
-    if let Some(finding) = standstill(case) {
+    if let Some(finding) = pause(case) {
         return Some(finding);
     }
     let stall = Quantile::of(&case.run.hiccups, 0.999).value_ns();
@@ -25,18 +24,19 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let stalled = stall.zip(p99).filter(|(stall, p99)| stall > p99);
     let words = match (stalled, steal) {
         (Some((stall, p99)), _) => format!(
-            "The tail is partly host stalls: one wake-up in a thousand came {} late, p99 is {}.",
+            "Host stalls contribute to the latency tail: p99.9 wake-up latency is {}, p99 of the \
+             I/O latency is {}.",
             duration::latency(stall as f64),
             duration::latency(p99 as f64)
         ),
         (None, Some(share)) => {
-            format!("Other guests took {} of the CPU time.", super::percent(share))
+            format!("CPU steal {}.", super::percent(share))
         }
         (None, None) => return None,
     };
     let strength = if stalled.is_some() { Strength::Supported } else { Strength::Proven };
     let mut finding =
-        Finding::new("client_sched", "host stalls", strength, Gravity::Caution, words);
+        Finding::new("client_sched", "host stalls", strength, Severity::Warning, words);
     if let Some((stall, p99)) = stalled {
         finding = finding.with("stall_p999_ns", stall as f64).with("latency_p99_ns", p99 as f64);
     }
@@ -46,26 +46,26 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
-/// One standstill (a stopped process, a paused guest) leaves no mark on the p99.9 of the watchdog,
-/// and yet halves a rate.
-fn standstill(case: &Case<'_>) -> Option<Finding> {
+/// A single pause (a stopped process, a paused guest) does not show in the p99.9 of the watchdog,
+/// but can halve a rate.
+fn pause(case: &Case<'_>) -> Option<Finding> {
     let longest = case.run.hiccups.max()?;
     let share = longest as f64 / case.run.measured_ns.max(1) as f64;
-    if longest < STANDSTILL_NS || share < STANDSTILL {
+    if longest < PAUSE_NS || share < PAUSE_SHARE {
         return None;
     }
     let words = format!(
-        "This process stood still for {} ({} of the run), stopped or paused with its host: rates \
-         are that much too low.",
+        "This process was paused for {} ({} of the run), stopped or paused with its host: rates \
+         are too low by that share.",
         duration::latency(longest as f64),
         super::percent(share)
     );
-    let (strength, gravity) = (Strength::Supported, Gravity::Doubt);
-    let finding = Finding::new("client_sched", "host stalls", strength, gravity, words);
+    let (strength, severity) = (Strength::Supported, Severity::LowConfidence);
+    let finding = Finding::new("client_sched", "host stalls", strength, severity, words);
     Some(finding.with("standstill_ns", longest as f64).with("standstill_share", share))
 }
 
-/// Share of CPU time stolen by the hypervisor between the first and the last look.
+/// Share of CPU time stolen by the hypervisor between the first and the last sample.
 fn steal(case: &Case<'_>) -> Option<f64> {
     let mut looks = case.run.telemetry.iter().filter_map(|sample| sample.cpu_ticks);
     let first = looks.next()?;
@@ -85,29 +85,29 @@ mod tests {
     use iosonde_model::record::facts::TelemetrySample;
 
     #[test]
-    fn stalls_longer_than_the_tail_speak_and_shorter_ones_do_not() {
+    fn stalls_longer_than_the_tail_are_reported_and_shorter_ones_are_not() {
         let mut run = run_of(&[Load::default()]);
         run.hiccups.record_many(50_000, 9_980);
         run.hiccups.record_many(500_000, 20);
         assert_eq!(ask(detect, &run, None), None);
         run.hiccups.record_many(50_000_000, 20);
-        assert!(ask(detect, &run, None).unwrap().words.contains("late, p99 is"));
+        assert!(ask(detect, &run, None).unwrap().words.contains("p99 of the I/O latency is"));
     }
 
     #[test]
-    fn one_long_standstill_speaks_and_a_short_one_does_not() {
+    fn one_long_pause_is_reported_and_a_short_one_is_not() {
         let mut run = run_of(&[Load::default()]);
         run.hiccups.record_many(50_000, 8_000);
         run.hiccups.record(300_000_000);
         assert_eq!(ask(detect, &run, None), None);
         run.hiccups.record(1_500_000_000);
         let finding = ask(detect, &run, None).unwrap();
-        assert_eq!(finding.gravity, Gravity::Doubt);
-        assert!(finding.words.contains("stood still for 1.50 s"), "{}", finding.words);
+        assert_eq!(finding.severity, Severity::LowConfidence);
+        assert!(finding.words.contains("was paused for 1.50 s"), "{}", finding.words);
     }
 
     #[test]
-    fn stolen_time_speaks() {
+    fn stolen_time_is_reported() {
         let look = |cpu_ticks| TelemetrySample {
             cpu_ticks: Some(cpu_ticks),
             ..TelemetrySample::default()

@@ -1,25 +1,32 @@
 //! `clock_suspect`: the clock that times the requests cannot be trusted.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Clock sources that are slow and coarse.
 const SLOW_SOURCES: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
 
-/// Speaks where a latency of zero, a drift, or more CPU time than time was seen (a doubt); or where
-/// the kernel uses a slow clock source (a caution).
+/// Reports when a latency of zero, a drift, or more CPU time than elapsed time was seen (low
+/// confidence), or when the kernel uses a slow clock source (a warning).
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
-    let broken = ["latency", "clock", "cpu"].iter().find_map(|code| case.books.broken_code(code));
+    let broken =
+        ["latency", "clock", "cpu"].iter().find_map(|code| case.consistency.broken_code(code));
     if let Some(entry) = broken {
-        let words = format!("The clock is suspect, latencies may be invalid: {}.", entry.equation);
-        let finding =
-            Finding::new("clock_suspect", "clock", Strength::Supported, Gravity::Doubt, words);
+        let words =
+            format!("The clock is unreliable, latencies may be invalid: {}.", entry.equation);
+        let finding = Finding::new(
+            "clock_suspect",
+            "clock",
+            Strength::Supported,
+            Severity::LowConfidence,
+            words,
+        );
         return Some(finding.with("residual", entry.residual).with("identity", entry.code));
     }
     let source = case.host?.clocksource.as_deref()?;
     let slow = case.is_real() && SLOW_SOURCES.contains(&source);
     slow.then(|| {
         let words = format!("The kernel's clock source is {source}: slow and coarse to read.");
-        Finding::new("clock_suspect", "clock", Strength::Proven, Gravity::Caution, words)
+        Finding::new("clock_suspect", "clock", Strength::Proven, Severity::Warning, words)
             .with("clocksource", source)
     })
 }
@@ -34,16 +41,16 @@ mod tests {
     use iosonde_model::record::HostFacts;
 
     #[test]
-    fn a_drift_speaks_and_a_steered_clock_does_not() {
+    fn a_drift_is_reported_and_a_steered_clock_is_not() {
         let mut run = run_of(&[Load::default()]);
         run.backend.clock_drift_ppb = 20_000;
         assert_eq!(ask(detect, &run, None), None);
         run.backend.clock_drift_ppb = 80_000;
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Doubt);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::LowConfidence);
     }
 
     #[test]
-    fn a_slow_clock_source_is_a_caution() {
+    fn a_slow_clock_source_is_a_warning() {
         let run = run_of(&[Load::default()]);
         let host =
             |source: &str| HostFacts { clocksource: Some(source.into()), ..HostFacts::default() };

@@ -2,9 +2,9 @@
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where extents of the target are stored encoded, or its mount asks for compression.
+/// Reports when extents of the target are stored encoded, or its mount asks for compression.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let encoded = target.encoded_bytes.unwrap_or(0);
@@ -18,16 +18,16 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
             bytes::rough(encoded)
         );
         let finding =
-            Finding::new("compressed", "compression", Strength::Proven, Gravity::Caution, words);
+            Finding::new("compressed", "compression", Strength::Proven, Severity::Warning, words);
         return Some(finding.with("encoded_bytes", encoded as f64));
     }
     let option = option?;
     let words = format!(
-        "The file system compresses ({option}); the data written here cannot be compressed, so CPU \
-         is spent and nothing saved."
+        "The file system compresses ({option}); the data written here is incompressible, so \
+         compression costs CPU time and saves no space."
     );
     let strength = Strength::ConsistentWith;
-    let finding = Finding::new("compressed", "compression", strength, Gravity::Fact, words);
+    let finding = Finding::new("compressed", "compression", strength, Severity::Fact, words);
     Some(finding.with("mount_option", option.as_str()))
 }
 
@@ -40,13 +40,13 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn encoded_extents_speak_and_plain_ones_do_not() {
+    fn encoded_extents_are_reported_and_plain_ones_are_not() {
         let mut run = run_of(&[Load::default()]);
         run.target.encoded_bytes = Some(0);
         run.target.mount_options = vec!["rw".into(), "compress=no".into()];
         assert_eq!(ask(detect, &run, None), None);
         run.target.mount_options = vec!["compress-force=zstd:3".into()];
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Fact);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::Fact);
         run.target.encoded_bytes = Some(1 << 20);
         assert_eq!(ask(detect, &run, None).unwrap().strength, Strength::Proven);
     }

@@ -1,18 +1,18 @@
-//! `depth_not_applied`: fewer requests were in flight than asked for.
+//! `depth_not_applied`: the requested queue depth was not reached.
 
 use iosonde_model::units::count;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Share of the asked depth below which the row answers another question than the one asked.
+/// Share of the requested depth below which the row does not measure what was requested.
 const HALF: f64 = 0.5;
-/// Share from which on nothing is said: handing over a burst takes a little time, in which the
-/// queue is not quite full. The books note it all the same.
+/// Share at or above which nothing is reported: submitting a burst takes some time, during which
+/// the queue is not full. The consistency checks note it nevertheless.
 const NEARLY_ALL: f64 = 0.9;
 
-/// Speaks where the depth identity fails, and names the role farthest from its depth.
+/// Reports when the depth identity fails, and names the role farthest from its depth.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
-    case.books.broken_code("depth")?;
+    case.consistency.broken_code("depth")?;
     let reached =
         |role: &&crate::figures::GroupFigures| role.depth_seen / role.depth_asked.max(1) as f64;
     let roles = case.figures.roles.iter();
@@ -27,14 +27,14 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         String::new()
     };
     let words = format!(
-        "Depth asked {}, in flight on time average {}{place}.",
+        "Requested depth {}, mean queue depth {}{place}.",
         worst.depth_asked,
         count::significant(worst.depth_seen)
     );
     let share = all.depth_seen / all.depth_asked.max(1) as f64;
-    let gravity = if share < HALF { Gravity::Doubt } else { Gravity::Caution };
-    let subject = "a depth that was not reached";
-    let finding = Finding::new("depth_not_applied", subject, Strength::Proven, gravity, words);
+    let severity = if share < HALF { Severity::LowConfidence } else { Severity::Warning };
+    let subject = "a queue depth that was not reached";
+    let finding = Finding::new("depth_not_applied", subject, Strength::Proven, severity, words);
     Some(finding.with("depth_asked", all.depth_asked as f64).with("depth_seen", all.depth_seen))
 }
 
@@ -47,13 +47,13 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_depth_of_one_speaks_and_inline_completion_does_not() {
+    fn a_depth_of_one_is_reported_and_inline_completion_is_not() {
         let mut run = run_of(&[Load { depth: 1, ..Load::default() }]);
         assert_eq!(ask(detect, &run, None), None);
         run.plan.jobs[0].iodepth = 32;
         let finding = ask(detect, &run, None).unwrap();
-        assert_eq!(finding.gravity, Gravity::Doubt);
-        assert!(finding.words.contains("asked 32, in flight on time average 1.0"));
+        assert_eq!(finding.severity, Severity::LowConfidence);
+        assert!(finding.words.contains("depth 32, mean queue depth 1.0"));
         run.jobs[0].inline_seen = run.jobs[0].inline_probed;
         assert_eq!(ask(detect, &run, None), None);
     }

@@ -1,10 +1,10 @@
-//! `engine_fallback`: not the engine that measures best.
+//! `engine_fallback`: a less suitable engine was used.
 
 use iosonde_model::plan::EngineKind;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where the synchronous engine was chosen for the user.
+/// Reports when the synchronous engine was chosen automatically.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let engine = &case.run.plan.engine;
     if engine.kind != EngineKind::Psync || engine.chosen_because.is_empty() {
@@ -13,7 +13,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let words = format!("Engine psync was used: {}.", engine.chosen_because.trim_end_matches('.'));
     let subject = "the synchronous engine";
     let finding =
-        Finding::new("engine_fallback", subject, Strength::Proven, Gravity::Caution, words);
+        Finding::new("engine_fallback", subject, Strength::Proven, Severity::Warning, words);
     Some(finding.with("engine", engine.kind.name()))
 }
 
@@ -26,7 +26,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_forced_choice_speaks_and_a_wish_does_not() {
+    fn a_forced_choice_is_reported_and_a_wish_is_not() {
         let mut run = run_of(&[Load { depth: 1, ..Load::default() }]);
         run.plan.engine.chosen_because = "io_uring is the default".into();
         assert_eq!(ask(detect, &run, None), None);

@@ -1,12 +1,12 @@
-//! `errors`: requests failed, or never came back.
+//! `errors`: requests failed, or did not complete.
 
 use iosonde_model::record::run::Outcome;
 use iosonde_model::units::count;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where any request failed or never returned, the run ended by an error, or the final fsync
-/// failed.
+/// Reports when any request failed or did not complete, the run ended with an error, or the final
+/// fsync failed.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let run = case.run;
     let abandoned: u64 = run.jobs.iter().map(|job| u64::from(job.abandoned)).sum();
@@ -21,7 +21,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         parts.push(format!("failed requests: {operations}{place}"));
     }
     if abandoned > 0 {
-        parts.push(format!("requests that never came back: {}", count::thousands(abandoned)));
+        parts.push(format!("requests that did not complete: {}", count::thousands(abandoned)));
     }
     if let Some(errno) = sync {
         parts.push(format!("the final fsync failed with {errno}: what was written may be lost"));
@@ -33,7 +33,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!("I/O errors: {}.", parts.join("; "));
-    let finding = Finding::new("errors", "I/O errors", Strength::Proven, Gravity::Fault, words);
+    let finding = Finding::new("errors", "I/O errors", Strength::Proven, Severity::Fault, words);
     Some(
         finding.with("errors", case.figures.errors as f64).with("never_returned", abandoned as f64),
     )
@@ -56,7 +56,7 @@ mod tests {
         run.jobs[0].errors.insert("read EIO".into(), 2);
         run.jobs[0].first_error = Some((8192, 4096, "EIO".into()));
         let finding = ask(detect, &run, None).unwrap();
-        assert_eq!(finding.gravity, Gravity::Fault);
+        assert_eq!(finding.severity, Severity::Fault);
         assert!(finding.words.contains("failed requests: 2, the first EIO at offset 8,192"));
     }
 
@@ -64,7 +64,7 @@ mod tests {
     fn a_failed_fsync_and_a_lost_request_are_errors() {
         let mut run = run_of(&[Load::default()]);
         run.jobs[0].abandoned = 1;
-        assert!(ask(detect, &run, None).unwrap().words.contains("never came back: 1"));
+        assert!(ask(detect, &run, None).unwrap().words.contains("did not complete: 1"));
         run.jobs[0].abandoned = 0;
         run.final_sync = Some(iosonde_model::record::run::SyncResult {
             since_window_ns: 0,

@@ -2,14 +2,14 @@
 
 use iosonde_model::units::{bytes, duration};
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Bytes written from which a flush must have something to do.
+/// Bytes written at or above which a flush must take time.
 const WRITTEN: u64 = 64 << 20;
-/// Time within which no volatile cache is flushed to flash or disk, ns.
+/// Shortest time in which a volatile cache can be flushed to flash or disk, ns.
 const SUSPICIOUS_NS: u64 = 100_000;
 
-/// Speaks where a write-back cache was flushed in under 100 µs after 64 MiB of writes.
+/// Reports when a write-back cache was flushed in under 100 µs after 64 MiB of writes.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let sync = case.run.final_sync.as_ref().filter(|sync| sync.error.is_none())?;
     let cache = case.run.target.device.as_ref()?.write_cache.as_deref()?;
@@ -19,12 +19,12 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     let words = format!(
         "fsync returned in {} after {} of writes: the cache is protected against power loss, or \
-         flushes are ignored; it cannot be told from here.",
+         flushes are ignored; this measurement cannot distinguish the two.",
         duration::latency(sync.sync_ns as f64),
         bytes::rough(sync.bytes_since_start)
     );
     let strength = Strength::ConsistentWith;
-    let finding = Finding::new("fsync_suspicious", "flush", strength, Gravity::Caution, words);
+    let finding = Finding::new("fsync_suspicious", "flush", strength, Severity::Warning, words);
     Some(
         finding
             .with("sync_ns", sync.sync_ns as f64)
@@ -43,7 +43,7 @@ mod tests {
     use iosonde_model::record::run::SyncResult;
 
     #[test]
-    fn a_flush_in_no_time_speaks_and_one_without_a_cache_does_not() {
+    fn a_flush_in_no_time_is_reported_and_one_without_a_cache_is_not() {
         let mut run = run_of(&[Load { read_percent: 0, ..Load::default() }]);
         run.final_sync = Some(SyncResult {
             since_window_ns: 1_000_000,

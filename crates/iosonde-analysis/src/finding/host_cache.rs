@@ -1,16 +1,16 @@
-//! `host_cache`: a virtual disk whose random reads are faster than flash can answer.
+//! `host_cache`: a virtual disk whose random reads are faster than flash.
 
 use iosonde_model::plan::Order;
 use iosonde_model::units::duration;
 use iosonde_stats::Quantile;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Time in which no NAND flash answers a random read, controller and bus included, ns.
+/// Latency below that of any NAND flash random read, controller and bus included, ns.
 const FLASH_READ_NS: u64 = 40_000;
 
-/// Speaks where a tenth of the random reads from a virtual disk were answered faster than flash can
-/// be read. Never more than consistent with: memory-like devices answer as fast.
+/// Reports when 10 % of the random reads from a virtual disk were faster than flash can be read.
+/// Never stronger than "consistent with": memory-like devices are as fast.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     let random = case
@@ -22,7 +22,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     if device.is_virtual != Some(true) || !random || !case.run.target.direct || !case.is_real() {
         return None;
     }
-    // Holes and unwritten extents are answered without any device.
+    // Reads of holes and unwritten extents do not reach a device.
     if case.empty_share() > 0.01 {
         return None;
     }
@@ -31,12 +31,13 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "Host cache suspected: a tenth of the random reads took {} or less, which no flash device \
-         can do; the hypervisor may be answering from memory.",
+        "Host cache suspected: 10 % of the random reads took {} or less, which no flash device \
+         achieves; the hypervisor may serve them from memory.",
         duration::latency(fast as f64)
     );
     let strength = Strength::ConsistentWith;
-    let finding = Finding::new("host_cache", "the host's cache", strength, Gravity::Doubt, words);
+    let finding =
+        Finding::new("host_cache", "the host's cache", strength, Severity::LowConfidence, words);
     Some(finding.with("read_p10_ns", fast as f64).with("flash_read_ns", FLASH_READ_NS as f64))
 }
 
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_disk_faster_than_flash_speaks() {
+    fn a_virtual_disk_faster_than_flash_is_reported() {
         let finding = ask(detect, &fast_reads(true), None).unwrap();
         assert_eq!(finding.strength, Strength::ConsistentWith);
     }

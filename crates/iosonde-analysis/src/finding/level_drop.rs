@@ -3,12 +3,12 @@
 use iosonde_model::units::{bytes, duration};
 use iosonde_stats::step::Step;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Smallest drop reported.
 const DROP: f64 = 0.05;
-/// Drop from which one mean describes neither level.
-const GRAVE: f64 = 0.20;
+/// Drop at or above which one mean describes neither level.
+const SEVERE: f64 = 0.20;
 /// Drop of a write-only load that a full fast write cache would explain.
 const WRITE_CACHE: f64 = 0.30;
 /// Share of the variance that two levels must explain; noise and ramps stay below.
@@ -19,7 +19,7 @@ pub(super) fn drop(case: &Case<'_>) -> Option<Step> {
     case.step().filter(|step| step.change() <= -DROP && step.explained >= EXPLAINED)
 }
 
-/// Speaks where the rate dropped and no rate limiter explains it.
+/// Reports when the rate dropped and no rate limiter explains it.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let step = drop(case)?;
     if super::token_bucket::detect(case).is_some() {
@@ -28,7 +28,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let at_ns = step.at as u64 * case.series.width_ns;
     let share = -step.change();
     let mut words = format!(
-        "The rate dropped by {} after {}: {}, then {}; one mean describes neither.",
+        "The rate dropped by {} after {}: {}, then {}; a single mean describes neither.",
         super::percent(share),
         duration::span(at_ns),
         super::iops(step.before.mean),
@@ -42,9 +42,9 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         );
         words.push_str(&hint);
     }
-    let gravity = if share >= GRAVE { Gravity::Doubt } else { Gravity::Caution };
+    let severity = if share >= SEVERE { Severity::LowConfidence } else { Severity::Warning };
     let finding =
-        Finding::new("level_drop", "a drop during the run", Strength::Supported, gravity, words);
+        Finding::new("level_drop", "a drop during the run", Strength::Supported, severity, words);
     Some(
         finding
             .with("at_ns", at_ns as f64)
@@ -63,11 +63,11 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_drop_speaks_and_names_the_write_cache_for_writes_only() {
+    fn a_drop_is_reported_and_names_the_write_cache_for_writes_only() {
         let shape = |t| if t < 0.4 { 1.0 } else { 0.37 };
         let reads = Load { shape, noise: 0.08, ..Load::default() };
         let finding = ask(detect, &run_of(&[reads]), None).unwrap();
-        assert_eq!(finding.gravity, Gravity::Doubt);
+        assert_eq!(finding.severity, Severity::LowConfidence);
         assert!(finding.words.contains("after 4.0 s") && !finding.words.contains("write cache"));
         let writes = Load { read_percent: 0, ..reads };
         assert!(ask(detect, &run_of(&[writes]), None).unwrap().words.contains("write cache"));

@@ -1,14 +1,14 @@
-//! `link_down`: the link runs below what both ends can do.
+//! `link_down`: the link runs below what both ends support.
 
 use iosonde_model::units;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Share of the link's payload rate from which the link is the limit.
+/// Share of the link's payload rate at or above which the link is the limit.
 const NEAR: f64 = 0.85;
 
-/// Speaks where the link now differs from the best both ends can do; a limit where the bandwidth
-/// comes near it, else a caution.
+/// Reports when the link runs below the best both ends support; a limit if the bandwidth is close
+/// to it, otherwise a warning.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     let (now, best) = (device.link.as_deref()?, device.link_max.as_deref()?);
@@ -18,8 +18,8 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let rate = case.figures.all.read.bytes_per_s.max(case.figures.all.write.bytes_per_s);
     let ceiling = device.link_bytes_per_s.map(|ceiling| ceiling as f64);
     let near = ceiling.is_some_and(|ceiling| rate >= NEAR * ceiling);
-    let gravity = if near { Gravity::Limit } else { Gravity::Caution };
-    let mut words = format!("The link runs at {now}, both ends can do {best}");
+    let severity = if near { Severity::Limit } else { Severity::Warning };
+    let mut words = format!("The link runs at {now}, both ends support {best}");
     if let Some(ceiling) = ceiling {
         words.push_str(&format!(
             "; ceiling {}, measured {}",
@@ -28,7 +28,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         ));
     }
     words.push('.');
-    let finding = Finding::new("link_down", "a slowed-down link", Strength::Proven, gravity, words);
+    let finding = Finding::new("link_down", "a downgraded link", Strength::Proven, severity, words);
     Some(finding.with("link", now).with("link_max", best).with("bytes_per_s", rate))
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use iosonde_model::record::facts::DeviceFacts;
 
     #[test]
-    fn half_the_lanes_speak_and_all_lanes_do_not() {
+    fn half_the_lanes_are_reported_and_all_lanes_are_not() {
         let mut run = run_of(&[Load { block_bytes: 1 << 20, iops: 1_700.0, ..Load::default() }]);
         let device = |now: &str| DeviceFacts {
             link: Some(now.into()),
@@ -53,8 +53,8 @@ mod tests {
         run.target.device = Some(device("8.0 GT/s PCIe x4"));
         assert_eq!(ask(detect, &run, None), None);
         run.target.device = Some(device("8.0 GT/s PCIe x2"));
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Limit);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::Limit);
         run.target.device.as_mut().unwrap().link_bytes_per_s = None;
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Caution);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::Warning);
     }
 }

@@ -2,10 +2,10 @@
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where writes went to a partition that does not begin on a physical block, or in sizes
-/// that are no multiple of one.
+/// Reports when writes went to a partition that does not start on a physical block boundary, or in
+/// sizes that are not multiples of the physical block size.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     if case.figures.all.write.ops == 0 {
@@ -26,18 +26,19 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         .find(|job| !job.block_bytes.is_multiple_of(physical));
     let (strength, words) = if offset != 0 {
         let words = format!(
-            "The partition begins {offset} B off a physical block: writes touch one block too many."
+            "The partition starts {offset} B off a physical block boundary: each write touches \
+             one extra block."
         );
         (Strength::Proven, words)
     } else {
         let words = format!(
-            "Writes of {} on physical blocks of {}: the device must read, merge and write.",
+            "{} writes on {} physical blocks: each costs the device a read-modify-write.",
             bytes::exact(small?.block_bytes),
             bytes::exact(physical)
         );
         (Strength::Supported, words)
     };
-    let finding = Finding::new("misaligned", "misalignment", strength, Gravity::Caution, words);
+    let finding = Finding::new("misaligned", "misalignment", strength, Severity::Warning, words);
     Some(
         finding
             .with("alignment_offset_bytes", offset as f64)
@@ -55,7 +56,7 @@ mod tests {
     use iosonde_model::record::facts::DeviceFacts;
 
     #[test]
-    fn an_offset_or_half_a_block_speaks_for_writes_only() {
+    fn an_offset_or_half_a_block_is_reported_for_writes_only() {
         let device = |offset, physical| DeviceFacts {
             alignment_offset: Some(offset),
             physical_block_bytes: Some(physical),

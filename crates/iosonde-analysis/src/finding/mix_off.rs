@@ -1,13 +1,13 @@
-//! `mix_off`: the share of reads achieved is not the nominal one.
+//! `mix_off`: the achieved share of reads differs from the nominal one.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Difference worth a word, percentage points.
+/// Smallest difference to report, percentage points.
 const POINTS: f64 = 5.0;
-/// Operations from which a share means something.
+/// Fewest operations for a meaningful share.
 const FEWEST_OPS: u64 = 100;
 
-/// Speaks where the achieved share of reads is more than 5 points off.
+/// Reports when the achieved share of reads is off by more than 5 percentage points.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let all = &case.figures.all;
     let achieved = all.read_share? * 100.0;
@@ -20,11 +20,11 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "{achieved:.0} % of the operations were reads, nominally {nominal:.0} %: the roles run at \
-         their own speeds."
+        "{achieved:.0} % of the operations were reads, nominally {nominal:.0} %: the mix is not \
+         enforced."
     );
-    let subject = "an uneven mix";
-    let finding = Finding::new("mix_off", subject, Strength::Proven, Gravity::Caution, words);
+    let subject = "a mix that is not enforced";
+    let finding = Finding::new("mix_off", subject, Strength::Proven, Severity::Warning, words);
     Some(finding.with("read_percent_achieved", achieved).with("read_percent_nominal", nominal))
 }
 
@@ -37,7 +37,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn six_points_speak_and_four_do_not() {
+    fn six_points_are_reported_and_four_are_not() {
         let mut run = run_of(&[Load { read_percent: 70, ..Load::default() }]);
         run.plan.nominal_read_percent = 74;
         assert_eq!(ask(detect, &run, None), None);

@@ -2,9 +2,9 @@
 
 use crate::figures::Steady;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where MSER-5 found no steady part, and neither a drop nor a rate limiter says it better.
+/// Reports when MSER-5 found no steady state, and neither a drop nor a rate limiter explains it.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let better = super::level_drop::drop(case).is_some();
     if case.figures.steady != Steady::NoSteadyPart || better {
@@ -15,13 +15,13 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len().max(1) as f64;
     let (first, second) = (mean(first), mean(second));
     let words = format!(
-        "No steady part: {} in the first half, {} in the second; a longer run is needed.",
+        "No steady state reached: {} in the first half, {} in the second; use a longer run.",
         super::iops(first),
         super::iops(second)
     );
-    let subject = "a rate still changing";
+    let subject = "not in steady state";
     let strength = Strength::Supported;
-    let finding = Finding::new("no_steady_part", subject, strength, Gravity::Doubt, words);
+    let finding = Finding::new("no_steady_part", subject, strength, Severity::LowConfidence, words);
     Some(finding.with("iops_first_half", first).with("iops_second_half", second))
 }
 
@@ -34,7 +34,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_ramp_speaks_and_a_slow_start_does_not() {
+    fn a_ramp_is_reported_and_a_slow_start_is_not() {
         let ramp = Load { shape: |t| 0.2 + 0.8 * t, ..Load::default() };
         assert!(ask(detect, &run_of(&[ramp]), None).is_some());
         let start = Load { shape: |t| if t < 0.2 { 0.4 } else { 1.0 }, ..Load::default() };

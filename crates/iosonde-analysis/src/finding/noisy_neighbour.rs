@@ -1,22 +1,23 @@
 //! `noisy_neighbour`: someone else used the device.
 
-use crate::books;
+use crate::consistency;
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Bytes of others over ours worth a word.
+/// Smallest ratio of others' bytes to ours to report.
 const SHARE: f64 = 0.02;
-/// Share from which on the figures describe what the others left over.
-const DOUBTFUL_SHARE: f64 = 0.20;
-/// Bytes of others below which it is the file system's own book-keeping.
+/// Share at or above which the figures describe only the capacity that others left.
+const LOW_CONFIDENCE_SHARE: f64 = 0.20;
+/// Bytes of others below which they are file system metadata.
 const LEAST_BYTES: u64 = 1 << 20;
 
-/// Speaks where the device moved 2 % more bytes than we did, requests crossing the edges aside.
+/// Reports when the device transferred 2 % more bytes than we did, not counting requests that cross
+/// the edges.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
-    let work = books::device_work(case.run)?;
-    let (read, written, crossing) = books::our_bytes(case.run);
-    // Buffered I/O reads ahead and writes back in its own time.
+    let work = consistency::device_work(case.run)?;
+    let (read, written, crossing) = consistency::our_bytes(case.run);
+    // Buffered I/O reads ahead, and writes back later.
     if !case.run.target.direct || !case.is_real() || case.pooled() {
         return None;
     }
@@ -27,7 +28,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "The device moved {} more than this run did ({}): something else was using it.",
+        "The device transferred {} more than this run did ({}): something else was using it.",
         bytes::rough(others),
         super::percent(share)
     );
@@ -35,7 +36,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         "noisy_neighbour",
         "other I/O on the device",
         Strength::Supported,
-        if share >= DOUBTFUL_SHARE { Gravity::Doubt } else { Gravity::Caution },
+        if share >= LOW_CONFIDENCE_SHARE { Severity::LowConfidence } else { Severity::Warning },
         words,
     );
     Some(finding.with("other_bytes", others as f64).with("share_of_ours", share))
@@ -51,7 +52,7 @@ mod tests {
     use iosonde_model::record::facts::DeviceCounters;
 
     #[test]
-    fn a_tenth_more_speaks_and_the_journal_does_not() {
+    fn a_tenth_more_is_reported_and_the_journal_is_not() {
         let mut run = run_of(&[Load::default()]);
         let ours = run.jobs[0].read.bytes / 512;
         let device = |read_sectors| {

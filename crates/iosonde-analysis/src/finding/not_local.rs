@@ -1,22 +1,22 @@
-//! `not_local`: the path to the storage leads over a network, a hypervisor or a program.
+//! `not_local`: the path to the storage goes through a network, a hypervisor or a program.
 
 use iosonde_model::record::facts::FilesystemClass;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where the file system is not a local one.
+/// Reports when the file system is not local.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let over = match case.run.target.class {
         FilesystemClass::Network => "a network",
-        FilesystemClass::HostShare => "a share of the host",
+        FilesystemClass::HostShare => "a shared folder of the host",
         FilesystemClass::UserSpace => "a program in user space",
         FilesystemClass::Stacked => "another file system",
         _ => return None,
     };
     let name = case.run.target.filesystem.as_deref().unwrap_or("this file system");
-    let words = format!("{name} reaches its storage over {over}: both were measured together.");
-    let subject = "the way to the storage";
-    let finding = Finding::new("not_local", subject, Strength::Proven, Gravity::Caution, words);
+    let words = format!("{name} reaches its storage through {over}: both were measured together.");
+    let subject = "the path to the storage";
+    let finding = Finding::new("not_local", subject, Strength::Proven, Severity::Warning, words);
     Some(finding.with("filesystem", name))
 }
 
@@ -29,7 +29,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_network_speaks_and_a_local_disk_does_not() {
+    fn a_network_is_reported_and_a_local_disk_is_not() {
         let mut run = run_of(&[Load::default()]);
         assert_eq!(ask(detect, &run, None), None);
         run.target.class = FilesystemClass::Network;

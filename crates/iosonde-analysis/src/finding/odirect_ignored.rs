@@ -1,37 +1,38 @@
-//! `odirect_ignored`: direct I/O was granted, and memory answered all the same.
+//! `odirect_ignored`: direct I/O was accepted, but memory served the reads.
 
 use iosonde_model::record::facts::FilesystemClass;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Device reads over ours below which something else answered.
+/// Device reads over ours below which something else served the reads.
 const DEVICE_SHARE: f64 = 0.9;
-/// Share of sampled blocks in the page cache that shows it to be in use.
+/// Share of sampled blocks in the page cache that shows that it is in use.
 const CACHED: f64 = 0.05;
 
-/// Speaks where a direct target's device read less than we did, its blocks sit in the page cache,
-/// or the kernel says that it cannot do direct I/O.
+/// Reports when the device of a direct target read less than we did, its blocks are in the page
+/// cache, or the kernel reports that it cannot do direct I/O.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let memory = target.class == FilesystemClass::Memory;
     if !target.direct || memory || !case.is_real() || case.figures.all.read.ops == 0 {
         return None;
     }
-    // Holes and unwritten extents need no device either: another finding.
+    // Reads of holes and unwritten extents do not reach a device either: another finding.
     let device = case.device_read_share().filter(|_| case.empty_share() <= 0.01);
     let device = device.filter(|share| *share < DEVICE_SHARE);
     let cached = case.cached_share().filter(|share| *share > CACHED);
     let unable = target.dio_mem_align == Some(0);
-    let (strength, told) = match (device, cached, unable) {
+    let (strength, formatted) = match (device, cached, unable) {
         (Some(share), _, _) => {
-            let told = format!("the device read only {} of what was read", super::percent(share));
-            (Strength::Proven, told)
+            let formatted =
+                format!("the device read only {} of the bytes read", super::percent(share));
+            (Strength::Proven, formatted)
         }
         (None, Some(share), _) => {
-            let told =
+            let formatted =
                 format!("{} of sampled blocks were in the page cache", super::percent(share));
             let strength = if unable { Strength::Supported } else { Strength::ConsistentWith };
-            (strength, told)
+            (strength, formatted)
         }
         (None, None, true) => {
             (Strength::ConsistentWith, "it reports no alignment for direct I/O".to_owned())
@@ -39,9 +40,10 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         (None, None, false) => return None,
     };
     let name = target.filesystem.as_deref().unwrap_or("the file system");
-    let words = format!("{name} accepts direct I/O and seems to ignore it: {told}.");
-    let subject = "reads answered from memory";
-    let mut finding = Finding::new("odirect_ignored", subject, strength, Gravity::Doubt, words);
+    let words = format!("{name} accepts direct I/O but appears to ignore it: {formatted}.");
+    let subject = "reads served from memory";
+    let mut finding =
+        Finding::new("odirect_ignored", subject, strength, Severity::LowConfidence, words);
     if let Some(share) = device {
         finding = finding.with("device_read_share", share);
     }
@@ -69,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_read_half_of_it_speaks() {
+    fn a_device_that_read_half_of_it_is_reported() {
         let finding = ask(detect, &with_device_reads(50), None).unwrap();
         assert_eq!(finding.strength, Strength::Proven);
         assert_eq!(ask(detect, &with_device_reads(99), None), None);
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn cached_blocks_speak_more_softly() {
+    fn cached_blocks_are_weaker_evidence() {
         let mut run = run_of(&[Load::default()]);
         run.target.cached_samples = Some((2, 64));
         assert_eq!(ask(detect, &run, None), None);

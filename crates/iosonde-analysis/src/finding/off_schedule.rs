@@ -1,26 +1,27 @@
-//! `off_schedule`: the due times of an open loop are not what was asked.
+//! `off_schedule`: the due times of an open loop differ from the request.
 
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::units::count;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where rate or scatter of the due times miss what was asked by more than chance allows.
+/// Reports when the rate or the variation of the due times misses the request by more than chance.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
     if open.verdict != ArrivalVerdict::OffSchedule {
         return None;
     }
     let rate = open.due as f64 * 1e9 / case.run.measured_ns.max(1) as f64;
-    let asked = open.asked_per_s.map_or("n/a".into(), super::iops);
+    let requested = open.asked_per_s.map_or("n/a".into(), super::iops);
     let scatter = open.gap_cv.map_or("n/a".into(), count::significant);
     let words = format!(
-        "Operations were due at {} where {asked} was asked, with distances scattered by {scatter} \
-         of their mean (1 for Poisson).",
+        "Operations were scheduled at {} instead of the requested {requested}; the coefficient of \
+         variation of their inter-arrival times is {scatter} (1 for Poisson).",
         super::iops(rate),
     );
-    let subject = "due times other than asked";
-    let finding = Finding::new("off_schedule", subject, Strength::Proven, Gravity::Doubt, words);
+    let subject = "schedule differs from the request";
+    let finding =
+        Finding::new("off_schedule", subject, Strength::Proven, Severity::LowConfidence, words);
     Some(finding.with("due_per_s", rate))
 }
 
@@ -33,7 +34,7 @@ mod tests {
     use iosonde_fixtures::{Load, open_run_of};
 
     #[test]
-    fn half_the_rate_speaks_and_the_rate_asked_does_not() {
+    fn half_the_rate_is_reported_and_the_rate_requested_is_not() {
         let mut run = open_run_of(&Load::default(), |_| 0);
         assert_eq!(ask(detect, &run, None), None);
         run.jobs[0].arrivals.due /= 2;

@@ -4,17 +4,17 @@ use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::units::duration;
 use iosonde_stats::Quantile;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Device reads over ours below which memory served the rest.
 const DEVICE_SHARE: f64 = 0.9;
-/// Share of sampled blocks in the page cache that shows in the rates.
+/// Share of sampled blocks in the page cache that affects the rates.
 const CACHED: f64 = 0.05;
-/// Median below which no device answered, ns.
+/// Median below that of any device, ns.
 const MEMORY_NS: u64 = 5_000;
 
-/// Speaks where a buffered run's device read less than we did, its blocks sat in the page cache, or
-/// the median read was faster than any device.
+/// Reports when the device of a buffered run read less than we did, its blocks were in the page
+/// cache, or the median read was faster than any device.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let memory = target.class == FilesystemClass::Memory || super::is_endless(target);
@@ -36,13 +36,14 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         (None, None, Some(ns)) if ns < MEMORY_NS => (
             Strength::ConsistentWith,
             format!(
-                "The median read took {}: memory answers so fast, devices do not.",
+                "The median read took {}: this is the speed of memory, not of a device.",
                 duration::latency(ns as f64)
             ),
         ),
         _ => return None,
     };
-    let mut finding = Finding::new("page_cache", "the page cache", strength, Gravity::Doubt, words);
+    let mut finding =
+        Finding::new("page_cache", "the page cache", strength, Severity::LowConfidence, words);
     if let Some(share) = device {
         finding = finding.with("device_read_share", share);
     }
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_the_device_never_saw_speak() {
+    fn reads_that_the_device_never_saw_are_reported() {
         let mut run = buffered();
         let device = |read_sectors| {
             let end = DeviceCounters { read_sectors, ..DeviceCounters::default() };
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn without_counters_samples_and_speed_speak() {
+    fn without_counters_samples_and_speed_are_reported() {
         let mut run = buffered();
         assert_eq!(ask(detect, &run, None), None);
         run.target.cached_samples = Some((64, 64));
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!(ask(detect, &fast, None), None);
         fast.target.direct = false;
         assert_eq!(ask(detect, &fast, None).unwrap().strength, Strength::ConsistentWith);
-        // /dev/zero is as fast, and no cache.
+        // /dev/zero is as fast, but is not a cache.
         fast.target.kind = "character device".into();
         assert_eq!(ask(detect, &fast, None), None);
     }

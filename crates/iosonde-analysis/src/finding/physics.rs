@@ -1,14 +1,18 @@
-//! `physics`: faster than the wires, or than this program can be.
+//! `physics`: faster than the link, or than this program can be.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where the bandwidth passes its ceiling or the latency the harness floor.
+/// Reports when the bandwidth exceeds its ceiling or the latency is below the harness floor.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
-    let entry = ["bandwidth", "floor"].iter().find_map(|code| case.books.broken_code(code))?;
-    let words =
-        format!("Beyond physics: {} does not hold; storage was not measured.", entry.equation);
+    let entry =
+        ["bandwidth", "floor"].iter().find_map(|code| case.consistency.broken_code(code))?;
+    let words = format!(
+        "Physically impossible: {} does not hold; storage was not measured.",
+        entry.equation
+    );
     let subject = "something that is not storage";
-    let finding = Finding::new("physics", subject, Strength::Supported, Gravity::Doubt, words);
+    let finding =
+        Finding::new("physics", subject, Strength::Supported, Severity::LowConfidence, words);
     Some(finding.with("identity", entry.code).with("residual", entry.residual))
 }
 
@@ -21,7 +25,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn two_hundred_gigabytes_per_second_speak_and_ten_do_not() {
+    fn two_hundred_gigabytes_per_second_are_reported_and_ten_are_not() {
         let load = |iops| Load { block_bytes: 1 << 20, iops, ..Load::default() };
         assert!(ask(detect, &run_of(&[load(200_000.0)]), None).is_some());
         assert_eq!(ask(detect, &run_of(&[load(10_000.0)]), None), None);

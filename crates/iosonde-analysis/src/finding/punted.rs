@@ -2,9 +2,9 @@
 
 use iosonde_model::plan::EngineKind;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where the target refuses to be asked without blocking and io_uring drives it.
+/// Reports when the target does not support non-blocking requests and io_uring drives it.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let uring = case.run.plan.engine.kind == EngineKind::IoUring;
     if case.run.target.punted != Some(true) || !uring {
@@ -14,7 +14,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
                  costs less CPU here."
         .to_owned();
     let subject = "io_uring's worker threads";
-    Some(Finding::new("punted", subject, Strength::Proven, Gravity::Caution, words))
+    Some(Finding::new("punted", subject, Strength::Proven, Severity::Warning, words))
 }
 
 #[cfg(test)]
@@ -26,7 +26,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn io_uring_on_such_a_target_speaks_and_psync_does_not() {
+    fn io_uring_on_such_a_target_is_reported_and_psync_is_not() {
         let mut run = run_of(&[Load::default()]);
         run.target.punted = Some(false);
         assert_eq!(ask(detect, &run, None), None);

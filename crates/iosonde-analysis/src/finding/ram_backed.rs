@@ -2,25 +2,26 @@
 
 use iosonde_model::record::facts::FilesystemClass;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Transports of block devices that keep their data in memory.
 const MEMORY_TRANSPORTS: [&str; 4] = ["zram", "ram", "brd", "pmem-legacy"];
 
-/// Speaks where the file system or the block device keeps its data in memory, or there are no data:
+/// Reports when the file system or the block device keeps its data in memory, or stores no data:
 /// `/dev/zero`, `/dev/null`.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let transport = target.device.as_ref().and_then(|device| device.transport.as_deref());
     let name = if super::is_endless(target) {
-        "a device without data"
+        "a device that stores no data"
     } else if target.class == FilesystemClass::Memory {
         target.filesystem.as_deref().unwrap_or("a memory file system")
     } else {
         transport.filter(|name| MEMORY_TRANSPORTS.contains(name))?
     };
     let words = format!("The target is memory ({name}), not storage.");
-    let finding = Finding::new("ram_backed", "memory", Strength::Proven, Gravity::Doubt, words);
+    let finding =
+        Finding::new("ram_backed", "memory", Strength::Proven, Severity::LowConfidence, words);
     Some(finding.with("name", name))
 }
 
@@ -34,7 +35,7 @@ mod tests {
     use iosonde_model::record::facts::DeviceFacts;
 
     #[test]
-    fn tmpfs_and_zram_speak_and_a_loop_device_does_not() {
+    fn tmpfs_and_zram_are_reported_and_a_loop_device_is_not() {
         let mut run = run_of(&[Load::default()]);
         let device = |transport: &str| DeviceFacts {
             transport: Some(transport.into()),
@@ -46,7 +47,7 @@ mod tests {
         assert!(ask(detect, &run, None).is_some());
         run.target.device = None;
         run.target.kind = "character device".into();
-        assert!(ask(detect, &run, None).unwrap().words.contains("without data"));
+        assert!(ask(detect, &run, None).unwrap().words.contains("stores no data"));
         run.target.kind = "file".into();
         run.target.class = FilesystemClass::Memory;
         run.target.filesystem = Some("tmpfs".into());

@@ -2,21 +2,22 @@
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where a written target shares extents with another file.
+/// Reports when a written target shares extents with another file.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let shared = case.run.target.shared_bytes.filter(|bytes| *bytes > 0)?;
     if case.figures.all.write.ops == 0 {
         return None;
     }
     let words = format!(
-        "{} of the target are shared with another file (reflink or snapshot): first writes copy.",
+        "{} of the target are shared with another file (reflink or snapshot): the first write to \
+         them copies.",
         bytes::rough(shared)
     );
     let subject = "copy-on-write";
     let finding =
-        Finding::new("shared_extents", subject, Strength::Proven, Gravity::Caution, words);
+        Finding::new("shared_extents", subject, Strength::Proven, Severity::Warning, words);
     Some(finding.with("shared_bytes", shared as f64))
 }
 
@@ -29,7 +30,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn writes_to_shared_extents_speak_and_reads_do_not() {
+    fn writes_to_shared_extents_are_reported_and_reads_are_not() {
         let mut run = run_of(&[Load::default()]);
         run.target.shared_bytes = Some(1 << 20);
         assert_eq!(ask(detect, &run, None), None);

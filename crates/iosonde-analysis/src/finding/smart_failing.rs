@@ -1,11 +1,11 @@
-//! `smart_failing`: the drive itself says that it is failing, or lost data during the run.
+//! `smart_failing`: the drive reports that it is failing, or lost data during the run.
 
 use serde_json::Value;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where the drive's self-assessment failed, a critical warning stands, or its count of
-/// media errors grew during the run.
+/// Reports when the drive's self-assessment failed, a critical warning is set, or its count of
+/// media errors increased during the run.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let smart = case.run.target.smart.as_ref()?;
     let last = smart.after.as_ref().or(smart.before.as_ref())?;
@@ -17,7 +17,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         .and_then(|before| nvme(before, "media_errors"))
         .zip(nvme(last, "media_errors"))
         .map_or(0, |(before, after)| after.saturating_sub(before));
-    let told = if failed {
+    let formatted = if failed {
         "its self-assessment failed".to_owned()
     } else if grown > 0 {
         format!("media errors during the run: {grown}")
@@ -26,9 +26,9 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     } else {
         return None;
     };
-    let words = format!("The drive reports that it is failing: {told}.");
+    let words = format!("The drive reports that it is failing: {formatted}.");
     let subject = "the drive's own report";
-    let finding = Finding::new("smart_failing", subject, Strength::Proven, Gravity::Fault, words);
+    let finding = Finding::new("smart_failing", subject, Strength::Proven, Severity::Fault, words);
     Some(
         finding
             .with("critical_warning", warning as f64)
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_new_media_errors_and_a_failed_assessment_speak() {
+    fn a_warning_new_media_errors_and_a_failed_assessment_are_reported() {
         assert!(ask(detect, &with(log(0, 3), log(4, 3)), None).is_some());
         assert!(ask(detect, &with(log(0, 3), log(0, 4)), None).is_some());
         let failed = json!({ "smart_status": { "passed": false } });

@@ -1,16 +1,17 @@
-//! `thermal`: heat slowed the drive or the CPU.
+//! `thermal`: the drive or the CPU was too hot.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Temperature from which drives begin to throttle, thousandths of a degree Celsius.
+/// Temperature at which drives begin to throttle, thousandths of a degree Celsius.
 const HOT_MC: i64 = 70_000;
-/// Drop of the rate that goes with throttling.
+/// Drop of the rate consistent with throttling.
 const DROP: f64 = 0.10;
 
-/// Counters of an NVMe drive that grow while it is too hot, by smartctl's names.
+/// Counters of an NVMe drive that increase while it is too hot, by smartctl's names.
 const HOT_COUNTERS: [&str; 2] = ["warning_temp_time", "critical_comp_time"];
 
-/// Speaks where the drive or the CPU counted heat events, or the rate fell by 10 % on a hot drive.
+/// Reports when the drive or the CPU counted thermal events, or the rate fell by 10 % on a hot
+/// drive.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     drive(case).or_else(|| device(case)).or_else(|| cpu(case))
 }
@@ -24,8 +25,9 @@ fn drive(case: &Case<'_>) -> Option<Finding> {
     let name = HOT_COUNTERS.into_iter().find(|name| {
         read(&smart.before, name).zip(read(&smart.after, name)).is_some_and(|(a, b)| b > a)
     })?;
-    let words = format!("The drive was too hot during the run: its counter {name} grew.");
-    let finding = Finding::new("thermal", "a hot drive", Strength::Proven, Gravity::Doubt, words);
+    let words = format!("The drive was too hot during the run: its counter {name} increased.");
+    let finding =
+        Finding::new("thermal", "a hot drive", Strength::Proven, Severity::LowConfidence, words);
     Some(finding.with("counter", name))
 }
 
@@ -34,9 +36,9 @@ fn cpu(case: &Case<'_>) -> Option<Finding> {
     let first = counts.next()?;
     let events = counts.next_back()?.saturating_sub(first);
     (events > 0).then(|| {
-        let words = format!("The CPU was throttled by heat {events} times during the run.");
+        let words = format!("The CPU was thermally throttled {events} times during the run.");
         let subject = "a hot CPU";
-        Finding::new("thermal", subject, Strength::Proven, Gravity::Caution, words)
+        Finding::new("thermal", subject, Strength::Proven, Severity::Warning, words)
             .with("cpu_throttle_events", events as f64)
     })
 }
@@ -47,12 +49,12 @@ fn device(case: &Case<'_>) -> Option<Finding> {
     let step = super::level_drop::drop(case).filter(|step| step.change() <= -DROP)?;
     let share = -step.change();
     let words = format!(
-        "The drive reached {:.0} °C and the rate fell by {}: throttling would look like this.",
+        "The drive reached {:.0} °C and the rate fell by {}: consistent with thermal throttling.",
         hottest as f64 / 1e3,
         super::percent(share)
     );
     let strength = Strength::ConsistentWith;
-    let finding = Finding::new("thermal", "a hot drive", strength, Gravity::Doubt, words);
+    let finding = Finding::new("thermal", "a hot drive", strength, Severity::LowConfidence, words);
     Some(finding.with("device_temperature_c", hottest as f64 / 1e3).with("drop_share", share))
 }
 
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_on_a_hot_drive_speaks_and_on_a_cool_one_does_not() {
+    fn a_drop_on_a_hot_drive_is_reported_and_on_a_cool_one_is_not() {
         assert!(ask(detect, &falling(78_000), None).unwrap().words.contains("78 °C"));
         assert_eq!(ask(detect, &falling(45_000), None), None);
         let mut steady = run_of(&[Load::default()]);
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn throttle_events_of_this_run_speak_and_old_ones_do_not() {
+    fn throttle_events_of_this_run_are_reported_and_old_ones_are_not() {
         let look = |count| TelemetrySample {
             cpu_throttle_count: Some(count),
             ..TelemetrySample::default()

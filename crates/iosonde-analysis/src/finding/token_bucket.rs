@@ -1,8 +1,8 @@
-//! `token_bucket`: a burst allowance ran out, and a policer holds the rate since.
+//! `token_bucket`: a burst allowance was used up, and a policer limits the rate since.
 
 use iosonde_model::units::{count, duration};
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// Spread of the second level below which a policer, not a device, sets the rate.
 const POLICED_CV: f64 = 0.02;
@@ -10,12 +10,12 @@ const POLICED_CV: f64 = 0.02;
 const DROP: f64 = 0.10;
 /// Share of the variance that the two levels must explain.
 const EXPLAINED: f64 = 0.8;
-/// Distance from a round number that still counts as round.
+/// Relative distance from a round number that still counts as round.
 const ROUND: f64 = 0.01;
-/// Leading digits of rates that are sold.
+/// Leading digits of typical product rates.
 const LEADING: [f64; 12] = [1.0, 1.25, 1.5, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5, 8.0];
 
-/// Speaks where the rate steps down once to a level that is smoother than devices are.
+/// Reports when the rate steps down once to a level that is more constant than devices are.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let step = case.step()?;
     let smooth = step.after.cv().is_some_and(|cv| cv < POLICED_CV);
@@ -33,7 +33,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let burst_ns = step.at as u64 * case.series.width_ns + case.run.plan.warmup_ns;
     let bucket = (step.before.mean - rate) * burst_ns as f64 / 1e9;
     let words = format!(
-        "A burst of about {} I/Os at {}, then {} held smoothly: anything shorter than {} measures \
+        "A burst of about {} I/Os at {}, then a constant {}: a run shorter than {} measures only \
          the burst.",
         count::significant(bucket),
         super::iops(step.before.mean),
@@ -41,7 +41,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         duration::span(burst_ns)
     );
     let subject = format!("a rate limiter at {}", super::iops(rate));
-    let finding = Finding::new("token_bucket", subject, strength, Gravity::Limit, words);
+    let finding = Finding::new("token_bucket", subject, strength, Severity::Limit, words);
     Some(
         finding
             .with("burst_iops", step.before.mean)
@@ -52,7 +52,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
-/// Whether a rate is within 1 % of a number that rates are sold in.
+/// Whether a rate is within 1 % of a typical product rate.
 fn is_round(rate: f64) -> bool {
     if rate < 1.0 {
         return false;
@@ -71,7 +71,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn a_burst_that_ends_at_a_round_rate_speaks() {
+    fn a_burst_that_ends_at_a_round_rate_is_reported() {
         let shape = |t| if t < 0.4 { 1.0 } else { 0.3 };
         let run = run_of(&[Load { iops: 10_000.0, shape, ..Load::default() }]);
         let finding = ask(detect, &run, None).unwrap();

@@ -1,11 +1,11 @@
-//! `unsustainable`: operations were due faster than the storage could do them.
+//! `unsustainable`: operations were due faster than the storage could serve them.
 
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::units::count;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Speaks where the backlog of an open loop grows.
+/// Reports when the backlog of an open loop grows.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
     if open.verdict != ArrivalVerdict::Unsustainable {
@@ -19,16 +19,18 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
                 count::significant(growth.per_s)
             )
         }
-        None => format!("{} operations were left waiting", count::thousands(open.dropped)),
+        None => {
+            format!("{} operations were still waiting at the end", count::thousands(open.dropped))
+        }
     };
     let words = format!(
-        "UNSUSTAINABLE at {}: {growth}, and {} were done; latencies would only measure the length \
-         of the run.",
+        "UNSUSTAINABLE at {}: {growth}, and {} were done; the latencies would only reflect the \
+         length of the run.",
         super::iops(rate),
         super::iops(open.achieved_per_s),
     );
     let subject = "a rate beyond what the storage sustains";
-    let finding = Finding::new("unsustainable", subject, Strength::Proven, Gravity::Limit, words);
+    let finding = Finding::new("unsustainable", subject, Strength::Proven, Severity::Limit, words);
     Some(finding.with("due_per_s", rate).with("achieved_per_s", open.achieved_per_s))
 }
 
@@ -41,7 +43,7 @@ mod tests {
     use iosonde_fixtures::{Load, open_run_of};
 
     #[test]
-    fn a_backlog_that_grows_speaks_and_one_that_stands_does_not() {
+    fn a_backlog_that_grows_is_reported_and_one_that_stands_is_not() {
         let growing = open_run_of(&Load::default(), |look| look * 9_000_000);
         let finding = ask(detect, &growing, None).unwrap();
         assert!(finding.words.contains("grows by 0.09"), "{}", finding.words);

@@ -1,23 +1,24 @@
 //! `unwritten_reads`: space that was never written was read.
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
-/// Empty share of the tested range that shows in the rates.
+/// Unwritten share of the tested range that affects the rates.
 const EMPTY: f64 = 0.01;
 
-/// Speaks where 1 % of the range read are holes or preallocated extents.
+/// Reports when 1 % of the range read are holes or preallocated extents.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let share = case.empty_share();
     if share <= EMPTY || case.figures.all.read.ops == 0 || !case.is_real() {
         return None;
     }
     let words = format!(
-        "{} of the range read was never written: such reads touch no device.",
+        "{} of the range read was never written: such reads do not reach the device.",
         super::percent(share.min(1.0))
     );
     let subject = "reads of unwritten space";
     let strength = Strength::Proven;
-    let finding = Finding::new("unwritten_reads", subject, strength, Gravity::Doubt, words);
+    let finding =
+        Finding::new("unwritten_reads", subject, strength, Severity::LowConfidence, words);
     let target = &case.run.target;
     Some(
         finding
@@ -35,7 +36,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
 
     #[test]
-    fn reads_of_holes_speak_and_writes_or_written_space_do_not() {
+    fn reads_of_holes_are_reported_and_writes_or_written_space_are_not() {
         let mut run = run_of(&[Load::default()]);
         run.target.hole_bytes = Some(0);
         run.target.unwritten_bytes = Some(1 << 20);

@@ -1,8 +1,8 @@
-//! `write_cache_volatile`: an acknowledged write is not yet a durable one.
+//! `write_cache_volatile`: an acknowledged write is not yet durable.
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Finding, Gravity, Strength};
+use super::{Case, Finding, Severity, Strength};
 
 /// States, for a run that writes to a device with a write-back cache, the durable rate.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
@@ -11,13 +11,14 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let durable = case.figures.durable.as_ref().and_then(|durable| durable.bytes_per_s);
-    let told = durable.map_or("not measured".to_owned(), bytes::per_second);
+    let formatted = durable.map_or("not measured".to_owned(), bytes::per_second);
     let words = format!(
-        "The device has a write-back cache: acknowledged is not durable; with fsync: {told}."
+        "The device has a write-back cache: acknowledged data is not yet durable; with fsync: \
+         {formatted}."
     );
     let subject = "a volatile write cache";
     let finding =
-        Finding::new("write_cache_volatile", subject, Strength::Proven, Gravity::Fact, words);
+        Finding::new("write_cache_volatile", subject, Strength::Proven, Severity::Fact, words);
     Some(match durable {
         Some(rate) => finding.with("durable_bytes_per_s", rate),
         None => finding,
@@ -34,13 +35,13 @@ mod tests {
     use iosonde_model::record::facts::DeviceFacts;
 
     #[test]
-    fn writes_to_a_write_back_cache_speak_and_reads_do_not() {
+    fn writes_to_a_write_back_cache_are_reported_and_reads_are_not() {
         let device =
             DeviceFacts { write_cache: Some("write back".into()), ..DeviceFacts::default() };
         let mut run = run_of(&[Load { read_percent: 0, ..Load::default() }]);
         assert_eq!(ask(detect, &run, None), None);
         run.target.device = Some(device.clone());
-        assert_eq!(ask(detect, &run, None).unwrap().gravity, Gravity::Fact);
+        assert_eq!(ask(detect, &run, None).unwrap().severity, Severity::Fact);
         let mut reads = run_of(&[Load::default()]);
         reads.target.device = Some(device);
         assert_eq!(ask(detect, &reads, None), None);

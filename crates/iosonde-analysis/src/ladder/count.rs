@@ -1,22 +1,22 @@
 //! F1: did a flush reach the block device?
 //!
-//! The kernel counts a device's flushes for whoever asks for them, so that others' flushes could
-//! pass for ours. What is counted between our calls tells how often others flush.
+//! The kernel counts all flushes of a device, so flushes of other programs could be mistaken for
+//! ours. Flushes counted between our calls show how often others flush.
 
 use serde::Serialize;
 
-use super::{Rung, Strength};
+use super::{LadderTest, Strength};
 use iosonde_model::plan::ladder::Call;
 use iosonde_model::record::LadderRun;
 use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::record::ladder::{FlushLayer, SyncSample};
 
-/// Fewest calls that carry a statement.
+/// Fewest calls for a statement.
 const FEWEST_CALLS: usize = 5;
-/// Chance that others' flushes alone explain what was seen, from which on it is ruled out.
+/// Probability at or below which it is ruled out that others' flushes alone explain the counts.
 const RULED_OUT: f64 = 1e-3;
 
-/// What one device counted.
+/// The counts of one device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerCount {
     /// The device.
@@ -31,29 +31,29 @@ pub struct LayerCount {
     pub flushes: u64,
     /// Flushes counted between our calls of any kind: those of others.
     pub flushes_between: u64,
-    /// What that means.
+    /// Its interpretation.
     pub counted: Counted,
 }
 
-/// What the counts of a device mean.
+/// The interpretation of the counts of a device.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is", content = "reason")]
 pub enum Counted {
-    /// Every call sent one.
+    /// Every call sent a flush.
     Reached,
-    /// No call sent one, though the device has a volatile cache.
+    /// No call sent a flush, although the device has a volatile cache.
     Missing,
-    /// Some calls were accompanied by one.
+    /// Some calls were accompanied by a flush.
     Some,
-    /// The device says that it has no volatile cache, so that the kernel sends none.
+    /// The device reports no volatile cache, so the kernel sends no flush.
     NotNeeded,
-    /// Others flush so often that ours cannot be told apart.
+    /// Other programs flush so often that our flushes cannot be identified.
     Drowned,
-    /// The kernel does not count here, or too few calls were made.
+    /// The kernel does not count flushes here, or too few calls were made.
     Unknown(String),
 }
 
-/// Judges every device.
+/// Evaluates every device.
 pub(super) fn layers(run: &LadderRun) -> Vec<LayerCount> {
     run.layers.iter().enumerate().map(|(at, layer)| judge(run, at, layer)).collect()
 }
@@ -64,7 +64,7 @@ fn judge(run: &LadderRun, at: usize, layer: &FlushLayer) -> LayerCount {
     let rises: Vec<u64> = fsyncs().filter_map(pair).map(|(a, b)| b.saturating_sub(a)).collect();
     let with_flush = rises.iter().filter(|rise| **rise > 0).count();
     let (between, between_ns) = between(run, &pair);
-    // Three more than were seen: a rate that would seldom show fewer.
+    // Three more than were seen: an upper bound of the rate.
     let rate_per_ns = (between as f64 + 3.0) / between_ns.max(1) as f64;
     let by_chance: f64 =
         fsyncs().map(|sample| 1.0 - (-rate_per_ns * sample.sync_ns as f64).exp()).product();
@@ -75,7 +75,7 @@ fn judge(run: &LadderRun, at: usize, layer: &FlushLayer) -> LayerCount {
         _ if calls < FEWEST_CALLS => Counted::Unknown(format!("only {calls} calls were made")),
         (None, Some("write through")) if with_flush == 0 => Counted::NotNeeded,
         (None, Some("write back")) if with_flush == 0 => Counted::Missing,
-        _ if with_flush == 0 => Counted::Unknown("its kind of write cache is not known".into()),
+        _ if with_flush == 0 => Counted::Unknown("its write cache type is not known".into()),
         _ if with_flush < calls => Counted::Some,
         _ if by_chance >= RULED_OUT => Counted::Drowned,
         _ => Counted::Reached,
@@ -109,9 +109,9 @@ pub(super) fn none_sent(layers: &[LayerCount]) -> bool {
 }
 
 /// The statement over all devices: the weakest of them decides.
-pub(super) fn rung(run: &LadderRun, layers: &[LayerCount]) -> Rung {
+pub(super) fn ladder_test(run: &LadderRun, layers: &[LayerCount]) -> LadderTest {
     let Some(first) = layers.first() else {
-        return Rung::silent("F1", format!("not available: {}", out_of_sight(run)));
+        return LadderTest::silent("F1", format!("not available: {}", out_of_sight(run)));
     };
     let calls = first.calls;
     let that = |counted: Counted| layers.iter().filter(move |layer| layer.counted == counted);
@@ -138,7 +138,7 @@ pub(super) fn rung(run: &LadderRun, layers: &[LayerCount]) -> Rung {
         let LayerCount { with_flush, name, .. } = layer;
         let words = format!(
             "only {with_flush} of {calls} fsync calls were accompanied by a flush of {name}, \
-             perhaps of another program's"
+             which another program may have caused"
         );
         (Strength::ConsistentWith, words)
     } else if has(Counted::Reached) {
@@ -149,28 +149,28 @@ pub(super) fn rung(run: &LadderRun, layers: &[LayerCount]) -> Rung {
         (Strength::Proven, words)
     } else if has(Counted::NotNeeded) {
         let words = format!(
-            "fsync sends no flush, and needs none if {} is right to say that it has no volatile \
-             cache (write through): that rests on the device's word",
+            "fsync sends no flush, and none is needed if {} has no volatile cache, as it reports \
+             (write through): only the device's report supports that",
             names(Counted::NotNeeded)
         );
         (Strength::ConsistentWith, words)
     } else {
-        return Rung::silent("F1", format!("not available: {}", unknown(layers)));
+        return LadderTest::silent("F1", format!("not available: {}", unknown(layers)));
     };
-    Rung::stating("F1", strength, format!("{words}{}", besides(run, layers)))
+    LadderTest::stating("F1", strength, format!("{words}{}", besides(run, layers)))
 }
 
-/// What keeps all flushes back, as far as the mount tells.
+/// What prevents all flushes, according to the mount options.
 fn culprit(run: &LadderRun) -> String {
     let off = ["nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"];
     let options = &run.target.mount_options;
     match options.iter().find(|option| off.contains(&option.as_str())) {
         Some(option) => format!("the file system is mounted with {option}"),
-        None => "mounted with nobarrier, or a layer drops it".into(),
+        None => "mounted with nobarrier, or a layer drops the flush".into(),
     }
 }
 
-/// Devices of which nothing is known, beside those that decided.
+/// Devices without a result, besides those that decided.
 fn besides(run: &LadderRun, layers: &[LayerCount]) -> String {
     let doubtful = layers.iter().filter_map(doubt);
     let unseen = run.layers.iter().filter_map(|layer| layer.below_unseen.clone());
@@ -181,9 +181,11 @@ fn besides(run: &LadderRun, layers: &[LayerCount]) -> String {
 fn doubt(layer: &LayerCount) -> Option<String> {
     match &layer.counted {
         Counted::Unknown(reason) => Some(format!("{}: {reason}", layer.name)),
-        Counted::Drowned => {
-            Some(format!("{}: others flush it so often that ours cannot be told apart", layer.name))
-        }
+        Counted::Drowned => Some(format!(
+            "{}: other programs flush it so often that our flushes cannot be \
+                identified",
+            layer.name
+        )),
         _ => None,
     }
 }
@@ -197,18 +199,21 @@ fn out_of_sight(run: &LadderRun) -> String {
     let name = run.target.filesystem.as_deref().unwrap_or("this target");
     match run.target.class {
         FilesystemClass::UserSpace => {
-            format!("{name} is served by a program, and no block device below it is in sight")
+            format!("{name} is served by a program, and no block device below it is visible")
         }
         FilesystemClass::Network => {
-            format!("{name} is on another machine, whose counters cannot be read from here")
+            format!("{name} is on another machine, whose counters are not readable here")
         }
         FilesystemClass::Stacked => {
-            format!("{name} is stacked on another file system; give a directory of that one")
+            format!(
+                "{name} is stacked on another file system; give a directory of that file \
+                system"
+            )
         }
         FilesystemClass::HostShare => {
-            format!("{name} is shared from another system, whose counters cannot be read from here")
+            format!("{name} is shared from another system, whose counters are not readable here")
         }
-        _ => "no block device is in sight whose flushes the kernel counts".into(),
+        _ => "no block device with a flush counter is visible".into(),
     }
 }
 
@@ -219,9 +224,10 @@ mod tests {
     use iosonde_fixtures::ladder::{Model, Seen, layer};
 
     fn f1(model: &Model) -> (Option<Strength>, String) {
-        let told = ladder(&model.run());
-        let rung = told.rungs.into_iter().find(|rung| rung.code == "F1");
-        rung.map(|rung| (rung.strength, rung.words)).unwrap_or_default()
+        let outcome = ladder(&model.run());
+        let ladder_test =
+            outcome.ladder_tests.into_iter().find(|ladder_test| ladder_test.code == "F1");
+        ladder_test.map(|ladder_test| (ladder_test.strength, ladder_test.words)).unwrap_or_default()
     }
 
     #[track_caller]
@@ -241,12 +247,12 @@ mod tests {
     fn flushes_that_do_not_arrive_are_proven_missing() {
         let model = Model { layers: vec![layer("vda", Seen::None)], ..Model::honest() };
         expect(&model, Some(Strength::Proven), "fsync sends no flush: none of 20 calls");
-        assert!(f1(&model).1.ends_with("mounted with nobarrier, or a layer drops it"));
-        // What is not sent has no latency that could tell of a cache.
+        assert!(f1(&model).1.ends_with("mounted with nobarrier, or a layer drops the flush"));
+        // A flush that is not sent has no latency that could show a cache.
         let mut run = model.run();
-        assert!(ladder(&run).rungs[1].words.starts_with("not available: no flush is sent"));
+        assert!(ladder(&run).ladder_tests[1].words.starts_with("not available: no flush is sent"));
         run.target.mount_options = vec!["rw".into(), "nobarrier".into()];
-        assert!(ladder(&run).rungs[0].words.ends_with("system is mounted with nobarrier"));
+        assert!(ladder(&run).ladder_tests[0].words.ends_with("system is mounted with nobarrier"));
     }
 
     #[test]
@@ -254,8 +260,8 @@ mod tests {
         let mut through = layer("vda", Seen::None);
         through.0.write_cache = Some("write through".into());
         let model = Model { layers: vec![through], ..Model::honest() };
-        expect(&model, Some(Strength::ConsistentWith), "fsync sends no flush, and needs none");
-        assert!(f1(&model).1.contains("rests on the device's word"));
+        expect(&model, Some(Strength::ConsistentWith), "fsync sends no flush, and none is needed");
+        assert!(f1(&model).1.contains("only the device's report supports that"));
     }
 
     #[test]
@@ -285,10 +291,10 @@ mod tests {
 
     #[test]
     fn flushes_of_others_are_no_evidence() {
-        // They flush at any time, ours never does.
+        // Other programs flush at any time, our calls never do.
         let busy = Model { layers: vec![layer("vda", Seen::Others)], ..Model::honest() };
-        expect(&busy, None, "not available: vda: others flush it");
-        // A few of theirs do not make ours doubtful.
+        expect(&busy, None, "not available: vda: other programs flush it");
+        // A few flushes of others do not make ours uncertain.
         let few = Model { layers: vec![layer("vda", Seen::EachAndFewOfOthers)], ..Model::honest() };
         expect(&few, Some(Strength::Proven), "flushes reach");
         let half = Model { layers: vec![layer("vda", Seen::EverySecond)], ..Model::honest() };
@@ -302,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_device_is_in_sight_the_reason_is_told() {
+    fn where_no_device_is_in_sight_the_reason_is_reported() {
         let model = Model { layers: Vec::new(), ..Model::honest() };
         let mut run = model.run();
         for (class, word) in [
@@ -312,8 +318,8 @@ mod tests {
             (FilesystemClass::Local, "no block device"),
         ] {
             run.target.class = class;
-            let told = ladder(&run);
-            assert!(told.rungs.iter().any(|rung| rung.code == "F1" && rung.words.contains(word)));
+            let outcome = ladder(&run);
+            assert!(outcome.ladder_tests.iter().any(|ladder_test| ladder_test.code == "F1" && ladder_test.words.contains(word)));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! How much of what a device can do does a program use? A profile beside a run on the same device.
+//! How much of a device's capability a program uses: a profile compared with a run on the same
+//! device.
 
 use serde::Serialize;
 
@@ -11,28 +12,28 @@ use iosonde_model::units::{bytes, count};
 
 use super::{Figures, Side};
 
-/// A profile beside a run.
+/// A profile compared with a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Against {
     /// Kernel name of the device in the profile.
     pub device: String,
-    /// By what the two devices are known to be one.
+    /// How the two devices were identified as the same.
     pub known_by: KnownBy,
-    /// What the run did, in a few words.
+    /// The load of the run, in short.
     pub load: String,
     /// Each operation that both have.
     pub ops: Vec<OpAgainst>,
-    /// The largest of the shares, and of what.
+    /// The largest of the shares, and what it is of.
     pub words: String,
 }
 
-/// By what two devices are known to be one.
+/// How two devices are identified as the same.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KnownBy {
     /// World-wide name or serial number.
     Identity,
-    /// Model, size and kernel name: the device shows nothing better.
+    /// Model, size and kernel name: the device provides nothing more specific.
     Name,
 }
 
@@ -41,7 +42,7 @@ pub enum KnownBy {
 pub struct OpAgainst {
     /// Reads or writes.
     pub op: Op,
-    /// What the device did in the run: requests and bytes per second.
+    /// Rates of the device in the run: requests and bytes per second.
     pub run_iops: f64,
     /// Bytes per second of the run.
     pub run_bytes_per_s: f64,
@@ -49,31 +50,30 @@ pub struct OpAgainst {
     pub iops_share: f64,
     /// The program's bytes per second over those of the run.
     pub bandwidth_share: f64,
-    /// The same of the program's busiest interval, where intervals were kept.
+    /// The same for the program's busiest interval, if intervals were recorded.
     pub peak_iops_share: Option<f64>,
     /// Of bytes.
     pub peak_bandwidth_share: Option<f64>,
 }
 
-/// The device of a run, where something can be set beside it at all. This is known before there is
-/// a profile.
+/// The device of a run, if a comparison is possible. This is checked before profiling starts.
 ///
 /// # Errors
-/// In words: the run has no device that is known, or neither read nor wrote.
+/// As text: the run has no known device, or did no reads or writes.
 pub fn device_of(run: &Run) -> Result<&DeviceFacts, String> {
     let device = run.target.device.as_ref().ok_or_else(|| {
-        format!("the run was on {}, which is on no block device that is known", run.target.path)
+        format!("the target of the run, {}, is on no known block device", run.target.path)
     })?;
     if run.jobs.iter().all(|job| job.read.ops == 0 && job.write.ops == 0) {
-        return Err(format!("the run on {} neither read nor wrote", run.target.path));
+        return Err(format!("the run on {} did no reads or writes", run.target.path));
     }
     Ok(device)
 }
 
-/// Sets a profile beside a run.
+/// Compares a profile with a run.
 ///
 /// # Errors
-/// In words, where the two cannot be compared: another device, a run without a device or without
+/// As text, if the two cannot be compared: different devices, a run without a device or without
 /// operations, a profile without requests on it.
 pub fn against(profile: &ProfileRun, figures: &Figures, run: &Run) -> Result<Against, String> {
     let theirs = device_of(run)?;
@@ -84,7 +84,7 @@ pub fn against(profile: &ProfileRun, figures: &Figures, run: &Run) -> Result<Aga
             format!("the profile has no requests of the program on {}", device.name)
         })?;
     let measured = run_figures::figures(run).all;
-    // Intervals are of all devices together: they are this device's where it is the only one.
+    // Intervals are of all devices together: they belong to this device if it is the only one.
     let alone = figures
         .devices
         .iter()
@@ -97,8 +97,8 @@ pub fn against(profile: &ProfileRun, figures: &Figures, run: &Run) -> Result<Aga
         .filter_map(|(op, measured)| of_op(side, figures, op, measured, alone))
         .collect();
     if ops.is_empty() {
-        let words = "the program and the run have no operation in common: the run has to read \
-                     where the program reads, or write where it writes";
+        let words = "the program and the run have no operation type in common: the run must read \
+            if the program reads, or write if it writes";
         return Err(words.into());
     }
     let load = load(run);
@@ -118,7 +118,7 @@ fn same(profile: &ProfileRun, theirs: &DeviceFacts) -> Result<(usize, KnownBy), 
     if let Some(index) = identical {
         return Ok((index, KnownBy::Identity));
     }
-    // Where one of the two shows an identity that the other lacks or contradicts, a name is not
+    // If one of the two has an identifier that the other lacks or contradicts, a name is not
     // enough.
     let named = find(&|device| {
         let facts = &device.facts;
@@ -130,14 +130,14 @@ fn same(profile: &ProfileRun, theirs: &DeviceFacts) -> Result<(usize, KnownBy), 
         let names: Vec<&str> =
             profile.devices.iter().map(|device| device.facts.name.as_str()).collect();
         format!(
-            "the run was on {}, and the profile has {}: not the same device",
-            told(theirs),
+            "the run used {}, but the profile has {}: not the same device",
+            message(theirs),
             if names.is_empty() { "no device".to_owned() } else { names.join(", ") }
         )
     })
 }
 
-fn told(device: &DeviceFacts) -> String {
+fn message(device: &DeviceFacts) -> String {
     match device.serial.as_deref().or(device.wwid.as_deref()) {
         Some(identity) => format!("{} ({identity})", device.name),
         None => device.name.clone(),
@@ -197,7 +197,7 @@ fn words(device: &str, load: &str, ops: &[OpAgainst]) -> String {
     let each = ops.iter().map(|op| {
         let peak = match (op.peak_iops_share, op.peak_bandwidth_share) {
             (Some(iops), Some(bandwidth)) => {
-                format!("; in its busiest interval {} and {}", percent(iops), percent(bandwidth))
+                format!("; {} and {} in its busiest interval", percent(iops), percent(bandwidth))
             }
             _ => String::new(),
         };
@@ -209,7 +209,7 @@ fn words(device: &str, load: &str, ops: &[OpAgainst]) -> String {
         )
     });
     format!(
-        "Of what {device} did with {load}, the program uses, {}.",
+        "Share of what {device} achieved with {load} that the program uses: {}.",
         each.collect::<Vec<_>>().join("; ")
     )
 }
@@ -238,28 +238,29 @@ mod tests {
         let profile = profile_of(&[Flow::default()]);
         let mut run = run_of(&[Load { iops: 20_000.0, noise: 0.0, ..Load::default() }]);
         run.target.device = on("vda", None);
-        let told = ask(&profile, &run).unwrap();
-        assert_eq!(told.known_by, KnownBy::Name);
-        let op = &told.ops[0];
+        let message = ask(&profile, &run).unwrap();
+        assert_eq!(message.known_by, KnownBy::Name);
+        let op = &message.ops[0];
         assert!((op.iops_share - 0.25).abs() < 1e-3 && (op.bandwidth_share - 0.25).abs() < 1e-3);
         assert!((op.peak_iops_share.unwrap() - 0.25).abs() < 1e-3);
-        assert_eq!(told.ops.len(), 1);
+        assert_eq!(message.ops.len(), 1);
         assert!(
-            told.words.starts_with("Of what vda did with random reads of 4 KiB, 32 in flight, the")
-                && told.words.contains("reading 25 % of its IOPS and 25 % of its bandwidth"),
+            message.words.starts_with(
+                "Share of what vda achieved with random reads of 4 KiB, 32 in flight that"
+            ) && message.words.contains("reading 25 % of its IOPS and 25 % of its bandwidth"),
             "{}",
-            told.words
+            message.words
         );
     }
 
     #[test]
     fn a_run_without_a_device_or_without_requests_is_known_beforehand() {
         let mut run = run_of(&[Load::default()]);
-        assert!(device_of(&run).unwrap_err().contains("no block device"));
+        assert!(device_of(&run).unwrap_err().contains("no known block device"));
         run.target.device = on("vda", None);
         assert_eq!(device_of(&run).map(|device| device.name.as_str()), Ok("vda"));
         run.jobs.clear();
-        assert!(device_of(&run).unwrap_err().contains("neither read nor wrote"));
+        assert!(device_of(&run).unwrap_err().contains("did no reads or writes"));
     }
 
     #[test]
@@ -275,11 +276,12 @@ mod tests {
     fn another_device_or_operation_is_refused_and_a_moved_one_is_known() {
         let mut profile = profile_of(&[Flow::default()]);
         let mut run = run_of(&[Load::default()]);
-        assert!(ask(&profile, &run).unwrap_err().contains("no block device"));
+        assert!(ask(&profile, &run).unwrap_err().contains("no known block device"));
         run.target.device = on("sdb", None);
         let error = ask(&profile, &run).unwrap_err();
-        assert!(error.contains("was on sdb, and the profile has vda"), "{error}");
-        // The same name with another serial number is another device; the reverse is the same.
+        assert!(error.contains("used sdb, but the profile has vda"), "{error}");
+        // The same name with another serial number is another device; another name with the same
+        // serial number is the same device.
         profile.devices[0].facts.serial = Some("A".into());
         run.target.device = on("vda", Some("B"));
         assert!(ask(&profile, &run).is_err());
@@ -287,6 +289,6 @@ mod tests {
         assert_eq!(ask(&profile, &run).unwrap().known_by, KnownBy::Identity);
         let mut writes = run_of(&[Load { read_percent: 0, ..Load::default() }]);
         writes.target.device = on("sdb", Some("A"));
-        assert!(ask(&profile, &writes).unwrap_err().contains("no operation in common"));
+        assert!(ask(&profile, &writes).unwrap_err().contains("no operation type in common"));
     }
 }

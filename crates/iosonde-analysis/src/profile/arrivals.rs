@@ -1,4 +1,4 @@
-//! How requests arrive: evenly, at random, or in bursts.
+//! The arrival process: regular, random, or bursty.
 
 use serde::Serialize;
 
@@ -6,14 +6,14 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_stats::Histogram;
 
-/// Coefficient of variation of the gaps below which arrivals are regular, and from which they are
-/// bursty: the classes of variability of Hopp and Spearman, *Factory Physics*, chapter 8. A Poisson
-/// process has 1.
+/// Coefficient of variation of the inter-arrival times below which arrivals are regular, and at or
+/// above which they are bursty: the classes of variability of Hopp and Spearman, *Factory Physics*,
+/// chapter 8. A Poisson process has 1.
 const REGULAR_BELOW: f64 = 0.75;
 const BURSTY_FROM: f64 = 1.33;
-/// The longest gaps, which are left out: pauses between the phases of a program.
+/// Number of longest gaps left out: pauses between the phases of a program.
 const PAUSES: u64 = 3;
-/// Gaps below which the spread of the gaps says too little.
+/// Fewest gaps for a meaningful coefficient of variation.
 const GAPS: u64 = 30;
 
 /// Arrivals of one kind of requests of one thread group.
@@ -23,17 +23,17 @@ pub struct ArrivalFigures {
     pub device: String,
     /// Name of the threads.
     pub group: String,
-    /// On whose behalf.
+    /// The class of the requests.
     pub class: Class,
-    /// What.
+    /// The operation.
     pub op: Op,
     /// Gaps between neighbouring starts.
     pub gaps: u64,
-    /// Arrivals per second while they came: the inverse of the mean gap, without the longest three.
+    /// Arrivals per second while active: the inverse of the mean gap, without the longest three.
     pub per_s: f64,
     /// Standard deviation of the gaps over their mean.
     pub cv: f64,
-    /// What that makes of it.
+    /// The kind of arrival process.
     pub process: Process,
 }
 
@@ -43,9 +43,9 @@ pub struct ArrivalFigures {
 pub enum Process {
     /// The gaps are about equal, as those of a closed loop on a steady device.
     Regular,
-    /// As many independent sources make it.
+    /// As produced by many independent sources.
     PoissonLike,
-    /// Several at once, then none for long.
+    /// Several at once, then a long pause.
     Bursty,
 }
 
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn even_random_and_bursty_arrivals_are_told_apart() {
+    fn even_random_and_bursty_arrivals_are_distinguished() {
         assert_eq!(process(&[1_000; 100]), Some(Process::Regular));
         // Quantiles of the exponential distribution, whose CV is 1.
         let exponential: Vec<u64> =
@@ -133,7 +133,7 @@ mod tests {
         let bursts: Vec<u64> = (0..100).map(|i| if i % 10 == 0 { 1_000_000 } else { 10 }).collect();
         assert_eq!(process(&bursts), Some(Process::Bursty));
         assert_eq!(process(&[1_000; 29]), None);
-        // A pause between two phases is none.
+        // A pause between two phases is not a burst.
         let mut paused = [1_000; 100];
         paused[50] = 1_000_000_000;
         assert_eq!(process(&paused), Some(Process::Regular));

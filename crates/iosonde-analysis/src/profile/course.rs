@@ -1,4 +1,4 @@
-//! The course of a profile: rates per interval, and latencies over time as a grid.
+//! Time series of a profile: rates per interval, and latencies over time as a grid.
 
 use serde::Serialize;
 
@@ -10,9 +10,9 @@ use iosonde_stats::histogram::lower_edge;
 
 use super::spread::Spread;
 
-/// Columns of the grid at most.
+/// Largest number of columns of the grid.
 const COLUMNS: usize = 64;
-/// Rows of the grid at most.
+/// Largest number of rows of the grid.
 const ROWS: usize = 12;
 
 /// Rates of the program per interval.
@@ -22,7 +22,7 @@ pub struct CourseFigures {
     pub width_ns: u64,
     /// Whole intervals.
     pub intervals: u64,
-    /// Of those, without any request that ended.
+    /// Intervals without a completed request.
     pub idle: u64,
     /// Requests per second, all operations.
     pub requests_per_s: Spread,
@@ -36,7 +36,7 @@ pub struct CourseFigures {
     pub heat: Option<Heat>,
 }
 
-/// How many requests had which latency when.
+/// Number of requests by time and latency.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Heat {
     /// Time per column, ns.
@@ -47,7 +47,7 @@ pub struct Heat {
     pub counts: Vec<Vec<u64>>,
 }
 
-/// The course of a profile; `None` where no interval was kept.
+/// The time series of a profile; `None` if no interval was recorded.
 pub(super) fn course(run: &ProfileRun) -> Option<CourseFigures> {
     let window_ns = run.measured_ns + run.settle_ns;
     let of = |ops: &[Op]| {
@@ -88,7 +88,7 @@ fn heat(series: &[TrafficSeries]) -> Option<Heat> {
     let merged = intervals.div_ceil(COLUMNS as u64).max(1);
     let column_ns = width_ns * merged;
     let columns = usize::try_from(end_ns.div_ceil(column_ns)).ok()?;
-    // Each column by octave of latency first.
+    // First each column by octave of latency.
     let mut octaves = vec![[0u64; 64]; columns];
     for each in &kept {
         for (index, interval) in each.intervals.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Requests in flight, by time and as requests found them.
+//! Requests in flight, by time and as found by arriving requests.
 
 use serde::Serialize;
 
@@ -9,19 +9,19 @@ use super::spread::Spread;
 /// Requests in flight on one device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DepthFigures {
-    /// Share of the time seen in which anything was in flight.
+    /// Share of the time with at least one request in flight.
     pub busy_share: Option<f64>,
-    /// Mean over all time seen.
+    /// Mean over all time.
     pub mean: Option<f64>,
-    /// By time, of the time in which anything was in flight.
+    /// By time, over the time with at least one request in flight.
     pub by_time: Spread,
-    /// As arriving requests found it, themselves not counted.
+    /// As found by arriving requests, themselves not counted.
     pub on_arrival: Spread,
     /// Highest level.
     pub max: u32,
 }
 
-/// The figures of a depth; percentiles by time need as many requests as those on arrival.
+/// The figures of a queue depth; percentiles by time need as many requests as those on arrival.
 pub(super) fn depth(depth: &Depth) -> DepthFigures {
     let all: u64 = depth.time_ns.iter().map(|(_, ns)| ns).sum();
     let busy: Vec<(f64, u64)> = pairs(&depth.time_ns, |level| level > 0);

@@ -1,7 +1,7 @@
-//! Findings of a profile: what a program does to storage, in words with evidence.
+//! Findings of a profile: how a program uses storage, with evidence.
 //!
-//! One detector per file; [`DETECTORS`] lists them. A detector speaks only where its evidence is
-//! there: what was not seen is never evidence.
+//! One detector per file; [`DETECTORS`] lists them. A detector reports only if its evidence exists:
+//! what was not seen is never evidence.
 
 mod buffered_stream;
 mod bursty;
@@ -35,7 +35,7 @@ use iosonde_model::units::count;
 use super::Figures;
 use super::traffic::Tally;
 
-/// A detector: speaks or stays silent.
+/// A detector: returns a finding or nothing.
 pub type Detector = fn(&ProfileRun, &Figures) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
@@ -63,18 +63,18 @@ pub const DETECTORS: [(&str, Detector); 21] = [
     ("written_for_it", written_for_it::detect),
 ];
 
-/// Those that speak even where the books do not balance: they say what is wrong.
+/// Detectors that run even if the consistency checks failed: they report what is wrong.
 const ALWAYS: [&str; 3] = ["io_errors", "limited_fidelity", "not_visible"];
 
-/// All findings of a profile, gravest and strongest first. Where the books do not balance nothing
-/// is diagnosed from their numbers.
+/// All findings of a profile, most severe and strongest first. If the consistency checks failed,
+/// nothing is diagnosed from the numbers.
 pub fn findings(run: &ProfileRun, figures: &Figures) -> Vec<Finding> {
     let mut findings: Vec<Finding> = DETECTORS
         .iter()
-        .filter(|(code, _)| figures.books.valid() || ALWAYS.contains(code))
+        .filter(|(code, _)| figures.consistency.valid() || ALWAYS.contains(code))
         .filter_map(|(_, detect)| detect(run, figures))
         .collect();
-    findings.sort_by_key(|finding| std::cmp::Reverse((finding.gravity, finding.strength)));
+    findings.sort_by_key(|finding| std::cmp::Reverse((finding.severity, finding.strength)));
     findings
 }
 
@@ -92,7 +92,7 @@ fn groups(run: &ProfileRun) -> impl Iterator<Item = (u32, String, u32)> + '_ {
         .map(|(index, group)| (index, super::group_name(run, index), group.threads.max(1)))
 }
 
-/// The commonest size, and its share of the requests.
+/// The most frequent size, and its share of the requests.
 fn commonest(sizes: &BTreeMap<u64, u64>) -> Option<(u64, f64)> {
     let all: u64 = sizes.values().sum();
     let (bytes, requests) = sizes.iter().max_by_key(|(_, requests)| **requests)?;
@@ -106,7 +106,7 @@ fn share_up_to(sizes: &BTreeMap<u64, u64>, bytes: u64) -> f64 {
     small as f64 / all.max(1) as f64
 }
 
-/// `91 %` of a share, with at most two digits unless it is near the whole.
+/// `91 %` of a share, with at most two digits unless it is close to 100 %.
 fn percent(share: f64) -> String {
     match share * 100.0 {
         percent if percent >= 9.95 => format!("{percent:.0} %"),
@@ -114,12 +114,12 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// `` `name` `` with the number of its threads, where there are several.
+/// `` `name` `` with the number of its threads, if there are several.
 fn named(name: &str, threads: u32) -> String {
     if threads > 1 { format!("`{name}` ({threads} threads)") } else { format!("`{name}`") }
 }
 
-/// How an operation is called in a sentence.
+/// The name of an operation in a sentence.
 fn plural(op: Op) -> &'static str {
     match op {
         Op::Read => "reads",
@@ -136,12 +136,12 @@ mod tests {
     use crate::profile::figures;
     use iosonde_fixtures::profile::{Flow, database, profile_of};
 
-    /// What a detector says of a profile.
+    /// The finding of a detector for a profile.
     pub(super) fn ask(detect: Detector, run: &ProfileRun) -> Option<Finding> {
         detect(run, &figures(run))
     }
 
-    /// The words of what it says; fails where it is silent.
+    /// The text of its finding; panics if there is none.
     #[track_caller]
     pub(super) fn words(detect: Detector, run: &ProfileRun) -> String {
         ask(detect, run).map(|finding| finding.words).expect("it speaks")
@@ -156,7 +156,11 @@ mod tests {
     fn what_a_detector_says_bears_its_own_code() {
         let run = database();
         let figures = figures(&run);
-        assert!(figures.books.valid(), "{:?}", figures.books.broken().collect::<Vec<_>>());
+        assert!(
+            figures.consistency.valid(),
+            "{:?}",
+            figures.consistency.broken().collect::<Vec<_>>()
+        );
         for (code, detect) in DETECTORS {
             if let Some(finding) = detect(&run, &figures) {
                 assert_eq!(finding.code, code);
@@ -167,8 +171,8 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_program_has_nothing_to_tell() {
-        // Four reads in flight at random by one thread, each once.
+    fn a_plain_program_has_nothing_to_report() {
+        // Random reads by one thread, four in flight, each block once.
         let flow = Flow { requests: 40_000, device_ns: 990_000, ..Flow::default() };
         let run = profile_of(&[flow]);
         assert_eq!(figures(&run).findings, Vec::new());
@@ -176,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_diagnosed_from_books_that_do_not_balance() {
+    fn nothing_is_diagnosed_from_failed_consistency_checks() {
         let mut run = database();
         run.lost.insert("requests".into(), 70_000);
         run.traffic[0].errors = 3;

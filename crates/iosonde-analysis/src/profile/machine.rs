@@ -15,7 +15,7 @@ pub struct MachineFigures {
     pub cpu_used: Spread,
     /// Share of all CPUs that idled while a task waited for I/O, per interval.
     pub iowait: Spread,
-    /// Mean shares of all CPUs over the time watched: user, system, steal.
+    /// Mean shares of all CPUs over the profile: user, system, steal.
     pub cpu_mean: Option<[f64; 3]>,
     /// Share of the time in which some task waited for I/O (pressure stall information).
     pub io_pressure: Option<f64>,
@@ -29,14 +29,14 @@ pub struct MachineFigures {
     pub program_switches_per_s: Option<(f64, f64)>,
     /// Time the program's tasks waited for block I/O over the time measured; 1 is one task always.
     pub program_io_delay: Option<f64>,
-    /// CPU time of the collector over the time it watched; 1 is one CPU.
+    /// CPU time of the collector over the profile; 1 is one CPU.
     pub collector_cpu: Option<f64>,
 }
 
-/// What the kernel's own counters of a device say, everybody's requests.
+/// The kernel's own counters of a device, requests of all programs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CounterFigures {
-    /// Time between the two looks, ns.
+    /// Time between the two readings, ns.
     pub window_ns: u64,
     /// Reads completed.
     pub reads: u64,
@@ -52,7 +52,7 @@ pub struct CounterFigures {
     pub flushes: u64,
     /// Requests merged into others before they were sent.
     pub merges: u64,
-    /// Mean latency of reads and writes by the kernel's millisecond counters, ns.
+    /// Mean latency of reads by the kernel's millisecond counters, ns.
     pub read_mean_ns: Option<f64>,
     /// The same of writes.
     pub write_mean_ns: Option<f64>,
@@ -62,7 +62,7 @@ pub struct CounterFigures {
     pub depth_mean: Option<f64>,
 }
 
-/// What the program asked by calls, and what of it reached storage.
+/// Bytes requested by the program's calls, and how many of them reached storage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CallFigures {
     /// The counts.
@@ -70,7 +70,7 @@ pub struct CallFigures {
     pub counts: CallCounts,
     /// Bytes fetched from storage per second.
     pub storage_read_bytes_per_s: f64,
-    /// Bytes caused to be written to storage per second, truncated pages taken off.
+    /// Bytes written to storage per second on its behalf, less truncated pages.
     pub storage_write_bytes_per_s: f64,
 }
 
@@ -104,16 +104,17 @@ pub(super) fn machine(run: &ProfileRun) -> MachineFigures {
     }
 }
 
-/// Time watched, settling included, ns: that of the counters of the machine and of its devices.
+/// Length of the profile, settling included, ns: the time of the counters of the machine and of its
+/// devices.
 fn watched_ns(run: &ProfileRun) -> u64 {
     run.collector.span_ns.max(run.measured_ns + run.settle_ns)
 }
 
-/// User, system, idle, iowait and steal between two looks as shares of all CPUs.
+/// User, system, idle, iowait and steal between two readings, as shares of all CPUs.
 fn shares(before: [u64; 5], after: [u64; 5]) -> Option<[f64; 5]> {
     let mut step = [0; 5];
     for (index, slot) in step.iter_mut().enumerate() {
-        // iowait may go backwards: the kernel says so of itself.
+        // iowait may decrease, as documented by the kernel.
         *slot = after[index].saturating_sub(before[index]);
     }
     let all: u64 = step.iter().sum();
@@ -128,7 +129,7 @@ fn pressure(run: &ProfileRun) -> Option<f64> {
     Some(waited as f64 * 1e3 / ns as f64)
 }
 
-/// The counters of a device over the time watched, settling included.
+/// The counters of a device over the profile, settling included.
 pub(super) fn counters(run: &ProfileRun, device: &ProfiledDevice) -> Option<CounterFigures> {
     let (start, end) = device.counters?;
     let window_ns = watched_ns(run);
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_told_is_none() {
+    fn what_was_not_reported_is_none() {
         let machine = machine(&ProfileRun::default());
         assert_eq!((machine.cpu_used.count, machine.cpu_mean), (0, None));
         assert_eq!((machine.switches_per_s, machine.program_user), (None, None));

@@ -1,4 +1,4 @@
-//! Where a program reads and writes: working set, overwriting, skew.
+//! Where a program reads and writes: working set, overwrites, skew.
 
 use serde::Serialize;
 
@@ -8,25 +8,25 @@ use super::traffic::share;
 
 /// Share of the chunks that counts as the hottest, as in the rule of Pareto.
 const HOT: f64 = 0.20;
-/// Chunks below which a fifth of them is no whole chunk.
+/// Fewest chunks of which a fifth is a whole chunk.
 const CHUNKS_FOR_SKEW: usize = 5;
 
-/// Where on one device.
+/// Access pattern on one device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlaceFigures {
     /// Kernel name of the whole disk.
     pub device: String,
-    /// Blocks that are told apart, bytes.
+    /// Granularity of block tracking, bytes.
     pub block_bytes: u64,
-    /// Bytes of different blocks read or written.
+    /// Bytes of distinct blocks read or written.
     pub working_set_bytes: u64,
-    /// Bytes of different blocks read.
+    /// Bytes of distinct blocks read.
     pub read_set_bytes: u64,
-    /// Bytes of different blocks written.
+    /// Bytes of distinct blocks written.
     pub write_set_bytes: u64,
-    /// Bytes of all blocks written, each time anew.
+    /// Bytes of all block writes, rewrites included.
     pub written_bytes: u64,
-    /// Share of the block writes onto blocks written before.
+    /// Share of the block writes that overwrite blocks written before.
     pub overwrite_share: Option<f64>,
     /// Share of the accesses that fall on the hottest fifth of the chunks touched; 0.2 is even.
     pub hot_share: Option<f64>,
@@ -36,11 +36,11 @@ pub struct PlaceFigures {
     pub chunk_bytes: u64,
     /// From the first to the end of the last chunk touched, bytes.
     pub span_bytes: u64,
-    /// Bytes of requests whose place was not kept.
+    /// Bytes of requests whose offset was not recorded.
     pub lost_bytes: u64,
 }
 
-/// The figures of the places on a device.
+/// The figures of the offsets on a device.
 pub(super) fn places(places: &Places) -> PlaceFigures {
     let chunks = &places.chunks;
     let blocks = |of: fn(&Chunk) -> u32| {

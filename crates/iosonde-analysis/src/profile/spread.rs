@@ -1,6 +1,6 @@
-//! Distributions in figures. A latency is a sample of what the device does: a percentile stands
-//! only where the number of samples carries it. Sizes, depths and intervals are all that there was,
-//! so that every percentile of them stands.
+//! Figures of distributions. Latencies are a sample: a percentile is given only if the number of
+//! samples supports it. Sizes, depths and intervals are complete, so every percentile of them is
+//! given.
 
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ impl Latency {
 /// Values of any kind, each with its weight.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
-    /// Samples that stand behind it.
+    /// Number of samples.
     pub count: u64,
     /// Weighted mean.
     pub mean: Option<f64>,
@@ -63,12 +63,12 @@ pub struct Spread {
 pub struct Percentile {
     /// Which quantile, `0..1`.
     pub q: f64,
-    /// Nearest-rank value; `None` where there is nothing.
+    /// Nearest-rank value; `None` if there are no values.
     pub value: Option<f64>,
 }
 
 impl Spread {
-    /// Of `(value, weight)`, ascending by value; `count` samples stand behind the weights.
+    /// Of `(value, weight)`, ascending by value; the weights represent `count` samples.
     pub fn weighted(pairs: &[(f64, u64)], count: u64) -> Spread {
         let known: Vec<(f64, u64)> = pairs.iter().copied().filter(|(_, w)| *w > 0).collect();
         let total: u64 = known.iter().map(|(_, weight)| weight).sum();

@@ -9,9 +9,9 @@ use iosonde_stats::Histogram;
 use super::spread::Latency;
 use super::traffic::{per_second, share};
 
-/// More threads than this need not have lived at the same time, and how long each lived is not
-/// recorded: a script's thousand short processes that do nothing but sync would have next to no
-/// share. Theirs is told only if it is the larger part of their time even so.
+/// More threads than this may not have existed at the same time, and their lifetimes are not
+/// recorded: a thousand short processes that only sync would have almost no share. Their share is
+/// reported only if it is the larger part even so.
 const MANY: u32 = 16;
 /// The larger part.
 const MOSTLY: f64 = 0.5;
@@ -34,7 +34,7 @@ pub struct SyncFigures {
 pub struct KindFigures {
     /// Kind.
     pub kind: SyncKind,
-    /// Its word.
+    /// Its name.
     pub word: &'static str,
     /// Calls that returned.
     pub calls: u64,
@@ -59,8 +59,8 @@ pub struct GroupSyncs {
     pub calls: u64,
     /// Time in them, ns, summed over threads.
     pub ns: u64,
-    /// Time in calls that the thread waits in, over the time its threads had if each lived all the
-    /// while: at least this much. `None` without any, or where that says nothing of many threads.
+    /// Time in blocking calls over the time of its threads if each existed throughout: a lower
+    /// bound. `None` without such calls, or if it is meaningless for many threads.
     pub time_share: Option<f64>,
     /// Calls by io_uring, in which no thread waits, in flight on average per thread; `None` without
     /// any.
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_threads_that_need_not_have_lived_at_once_no_small_share_is_told() {
+    fn of_many_threads_that_need_not_have_lived_at_once_no_small_share_is_reported() {
         let share = |threads: u32, latency_ns: u64| {
             let mut run = profile_of(&[Flow { threads, ..Flow::default() }]);
             with_syncs(&mut run, "app", SyncKind::Fsync, 1_000, latency_ns);

@@ -1,4 +1,4 @@
-//! Requests: rates, sizes, order and latencies, by operation, for the program and for everybody.
+//! Requests: rates, sizes, order and latencies, by operation, for the program and for all programs.
 
 use std::collections::BTreeMap;
 
@@ -22,18 +22,18 @@ pub struct Side {
     pub read_share: Option<f64>,
     /// The same by bytes.
     pub read_byte_share: Option<f64>,
-    /// Share of the read and write requests that began where a recent stream ended.
+    /// Sequential fraction of reads and writes: requests that began where a recent stream ended.
     pub sequential_share: Option<f64>,
-    /// Share of the bytes read and written that did not pass the page cache.
+    /// Share of the bytes read and written that bypassed the page cache.
     pub direct_share: Option<f64>,
 }
 
 /// The requests of one operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OpFigures {
-    /// What.
+    /// The operation.
     pub op: Op,
-    /// Requests that ended.
+    /// Requests completed.
     pub requests: u64,
     /// Bytes they moved.
     pub bytes: u64,
@@ -41,30 +41,30 @@ pub struct OpFigures {
     pub requests_per_s: f64,
     /// Bytes per second of the window.
     pub bytes_per_s: f64,
-    /// Bytes that did not pass the page cache.
+    /// Bytes that bypassed the page cache.
     pub direct_bytes: u64,
-    /// Requests that are durable by themselves.
+    /// Synchronous requests (durable on return).
     pub durable: u64,
     /// Requests that ended with an error.
     pub errors: u64,
     /// Share that began where a recent stream ended.
     pub sequential_share: Option<f64>,
-    /// Share of the others that kept their thread's last distance.
+    /// Share of the others with the same stride as their thread's previous request.
     pub strided_share: Option<f64>,
     /// Sizes, bytes.
     pub sizes: Spread,
     /// From start to end.
     pub latency: Latency,
-    /// Of that, until issued to the device.
+    /// Part until issue to the device.
     pub queued: Latency,
-    /// Of that, from issue to end.
+    /// Part from issue to completion.
     pub device_time: Latency,
 }
 
 /// The requests of one class, all operations together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassFigures {
-    /// On whose behalf.
+    /// The class of the requests.
     pub class: Class,
     /// Requests.
     pub requests: u64,
@@ -213,7 +213,7 @@ impl Tally {
     }
 }
 
-/// A part of a latency, whose largest value is known by its bucket alone: the whole is no shorter.
+/// A part of a latency whose maximum is known only by its bucket: it cannot exceed the whole.
 fn part(histogram: &Histogram, whole: Option<u64>) -> Latency {
     let latency = Latency::of(histogram);
     let max_ns = latency.max_ns.map(|max| whole.map_or(max, |whole| max.min(whole)));

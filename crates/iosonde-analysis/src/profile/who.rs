@@ -1,4 +1,4 @@
-//! Who did it and where: threads, files and cgroups with their rates.
+//! Threads, files and cgroups with their rates.
 
 use serde::Serialize;
 
@@ -40,16 +40,16 @@ pub struct ThreadCounts {
     pub of_program: u32,
     /// Of the kernel.
     pub of_kernel: u32,
-    /// Of others.
+    /// Of other programs.
     pub others: u32,
-    /// Whether more threads were there than could be told apart.
+    /// Whether there were more threads than can be listed.
     pub at_least: bool,
 }
 
 /// Every thread, in the order of the record.
 pub(super) fn threads(run: &ProfileRun) -> Vec<ThreadFigures> {
     let figures = |thread: &ThreadRun| {
-        // The program ended, and the others were watched until the end of settling.
+        // The program ended; the others were profiled until the end of settling.
         let settle_ns = if thread.of_program { 0 } else { run.settle_ns };
         ThreadFigures {
             requests_per_s: per_second(requests(thread), run.measured_ns + settle_ns),

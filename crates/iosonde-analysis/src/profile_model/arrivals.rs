@@ -1,5 +1,5 @@
-//! When the requests of a role are due: a law for the distances of arrivals, and phases where the
-//! load is on and off or changes its rate.
+//! When the requests of a role are due: a distribution of inter-arrival times, and phases in which
+//! the load is on, off or at another rate.
 
 use super::rows::Row;
 use super::sizes::rounded;
@@ -8,27 +8,28 @@ use iosonde_model::spec::{Arrivals, Pace, Phase, Rate};
 use iosonde_stats::Histogram;
 use iosonde_stats::distance::from_exponential;
 
-/// Most phases of a role.
+/// Largest number of phases of a role.
 const MOST_PHASES: usize = 48;
-/// Intervals that are looked at, at most; more are taken together first.
+/// Largest number of intervals evaluated; more are merged first.
 const MOST_INTERVALS: usize = 512;
-/// A series tells about a row that has this share of its requests.
+/// A series is attributed to a row that has at least this share of its requests.
 const DOMINANT: f64 = 0.7;
-/// Relative change of the rate that is worth a phase, where it is no fluctuation either.
+/// Smallest relative change of the rate that starts a new phase, if it is not a fluctuation.
 const CHANGE: f64 = 0.25;
-/// Standard errors from which a change is no fluctuation.
+/// Standard errors at or above which a change is not a fluctuation.
 const ERRORS: f64 = 4.0;
-/// Idle share of the time from which a role has an idle phase.
+/// Idle share of the time at or above which a role has an idle phase.
 const IDLE: f64 = 0.05;
-/// Coefficient of variation up to which arrivals are evenly spaced.
+/// Coefficient of variation at or below which arrivals are evenly spaced.
 const EVEN: f64 = 0.1;
-/// Distance from the exponential law up to which arrivals are those of a Poisson process.
+/// Distance from the exponential distribution at or below which arrivals are those of a Poisson
+/// process.
 const EXPONENTIAL: f64 = 0.05;
-/// Fewest distances of which a law can be told.
+/// Fewest inter-arrival times for a distribution.
 const FEWEST: u64 = 20;
-/// Share of the distances that one entry of a table stands for, at most.
+/// Largest share of the inter-arrival times that one entry of a table represents.
 const ENTRY: f64 = 1.0 / 32.0;
-/// Ratio of the longest and the shortest distance of an entry, at most.
+/// Largest ratio of the longest and the shortest inter-arrival time of an entry.
 const ENTRY_RATIO: f64 = 2.0;
 
 /// When a role sends.
@@ -81,7 +82,7 @@ pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
     };
     let idle = phases.iter().filter(|phase| phase.rate_percent == 0.0).map(|phase| phase.ns).min();
     let law = row.gaps.as_ref().map_or(Arrivals::Poisson, |gaps| law(gaps, idle));
-    // Six significant digits: no rate is known any better.
+    // Six significant digits: no rate is known more precisely.
     let ops = significant(per_ns * 1e9);
     Phased { pace: Pace::Rate { rate: Rate::Ops(ops), arrivals: law }, phases }
 }
@@ -113,7 +114,7 @@ fn series(run: &ProfileRun, row: &Row) -> Option<Vec<Stretch>> {
     Some(stretches)
 }
 
-/// Idle, on, idle: all that the first and the last request tell.
+/// Idle, on, idle: all that follows from the first and the last request.
 fn active(row: &Row, round_ns: u64) -> Vec<Stretch> {
     let (from, to) = row.active;
     let idle_ns = from + round_ns.saturating_sub(to);
@@ -128,8 +129,7 @@ fn active(row: &Row, round_ns: u64) -> Vec<Stretch> {
     all.into_iter().filter(|stretch| stretch.ns > 0).collect()
 }
 
-/// Neighbours that do not differ are taken together, the most alike first, and as many more as it
-/// takes to have few.
+/// Neighbours that do not differ are merged, the most similar first, and more until few remain.
 fn merged(mut all: Vec<Stretch>) -> Vec<Stretch> {
     while all.len() > MOST_INTERVALS {
         all = all
@@ -157,7 +157,8 @@ fn merged(mut all: Vec<Stretch>) -> Vec<Stretch> {
     all
 }
 
-/// The law of the distances; those as long as an idle phase are the phases' doing.
+/// The distribution of the inter-arrival times; those as long as an idle phase belong to the
+/// phases.
 fn law(gaps: &Histogram, idle_ns: Option<u64>) -> Arrivals {
     let limit = idle_ns.unwrap_or(u64::MAX);
     let points: Vec<(u64, u64)> = gaps.midpoints().filter(|(ns, _)| *ns < limit).collect();
@@ -176,7 +177,8 @@ fn law(gaps: &Histogram, idle_ns: Option<u64>) -> Arrivals {
     }
 }
 
-/// Neighbouring distances together under their mean, each entry with a bounded share and reach.
+/// Neighbouring inter-arrival times merged to their mean, each entry with a bounded share and
+/// ratio.
 fn table(points: &[(u64, u64)], whole: f64) -> Vec<(u64, f64)> {
     let mut entries: Vec<(u64, f64, f64)> = Vec::new();
     for (ns, times) in points {
@@ -192,7 +194,7 @@ fn table(points: &[(u64, u64)], whole: f64) -> Vec<(u64, f64)> {
             _ => entries.push((*ns, ns_each * times, times)),
         }
     }
-    // Six places: a rare distance may be so long that the mean hangs on it.
+    // Six decimal places: a rare interval may be long enough to dominate the mean.
     let six = |percent: f64| (percent * 1e6).round() / 1e6;
     let mut shares: Vec<(u64, f64)> = entries
         .iter()
@@ -206,8 +208,8 @@ fn table(points: &[(u64, u64)], whole: f64) -> Vec<(u64, f64)> {
     shares
 }
 
-/// The law of one of several threads whose arrivals together follow this one: many independent
-/// ones together are a Poisson process, and so is each.
+/// The distribution for one of several threads whose combined arrivals follow this one: many
+/// independent streams combine to a Poisson process, and so is each.
 pub(super) fn of_one_among(together: Arrivals, threads: u32) -> Arrivals {
     match together {
         Arrivals::Drawn(_) if threads > 1 => Arrivals::Poisson,
@@ -284,10 +286,10 @@ mod tests {
         let mut run = profile(vec![row(Class::Program, Op::Write, 4000)]);
         run.series = vec![series(Op::Write, counts)];
         let phased = phased(&run);
-        let told: Vec<(u64, f64)> =
+        let formatted: Vec<(u64, f64)> =
             phased.phases.iter().map(|phase| (phase.ns, phase.rate_percent)).collect();
         let (on, off) = (2_000_000_000, 3_000_000_000);
-        assert_eq!(told, [(on, 100.0), (off, 0.0), (on, 100.0), (off, 0.0)]);
+        assert_eq!(formatted, [(on, 100.0), (off, 0.0), (on, 100.0), (off, 0.0)]);
         assert_eq!(rate_of(&phased.pace).0, 1000.0);
     }
 
@@ -310,9 +312,9 @@ mod tests {
         };
         let other = Traffic { group: 2, ..row(Class::Program, Op::Write, 400) };
         let phased = phased(&profile(vec![late, other]));
-        let told: Vec<(u64, f64)> =
+        let formatted: Vec<(u64, f64)> =
             phased.phases.iter().map(|phase| (phase.ns, phase.rate_percent)).collect();
-        assert_eq!(told, [(5_000_000_000, 0.0), (5_000_000_000, 100.0)]);
+        assert_eq!(formatted, [(5_000_000_000, 0.0), (5_000_000_000, 100.0)]);
         assert_eq!(rate_of(&phased.pace).0, 100.0);
     }
 }

@@ -1,13 +1,13 @@
-//! The grammar of durability: which role syncs after how many of its writes, and which writes are
-//! durable by themselves.
+//! Durability of a model: which role syncs after how many of its writes, and which writes are
+//! synchronous.
 
 use super::rows::Row;
 use iosonde_model::record::profile::{Class, Op, ProfileRun, SyncKind};
 use iosonde_model::spec::{EachWrite, Role, SyncCall};
 use iosonde_model::units::count;
 
-/// Relative error of the number of syncs that is worth a word.
-const WORTH_A_WORD: f64 = 0.1;
+/// Smallest relative error of the number of syncs to report.
+const WORTH_REPORTING: f64 = 0.1;
 
 /// Gives roles their syncs.
 pub(super) fn attach(
@@ -20,7 +20,7 @@ pub(super) fn attach(
     for sync in run.syncs.iter().filter(|sync| sync.calls > 0) {
         if sync.kind == SyncKind::SyncFileRange {
             left_out.push(format!(
-                "{} sync_file_range calls, which start write-back and make nothing durable",
+                "{} sync_file_range calls, which start write-back but make nothing durable",
                 count::thousands(sync.calls)
             ));
             continue;
@@ -48,12 +48,12 @@ pub(super) fn attach(
         role.sync.every_writes = (wanted.round() as u64).max(1);
         role.sync.call =
             if calls.fdatasync > calls.fsync { SyncCall::Fdatasync } else { SyncCall::Fsync };
-        // A lone thread waits for its sync, and its writes come before it.
+        // A single thread waits for its sync after its writes.
         role.sync.barrier = row.class == Class::Program && row.threads == 1;
         let got = row.requests as f64 / role.sync.every_writes as f64;
-        if (got / calls.all() as f64 - 1.0).abs() > WORTH_A_WORD {
+        if (got / calls.all() as f64 - 1.0).abs() > WORTH_REPORTING {
             left_out.push(format!(
-                "role {} syncs after every {} writes, the program did so after every {} requests",
+                "role {} syncs after every {} writes; the program synced after every {} requests",
                 role.name,
                 role.sync.every_writes,
                 count::significant(wanted)
@@ -75,7 +75,7 @@ impl Calls {
     }
 }
 
-/// The row of writes of a group that syncs: its own, or what the kernel wrote for it.
+/// The row of writes of a group that syncs: its own, or the write-back on its behalf.
 fn writer(rows: &[Row], group: u32) -> Option<usize> {
     let of = |class: Class| {
         let all = rows.iter().enumerate().filter(move |(_, row)| {
@@ -86,8 +86,8 @@ fn writer(rows: &[Row], group: u32) -> Option<usize> {
     of(Class::Program).or_else(|| of(Class::WriteBack))
 }
 
-/// Share of the writes that were durable by themselves: those that say so, or flushes beyond those
-/// that syncs ask for, of a program that opened files with O_SYNC or O_DSYNC.
+/// Share of synchronous writes: those flagged so, or flushes in excess of the sync calls, for a
+/// program that opened files with O_SYNC or O_DSYNC.
 fn durable_share(run: &ProfileRun, row: &Row, syncs: u64) -> f64 {
     let requests = row.requests.max(1) as f64;
     let marked = row.durable as f64 / requests;
@@ -122,9 +122,9 @@ mod tests {
     fn syncs_follow_their_groups_writes() {
         let mut run = profile(vec![row(Class::Program, Op::Write, 3000)]);
         run.syncs = vec![sync(SyncKind::Fdatasync, 1, 1000), sync(SyncKind::Fsync, 1, 3)];
-        let asked =
+        let requested =
             Sync { every_writes: 3, call: SyncCall::Fdatasync, barrier: true, ..Sync::default() };
-        assert_eq!(sync_of(&run), asked);
+        assert_eq!(sync_of(&run), requested);
         run.groups[1].threads = 4;
         assert!(!sync_of(&run).barrier, "threads do not wait for each other");
     }
@@ -134,13 +134,13 @@ mod tests {
         let mut run = profile(vec![row(Class::WriteBack, Op::Write, 100)]);
         run.syncs = vec![sync(SyncKind::Fsync, 1, 1), sync(SyncKind::SyncFileRange, 1, 7)];
         let modelled = workload(&run).unwrap();
-        let told = modelled.workload.roles[0].sync;
-        assert_eq!((told.every_writes, told.barrier), (100, false));
+        let formatted = modelled.workload.roles[0].sync;
+        assert_eq!((formatted.every_writes, formatted.barrier), (100, false));
         assert!(modelled.left_out.iter().any(|line| line.contains("sync_file_range")));
     }
 
     #[test]
-    fn what_cannot_be_kept_is_told() {
+    fn what_cannot_be_kept_is_reported() {
         let mut run = profile(vec![row(Class::Program, Op::Write, 100)]);
         run.syncs = vec![sync(SyncKind::Fsync, 1, 300), sync(SyncKind::Fsync, 2, 5)];
         let modelled = workload(&run).unwrap();

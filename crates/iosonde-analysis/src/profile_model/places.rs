@@ -1,4 +1,4 @@
-//! Where the roles of a device work: regions of the size of what was touched, hot and cold zones.
+//! Regions of the roles of a device, of the touched size, with hot and cold zones.
 
 use super::rows::Row;
 use super::sizes::rounded;
@@ -8,23 +8,23 @@ use iosonde_model::units::bytes;
 
 /// Regions begin and end on multiples of this, bytes.
 const GRID_BYTES: u64 = 4096;
-/// Bytes moved over bytes touched up to which nothing was touched twice.
+/// Bytes transferred over bytes touched at or below which nothing was touched twice.
 const ONCE: f64 = 1.05;
-/// How much larger than what was touched a region of uniform draws may be.
+/// Largest ratio of a region of uniform draws to the touched bytes.
 const MOST_GROWTH: f64 = 4.0;
-/// Largest difference between the share of accesses and the share of blocks from which accesses are
-/// skewed, beyond what chance does to few accesses.
+/// Difference between the share of accesses and the share of blocks at or above which accesses are
+/// skewed, beyond the effect of chance.
 const SKEW: f64 = 0.15;
-/// Most zones.
+/// Largest number of zones.
 const MOST_ZONES: usize = 8;
 
 /// The regions of the roles of one device.
 pub(super) struct Layout {
-    /// Each row with its place.
+    /// Each row with its region.
     places: Vec<(Row, Place)>,
-    /// Bytes that a target needs.
+    /// Bytes required of a target.
     pub(super) whole_bytes: u64,
-    /// What could not be told.
+    /// What is unknown.
     pub(super) remarks: Vec<String>,
 }
 
@@ -33,22 +33,22 @@ pub(super) struct Layout {
 pub(super) struct Place {
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// How its random offsets are drawn.
+    /// The distribution of its random offsets.
     pub(super) access: Access,
 }
 
 /// All rows of one direction.
 struct Direction<'a> {
     rows: Vec<&'a Row>,
-    /// Bytes that were touched.
+    /// Bytes touched.
     touched: f64,
-    /// The region as a multiple of that.
+    /// The region as a multiple of it.
     growth: f64,
     access: Access,
 }
 
 impl Layout {
-    /// Writes lie at the beginning, reads end where they must so that both share what both touched.
+    /// Writes are at the beginning; reads are placed so that both share the bytes touched by both.
     pub(super) fn new(run: &ProfileRun, device: &str, rows: &[Row]) -> Layout {
         let seen = run.places.iter().find(|places| places.device == device);
         let of = |op: Op| -> Vec<&Row> {
@@ -57,12 +57,13 @@ impl Layout {
         let mut remarks = Vec::new();
         if seen.is_none() {
             remarks.push(format!(
-                "places on {device} were not recorded: regions are as long as all bytes moved"
+                "offsets on {device} were not recorded: each region is as long as the bytes \
+                 transferred"
             ));
         }
         if let Some(places) = seen.filter(|places| places.lost_bytes > 0) {
             remarks.push(format!(
-                "{} on {device} found no place in the profiler's table; regions are scaled up",
+                "{} on {device} did not fit in the profiler's table; regions are scaled up",
                 bytes::rough(places.lost_bytes)
             ));
         }
@@ -99,7 +100,7 @@ impl Layout {
         self.whole_bytes = self.whole_bytes.max(offset);
     }
 
-    /// The place of a row.
+    /// The region of a row.
     pub(super) fn of(&self, row: &Row) -> Place {
         let found = self.places.iter().find(|(other, _)| other == row);
         found.map(|(_, place)| place.clone()).unwrap_or(Place {
@@ -117,7 +118,7 @@ fn largest(row: &Row) -> u64 {
     sizes.max().unwrap_or(row.bytes / row.requests.max(1)).min(most).next_multiple_of(GRID_BYTES)
 }
 
-/// Bytes that were both read and written.
+/// Bytes both read and written.
 fn shared(seen: Option<&Places>) -> f64 {
     let Some(places) = seen else { return 0.0 };
     let both = |chunk: &Chunk| {
@@ -158,8 +159,8 @@ impl<'a> Direction<'a> {
     }
 }
 
-/// How much larger than what they touch a region is in which uniform draws of `again` times the
-/// touched bytes touch as much: x such that x (1 - e^(-again / x)) = 1, found by halving.
+/// Ratio of a region to the touched bytes if uniform draws of `again` times the touched bytes touch
+/// that much: x such that x (1 - e^(-again / x)) = 1, found by halving.
 fn growth(again: f64) -> f64 {
     let touched = |x: f64| x * (1.0 - (-again / x).exp());
     let (mut low, mut high) = (1.0, MOST_GROWTH);
@@ -173,7 +174,7 @@ fn growth(again: f64) -> f64 {
     low
 }
 
-/// Chunks `(blocks, hits)` from hot to cold as zones; `None` if none is hotter than by chance.
+/// Chunks `(blocks, hits)` from hot to cold as zones; `None` if none is hotter than chance allows.
 fn zones(chunks: &[(f64, f64)]) -> Option<Vec<Zone>> {
     let mut chunks = chunks.to_vec();
     chunks.sort_by(|a, b| (b.1 / b.0).total_cmp(&(a.1 / a.0)));

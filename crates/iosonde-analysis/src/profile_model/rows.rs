@@ -1,17 +1,17 @@
-//! What becomes a role: traffic of the program by device, thread group, class and direction, the
-//! small remainder put together.
+//! The traffic that becomes a role: by device, thread group, class and direction, with the small
+//! remainder merged.
 
 use iosonde_model::record::profile::{Class, Op, ProfileRun, Traffic};
 use iosonde_stats::Histogram;
 
-/// Most roles of one model, beside those of the remainder.
+/// Largest number of roles of one model, besides those of the remainder.
 const MOST_ROWS: usize = 12;
 /// Share of all requests below which a row goes to the remainder.
 const SMALL: f64 = 0.005;
 /// Share of all requests below which a whole device is left out.
 const SMALL_DEVICE: f64 = 0.01;
 
-/// What becomes one role.
+/// The traffic of one role.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) device: String,
@@ -22,7 +22,7 @@ pub(super) struct Row {
     pub(super) group_name: String,
     /// Threads of these groups that did I/O.
     pub(super) threads: u32,
-    /// Threads that went their own sequential ways; at least one.
+    /// Threads with independent sequential streams; at least one.
     pub(super) streams: u32,
     pub(super) requests: u64,
     pub(super) bytes: u64,
@@ -31,7 +31,7 @@ pub(super) struct Row {
     pub(super) sizes: Vec<(u64, u64)>,
     pub(super) sequential: u64,
     pub(super) strided: u64,
-    /// Distances of arrivals; `None` in the remainder, whose groups arrived independently.
+    /// Inter-arrival times; `None` in the remainder, whose groups arrived independently.
     pub(super) gaps: Option<Histogram>,
     /// First start and last end, ns.
     pub(super) active: (u64, u64),
@@ -86,8 +86,9 @@ impl Row {
         self.active = (self.active.0.min(other.active.0), self.active.1.max(other.active.1));
     }
 
-    /// Requests that followed on no other. The kernel knows the one when a request begins and the
-    /// other when it ends, so that of a watched stream in full flight more may follow than end.
+    /// Requests that did not continue a stream. The kernel counts continuations when a request
+    /// starts and requests when it ends, so a busy stream may show more continuations than
+    /// requests.
     pub(super) fn scattered(&self) -> u64 {
         self.requests.saturating_sub(self.sequential)
     }
@@ -96,7 +97,7 @@ impl Row {
         self.active.1.saturating_sub(self.active.0)
     }
 
-    /// The name of the role, before it is made one of the spec's words.
+    /// The name of the role, before conversion to a name of the spec.
     pub(super) fn name(&self) -> String {
         let way = match (self.op, self.class) {
             (Op::Read, _) => "read",
@@ -107,7 +108,7 @@ impl Row {
         format!("{} {way}", self.group_name)
     }
 
-    /// The row in words.
+    /// The row as text.
     pub(super) fn words(&self) -> String {
         let who = match (self.groups.len(), self.group_name.as_str()) {
             (1, "") => "threads without a name".to_string(),

@@ -5,12 +5,12 @@ use iosonde_model::record::profile::{Op, ProfileRun};
 
 /// Most entries of a split.
 const MOST: usize = 24;
-/// Grid of sizes where hardly a request is off it, bytes: every device takes such sizes.
+/// Grid of sizes used if hardly any request is off it, bytes: every device accepts such sizes.
 const PAGE_BYTES: u64 = 4096;
-/// Largest discard that is regenerated: each has a buffer, as every operation has.
+/// Largest discard that is regenerated: each has a buffer, like every operation.
 const LARGEST_DISCARD_BYTES: u64 = 16 << 20;
 
-/// A percentage to three places.
+/// A percentage to three decimal places.
 pub(super) fn rounded(percent: f64) -> f64 {
     (percent * 1000.0).round() / 1000.0
 }
@@ -64,7 +64,7 @@ fn few(sizes: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     kept
 }
 
-/// Counts as percentages to three places, of which the largest takes up what rounding leaves.
+/// Counts as percentages to three decimal places; the largest absorbs the rounding error.
 fn percentages(sizes: &[(u64, u64)]) -> Vec<(u64, f64)> {
     let whole: u64 = sizes.iter().map(|(_, requests)| requests).sum();
     let mut shares: Vec<(u64, f64)> = sizes

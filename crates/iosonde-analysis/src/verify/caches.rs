@@ -1,4 +1,4 @@
-//! Who could have answered what was read back, and what is known about flushes?
+//! Which caches may have served the reads, and the evidence about flushes.
 
 use serde::Serialize;
 
@@ -8,51 +8,51 @@ use iosonde_model::record::facts::{DeviceFacts, FilesystemClass, TargetFacts};
 use iosonde_model::record::verify::VerifyRun;
 use iosonde_model::units::count::thousands;
 
-/// Whether a cache could have answered.
+/// Whether a cache may have served the reads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Could {
-    /// It could have answered what was read back.
+    /// It may have served the reads.
     Answer,
-    /// It was out of the way.
+    /// It was bypassed.
     Not,
-    /// It is not known.
+    /// Unknown.
     Unknown,
 }
 
-/// One cache on the way to what is stored.
+/// One cache on the path to the storage.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct CacheWord {
-    /// Which.
+pub struct CacheNote {
+    /// Its name.
     pub cache: &'static str,
-    /// Whether it could have answered.
+    /// Whether it may have served the reads.
     pub could: Could,
-    /// How well that is known.
+    /// The strength of the evidence.
     pub strength: Strength,
     /// The same as a sentence.
     pub words: String,
 }
 
-/// The lower rung of the fsync ladder, for this run.
+/// Test F1 of the fsync ladder, for this run.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct FlushEvidence {
     /// Flushes acknowledged to the run.
     pub sent: u64,
-    /// Flushes that the device counted meanwhile, where it counts.
+    /// Flushes counted by the device during the run, if it counts them.
     pub counted: Option<u64>,
-    /// Whether the kernel says that the device has a write-back cache.
+    /// Whether the kernel reports a write-back cache.
     pub write_back: Option<bool>,
     /// The same as a sentence.
     pub words: String,
 }
 
-/// Where a block device keeps its data in memory.
+/// Block devices that keep their data in memory.
 const MEMORY_TRANSPORTS: [&str; 4] = ["zram", "ram", "brd", "pmem-legacy"];
-/// Devices of which the kernel does not count flushes: they are not queues of requests.
+/// Devices without a flush counter in the kernel: they have no request queue.
 const UNCOUNTED: [&str; 7] = ["dm-", "md", "zram", "ram", "pmem", "nullb", "drbd"];
 
-/// The caches on the way, from the nearest on.
-pub(super) fn caches(run: &VerifyRun) -> Vec<CacheWord> {
+/// The caches on the path, nearest first.
+pub(super) fn caches(run: &VerifyRun) -> Vec<CacheNote> {
     let target = &run.target;
     if target.kind == "simulated" || target.kind == "null" {
         return Vec::new();
@@ -66,20 +66,20 @@ pub(super) fn caches(run: &VerifyRun) -> Vec<CacheWord> {
     if target.class != FilesystemClass::Memory {
         words.push(device_cache(device));
     }
-    words.extend(
-        device.filter(|device| device.is_virtual == Some(true)).map(|_| CacheWord {
+    words.extend(device.filter(|device| device.is_virtual == Some(true)).map(|_| {
+        CacheNote {
             cache: "host cache",
             could: Could::Answer,
             strength: Strength::ConsistentWith,
-            words:
-                "virtual disk: the host's cache could have answered; it cannot be told from here"
-                    .into(),
-        }),
-    );
+            words: "virtual disk: the host's cache may have served the reads; this is not visible \
+                 from inside the guest"
+                .into(),
+        }
+    }));
     words
 }
 
-fn page_cache(run: &VerifyRun) -> Option<CacheWord> {
+fn page_cache(run: &VerifyRun) -> Option<CacheNote> {
     let target = &run.target;
     if target.kind == "vhost-user-blk device" {
         return None;
@@ -88,26 +88,26 @@ fn page_cache(run: &VerifyRun) -> Option<CacheWord> {
         (true, _) => (
             Could::Not,
             Strength::Proven,
-            "page cache out of the way: direct I/O (O_DIRECT) is in effect".to_owned(),
+            "page cache bypassed: direct I/O (O_DIRECT) is in effect".to_owned(),
         ),
         (false, true) => (
             Could::Not,
             Strength::Supported,
-            "buffered: the page cache was asked to let go of the target before it was read back; \
-             reads made while writing it could have answered"
+            "buffered: the page cache was asked to drop the target before the read back; it may \
+             have served reads made during the writes"
                 .to_owned(),
         ),
         (false, false) => (
             Could::Answer,
             Strength::Proven,
-            "buffered, and not dropped: the page cache could have answered everything".to_owned(),
+            "buffered, and not dropped: the page cache may have served every read".to_owned(),
         ),
     };
-    Some(CacheWord { cache: "page cache", could, strength, words })
+    Some(CacheNote { cache: "page cache", could, strength, words })
 }
 
-/// What stands between a file system that is not local and its storage.
-fn beyond(target: &TargetFacts) -> Option<CacheWord> {
+/// What lies between a non-local file system and its storage.
+fn beyond(target: &TargetFacts) -> Option<CacheNote> {
     let name = target.filesystem.as_deref().unwrap_or("the file system");
     let who = match target.class {
         FilesystemClass::Network => "the server",
@@ -116,32 +116,32 @@ fn beyond(target: &TargetFacts) -> Option<CacheWord> {
         FilesystemClass::Stacked => "the file system below it",
         _ => return None,
     };
-    Some(CacheWord {
+    Some(CacheNote {
         cache: "server",
         could: Could::Answer,
         strength: Strength::ConsistentWith,
-        words: format!("{name}: {who} could have answered from memory"),
+        words: format!("{name}: {who} may have served the reads from memory"),
     })
 }
 
-fn loop_file(device: &DeviceFacts) -> Option<CacheWord> {
-    device.name.starts_with("loop").then(|| CacheWord {
-        cache: "file behind the loop device",
+fn loop_file(device: &DeviceFacts) -> Option<CacheNote> {
+    device.name.starts_with("loop").then(|| CacheNote {
+        cache: "backing file of the loop device",
         could: Could::Answer,
         strength: Strength::ConsistentWith,
-        words: "loop device: the page cache of the file behind it could have answered, unless the \
-                loop uses direct I/O"
+        words: "loop device: the page cache of the backing file may have served the reads, unless \
+            the loop device uses direct I/O"
             .into(),
     })
 }
 
-fn memory(target: &TargetFacts) -> Option<CacheWord> {
+fn memory(target: &TargetFacts) -> Option<CacheNote> {
     let transport = target.device.as_ref().and_then(|device| device.transport.as_deref());
     let name = match target.class {
         FilesystemClass::Memory => target.filesystem.as_deref().unwrap_or("a memory file system"),
         _ => transport.filter(|name| MEMORY_TRANSPORTS.contains(name))?,
     };
-    Some(CacheWord {
+    Some(CacheNote {
         cache: "memory",
         could: Could::Answer,
         strength: Strength::Proven,
@@ -149,26 +149,26 @@ fn memory(target: &TargetFacts) -> Option<CacheWord> {
     })
 }
 
-fn device_cache(device: Option<&DeviceFacts>) -> CacheWord {
+fn device_cache(device: Option<&DeviceFacts>) -> CacheNote {
     let (could, strength, words) = match device.and_then(|device| device.write_cache.as_deref()) {
         Some("write back") => (
             Could::Answer,
             Strength::ConsistentWith,
-            "volatile device cache (write back): it could have answered what was written last; \
-             only a power cut tells what is durable",
+            "volatile device cache (write back): it may have served the most recent writes; only \
+             a power cut shows what is durable",
         ),
         Some("write through") => (
             Could::Answer,
             Strength::ConsistentWith,
-            "device without a volatile write cache, as the kernel says (write through): what its \
-             memory could have answered is said to be as durable as what is stored",
+            "device without a volatile write cache, as the kernel reports (write through): data \
+             in its memory counts as durable",
         ),
-        _ => (Could::Unknown, Strength::ConsistentWith, "the device's own cache is not known"),
+        _ => (Could::Unknown, Strength::ConsistentWith, "the device's write cache is not known"),
     };
-    CacheWord { cache: "device cache", could, strength, words: words.into() }
+    CacheNote { cache: "device cache", could, strength, words: words.into() }
 }
 
-/// What the flushes of a run show.
+/// The evidence from the flushes of a run.
 pub(super) fn flush_evidence(run: &VerifyRun, figures: &VerifyFigures) -> FlushEvidence {
     let sent = figures.flushes;
     let device = run.target.device.as_ref();
@@ -179,22 +179,22 @@ pub(super) fn flush_evidence(run: &VerifyRun, figures: &VerifyFigures) -> FlushE
         .and(run.device)
         .map(|(before, after)| after.flushes.saturating_sub(before.flushes))
         .filter(|_| sent > 0);
-    let told = thousands(sent);
+    let formatted = thousands(sent);
     let words = match (counted, write_back) {
         _ if sent == 0 => "F1: no flush was sent".to_owned(),
         (Some(0), Some(true)) => format!(
-            "F1: flushes sent: {told}, the device counted none though it has a write-back cache: \
-             nobarrier, or a layer drops them"
+            "F1: flushes sent: {formatted}, the device counted none although it has a write-back \
+             cache: nobarrier is set, or a layer drops them"
         ),
         (Some(0), _) => format!(
-            "F1: flushes sent: {told}, the device counted none; without a write-back cache the \
+            "F1: flushes sent: {formatted}, the device counted none; without a write-back cache the \
              kernel need not send any"
         ),
         (Some(counted), _) => {
-            format!("F1: flushes sent: {told}, the device counted {}", thousands(counted))
+            format!("F1: flushes sent: {formatted}, the device counted {}", thousands(counted))
         }
         (None, _) => {
-            format!("F1: flushes sent: {told}; no count of the device's to compare with")
+            format!("F1: flushes sent: {formatted}; the device has no counter to compare with")
         }
     };
     FlushEvidence { sent, counted, write_back, words }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn what_lies_behind_is_named_and_what_does_not_is_not() {
         let mut run = soak();
-        for cache in ["server", "host cache", "memory", "file behind the loop device"] {
+        for cache in ["server", "host cache", "memory", "backing file of the loop device"] {
             assert_eq!(could(&run, cache), None, "{cache}");
         }
         run.target.class = FilesystemClass::Network;
@@ -243,7 +243,7 @@ mod tests {
             transport: Some("zram".into()),
             ..DeviceFacts::default()
         });
-        for cache in ["host cache", "memory", "file behind the loop device"] {
+        for cache in ["host cache", "memory", "backing file of the loop device"] {
             assert!(could(&run, cache).is_some(), "{cache}");
         }
         assert_eq!(could(&run, "device cache").map(|(could, _)| could), Some(Could::Unknown));

@@ -1,4 +1,4 @@
-//! The figures of a run of the verifier, over all its jobs.
+//! The figures of a verifier run, over all its jobs.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use iosonde_model::content::classify::Class;
 use iosonde_model::record::verify::{Failure, Reread, VerifyJobRun, VerifyRun};
 
-/// What a run of the verifier did, in numbers.
+/// The figures of a verifier run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct VerifyFigures {
     /// Length of a block, bytes.
@@ -18,23 +18,23 @@ pub struct VerifyFigures {
     pub ops: u64,
     /// Blocks changed at least once.
     pub changed_blocks: u64,
-    /// Times that a block of which something is required was read and judged.
+    /// Reads of a block with required content that were checked.
     pub checked: u64,
-    /// Of these, times that a change was pending, so that more than one content was right.
+    /// Those during which a change was pending, so that more than one content was valid.
     pub uncertain: u64,
-    /// Times that a block was read of which nothing is required.
+    /// Reads of a block without required content.
     pub unrequired: u64,
-    /// Blocks read and judged when everything was read back.
+    /// Blocks read and checked in the final read back.
     pub swept_blocks: u64,
-    /// Blocks that were to be.
+    /// Blocks planned for it.
     pub sweep_blocks: u64,
     /// Blocks that could not be read.
     pub unreadable_blocks: u64,
-    /// Blocks that were not what they must be, by what went wrong.
+    /// Blocks with unexpected content, by kind of failure.
     pub failed_blocks: BTreeMap<Class, u64>,
-    /// Of these, known to be right at a second read: the stored block is right, the read was wrong.
+    /// Those that were right at a second read: the stored block is right, the first read was wrong.
     pub transient_blocks: u64,
-    /// Blocks of a run that is later than the ledger's; no failures.
+    /// Blocks of a run later than the ledger's; not failures.
     pub newer_blocks: u64,
     /// Bytes written.
     pub written_bytes: u64,
@@ -48,9 +48,9 @@ pub struct VerifyFigures {
     pub errors: BTreeMap<String, u64>,
     /// The first error of the first job with one: offset, bytes, errno.
     pub first_error: Option<(u64, u64, String)>,
-    /// Operations that were cut short and continued.
+    /// Operations that were short and were continued.
     pub short_transfers: u64,
-    /// Requests that never came back.
+    /// Requests that did not complete.
     pub abandoned: u64,
     /// Time of the slowest job until everything was written and flushed, ns.
     pub churn_ns: u64,
@@ -75,7 +75,7 @@ pub struct VerifyFigures {
 }
 
 impl VerifyFigures {
-    /// Blocks that were not what they must be.
+    /// Blocks with unexpected content.
     pub fn failed(&self) -> u64 {
         self.failed_blocks.values().sum()
     }
@@ -86,7 +86,8 @@ impl VerifyFigures {
     }
 }
 
-/// Whether a block was written by a run that began after the ledger's: no fault of the storage.
+/// Whether a block was written by a run that started after the ledger's: not a fault of the
+/// storage.
 pub(super) fn is_of_newer_run(run: &VerifyRun, failure: &Failure) -> bool {
     let Some(ledger) = &run.ledger else { return false };
     failure.misfit.class == Class::OldRun
@@ -106,7 +107,7 @@ pub(super) fn figures(run: &VerifyRun) -> VerifyFigures {
         uncertain: sum(|job| job.uncertain),
         unrequired: sum(|job| job.unrequired),
         swept_blocks: sum(|job| job.swept_blocks),
-        // A job that was stopped before does not know what it was to read.
+        // A job that was stopped earlier has not determined what to read.
         sweep_blocks: if run.plan.mode.sweeps() { run.plan.blocks() } else { 0 },
         unreadable_blocks: sum(|job| job.unreadable_blocks),
         written_bytes: sum(|job| job.written_bytes),
@@ -140,8 +141,8 @@ pub(super) fn figures(run: &VerifyRun) -> VerifyFigures {
     figures
 }
 
-/// Counts what one job saw. Where all that is known in detail of a job's blocks of other runs is
-/// of a later one, so is the rest.
+/// Adds the counts of one job. If all detailed failures with blocks of another run belong to a
+/// later run, so does the rest.
 fn count_failures(run: &VerifyRun, job: &VerifyJobRun, figures: &mut VerifyFigures) {
     let newer = job.failures.iter().filter(|failure| is_of_newer_run(run, failure)).count() as u64;
     let is_other = |failure: &&Failure| failure.misfit.class == Class::OldRun;

@@ -1,51 +1,51 @@
-//! Which operations touched a failed block? They follow from the plan, so that they can be gone
-//! through once more, without any I/O.
+//! The operations that touched a failed block. They follow from the plan, so they can be replayed
+//! without I/O.
 
 use std::collections::VecDeque;
 
 use serde::Serialize;
 
 use iosonde_model::content::outcomes::{generation, origin};
-use iosonde_model::plan::{VerifyMode, VerifyOp, VerifyPlan, VerifyStream, Way};
+use iosonde_model::plan::{IoKind, VerifyMode, VerifyOp, VerifyPlan, VerifyStream};
 use iosonde_model::record::verify::{Failure, VerifyRun};
 
-/// Operations that are gone through again, at most, over all jobs: some seconds.
+/// Largest number of operations replayed, over all jobs: a few seconds.
 const MAX_OPS: u64 = 1 << 29;
-/// Operations on a failed block that are kept, the last ones.
+/// Largest number of operations on a failed block that are kept, the last ones.
 const TOUCHES: usize = 4;
 
 /// One operation of a job's stream.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct OpStory {
+pub struct OpDetails {
     /// Number of the job.
     pub job: u16,
     /// Number of the operation in that job.
     pub op: u64,
-    /// What it does: `read`, `write`, `trim` or `sync`.
+    /// Its kind: `read`, `write`, `trim` or `sync`.
     pub way: &'static str,
     /// First byte; 0 for a sync.
     pub offset: u64,
     /// Bytes; 0 for a sync.
     pub bytes: u64,
-    /// Generation that it gave the failed block, where it changed that.
+    /// Generation that it gave the failed block, if it changed it.
     pub generation: Option<u32>,
-    /// Between which times it was submitted, ns since 1970, where that was noted.
+    /// Times between which it was submitted, ns since 1970, if recorded.
     pub between_unix_ns: Option<(u64, u64)>,
 }
 
 /// An operation, and the generation that it gave to the block in question.
 pub(super) type Touch = (VerifyOp, Option<u32>);
 
-/// What came before a failure.
+/// The history of a failure.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Past {
-    /// The change that must be found.
+    /// The required change.
     pub(super) wrote: Option<Touch>,
-    /// Changes that may be found too, the first few.
+    /// Further allowed changes, the first few.
     pub(super) pending: Vec<Touch>,
-    /// The operation of the stream right before the change that must be found.
+    /// The operation of the stream directly before the required change.
     pub(super) before: Option<Touch>,
-    /// The one right after.
+    /// The one directly after.
     pub(super) after: Option<Touch>,
     /// The last operations on the block.
     pub(super) touches: VecDeque<Touch>,
@@ -53,14 +53,14 @@ pub(super) struct Past {
     pub(super) last_read: Option<VerifyOp>,
 }
 
-/// A failed block on its way through the stream.
+/// State of a failed block during the replay of the stream.
 struct Track<'a> {
     failure: &'a Failure,
-    /// Where jobs share the region: the number of this job, and how many there are.
+    /// If jobs share the region: the number of this job, and of jobs.
     shared: Option<(usize, usize)>,
-    /// Operations to go through, at most.
+    /// Largest number of operations to replay.
     end: u64,
-    /// Generation after which nothing of interest follows.
+    /// Last relevant generation.
     goal: u32,
     generation: u32,
     past: Past,
@@ -76,14 +76,14 @@ impl Track<'_> {
             return;
         }
         let generation = match op.way {
-            Way::Write | Way::Trim => {
+            IoKind::Write | IoKind::Trim => {
                 self.generation = match self.shared {
                     Some((job, jobs)) => generation(op.index, job, jobs),
                     None => self.generation + 1,
                 };
                 Some(self.generation)
             }
-            Way::Read | Way::Sync => None,
+            IoKind::Read | IoKind::Sync => None,
         };
         let touch = (op, generation);
         if self.past.touches.len() == TOUCHES {
@@ -106,7 +106,8 @@ impl Track<'_> {
     }
 }
 
-/// The past of each of these failures; the stream of a job is gone through once for all of its own.
+/// The history of each of these failures; the stream of a job is replayed once for all of its
+/// failures.
 pub(super) fn pasts(run: &VerifyRun, failures: &[&Failure]) -> Vec<Past> {
     let mut pasts = vec![Past::default(); failures.len()];
     let mut room = MAX_OPS;
@@ -127,9 +128,9 @@ fn track<'a>(run: &VerifyRun, failure: &'a Failure) -> Track<'a> {
     let Failure { low, high, .. } = *failure;
     let few = high.saturating_sub(low) <= TOUCHES as u32;
     let (end, goal) = match run.plan.mode {
-        // Who checks submits nothing: how far the run had come is known by the generations alone.
+        // A check submits nothing: the progress of the run is known only from the generations.
         VerifyMode::Check => (u64::MAX, if few { high } else { low }),
-        // The reader is another job, and knows only what it was handed.
+        // The reader is another job and knows only what it was given.
         VerifyMode::Pipeline => {
             let ops = run.jobs.get(usize::from(failure.owner)).map_or(0, |job| job.ops);
             (ops, if failure.op.is_some() { high } else { u32::MAX })
@@ -143,8 +144,8 @@ fn track<'a>(run: &VerifyRun, failure: &'a Failure) -> Track<'a> {
     Track { failure, shared, end, goal, generation: 0, past: Past::default() }
 }
 
-/// The job whose operations are about this block: where jobs share the region, the one that wrote
-/// what must be there.
+/// The job whose operations concern this block: if jobs share the region, the one that wrote the
+/// expected content.
 pub(super) fn author(run: &VerifyRun, failure: &Failure) -> u16 {
     match run.plan.overlaps() && failure.low > 0 {
         true => origin(failure.low, run.plan.plan.jobs.len()).1 as u16,
@@ -152,16 +153,16 @@ pub(super) fn author(run: &VerifyRun, failure: &Failure) -> u16 {
     }
 }
 
-/// Goes through the stream of a job; gives how many operations of it.
+/// Replays the stream of a job; returns the number of operations.
 fn replay(plan: &VerifyPlan, owner: usize, tracks: &mut [Track<'_>], room: u64) -> u64 {
     let mut order: Vec<usize> = (0..tracks.len()).collect();
     order.sort_by_key(|place| tracks[*place].failure.block);
     let blocks: Vec<u64> = order.iter().map(|place| tracks[*place].failure.block).collect();
     let mut stream = VerifyStream::new(&stream_plan(plan), owner);
     let (mut gone, mut before) = (0, None);
-    // Whose change was the operation before.
+    // The failures whose change was the previous operation.
     let mut waiting: Vec<usize> = Vec::new();
-    // The end is only looked for where something happened, and now and then.
+    // The end is checked only at relevant operations, and periodically.
     let mut look = true;
     while gone < room {
         let next = stream.index();
@@ -190,7 +191,7 @@ fn replay(plan: &VerifyPlan, owner: usize, tracks: &mut [Track<'_>], room: u64) 
     gone
 }
 
-/// A check has no operations of its own; those of the run that it checks are wanted.
+/// A check has no operations of its own; those of the checked run are used.
 fn stream_plan(plan: &VerifyPlan) -> VerifyPlan {
     let mut plan = plan.clone();
     if plan.mode == VerifyMode::Check {
@@ -200,10 +201,10 @@ fn stream_plan(plan: &VerifyPlan) -> VerifyPlan {
     plan
 }
 
-/// An operation in figures, with the time at which it was submitted.
-pub(super) fn told(run: &VerifyRun, job: u16, (op, generation): Touch) -> OpStory {
+/// An operation with its submission time.
+pub(super) fn details(run: &VerifyRun, job: u16, (op, generation): Touch) -> OpDetails {
     let is_placed = op.blocks > 0;
-    OpStory {
+    OpDetails {
         job,
         op: op.index,
         way: op.way.word(),
@@ -214,7 +215,7 @@ pub(super) fn told(run: &VerifyRun, job: u16, (op, generation): Touch) -> OpStor
     }
 }
 
-/// Between which times an operation was submitted: marks say which one was the next, and when.
+/// Times between which an operation was submitted, from the marks that record progress over time.
 fn between(run: &VerifyRun, job: u16, op: u64) -> Option<(u64, u64)> {
     let marks = &run.jobs.get(usize::from(job))?.marks;
     let later = marks.partition_point(|(next, _)| *next <= op);
@@ -234,7 +235,7 @@ mod tests {
     use iosonde_fixtures::verify::{check_of, failure, soak};
     use iosonde_model::content::classify::Class;
 
-    /// What a plain walk through the stream says of a block of job 1.
+    /// The expected history of a block of job 1, by a direct walk through the stream.
     fn walk(run: &VerifyRun, block: u64, ops: usize) -> Vec<VerifyOp> {
         let stream = VerifyStream::new(&run.plan, 1).take(ops);
         stream.filter(|op| op.touches(block)).collect()
@@ -249,7 +250,7 @@ mod tests {
         let run = soak();
         let touching = walk(&run, 40, 500);
         let writes: Vec<VerifyOp> =
-            touching.iter().filter(|op| op.way == Way::Write).copied().collect();
+            touching.iter().filter(|op| op.way == IoKind::Write).copied().collect();
         let last = writes.len() as u32;
         assert!(last >= 3, "{last}");
         let one = at(40, last, 500);
@@ -264,7 +265,7 @@ mod tests {
         let last_four: Vec<VerifyOp> = past.touches.iter().map(|(op, _)| *op).collect();
         assert_eq!(last_four, touching[touching.len() - 4..]);
         let of_41 = walk(&run, 41, 500);
-        let first = of_41.iter().find(|op| op.way == Way::Write).unwrap();
+        let first = of_41.iter().find(|op| op.way == IoKind::Write).unwrap();
         assert_eq!(found[0].wrote, Some((*first, Some(1))));
     }
 
@@ -272,7 +273,7 @@ mod tests {
     fn what_was_submitted_later_is_not_counted() {
         let run = soak();
         let touching = walk(&run, 40, 500);
-        let first = touching.iter().find(|op| op.way == Way::Write).unwrap();
+        let first = touching.iter().find(|op| op.way == IoKind::Write).unwrap();
         let failure = Failure { high: 2, ..at(40, 1, first.index + 1) };
         let past = &pasts(&run, &[&failure])[0];
         assert_eq!((past.wrote, past.pending.len()), (Some((*first, Some(1))), 0));
@@ -289,9 +290,9 @@ mod tests {
         run.plan.read_percent = written.plan.read_percent;
         let failure = run.jobs[0].failures[0].clone();
         let past = &pasts(&run, &[&failure])[0];
-        let mut writes = walk(&written, 40, 500).into_iter().filter(|op| op.way == Way::Write);
+        let mut writes = walk(&written, 40, 500).into_iter().filter(|op| op.way == IoKind::Write);
         assert_eq!(past.wrote, Some((writes.nth(1).unwrap(), Some(2))));
-        assert_eq!(told(&run, 1, past.wrote.unwrap()).between_unix_ns, None);
+        assert_eq!(details(&run, 1, past.wrote.unwrap()).between_unix_ns, None);
     }
 
     #[test]

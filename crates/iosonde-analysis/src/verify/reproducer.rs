@@ -1,21 +1,21 @@
-//! A command line that repeats what led to a failure, with the shortest prefix known to contain it.
+//! A command line that reproduces a failure, with the shortest prefix known to contain it.
 
 use super::replay::{Past, pasts};
 use iosonde_model::content::classify::Class;
 use iosonde_model::plan::{EngineKind, Job, VerifyMode};
 use iosonde_model::record::verify::{Failure, VerifyRun};
 
-/// Options that no plan holds, and that a repetition needs as they were given.
+/// Options that are not in a plan and are copied as given.
 const CONSENTS: [&str; 3] = ["--destroy-data", "--overwrite-file", "--overwrite-signature"];
 
-/// The command line that repeats a failure on the same target. `words` is the command line of the
-/// run.
+/// The command line that reproduces a failure on the same target. `words` is the command line of
+/// the run.
 pub fn reproducer(run: &VerifyRun, failure: &Failure, words: &[String]) -> String {
     let past = pasts(run, &[failure]).pop().unwrap_or_default();
     line(run, failure, &past, words)
 }
 
-/// The same, its past being known.
+/// The same, with a known history.
 pub(super) fn line(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> String {
     let args = match run.plan.mode {
         VerifyMode::Check | VerifyMode::PowerCut => check(run, words),
@@ -25,7 +25,7 @@ pub(super) fn line(run: &VerifyRun, failure: &Failure, past: &Past, words: &[Str
     format!("iosonde verify {}", args.join(" "))
 }
 
-/// What was read can be read again.
+/// Only a read is repeated.
 fn check(run: &VerifyRun, words: &[String]) -> Vec<String> {
     let mut args = Args(vec!["check".into()]);
     args.target(run);
@@ -43,7 +43,7 @@ fn check(run: &VerifyRun, words: &[String]) -> Vec<String> {
     args.0
 }
 
-/// What was written is written again, up to the operation that matters.
+/// The writes are repeated, up to the relevant operation.
 fn again(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> Vec<String> {
     let plan = &run.plan;
     let first = plan.plan.jobs.first();
@@ -59,7 +59,7 @@ fn again(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> V
     }
     args.add("--iodepth", first.map_or(1, |job| job.iodepth));
     args.add("--seed", plan.plan.seed);
-    // What has a default is told even where it is nothing.
+    // Options with a default are given explicitly even if they are off.
     if plan.mode == VerifyMode::Soak {
         args.add("--read-percent", plan.read_percent);
         args.add("--trim-percent", plan.trim_percent);
@@ -89,7 +89,7 @@ fn again(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> V
     for option in CONSENTS {
         args.0.extend(values(words, option).iter().map(|value| format!("{option}={value}")));
     }
-    // What a damaged file holds is not known to be ours.
+    // The content of a damaged file is not known to be ours.
     let consents = args.0.iter().any(|arg| arg.starts_with("--overwrite-file="));
     if run.target.kind == "file" && !run.unnamed && !consents {
         args.0.push(format!("--overwrite-file={}", plan.plan.target().path));
@@ -97,7 +97,7 @@ fn again(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> V
     args.0
 }
 
-/// Whether no other job has to do with it.
+/// Whether no other job is involved.
 fn plays_alone(run: &VerifyRun, failure: &Failure) -> bool {
     let label = failure.misfit.label.filter(|_| failure.misfit.class == Class::Misdirected);
     let part = &run.plan.plan.jobs.get(usize::from(failure.owner));
@@ -114,8 +114,8 @@ fn plays_alone(run: &VerifyRun, failure: &Failure) -> bool {
         && failure.misfit.stray.is_none_or(|stray| is_own(stray.offset))
 }
 
-/// Operations of a job that contain the change that must be found, those that may be, and the read;
-/// of a block that went astray, its write too.
+/// Operations of a job that contain the required change, the allowed ones, and the read; for a
+/// misdirected block, its write too.
 fn prefix(run: &VerifyRun, failure: &Failure, past: &Past) -> Option<u64> {
     let changes = past.wrote.iter().chain(&past.pending).map(|(op, _)| op.index);
     let read = failure.op.filter(|_| run.plan.mode != VerifyMode::Pipeline);
@@ -129,7 +129,7 @@ fn prefix(run: &VerifyRun, failure: &Failure, past: &Past) -> Option<u64> {
     last.map(|last| last + 1).or(known)
 }
 
-/// A command line in the making.
+/// A command line under construction.
 struct Args(Vec<String>);
 
 impl Args {
@@ -169,7 +169,7 @@ fn time(ns: u64) -> String {
     format!("{}{name}", ns / scale)
 }
 
-/// A word as a shell must be given it.
+/// A word quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,+@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use iosonde_fixtures::verify::{check_of, failure, soak, stale};
     use iosonde_model::content::block::Label;
-    use iosonde_model::plan::{VerifyStream, Way};
+    use iosonde_model::plan::{IoKind, VerifyStream};
 
     fn words(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_owned).collect()
@@ -195,7 +195,7 @@ mod tests {
     fn writer() -> u64 {
         let run = soak();
         let mut writes = VerifyStream::new(&run.plan, 0)
-            .filter(|op| op.touches(2) && matches!(op.way, Way::Write | Way::Trim));
+            .filter(|op| op.touches(2) && matches!(op.way, IoKind::Write | IoKind::Trim));
         writes.nth(1).unwrap().index
     }
 

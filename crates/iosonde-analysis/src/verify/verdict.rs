@@ -12,17 +12,17 @@ use iosonde_model::record::verify::{Failure, VerifyRun};
 use iosonde_model::units::bytes;
 use iosonde_model::units::count::thousands;
 
-/// What a run of the verifier proves.
+/// The verdict of a verifier run.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum VerifyVerdict {
-    /// All that was to be read back is what it must be.
+    /// Everything that was read back has the expected content.
     Pass,
-    /// Nothing was to be read back: a later check judges what was written.
+    /// No read back was planned: a later check verifies the writes.
     Written,
-    /// Something is not what it must be.
+    /// Something has unexpected content.
     Fail,
-    /// The run does not tell.
+    /// The run is inconclusive.
     Inconclusive {
         /// Why, each a sentence.
         reasons: Vec<String>,
@@ -30,7 +30,7 @@ pub enum VerifyVerdict {
 }
 
 impl VerifyVerdict {
-    /// The word for it.
+    /// Its name.
     pub fn word(&self) -> &'static str {
         match self {
             VerifyVerdict::Pass => "pass",
@@ -41,7 +41,7 @@ impl VerifyVerdict {
     }
 }
 
-/// Weighs failures before doubts: what is wrong is wrong, however little was looked at.
+/// Failures take precedence over doubts: a failure counts however little was checked.
 pub(super) fn verdict(
     run: &VerifyRun,
     figures: &VerifyFigures,
@@ -59,7 +59,7 @@ pub(super) fn verdict(
     }
 }
 
-/// Everything that keeps a run from proving what it was to prove.
+/// All reasons why a run is inconclusive.
 pub(super) fn doubts(
     run: &VerifyRun,
     figures: &VerifyFigures,
@@ -81,7 +81,7 @@ pub(super) fn doubts(
     }
     let idle = run.injected.iter().filter(|(_, struck)| *struck == 0);
     doubts.extend(idle.map(|(fault, _)| {
-        format!("the fault `{fault}` was to be injected and struck 0 times: nothing was to find")
+        format!("the requested fault `{fault}` was injected 0 times: there was nothing to find")
     }));
     doubts
 }
@@ -100,7 +100,7 @@ fn ended(run: &VerifyRun) -> Option<String> {
     }
 }
 
-/// Not damage: the place belongs to a later run by now.
+/// Not damage: the block belongs to a later run.
 fn newer(run: &VerifyRun, figures: &VerifyFigures) -> Option<String> {
     let ledger = run.ledger.as_ref().filter(|_| figures.newer_blocks > 0)?;
     let seen = run.jobs.iter().flat_map(|job| &job.failures);
@@ -109,8 +109,8 @@ fn newer(run: &VerifyRun, figures: &VerifyFigures) -> Option<String> {
     let other = first.misfit.run.map_or_else(|| "another run".into(), |run| format!("run {run}"));
     let time_ns = first.misfit.label.map_or(0, |label| label.time_ns);
     Some(format!(
-        "the ledger is of run {}, begun at {}, but {other} was written here later, from {} on: {} \
-         blocks are of a later run and cannot be judged by this ledger",
+        "the ledger belongs to run {}, started at {}, but {other} was written here later, from {} \
+         on: {} blocks belong to a later run and cannot be checked with this ledger",
         run.plan.run,
         utc(ledger.created_unix_ns),
         utc(time_ns),
@@ -139,9 +139,10 @@ fn too_little_read(run: &VerifyRun, figures: &VerifyFigures) -> Option<String> {
 
 fn nothing_checked(run: &VerifyRun, figures: &VerifyFigures) -> Option<String> {
     (run.plan.mode.sweeps() && figures.checked == 0).then(|| match figures.unrequired {
-        0 => "nothing was checked: 0 blocks were read and judged".into(),
+        0 => "nothing was checked: 0 blocks were read and checked".into(),
         read => format!(
-            "nothing was checked: of the {} blocks that were read, nothing is required of any",
+            "nothing was checked: {} blocks were read, and the ledger requires nothing of any of \
+             them",
             thousands(read)
         ),
     })
@@ -150,8 +151,8 @@ fn nothing_checked(run: &VerifyRun, figures: &VerifyFigures) -> Option<String> {
 fn unreadable(figures: &VerifyFigures) -> Option<String> {
     (figures.unreadable_blocks > 0).then(|| {
         format!(
-            "{} blocks ({}) could not be read: an honest failure, and whether they hold what was \
-             written is not known",
+            "{} blocks ({}) could not be read: the storage reported the failure; whether they \
+             contain the written data is not known",
             thousands(figures.unreadable_blocks),
             bytes::rough(figures.unreadable_blocks * figures.block_bytes),
         )
@@ -169,7 +170,7 @@ fn errors(figures: &VerifyFigures) -> Option<String> {
     })
 }
 
-/// No flush reached a device that needs them.
+/// No flush reached a device that needs flushes.
 fn flush(run: &VerifyRun, flushes: &FlushEvidence) -> Option<String> {
     use VerifyMode::{Flush, PowerCut, Soak, Write};
     let relies = matches!(run.plan.mode, Flush | Soak | Write | PowerCut);
@@ -183,7 +184,8 @@ fn flush(run: &VerifyRun, flushes: &FlushEvidence) -> Option<String> {
                 .into(),
         ),
         (sent, Some(0)) => Some(format!(
-            "no flush reached the device: {} were sent, it counted 0, and its cache is write-back",
+            "no flush reached the device: {} were sent, the device counted 0, and its cache is \
+             write-back",
             thousands(sent)
         )),
         _ => None,
@@ -193,12 +195,12 @@ fn flush(run: &VerifyRun, flushes: &FlushEvidence) -> Option<String> {
 /// Facts that change no verdict.
 pub(super) fn notes(run: &VerifyRun, figures: &VerifyFigures) -> Vec<String> {
     let mut notes = Vec::new();
-    let failures = || super::told(run);
+    let failures = || super::reported(run);
     let phantoms = figures.failed_blocks.get(&Class::Phantom).copied().unwrap_or(0);
     if phantoms > 0 {
         notes.push(format!(
-            "{} blocks hold a generation that was never written: the verifier or its ledger is \
-             wrong, or somebody forges",
+            "{} blocks contain a generation that was never written: the verifier or its ledger is \
+             wrong, or the data was forged",
             thousands(phantoms)
         ));
     }
@@ -220,17 +222,17 @@ pub(super) fn notes(run: &VerifyRun, figures: &VerifyFigures) -> Vec<String> {
         let found = if figures.failed() + figures.error_count() > 0 {
             ""
         } else {
-            ", and nothing was found: what it did was overwritten, or allowed"
+            ", and nothing was found: the effect was overwritten, or is allowed"
         };
         let found = if run.plan.mode.sweeps() { found } else { "; a check must find it" };
         notes.push(format!(
-            "injected on purpose: `{fault}`, which struck {}{found}",
+            "injected fault: `{fault}`, {}{found}",
             if *struck == 1 { "once".into() } else { format!("{} times", thousands(*struck)) }
         ));
     }
     if let Some(ledger) = &run.ledger {
         let required = match ledger.durable_only {
-            true => "what a flush made durable (power was lost, or may have been)",
+            true => "what a flush made durable (power was lost, or may have been lost)",
             false => "everything that was acknowledged",
         };
         notes.push(format!("the ledger requires {required}"));
@@ -242,7 +244,7 @@ pub(super) fn notes(run: &VerifyRun, figures: &VerifyFigures) -> Vec<String> {
 pub(super) fn words(run: &VerifyRun, verdict: &VerifyVerdict, figures: &VerifyFigures) -> String {
     match verdict {
         VerifyVerdict::Pass => format!(
-            "all {} checks found what must be there{}",
+            "all {} checks found the expected data{}",
             thousands(figures.checked),
             match run.plan.mode.sweeps() {
                 true => format!(
@@ -254,7 +256,7 @@ pub(super) fn words(run: &VerifyRun, verdict: &VerifyVerdict, figures: &VerifyFi
             }
         ),
         VerifyVerdict::Written => format!(
-            "{} in {} blocks were written and nothing was read back: `iosonde verify check` judges",
+            "{} in {} blocks were written and nothing was read back: run `iosonde verify check`",
             bytes::rough(figures.written_bytes),
             thousands(figures.changed_blocks)
         ),
@@ -267,15 +269,16 @@ pub(super) fn words(run: &VerifyRun, verdict: &VerifyVerdict, figures: &VerifyFi
                     "; the stored blocks are right, the reads were wrong".into()
                 }
                 (transient, _) => format!(
-                    "; of these {} are stored right, and the read was wrong",
+                    "; {} of these are stored right, only the read was wrong",
                     thousands(transient)
                 ),
             };
             format!(
                 "{}: {}{transient}",
                 match figures.failed() {
-                    1 => "1 block is not what it must be".into(),
-                    failed => format!("{} blocks are not what they must be", thousands(failed)),
+                    1 => "1 block does not contain the expected data".into(),
+                    failed =>
+                        format!("{} blocks do not contain the expected data", thousands(failed)),
                 },
                 each.collect::<Vec<_>>().join(", ")
             )
@@ -287,7 +290,7 @@ pub(super) fn words(run: &VerifyRun, verdict: &VerifyVerdict, figures: &VerifyFi
     }
 }
 
-/// A share that rounds to everything only if it is.
+/// A share that is printed as 100 % only if it is exactly that.
 fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", (1000.0 * part as f64 / whole.max(1) as f64).floor() / 10.0)
 }
@@ -306,7 +309,7 @@ mod tests {
         judge(run, &[]).verdict
     }
 
-    /// The only doubt about a run.
+    /// The only reason why a run is inconclusive.
     #[track_caller]
     fn doubt(run: &VerifyRun) -> String {
         match verdict_of(run) {
@@ -348,7 +351,7 @@ mod tests {
     fn nothing_checked_is_inconclusive() {
         let mut run = soak();
         run.jobs.iter_mut().for_each(|job| (job.checked, job.unrequired) = (0, 128));
-        assert!(doubt(&run).contains("256 blocks that were read, nothing is required"));
+        assert!(doubt(&run).contains("256 blocks were read, and the ledger requires nothing"));
         run.jobs[0].checked = 1;
         assert_eq!(verdict_of(&run), VerifyVerdict::Pass);
     }
@@ -358,13 +361,13 @@ mod tests {
         let mut run = soak();
         run.jobs[1].swept_blocks -= 1;
         assert!(doubt(&run).contains("255 of 256 blocks were read back (99.6 %)"));
-        // A run that was to read nothing back.
+        // A run without a planned read back.
         run.plan.mode = VerifyMode::Write;
         run.jobs.iter_mut().for_each(|job| (job.checked, job.swept_blocks) = (0, 0));
         let judged = judge(&run, &[]);
         assert_eq!(judged.verdict, VerifyVerdict::Written);
         assert!(judged.words.contains("verify check"));
-        // Stopped before it knew what to read.
+        // Stopped before it determined what to read.
         let mut run = soak();
         run.jobs.iter_mut().for_each(|job| (job.sweep_blocks, job.swept_blocks) = (0, 0));
         assert!(doubt(&run).contains("0 of 256"));
@@ -400,7 +403,7 @@ mod tests {
         run.device = Some((DeviceCounters::default(), count(4)));
         assert_eq!(verdict_of(&run), VerifyVerdict::Pass);
         run.device = Some((count(4), count(4)));
-        assert!(doubt(&run).contains("4 were sent, it counted 0"));
+        assert!(doubt(&run).contains("4 were sent, the device counted 0"));
         run.target.device = Some(device("write through"));
         assert_eq!(verdict_of(&run), VerifyVerdict::Pass);
         run.target.device = Some(device("write back"));
@@ -431,10 +434,10 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_never_struck_is_inconclusive() {
+    fn a_fault_that_was_never_injected_is_inconclusive() {
         let mut run = soak();
         run.injected = vec![("drop:nth=9".into(), 0)];
-        assert!(doubt(&run).contains("struck 0 times"));
+        assert!(doubt(&run).contains("injected 0 times"));
         run.injected[0].1 = 1;
         let judged = judge(&run, &[]);
         assert_eq!(judged.verdict, VerifyVerdict::Pass);
@@ -453,20 +456,23 @@ mod tests {
     fn blocks_of_a_later_run_are_no_failures_and_those_of_an_earlier_one_are() {
         let created = check_of(&[]).ledger.map_or(0, |ledger| ledger.created_unix_ns);
         let run = check_of(&[of_run(created + 5_000_000_000)]);
-        let told = doubt(&run);
-        assert!(told.contains("but run 0000000000000000000000000000000b was written"), "{told}");
-        assert!(told.contains("1 blocks are of a later run"), "{told}");
+        let message = doubt(&run);
+        assert!(
+            message.contains("but run 0000000000000000000000000000000b was written"),
+            "{message}"
+        );
+        assert!(message.contains("1 blocks belong to a later run"), "{message}");
         let judged = judge(&run, &[]);
         assert_eq!((judged.figures.failed(), judged.failures.len()), (0, 0));
         assert_eq!(verdict_of(&check_of(&[of_run(created - 1)])), VerifyVerdict::Fail);
-        // Both at once: what is old stays a failure.
+        // Both at once: stale data remains a failure.
         let both = judge(&check_of(&[of_run(created + 1), of_run(created - 1)]), &[]);
         assert_eq!((both.figures.failed(), both.figures.newer_blocks), (1, 1));
-        // More than are kept in detail.
+        // More than are recorded in detail.
         let mut many = check_of(&[of_run(created + 1)]);
         many.jobs[0].failed_blocks.insert(Class::OldRun, 1000);
         assert_eq!(judge(&many, &[]).figures.newer_blocks, 1000);
-        // Without a ledger it is what was to be found: old data in place of new.
+        // Without a ledger this is what must be detected: old data instead of new.
         let mut live = soak();
         fail_with(&mut live, of_run(u64::MAX));
         let judged = judge(&live, &[]);

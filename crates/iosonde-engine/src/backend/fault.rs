@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use super::{Queue, QueueFacts, Transfer};
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 use iosonde_model::plan::chance::Chance;
 
 pub use kind::{Fault, FaultError, Injection, When};
@@ -36,7 +36,7 @@ pub struct FaultQueue<Q: Queue> {
     inner: Q,
     injection: Injection,
     /// Which requests can be struck.
-    way: Way,
+    way: IoKind,
     site: Site,
     log: FaultLog,
     chance: Chance,
@@ -74,7 +74,7 @@ impl Flight {
     const NONE: Flight = Flight {
         is_out: false,
         number: 0,
-        transfer: Transfer { way: Way::Sync, target: 0, offset: 0, skip: 0, bytes: 0 },
+        transfer: Transfer { way: IoKind::Sync, target: 0, offset: 0, skip: 0, bytes: 0 },
         role: None,
     };
 }
@@ -159,8 +159,8 @@ impl<Q: Queue> FaultQueue<Q> {
         }
         let limit_ns = self.inner.now_ns().saturating_add(patience_ns);
         loop {
-            let told = self.ready.len() + self.answered.len();
-            let missing = (wait_for as usize).saturating_sub(told).min(self.in_flight);
+            let reported = self.ready.len() + self.answered.len();
+            let missing = (wait_for as usize).saturating_sub(reported).min(self.in_flight);
             let left_ns = limit_ns.saturating_sub(self.inner.now_ns());
             self.inner.enter(missing as u32, left_ns)?;
             self.ready.append(&mut self.answered);

@@ -7,7 +7,7 @@ use iosonde_sys::aio::AioOptions;
 use iosonde_sys::{Aio, Clock, errno_name};
 
 use super::{OpenError, Queue, QueueFacts, Transfer, setup};
-use iosonde_model::plan::{Engine, Job, Way};
+use iosonde_model::plan::{Engine, IoKind, Job};
 
 /// The libaio queue.
 pub struct LibaioQueue {
@@ -59,7 +59,7 @@ impl LibaioQueue {
     /// Before Linux 4.18, and on file systems that have no sync, only a request tells.
     fn prove_sync(&mut self, job: &Job) -> Result<(), OpenError> {
         let first = job.targets.first().copied().unwrap_or(0);
-        let sync = Transfer { way: Way::Sync, target: first, offset: 0, skip: 0, bytes: 0 };
+        let sync = Transfer { way: IoKind::Sync, target: first, offset: 0, skip: 0, bytes: 0 };
         self.push(0, sync);
         let mut answer = None;
         self.enter(1, SYNC_PATIENCE_NS).map_err(|error| refused(job, &error))?;

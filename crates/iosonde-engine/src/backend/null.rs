@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use iosonde_sys::{Clock, Slab};
 
 use super::{OpenError, Queue, QueueFacts, Transfer, setup};
-use iosonde_model::plan::{Job, Way};
+use iosonde_model::plan::{IoKind, Job};
 
 /// Bytes written per block of a null target.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Queue for NullQueue {
 
     #[inline(always)]
     fn push(&mut self, slot: usize, transfer: Transfer) {
-        if let (Some(counts), Way::Write) = (&self.counts, transfer.way) {
+        if let (Some(counts), IoKind::Write) = (&self.counts, transfer.way) {
             counts.add(&transfer);
         }
         self.finished.push((slot, transfer.bytes as i32));

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use iosonde_sys::{Clock, Slab, syscall};
 
 use super::{OpenError, Queue, QueueFacts, Transfer, setup};
-use iosonde_model::plan::{Job, Way};
+use iosonde_model::plan::{IoKind, Job};
 
 /// The synchronous queue. Its only slot is 0.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl PsyncQueue {
             clock,
             slab: setup::slab(job)?,
             is_staged: false,
-            transfer: Transfer { way: Way::Read, target: 0, offset: 0, skip: 0, bytes: 0 },
+            transfer: Transfer { way: IoKind::Read, target: 0, offset: 0, skip: 0, bytes: 0 },
             plain: true,
             finished: None,
             syscalls: 0,
@@ -55,14 +55,16 @@ impl PsyncQueue {
     /// What is neither a plain read nor a plain write.
     #[cold]
     #[inline(never)]
-    fn carry_out(&mut self) -> i32 {
+    fn execute(&mut self) -> i32 {
         let transfer = &self.transfer;
         let target = usize::from(transfer.target);
         let file = self.files[target].as_fd();
         match transfer.way {
-            Way::Sync => syscall::sync(file, self.sync_data_only),
-            Way::Trim => syscall::trim(file, self.devices[target], transfer.offset, transfer.bytes),
-            Way::Read | Way::Write => {
+            IoKind::Sync => syscall::sync(file, self.sync_data_only),
+            IoKind::Trim => {
+                syscall::trim(file, self.devices[target], transfer.offset, transfer.bytes)
+            }
+            IoKind::Read | IoKind::Write => {
                 let (from, to) = range(transfer);
                 let buffer = &self.slab.slot_mut(0)[from..to];
                 syscall::write_with(file, self.write_flags, buffer, transfer.offset)
@@ -91,9 +93,9 @@ impl Queue for PsyncQueue {
     #[inline(always)]
     fn push(&mut self, _slot: usize, transfer: Transfer) {
         self.plain = match transfer.way {
-            Way::Read => true,
-            Way::Write => self.write_flags == 0,
-            Way::Trim | Way::Sync => false,
+            IoKind::Read => true,
+            IoKind::Write => self.write_flags == 0,
+            IoKind::Trim | IoKind::Sync => false,
         };
         self.transfer = transfer;
         self.is_staged = true;
@@ -112,7 +114,7 @@ impl Queue for PsyncQueue {
             let file = self.files[usize::from(transfer.target)].as_fd();
             syscall::transfer(file, setup::direction(transfer.way), buffer, transfer.offset)
         } else {
-            self.carry_out()
+            self.execute()
         };
         self.finished = Some(result);
         Ok(())

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use iosonde_sys::{Direction, Placement, Request, Slab, SlabError, syscall};
 
 use super::{OpenError, Transfer};
-use iosonde_model::plan::{EachWrite, Job, SyncCall, Way};
+use iosonde_model::plan::{EachWrite, IoKind, Job, SyncCall};
 
 /// The same request in the words of those who make system calls.
 #[inline(always)]
@@ -18,12 +18,12 @@ pub(super) fn request(transfer: &Transfer) -> Request {
 
 /// The same way in the words of those who make system calls.
 #[inline(always)]
-pub(super) fn direction(way: Way) -> Direction {
+pub(super) fn direction(way: IoKind) -> Direction {
     match way {
-        Way::Read => Direction::Read,
-        Way::Write => Direction::Write,
-        Way::Trim => Direction::Trim,
-        Way::Sync => Direction::Sync,
+        IoKind::Read => Direction::Read,
+        IoKind::Write => Direction::Write,
+        IoKind::Trim => Direction::Trim,
+        IoKind::Sync => Direction::Sync,
     }
 }
 
@@ -84,14 +84,14 @@ pub(super) fn can_trim(job: &Job, files: &[OwnedFd]) -> Result<(), OpenError> {
     }
     for (number, file) in targets(job, files) {
         syscall::probe_trim(file.as_fd()).map_err(|error| {
-            let mend = match error.kind() {
+            let fix = match error.kind() {
                 io::ErrorKind::Unsupported | io::ErrorKind::NotFound => {
                     "a file needs a file system that punches holes (ext4, XFS, btrfs, tmpfs), \
                      a block device one that discards (`lsblk --discard` shows it)"
                 }
                 _ => "it must be a file or a block device that is open for writing",
             };
-            OpenError::Unable(format!("target {number} cannot be trimmed: {error}; {mend}"))
+            OpenError::Unable(format!("target {number} cannot be trimmed: {error}; {fix}"))
         })?;
     }
     Ok(())

@@ -21,7 +21,7 @@ use std::io;
 use std::rc::Rc;
 
 use super::{Queue, QueueFacts, Transfer};
-use iosonde_model::plan::{Job, Way};
+use iosonde_model::plan::{IoKind, Job};
 
 use memory::SharedMemory;
 
@@ -65,11 +65,11 @@ pub struct SimQueue {
 /// The device's memory, and what each slot wants of it.
 struct Store {
     memory: SharedMemory,
-    asked: Vec<Asked>,
+    requested: Vec<Requested>,
 }
 
 #[derive(Clone, Copy)]
-struct Asked {
+struct Requested {
     transfer: Transfer,
     /// How far a sync reaches.
     mark: u64,
@@ -96,12 +96,12 @@ impl SimQueue {
     /// buffer per slot and this memory, which stands for every target.
     pub fn with_memory(job: &Job, device: SharedDevice, memory: SharedMemory) -> SimQueue {
         let (depth, block_bytes) = (job.iodepth as usize, job.block_bytes as usize);
-        let transfer = Transfer { way: Way::Sync, target: 0, offset: 0, skip: 0, bytes: 0 };
-        let asked = vec![Asked { transfer, mark: 0 }; depth];
+        let transfer = Transfer { way: IoKind::Sync, target: 0, offset: 0, skip: 0, bytes: 0 };
+        let requested = vec![Requested { transfer, mark: 0 }; depth];
         SimQueue {
             buffer: vec![0; depth * block_bytes],
             stride_bytes: block_bytes,
-            store: Some(Store { memory, asked }),
+            store: Some(Store { memory, requested }),
             ..SimQueue::open(job, device)
         }
     }
@@ -120,15 +120,15 @@ impl SimQueue {
     fn move_bytes(&mut self, slot: usize, result: i32) -> i32 {
         let start = slot * self.stride_bytes;
         let Some(store) = self.store.as_mut().filter(|_| result >= 0) else { return result };
-        let Asked { transfer, mark } = store.asked[slot];
+        let Requested { transfer, mark } = store.requested[slot];
         let from = start + transfer.skip as usize;
         let buffer = &mut self.buffer[from..from + result as usize];
         let mut memory = store.memory.borrow_mut();
         let moved = match transfer.way {
-            Way::Read => memory.read(transfer.offset, buffer),
-            Way::Write => memory.write(transfer.offset, buffer),
-            Way::Trim => memory.zero(transfer.offset, result as usize),
-            Way::Sync => {
+            IoKind::Read => memory.read(transfer.offset, buffer),
+            IoKind::Write => memory.write(transfer.offset, buffer),
+            IoKind::Trim => memory.zero(transfer.offset, result as usize),
+            IoKind::Sync => {
                 memory.sync_until(mark);
                 0
             }
@@ -157,7 +157,7 @@ impl Queue for SimQueue {
         let mut device = self.device.borrow_mut();
         for (slot, transfer) in self.staged.drain(..) {
             if let Some(store) = &mut self.store {
-                store.asked[slot] = Asked { transfer, mark: store.memory.borrow().mark() };
+                store.requested[slot] = Requested { transfer, mark: store.memory.borrow().mark() };
             }
             let served = device.serve(self.now_ns, &transfer);
             self.in_flight.push(Reverse((served.done_ns, slot, served.result)));
@@ -214,8 +214,8 @@ mod tests {
         SimQueue::with_memory(&job, device, Rc::clone(memory))
     }
 
-    fn transfer(way: Way, block: u64) -> Transfer {
-        let bytes = if way == Way::Sync { 0 } else { BLOCK as u32 };
+    fn transfer(way: IoKind, block: u64) -> Transfer {
+        let bytes = if way == IoKind::Sync { 0 } else { BLOCK as u32 };
         Transfer { way, target: 0, offset: block * BLOCK as u64, skip: 0, bytes }
     }
 
@@ -233,18 +233,18 @@ mod tests {
         let mut queue = queue("servers=4,read=1us,write=10us", &memory);
         queue.buffer(0).fill(1);
         queue.buffer(1).fill(9);
-        queue.push(0, transfer(Way::Write, 2));
+        queue.push(0, transfer(IoKind::Write, 2));
         // Sent at the same time, and answered first: it finds what was there before.
-        queue.push(1, transfer(Way::Read, 2));
+        queue.push(1, transfer(IoKind::Read, 2));
         assert_eq!(all(&mut queue, 1), [(1, BLOCK as i32)]);
         assert!(queue.buffer(1).iter().all(|byte| *byte == 0));
         assert!(memory.borrow().bytes().iter().all(|byte| *byte == 0));
         assert_eq!(all(&mut queue, 1), [(0, BLOCK as i32)]);
-        queue.push(1, transfer(Way::Read, 2));
+        queue.push(1, transfer(IoKind::Read, 2));
         assert_eq!(all(&mut queue, 1), [(1, BLOCK as i32)]);
         assert!(queue.buffer(1).iter().all(|byte| *byte == 1));
         assert_eq!(memory.borrow().bytes().iter().filter(|byte| **byte != 0).count(), BLOCK);
-        queue.push(3, transfer(Way::Trim, 2));
+        queue.push(3, transfer(IoKind::Trim, 2));
         assert_eq!(all(&mut queue, 1), [(3, BLOCK as i32)]);
         assert!(memory.borrow().bytes().iter().all(|byte| *byte == 0));
     }
@@ -254,13 +254,13 @@ mod tests {
         let memory = Memory::zeroed(16 * BLOCK).shared();
         let mut failing = queue("error-every=1,errno=5", &memory);
         failing.buffer(0).fill(1);
-        failing.push(0, transfer(Way::Write, 0));
+        failing.push(0, transfer(IoKind::Write, 0));
         assert_eq!(all(&mut failing, 1), [(0, -5)]);
         assert!(memory.borrow().bytes().iter().all(|byte| *byte == 0));
         let mut short = queue("short-every=1", &memory);
         short.buffer(0).fill(2);
         short.buffer(0)[..512].fill(3);
-        short.push(0, Transfer { skip: 512, bytes: 2048, ..transfer(Way::Write, 1) });
+        short.push(0, Transfer { skip: 512, bytes: 2048, ..transfer(IoKind::Write, 1) });
         assert_eq!(all(&mut short, 1), [(0, 1024)]);
         assert_eq!(memory.borrow().bytes()[BLOCK..BLOCK + 1024], [2; 1024]);
         assert_eq!(memory.borrow().bytes().iter().filter(|byte| **byte != 0).count(), 1024);
@@ -273,10 +273,10 @@ mod tests {
         for slot in 0..2 {
             queue.buffer(slot).fill(1);
         }
-        queue.push(0, transfer(Way::Write, 0));
+        queue.push(0, transfer(IoKind::Write, 0));
         all(&mut queue, 1);
-        queue.push(1, transfer(Way::Write, 1));
-        queue.push(2, transfer(Way::Sync, 0));
+        queue.push(1, transfer(IoKind::Write, 1));
+        queue.push(2, transfer(IoKind::Sync, 0));
         assert_eq!(all(&mut queue, 2), [(1, BLOCK as i32), (2, 0)]);
         assert_eq!(memory.borrow_mut().power_cut(), 1);
         assert_eq!(memory.borrow().bytes()[..BLOCK], [1; BLOCK]);

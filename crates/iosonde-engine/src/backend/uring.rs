@@ -109,7 +109,7 @@ fn hint(error: &io::Error) -> String {
                 .into()
         }
         io::ErrorKind::Unsupported => {
-            "; this kernel has none that will do: --ioengine psync works without".into()
+            "; this kernel has no suitable one: --ioengine psync works without".into()
         }
         io::ErrorKind::OutOfMemory => format!(
             "; raise the limit on locked memory (ulimit -l, now {}), or lower --iodepth",

@@ -12,7 +12,7 @@ pub use iosonde_vhost::ConnectError;
 use iosonde_vhost::{Connection, Facts, Queue as Ring, Request, SetUpError, Shape, is_listening};
 
 use super::{OpenError, Queue, QueueFacts, Transfer};
-use iosonde_model::plan::{Job, Plan, Way};
+use iosonde_model::plan::{IoKind, Job, Plan};
 use iosonde_model::units::bytes;
 
 /// A server with its queues, set up or not yet.
@@ -63,8 +63,7 @@ pub enum AdmitError {
     },
     /// Durability of each single write.
     #[error(
-        "virtio-blk has no write that is durable by itself (O_SYNC, O_DSYNC, FUA); \
-         ask for --fdatasync 1 instead"
+        "virtio-blk has no synchronous writes (O_SYNC, O_DSYNC, FUA); use --fdatasync 1 instead"
     )]
     EachWrite,
     /// Several targets.
@@ -83,7 +82,7 @@ pub enum AdmitError {
 
 impl AdmitError {
     /// Whether asking for something else would mend it.
-    pub fn is_asked_wrongly(&self) -> bool {
+    pub fn is_usage_error(&self) -> bool {
         !matches!(
             self,
             AdmitError::Connect(_)
@@ -239,8 +238,8 @@ impl Server {
                 Err(io::Error::new(
                     error.kind(),
                     format!(
-                        "the vhost-user server behind `{}` is gone: for 1 s nothing was finished, \
-                         and nobody listens on its socket any more ({error})",
+                        "the vhost-user server behind `{}` is gone: nothing completed for 1 s, \
+                         and its socket is no longer open ({error})",
                         self.path.display()
                     ),
                 ))
@@ -316,10 +315,10 @@ impl VhostQueue {
         }
         for (slot, transfer) in self.staged.drain(..) {
             let request = match transfer.way {
-                Way::Read => Request::Read,
-                Way::Write => Request::Write,
-                Way::Trim => Request::Discard,
-                Way::Sync => Request::Flush,
+                IoKind::Read => Request::Read,
+                IoKind::Write => Request::Write,
+                IoKind::Trim => Request::Discard,
+                IoKind::Sync => Request::Flush,
             };
             ring.push(slot, request, transfer.offset, transfer.skip, transfer.bytes)?;
         }

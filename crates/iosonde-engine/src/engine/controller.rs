@@ -63,7 +63,7 @@ pub(super) struct Controller {
     start_ns: u64,
     /// When the pursuit begins: after the warm-up.
     begin_ns: u64,
-    next_look_ns: u64,
+    next_sample_ns: u64,
     /// The end of the pursuit, its depth, and when it was.
     settled: Option<(Pursued, u32, u64)>,
     /// Since when the present depth counts for the window.
@@ -94,7 +94,7 @@ impl Controller {
             epoch: Epoch::begin(1, begin_ns, Counts::default()),
             start_ns,
             begin_ns,
-            next_look_ns: 0,
+            next_sample_ns: 0,
             settled: None,
             window_from_ns: u64::MAX,
             decisions: Vec::new(),
@@ -116,12 +116,12 @@ impl Controller {
         }
         self.epoch.add(now_ns, counts);
         let over = self.settled.is_some() && matches!(self.mode, Mode::Search(_));
-        if over || now_ns < self.next_look_ns {
+        if over || now_ns < self.next_sample_ns {
             return Order::Stay;
         }
         let evidence = self.epoch.evidence();
         // A look costs some arithmetic on all intervals; a sixteenth more is worth another one.
-        self.next_look_ns = now_ns + (evidence.span_ns / 16).clamp(TICK_NS, 1_000_000_000);
+        self.next_sample_ns = now_ns + (evidence.span_ns / 16).clamp(TICK_NS, 1_000_000_000);
         let depth = self.epoch.depth;
         let (phase, looked) = match &mut self.mode {
             Mode::Search(search) => {
@@ -140,7 +140,7 @@ impl Controller {
             return Order::Stay;
         }
         self.spend(now_ns);
-        self.next_look_ns = 0;
+        self.next_sample_ns = 0;
         if let Next::Again = next {
             self.epoch.renew(now_ns, counts);
             return Order::Stay;

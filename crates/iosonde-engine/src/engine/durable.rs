@@ -2,28 +2,72 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use iosonde_sys::{clock, errno_name};
 use rustix::fs::FileType;
 
-use super::{Measured, Medium};
+use super::waits::Wait;
+use super::{Control, Measured, Medium};
 use iosonde_model::record::run::Outcome;
 
+/// After an interrupt the sync is waited for this long, ns.
+const INTERRUPTED_NS: u64 = 300_000_000;
+/// How often it is looked whether there was an interrupt.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Makes what was written durable, if the plan says so, and times it.
-pub(super) fn sync(measured: &mut Measured, medium: &Medium) {
+pub(super) fn sync(measured: &mut Measured, medium: &Medium, control: &Control, target: &str) {
     let Some(sync) = &mut measured.final_sync else { return };
-    let before_ns = clock::monotonic_ns();
-    let result = make_durable(medium);
-    sync.sync_ns = clock::monotonic_ns() - before_ns;
+    let wait = Wait::begin("fsync at the end of the run", target);
+    let (sync_ns, result) = timed(medium, control);
+    drop(wait);
+    sync.sync_ns = sync_ns;
     sync.since_window_ns += sync.sync_ns;
     sync.since_start_ns += sync.sync_ns;
     if let Err(error) = result {
         let name = error.raw_os_error().map_or_else(|| error.to_string(), errno_name);
         // What ended the run is the cause; that nothing can be synced then, its consequence.
-        if !matches!(measured.outcome, Outcome::Failed { .. }) {
+        if measured.outcome == Outcome::Complete {
             measured.outcome = Outcome::Failed { error: format!("fsync: {name}") };
         }
         sync.error = Some(name);
+    }
+}
+
+/// Makes it durable in a thread of its own, which alone waits if storage never answers; gives the
+/// time that it took, ns.
+fn timed(medium: &Medium, control: &Control) -> (u64, io::Result<()>) {
+    let before_ns = clock::monotonic_ns();
+    let (done_to, done) = channel();
+    let own = medium.clone();
+    let spawned = std::thread::Builder::new().name("fsync".into()).spawn(move || {
+        let result = make_durable(&own);
+        let _ = done_to.send((clock::monotonic_ns(), result));
+    });
+    if spawned.is_err() {
+        let result = make_durable(medium);
+        return (clock::monotonic_ns() - before_ns, result);
+    }
+    let mut interrupted_ns = None;
+    loop {
+        match done.recv_timeout(LOOK) {
+            Ok((after_ns, result)) => return (after_ns.saturating_sub(before_ns), result),
+            Err(RecvTimeoutError::Disconnected) => {
+                return (0, Err(io::Error::other("it came to no end")));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let now_ns = clock::monotonic_ns();
+        if control.signal.load(Ordering::Relaxed) != 0 {
+            let since_ns = *interrupted_ns.get_or_insert(now_ns);
+            if now_ns.saturating_sub(since_ns) > INTERRUPTED_NS {
+                let error = "not finished when the run was interrupted";
+                return (now_ns - before_ns, Err(io::Error::other(error)));
+            }
+        }
     }
 }
 

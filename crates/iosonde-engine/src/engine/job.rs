@@ -18,7 +18,7 @@ use super::window::Window;
 use super::{Control, Lane};
 use crate::backend::{Queue, Transfer};
 use iosonde_model::content::Filler;
-use iosonde_model::plan::{EngineKind, Job, Op, OpStream, Plan, Wait as WaitMode, Way};
+use iosonde_model::plan::{EngineKind, IoKind, Job, Op, OpStream, Plan, Wait as WaitMode};
 use iosonde_model::record::JobRun;
 
 /// A full queue is handed over without waiting once in so many steps, to see whether requests
@@ -30,9 +30,11 @@ const PROBE_EVERY: u32 = 64;
 pub(super) const ASYNC_BATCH: usize = 8;
 /// After the end, this long is waited for requests in flight.
 pub(super) const DRAIN_GRACE_NS: u64 = 10_000_000_000;
+/// And this long after an interrupt.
+pub(super) const INTERRUPT_GRACE_NS: u64 = 500_000_000;
 
 /// Longest wait in one call, so that deadlines are seen even if the device never answers.
-pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
+pub(super) const PATIENCE_NS: u64 = 200_000_000;
 
 /// One job while it runs.
 pub(super) struct JobLoop<'a, Q> {
@@ -60,7 +62,7 @@ pub(super) struct JobLoop<'a, Q> {
     pub(super) stopping_since_ns: Option<u64>,
     opened: Option<Reading>,
     closed: Option<Reading>,
-    pub(super) next_look_ns: u64,
+    pub(super) next_sample_ns: u64,
     /// The queue is dead: what it has does not come back.
     dead: bool,
     lane: &'a Lane,
@@ -152,7 +154,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             stopping_since_ns: None,
             opened: None,
             closed: None,
-            next_look_ns: 0,
+            next_sample_ns: 0,
             dead: false,
             lane,
             post: Post::new(plan),
@@ -169,7 +171,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         self.post.begin(window.open_ns);
         if self.requests.watch.on {
             // Nothing is sent before the job has a share.
-            self.depth = self.requests.tell(&self.lane.words);
+            self.depth = self.requests.announce(&self.lane.words);
         }
         while self.queue.now_ns() < start_ns {
             std::hint::spin_loop();
@@ -205,7 +207,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         };
         let after_ns = self.queue.now_ns();
         if self.requests.watch.on && self.requests.hear(&self.lane.words) {
-            self.next_look_ns = 0;
+            self.next_sample_ns = 0;
         }
 
         let staged = self.staged.len();
@@ -219,7 +221,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.dead |= self.requests.engine_failed(&error);
         }
         if self.requests.watch.on {
-            self.depth = self.requests.tell(&self.lane.words);
+            self.depth = self.requests.announce(&self.lane.words);
             if self.depth == 0 && self.requests.in_flight == 0 {
                 self.queue.pause(after_ns + IDLE_NS);
             }
@@ -252,7 +254,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// Stages a new operation.
     #[inline(always)]
     pub(super) fn stage(&mut self, slot: u32, op: Op) {
-        if op.way == Way::Write {
+        if op.way == IoKind::Write {
             let buffer = &mut self.queue.buffer(slot as usize)[..op.bytes as usize];
             self.filler.refresh(buffer, op.offset);
         }
@@ -360,7 +362,7 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
     /// Opens and closes the window, publishes progress, and says whether to go on.
     #[inline(always)]
     fn keep_time(&mut self, now_ns: u64) -> Step {
-        if now_ns < self.next_look_ns
+        if now_ns < self.next_sample_ns
             && self.stopping_since_ns.is_none()
             && !self.requests.control.is_stopping()
             && !(self.has_ended() && self.requests.in_flight == 0)
@@ -378,6 +380,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.requests.report.in_flight_start = self.requests.in_flight as u32;
         }
         self.lane.ops.store(self.requests.tally.all_ops, Ordering::Relaxed);
+        self.lane.in_flight.store(self.requests.in_flight as u64, Ordering::Relaxed);
+        self.lane.seen_ns.store(now_ns, Ordering::Relaxed);
         if self.pacer.is_open() && now_ns >= window.open_ns && self.closed.is_none() {
             let backlog_ns = self.pacer.backlog_ns(now_ns, self.requests.in_flight);
             self.requests.arrivals.look(backlog_ns, window.open_ns, now_ns);
@@ -397,16 +401,18 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
             self.requests.send_nothing_again();
         }
         // The next look: at a tenth of a second, or earlier where the window opens or closes.
-        self.next_look_ns = now_ns + 100_000_000;
+        self.next_sample_ns = now_ns + 100_000_000;
         for edge_ns in [window.open_ns, window.close_ns, self.post.next_ns] {
             if edge_ns > now_ns {
-                self.next_look_ns = self.next_look_ns.min(edge_ns);
+                self.next_sample_ns = self.next_sample_ns.min(edge_ns);
             }
         }
         match self.stopping_since_ns {
             None => Step::More,
             Some(_) if self.requests.in_flight == 0 || self.dead => Step::Ended,
-            Some(since_ns) if now_ns - since_ns > DRAIN_GRACE_NS => Step::Ended,
+            Some(since_ns) if now_ns - since_ns > self.requests.control.drain_grace_ns() => {
+                Step::Ended
+            }
             Some(_) => Step::More,
         }
     }
@@ -419,8 +425,8 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
     }
 
-    /// The record of the job, and what it wrote since the start, bytes.
-    pub(super) fn into_record(self) -> (JobRun, u64) {
+    /// The record of the job, what it wrote since the start, bytes, and its queue.
+    pub(super) fn into_record(self) -> (JobRun, u64, Q) {
         let window = self.requests.tally.window();
         let touched = self.requests.touched();
         let mut report = self.requests.report;
@@ -436,9 +442,9 @@ impl<'a, Q: Queue> JobLoop<'a, Q> {
         }
         report.errors = error_table(&self.requests.errors);
         report.touched = touched;
-        let written = self.requests.tally.all_bytes[Way::Write as usize];
+        let written = self.requests.tally.all_bytes[IoKind::Write as usize];
         report.arrivals = self.requests.arrivals.into_record();
         self.requests.tally.into_record(&mut report);
-        (report, written)
+        (report, written, self.queue)
     }
 }

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use iosonde_sys::{Clock, Direction, Slab, errno_name, syscall};
 
+use super::waits::Wait;
 use super::{Control, EngineError, Progress};
 use crate::backend::OpenError;
 use iosonde_model::content::Filler;
@@ -26,7 +27,7 @@ pub trait Bystander {
 
 /// What the engine observed.
 #[derive(Debug)]
-pub struct Climbed {
+pub struct LadderRunResult {
     /// How it ended.
     pub outcome: Outcome,
     /// Every sync, in the order of time.
@@ -41,39 +42,42 @@ pub struct Climbed {
 ///
 /// # Errors
 /// If there is no memory for a buffer. I/O errors are outcomes.
-pub fn climb(
+pub fn run_ladder(
     plan: &LadderPlan,
     file: &OwnedFd,
     clock: Clock,
     control: &Control,
     bystander: &mut dyn Bystander,
-) -> Result<Climbed, EngineError> {
+) -> Result<LadderRunResult, EngineError> {
     let slab = Slab::new(1, CHUNK_BYTES as usize)
         .map_err(|error| OpenError::Buffers { bytes: CHUNK_BYTES, error })?;
     let job = Job { read_percent: 0, seed: plan.seed, ..Job::default() };
     let mut filler = Filler::new(plan.seed, &job);
-    let mut climber = Climber { file, clock, control, slab, samples: Vec::new(), start_ns: 0 };
+    let wait = Wait::begin("writes and syncs of the fsync ladder", plan.path.as_str());
+    let mut climber =
+        Climber { wait, file, clock, control, slab, samples: Vec::new(), start_ns: 0 };
     filler.fill(climber.slab.slot_mut(0));
     let ended = climber.whole(plan, &mut filler, bystander);
     let (outcome, failed) = match ended {
         Ok(()) => (Outcome::Complete, None),
-        Err(End::Asked) => (control.outcome(0), None),
+        Err(End::Request) => (control.outcome(0), None),
         Err(End::Failed(failed)) => {
             let error = format!("{} {}", failed.call, failed.error);
             (Outcome::Failed { error }, Some(failed))
         }
     };
-    Ok(Climbed { outcome, samples: climber.samples, failed })
+    Ok(LadderRunResult { outcome, samples: climber.samples, failed })
 }
 
 /// Why it ended early.
 enum End {
     /// Somebody asked for it.
-    Asked,
+    Request,
     Failed(FailedCall),
 }
 
 struct Climber<'a> {
+    wait: Wait,
     file: &'a OwnedFd,
     clock: Clock,
     control: &'a Control,
@@ -98,6 +102,7 @@ impl Climber<'_> {
             for step in plan.round(round) {
                 self.step(round, step, filler, bystander)?;
                 written_bytes += step.dirty_bytes;
+                self.wait.heard();
                 let elapsed_ns = self.clock.now_ns() - begun_ns;
                 let share = written_bytes as f64 / plan.write_bytes() as f64;
                 let planned_ns = (elapsed_ns as f64 / share) as u64;
@@ -140,28 +145,31 @@ impl Climber<'_> {
         let (mut at, end) = (offset, offset + bytes);
         while at < end {
             if self.control.is_stopping() {
-                return Err(End::Asked);
+                return Err(End::Request);
             }
             let length = (end - at).min(CHUNK_BYTES) as usize;
             let buffer = &mut self.slab.slot_mut(0)[..length];
             filler.refresh(buffer, at);
             let moved = syscall::transfer(self.file.as_fd(), Direction::Write, buffer, at);
             match moved {
-                moved if moved > 0 => at += moved as u64,
+                moved if moved > 0 => {
+                    at += moved as u64;
+                    self.wait.heard();
+                }
                 0 => return Err(failed("write", "wrote nothing".into(), at - offset)),
                 // A signal that is no order of ours.
                 error if -error == EINTR => {}
                 error => return Err(failed("write", errno_name(-error), at - offset)),
             }
         }
-        if self.control.is_stopping() { Err(End::Asked) } else { Ok(()) }
+        if self.control.is_stopping() { Err(End::Request) } else { Ok(()) }
     }
 
     fn sync(&mut self, call: Call, dirty_bytes: u64) -> Result<(), End> {
         match syscall::sync(self.file.as_fd(), call == Call::Fdatasync) {
             0 => Ok(()),
             // Some file systems give up waiting when a signal comes: no news of the data.
-            error if -error == EINTR && self.control.is_stopping() => Err(End::Asked),
+            error if -error == EINTR && self.control.is_stopping() => Err(End::Request),
             error => Err(failed(word(call), errno_name(-error), dirty_bytes)),
         }
     }
@@ -209,11 +217,11 @@ mod tests {
         }
     }
 
-    fn climbed(file: std::fs::File, plan: &LadderPlan, end_after: u64) -> Climbed {
+    fn measured(file: std::fs::File, plan: &LadderPlan, end_after: u64) -> LadderRunResult {
         let control = Control::default();
         let signal = Arc::clone(&control.signal);
         let mut watch = Watch { looks: 0, end_after, signal };
-        climb(plan, &file.into(), Clock::monotonic(), &control, &mut watch).unwrap()
+        run_ladder(plan, &file.into(), Clock::monotonic(), &control, &mut watch).unwrap()
     }
 
     #[test]
@@ -221,7 +229,7 @@ mod tests {
         let plan = LadderPlan::new("x", 1, 2, 2 << 20);
         let file = tempfile::tempfile().unwrap();
         let copy = file.try_clone().unwrap();
-        let seen = climbed(file, &plan, u64::MAX);
+        let seen = measured(file, &plan, u64::MAX);
         assert_eq!(seen.outcome, Outcome::Complete);
         let steps: Vec<(u32, u64)> = (0..2)
             .flat_map(|round| plan.round(round).into_iter().map(move |step| (round, step)))
@@ -236,13 +244,13 @@ mod tests {
         assert_eq!(copy.metadata().unwrap().len(), 2 << 20);
         let mut block = vec![0; 4096];
         std::os::unix::fs::FileExt::read_exact_at(&copy, &mut block, 1 << 20).unwrap();
-        assert!(iosonde_model::content::begins_ours(&block), "what is left behind is ours");
+        assert!(iosonde_model::content::is_ours_or_zero(&block), "what is left behind is ours");
     }
 
     #[test]
     fn an_order_to_end_keeps_what_was_seen() {
         let plan = LadderPlan::new("x", 1, 20, 1 << 20);
-        let seen = climbed(tempfile::tempfile().unwrap(), &plan, 5);
+        let seen = measured(tempfile::tempfile().unwrap(), &plan, 5);
         assert_eq!(seen.outcome, Outcome::Interrupted { signal: 2 });
         assert_eq!(seen.samples.len(), 5);
     }
@@ -250,15 +258,15 @@ mod tests {
     #[test]
     fn a_call_that_fails_ends_it_and_is_not_repeated() {
         let plan = LadderPlan::new("x", 1, 20, 1 << 20);
-        let seen = climbed(std::fs::File::open("/proc/self/exe").unwrap(), &plan, 5);
+        let seen = measured(std::fs::File::open("/proc/self/exe").unwrap(), &plan, 5);
         assert_eq!(seen.outcome, Outcome::Failed { error: "write EBADF".into() });
         assert_eq!(seen.failed.unwrap().call, "write");
         // A pipe takes no fsync; /dev/full takes no write.
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let seen = climbed(full, &plan, 5);
+        let seen = measured(full, &plan, 5);
         assert_eq!(seen.failed.unwrap().error, "ENOSPC");
         let null = std::fs::File::options().write(true).open("/dev/null").unwrap();
-        let failed = climbed(null, &plan, 5).failed.unwrap();
+        let failed = measured(null, &plan, 5).failed.unwrap();
         assert_eq!(
             (&*failed.call, &*failed.error, failed.dirty_bytes),
             ("fsync", "EINVAL", 1 << 20)

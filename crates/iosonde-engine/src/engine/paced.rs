@@ -3,7 +3,7 @@
 use super::job::{ASYNC_BATCH, JobLoop, PATIENCE_NS, Wait};
 use super::sync::Turn;
 use crate::backend::Queue;
-use iosonde_model::plan::{Op, Wait as WaitMode, Way};
+use iosonde_model::plan::{IoKind, Op, Wait as WaitMode};
 
 impl<Q: Queue> JobLoop<'_, Q> {
     /// Stages what is due, and says what to wait for.
@@ -31,7 +31,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
                 }
                 // Its place is the region's beginning, so that it touches nothing outside.
                 Turn::Sync { target } => {
-                    Op { way: Way::Sync, target, offset: self.region_start, bytes: 0 }
+                    Op { way: IoKind::Sync, target, offset: self.region_start, bytes: 0 }
                 }
                 Turn::Go => {
                     let Some(due_ns) = self.pacer.due(now_ns) else { break };
@@ -87,7 +87,7 @@ impl<Q: Queue> JobLoop<'_, Q> {
         };
         if self.requests.in_flight == 0 {
             // At the next look at the latest, where the window opens or closes.
-            self.queue.pause(next_ns.min(self.next_look_ns.max(now_ns + 1)));
+            self.queue.pause(next_ns.min(self.next_sample_ns.max(now_ns + 1)));
             return Wait::NOT;
         }
         if self.reaping.wait == WaitMode::Poll {

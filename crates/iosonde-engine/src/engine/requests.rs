@@ -9,7 +9,7 @@ use super::arrivals::ArrivalCounts;
 use super::steer::Watch;
 use super::tally::Tally;
 use super::window::Area;
-use iosonde_model::plan::{EngineKind, Job, OnError, Op, Plan, Way};
+use iosonde_model::plan::{EngineKind, IoKind, Job, OnError, Op, Plan};
 use iosonde_model::record::JobRun;
 
 /// EIO, EAGAIN, EINTR, EBUSY, ENODATA as Linux numbers them on every architecture.
@@ -42,7 +42,7 @@ pub(super) struct Times {
 impl Slot {
     /// Before its first use.
     pub(super) const IDLE: Slot = Slot {
-        op: Op { way: Way::Read, target: 0, offset: 0, bytes: 0 },
+        op: Op { way: IoKind::Read, target: 0, offset: 0, bytes: 0 },
         moved: 0,
         submitted_ns: 0,
         again: false,
@@ -67,7 +67,7 @@ pub(super) struct Requests<'a> {
     pub(super) area: Area,
     pub(super) tally: Tally,
     pub(super) report: JobRun,
-    pub(super) errors: Vec<(Way, i32, u64)>,
+    pub(super) errors: Vec<(IoKind, i32, u64)>,
     pub(super) arrivals: ArrivalCounts,
     pub(super) watch: Watch,
     /// Finished requests that may not be settled yet, where only so many are at once.
@@ -199,7 +199,7 @@ impl<'a> Requests<'a> {
         if self.more && self.tally.knows(request.submitted_ns) {
             self.tally.complete_more(request, self.times[slot], now_ns);
         }
-        if self.watch.on && request.op.way != Way::Sync {
+        if self.watch.on && request.op.way != IoKind::Sync {
             self.watch.note(request.submitted_ns, now_ns);
         }
     }
@@ -246,7 +246,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    fn fail(&mut self, way: Way, offset: u64, bytes: u64, errno: i32) {
+    fn fail(&mut self, way: IoKind, offset: u64, bytes: u64, errno: i32) {
         match self.errors.iter_mut().find(|(w, e, _)| (*w, *e) == (way, errno)) {
             Some((_, _, count)) => *count += 1,
             None => self.errors.push((way, errno, 1)),
@@ -274,7 +274,7 @@ impl<'a> Requests<'a> {
     }
 }
 
-pub(super) fn error_table(errors: &[(Way, i32, u64)]) -> BTreeMap<String, u64> {
+pub(super) fn error_table(errors: &[(IoKind, i32, u64)]) -> BTreeMap<String, u64> {
     errors
         .iter()
         .map(|(way, errno, count)| (format!("{} {}", way.word(), errno_name(*errno)), *count))

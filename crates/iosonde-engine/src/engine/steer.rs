@@ -21,6 +21,9 @@ pub(super) const IDLE_NS: u64 = 1_000_000;
 pub(super) struct Lane {
     /// Operations completed, ten times a second.
     pub(super) ops: AtomicU64,
+    /// Requests in flight, and when the job looked at the time, ns; as often.
+    pub(super) in_flight: AtomicU64,
+    pub(super) seen_ns: AtomicU64,
     /// Between this job and the controller of the depth, if there is one.
     pub(super) words: Words,
     /// What it has counted, where that decides when the run ends.
@@ -179,7 +182,7 @@ impl Requests<'_> {
     /// Tells what was counted, and keeps only as many slots free as the share allows, which it
     /// gives.
     #[inline(never)]
-    pub(super) fn tell(&mut self, words: &Words) -> usize {
+    pub(super) fn announce(&mut self, words: &Words) -> usize {
         let Requests { watch, free, slots, .. } = self;
         words.ops.store(watch.ops, Ordering::Relaxed);
         words.exceeded.store(watch.exceeded, Ordering::Relaxed);

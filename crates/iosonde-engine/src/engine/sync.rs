@@ -1,6 +1,6 @@
 //! When a job makes durable what it has written.
 
-use iosonde_model::plan::{Job, Op, Way};
+use iosonde_model::plan::{IoKind, Job, Op};
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -72,7 +72,7 @@ impl Syncing {
 
     /// An operation is on its way.
     pub(super) fn note(&mut self, op: &Op) {
-        if op.way != Way::Write || self.every_writes == 0 {
+        if op.way != IoKind::Write || self.every_writes == 0 {
             return;
         }
         self.writes += 1;
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use iosonde_model::plan::Sync;
 
-    const WRITE: Op = Op { way: Way::Write, target: 0, offset: 0, bytes: 4096 };
+    const WRITE: Op = Op { way: IoKind::Write, target: 0, offset: 0, bytes: 4096 };
 
     fn syncing(every_writes: u64, barrier: bool, targets: Vec<u16>) -> Syncing {
         let sync = Sync { every_writes, barrier, ..Sync::default() };
@@ -99,7 +99,7 @@ mod tests {
     fn a_sync_follows_every_so_many_writes_and_reads_do_not_count() {
         let mut syncing = syncing(2, false, vec![]);
         syncing.note(&WRITE);
-        syncing.note(&Op { way: Way::Read, ..WRITE });
+        syncing.note(&Op { way: IoKind::Read, ..WRITE });
         assert_eq!(syncing.turn(2), Turn::Go);
         syncing.note(&WRITE);
         assert_eq!(syncing.turn(3), Turn::Sync { target: 0 }, "it waits for nobody");

@@ -3,7 +3,7 @@
 use super::requests::{Slot, Times};
 use super::until::Sums;
 use super::window::Window;
-use iosonde_model::plan::{Direction as Asked, Job, Plan, Way};
+use iosonde_model::plan::{Direction as Request, IoKind, Job, Plan};
 use iosonde_model::record::JobRun;
 use iosonde_model::record::run::{CounterSeries, DirectionRun, HistogramSeries, TargetRun};
 use iosonde_stats::Histogram;
@@ -21,7 +21,7 @@ const MAX_ENTRIES: usize = 32_768;
 pub(super) struct Tally {
     window: Window,
     /// By the number of the way.
-    directions: [Direction; Way::ALL.len()],
+    directions: [Direction; IoKind::ALL.len()],
     /// By place in the job's list, where it has several targets.
     targets: Vec<TargetRun>,
     width_ns: u64,
@@ -36,14 +36,14 @@ pub(super) struct Tally {
     alike: Alike,
     /// Operations and bytes since the start, warm-up and drain included.
     pub(super) all_ops: u64,
-    pub(super) all_bytes: [u64; Way::ALL.len()],
+    pub(super) all_bytes: [u64; IoKind::ALL.len()],
 }
 
 /// Operations of one direction that were submitted and reaped together. Where requests complete
 /// inside submission the whole of a batch is alike, and is counted in one go.
 #[derive(Clone, Copy, Debug)]
 struct Alike {
-    way: Way,
+    way: IoKind,
     submitted_ns: u64,
     ops: u64,
     bytes: u64,
@@ -66,9 +66,9 @@ impl Tally {
             histogram_index: 0,
             counter_index: None,
             next_edge_ns: 0,
-            alike: Alike { way: Way::Read, submitted_ns: 0, ops: 0, bytes: 0 },
+            alike: Alike { way: IoKind::Read, submitted_ns: 0, ops: 0, bytes: 0 },
             all_ops: 0,
-            all_bytes: [0; Way::ALL.len()],
+            all_bytes: [0; IoKind::ALL.len()],
         }
     }
 
@@ -115,7 +115,7 @@ impl Tally {
     /// Counts one operation submitted at `submitted_ns` and reaped at the announced time. It is on
     /// the books after the next [`Tally::settle`].
     #[inline(always)]
-    pub(super) fn complete(&mut self, way: Way, bytes: u32, submitted_ns: u64, now_ns: u64) {
+    pub(super) fn complete(&mut self, way: IoKind, bytes: u32, submitted_ns: u64, now_ns: u64) {
         if self.alike.submitted_ns != submitted_ns || self.alike.way != way {
             self.settle(now_ns);
             self.alike = Alike { way, submitted_ns, ops: 0, bytes: 0 };
@@ -178,7 +178,7 @@ impl Tally {
         }
         let index = self.targets.iter().position(|run| run.target == request.op.target);
         if let Some(target) = index.map(|index| &mut self.targets[index]) {
-            target.ops += u64::from(request.op.way != Way::Sync);
+            target.ops += u64::from(request.op.way != IoKind::Sync);
             target.bytes += u64::from(request.op.bytes);
             target.latency.record(latency_ns);
         }
@@ -193,7 +193,7 @@ impl Tally {
 
     /// What completes outside the window may have spent a part of its time inside.
     #[cold]
-    fn complete_outside(&mut self, way: Way, ops: u64, submitted_ns: u64, now_ns: u64) {
+    fn complete_outside(&mut self, way: IoKind, ops: u64, submitted_ns: u64, now_ns: u64) {
         let Window { open_ns, close_ns } = self.window;
         let inside_ns = now_ns.min(close_ns).saturating_sub(submitted_ns.max(open_ns));
         self.directions[way as usize].crossing_ns += ops * inside_ns;
@@ -224,11 +224,11 @@ impl Tally {
     }
 
     /// What was counted since the window opened, one way or all that move data.
-    pub(super) fn sum_up(&self, direction: Asked, counts_bytes: bool, sums: &mut Sums) {
-        let ways: &[Way] = match direction {
-            Asked::Total => &[Way::Read, Way::Write, Way::Trim],
-            Asked::Read => &[Way::Read],
-            Asked::Write => &[Way::Write],
+    pub(super) fn sum_up(&self, direction: Request, counts_bytes: bool, sums: &mut Sums) {
+        let ways: &[IoKind] = match direction {
+            Request::Total => &[IoKind::Read, IoKind::Write, IoKind::Trim],
+            Request::Read => &[IoKind::Read],
+            Request::Write => &[IoKind::Write],
         };
         sums.amount = 0;
         sums.latency.clear();

@@ -10,7 +10,7 @@ use super::tally::Tally;
 use super::window::Window;
 use iosonde_model::plan::{Direction, Metric, Plan, Precision, PrecisionGoal};
 use iosonde_model::record::PrecisionRun;
-use iosonde_model::record::precision::PrecisionLook;
+use iosonde_model::record::precision::PrecisionCheck;
 use iosonde_stats::Histogram;
 use iosonde_stats::precision::{Interval, Measure, PER_LOOK, Sequential};
 
@@ -104,7 +104,7 @@ pub(super) struct Watcher<'a> {
     amount: u64,
     latency: Histogram,
     record: PrecisionRun,
-    last: Option<PrecisionLook>,
+    last: Option<PrecisionCheck>,
 }
 
 impl<'a> Watcher<'a> {
@@ -169,7 +169,7 @@ impl<'a> Watcher<'a> {
         };
         (self.edges, self.amount, self.latency) = (edges, amount, latency);
         if let Some(look) = self.sequential.add(interval) {
-            self.list(PrecisionLook {
+            self.list(PrecisionCheck {
                 at_ns: edge_ns - self.open_ns,
                 intervals: u32::try_from(look.intervals).unwrap_or(u32::MAX),
                 value: look.known.map(|known| known.value),
@@ -180,7 +180,7 @@ impl<'a> Watcher<'a> {
         self.record.reached
     }
 
-    fn list(&mut self, look: PrecisionLook) {
+    fn list(&mut self, look: PrecisionCheck) {
         if self.record.looks.len() < MAX_LISTED {
             self.record.looks.push(look);
         } else {

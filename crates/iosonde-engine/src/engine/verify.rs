@@ -21,7 +21,8 @@ use iosonde_sys::{Clock, clock, thread};
 
 use super::queues::{Driver, with_queues};
 use super::reading::Reading;
-use super::{Control, EngineError, HANG_NS, Medium, Progress, job};
+use super::waits::Wait;
+use super::{Control, EngineError, HANG_NS, Medium, Progress};
 use crate::backend::fault::{FaultLog, FaultQueue, Injection, Site};
 use crate::backend::{OpenError, Queue, QueueFacts};
 use iosonde_model::content::block::{All, Comparisons, forge};
@@ -53,7 +54,7 @@ pub trait Journal: Send {
 }
 
 /// Somebody who stays when the power goes.
-pub trait Confidant: Send + Sync {
+pub trait FlushObserver: Send + Sync {
     /// A flush is about to be sent, after so many operations that were acknowledged.
     ///
     /// # Errors
@@ -69,7 +70,7 @@ pub trait Confidant: Send + Sync {
 
 /// What a run brings along beside its plan.
 #[derive(Default)]
-pub struct Luggage {
+pub struct RunInputs {
     /// For a check: what each job's part must hold.
     pub ledgers: Vec<Ledger>,
     /// The same where all jobs wrote one region.
@@ -79,7 +80,7 @@ pub struct Luggage {
     /// One journal per job, or none.
     pub journals: Vec<Box<dyn Journal>>,
     /// Who is told around every flush.
-    pub confidant: Option<Arc<dyn Confidant>>,
+    pub flush_observer: Option<Arc<dyn FlushObserver>>,
     /// A fault that every job's queue is given on purpose.
     pub fault: Option<(Injection, FaultLog)>,
 }
@@ -134,19 +135,19 @@ pub struct VerifyMeasured {
 pub fn verify(
     plan: &VerifyPlan,
     medium: &Medium,
-    luggage: Luggage,
+    inputs: RunInputs,
     clock: Clock,
     control: &Arc<Control>,
     observer: &mut dyn VerifyObserver,
 ) -> Result<VerifyMeasured, EngineError> {
-    let proving = Proving { plan, luggage, clock, control, observer };
+    let proving = Proving { plan, inputs, clock, control, observer };
     with_queues(&plan.plan, medium, clock, proving)?
 }
 
 /// Drives the jobs of the verifier.
 struct Proving<'a> {
     plan: &'a VerifyPlan,
-    luggage: Luggage,
+    inputs: RunInputs,
     clock: Clock,
     control: &'a Arc<Control>,
     observer: &'a mut dyn VerifyObserver,
@@ -162,7 +163,7 @@ struct Shared {
     plan: VerifyPlan,
     control: Arc<Control>,
     survival: Survival,
-    confidant: Option<Arc<dyn Confidant>>,
+    flush_observer: Option<Arc<dyn FlushObserver>>,
     /// Jobs that have written and flushed all of theirs.
     at_barrier: AtomicUsize,
     /// Whether reading back may begin.
@@ -177,18 +178,18 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(plan: &VerifyPlan, control: &Arc<Control>, luggage: &mut Luggage) -> Shared {
+    fn new(plan: &VerifyPlan, control: &Arc<Control>, inputs: &mut RunInputs) -> Shared {
         Shared {
             plan: plan.clone(),
             control: Arc::clone(control),
-            survival: luggage.survival.unwrap_or(Survival::Acknowledged),
-            confidant: luggage.confidant.take(),
+            survival: inputs.survival.unwrap_or(Survival::Acknowledged),
+            flush_observer: inputs.flush_observer.take(),
             at_barrier: AtomicUsize::new(0),
             go: AtomicBool::new(false),
             flush_failed: AtomicBool::new(false),
             ops: plan.plan.jobs.iter().map(|_| Line::default()).collect(),
             unix_offset_ns: OnceLock::new(),
-            barrier: Barrier::of(plan, luggage.outcomes.take()),
+            barrier: Barrier::of(plan, inputs.outcomes.take()),
         }
     }
 
@@ -206,20 +207,20 @@ impl Shared {
 }
 
 /// What one job brings along.
-struct Bag {
+struct JobInputs {
     ledger: Option<Ledger>,
     journal: Option<Box<dyn Journal>>,
     ends: Option<Ends>,
 }
 
 /// What each job brings along, in their order.
-fn bags(plan: &VerifyPlan, luggage: &mut Luggage) -> Vec<Bag> {
+fn split_inputs(plan: &VerifyPlan, inputs: &mut RunInputs) -> Vec<JobInputs> {
     let jobs = plan.plan.jobs.len();
-    let mut ledgers = std::mem::take(&mut luggage.ledgers).into_iter();
-    let mut journals = std::mem::take(&mut luggage.journals).into_iter();
+    let mut ledgers = std::mem::take(&mut inputs.ledgers).into_iter();
+    let mut journals = std::mem::take(&mut inputs.journals).into_iter();
     let mut ends = ring::ring(plan).into_iter();
     (0..jobs)
-        .map(|_| Bag { ledger: ledgers.next(), journal: journals.next(), ends: ends.next() })
+        .map(|_| JobInputs { ledger: ledgers.next(), journal: journals.next(), ends: ends.next() })
         .collect()
 }
 
@@ -233,7 +234,7 @@ impl Driver for Proving<'_> {
         Q: Queue,
         O: Fn(&Job) -> Result<Q, OpenError> + Clone + Send + 'static,
     {
-        let Some((injection, log)) = self.luggage.fault.take() else { return self.prove(open) };
+        let Some((injection, log)) = self.inputs.fault.take() else { return self.prove(open) };
         let sites: Vec<(u64, Site)> = (0..self.plan.plan.jobs.len())
             .map(|job| (self.plan.plan.jobs[job].seed, site(self.plan, job)))
             .collect();
@@ -251,16 +252,17 @@ impl Proving<'_> {
         Q: Queue,
         O: Fn(&Job) -> Result<Q, OpenError> + Clone + Send + 'static,
     {
-        let shared = Arc::new(Shared::new(self.plan, self.control, &mut self.luggage));
+        let shared = Arc::new(Shared::new(self.plan, self.control, &mut self.inputs));
         let (ready_to, ready) = channel();
         let (ended_to, ended) = channel();
         let cpus = thread::allowed_cpus();
         let pinned = self.plan.plan.pinned && !cpus.is_empty();
-        for (index, bag) in bags(self.plan, &mut self.luggage).into_iter().enumerate() {
+        for (index, job_inputs) in split_inputs(self.plan, &mut self.inputs).into_iter().enumerate()
+        {
             let (theirs, open) = (Arc::clone(&shared), open.clone());
             let (ready_to, ended_to) = (ready_to.clone(), ended_to.clone());
             let cpu = pinned.then(|| cpus[index % cpus.len()]);
-            let work = move || theirs.work(index, cpu, bag, &open, ready_to, &ended_to);
+            let work = move || theirs.work(index, cpu, job_inputs, &open, ready_to, &ended_to);
             let spawned = std::thread::Builder::new().name(format!("job {index}")).spawn(work);
             if let Err(error) = spawned {
                 self.control.finish();
@@ -270,6 +272,8 @@ impl Proving<'_> {
         }
         drop((ready_to, ended_to));
         let mut queue = None;
+        let target = self.plan.plan.target().path.clone();
+        let setting_up = Wait::begin("setting up the queues", target.as_str());
         for _ in 0..self.plan.plan.jobs.len() {
             match ready.recv() {
                 Ok(Ok(facts)) => queue = queue.or(Some(facts)),
@@ -281,6 +285,7 @@ impl Proving<'_> {
                 Err(_) => {}
             }
         }
+        drop(setting_up);
         let started = Reading::now(self.clock);
         let started_unix_ns = clock::realtime_ns();
         let _ = shared.unix_offset_ns.set(started_unix_ns.saturating_sub(started.at_ns));
@@ -304,7 +309,7 @@ impl Shared {
         &self,
         index: usize,
         cpu: Option<u32>,
-        bag: Bag,
+        job_inputs: JobInputs,
         open: &impl Fn(&Job) -> Result<Q, OpenError>,
         ready: Sender<Result<QueueFacts, OpenError>>,
         ended: &Sender<Ended>,
@@ -323,7 +328,7 @@ impl Shared {
             }
         };
         let facts = queue.facts();
-        let mut work = VerifyLoop::<Q>::new(self, index, queue, bag);
+        let mut work = VerifyLoop::<Q>::new(self, index, queue, job_inputs);
         let _ = ready.send(Ok(facts));
         // One that panicked before this says nothing, and nobody waits for it.
         drop(ready);
@@ -331,10 +336,12 @@ impl Shared {
         let before = thread::usage_of_thread();
         while work.step() == Step::More {}
         let used = thread::usage_of_thread();
-        let mut record = work.into_record();
+        let (mut record, queue) = work.into_record();
         record.cpu_user_ns = used.user_ns - before.user_ns;
         record.cpu_system_ns = used.system_ns - before.system_ns;
         let _ = ended.send((index, record));
+        // What is in flight still may keep this thread here for ever; its record is out by now.
+        drop(queue);
     }
 }
 
@@ -363,23 +370,31 @@ fn supervise(
     let plan = &shared.plan;
     let mut jobs: Vec<Option<VerifyJobRun>> = plan.plan.jobs.iter().map(|_| None).collect();
     let mut last_change = (0, start_ns);
-    let mut give_up_ns = None;
+    let mut over_since_ns = None;
+    let mut wait = None;
     while jobs.iter().any(Option::is_none) {
         let now_ns = clock.now_ns();
         if shared.all_written() && !shared.go.load(Ordering::Relaxed) {
             observer.before_sweep();
             shared.go.store(true, Ordering::Release);
         }
-        if shared.control.is_stopping() && give_up_ns.is_none() {
-            give_up_ns = Some(now_ns + 3 * job::DRAIN_GRACE_NS);
+        if shared.control.is_stopping() && over_since_ns.is_none() {
+            over_since_ns = Some(now_ns);
         }
-        if give_up_ns.is_some_and(|limit_ns| now_ns >= limit_ns) {
+        let grace_ns = shared.control.drain_grace_ns();
+        if over_since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) >= 2 * grace_ns) {
             break;
         }
         let ops = shared.ops();
         let waits = plan.delay_ns > 0 && shared.go.load(Ordering::Relaxed);
         if ops != last_change.0 || waits && now_ns < last_change.1 + plan.delay_ns {
             last_change = (ops, if ops != last_change.0 { now_ns } else { last_change.1 });
+            wait = None;
+        } else if wait.is_none() {
+            wait = Some(Wait::begin(
+                "reads and writes of the verifier",
+                plan.plan.target().path.as_str(),
+            ));
         } else if now_ns.saturating_sub(last_change.1) > HANG_NS {
             shared.control.fail("no request was completed for 120 s".into());
             last_change.1 = now_ns;
@@ -409,27 +424,27 @@ fn supervise(
 /// always of the job whose clock is furthest behind.
 pub fn simulate<Q: Queue>(
     plan: &VerifyPlan,
-    luggage: Luggage,
+    inputs: RunInputs,
     control: &Arc<Control>,
     open: impl FnMut(&Job, usize) -> Q,
 ) -> VerifyMeasured {
-    simulate_comparing::<Q, All>(plan, luggage, control, open)
+    simulate_comparing::<Q, All>(plan, inputs, control, open)
 }
 
 /// The same by a verifier that compares what the type says.
 pub fn simulate_comparing<Q: Queue, C: Comparisons>(
     plan: &VerifyPlan,
-    mut luggage: Luggage,
+    mut inputs: RunInputs,
     control: &Arc<Control>,
     mut open: impl FnMut(&Job, usize) -> Q,
 ) -> VerifyMeasured {
-    let shared = Shared::new(plan, control, &mut luggage);
-    let mut running: Vec<(usize, VerifyLoop<'_, Q, C>)> = bags(plan, &mut luggage)
+    let shared = Shared::new(plan, control, &mut inputs);
+    let mut running: Vec<(usize, VerifyLoop<'_, Q, C>)> = split_inputs(plan, &mut inputs)
         .into_iter()
         .enumerate()
-        .map(|(index, bag)| {
+        .map(|(index, job_inputs)| {
             let queue = open(&plan.plan.jobs[index], index);
-            let mut work = VerifyLoop::new(&shared, index, queue, bag);
+            let mut work = VerifyLoop::new(&shared, index, queue, job_inputs);
             work.begin(0);
             (index, work)
         })
@@ -443,7 +458,7 @@ pub fn simulate_comparing<Q: Queue, C: Comparisons>(
         if running[next].1.step() == Step::Ended {
             let (index, job) = running.swap_remove(next);
             elapsed_ns = elapsed_ns.max(job.now_ns());
-            jobs[index] = job.into_record();
+            jobs[index] = job.into_record().0;
         }
     }
     let abandoned = jobs.iter().map(|job| u64::from(job.abandoned)).sum();

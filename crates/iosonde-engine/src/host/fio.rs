@@ -128,7 +128,7 @@ fn result(said: &Said) -> Result<WitnessRun, FioError> {
     }
     // Warnings may come before the document.
     let start = if text.starts_with('{') { Some(0) } else { text.find("\n{").map(|at| at + 1) };
-    let start = start.ok_or_else(|| FioError::Unreadable("there is no JSON in it".into()))?;
+    let start = start.ok_or_else(|| FioError::Unreadable("it contains no JSON".into()))?;
     let document: Value = serde_json::from_str(&text[start..])
         .map_err(|error| FioError::Unreadable(error.to_string()))?;
     witness(&document).ok_or_else(|| {

@@ -142,10 +142,10 @@ mod tests {
         let dir = tree();
         let root = Root::at(dir.path());
         let layers = flush_layers(&root, 253, 0);
-        let told =
+        let reported =
             |layer: &FlushLayer| (layer.name.clone(), layer.depth, layer.uncounted.is_some());
-        let told: Vec<_> = layers.iter().map(told).collect();
-        assert_eq!(told, [("dm-0".into(), 0, true), ("sda".into(), 1, false)]);
+        let reported: Vec<_> = layers.iter().map(reported).collect();
+        assert_eq!(reported, [("dm-0".into(), 0, true), ("sda".into(), 1, false)]);
         assert_eq!(layers[1].rotational, Some(true));
         assert_eq!(layers[1].write_cache.as_deref(), Some("write back"));
         assert_eq!(flushes(&root, "sda"), Some(42));

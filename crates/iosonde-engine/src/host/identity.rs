@@ -38,13 +38,13 @@ pub fn identity(root: &Root, major: u32, minor: u32) -> Option<Identity> {
     let bytes = root.number::<u64>(own.join("size"))?.checked_mul(512)?;
     let disk_bytes = root.number::<u64>(disk.join("size"))?.saturating_mul(512);
     let others = others(root, &facts.name);
-    let told = marks(root, &disk, &facts)
+    let reported = marks(root, &disk, &facts)
         .into_iter()
         .find(|mark| !others.contains(mark))
         .unwrap_or_else(|| format!("{}:{disk_bytes}", facts.name));
     let id = match &partition {
-        Some(number) => format!("{told}-part{}", words(number)),
-        None => told,
+        Some(number) => format!("{reported}-part{}", words(number)),
+        None => reported,
     };
     Some(Identity {
         id: printable(&id),

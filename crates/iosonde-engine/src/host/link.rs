@@ -40,7 +40,7 @@ impl Pcie {
         Some(Self { lane_bytes_per_s: lane_bytes_per_s(&words)?, words, width })
     }
 
-    fn told(&self) -> String {
+    fn reported(&self) -> String {
         format!("{} x{}", self.words, self.width)
     }
 }
@@ -68,7 +68,7 @@ fn describe_pcie(root: &Root, parts: &[PathBuf], facts: &mut DeviceFacts) {
     if let Some(now) = Pcie::read(root, function, "current") {
         let raw = now.lane_bytes_per_s * now.width;
         facts.link_bytes_per_s = Some(raw / 100 * PCIE_PAYLOAD_PERCENT);
-        facts.link = Some(now.told());
+        facts.link = Some(now.reported());
     }
     let Some(device) = Pcie::read(root, function, "max") else { return };
     let port = function.parent().and_then(|port| Pcie::read(root, port, "max"));
@@ -81,7 +81,7 @@ fn describe_pcie(root: &Root, parts: &[PathBuf], facts: &mut DeviceFacts) {
             Pcie { width, ..slower }
         }
     };
-    facts.link_max = Some(best.told());
+    facts.link_max = Some(best.reported());
 }
 
 /// The PCI function a directory belongs to: the nearest one above that shows a link.

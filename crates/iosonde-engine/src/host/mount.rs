@@ -1,6 +1,7 @@
 //! Which mount holds a path, from `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 
 use std::ffi::OsString;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,17 @@ pub fn mount_of(root: &Root, path: &Path) -> Option<Mount> {
     choose(&mounts, &canonical, id, device).cloned()
 }
 
+/// The mount that holds a path by its name alone: nothing of the path itself is asked, so that this
+/// answers even where the file system does not. A symbolic link on the way may mislead it.
+#[must_use]
+pub fn mount_by_name(root: &Root, path: &Path) -> Option<Mount> {
+    let path = std::path::absolute(path).ok()?;
+    let holds = |mount: &Mount| path.starts_with(&mount.point);
+    let mounts = all(root).into_iter().filter(holds);
+    // Of several on one point the last covers the others.
+    mounts.max_by_key(|mount| mount.point.as_os_str().len())
+}
+
 /// The path without symbolic links, as far down as it exists.
 fn canonical(root: &Root, path: &Path) -> PathBuf {
     let path = if root.is_system() { std::path::absolute(path).ok() } else { None }
@@ -59,6 +71,14 @@ fn canonical(root: &Root, path: &Path) -> PathBuf {
 #[must_use]
 pub fn mount_with_id(root: &Root, id: u64) -> Option<Mount> {
     all(root).into_iter().find(|mount| mount.id == id)
+}
+
+/// The mount through which a file was opened, where the kernel says so.
+#[must_use]
+pub fn mount_of_file(root: &Root, file: BorrowedFd<'_>) -> Option<Mount> {
+    let seen = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
+    let is_known = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::MNT_ID);
+    if is_known { mount_with_id(root, seen.stx_mnt_id) } else { None }
 }
 
 /// Every mount this process sees, in the kernel's order. Lines that cannot be read are left out.
@@ -92,8 +112,8 @@ pub(super) fn everywhere(root: &Root) -> Vec<(Mount, bool)> {
 fn identity(path: &Path) -> (Option<u64>, Option<(u32, u32)>) {
     let wanted = StatxFlags::MNT_ID | StatxFlags::BASIC_STATS;
     let Ok(seen) = statx(CWD, path, AtFlags::empty(), wanted) else { return (None, None) };
-    let told = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::MNT_ID);
-    (told.then_some(seen.stx_mnt_id), Some((seen.stx_dev_major, seen.stx_dev_minor)))
+    let reported = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::MNT_ID);
+    (reported.then_some(seen.stx_mnt_id), Some((seen.stx_dev_major, seen.stx_dev_minor)))
 }
 
 fn choose<'a>(

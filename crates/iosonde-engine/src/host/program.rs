@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
 /// How often is looked whether the program has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 
 /// How far a program may go.
 pub(super) struct Limits<'a> {
@@ -76,11 +76,11 @@ fn collect(child: &mut Child, limits: &Limits<'_>) -> Result<Said, String> {
             Some(status) => break status,
             None if (limits.cancelled)() => return Err("interrupted".into()),
             None if Instant::now() >= deadline => return Err(late()),
-            None => std::thread::sleep(LOOK_EVERY),
+            None => std::thread::sleep(SAMPLE_EVERY),
         }
     };
     // Whom it has started itself may still hold the pipes.
-    let left = || deadline.saturating_duration_since(Instant::now()).max(LOOK_EVERY * 20);
+    let left = || deadline.saturating_duration_since(Instant::now()).max(SAMPLE_EVERY * 20);
     let text = |pipe: mpsc::Receiver<std::io::Result<Vec<u8>>>| {
         let read = pipe.recv_timeout(left()).map_err(|_| late())?;
         let text = read.map_err(|error| format!("cannot read the output: {error}"))?;

@@ -1,7 +1,7 @@
 //! The one handle through which this room reads: a directory that stands for `/`.
 
 use std::fs::{self, OpenOptions};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
@@ -115,15 +115,23 @@ impl Root {
     /// The raw content of a file, at most `limit_bytes` of it.
     #[must_use]
     pub fn bytes(&self, path: impl AsRef<Path>, limit_bytes: u64) -> Option<Vec<u8>> {
+        self.read(path, limit_bytes).ok()
+    }
+
+    /// As `bytes`, for who needs to know why there is none.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read(&self, path: impl AsRef<Path>, limit_bytes: u64) -> io::Result<Vec<u8>> {
         // Without O_NONBLOCK, opening a FIFO in an odd tree would wait for a writer for ever.
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-            .open(self.path(path))
-            .ok()?;
-        let mut bytes = Vec::new();
-        file.take(limit_bytes).read_to_end(&mut bytes).ok()?;
-        Some(bytes)
+            .open(self.path(path))?;
+        // Most files of /proc fit, and are then read at once.
+        let mut bytes = Vec::with_capacity(4096);
+        file.take(limit_bytes).read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     /// The names in a directory, sorted; those that are not UTF-8 are left out.

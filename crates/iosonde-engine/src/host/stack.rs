@@ -4,11 +4,12 @@
 //! of a partition, the members of a dm or md device, the device below a loop device. What only
 //! shares a disk or a volume group, but no bytes, is nobody's harm.
 
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use super::device::{self, file_name};
-use super::usage::{Usage, Use, Users};
+use super::loops::{Loop, loops};
+use super::openers::Thing;
+use super::usage::{InUse, Members, Usage, Use, Users};
 use super::{Root, mount};
 
 /// A stack with more devices than this is not followed further.
@@ -16,10 +17,10 @@ const NODE_LIMIT: usize = 4096;
 
 /// A block device as sysfs shows it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Node {
-    number: (u32, u32),
-    name: String,
-    path: PathBuf,
+pub(super) struct Node {
+    pub(super) number: (u32, u32),
+    pub(super) name: String,
+    pub(super) path: PathBuf,
 }
 
 impl Node {
@@ -28,7 +29,7 @@ impl Node {
         Some(Node { number, name: file_name(&path)?, path })
     }
 
-    fn at(root: &Root, path: impl AsRef<Path>) -> Option<Node> {
+    pub(super) fn at(root: &Root, path: impl AsRef<Path>) -> Option<Node> {
         let path = root.resolve(path)?;
         let number = mount::device_number(&root.text(path.join("dev"))?)?;
         Some(Node { number, name: file_name(&path)?, path })
@@ -75,10 +76,6 @@ impl Node {
         disk.partitions(root).into_iter().filter(overlaps).collect()
     }
 
-    fn backing_file(&self, root: &Root) -> Option<PathBuf> {
-        root.word(self.path.join("loop/backing_file")).map(PathBuf::from)
-    }
-
     /// What a holder is, in words.
     fn what(&self, root: &Root) -> String {
         if let Some(level) = root.word(self.path.join("md/level")) {
@@ -100,49 +97,21 @@ impl Node {
     }
 }
 
-/// A loop device and what it lies over.
-struct Loop {
-    node: Node,
-    file: PathBuf,
-    /// Number of the block device that the file is, if it is one.
-    over: Option<(u32, u32)>,
-}
-
-fn loops(root: &Root) -> Vec<Loop> {
-    let names = root.names("/sys/class/block").into_iter();
-    let nodes = names
-        .filter(|name| name.starts_with("loop"))
-        .filter_map(|name| Node::at(root, format!("/sys/class/block/{name}")));
-    let attached = nodes.filter_map(|node| {
-        let file = node.backing_file(root)?;
-        let over = device::number_of_node(root, &file);
-        Some(Loop { node, file, over })
-    });
-    attached.collect()
-}
-
-/// Whether two paths lead to one file; the same file may be reached by several names.
-fn is_same_file(root: &Root, one: &Path, other: &Path) -> bool {
-    let seen = |path: &Path| {
-        let seen = rustix::fs::stat(root.path(path)).ok()?;
-        Some((seen.st_dev, seen.st_ino))
-    };
-    one == other || seen(one).is_some_and(|one| Some(one) == seen(other))
-}
-
 /// All that uses the bytes of the block device with this number, through whatever device.
 ///
 /// Uses by mounts of other namespaces and by other processes are found as far as this user may look
 /// at them; the kernel's own claim, which an exclusive opening asks for, knows them all.
 #[must_use]
-pub fn uses(root: &Root, major: u32, minor: u32) -> Vec<Usage> {
-    let Some(own) = Node::numbered(root, (major, minor)) else { return Vec::new() };
-    let (users, loops) = (Users::of(root), loops(root));
+pub fn uses(root: &Root, major: u32, minor: u32) -> InUse {
+    let Some(own) = Node::numbered(root, (major, minor)) else { return InUse::default() };
+    let loops = loops(root);
+    let files: Vec<_> = loops.iter().filter_map(|each| each.file).collect();
+    let users = Users::of(root, &files);
     let mut found = Vec::new();
     let below = downwards(root, &loops, &own, &mut found);
     let mut sharing = own.overlapping(root);
     for node in &below {
-        for peer in peers(root, &loops, node) {
+        for peer in peers(&loops, node) {
             let by = Use::Loop { name: peer.name.clone() };
             found.push(Usage { device: node.name.clone(), by });
             sharing.push(peer);
@@ -158,20 +127,26 @@ pub fn uses(root: &Root, major: u32, minor: u32) -> Vec<Usage> {
     for node in &sharing {
         let direct = users.of_device(node.number).into_iter();
         found.extend(direct.map(|by| Usage { device: node.name.clone(), by }));
+        let file = loops.iter().find(|each| each.node == *node).and_then(|each| each.file);
+        let over = file.into_iter().flat_map(|file| users.of_thing(Thing::File(file)));
+        let device = format!("the file below {}", node.name);
+        found.extend(over.map(|by| Usage { device: device.clone(), by }));
         if root.exists(node.path.join("bcache")) && root.names(node.path.join("holders")).is_empty()
         {
             let by = Use::Holder { name: "bcache".into(), what: "registered cache".into() };
             found.push(Usage { device: node.name.clone(), by });
         }
     }
-    found
+    let mut unseen = users.openers.unseen;
+    unseen.others.extend(loops.iter().filter_map(Loop::unknown));
+    InUse { uses: found, unseen, processes: users.openers.processes, is_open_here: false }
 }
 
 /// Other loop devices over the file below this loop device.
-fn peers(root: &Root, loops: &[Loop], own: &Node) -> Vec<Node> {
-    let Some(file) = own.backing_file(root) else { return Vec::new() };
-    let others = loops.iter().filter(|other| other.node != *own);
-    others.filter(|o| is_same_file(root, &o.file, &file)).map(|o| o.node.clone()).collect()
+fn peers(loops: &[Loop], own: &Node) -> Vec<Node> {
+    let Some(own) = loops.iter().find(|each| each.node == *own) else { return Vec::new() };
+    let others = loops.iter().filter(|other| other.node != own.node);
+    others.filter(|other| other.is_over_same(own)).map(|other| other.node.clone()).collect()
 }
 
 /// Adds what lies over the nodes, and over that.
@@ -239,41 +214,31 @@ pub fn partition_starts(root: &Root, major: u32, minor: u32) -> Vec<u64> {
     starts
 }
 
-/// Kernel name of a loop device that lies over this open file.
-#[must_use]
-pub fn loop_over(root: &Root, file: BorrowedFd<'_>) -> Option<String> {
-    let own = rustix::fs::fstat(file).ok()?;
-    let lies_over = |each: &Loop| {
-        rustix::fs::stat(root.path(&each.file))
-            .is_ok_and(|seen| (seen.st_dev, seen.st_ino) == (own.st_dev, own.st_ino))
-    };
-    loops(root).into_iter().find(lies_over).map(|each| each.node.name)
-}
-
 /// The first of these places that lies on the same disk as the device: `/`, say.
 #[must_use]
 pub fn same_disk(root: &Root, major: u32, minor: u32, places: &[PathBuf]) -> Option<PathBuf> {
-    let own = disks(root, (major, minor));
-    let users = Users::of(root);
+    let loops = loops(root);
+    let own = disks(root, &loops, (major, minor));
+    let members = Members::of(root);
     let on_it = |place: &&PathBuf| {
         let mount = mount::mount_of(root, place);
         let number = mount.and_then(|mount| device::device_of_mount(root, &mount));
-        let numbers = number.map(|number| users.fellows(number)).unwrap_or_default();
-        numbers.iter().any(|number| disks(root, *number).iter().any(|disk| own.contains(disk)))
+        let numbers = number.map(|number| members.fellows(number)).unwrap_or_default();
+        let on_own = |number| disks(root, &loops, number).iter().any(|disk| own.contains(disk));
+        numbers.into_iter().any(on_own)
     };
     places.iter().find(on_it).cloned()
 }
 
 /// Kernel names of the disks at the bottom of a device's stack.
-fn disks(root: &Root, number: (u32, u32)) -> Vec<String> {
+fn disks(root: &Root, loops: &[Loop], number: (u32, u32)) -> Vec<String> {
     let (mut found, mut below) = (Vec::new(), Vec::from_iter(Node::numbered(root, number)));
     let mut at = 0;
     while let Some(node) = below.get(at).cloned() {
         at += 1;
         let mut next = node.listed(root, "slaves");
         next.extend(node.disk(root));
-        let file = node.backing_file(root);
-        let over = file.and_then(|file| device::number_of_node(root, &file));
+        let over = loops.iter().find(|each| each.node == node).and_then(|each| each.over);
         next.extend(over.and_then(|number| Node::numbered(root, number)));
         if next.is_empty() {
             found.push(node.name);

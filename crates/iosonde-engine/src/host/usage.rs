@@ -1,21 +1,33 @@
 //! What uses block devices on this machine now: mounts, swap, file systems over several devices,
 //! loop devices, processes.
 //!
-//! Sources: proc_pid_mountinfo(5), proc_swaps(5), proc_pid_fdinfo(5), the kernel's
+//! Sources: proc_pid_mountinfo(5), proc_swaps(5), the kernel's
 //! `Documentation/ABI/testing/sysfs-fs-btrfs`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::openers::{Access, FileId, Opener, Openers, Thing, Unseen};
 use super::{Mount, Root, device, mount};
 
-/// Processes and descriptors looked at, so that an odd machine does not hold up the answer.
-const DESCRIPTOR_LIMIT: usize = 1 << 18;
+/// What uses a target's bytes, and what could not be examined.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct InUse {
+    /// Each use that was found.
+    pub uses: Vec<Usage>,
+    /// What may hide more of them.
+    pub unseen: Unseen,
+    /// Processes whose descriptors and mappings were examined.
+    pub processes: u32,
+    /// Whether this process itself has the target open by one descriptor more than it should: then
+    /// the kernel cannot be asked whether anybody else has.
+    pub is_open_here: bool,
+}
 
-/// A use of a device's bytes that writing to it would harm.
+/// A use of a target's bytes that writing to it would harm.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Usage {
-    /// Kernel name of the device through which the bytes are used.
+    /// Kernel name of the device through which the bytes are used; `it` for a file.
     pub device: String,
     /// How.
     pub by: Use,
@@ -52,12 +64,26 @@ pub enum Use {
         /// Kernel name of the loop device.
         name: String,
     },
-    /// Open for writing.
+    /// Served to other machines by the kernel, which does not claim it.
+    Served {
+        /// By what, in words.
+        what: String,
+    },
+    /// Open in a process, or mapped by it.
     Open {
         /// Process id.
         pid: u32,
         /// Its name.
         program: String,
+        /// How it has it.
+        access: Access,
+    },
+    /// Locked or leased.
+    Locked {
+        /// As proc_locks(5) names it: `POSIX`, `OFDLCK`, `LEASE`, `DELEG`.
+        kind: String,
+        /// Process id, where the kernel shows one.
+        pid: Option<u32>,
     },
 }
 
@@ -77,31 +103,44 @@ impl fmt::Display for Usage {
             }
             Use::Holder { name, what } => write!(f, "{device} is held by {name} ({what})"),
             Use::Loop { name } => write!(f, "{device} is in use by loop device {name}"),
-            Use::Open { pid, program } => {
-                write!(f, "{device} is open for writing in process {pid} ({program})")
+            Use::Served { what } => write!(f, "{device} is served by {what}"),
+            Use::Open { pid, program, access } => {
+                let how = match access {
+                    Access::Write => "open for writing in",
+                    Access::Read => "open for reading in",
+                    Access::Map => "mapped by",
+                };
+                write!(f, "{device} is {how} process {pid} ({program})")
             }
+            Use::Locked { kind, pid: Some(pid) } => {
+                write!(f, "{device} is locked ({kind}) by process {pid}")
+            }
+            Use::Locked { kind, pid: None } => write!(f, "{device} is locked ({kind})"),
         }
     }
 }
 
-/// The users of all devices, read once.
+/// The users of all devices and of some files, read once.
 #[derive(Debug)]
 pub(super) struct Users {
     mounts: Vec<((u32, u32), Mount, bool)>,
     swaps: Vec<(u32, u32)>,
-    members: Vec<((u32, u32), &'static str, String)>,
-    open: Vec<((u32, u32), u32, String)>,
+    members: Members,
+    served: Vec<((u32, u32), String)>,
+    pub(super) openers: Openers,
 }
 
 impl Users {
-    pub(super) fn of(root: &Root) -> Self {
+    /// Who uses any device, and who has these files open.
+    pub(super) fn of(root: &Root, files: &[FileId]) -> Self {
         let mut mounts = Vec::new();
         for (mount, here) in mount::everywhere(root) {
             for number in numbers(root, &mount) {
                 mounts.push((number, mount.clone(), here));
             }
         }
-        Self { mounts, swaps: swaps(root), members: members(root), open: open(root) }
+        let (swaps, openers) = (swaps(root), Openers::of(root, files));
+        Self { mounts, swaps, members: Members::of(root), served: served(root), openers }
     }
 
     /// The uses of exactly this device.
@@ -113,19 +152,40 @@ impl Users {
         if self.swaps.contains(&number) {
             found.push(Use::Swap);
         }
-        for (_, filesystem, id) in self.members.iter().filter(|(at, ..)| *at == number) {
+        for (_, filesystem, id) in self.members.0.iter().filter(|(at, ..)| *at == number) {
             found.push(Use::Member { filesystem, id: id.clone() });
         }
-        for (_, pid, program) in self.open.iter().filter(|(at, ..)| *at == number) {
-            found.push(Use::Open { pid: *pid, program: program.clone() });
+        for (_, what) in self.served.iter().filter(|(at, _)| *at == number) {
+            found.push(Use::Served { what: what.clone() });
         }
+        found.extend(self.of_thing(Thing::Device(number)));
         found
+    }
+
+    /// The other processes that have exactly this open.
+    pub(super) fn of_thing(&self, thing: Thing) -> impl Iterator<Item = Use> {
+        let has_it = move |opener: &&Opener| opener.thing == thing && !opener.is_own;
+        self.openers.found.iter().filter(has_it).map(|opener| Use::Open {
+            pid: opener.pid,
+            program: opener.program.clone(),
+            access: opener.access,
+        })
+    }
+}
+
+/// The devices of mounted file systems that span several of them.
+#[derive(Debug)]
+pub(super) struct Members(Vec<((u32, u32), &'static str, String)>);
+
+impl Members {
+    pub(super) fn of(root: &Root) -> Self {
+        Self(members(root))
     }
 
     /// Devices of the file system that is mounted from this one, itself included.
     pub(super) fn fellows(&self, number: (u32, u32)) -> Vec<(u32, u32)> {
-        let mine = self.members.iter().find(|(at, ..)| *at == number).map(|(_, _, id)| id);
-        let fellows = self.members.iter().filter(|(_, _, id)| Some(id) == mine);
+        let mine = self.0.iter().find(|(at, ..)| *at == number).map(|(_, _, id)| id);
+        let fellows = self.0.iter().filter(|(_, _, id)| Some(id) == mine);
         std::iter::once(number).chain(fellows.map(|(at, ..)| *at)).collect()
     }
 }
@@ -140,11 +200,35 @@ fn numbers(root: &Root, mount: &Mount) -> Vec<(u32, u32)> {
 }
 
 fn swaps(root: &Root) -> Vec<(u32, u32)> {
+    let paths = swap_paths(root);
+    paths.iter().filter_map(|path| device::number_of_node(root, path)).collect()
+}
+
+/// Devices and files in use as swap.
+pub(super) fn swap_paths(root: &Root) -> Vec<PathBuf> {
     let table = root.text("/proc/swaps").unwrap_or_default();
     let paths = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
-    paths
-        .filter_map(|path| device::number_of_node(root, Path::new(&mount::unescape(path))))
-        .collect()
+    paths.map(|path| PathBuf::from(mount::unescape(path))).collect()
+}
+
+/// Devices of the NVMe target of the kernel (nvmet), by its configfs tree.
+fn served(root: &Root) -> Vec<((u32, u32), String)> {
+    let subsystems = Path::new("/sys/kernel/config/nvmet/subsystems");
+    let mut found = Vec::new();
+    for subsystem in root.names(subsystems) {
+        let namespaces = subsystems.join(&subsystem).join("namespaces");
+        for number in root.names(&namespaces) {
+            let namespace = namespaces.join(&number);
+            let path = root.word(namespace.join("device_path")).map(PathBuf::from);
+            let device = path.and_then(|path| device::number_of_node(root, &path));
+            if root.number::<u8>(namespace.join("enable")) == Some(1) {
+                let what =
+                    format!("the NVMe target {}, namespace {number}", device::words(&subsystem));
+                found.extend(device.map(|device| (device, what)));
+            }
+        }
+    }
+    found
 }
 
 /// Devices of the btrfs and bcachefs file systems that are mounted: their mounts name one or none.
@@ -167,49 +251,4 @@ fn members(root: &Root) -> Vec<((u32, u32), &'static str, String)> {
         }
     }
     found
-}
-
-/// Block devices that other processes have open for writing, as far as this user may see.
-///
-/// A virtual machine or a copying program does not claim its disk, so that the kernel would let us
-/// write to it as well.
-fn open(root: &Root) -> Vec<((u32, u32), u32, String)> {
-    let own = root.link("/proc/self");
-    let mut found = Vec::new();
-    let mut left = DESCRIPTOR_LIMIT;
-    for process in root.names("/proc") {
-        let Ok(pid) = process.parse::<u32>() else { continue };
-        if own.as_deref() == Some(Path::new(&process)) {
-            continue;
-        }
-        let directory = Path::new("/proc").join(&process);
-        for descriptor in root.names(directory.join("fd")) {
-            left = left.saturating_sub(1);
-            if left == 0 {
-                return found;
-            }
-            let Some(path) = root.link(directory.join("fd").join(&descriptor)) else { continue };
-            if !may_be_a_disk(&path) || !is_for_writing(root, &directory, &descriptor) {
-                continue;
-            }
-            if let Some(number) = device::number_of_node(root, &path) {
-                let program = root.word(directory.join("comm")).unwrap_or_default();
-                found.push((number, pid, device::words(&program)));
-            }
-        }
-    }
-    found
-}
-
-/// Spares the look-up for what every process has open.
-fn may_be_a_disk(path: &Path) -> bool {
-    let other = ["null", "zero", "random", "urandom", "tty", "pts", "shm", "kvm", "fuse"];
-    path.strip_prefix("/dev").is_ok_and(|short| !other.iter().any(|name| short.starts_with(name)))
-}
-
-/// `flags: 0100002`, octal, of proc_pid_fdinfo(5).
-fn is_for_writing(root: &Root, process: &Path, descriptor: &str) -> bool {
-    let info = root.text(process.join("fdinfo").join(descriptor)).unwrap_or_default();
-    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-    flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|f| f & 3 != 0)
 }

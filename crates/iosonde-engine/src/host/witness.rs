@@ -24,7 +24,7 @@ const ANSWER_BYTES: u64 = 1024;
 /// How long a witness has to end by itself once its input is closed.
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// How often is looked whether it has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 
 /// Why there is no witness any more. The run has to end: what it did from here on, nobody saw.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -34,8 +34,8 @@ pub enum WitnessError {
     Start(String),
     /// It said nothing in time.
     #[error(
-        "the witness did not answer `{line}` within {} s; if its command asks for something (a \
-         password, a host key), let it ask nothing", within.as_secs_f64()
+        "the witness did not answer `{line}` within {} s; if its command prompts for something (a \
+         password, a host key), make it non-interactive", within.as_secs_f64()
     )]
     Silent {
         /// The line, shortened.
@@ -44,7 +44,7 @@ pub enum WitnessError {
         within: Duration,
     },
     /// It ended.
-    #[error("the witness ended ({how}) before it answered `{line}`; see above what it said")]
+    #[error("the witness ended ({how}) before it answered `{line}`; see its output above")]
     Ended {
         /// The line, shortened.
         line: String,
@@ -61,8 +61,8 @@ pub enum WitnessError {
     },
     /// Its answer belongs to nothing that was said.
     #[error(
-        "the witness answered `{found}`, expected `{expected}`; its output must hold its answers \
-         alone"
+        "the witness answered `{found}`, expected `{expected}`; its output must contain only its \
+         answers"
     )]
     Wrong {
         /// Its words.
@@ -71,7 +71,7 @@ pub enum WitnessError {
         expected: String,
     },
     /// It ended, and not well.
-    #[error("the witness did not end in order after `bye`: {0}")]
+    #[error("the witness did not end normally after `bye`: {0}")]
     BadEnd(String),
     /// It failed before.
     #[error("the witness was lost before")]
@@ -183,11 +183,11 @@ impl Conversation {
 
     /// Its exit status, if it ends in time.
     fn ended_within(&mut self, limit: Duration) -> Option<ExitStatus> {
-        let looks = limit.as_millis() / LOOK_EVERY.as_millis();
+        let looks = limit.as_millis() / SAMPLE_EVERY.as_millis();
         for look in 0..=looks {
             // What cannot be waited for is not ours to wait for.
             match self.child.try_wait().ok()? {
-                None if look < looks => std::thread::sleep(LOOK_EVERY),
+                None if look < looks => std::thread::sleep(SAMPLE_EVERY),
                 status => return status,
             }
         }
@@ -331,7 +331,7 @@ mod tests {
         let script = format!("sleep 600 & echo $! > {}.new; mv {0}.new {0}; wait", pid.display());
         let witness = start(&script, BRIEF);
         while !pid.exists() && begun.elapsed() < PATIENT {
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(SAMPLE_EVERY);
         }
         let error = witness.say(&PRE).unwrap_err();
         assert!(error.to_string().contains("did not answer `pre 0 1 5` within 0.1 s"), "{error}");
@@ -345,7 +345,7 @@ mod tests {
             rustix::process::test_kill_process(process).is_ok() && !stat.contains(") Z ")
         };
         while runs() && begun.elapsed() < PATIENT {
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(SAMPLE_EVERY);
         }
         assert!(!runs(), "the sleeping descendant lives on");
     }

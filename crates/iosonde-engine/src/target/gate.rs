@@ -6,20 +6,23 @@
 //! may be unplugged and another take its name while we look. The descriptor so gained is held for
 //! the whole run, and every byte goes through it: no name is looked up again.
 
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iosonde_sys::inspect;
-use rustix::fs::{
-    Advice, CWD, FlockOperation, Mode, OFlags, fadvise, flock, fstat, major, minor, openat,
-};
-use rustix::io::{Errno, pread};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, major, minor, openat};
+use rustix::io::Errno;
 
+use super::contents::{Contents, Inspection, Seen};
+use super::in_use::{self, ACCEPT_UNSEEN};
+use super::inspection;
 use super::open::{Direct, Held, TargetError, hold, system};
 use super::signature::{self, Finding};
-use crate::host::{self, Identity, Root, Usage};
+use super::undo::Saved;
+use crate::host::{self, Identity, InUse, Root};
+use iosonde_model::record::WriteAudit;
 
 /// Places whose disk is never written.
 const SYSTEM_PLACES: [&str; 6] = ["/", "/boot", "/boot/efi", "/efi", "/usr", "/var"];
@@ -35,13 +38,17 @@ pub struct Consent<'a> {
     pub destroy_data: &'a [String],
     /// Words given by `--overwrite-signature`.
     pub overwrite_signature: &'a [String],
+    /// Identities given by `--accept-unseen`.
+    pub accept_unseen: &'a [String],
+    /// Identities given by `--accept-unseen-processes`.
+    pub accept_unseen_processes: &'a [String],
 }
 
 /// Why a device or file is not written, though it could be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
     /// sysfs knows nothing of it, so nothing can be ruled out.
-    #[error("`{0}` is a block device of which sysfs shows nothing here; it is not written")]
+    #[error("`{0}` is a block device without sysfs information; it is not written")]
     Unidentified(PathBuf),
     /// In use.
     #[error("`{path}` is in use and is not written: {uses}")]
@@ -80,6 +87,21 @@ pub enum GateError {
         /// The options that agree to it.
         options: String,
     },
+    /// Not all of it could be inspected in time.
+    #[error(
+        "`{path}` ({device}) may hold data: {seen}, and nothing was found there. \
+         If that may be lost, repeat with {options}; --inspect-time gives more time to read"
+    )]
+    Uninspected {
+        /// The path.
+        path: PathBuf,
+        /// Model and size.
+        device: String,
+        /// How much was inspected.
+        seen: Seen,
+        /// The options that agree to it.
+        options: String,
+    },
     /// No consent, or one that names another device.
     #[error(
         "`{path}` ({device}) would be written, and {given}. \
@@ -92,6 +114,19 @@ pub enum GateError {
         device: String,
         /// What was given instead.
         given: String,
+        /// The options that agree to it.
+        options: String,
+    },
+    /// Somebody may have it open who cannot be seen.
+    #[error(
+        "`{path}` may be in use by who could not be examined: {unseen}. Run as root to examine \
+         them, or, if none of them uses it, repeat with {options}"
+    )]
+    Unseen {
+        /// The path.
+        path: PathBuf,
+        /// What could not be examined.
+        unseen: String,
         /// The options that agree to it.
         options: String,
     },
@@ -124,21 +159,28 @@ pub struct Report {
     /// Who the device is.
     pub identity: Identity,
     /// Its uses, and those of all that shares its bytes.
-    pub uses: Vec<Usage>,
+    pub in_use: InUse,
     /// A place of the system, or the results, on the same disk.
     pub shares_disk_with: Option<PathBuf>,
     /// Signatures and data on it.
     pub findings: Vec<Finding>,
+    /// All of what was found, and how much was inspected.
+    pub contents: Contents,
 }
 
 impl Report {
-    /// Looks at the device behind a path, without leave to write.
+    /// Examines the device behind a path, without permission to write.
     ///
     /// # Errors
     /// If it cannot be opened or read, or sysfs does not know it.
-    pub fn of(root: &Root, path: &Path, results: Option<&Path>) -> Result<Report, TargetError> {
+    pub fn of(
+        root: &Root,
+        path: &Path,
+        results: Option<&Path>,
+        how: Inspection,
+    ) -> Result<Report, TargetError> {
         let (file, node) = examined(path)?;
-        Report::of_open(root, path, &node, &file, results)
+        Report::of_open(root, path, &node, &file, results, Some(how))
     }
 
     fn of_open(
@@ -147,6 +189,7 @@ impl Report {
         node: &Path,
         file: &OwnedFd,
         results: Option<&Path>,
+        how: Option<Inspection>,
     ) -> Result<Report, TargetError> {
         let number = fstat(file).map_err(|error| system("examine", path, error))?.st_rdev;
         let (major, minor) = (major(number), minor(number));
@@ -154,17 +197,28 @@ impl Report {
             .ok_or_else(|| GateError::Unidentified(path.into()))?;
         let mut places: Vec<PathBuf> = SYSTEM_PLACES.iter().map(PathBuf::from).collect();
         places.extend(results.map(Path::to_path_buf));
-        let mut findings = contents(path, file)?;
+        let in_use = in_use::settled(
+            || {
+                let mut found = host::uses(root, major, minor);
+                found.uses.extend(host::locks(root, file.as_fd(), &found.uses));
+                found
+            },
+            in_use::only_reads,
+        );
+        let contents = how.map(|how| inspection::of_device(path, file, how)).transpose()?;
+        let mut findings = contents.as_ref().map(Contents::findings).unwrap_or_default();
         // Whatever the table says to us: the kernel has read one.
         let partition = host::partition_starts(root, major, minor).into_iter().next();
+        let partition = partition.filter(|_| how.is_some());
         findings.extend(partition.and_then(|offset| signature::partition(offset, &findings)));
         Ok(Report {
             path: path.into(),
             node: node.into(),
             identity,
-            uses: host::uses(root, major, minor),
+            in_use,
             shares_disk_with: host::same_disk(root, major, minor, &places),
             findings,
+            contents: contents.unwrap_or_default(),
         })
     }
 
@@ -180,16 +234,20 @@ impl Report {
         let mut options = vec![format!("--destroy-data={}", quoted(&self.identity.id))];
         let kinds = self.findings.iter().map(|finding| finding.kind);
         options.extend(kinds.map(|kind| format!("--overwrite-signature={kind}")));
+        if self.contents.unseen_bytes() > 0 {
+            options.push(format!("--accept-unseen={}", quoted(&self.identity.id)));
+        }
+        if !self.in_use.unseen.is_empty() {
+            options.push(format!("{ACCEPT_UNSEEN}={}", quoted(&self.identity.id)));
+        }
         options.join(" ")
     }
 
     /// The first reason not to write, in the order of the gate.
     pub fn objection(&self, consent: Consent<'_>) -> Option<GateError> {
         let path = self.path.clone();
-        if !self.uses.is_empty() {
-            let mut uses: Vec<String> = self.uses.iter().map(ToString::to_string).collect();
-            uses.dedup();
-            return Some(GateError::InUse { path, uses: uses.join("; ") });
+        if !self.in_use.uses.is_empty() {
+            return Some(GateError::InUse { path, uses: in_use::words(&self.in_use) });
         }
         if self.identity.read_only {
             return Some(GateError::ReadOnly(path));
@@ -208,8 +266,14 @@ impl Report {
                 options: self.options(),
             });
         }
+        let agrees_to_unseen = consent.accept_unseen.contains(&self.identity.id);
+        if self.contents.unseen_bytes() > 0 && !agrees_to_unseen {
+            let (device, options) = (self.device(), self.options());
+            let seen = self.contents.seen;
+            return Some(GateError::Uninspected { path, device, seen, options });
+        }
         if consent.destroy_data.contains(&self.identity.id) {
-            return None;
+            return self.unseen(consent);
         }
         let given = match consent.destroy_data {
             [] => "nothing names it".to_owned(),
@@ -217,6 +281,48 @@ impl Report {
         };
         let (device, options) = (self.device(), self.options());
         Some(GateError::Consent { path, device, given, options })
+    }
+
+    /// Whether somebody may use it who could not be examined, and nobody agreed to that.
+    fn unseen(&self, consent: Consent<'_>) -> Option<GateError> {
+        let unseen = &self.in_use.unseen;
+        if unseen.is_empty() || consent.accept_unseen_processes.contains(&self.identity.id) {
+            return None;
+        }
+        let (path, unseen, options) = (self.path.clone(), unseen.to_string(), self.options());
+        Some(GateError::Unseen { path, unseen, options })
+    }
+
+    /// The account of the checks, of a device that passed them all.
+    fn audit(&self, serial: Option<String>) -> WriteAudit {
+        let mut audit = WriteAudit {
+            path: self.path.to_string_lossy().into_owned(),
+            identity: self.identity.id.clone(),
+            serial,
+            disk_sequence: self.identity.sequence,
+            ..WriteAudit::default()
+        };
+        let shares = "not in use, and neither is what shares its bytes";
+        audit.note("mounts, swap, holders and loop devices", shares);
+        in_use::note_processes(&mut audit, &self.in_use, "before and after opening");
+        audit.note("system disk", "another one");
+        let found: Vec<String> = self.findings.iter().map(ToString::to_string).collect();
+        let found = if found.is_empty() { "nothing found".into() } else { found.join(", ") };
+        audit.note("content", format!("{found}; {}", self.contents.seen));
+        audit.note("exclusive claim (O_EXCL)", "granted");
+        audit.note("advisory lock (flock)", "taken");
+        audit.note("identity, size and disk sequence after opening", "as before");
+        in_use::note_unseen(&mut audit, &self.in_use.unseen);
+        audit.consents = vec![format!("--destroy-data={}", self.identity.id)];
+        let kinds = self.findings.iter().map(|finding| finding.kind);
+        audit.consents.extend(kinds.map(|kind| format!("--overwrite-signature={kind}")));
+        if self.contents.unseen_bytes() > 0 {
+            audit.consents.push(format!("--accept-unseen={}", self.identity.id));
+        }
+        if !self.in_use.unseen.is_empty() {
+            audit.consents.push(format!("{ACCEPT_UNSEEN}={}", self.identity.id));
+        }
+        audit
     }
 
     /// What is not as it was, where a device may not have been exchanged.
@@ -235,7 +341,7 @@ impl Report {
 }
 
 /// As a shell takes it in one piece.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+=@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();
@@ -252,24 +358,8 @@ fn examined(path: &Path) -> Result<(OwnedFd, PathBuf), TargetError> {
     Ok((file, node))
 }
 
-/// Signatures and samples; what was read for them leaves the page cache again.
-fn contents(path: &Path, file: &OwnedFd) -> Result<Vec<Finding>, TargetError> {
-    let failed =
-        |what| move |error: io::Error| TargetError::System { what, path: path.into(), error };
-    let size_bytes = inspect::block_device_bytes(file.as_fd()).map_err(failed("size"))?;
-    let mut seed = [0; 8];
-    // Samples that are known before are still samples.
-    let _ = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty());
-    // Without read-ahead a sample brings in no more than itself.
-    let _ = fadvise(file, 0, None, Advice::Random);
-    let read = |buffer: &mut [u8], offset| Ok(pread(file, buffer, offset)?);
-    let findings = signature::findings(size_bytes, &read, u64::from_le_bytes(seed))
-        .map_err(failed("examine"))?;
-    let _ = fadvise(file, 0, None, Advice::DontNeed);
-    Ok(findings)
-}
-
-/// Takes a device for writing, for as long as the descriptor lives.
+/// Takes a device for writing, for as long as the descriptor lives. Without an inspection its
+/// content is the caller's to judge.
 ///
 /// # Errors
 /// Any objection; if the kernel or another program has it; if it is not the one that was examined.
@@ -279,10 +369,22 @@ pub(super) fn pass(
     consent: Consent<'_>,
     results: Option<&Path>,
     direct: Direct,
+    how: Option<Inspection>,
 ) -> Result<Held, TargetError> {
     let (looked, node) = examined(path)?;
-    let before = Report::of_open(root, path, &node, &looked, results)?;
-    refuse(&before, consent)?;
+    // Briefly first: all of it is inspected once, when nobody else can take the device any more, or
+    // now, so that a refusal names everything.
+    let brief = how.map(Inspection::brief);
+    let before = Report::of_open(root, path, &node, &looked, results, brief)?;
+    match before
+        .objection(Consent { accept_unseen: std::slice::from_ref(&before.identity.id), ..consent })
+    {
+        Some(GateError::Data { .. } | GateError::Consent { .. }) => {
+            refuse(&Report::of_open(root, path, &node, &looked, results, how)?, consent)?;
+        }
+        Some(objection) => return Err(objection.into()),
+        None => {}
+    }
     if inspect::block_device_is_read_only(looked.as_fd()).unwrap_or(false) {
         return Err(GateError::ReadOnly(path.into()).into());
     }
@@ -298,12 +400,13 @@ pub(super) fn pass(
     })?;
     lock(path, &file)?;
     let changed = |what| TargetError::from(GateError::Changed { path: path.into(), what });
-    if let (Ok(held), Some(told)) = (inspect::disk_sequence(file.as_fd()), before.identity.sequence)
-        && held != told
+    if let (Ok(held), Some(reported)) =
+        (inspect::disk_sequence(file.as_fd()), before.identity.sequence)
+        && held != reported
     {
         return Err(changed("it was unplugged, or its medium changed"));
     }
-    let after = Report::of_open(root, path, &node, &file, results)?;
+    let after = Report::of_open(root, path, &node, &file, results, how)?;
     if let Some(what) = after.change_since(&before) {
         return Err(changed(what));
     }
@@ -313,10 +416,16 @@ pub(super) fn pass(
     if size_bytes != after.identity.bytes {
         return Err(changed("another size"));
     }
+    let undo = Saved::of(&file, &after).map_err(|error| TargetError::System {
+        what: "save",
+        path: path.into(),
+        error,
+    })?;
+    let number = fstat(&file).map_err(|error| system("examine", path, error))?.st_rdev;
     let mut held = hold(file, path, size_bytes, direct)?;
-    held.agreed = std::iter::once(after.identity.id.clone())
-        .chain(after.findings.iter().map(|finding| finding.kind.to_owned()))
-        .collect();
+    held.undo = undo.map(Arc::new).into_iter().collect();
+    let serial = host::device(root, major(number), minor(number)).and_then(|facts| facts.serial);
+    held.audits = vec![after.audit(serial)];
     Ok(held)
 }
 
@@ -347,7 +456,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::host::Use;
+    use crate::host::{Usage, Use};
 
     fn blank() -> Report {
         let identity = Identity {
@@ -362,17 +471,21 @@ mod tests {
             path: "/dev/sdz".into(),
             node: "/dev/sdz".into(),
             identity,
-            uses: Vec::new(),
+            in_use: InUse::default(),
             shares_disk_with: None,
             findings: Vec::new(),
+            contents: Contents::default(),
         }
     }
 
     fn objection(report: &Report, ids: &[&str], kinds: &[&str]) -> Option<String> {
         let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         let (destroy_data, overwrite_signature) = (owned(ids), owned(kinds));
-        let consent =
-            Consent { destroy_data: &destroy_data, overwrite_signature: &overwrite_signature };
+        let consent = Consent {
+            destroy_data: &destroy_data,
+            overwrite_signature: &overwrite_signature,
+            ..Consent::default()
+        };
         report.objection(consent).map(|error| error.to_string())
     }
 
@@ -406,7 +519,7 @@ mod tests {
     fn a_use_is_beyond_any_consent() {
         let mut report = blank();
         report.findings.push(Finding { kind: "ext", title: "a file system", offset: 1080 });
-        report.uses.push(Usage { device: "sdz1".into(), by: Use::Swap });
+        report.in_use.uses.push(Usage { device: "sdz1".into(), by: Use::Swap });
         let said = objection(&report, &["S123"], &["ext"]).unwrap();
         assert!(said.contains("sdz1 is used as swap"), "{said}");
         assert!(!said.contains("--destroy-data"), "no option is offered: {said}");
@@ -415,6 +528,30 @@ mod tests {
         assert!(objection(&read_only, &["S123"], &[]).unwrap().contains("read-only"));
         let system = Report { shares_disk_with: Some("/boot".into()), ..blank() };
         assert!(objection(&system, &["S123"], &[]).unwrap().contains("`/boot`"));
+    }
+
+    #[test]
+    fn who_cannot_be_examined_needs_a_consent_of_its_own() {
+        let mut report = blank();
+        report.in_use.unseen.processes.push((1, "systemd".into()));
+        let said = objection(&report, &["S123"], &[]).unwrap();
+        assert!(said.contains("1 process that this user may not examine: 1 (systemd)"), "{said}");
+        let all = "--destroy-data=S123 --accept-unseen-processes=S123";
+        assert!(said.ends_with(all), "{said}");
+        assert!(objection(&report, &[], &[]).unwrap().ends_with(all), "both at once");
+        let id = ["S123".to_owned()];
+        let consent = Consent {
+            destroy_data: &id,
+            overwrite_signature: &[],
+            accept_unseen: &[],
+            accept_unseen_processes: &id,
+        };
+        assert!(report.objection(consent).is_none());
+        let audit = report.audit(Some("S123".into()));
+        assert!(audit.is_of_device());
+        assert_eq!(audit.consents.join(" "), all);
+        assert_eq!((audit.serial.as_deref(), audit.disk_sequence), (Some("S123"), Some(7)));
+        assert_eq!(audit.unseen.len(), 1);
     }
 
     #[test]

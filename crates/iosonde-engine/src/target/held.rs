@@ -8,10 +8,24 @@ use iosonde_model::record::TargetFacts;
 use iosonde_model::record::facts::DeviceFacts;
 
 impl Held {
+    /// The first of several targets, which stands for all of them in the record.
+    pub fn first_for_all(all: &[Held]) -> Option<Held> {
+        let audits = all.iter().flat_map(|held| held.audits.clone()).collect();
+        let undo = all.iter().flat_map(|held| held.undo.clone()).collect();
+        Some(Held { audits, undo, ..all.first()?.clone() })
+    }
+
+    /// What identifies the block device, of one that was opened for writing.
+    pub fn identity(&self) -> Option<&str> {
+        let audit = self.audits.iter().find(|audit| audit.is_of_device())?;
+        Some(&audit.identity)
+    }
+
     /// What the target truly is, now.
     pub fn describe(&self, root: &Root) -> TargetFacts {
         let mut facts = truth::describe(root, &self.path, self.file.as_fd(), self.bytes);
         facts.direct_refused.clone_from(&self.direct_refused);
+        facts.write_audits.clone_from(&self.audits);
         facts
     }
 

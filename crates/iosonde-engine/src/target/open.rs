@@ -13,13 +13,16 @@ use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, fallocate, fcntl_getfl, fcntl_setfl,
     fstat, fstatvfs, ftruncate, major, minor, openat, unlinkat,
 };
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
+
+use super::contents::Inspection;
+pub use super::error::TargetError;
 
 use super::gate::{self, Consent, GateError};
-use super::safety::{self, Foreign};
-use super::truth;
-use crate::host::{self, Root};
-use iosonde_model::record::TargetFacts;
+use super::undo::Saved;
+use super::{truth, written};
+use crate::host::Root;
+use iosonde_model::record::{TargetFacts, WriteAudit};
 use iosonde_model::units::bytes;
 
 /// An open target.
@@ -35,111 +38,14 @@ pub struct Held {
     pub direct: bool,
     /// Why it is not, though it was asked for.
     pub direct_refused: Option<String>,
-    /// The consents that this target needed: a device's identity, the kinds of what is on it.
-    pub agreed: Vec<String>,
+    /// What was checked before it was opened for writing, and the consents that were needed; of
+    /// further targets behind it, where it stands for all of them.
+    pub audits: Vec<WriteAudit>,
     /// Where a path that is a symbolic link leads.
     pub leads_to: Option<PathBuf>,
-}
-
-/// Why a target was not opened.
-#[derive(Debug, thiserror::Error)]
-pub enum TargetError {
-    /// Nothing there.
-    #[error("`{0}` does not exist")]
-    Missing(PathBuf),
-    /// A directory was expected.
-    #[error("`{0}` is not a directory; give the directory whose storage is to be measured")]
-    NotADirectory(PathBuf),
-    /// Neither a file nor a device nor a directory.
-    #[error("`{path}` is a {kind}; expected a file, a block device or a directory")]
-    WrongKind {
-        /// The path.
-        path: PathBuf,
-        /// What it is.
-        kind: &'static str,
-    },
-    /// The system refuses.
-    #[error("cannot {what} `{path}`: {error}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// The path.
-        path: PathBuf,
-        /// The system's answer.
-        error: io::Error,
-    },
-    /// Not enough room, known before the start.
-    #[error(
-        "{wanted} asked for, and {free} are free in `{path}`, of which {reserve} stay untouched; \
-         give a smaller size"
-    )]
-    Space {
-        /// The path.
-        path: PathBuf,
-        /// Size asked for.
-        wanted: String,
-        /// Free space.
-        free: String,
-        /// What is left for others.
-        reserve: String,
-    },
-    /// Too small to mean anything.
-    #[error("{found} asked for, expected at least 256 MiB")]
-    TooSmall {
-        /// Size asked for.
-        found: String,
-    },
-    /// Too little free space for a size chosen by the tool.
-    #[error(
-        "{free} are free in `{path}`; a tenth of it must be at least 256 MiB, so 2.56 GiB are \
-         needed. Free some space, or give a size"
-    )]
-    TooFull {
-        /// The path.
-        path: PathBuf,
-        /// Free space.
-        free: String,
-    },
-    /// Content that may be somebody's.
-    #[error(
-        "`{path}` holds data that this program did not write ({found}); writing would destroy it. \
-         If that is meant, repeat with --overwrite-file={name}"
-    )]
-    Foreign {
-        /// The path.
-        path: PathBuf,
-        /// What was found, and where.
-        found: Foreign,
-        /// What the consent must name.
-        name: String,
-    },
-    /// More than one name leads to it, or more than one file has its data.
-    #[error(
-        "`{path}` {how}; writing would change more than this file. \
-         If that is meant, repeat with --overwrite-file={name}"
-    )]
-    Shared {
-        /// The path.
-        path: PathBuf,
-        /// How it is shared.
-        how: &'static str,
-        /// What the consent must name.
-        name: String,
-    },
-    /// A device or file in use, a device with data, or one without consent.
-    #[error(transparent)]
-    Gate(#[from] GateError),
-    /// Direct I/O was demanded and cannot be had.
-    #[error(
-        "`{path}` takes no direct I/O ({reason}); repeat with --direct 0 to measure \
-         through the page cache"
-    )]
-    NoDirect {
-        /// The path.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    /// What stood on this device, and on further targets behind it where it stands for all of them:
+    /// to be saved before the first write.
+    pub undo: Vec<Arc<Saved>>,
 }
 
 /// What will be done to a named target.
@@ -153,6 +59,13 @@ pub struct Intent {
     pub destroy_data: Vec<String>,
     /// `--overwrite-signature`: kinds of what may be destroyed on them.
     pub overwrite_signature: Vec<String>,
+    /// `--accept-unseen`: devices and files that may be written though not all was inspected.
+    pub accept_unseen: Vec<String>,
+    /// How long existing content may be read.
+    pub inspection: Inspection,
+    /// `--accept-unseen-processes`: devices and files that may be written although not every
+    /// process could be examined.
+    pub accept_unseen_processes: Vec<String>,
     /// Where the results go: their disk is not written.
     pub results: Option<PathBuf>,
     /// Only told, not done: a block device is opened for reading, whatever is meant for it.
@@ -203,11 +116,11 @@ pub fn describe_directory(root: &Root, directory: &Path) -> Result<TargetFacts, 
 /// a tenth of the free space is below 256 MiB.
 pub fn test_bytes(
     directory: &Path,
-    asked: Option<u64>,
+    requested: Option<u64>,
     free_bytes: u64,
     total_bytes: u64,
 ) -> Result<u64, TargetError> {
-    let Some(asked) = asked else {
+    let Some(requested) = requested else {
         let tenth = free_bytes / 10;
         if tenth < SMALLEST_BYTES {
             let free = bytes::rough(free_bytes);
@@ -215,11 +128,11 @@ pub fn test_bytes(
         }
         return Ok(tenth.min(GIB) / MIB * MIB);
     };
-    if asked < SMALLEST_BYTES {
-        return Err(TargetError::TooSmall { found: bytes::exact(asked) });
+    if requested < SMALLEST_BYTES {
+        return Err(TargetError::TooSmall { found: bytes::exact(requested) });
     }
-    fits(directory, asked, free_bytes, total_bytes)?;
-    Ok(asked / MIB * MIB)
+    fits(directory, requested, free_bytes, total_bytes)?;
+    Ok(requested / MIB * MIB)
 }
 
 /// Whether a file of this size leaves enough room for others.
@@ -287,7 +200,8 @@ fn named_and_unlinked(dir: &OwnedFd, flags: OFlags, mode: Mode) -> Result<OwnedF
 
 /// Reserves space, so that a full disk shows now; where that is not supported, sets the length.
 pub(super) fn reserve(file: &OwnedFd, size_bytes: u64) -> Result<(), Errno> {
-    match fallocate(file, FallocateFlags::empty(), 0, size_bytes) {
+    // tmpfs gives up as soon as anything is to be done for the thread, such as work of io_uring.
+    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, size_bytes)) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => ftruncate(file, size_bytes),
         other => other,
     }
@@ -305,22 +219,20 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
     let held = match kind {
         FileType::RegularFile => {
             let bytes = u64::try_from(facts.st_size).unwrap_or(0);
-            if intent.write {
-                consent(path, &file, facts.st_nlink > 1, bytes, intent)?;
+            match intent.write {
+                true => written::take(path, file, facts.st_nlink > 1, bytes, intent, direct),
+                false => hold(reopen(path, &file, false)?, path, bytes, direct),
             }
-            let file = reopen(path, &file, intent.write)?;
-            if intent.write {
-                gate::lock(path, &file)?;
-            }
-            hold(file, path, bytes, direct)
         }
         FileType::BlockDevice if intent.write && !intent.rehearse => {
             let agreed = Consent {
                 destroy_data: &intent.destroy_data,
                 overwrite_signature: &intent.overwrite_signature,
+                accept_unseen: &intent.accept_unseen,
+                accept_unseen_processes: &intent.accept_unseen_processes,
             };
             let results = intent.results.as_deref();
-            gate::pass(&Root::system(), path, agreed, results, direct)
+            gate::pass(&Root::system(), path, agreed, results, direct, Some(intent.inspection))
         }
         FileType::BlockDevice => {
             let bytes = iosonde_sys::inspect::block_device_bytes(file.as_fd())
@@ -335,6 +247,11 @@ pub fn existing(path: &Path, intent: &Intent, direct: Direct) -> Result<Held, Ta
     held.map(|held| Held { leads_to, ..held })
 }
 
+/// Somebody would have to give back a lease first (fcntl(2)).
+fn leased(path: &Path) -> TargetError {
+    GateError::InUse { path: path.into(), uses: "another program has a lease on it".into() }.into()
+}
+
 /// Opens what a path leads to, for reading, and says where that is if the path is a link.
 fn look(path: &Path) -> Result<(OwnedFd, Option<PathBuf>), TargetError> {
     let is_link = std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink());
@@ -345,6 +262,7 @@ fn look(path: &Path) -> Result<(OwnedFd, Option<PathBuf>), TargetError> {
     let target = leads_to.as_deref().unwrap_or(path);
     let file = openat(CWD, target, flags, Mode::empty()).map_err(|error| match error {
         Errno::NOENT => TargetError::Missing(path.into()),
+        Errno::AGAIN => leased(path),
         error => system("open", path, error),
     })?;
     Ok((file, leads_to))
@@ -362,52 +280,26 @@ fn kind_word(kind: FileType) -> &'static str {
         FileType::Fifo => "pipe",
         FileType::Socket => "socket",
         FileType::CharacterDevice => "character device",
-        _ => "thing of unknown kind",
-    }
-}
-
-/// A named file may be written if it is nobody else's and all hole, zero or ours; else only if
-/// consent names it. What a loop device lies over is a device's content: nothing agrees to that.
-fn consent(
-    path: &Path,
-    file: &OwnedFd,
-    linked: bool,
-    size_bytes: u64,
-    intent: &Intent,
-) -> Result<(), TargetError> {
-    if let Some(device) = host::loop_over(&Root::system(), file.as_fd()) {
-        let uses = format!("it is in use by loop device {device}");
-        return Err(GateError::InUse { path: path.into(), uses }.into());
-    }
-    let name = path.to_string_lossy().into_owned();
-    if intent.overwrite_file.as_deref() == Some(name.as_str()) {
-        return Ok(());
-    }
-    let shared = |how| Err(TargetError::Shared { path: path.into(), how, name: name.clone() });
-    if linked {
-        return shared("has more than one name (hard links)");
-    }
-    if safety::has_shared_extents(file, size_bytes) {
-        return shared("shares data with another file (reflink or snapshot)");
-    }
-    let found = safety::foreign_data(file, size_bytes).map_err(|error| TargetError::System {
-        what: "examine",
-        path: path.into(),
-        error,
-    })?;
-    match found {
-        None => Ok(()),
-        Some(found) => Err(TargetError::Foreign { path: path.into(), found, name }),
+        _ => "file of unknown type",
     }
 }
 
 /// Opens the very file that was examined once more, with the rights that are needed.
-fn reopen(path: &Path, examined: &OwnedFd, write: bool) -> Result<OwnedFd, TargetError> {
+pub(super) fn reopen(path: &Path, examined: &OwnedFd, write: bool) -> Result<OwnedFd, TargetError> {
     use std::os::fd::AsRawFd;
     let flags = if write { OFlags::RDWR } else { OFlags::RDONLY };
     let itself = format!("/proc/self/fd/{}", examined.as_raw_fd());
-    openat(CWD, itself.as_str(), flags | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| system(if write { "open for writing" } else { "open" }, path, error))
+    let flags = flags | OFlags::CLOEXEC;
+    // Whoever has a lease would otherwise make us wait until it is given back.
+    let file = openat(CWD, itself.as_str(), flags | OFlags::NONBLOCK, Mode::empty());
+    let file = file.map_err(|error| match error {
+        Errno::AGAIN => leased(path),
+        error => system(if write { "open for writing" } else { "open" }, path, error),
+    })?;
+    fcntl_getfl(&file)
+        .and_then(|flags| fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK)))
+        .map_err(|error| system("open", path, error))?;
+    Ok(file)
 }
 
 /// Turns on direct I/O and turns off access times, as far as the file system allows.
@@ -424,8 +316,9 @@ pub(super) fn hold(
         bytes: size_bytes,
         direct: false,
         direct_refused: None,
-        agreed: Vec::new(),
+        audits: Vec::new(),
         leads_to: None,
+        undo: Vec::new(),
         file: Arc::new(file),
     };
     if direct == Direct::Never {
@@ -475,12 +368,12 @@ mod tests {
         assert_eq!(auto(5 * GIB).unwrap(), 512 * MIB);
         assert_eq!(auto(2_560 * MIB).unwrap(), 256 * MIB);
         assert!(matches!(auto(2_559 * MIB), Err(TargetError::TooFull { .. })));
-        let asked = |size, free| test_bytes(here, Some(size), free, 100 * GIB);
-        assert_eq!(asked(2 * GIB + 5, 20 * GIB).unwrap(), 2 * GIB);
-        assert!(matches!(asked(255 * MIB, 20 * GIB), Err(TargetError::TooSmall { .. })));
+        let requested = |size, free| test_bytes(here, Some(size), free, 100 * GIB);
+        assert_eq!(requested(2 * GIB + 5, 20 * GIB).unwrap(), 2 * GIB);
+        assert!(matches!(requested(255 * MIB, 20 * GIB), Err(TargetError::TooSmall { .. })));
         // 5 % of 100 GiB stay free.
-        assert!(matches!(asked(16 * GIB, 20 * GIB), Err(TargetError::Space { .. })));
-        assert!(asked(15 * GIB, 20 * GIB).is_ok());
+        assert!(matches!(requested(16 * GIB, 20 * GIB), Err(TargetError::Space { .. })));
+        assert!(requested(15 * GIB, 20 * GIB).is_ok());
     }
 
     #[test]

@@ -300,7 +300,7 @@ fn spread(range_bytes: u64, block_bytes: u64, count: u64) -> impl Iterator<Item 
 /// Whether requests that would block are refused, each time it was tried. `None` if nothing can be
 /// said: the descriptor is not for reading, or an error hides the answer.
 fn punted(fd: BorrowedFd<'_>, range_bytes: u64, facts: &TargetFacts) -> Option<bool> {
-    let align = |told: Option<u32>| u64::from(told.unwrap_or(0).clamp(4096, 1 << 20));
+    let align = |reported: Option<u32>| u64::from(reported.unwrap_or(0).clamp(4096, 1 << 20));
     let block_bytes = align(facts.dio_offset_align);
     let memory = usize::try_from(align(facts.dio_mem_align)).ok()?;
     let length = usize::try_from(block_bytes).ok()?;

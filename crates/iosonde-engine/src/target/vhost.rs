@@ -1,20 +1,23 @@
-//! What protects the device behind a vhost-user socket: it has no signatures that a kernel has read
-//! and no holders that could be asked, so its own content is looked at, and consent names it.
+//! What protects the device behind a vhost-user socket: no kernel has read it and it has no holders
+//! to examine, so its own content is inspected, and consent names it.
 
+use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::safety::Foreign;
-use iosonde_model::content::{STAMP_EVERY, is_ours_or_zero};
+use super::contents::{Foreign, Inspection, Seen, inspect};
 
-/// Looked at whole at the beginning, where file systems, partition tables and volume managers put
-/// their marks.
-const HEAD_BYTES: u64 = 1 << 20;
-/// Looked at whole at the end, where a second partition table lies.
-const TAIL_BYTES: u64 = 64 << 10;
-/// Blocks looked at in between, spread evenly.
-const SAMPLES: u64 = 128;
-const BLOCK_BYTES: u64 = STAMP_EVERY as u64;
+/// Unit of a read, bytes.
+const BLOCK_BYTES: u64 = 4096;
+
+/// What the user agrees to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VhostConsent<'a> {
+    /// `--destroy-data`.
+    pub destroy_data: Option<&'a str>,
+    /// `--accept-unseen`.
+    pub accept_unseen: &'a [String],
+}
 
 /// Why a device is not written.
 #[derive(Debug, thiserror::Error)]
@@ -30,10 +33,24 @@ pub enum VhostRefusal {
         /// What was found, and where.
         found: Foreign,
     },
+    /// Not all of it could be inspected in time.
+    #[error(
+        "the device behind `{path}` may hold data: {seen}, and nothing was found there. If that \
+         may be lost, repeat with --destroy-data={id} --accept-unseen={id}; --inspect-time gives \
+         more time to read"
+    )]
+    Uninspected {
+        /// The socket.
+        path: PathBuf,
+        /// How much was inspected.
+        seen: Seen,
+        /// What the consent must name.
+        id: String,
+    },
     /// Nothing was found, and nobody has said that it may be written.
     #[error(
-        "the device behind `{path}` is a block device, and this load writes. What was sampled of \
-         it is blank. If its content may be lost, repeat with --destroy-data={id}"
+        "the device behind `{path}` is a block device, and this load writes. Nothing was found on \
+         it. If it may be written, repeat with --destroy-data={id}"
     )]
     NoConsent {
         /// The socket.
@@ -67,54 +84,61 @@ pub fn identity(path: &Path) -> String {
     real.to_string_lossy().into_owned()
 }
 
-/// Lets a writing load pass, or says why not. `read` fills a whole block from an offset.
+/// Lets a writing load pass, or says why not. `read` fills whole blocks from an offset.
 ///
 /// # Errors
-/// If the device holds foreign data, or `consent` does not name it.
+/// If the device holds foreign data, not all of it could be inspected, or `consent` does not name
+/// it.
 pub fn admit_writes(
     path: &Path,
     size_bytes: u64,
-    consent: Option<&str>,
+    consent: VhostConsent<'_>,
+    how: Inspection,
     read: &mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
 ) -> Result<(), VhostRefusal> {
     let path = path.to_path_buf();
-    match foreign_data(size_bytes, read) {
-        Err(error) => return Err(VhostRefusal::Unread { path, error }),
-        Ok(Some(found)) => return Err(VhostRefusal::Foreign { path, found }),
-        Ok(None) => {}
-    }
     let id = identity(&path);
-    match consent {
+    let read = RefCell::new(read);
+    let any =
+        |into: &mut [u8], offset| read_any(&mut **read.borrow_mut(), size_bytes, into, offset);
+    let contents = match inspect(size_bytes, &[], &any, 0, how) {
+        Err(error) => return Err(VhostRefusal::Unread { path, error }),
+        Ok(contents) => contents,
+    };
+    let unseen = contents.unseen_bytes() > 0 && !consent.accept_unseen.contains(&id);
+    if let Some(found) = contents.foreign {
+        return Err(VhostRefusal::Foreign { path, found });
+    }
+    if unseen {
+        return Err(VhostRefusal::Uninspected { path, seen: contents.seen, id });
+    }
+    match consent.destroy_data {
         Some(given) if given == id => Ok(()),
         Some(given) => Err(VhostRefusal::OtherConsent { path, id, found: given.into() }),
         None => Err(VhostRefusal::NoConsent { path, id }),
     }
 }
 
-/// The first sampled block that is neither zero nor ours.
-fn foreign_data(
-    size_bytes: u64,
+/// Reads any bytes of a device that gives whole blocks.
+fn read_any(
     read: &mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
-) -> io::Result<Option<Foreign>> {
-    let mut block = [0; STAMP_EVERY];
-    for index in sampled(size_bytes / BLOCK_BYTES) {
-        let offset = index * BLOCK_BYTES;
-        read(offset, &mut block)?;
-        if !is_ours_or_zero(&block) {
-            let mut head = [0; 8];
-            head.copy_from_slice(&block[..8]);
-            return Ok(Some(Foreign { offset, head }));
-        }
+    size_bytes: u64,
+    into: &mut [u8],
+    offset: u64,
+) -> io::Result<usize> {
+    let end = offset.saturating_add(into.len() as u64).min(size_bytes);
+    let mut block = [0; BLOCK_BYTES as usize];
+    let mut at = offset;
+    while at < end {
+        let start = at / BLOCK_BYTES * BLOCK_BYTES;
+        let length = (size_bytes - start).min(BLOCK_BYTES) as usize;
+        read(start, &mut block[..length])?;
+        let stop = (start + length as u64).min(end);
+        into[(at - offset) as usize..(stop - offset) as usize]
+            .copy_from_slice(&block[(at - start) as usize..(stop - start) as usize]);
+        at = stop;
     }
-    Ok(None)
-}
-
-/// Which of so many blocks are looked at, ascending.
-fn sampled(blocks: u64) -> impl Iterator<Item = u64> {
-    let head = (HEAD_BYTES / BLOCK_BYTES).min(blocks);
-    let tail = blocks.saturating_sub(TAIL_BYTES / BLOCK_BYTES).max(head);
-    let step = ((tail - head) / SAMPLES).max(1);
-    (0..head).chain((head..tail).step_by(step as usize)).chain(tail..blocks)
+    Ok(end.saturating_sub(offset) as usize)
 }
 
 #[cfg(test)]
@@ -134,7 +158,8 @@ mod tests {
             }
             Ok(())
         };
-        admit_writes(Path::new("/nowhere/disk.sock"), SIZE, consent, read)
+        let consent = VhostConsent { destroy_data: consent, ..VhostConsent::default() };
+        admit_writes(Path::new("/nowhere/disk.sock"), SIZE, consent, Inspection::default(), read)
     }
 
     #[test]
@@ -146,19 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn marks_at_either_end_are_found_whatever_the_consent() {
-        for at in [0, 1080, 65600, HEAD_BYTES - 1, SIZE - 512] {
+    fn data_anywhere_is_found_whatever_the_consent() {
+        for at in [0, 1080, 65600, (5 << 20) + 17, SIZE - 512] {
             let refusal = ask(&[at], Some("/nowhere/disk.sock")).unwrap_err();
             assert!(matches!(refusal, VhostRefusal::Foreign { .. }), "{at}: {refusal}");
         }
-    }
-
-    #[test]
-    fn few_blocks_stand_for_a_large_device_and_all_for_a_small_one() {
-        let large: Vec<u64> = sampled(1 << 30).collect();
-        assert!(large.len() < 450 && large.is_sorted());
-        assert_eq!((large[0], *large.last().unwrap()), (0, (1 << 30) - 1));
-        assert!(sampled(100).eq(0..100));
-        assert_eq!(sampled(0).count(), 0);
     }
 }

@@ -58,14 +58,14 @@ pub fn compare<C: Comparisons>(
         expected.copy_from_slice(found);
     }
     if le32(&expected, 4) != le32(found, 4) {
-        mend_unknown(&mut expected, found, format.sector_bytes());
+        fill_unknown(&mut expected, found, format.sector_bytes());
     }
     difference(&expected, found, generation)
 }
 
 /// Looks for the few flipped bits in what cannot be known, or the one wrong byte, that explain the
 /// checksum.
-fn mend_unknown(expected: &mut [u8], found: &[u8], sector_bytes: usize) {
+fn fill_unknown(expected: &mut [u8], found: &[u8], sector_bytes: usize) {
     let sector = &mut expected[..sector_bytes];
     let crc = crc32c(&sector[8..]);
     let gap = crc ^ le32(found, 4);

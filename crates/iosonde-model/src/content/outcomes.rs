@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use super::ledger::{Allowed, Survival};
 use super::replay::Known;
 use crate::content::block::MAX_GENERATION;
-use crate::plan::{VerifyOp, VerifyPlan, VerifyStream, Way};
+use crate::plan::{IoKind, VerifyOp, VerifyPlan, VerifyStream};
 
 /// What became of an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -88,7 +88,7 @@ impl Outcomes {
                 && let Some(op) = stream.next()
             {
                 let VerifyOp { index, way, first, blocks } = op;
-                for block in (first..first + u64::from(blocks)).filter(|_| way == Way::Write) {
+                for block in (first..first + u64::from(blocks)).filter(|_| way == IoKind::Write) {
                     let generation = generation(index, job, self.jobs);
                     self.possible.entry(block).or_default().push(generation);
                 }
@@ -175,7 +175,7 @@ mod tests {
     fn writes(plan: &VerifyPlan, block: u64) -> Vec<u32> {
         let of = |job| {
             let ops = VerifyStream::new(plan, job).filter(move |op| op.touches(block));
-            ops.filter(|op| op.way == Way::Write).map(move |op| generation(op.index, job, 2))
+            ops.filter(|op| op.way == IoKind::Write).map(move |op| generation(op.index, job, 2))
         };
         let mut all: Vec<u32> = of(0).chain(of(1)).collect();
         all.sort_unstable();

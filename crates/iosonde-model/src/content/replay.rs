@@ -2,7 +2,7 @@
 //! plan, so that their numbers are all that has to be remembered of a run.
 
 use super::ledger::Ledger;
-use crate::plan::{VerifyPlan, VerifyStream, Way};
+use crate::plan::{IoKind, VerifyPlan, VerifyStream};
 
 /// How far a job had come when it was last heard of.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -31,13 +31,13 @@ pub fn replay(plan: &VerifyPlan, job: usize, known: &Known) -> Ledger {
         let certain = op.index < known.acked && known.failed.binary_search(&op.index).is_err();
         for block in op.first..op.first + u64::from(op.blocks) {
             match op.way {
-                Way::Write => {
+                IoKind::Write => {
                     ledger.submit_write(block);
                 }
-                Way::Trim => {
+                IoKind::Trim => {
                     ledger.submit_trim(block);
                 }
-                Way::Read | Way::Sync => continue,
+                IoKind::Read | IoKind::Sync => continue,
             }
             if certain {
                 ledger.acknowledge(block);
@@ -80,7 +80,7 @@ mod tests {
                 live.submit_write(block);
                 live.acknowledge(block);
             }
-            if op.way == Way::Sync {
+            if op.way == IoKind::Sync {
                 let mark = live.flush();
                 live.flushed(mark);
                 durable = op.index;

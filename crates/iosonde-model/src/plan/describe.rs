@@ -2,13 +2,14 @@
 
 use super::{Job, LatencyGoal, Order, Plan, PrecisionGoal, Pursuit, Stop};
 use crate::spec::{Arrivals, Draw, EachWrite, Pace, Rate, Sizes, SyncCall, Think, Zone};
+use crate::units::clean::clean;
 use crate::units::{bytes, count, duration};
 
 /// Plan and estimate in words, for `--dry-run`: one line per fact, resolved values only.
 pub fn describe(plan: &Plan) -> String {
     let mut out = format!(
         "plan {}  ({})\n  engine    {}{}\n",
-        plan.title,
+        clean(&plan.title),
         &plan.hash()[..12],
         plan.engine.kind.name(),
         if plan.engine.chosen_because.is_empty() {
@@ -20,7 +21,7 @@ pub fn describe(plan: &Plan) -> String {
     for target in &plan.targets {
         out.push_str(&format!(
             "  target    {}, {} bytes from 0, {}, alignment {} B\n",
-            target.path,
+            clean(&target.path),
             count::thousands(target.bytes),
             if target.direct { "direct" } else { "buffered" },
             target.align_bytes,
@@ -43,7 +44,7 @@ pub fn describe(plan: &Plan) -> String {
     out.push_str(&format!("  buffers   {}\n", bytes::exact(plan.buffer_bytes())));
     out.push_str(&format!("  writes    {}\n", volume(plan)));
     for note in &plan.notes {
-        out.push_str(&format!("  note      {note}\n"));
+        out.push_str(&format!("  note      {}\n", clean(note)));
     }
     if let LatencyGoal::Target { target, pursuit, patience_ns } = plan.latency {
         out.push_str(&format!(

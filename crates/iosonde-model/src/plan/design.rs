@@ -354,7 +354,7 @@ fn levels(
     };
     let twice = |place: usize| values[..place].contains(&values[place]);
     if let Some(place) = (0..values.len()).find(|place| twice(*place)) {
-        let value = parameter.told(&values[place]);
+        let value = parameter.formatted(&values[place]);
         return Err(wrong(format!("{value} stands there twice; repeats say how often it is run")));
     }
     Ok(values.into_iter().map(|value| level(axis, parameter, value)).collect())
@@ -363,7 +363,7 @@ fn levels(
 fn level(axis: &Axis, parameter: Parameter, value: Value) -> Level {
     Level {
         axis: axis.name.clone(),
-        label: parameter.told(&value),
+        label: parameter.formatted(&value),
         value: value.number(),
         set: vec![(parameter, value)],
     }

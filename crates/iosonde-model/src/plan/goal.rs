@@ -29,20 +29,20 @@ impl Plan {
         let refused = |what: &str| Err(Refusal::Latency { what: what.into() });
         if self.jobs.iter().any(|job| job.is_open_loop()) {
             return refused(
-                "the depth is steered, but a rate decides when requests are sent; \
-                 give either the target or the rate",
+                "a latency target adjusts the depth, but a rate determines when requests are \
+                 sent; give either the target or the rate",
             );
         }
         if self.jobs.iter().any(|job| !job.phases.is_empty()) {
-            return refused("the load changes with its phases, so that no depth can be judged");
+            return refused("the load changes with its phases, so no depth can be evaluated");
         }
         if !matches!(self.stop, Stop::AfterNs(_)) {
             return refused("what is measured at the depth that was found has a length in time");
         }
         if self.depth() < 2 {
             return refused(
-                "there is nothing to steer: --iodepth times --numjobs is the largest depth \
-                 that is tried, and it is 1; ask for more of either",
+                "--iodepth times --numjobs is the largest depth tried, and it is 1; increase \
+                 either",
             );
         }
         Ok(Plan { latency: LatencyGoal::Target { target, pursuit, patience_ns }, ..self })
@@ -64,7 +64,7 @@ impl Plan {
             );
         };
         if self.latency != LatencyGoal::None {
-            return refused("a latency target decides itself when enough was seen");
+            return refused("a latency target determines the length itself");
         }
         if self.jobs.iter().any(|job| !job.phases.is_empty()) {
             return refused("the load changes with its phases, so that no interval narrows");
@@ -80,8 +80,7 @@ impl Plan {
         let look_ns = (most_ns / LOOKS).clamp(LOOK_NS.0, LOOK_NS.1);
         if most_ns < FEWEST_LOOKS * look_ns {
             return refused(&format!(
-                "it takes {} looks of {} at least; give a larger --runtime, which is the longest \
-                 it may take",
+                "it needs at least {} checks of {}; give a larger --runtime, which is the maximum",
                 FEWEST_LOOKS,
                 duration::latency(look_ns as f64),
             ));

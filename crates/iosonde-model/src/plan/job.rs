@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Way;
+use super::IoKind;
 use crate::spec::{Data, Draw, Pace, Phase, Placement, Reap, Sizes, Sync, Think, Zone};
 
 /// One thread and one queue.
@@ -131,12 +131,12 @@ impl Job {
     }
 
     /// Smallest and largest size of an operation of this way, bytes.
-    pub fn size_range(&self, way: Way) -> (u64, u64) {
+    pub fn size_range(&self, way: IoKind) -> (u64, u64) {
         let draw = match way {
-            Way::Read => &self.sizes.read,
-            Way::Write => &self.sizes.write,
-            Way::Trim => &self.sizes.trim,
-            Way::Sync => return (0, 0),
+            IoKind::Read => &self.sizes.read,
+            IoKind::Write => &self.sizes.write,
+            IoKind::Trim => &self.sizes.trim,
+            IoKind::Sync => return (0, 0),
         };
         match draw {
             Draw::Block => (self.block_bytes, self.block_bytes),

@@ -64,7 +64,7 @@ pub enum Refusal {
     /// A depth that a synchronous engine cannot keep.
     #[error(
         "iodepth {found}: the psync engine keeps exactly one request in flight; \
-         ask for --iodepth 1 with more --numjobs, or --ioengine io_uring"
+         use --iodepth 1 with more --numjobs, or --ioengine io_uring"
     )]
     Depth {
         /// What was asked.
@@ -120,7 +120,7 @@ pub enum Refusal {
     /// Not enough memory for one buffer per job.
     #[error(
         "{jobs} job(s) need at least {needed_bytes} B of I/O buffers, and {limit_bytes} B \
-         (a quarter of the available memory) may be used; ask for fewer jobs or smaller blocks"
+         (a quarter of the available memory) may be used; use fewer jobs or smaller blocks"
     )]
     Memory {
         /// Jobs planned.
@@ -240,7 +240,7 @@ fn fit_buffers(jobs: &mut [Job], limit_bytes: u64, notes: &mut Vec<String>) -> R
     if lowered {
         let after = jobs.iter().map(|job| job.iodepth).min().unwrap_or(0);
         notes.push(format!(
-            "depth lowered from {before} to {after} at the least: I/O buffers may take {} \
+            "depth lowered from {before} to at least {after}: I/O buffers may take {} \
              (a quarter of the available memory)",
             bytes::rough(limit_bytes)
         ));
@@ -337,10 +337,10 @@ mod tests {
         let mut setting = setting(1);
         setting.engine.kind = EngineKind::Psync;
         setting.iodepth = 4;
-        let asked = workload(vec![role("r", Rw::RandRead, Threads::Count(1))]);
-        assert_eq!(resolve(&asked, &setting), Err(Refusal::Depth { found: 4 }));
+        let requested = workload(vec![role("r", Rw::RandRead, Threads::Count(1))]);
+        assert_eq!(resolve(&requested, &setting), Err(Refusal::Depth { found: 4 }));
         setting.engine.chosen_because = "io_uring is forbidden here".into();
-        let plan = resolve(&asked, &setting).unwrap();
+        let plan = resolve(&requested, &setting).unwrap();
         assert_eq!(plan.jobs.len(), 4);
         assert!(plan.jobs.iter().all(|job| job.iodepth == 1));
         assert_eq!(plan.depth(), 4);
@@ -348,18 +348,18 @@ mod tests {
 
     #[test]
     fn misaligned_blocks_and_offsets_are_refused() {
-        let mut asked = workload(vec![role("r", Rw::RandRead, Threads::Count(1))]);
-        asked.block_size = 1000;
-        assert!(matches!(resolve(&asked, &setting(1)), Err(Refusal::Block { .. })));
-        asked.block_size = 512;
-        assert!(resolve(&asked, &setting(1)).is_ok());
+        let mut requested = workload(vec![role("r", Rw::RandRead, Threads::Count(1))]);
+        requested.block_size = 1000;
+        assert!(matches!(resolve(&requested, &setting(1)), Err(Refusal::Block { .. })));
+        requested.block_size = 512;
+        assert!(resolve(&requested, &setting(1)).is_ok());
         let mut four = setting(1);
         four.targets[0].align_bytes = 4096;
-        let refusal = resolve(&asked, &four).unwrap_err();
+        let refusal = resolve(&requested, &four).unwrap_err();
         assert!(refusal.to_string().contains("multiples of 4096 B"), "{refusal}");
         let mut odd = setting(1);
         odd.offset_bytes = 100;
-        assert!(matches!(resolve(&asked, &odd), Err(Refusal::Offset { .. })));
+        assert!(matches!(resolve(&requested, &odd), Err(Refusal::Offset { .. })));
     }
 
     #[test]
@@ -377,16 +377,16 @@ mod tests {
 
     #[test]
     fn buffers_are_kept_below_the_limit_by_lowering_the_depth() {
-        let mut asked = workload(vec![role("r", Rw::Read, Threads::Count(4))]);
-        asked.block_size = 1 << 20;
+        let mut requested = workload(vec![role("r", Rw::Read, Threads::Count(4))]);
+        requested.block_size = 1 << 20;
         let mut setting = setting(4);
         setting.buffer_limit_bytes = 40 << 20;
-        let plan = resolve(&asked, &setting).unwrap();
+        let plan = resolve(&requested, &setting).unwrap();
         assert!(plan.buffer_bytes() <= 40 << 20);
         assert_eq!(plan.jobs[0].iodepth, 8);
         assert!(plan.notes[0].contains("from 32 to 8"), "{:?}", plan.notes);
         setting.buffer_limit_bytes = 1 << 20;
-        assert!(matches!(resolve(&asked, &setting), Err(Refusal::Memory { .. })));
+        assert!(matches!(resolve(&requested, &setting), Err(Refusal::Memory { .. })));
     }
 
     #[test]
@@ -488,8 +488,8 @@ mod tests {
         let mut setting = setting(1);
         setting.engine.kind = EngineKind::Psync;
         setting.engine.chosen_because = "io_uring is forbidden here".into();
-        let asked = workload(vec![role("r", Rw::RandWrite, Threads::Count(1))]);
-        let plan = resolve(&asked, &setting).unwrap();
+        let requested = workload(vec![role("r", Rw::RandWrite, Threads::Count(1))]);
+        let plan = resolve(&requested, &setting).unwrap();
         let own: BTreeSet<u64> = plan.jobs.iter().map(|job| job.seed).collect();
         assert_eq!(own.len(), 32);
     }
@@ -498,18 +498,19 @@ mod tests {
     fn a_region_smaller_than_a_block_is_refused() {
         let mut setting = setting(1);
         setting.targets[0].bytes = 1024;
-        let asked = workload(vec![role("r", Rw::Read, Threads::Count(1))]);
-        assert!(matches!(resolve(&asked, &setting), Err(Refusal::Region { .. })));
+        let requested = workload(vec![role("r", Rw::Read, Threads::Count(1))]);
+        assert!(matches!(resolve(&requested, &setting), Err(Refusal::Region { .. })));
     }
 
     #[test]
     fn the_same_asking_gives_the_same_plan() {
-        let asked = workload(vec![role("r", Rw::RandRw, Threads::PerCpu)]);
-        let (a, b) = (resolve(&asked, &setting(2)).unwrap(), resolve(&asked, &setting(2)).unwrap());
+        let requested = workload(vec![role("r", Rw::RandRw, Threads::PerCpu)]);
+        let (a, b) =
+            (resolve(&requested, &setting(2)).unwrap(), resolve(&requested, &setting(2)).unwrap());
         assert_eq!(a.hash(), b.hash());
         let mut other = setting(2);
         other.seed = 2;
-        assert_ne!(a.hash(), resolve(&asked, &other).unwrap().hash());
+        assert_ne!(a.hash(), resolve(&requested, &other).unwrap().hash());
         assert!(describe(&a).contains("job 1"), "{}", describe(&a));
     }
 }

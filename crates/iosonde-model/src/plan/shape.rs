@@ -22,9 +22,9 @@ pub(super) fn jobs_of(
 ) -> Result<Vec<Job>, Refusal> {
     let mix = role.read_percent.unwrap_or(workload.read_percent);
     in_range("read percentage", u64::from(mix), 0, 100, "0 to 100")?;
-    let asked = role.iodepth.unwrap_or(setting.iodepth);
-    in_range("iodepth", u64::from(asked), 1, u64::from(MAX_IODEPTH), "1 to 4096")?;
-    let (iodepth, lanes) = depth_and_lanes(asked, &setting.engine)?;
+    let requested = role.iodepth.unwrap_or(setting.iodepth);
+    in_range("iodepth", u64::from(requested), 1, u64::from(MAX_IODEPTH), "1 to 4096")?;
+    let (iodepth, lanes) = depth_and_lanes(requested, &setting.engine)?;
     let in_all = u64::from(threads) * u64::from(lanes);
     in_range("threads (one per request in flight)", in_all, 1, MAX_THREADS, "1 to 4096")?;
 
@@ -150,13 +150,13 @@ fn order_of(role: &Role, start_block: u64, turns: &Turns, lane: u32, lanes: u32)
 
 /// Depth of a job's queue, and how many jobs it takes to keep the depth asked: a synchronous engine
 /// that stands in for io_uring needs one thread per request in flight.
-fn depth_and_lanes(asked: u32, engine: &Engine) -> Result<(u32, u32), Refusal> {
+fn depth_and_lanes(requested: u32, engine: &Engine) -> Result<(u32, u32), Refusal> {
     match engine.kind.is_synchronous() {
-        false => Ok((asked, 1)),
-        true if engine.chosen_because.is_empty() && asked > 1 => {
-            Err(Refusal::Depth { found: asked })
+        false => Ok((requested, 1)),
+        true if engine.chosen_because.is_empty() && requested > 1 => {
+            Err(Refusal::Depth { found: requested })
         }
-        true => Ok((1, asked)),
+        true => Ok((1, requested)),
     }
 }
 
@@ -261,7 +261,7 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
 fn beyond(role: &Role) -> Refusal {
     Refusal::Conflict {
         role: role.name.clone(),
-        what: "its region begins beyond the end of everything; give smaller offsets".into(),
+        what: "its region starts beyond the end of all targets; give smaller offsets".into(),
     }
 }
 

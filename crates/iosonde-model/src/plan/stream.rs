@@ -15,7 +15,7 @@ use walk::Walk;
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Way {
+pub enum IoKind {
     /// From storage.
     Read = 0,
     /// To storage.
@@ -26,17 +26,17 @@ pub enum Way {
     Sync = 3,
 }
 
-impl Way {
+impl IoKind {
     /// Every way, in the order of its number.
-    pub const ALL: [Way; 4] = [Way::Read, Way::Write, Way::Trim, Way::Sync];
+    pub const ALL: [IoKind; 4] = [IoKind::Read, IoKind::Write, IoKind::Trim, IoKind::Sync];
 
     /// The word for it in tables, messages and records.
     pub fn word(self) -> &'static str {
         match self {
-            Way::Read => "read",
-            Way::Write => "write",
-            Way::Trim => "trim",
-            Way::Sync => "sync",
+            IoKind::Read => "read",
+            IoKind::Write => "write",
+            IoKind::Trim => "trim",
+            IoKind::Sync => "sync",
         }
     }
 }
@@ -45,7 +45,7 @@ impl Way {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Op {
     /// Which way.
-    pub way: Way,
+    pub way: IoKind,
     /// Which of the plan's targets, counted from 0.
     pub target: u16,
     /// First byte.
@@ -61,7 +61,7 @@ pub struct OpStream {
     lengths: Lengths,
     mix: Mix,
     /// What is not read is this.
-    other: Way,
+    other: IoKind,
     /// The target whose turn it is.
     now: OnTarget,
     /// The other targets, the next one at `turn`.
@@ -79,7 +79,7 @@ pub struct OpStream {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Mix {
     /// All go one way.
-    One(Way),
+    One(IoKind),
     /// A 32-bit draw below this is a read.
     ReadBelow(u32),
 }
@@ -111,7 +111,7 @@ impl OpStream {
                 (pass.count * (1 + more.len() as u64), pass.is_bytes)
             }
         };
-        let other = if job.trims { Way::Trim } else { Way::Write };
+        let other = if job.trims { IoKind::Trim } else { IoKind::Write };
         OpStream {
             region_start: job.region_start,
             cost: if counts_bytes { u64::from(lengths.one) } else { 1 },
@@ -135,7 +135,7 @@ impl OpStream {
         }
         let way = match self.mix {
             Mix::One(way) => way,
-            Mix::ReadBelow(bound) if (self.chance.bits() >> 32) < u64::from(bound) => Way::Read,
+            Mix::ReadBelow(bound) if (self.chance.bits() >> 32) < u64::from(bound) => IoKind::Read,
             Mix::ReadBelow(_) => self.other,
         };
         let (bytes, cost) = match self.lengths.one {
@@ -153,7 +153,7 @@ impl OpStream {
     }
 
     /// The length of an operation where there are several, and what it takes from what is left.
-    fn drawn(&mut self, way: Way) -> (u32, u64) {
+    fn drawn(&mut self, way: IoKind) -> (u32, u64) {
         let bytes = self.lengths.draw(way, &mut self.chance);
         (bytes, if self.counts_bytes { u64::from(bytes) } else { 1 })
     }
@@ -177,10 +177,10 @@ impl OpStream {
 }
 
 impl Mix {
-    fn of(read_percent: u8, other: Way) -> Mix {
+    fn of(read_percent: u8, other: IoKind) -> Mix {
         match read_percent {
             0 => Mix::One(other),
-            100.. => Mix::One(Way::Read),
+            100.. => Mix::One(IoKind::Read),
             percent => Mix::ReadBelow((u64::from(percent) * (1 << 32) / 100) as u32),
         }
     }
@@ -254,7 +254,7 @@ mod tests {
         for (percent, order) in [(70, Order::Uniform), (0, Order::Uniform), (100, Order::Uniform)] {
             let mut stream = OpStream::new(&job(order, percent), Stop::AfterNs(1));
             let ops: Vec<Op> = (0..100_000).map(|_| stream.next_op().unwrap()).collect();
-            let reads = ops.iter().filter(|op| op.way == Way::Read).count() as f64;
+            let reads = ops.iter().filter(|op| op.way == IoKind::Read).count() as f64;
             // Five standard deviations of a binomial.
             let p = f64::from(percent) / 100.0;
             let slack = 5.0 * (100_000.0 * p * (1.0 - p)).sqrt();
@@ -342,7 +342,7 @@ mod tests {
         for op in &all {
             *seen.entry((op.way as usize, op.bytes)).or_default() += 1.0 / 100_000.0;
         }
-        let asked = [
+        let requested = [
             ((0, 4096), 0.1),
             ((0, 8192), 0.6),
             ((0, 65_536), 0.3),
@@ -351,8 +351,8 @@ mod tests {
             ((1, 24_576), 0.25),
             ((1, 32_768), 0.25),
         ];
-        assert_eq!(seen.len(), asked.len(), "{seen:?}");
-        for (what, share) in asked {
+        assert_eq!(seen.len(), requested.len(), "{seen:?}");
+        for (what, share) in requested {
             assert!((seen[&what] - share).abs() < 0.01, "{what:?}: {}", seen[&what]);
         }
     }
@@ -427,15 +427,15 @@ mod tests {
     #[test]
     fn trims_bytes_and_phases() {
         let trims = Job { trims: true, ..job(Order::Uniform, 0) };
-        assert!(ops(&trims, Stop::AfterOps(100), 1000).iter().all(|op| op.way == Way::Trim));
+        assert!(ops(&trims, Stop::AfterOps(100), 1000).iter().all(|op| op.way == IoKind::Trim));
         let plain = job(Order::Uniform, 100);
         assert_eq!(ops(&plain, Stop::AfterBytes(40_000), 1000).len(), 10, "the tenth ends it");
         assert_eq!(ops(&plain, Stop::AfterBytes(40_960), 1000).len(), 10);
         assert_eq!(ops(&plain, Stop::AfterNsOrBytes(1, 40_960), 1000).len(), 10);
         let mut stream = OpStream::new(&plain, Stop::AfterNs(1));
-        assert_eq!(stream.next_op().unwrap().way, Way::Read);
+        assert_eq!(stream.next_op().unwrap().way, IoKind::Read);
         stream.set_read_percent(0);
-        assert_eq!(stream.next_op().unwrap().way, Way::Write);
+        assert_eq!(stream.next_op().unwrap().way, IoKind::Write);
     }
 
     #[test]
@@ -445,8 +445,8 @@ mod tests {
         let mut all: Vec<u64> =
             ops(&fine, Stop::AfterOnePass, 100).iter().map(|op| op.offset - 8192).collect();
         all.sort_unstable();
-        let asked: Vec<u64> = (0..=8).map(|turn| turn * 512).collect();
-        assert_eq!(all, asked);
+        let requested: Vec<u64> = (0..=8).map(|turn| turn * 512).collect();
+        assert_eq!(all, requested);
     }
 
     #[test]

@@ -216,7 +216,7 @@ impl Draft {
                 };
             }
             Parameter::Engine if self.setting.engine.kind == EngineKind::Sim => {
-                return Err(TrialError::Word("a simulated device has no other engine".into()));
+                return Err(TrialError::Word("a simulated device supports no other engine".into()));
             }
             Parameter::Engine => {
                 let engines: Vec<EngineKind> =
@@ -262,8 +262,7 @@ impl Draft {
             match self.cache {
                 Cache::Direct if !target.direct && self.setting.engine.kind != EngineKind::Sim => {
                     return Err(TrialError::Word(
-                        "it goes past the page cache, and the target is open without direct I/O"
-                            .into(),
+                        "it needs direct I/O, but the target is opened without it".into(),
                     ));
                 }
                 Cache::AsOpen | Cache::Direct => {}

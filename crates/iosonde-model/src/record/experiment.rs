@@ -29,7 +29,7 @@ pub struct ExperimentRun {
     /// Seed from which the order of the runs and the seed of each were drawn.
     pub seed: u64,
     /// What is measured, as it was given.
-    pub target: TargetAsked,
+    pub target: RequestedTarget,
     /// Bytes that it may write in all; `None` for no limit.
     #[serde(default)]
     pub max_written_bytes: Option<u64>,
@@ -40,7 +40,7 @@ pub struct ExperimentRun {
 /// A target as it was given on the command line.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct TargetAsked {
+pub struct RequestedTarget {
     /// Path, or the words of a simulated device.
     pub path: String,
     /// Size of the test file or of the region, bytes; 0 for the whole target.
@@ -57,6 +57,10 @@ pub struct TargetAsked {
     pub buffered: bool,
     /// Whether all of what is used was written before the first run.
     pub is_laid_out: bool,
+    /// Backend by name that is used; empty where an older program did not note it.
+    pub used_engine: String,
+    /// Whether I/O goes past the page cache.
+    pub direct: bool,
 }
 
 /// A stage as it was laid out, written before its first run.

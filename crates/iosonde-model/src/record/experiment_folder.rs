@@ -1,15 +1,15 @@
 //! The folder of an experiment, read again: bounded, and whole or refused with its reason.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-use super::HostFacts;
 use super::experiment::{
     EXPERIMENT_SCHEMA, ExperimentRun, STAGE_SCHEMA, StageRun, TRIAL_SCHEMA, TrialRun,
 };
+use super::{HostFacts, given};
 
 /// A folder that holds an experiment.
 #[derive(Clone, Debug)]
@@ -100,21 +100,12 @@ impl ExperimentFolder {
                 names.push(name);
             }
             if names.len() > MAX_TRIALS {
-                let what = format!("more than {MAX_TRIALS} runs, which are not read");
+                let what = format!("more than the limit of {MAX_TRIALS} runs");
                 return Err(FolderError::Malformed { path: folder, what });
             }
         }
         names.sort();
         Ok(names)
-    }
-
-    /// Sets a damaged run aside, under a name that is not read as one.
-    ///
-    /// # Errors
-    /// If it cannot be renamed.
-    pub fn set_aside(&self, name: &str) -> io::Result<()> {
-        let path = self.path.join("trials").join(name);
-        fs::rename(&path, path.with_extension("json.damaged"))
     }
 
     /// One run.
@@ -126,7 +117,7 @@ impl ExperimentFolder {
         let trial: TrialRun = read(&path, TRIAL_SCHEMA)?;
         let own = TrialRun::file_name(&trial.stage, trial.position, trial.cell, trial.repeat);
         if own != name {
-            let what = format!("it holds what belongs into {own}: it was copied or renamed");
+            let what = format!("it contains data of {own}: it was copied or renamed");
             return Err(FolderError::Malformed { path, what });
         }
         Ok(trial)
@@ -152,7 +143,7 @@ fn read<T: DeserializeOwned>(path: &Path, schema: &str) -> Result<T, FolderError
         }));
     }
     serde_json::from_value(value)
-        .map_err(|error| wrong(format!("not a whole record of {schema} ({error})")))
+        .map_err(|error| wrong(format!("incomplete record of {schema} ({error})")))
 }
 
 fn stem(schema: &str) -> &str {
@@ -165,16 +156,7 @@ fn version(schema: &str) -> u32 {
 
 /// A JSON file of bounded length.
 fn parsed<T: DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
-    let said = |error| FolderError::System { path: path.into(), error };
     let wrong = |what: String| FolderError::Malformed { path: path.into(), what };
-    if !fs::metadata(path).map_err(said)?.is_file() {
-        return Err(wrong("no regular file, expected a record".into()));
-    }
-    let mut text = Vec::new();
-    let file = File::open(path).map_err(said)?;
-    file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(said)?;
-    if text.len() as u64 > MAX_BYTES {
-        return Err(wrong(format!("longer than {MAX_BYTES} B, which is more than is read")));
-    }
+    let text = given::bytes(path, MAX_BYTES).map_err(|error| wrong(error.to_string()))?;
     serde_json::from_slice(&text).map_err(|error| wrong(format!("not a record ({error})")))
 }

@@ -6,8 +6,9 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+
+use super::kind_of;
 
 /// How much of a file shows what kind it is, bytes.
 const GLANCE: usize = 4096;
@@ -22,7 +23,10 @@ pub enum ExportError {
         found: &'static str,
     },
     /// The file is not one of ours.
-    #[error("the file exists and holds something else; choose another name, or remove it yourself")]
+    #[error(
+        "the file exists and contains something else; choose another name, or remove it \
+        yourself"
+    )]
     Foreign,
     /// The name is one of a directory, or empty.
     #[error("expected the name of a file")]
@@ -46,7 +50,7 @@ pub fn probe(path: &Path, is_ours: &dyn Fn(&str) -> bool) -> Result<(), ExportEr
                 return Err(ExportError::Foreign);
             }
         }
-        Ok(facts) => return Err(ExportError::NotAFile { found: kind(facts.file_type()) }),
+        Ok(facts) => return Err(ExportError::NotAFile { found: kind_of(facts.file_type()) }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
@@ -55,20 +59,6 @@ pub fn probe(path: &Path, is_ours: &dyn Fn(&str) -> bool) -> Result<(), ExportEr
     create_new(&temporary)?;
     fs::remove_file(&temporary)?;
     Ok(())
-}
-
-fn kind(file_type: fs::FileType) -> &'static str {
-    if file_type.is_dir() {
-        "a directory"
-    } else if file_type.is_symlink() {
-        "a symbolic link"
-    } else if file_type.is_block_device() {
-        "a block device"
-    } else if file_type.is_char_device() {
-        "a character device"
-    } else {
-        "a pipe or socket"
-    }
 }
 
 /// Puts a whole file under this name, and makes it last.

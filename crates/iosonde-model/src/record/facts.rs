@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::WriteAudit;
+
 /// What this machine is, read once per command.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
@@ -103,6 +105,8 @@ pub struct TargetFacts {
     pub io_limits: Vec<IoLimit>,
     /// The drive's own health report around the run, where it was asked for.
     pub smart: Option<SmartPair>,
+    /// What was checked before it was opened for writing, of each target that is written.
+    pub write_audits: Vec<WriteAudit>,
 }
 
 /// What `smartctl --json -a` said before and after a run.

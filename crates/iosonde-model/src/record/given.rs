@@ -1,7 +1,8 @@
-//! Files that the user names: opened without waiting for anybody, and only if they are files.
+//! Files that the user names: opened without waiting for anybody, and only if they are files that
+//! are stored somewhere.
 
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -9,27 +10,100 @@ use std::path::Path;
 #[derive(Debug, thiserror::Error)]
 pub enum GivenError {
     /// There is none.
-    #[error("no such file; expected the file that was named when the run was started")]
+    #[error("no such file")]
     Missing,
     /// Something else has the name.
-    #[error("found no regular file, but something else of this name")]
-    NotAFile,
+    #[error("found {0}, expected a regular file")]
+    NotAFile(&'static str),
+    /// Its content is made while it is read, and reading may wait for ever.
+    #[error(
+        "found a file of the kernel ({0}), whose content is stored nowhere; expected a stored \
+             file"
+    )]
+    OfTheKernel(&'static str),
+    /// It is longer than anything that is read.
+    #[error("longer than {most} B, which is more than is read")]
+    TooLong {
+        /// The most that is read, bytes.
+        most: u64,
+    },
+    /// It is no text.
+    #[error("no UTF-8 text: byte {at} does not belong into one")]
+    NoText {
+        /// Place of the first such byte.
+        at: usize,
+    },
     /// The system's answer.
     #[error("cannot be read: {0}")]
     System(#[from] io::Error),
 }
 
+/// File systems whose files are questions to the kernel (`/usr/include/linux/magic.h`).
+const OF_THE_KERNEL: [(u64, &str); 9] = [
+    (0x9fa0, "procfs"),
+    (0x6265_6572, "sysfs"),
+    (0x7472_6163, "tracefs"),
+    (0x6462_6720, "debugfs"),
+    (0x7363_6673, "securityfs"),
+    (0xf97c_ff8c, "selinuxfs"),
+    (0xcafe_4a11, "bpf"),
+    (0x6367_7270, "cgroup2"),
+    (0x0027_e0eb, "cgroup"),
+];
+
 /// The open file and its length, bytes.
-pub(super) fn open(path: &Path) -> Result<(File, u64), GivenError> {
-    // Opening a pipe would wait for somebody who writes into it.
+///
+/// # Errors
+/// If it is no stored file, or the system says no.
+pub fn open(path: &Path) -> Result<(File, u64), GivenError> {
+    // Before it is opened: opening a device may do something to it.
+    let facts = fs::metadata(path).map_err(missing)?;
+    if !facts.is_file() {
+        return Err(GivenError::NotAFile(super::kind_of(facts.file_type())));
+    }
+    // What has the name by now may be a pipe, and would wait for who writes into it.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
-    let file = opened.map_err(|error| match error.kind() {
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(missing)?;
+    let facts = file.metadata()?;
+    if !facts.is_file() {
+        return Err(GivenError::NotAFile(super::kind_of(facts.file_type())));
+    }
+    let magic = rustix::fs::fstatfs(&file).map_err(io::Error::from)?.f_type.cast_unsigned();
+    match OF_THE_KERNEL.iter().find(|(own, _)| *own == magic) {
+        Some((_, name)) => Err(GivenError::OfTheKernel(name)),
+        None => Ok((file, facts.len())),
+    }
+}
+
+fn missing(error: io::Error) -> GivenError {
+    match error.kind() {
         io::ErrorKind::NotFound => GivenError::Missing,
         _ => error.into(),
-    })?;
-    let facts = file.metadata()?;
-    if facts.is_file() { Ok((file, facts.len())) } else { Err(GivenError::NotAFile) }
+    }
+}
+
+/// What is in a file of at most so many bytes. It may grow while it is read.
+///
+/// # Errors
+/// As [`open`], and if it is longer.
+pub fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, GivenError> {
+    let (file, length) = open(path)?;
+    let too_long = || GivenError::TooLong { most };
+    if length > most {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most { Err(too_long()) } else { Ok(bytes) }
+}
+
+/// The same of a text.
+///
+/// # Errors
+/// As [`bytes`], and if it is none.
+pub fn text(path: &Path, most: u64) -> Result<String, GivenError> {
+    String::from_utf8(bytes(path, most)?)
+        .map_err(|error| GivenError::NoText { at: error.utf8_error().valid_up_to() })
 }
 
 #[cfg(test)]
@@ -39,11 +113,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_file_is_opened() {
+    fn only_a_stored_file_is_opened() {
         let dir = tempfile::tempdir().unwrap();
+        let refused = |path: &Path| open(path).unwrap_err().to_string();
         assert!(matches!(open(&dir.path().join("a")), Err(GivenError::Missing)));
-        assert!(matches!(open(dir.path()), Err(GivenError::NotAFile)));
-        assert!(matches!(open(Path::new("/dev/zero")), Err(GivenError::NotAFile)));
+        assert_eq!(refused(dir.path()), "found a directory, expected a regular file");
+        assert!(refused(Path::new("/dev/zero")).contains("a character device"));
         let pipe = dir.path().join("pipe");
         rustix::fs::mknodat(
             rustix::fs::CWD,
@@ -53,8 +128,23 @@ mod tests {
             0,
         )
         .unwrap();
-        assert!(matches!(open(&pipe), Err(GivenError::NotAFile)));
-        std::fs::write(dir.path().join("b"), "abc").unwrap();
+        assert!(refused(&pipe).contains("a pipe"));
+        // One that waits for the next message, and one that does not.
+        assert!(refused(Path::new("/proc/self/status")).contains("procfs"));
+        if let Err(error) = open(Path::new("/proc/kmsg")) {
+            assert!(!matches!(error, GivenError::NotAFile(_)), "{error}");
+        }
+        fs::write(dir.path().join("b"), "abc").unwrap();
         assert_eq!(open(&dir.path().join("b")).unwrap().1, 3);
+    }
+
+    #[test]
+    fn what_is_too_long_or_no_text_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        fs::write(&path, b"1234567\xff").unwrap();
+        assert_eq!(bytes(&path, 8).unwrap().len(), 8);
+        assert!(matches!(bytes(&path, 7), Err(GivenError::TooLong { most: 7 })));
+        assert!(matches!(text(&path, 8), Err(GivenError::NoText { at: 7 })));
     }
 }

@@ -10,7 +10,7 @@ mod mutations;
 
 use std::collections::BTreeMap;
 
-use crate::plan::Way;
+use crate::plan::IoKind;
 use iosonde_stats::Histogram;
 
 /// Longest file that is read, bytes.
@@ -100,7 +100,7 @@ pub struct ForeignJob {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForeignDirection {
     /// Which one.
-    pub way: Way,
+    pub way: IoKind,
     /// Operations.
     pub ops: u64,
     /// Bytes.
@@ -145,8 +145,8 @@ pub struct ForeignLatency {
 impl ForeignLatency {
     /// The percentile `per_cent`, if it is told.
     pub fn percentile(&self, per_cent: f64) -> Option<u64> {
-        let told = self.percentiles.iter().find(|(each, _)| (each - per_cent).abs() < 1e-6);
-        told.map(|(_, ns)| *ns)
+        let formatted = self.percentiles.iter().find(|(each, _)| (each - per_cent).abs() < 1e-6);
+        formatted.map(|(_, ns)| *ns)
     }
 
     /// The histogram, if the document has its bins.
@@ -171,9 +171,9 @@ impl ForeignDirection {
     /// The latency whose percentiles are told, with its name.
     pub fn spread(&self) -> Option<(&'static str, &ForeignLatency)> {
         let all = [("lat", &self.lat), ("clat", &self.clat), ("slat", &self.slat)];
-        let mut told =
+        let mut formatted =
             all.into_iter().filter_map(|(name, latency)| Some((name, latency.as_ref()?)));
-        told.find(|(_, latency)| !latency.percentiles.is_empty() || !latency.bins.is_empty())
+        formatted.find(|(_, latency)| !latency.percentiles.is_empty() || !latency.bins.is_empty())
     }
 }
 
@@ -184,7 +184,7 @@ impl ForeignJob {
     }
 
     /// What one direction did, if anything.
-    pub fn direction(&self, way: Way) -> Option<&ForeignDirection> {
+    pub fn direction(&self, way: IoKind) -> Option<&ForeignDirection> {
         self.directions.iter().find(|direction| direction.way == way)
     }
 }
@@ -199,7 +199,7 @@ pub struct ForeignLog {
     /// In ascending order of time for each direction.
     pub points: Vec<LogPoint>,
     /// Histograms per interval: end of the interval, direction, latencies. Only of a log of these.
-    pub histograms: Vec<(u64, Way, Histogram)>,
+    pub histograms: Vec<(u64, IoKind, Histogram)>,
     /// What reading it noticed.
     pub notes: Vec<String>,
 }
@@ -227,7 +227,7 @@ pub struct LogPoint {
     /// Since the start, ns.
     pub at_ns: u64,
     /// In which direction.
-    pub way: Way,
+    pub way: IoKind,
     /// The value, in the unit of the log.
     pub value: u64,
 }

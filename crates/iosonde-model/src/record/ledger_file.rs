@@ -41,9 +41,9 @@ pub use write::{JobLedger, LedgerWriter};
 /// Name and version of the file's schema.
 pub const LEDGER_SCHEMA: &str = "iosonde.ledger/2";
 /// What to do about a ledger of an older version.
-pub(super) const OTHER_BLOCKS: &str = "blocks of version 1 do not state the place of their \
-    sectors, so that sectors which changed places passed for right; write again and check that, or \
-    check with the program that wrote them";
+pub(super) const OTHER_BLOCKS: &str = "blocks of version 1 do not state the position of their \
+    sectors, so displaced sectors were not detected; write and check again, or check with the \
+    program that wrote them";
 /// Most jobs of a ledger.
 pub const MAX_JOBS: u32 = 4096;
 /// Longest header, bytes of JSON.

@@ -8,14 +8,14 @@ pub struct PrecisionRun {
     /// Whether the run was ended because the figure was known well enough.
     pub reached: bool,
     /// Looks in the order of time.
-    pub looks: Vec<PrecisionLook>,
+    pub looks: Vec<PrecisionCheck>,
     /// Looks between those and the last that are not listed, for want of room.
     pub unlisted: u64,
 }
 
 /// One look at all that was measured so far.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-pub struct PrecisionLook {
+pub struct PrecisionCheck {
     /// When, ns from the opening of the window.
     pub at_ns: u64,
     /// Intervals that it rests on.

@@ -177,7 +177,8 @@ pub struct Missing {
     /// Why.
     pub reason: String,
     /// How to get it, if there is a way.
-    pub mend: Option<String>,
+    #[serde(rename = "mend")]
+    pub fix: Option<String>,
 }
 
 /// A device of the profile.

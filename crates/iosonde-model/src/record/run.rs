@@ -153,7 +153,7 @@ pub struct JobRun {
 }
 
 impl JobRun {
-    /// All ways, in the order of [`crate::plan::Way::ALL`].
+    /// All ways, in the order of [`crate::plan::IoKind::ALL`].
     pub fn directions(&self) -> [&DirectionRun; 4] {
         [&self.read, &self.write, &self.trim, &self.sync]
     }

@@ -1,9 +1,9 @@
 //! Where results are kept: one folder per command, readable for ever, with plain files.
 //!
 //! While a command runs the folder's name ends in `.partial`. Each file is written under a
-//! temporary name, synced and renamed, so that it is whole or absent; at the end the checksums are
-//! written and the folder gets its final name. A command that was killed leaves a `.partial` folder
-//! with everything that was finished.
+//! temporary name, synced and renamed, so that it is whole or absent; its checksum is in the list
+//! before that. At the end the list is closed and the folder gets its final name. A command that was
+//! killed leaves a `.partial` folder with everything that was finished.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use super::checksums::{Checksums, SUMS, checksum, checksum_of, hex};
+use super::given;
 
 /// Name and version of the manifest's schema.
 pub const MANIFEST_SCHEMA: &str = "iosonde.manifest/1";
@@ -45,7 +48,17 @@ pub struct RunFolder {
     partial: PathBuf,
     finished: PathBuf,
     log: File,
+    /// Checksum of the log so far.
+    logged: Sha256,
+    checksums: Checksums,
+    /// The list of checksums while it grows.
+    list: File,
 }
+
+/// Name of the event log.
+const LOG: &str = "log.jsonl";
+/// Why an experiment is not gone on with.
+const LOG_ALTERED: &str = "log.jsonl was altered, and lines that follow would hide that";
 
 impl RunFolder {
     /// Makes a new folder under `parent`: UTC time, verb, and a few random digits.
@@ -57,9 +70,14 @@ impl RunFolder {
         let name = format!("{}-{verb}-{salt:08x}", utc(unix_ns));
         let partial = parent.join(format!("{name}.partial"));
         fs::DirBuilder::new().mode(0o700).create(&partial)?;
-        let log = create_new(&partial.join("log.jsonl"))?;
+        let log = create_new(&partial.join(LOG))?;
         lock(&log)?;
-        Ok(RunFolder { finished: parent.join(name), partial, log })
+        let list = create_new(&partial.join(SUMS))?;
+        let (finished, checksums) = (parent.join(name), Checksums::default());
+        let mut folder =
+            RunFolder { partial, finished, log, logged: Sha256::new(), checksums, list };
+        folder.announce(LOG, checksum(b""))?;
+        Ok(folder)
     }
 
     /// Where the files are now.
@@ -67,11 +85,16 @@ impl RunFolder {
         &self.partial
     }
 
+    /// Where they will be in the end.
+    pub fn finished(&self) -> &Path {
+        &self.finished
+    }
+
     /// Keeps a value as JSON: under a temporary name, synced, renamed.
     ///
     /// # Errors
     /// If it cannot be written; nothing half-written stays under the final name.
-    pub fn keep<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
+    pub fn keep<T: Serialize>(&mut self, name: &str, value: &T) -> io::Result<()> {
         let text = serde_json::to_vec(value)?;
         self.keep_bytes(name, &text)
     }
@@ -80,7 +103,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// As [`keep`](RunFolder::keep).
-    pub fn keep_text(&self, name: &str, text: &str) -> io::Result<()> {
+    pub fn keep_text(&mut self, name: &str, text: &str) -> io::Result<()> {
         self.keep_bytes(name, text.as_bytes())
     }
 
@@ -88,7 +111,18 @@ impl RunFolder {
     ///
     /// # Errors
     /// As [`keep`](RunFolder::keep).
-    pub fn keep_bytes(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    pub fn keep_bytes(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.announce(name, checksum(bytes))?;
+        self.put(name, bytes)
+    }
+
+    /// Notes in the list what a file is about to hold.
+    fn announce(&mut self, name: &str, sum: String) -> io::Result<()> {
+        let line = self.checksums.note(name, sum);
+        self.list.write_all(line.as_bytes())
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let place = match name.split_once('/') {
             Some((folder, _)) => self.partial.join(folder),
             None => self.partial.clone(),
@@ -97,17 +131,9 @@ impl RunFolder {
         if !place.is_dir() {
             private_dirs(&place)?;
         }
-        let temporary = place.join(format!(".{own}.tmp"));
-        // One that a killed command left behind, in a folder that is gone on with.
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = create_new(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, place.join(own))?;
-        sync_dir(&place)
+        // The list first: no file outlives a power cut without its checksum.
+        self.list.sync_data()?;
+        replaced(&place, own, bytes).map(drop)
     }
 
     /// Opens a folder once more that was left unfinished, whatever it is called now, to go on with
@@ -126,13 +152,41 @@ impl RunFolder {
             "{}.partial",
             finished.file_name().unwrap_or_default().to_string_lossy()
         ));
-        let log = path.join("log.jsonl");
-        let log = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
+        let log = OpenOptions::new().append(true).create(true).mode(0o600).open(path.join(LOG))?;
         lock(&log)?;
+        // What was altered stays altered: its file keeps the checksum that it had.
+        let (checksums, text) = Checksums::resumed(&path)?;
+        let kept = fs::read(path.join(LOG))?;
+        // Lines that follow would make an altered log one as it was kept.
+        if checksums.compare(LOG, checksum(&kept)).is_err() {
+            return Err(io::Error::other(LOG_ALTERED));
+        }
+        let list = replaced(&path, SUMS, text.as_bytes())?;
         if path != partial {
             fs::rename(&path, &partial)?;
         }
-        Ok(RunFolder { partial, finished, log })
+        let logged = Sha256::new_with_prefix(kept);
+        Ok(RunFolder { partial, finished, log, logged, checksums, list })
+    }
+
+    /// Whether a command is writing to this folder now.
+    pub fn is_in_use(folder: &Path) -> bool {
+        let log = given::open(&folder.join(LOG));
+        log.is_ok_and(|(log, _)| matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// Gives a file of a folder that is gone on with a name that is not read any more.
+    ///
+    /// # Errors
+    /// If it cannot be renamed.
+    pub fn set_aside(&mut self, name: &str) -> io::Result<()> {
+        let aside = format!("{name}.damaged");
+        let (from, to) = (self.partial.join(name), self.partial.join(&aside));
+        let sum = checksum_of(&from)?;
+        self.announce(&aside, sum.clone())?;
+        fs::rename(from, to)?;
+        self.checksums.rename(name, &aside, sum);
+        Ok(())
     }
 
     /// Adds a line to the event log.
@@ -142,24 +196,19 @@ impl RunFolder {
     pub fn log<T: Serialize>(&mut self, event: &T) -> io::Result<()> {
         let mut line = serde_json::to_vec(event)?;
         line.push(b'\n');
+        self.logged.update(&line);
+        self.announce(LOG, hex(self.logged.clone()))?;
         self.log.write_all(&line)
     }
 
-    /// Writes the manifest and the checksums, and gives the folder its final name.
+    /// Writes the manifest, closes the list of checksums, and gives the folder its final name.
     ///
     /// # Errors
     /// If something cannot be written; the folder then keeps its `.partial` name.
-    pub fn finish(self, manifest: &Manifest) -> io::Result<PathBuf> {
+    pub fn finish(mut self, manifest: &Manifest) -> io::Result<PathBuf> {
         self.log.sync_all()?;
         self.keep("manifest.json", manifest)?;
-        let names = names_in(&self.partial)?;
-        let mut sums = String::new();
-        for name in names {
-            let digest = Sha256::digest(fs::read(self.partial.join(&name))?);
-            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-            sums.push_str(&format!("{hex}  {name}\n"));
-        }
-        self.keep_bytes("SHA256SUMS", sums.as_bytes())?;
+        self.put(SUMS, self.checksums.sealed().as_bytes())?;
         fs::rename(&self.partial, &self.finished)?;
         if let Some(parent) = self.finished.parent() {
             sync_dir(parent)?;
@@ -182,27 +231,21 @@ fn lock(log: &File) -> io::Result<()> {
     })
 }
 
-/// Every file in a folder and in the folders within it, in the order of their names; but for the
-/// checksums, which cannot hold their own.
-pub fn names_in(folder: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        if name.starts_with('.') || name == "SHA256SUMS" {
-            continue;
-        }
-        if entry.file_type()?.is_dir() {
-            let inner = fs::read_dir(entry.path())?;
-            let inner = inner.filter_map(|each| each.ok()?.file_name().into_string().ok());
-            let inner = inner.filter(|each| !each.starts_with('.'));
-            names.extend(inner.map(|each| format!("{name}/{each}")));
-        } else {
-            names.push(name);
-        }
+/// Puts a whole file in the place of what bore its name, and makes it last; gives it open at its
+/// end.
+fn replaced(place: &Path, name: &str, bytes: &[u8]) -> io::Result<File> {
+    let temporary = place.join(format!(".{name}.tmp"));
+    // One that a killed command left behind, in a folder that is gone on with.
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
-    names.sort();
-    Ok(names)
+    let mut file = create_new(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, place.join(name))?;
+    sync_dir(place)?;
+    Ok(file)
 }
 
 fn create_new(path: &Path) -> io::Result<File> {
@@ -275,10 +318,10 @@ mod tests {
         let path = folder.finish(&manifest).unwrap();
         assert!(!partial.exists());
         let sums = fs::read_to_string(path.join("SHA256SUMS")).unwrap();
-        let names: Vec<&str> = sums.lines().filter_map(|line| line.split("  ").nth(1)).collect();
+        let names = sums.lines().filter_map(|line| Some(line.split_once("  ")?.1));
+        let names: Vec<&str> = names.collect();
         assert_eq!(names, ["01.json", "log.jsonl", "manifest.json"]);
-        let digest = Sha256::digest(b"[1,2,3]");
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert!(sums.starts_with(&hex));
+        assert!(sums.starts_with(&checksum(b"[1,2,3]")));
+        assert_eq!(super::super::checksums::alterations(&path).unwrap(), []);
     }
 }

@@ -28,7 +28,7 @@ mod write;
 use super::ledger_file::LedgerHeader;
 use crate::content::ledger::Ledger;
 use crate::content::replay::{Known, replay};
-use crate::plan::{VerifyPlan, VerifyStream, Way};
+use crate::plan::{IoKind, VerifyPlan, VerifyStream};
 
 pub use line::{Line, LineError, MAX_LINE_BYTES};
 pub use read::{WitnessLog, WitnessLogError};
@@ -83,7 +83,7 @@ impl WitnessedJob {
             (None, 0) => None,
             (None, _) => Some(self.durable_ops),
         };
-        let mut flushes = VerifyStream::new(plan, job).filter(|op| op.way == Way::Sync);
+        let mut flushes = VerifyStream::new(plan, job).filter(|op| op.way == IoKind::Sync);
         let next = flushes.find(|op| passed.is_none_or(|passed| op.index > passed));
         // After the last flush of a stream comes what is left of it.
         Some(next.map_or(u64::MAX, |op| op.index))

@@ -19,7 +19,7 @@ pub const WORKLOADS: [&str; 10] = [
 /// Every built-in experiment. A new one is a file and a line here.
 pub const EXPERIMENTS: [&str; 23] = [
     include_str!("../../../../experiments/check.toml"),
-    include_str!("../../../../experiments/zero-queue.toml"),
+    include_str!("../../../../experiments/qd1-baseline.toml"),
     include_str!("../../../../experiments/block-size.toml"),
     include_str!("../../../../experiments/read-write-mix.toml"),
     include_str!("../../../../experiments/queue-depth.toml"),
@@ -50,7 +50,7 @@ pub enum FileError {
     #[error("{0}")]
     Malformed(#[from] toml::de::Error),
     /// No such entry.
-    #[error("there is no {what} `{name}`; there are {known}")]
+    #[error("no {what} `{name}`; available: {known}")]
     Unknown {
         /// `workload` or `experiment`.
         what: &'static str,

@@ -107,7 +107,7 @@ impl EngineKind {
             kind: EngineKind::Null,
             name: "null",
             fio_names: &[],
-            summary: "completes at once and touches nothing: the tool's own ceiling",
+            summary: "completes immediately without I/O: the tool's own ceiling",
             is_synchronous: false,
             opens_files: false,
         },

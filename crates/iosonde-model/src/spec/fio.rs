@@ -19,7 +19,7 @@ pub mod value;
 use std::fmt;
 use std::sync::Arc;
 
-pub use ask::{Asking, EngineAsk, LogAsk, StopAsk, TargetAsk, ask};
+pub use ask::{Asking, EngineRequest, LogRequest, StopRequest, TargetRequest, ask};
 pub use job::{FioJob, Group, JobFile, parse};
 pub use lex::Outside;
 

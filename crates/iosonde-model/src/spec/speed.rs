@@ -26,8 +26,7 @@ pub enum SpeedError {
     /// Nothing in the workload goes by a clock.
     #[error(
         "has no effect: no role of `{workload}` has a rate, recorded arrivals, a pause or phases, \
-         so that it runs as fast as the target answers already; give its roles a pace, or leave \
-         the option out"
+         so it already runs as fast as possible; give its roles a rate, or omit the option"
     )]
     NoPace {
         /// Its name.
@@ -62,7 +61,7 @@ impl Speed {
             Speed::Times(factor) => {
                 format!("replayed at {factor}x the workload's rates")
             }
-            Speed::Max => "replayed as fast as the target answers: rates, pauses and idle phases \
+            Speed::Max => "replayed as fast as possible: rates, pauses and idle phases \
                            of the workload are left out"
                 .into(),
         }

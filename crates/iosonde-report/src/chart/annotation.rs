@@ -1,4 +1,4 @@
-//! What is said of a plot inside it: lines across with a label, and boxes that point at a place.
+//! Annotations inside a plot: lines across with a label, and call-out boxes.
 
 use super::plot::Edge;
 
@@ -11,7 +11,7 @@ pub struct Marker {
     pub range: Option<(f64, f64)>,
     /// Words in a box on it; empty for none.
     pub label: String,
-    /// Words for the pointer.
+    /// Tooltip text.
     pub hover: String,
 }
 
@@ -83,7 +83,7 @@ pub struct Callout {
 pub struct Annotation {
     /// At what: `best IOPS`.
     pub what: String,
-    /// Which setting: `8 jobs`. Where two agree in it they are said together.
+    /// Which setting: `8 jobs`. Equal settings are combined.
     pub setting: String,
     /// Where the point is along the x axis.
     pub x: f64,

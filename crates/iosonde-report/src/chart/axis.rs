@@ -78,7 +78,7 @@ impl Axis {
     }
 
     /// A value as programs read it: a number, or the name that it lies in.
-    pub(super) fn told(&self, value: f64) -> String {
+    pub(super) fn formatted(&self, value: f64) -> String {
         match &self.side {
             Side::Scaled(..) => short(value),
             Side::Named(names) => {
@@ -102,7 +102,7 @@ impl Axis {
     pub(super) fn written(&self, value: f64) -> String {
         match &self.side {
             Side::Scaled(quantity, _) => quantity.rough(value),
-            Side::Named(_) => self.told(value),
+            Side::Named(_) => self.formatted(value),
         }
     }
 

@@ -33,7 +33,7 @@ pub struct Bar {
     pub value: Measured,
     /// Lower and upper end of its interval.
     pub range: Option<(f64, f64)>,
-    /// Words for the pointer.
+    /// Tooltip text.
     pub hover: String,
 }
 
@@ -83,7 +83,7 @@ impl Bars {
                 let group = group as f64 + 0.5;
                 let left = plot.x(x.place(group)?) + (index as f64 - count / 2.0) * width;
                 let middle = left + width / 2.0;
-                let datum = datum(&x.told(group), bar.value.number(), &series.name);
+                let datum = datum(&x.formatted(group), bar.value.number(), &series.name);
                 let Some(value) = bar.value.number() else {
                     let foot = (middle, plot.bottom() - FOOT);
                     let look = (series.style, bar.value);
@@ -93,7 +93,7 @@ impl Bars {
                 let mut top = plot.y(y.place(value)?);
                 let frame = Frame { left, top, width, height: plot.bottom() - top };
                 let paint = match bar.value {
-                    Measured::Doubtful(_) => format!(
+                    Measured::LowConfidence(_) => format!(
                         "fill=\"{PAPER}\" stroke=\"{}\" stroke-width=\"1.6\"{datum}",
                         series.style.colour
                     ),

@@ -20,7 +20,7 @@ pub struct Curve {
     pub rough: bool,
     /// Points worth a dot, with what they are.
     pub dots: Vec<(f64, f64, String)>,
-    /// Words for the pointer.
+    /// Tooltip text.
     pub hover: String,
 }
 
@@ -33,7 +33,7 @@ pub struct Band {
     pub style: Style,
     /// `(x, low, high)` in ascending order of x, in one list for each part without a gap.
     pub parts: Vec<Vec<(f64, f64, f64)>>,
-    /// Words for the pointer.
+    /// Tooltip text.
     pub hover: String,
 }
 
@@ -54,7 +54,7 @@ impl Curve {
         }
         for (at, value, words) in &self.dots {
             let place = (plot.x(x.place(*at)?), plot.y(y.place(*value)?));
-            let datum = datum(&x.told(*at), Some(*value), &self.name);
+            let datum = datum(&x.formatted(*at), Some(*value), &self.name);
             svg.dot(place, self.style.colour, &datum, words);
         }
         Ok(())

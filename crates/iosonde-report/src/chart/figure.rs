@@ -145,7 +145,7 @@ fn draw_key(svg: &mut Svg, (x, y): (f64, f64), style: Style, key: Key) {
                 plot::mark(svg, "", middle, (style, Measured::Good(0.0)), "", "");
             }
         }
-        Key::Hollow => plot::mark(svg, "", middle, (style, Measured::Doubtful(0.0)), "", ""),
+        Key::Hollow => plot::mark(svg, "", middle, (style, Measured::LowConfidence(0.0)), "", ""),
         Key::HollowArea => {
             let paint = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"");
             svg.rectangle("", area, &paint, "");

@@ -33,7 +33,7 @@ pub struct Missing {
     pub y: (f64, f64),
     /// Why, in a word that is written there: `failed`, `not reached`.
     pub word: String,
-    /// Words for the pointer.
+    /// Tooltip text.
     pub hover: String,
 }
 
@@ -46,7 +46,7 @@ pub struct Cell {
     pub y: (f64, f64),
     /// Its value.
     pub value: f64,
-    /// Words for the pointer.
+    /// Tooltip text.
     pub hover: String,
 }
 
@@ -80,7 +80,7 @@ impl HeatMap {
             let mut paint = format!("fill=\"{}\"", ramp(share));
             if self.numbered {
                 // Of a map of thousands of rectangles nobody reads one by one.
-                let (at, row) = (x.told(cell.x.0), y.told(cell.y.0));
+                let (at, row) = (x.formatted(cell.x.0), y.formatted(cell.y.0));
                 paint += &datum(&at, None, &row);
                 paint += &format!(" data-v=\"{}\"", short(cell.value));
             }
@@ -94,7 +94,7 @@ impl HeatMap {
             let (left, right) = (plot.x(x.place(hole.x.0)?), plot.x(x.place(hole.x.1)?));
             let (bottom, top) = (plot.y(y.place(hole.y.0)?), plot.y(y.place(hole.y.1)?));
             let frame = Frame { left, top, width: right - left, height: bottom - top };
-            let datum = datum(&x.told(hole.x.0), None, &y.told(hole.y.0));
+            let datum = datum(&x.formatted(hole.x.0), None, &y.formatted(hole.y.0));
             let paint = format!("{} stroke-width=\"0.6\"{datum}", svg.fill(NOTHING));
             svg.rectangle("data", frame, &paint, &hole.hover);
             let width = Type::LABEL.width(&hole.word) + 4.0;

@@ -1,5 +1,5 @@
-//! Colours that readers with any kind of colour vision tell apart, and what tells them apart in
-//! print without colour: dashes of lines, hatches of areas, lightness of a heat map.
+//! Colours that are distinguishable with any kind of colour vision, and their equivalents in print:
+//! dashes of lines, hatches of areas, lightness of a heat map.
 
 /// Texts and axes.
 pub(super) const INK: &str = "#111111";

@@ -29,7 +29,7 @@ pub struct Panel {
 pub enum Marks {
     /// Bands, and curves over them.
     Curves(Vec<Band>, Vec<Curve>),
-    /// Measured points and what is said of them.
+    /// Measured points and their annotations.
     Plot(Plot),
     /// A heat map.
     Heat(HeatMap),
@@ -313,7 +313,7 @@ fn keys_of_states<'a>(
     all: impl Iterator<Item = Measured> + Clone,
     hollow: Key,
 ) -> impl Iterator<Item = (&'a str, Style, Key)> {
-    let doubtful = all.clone().any(|point| matches!(point, Measured::Doubtful(_)));
+    let doubtful = all.clone().any(|point| matches!(point, Measured::LowConfidence(_)));
     let failed = all.clone().any(|point| matches!(point, Measured::Failed(_)));
     let hollow = doubtful.then_some(("doubtful", NOTHING, hollow));
     hollow.into_iter().chain(failed.then_some((FAILED, NOTHING, Key::Cross)))

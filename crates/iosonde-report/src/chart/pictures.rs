@@ -1,4 +1,5 @@
-//! For tests: a picture of each kind as experiments need them, as it was and as a reader sees it.
+//! For tests: a chart of each kind needed by experiments, compared with its golden file and checked
+//! for readability.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::reading::{assert_golden, faults, words};
@@ -43,7 +44,7 @@ fn depths() -> Panel {
                 .between(value * 0.94, value * 1.05)
                 .hover(format!("depth {depth}: {value:.0}"));
             match depth as u32 {
-                2 => Point { y: Measured::Doubtful(value), ..point },
+                2 => Point { y: Measured::LowConfidence(value), ..point },
                 64 => Point::failed(depth).hover("depth 64: the device was reset"),
                 _ => point,
             }
@@ -207,7 +208,7 @@ fn baseline() -> Panel {
                 let bar = Bar::new(ns, format!("{name}: {ns} ns")).between(ns * 0.92, ns * 1.1);
                 match (index, number) {
                     (3, 2) => Some(Bar { value: Measured::Failed(None), ..bar }),
-                    (2, 2) => Some(Bar { value: Measured::Doubtful(ns), ..bar }),
+                    (2, 2) => Some(Bar { value: Measured::LowConfidence(ns), ..bar }),
                     _ => Some(bar),
                 }
             })
@@ -399,7 +400,7 @@ fn each_picture_of_an_experiment_is_as_it_was_and_can_be_read() {
 }
 
 #[test]
-fn what_is_best_at_one_setting_is_said_once() {
+fn what_is_best_at_one_setting_is_reported_once() {
     // Known optima: most requests and bytes at 8 jobs, the shortest latency at one.
     let rows = [(1.0, 12e3, 48.0, 83e3), (4.0, 40e3, 160.0, 99e3), (8.0, 61e3, 244.0, 131e3)];
     let best = |what: &str, of: fn(&(f64, f64, f64, f64)) -> f64| {
@@ -426,11 +427,11 @@ fn what_is_best_at_one_setting_is_said_once() {
 }
 
 #[test]
-fn a_failed_point_is_told_and_no_line_touches_it() {
+fn a_failed_point_is_reported_and_no_line_touches_it() {
     let svg = figure("", Arrangement::Stacked, vec![depths()]).svg().unwrap();
-    let told = words(&svg);
-    assert!(told.contains(&"failed or invalid: not used".into()), "{told:?}");
-    assert!(told.contains(&"doubtful".into()));
+    let formatted = words(&svg);
+    assert!(formatted.contains(&"failed or invalid: not used".into()), "{formatted:?}");
+    assert!(formatted.contains(&"doubtful".into()));
     let lines: Vec<&str> = svg
         .lines()
         .filter(|line| line.starts_with("<path class=\"data\"") && line.contains("data-s=\"IOPS\""))

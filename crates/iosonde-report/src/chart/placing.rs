@@ -1,4 +1,4 @@
-//! Where words inside a plot stand: where they hide nothing, or as little as can be.
+//! Places labels inside a plot where they hide nothing, or as little as possible.
 
 use super::svg::Frame;
 

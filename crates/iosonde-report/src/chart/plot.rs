@@ -12,7 +12,7 @@ use super::curves::{Band, Curve, Drawn};
 use super::palette::Style;
 use super::svg::{Frame, Svg};
 
-/// Lines through measured points, over curves and bands, and what is said of them.
+/// Lines through measured points, over curves and bands, with annotations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plot {
     /// A second scale, at the right side.
@@ -54,7 +54,7 @@ pub struct Line {
     pub points: Vec<Point>,
     /// Whether each point has a mark of its own; without, only the line is seen.
     pub dotted: bool,
-    /// Words for the pointer on the line.
+    /// Tooltip text of the line.
     pub hover: String,
 }
 
@@ -63,8 +63,8 @@ pub struct Line {
 pub enum Measured {
     /// A value.
     Good(f64),
-    /// A value to be looked at twice: drawn hollow.
-    Doubtful(f64),
+    /// A value with low confidence: drawn hollow.
+    LowConfidence(f64),
     /// None that may be used: a cross, which no line touches, at the value that came out or else at
     /// the foot of the plot.
     Failed(Option<f64>),
@@ -74,7 +74,7 @@ impl Measured {
     /// The value, unless it failed.
     pub fn number(self) -> Option<f64> {
         match self {
-            Measured::Good(value) | Measured::Doubtful(value) => Some(value),
+            Measured::Good(value) | Measured::LowConfidence(value) => Some(value),
             Measured::Failed(_) => None,
         }
     }
@@ -91,9 +91,9 @@ pub struct Point {
     pub x_range: Option<(f64, f64)>,
     /// Lower and upper end of the interval of `y`.
     pub y_range: Option<(f64, f64)>,
-    /// Words beside the point, where there is room; empty for none.
+    /// Label beside the point, if there is space; empty for none.
     pub label: String,
-    /// Words for the pointer.
+    /// Tooltip text.
     pub hover: String,
 }
 
@@ -163,7 +163,7 @@ impl Placed<'_> {
     /// Where a point is drawn, if it is.
     fn pixel_of(&self, line: &Line, point: &Point) -> Result<(f64, f64), ChartError> {
         match point.y {
-            Measured::Good(y) | Measured::Doubtful(y) | Measured::Failed(Some(y)) => {
+            Measured::Good(y) | Measured::LowConfidence(y) | Measured::Failed(Some(y)) => {
                 self.pixel(point.x, y, line.edge, &line.name)
             }
             Measured::Failed(None) => {
@@ -196,7 +196,7 @@ impl Plot {
         words::draw(svg, placed)
     }
 
-    /// The look of an axis: that of its lines, if there is one and another axis to be told from.
+    /// The style of an axis: that of its lines, if there are lines and a second axis.
     pub(super) fn look(&self, edge: Edge) -> Option<Style> {
         let mut looks = self.lines.iter().filter(|line| line.edge == edge).map(|line| line.style);
         let first = looks.next()?;
@@ -220,7 +220,7 @@ impl Plot {
         let points = self.lines.iter().filter(|l| l.edge == edge).flat_map(|line| &line.points);
         let of_points = points.flat_map(|point| {
             let y = match point.y {
-                Measured::Good(y) | Measured::Doubtful(y) => Some(y),
+                Measured::Good(y) | Measured::LowConfidence(y) => Some(y),
                 Measured::Failed(y) => y,
             };
             pair(point.y_range).chain(y)

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn each_quantity_is_written_in_its_way() {
+    fn each_quantity_is_written_correctly() {
         for (quantity, value, last, text) in [
             (Quantity::Count, 0.0, 1.0, "0"),
             (Quantity::Count, 2_500.0, 1e4, "2,500"),

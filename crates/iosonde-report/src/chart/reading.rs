@@ -1,4 +1,4 @@
-//! For tests: reads a figure back from its text and finds what a reader would stumble over.
+//! For tests: parses a figure's SVG and finds flaws in its layout.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::text;
@@ -229,7 +229,7 @@ pub(crate) fn words(svg: &str) -> Vec<String> {
 }
 
 /// Asserts that a figure equals the file of this name under `golden/chart`;
-/// `IOSONDE_BLESS=1 cargo test` writes it anew.
+/// `IOSONDE_BLESS=1 cargo test` rewrites it.
 #[track_caller]
 pub(super) fn assert_golden(name: &str, svg: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/chart").join(name);

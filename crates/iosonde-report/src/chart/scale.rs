@@ -141,7 +141,7 @@ impl Scale {
                 sets
             }
         };
-        // Two ticks at least, or the reader cannot tell what a distance means.
+        // At least two ticks, so that the scale is visible.
         sets.into_iter().filter(|set| set.len() >= 2).collect()
     }
 

@@ -1,5 +1,6 @@
 //! The text of a picture: elements one a line, coordinates with one decimal, every text escaped.
 
+use iosonde_model::units::clean::clean;
 use std::fmt::Write;
 
 use super::palette::{INK, PAPER, Style};
@@ -283,20 +284,18 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// A text that no reader of XML can take for anything else. Characters that XML cannot hold are
+/// A text that no reader of XML can take for anything else. Two characters that XML cannot hold are
 /// left out.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in clean(text).chars() {
         match character {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            '\n' | '\t' => out.push(' '),
             '\u{fffe}' | '\u{ffff}' => {}
-            _ if character.is_control() => {}
             _ => out.push(character),
         }
     }
@@ -318,7 +317,7 @@ mod tests {
     #[test]
     fn foreign_names_stay_text() {
         let hostile = "<script>\u{1b}[0m&\"'\u{0}\u{ffff}</script>";
-        assert_eq!(escaped(hostile), "&lt;script&gt;[0m&amp;&quot;&#39;&lt;/script&gt;");
+        assert_eq!(escaped(hostile), r"&lt;script&gt;\x1b[0m&amp;&quot;&#39;\x00&lt;/script&gt;");
         let mut svg = Svg::default();
         svg.text((1.0, 2.0), Anchor::Start, Type::BODY, hostile);
         let svg = svg.finish(hostile, 10.0, 10.0);

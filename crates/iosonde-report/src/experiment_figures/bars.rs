@@ -17,9 +17,9 @@ const MOST_LABELLED: usize = 18;
 /// One panel for each quantity, one group for each setting.
 pub(super) fn draw(
     facts: &StageFacts,
-    asked: &experiment::Figure,
+    requested: &experiment::Figure,
 ) -> Result<Option<Figure>, ChartError> {
-    let view = View::of(facts, asked, Layout::Named);
+    let view = View::of(facts, requested, Layout::Named);
     let measures = view.measures(&USUAL);
     let mut sheet = Sheet::new(&view);
     for quantity in quantities(&measures) {

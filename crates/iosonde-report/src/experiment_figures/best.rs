@@ -58,7 +58,7 @@ pub(super) fn in_panel(
 }
 
 /// What the call-outs of a panel say.
-pub(super) fn told(panel: &Panel) -> Vec<String> {
+pub(super) fn formatted(panel: &Panel) -> Vec<String> {
     match &panel.marks {
         Marks::Plot(plot) => plot.callouts.iter().map(|callout| callout.text.clone()).collect(),
         _ => Vec::new(),

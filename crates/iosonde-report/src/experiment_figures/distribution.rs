@@ -31,25 +31,25 @@ enum Side {
 /// The share of requests within each latency.
 pub(super) fn within(
     facts: &StageFacts,
-    asked: &experiment::Figure,
+    requested: &experiment::Figure,
 ) -> Result<Option<Figure>, ChartError> {
-    draw(facts, asked, Side::Within)
+    draw(facts, requested, Side::Within)
 }
 
 /// The share of requests above each latency.
 pub(super) fn above(
     facts: &StageFacts,
-    asked: &experiment::Figure,
+    requested: &experiment::Figure,
 ) -> Result<Option<Figure>, ChartError> {
-    draw(facts, asked, Side::Above)
+    draw(facts, requested, Side::Above)
 }
 
 fn draw(
     facts: &StageFacts,
-    asked: &experiment::Figure,
+    requested: &experiment::Figure,
     side: Side,
 ) -> Result<Option<Figure>, ChartError> {
-    let view = View::of(facts, asked, Layout::Scaled);
+    let view = View::of(facts, requested, Layout::Scaled);
     let has_latency =
         |point: &&Point| facts.of_cell(point.cell).iter().any(|trial| trial.latency.count() > 0);
     let all: Vec<&Point> = view.points().filter(has_latency).collect();

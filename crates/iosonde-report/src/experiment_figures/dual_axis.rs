@@ -17,9 +17,9 @@ const RATES: usize = 2;
 /// A panel with both axes for each series, and one with the latency of all.
 pub(super) fn draw(
     facts: &StageFacts,
-    asked: &experiment::Figure,
+    requested: &experiment::Figure,
 ) -> Result<Option<Figure>, ChartError> {
-    let view = View::of(facts, asked, Layout::Scaled);
+    let view = View::of(facts, requested, Layout::Scaled);
     let mut sheet = Sheet::new(&view);
     for facet in &view.facets {
         for series in &facet.series {
@@ -74,9 +74,9 @@ fn reading(view: &View, series: &Series) -> (String, String) {
                 .into(),
         );
     };
-    let at = found::told(view, crossover.at);
+    let at = found::formatted(view, crossover.at);
     let interval = crossover.range.map_or(String::new(), |(low, high)| {
-        let (low, high) = (found::told(view, low), found::told(view, high));
+        let (low, high) = (found::formatted(view, low), found::formatted(view, high));
         format!(" (95 % interval {low} to {high}, shaded)")
     });
     let of = if series.name.is_empty() { String::new() } else { format!(" of {}", series.name) };
@@ -94,7 +94,8 @@ fn callouts(view: &View, series: &Series) -> Vec<crate::chart::Callout> {
     let annotation = |(what, measure, point): (&str, Measure, &Point)| {
         let edge = if measure == Measure::Iops { Edge::Left } else { Edge::Right };
         let y = point.mean(measure)? * unit(measure).0;
-        let (x, setting) = (view.place(point)?, view.level(point).map(|level| view.told(level))?);
+        let (x, setting) =
+            (view.place(point)?, view.level(point).map(|level| view.formatted(level))?);
         Some(Annotation { what: what.into(), setting, x, y, edge })
     };
     let best = best::best(&alone, &[Measure::Iops, Measure::Bandwidth]);

@@ -50,12 +50,16 @@ pub(super) fn marker(view: &View, name: &str, series: &Series) -> Option<Marker>
     if is_outside || !(first..=last).contains(&found.at) {
         return None;
     }
-    let at = told(view, found.at);
+    let at = formatted(view, found.at);
     let marker = Marker::at_x(found.at, format!("{name} {at}"));
     let Some((low, high)) = found.range else {
         return Some(Marker { hover: format!("{name}: {at}"), ..marker });
     };
-    let hover = format!("{name}: {at}, 95 % interval {} to {}", told(view, low), told(view, high));
+    let hover = format!(
+        "{name}: {at}, 95 % interval {} to {}",
+        formatted(view, low),
+        formatted(view, high)
+    );
     Some(Marker { hover, ..marker.between(low.clamp(first, last), high.clamp(first, last)) })
 }
 
@@ -79,7 +83,7 @@ fn is_of_x(view: &View) -> bool {
 }
 
 /// A place along the bottom in words.
-pub(super) fn told(view: &View, at: f64) -> String {
+pub(super) fn formatted(view: &View, at: f64) -> String {
     match view.quantity() {
         Quantity::Bytes => bytes::rough(at.max(0.0) as u64),
         Quantity::Latency => duration::latency(at),

@@ -2,7 +2,7 @@
 
 use super::lines::titled_in;
 use super::sheet::{Sheet, ends};
-use super::view::{Layout, View, is_carried_out, unit};
+use super::view::{Layout, View, is_executed, unit};
 use crate::chart::{Axis, Cell, ChartError, Figure, HeatMap, Kind, Marks, Missing, Scale};
 use iosonde_analysis::experiment::{Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
@@ -16,16 +16,16 @@ const ROW: f64 = 30.0;
 /// One panel for each measure and for each combination of further axes.
 pub(super) fn draw(
     facts: &StageFacts,
-    asked: &experiment::Figure,
+    requested: &experiment::Figure,
 ) -> Result<Option<Figure>, ChartError> {
     // Without an axis for the rows the second of the stage is it.
-    let x = View::of(facts, asked, Layout::Named).x.map(|axis| axis.name.clone());
+    let x = View::of(facts, requested, Layout::Named).x.map(|axis| axis.name.clone());
     let other = facts.stage.axes.iter().find(|axis| Some(&axis.name) != x.as_ref());
-    let mut asked = asked.clone();
-    if asked.series.is_empty() {
-        asked.series = other.map_or(String::new(), |axis| axis.name.clone());
+    let mut requested = requested.clone();
+    if requested.series.is_empty() {
+        requested.series = other.map_or(String::new(), |axis| axis.name.clone());
     }
-    let view = View::of(facts, &asked, Layout::Named);
+    let view = View::of(facts, &requested, Layout::Named);
     let measures = view.measures(&[Measure::Iops]);
     let mut sheet = Sheet::new(&view).of_runs();
     for measure in &measures {
@@ -74,7 +74,7 @@ fn panel(
     }
     let rows = facet.series.iter().map(|series| series.name.clone()).collect::<Vec<String>>();
     let height = (rows.len() as f64 * ROW).clamp(60.0, 420.0);
-    let series = view.facts.stage.axes.iter().find(|axis| axis.name == view.asked.series);
+    let series = view.facts.stage.axes.iter().find(|axis| axis.name == view.requested.series);
     let y = Axis::names(series.map_or("", |axis| axis.heading()), rows);
     let (_, quantity, title) = unit(measure);
     let log = if kind == Kind::Log10 { " (log)" } else { "" };
@@ -87,7 +87,7 @@ fn panel(
 
 /// Why there is no value, in a word.
 fn why(point: &Point) -> &'static str {
-    match (is_carried_out(point), point.is_usable()) {
+    match (is_executed(point), point.is_usable()) {
         (false, _) => "not run",
         (true, false) => "failed",
         (true, true) => "not known",

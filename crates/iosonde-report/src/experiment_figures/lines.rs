@@ -17,9 +17,9 @@ const USUAL: [Measure; 3] = [Measure::Iops, Measure::Mean, Measure::Quantile(0.9
 /// One panel for each measure, one line for each series.
 pub(super) fn draw(
     facts: &StageFacts,
-    asked: &experiment::Figure,
+    requested: &experiment::Figure,
 ) -> Result<Option<Figure>, ChartError> {
-    let view = View::of(facts, asked, Layout::Scaled);
+    let view = View::of(facts, requested, Layout::Scaled);
     let measures = view.measures(&USUAL);
     let mut sheet = Sheet::new(&view);
     for facet in &view.facets {

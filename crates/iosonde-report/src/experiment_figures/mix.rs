@@ -19,9 +19,9 @@ const DIRECTIONS: [(Direction, &str, usize); 3] =
 /// For each series a panel for each measure: of all, of the reads and of the writes.
 pub(super) fn draw(
     facts: &StageFacts,
-    asked: &experiment::Figure,
+    requested: &experiment::Figure,
 ) -> Result<Option<Figure>, ChartError> {
-    let view = View::of(facts, asked, Layout::Mixed);
+    let view = View::of(facts, requested, Layout::Mixed);
     let measures = view.measures(&USUAL);
     let mut sheet = Sheet::new(&view);
     for facet in &view.facets {
@@ -65,11 +65,11 @@ fn line(
     // A measure of the whole, as the depth is, has no directions; a failed point has none either.
     let has_directions =
         |point: &Point| point.values(measure, Direction::Total) != point.values(measure, direction);
-    let is_told = direction == Direction::Total
+    let is_reported = direction == Direction::Total
         || is_mixed && series.points.iter().any(|point| has_directions(point));
     let drawn = series.points.iter().filter(|p| direction == Direction::Total || p.is_usable());
     let points: Vec<_> = drawn.filter_map(|point| view.point(point, measure, direction)).collect();
-    (is_told && !points.is_empty()).then(|| Line {
+    (is_reported && !points.is_empty()).then(|| Line {
         name: name.into(),
         style: style(number),
         edge: Edge::Left,

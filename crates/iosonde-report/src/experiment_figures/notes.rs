@@ -1,6 +1,6 @@
 //! What stands around a picture: of what it is, how its error bars are made, what is left out.
 
-use super::view::{ErrorBars, View, is_carried_out};
+use super::view::{ErrorBars, View, is_executed};
 use iosonde_analysis::experiment::{Point, Standing};
 
 /// Settings that a note lists before it only counts.
@@ -8,7 +8,7 @@ const LISTED: usize = 3;
 
 /// Heading of the picture.
 pub(super) fn title(view: &View, what: &str) -> String {
-    match view.asked.title.as_str() {
+    match view.requested.title.as_str() {
         "" => format!("{}: {what}", capital(view.facts.stage.heading())),
         title => title.into(),
     }
@@ -62,12 +62,12 @@ pub(super) enum Looks {
 pub(super) fn of_standing(view: &View, looks: Looks) -> Vec<String> {
     let mut notes = Vec::new();
     let doubtful = view.points().filter(|p| p.is_usable()).filter_map(|p| match &p.standing {
-        Standing::Doubtful(why) => Some((p, why.as_str())),
+        Standing::LowConfidence(why) => Some((p, why.as_str())),
         _ => None,
     });
     let hollow = if looks == Looks::Alike { "Doubtful" } else { "Hollow: doubtful" };
     notes.extend(listed(view, hollow, doubtful.collect()));
-    let failed = view.points().filter(|p| !p.is_usable() && is_carried_out(p));
+    let failed = view.points().filter(|p| !p.is_usable() && is_executed(p));
     let failed = failed.filter_map(|p| match &p.standing {
         Standing::Failed(why) => Some((p, why.as_str())),
         _ => None,
@@ -82,7 +82,7 @@ pub(super) fn of_standing(view: &View, looks: Looks) -> Vec<String> {
         let why = left_out.iter().find(|(cell, _)| *cell == point.cell);
         why.map_or(view.facts.laid_out.ended_early.as_str(), |(_, why)| why.as_str())
     };
-    let missing = view.points().filter(|point| !is_carried_out(point));
+    let missing = view.points().filter(|point| !is_executed(point));
     let missing = missing.map(|point| (point, why(point)));
     notes.extend(listed(view, "Not carried out and not drawn", missing.collect()));
     notes
@@ -90,13 +90,13 @@ pub(super) fn of_standing(view: &View, looks: Looks) -> Vec<String> {
 
 fn listed(view: &View, what: &str, points: Vec<(&Point, &str)>) -> Option<String> {
     let (first, rest) = points.split_at(points.len().min(LISTED));
-    let told = |(point, why): &(&Point, &str)| {
+    let formatted = |(point, why): &(&Point, &str)| {
         let setting = view.setting(point);
         if why.is_empty() { setting } else { format!("{setting} ({why})") }
     };
-    let told: Vec<String> = first.iter().map(told).collect();
+    let formatted: Vec<String> = first.iter().map(formatted).collect();
     let more = if rest.is_empty() { String::new() } else { format!("; and {} more", rest.len()) };
-    (!told.is_empty()).then(|| format!("{what}: {}{more}.", told.join("; ")))
+    (!formatted.is_empty()).then(|| format!("{what}: {}{more}.", formatted.join("; ")))
 }
 
 /// With a capital letter.

@@ -22,12 +22,12 @@ const MOST_RUNS: usize = 7;
 /// A panel for each setting, a curve for each of its runs.
 pub(super) fn draw(
     facts: &StageFacts,
-    asked: &experiment::Figure,
+    requested: &experiment::Figure,
 ) -> Result<Option<Figure>, ChartError> {
-    let view = View::of(facts, asked, Layout::Scaled);
+    let view = View::of(facts, requested, Layout::Scaled);
     let is_rate = |measure: &Measure| matches!(measure, Measure::Iops | Measure::Bandwidth);
-    let asked = view.measures(&[]).into_iter().find(is_rate);
-    let measure = asked.unwrap_or(Measure::Iops);
+    let requested = view.measures(&[]).into_iter().find(is_rate);
+    let measure = requested.unwrap_or(Measure::Iops);
     let runs = |point: &Point| {
         let runs = facts.of_cell(point.cell).into_iter();
         runs.filter(|trial| trial.series.ops.len() > 1).collect::<Vec<&TrialFigures>>()
@@ -156,7 +156,7 @@ fn curve(trial: &TrialFigures, measure: Measure) -> Curve {
     }
     let name = format!("run {}", trial.repeat + 1);
     let doubt = match &trial.standing {
-        Standing::Doubtful(why) => format!("; doubtful: {why}"),
+        Standing::LowConfidence(why) => format!("; doubtful: {why}"),
         _ => String::new(),
     };
     Curve {

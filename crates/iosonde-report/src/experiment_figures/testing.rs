@@ -117,7 +117,7 @@ pub(super) fn depths(figures: &str) -> StageFacts {
         let load = Load { depth: depth as u32, iops: iops(depth), ..Load::default() };
         (depth < 256.0).then_some(load)
     });
-    let facts = spoilt(facts, 2, &Standing::Doubtful("hot device".into()));
+    let facts = spoilt(facts, 2, &Standing::LowConfidence("hot device".into()));
     let mut facts = spoilt(facts, 6, &Standing::Failed("it failed: EIO".into()));
     facts.laid_out.left_out.push((8, "two levels in a row were worse".into()));
     found(&mut facts, &[("knee", 8.0), ("knee_low", 6.0), ("knee_high", 13.0)]);
@@ -196,7 +196,7 @@ pub(super) fn cliff(figures: &str) -> StageFacts {
 }
 
 /// The four points of a target with one request at a time.
-pub(super) fn zero_queue(figures: &str) -> StageFacts {
+pub(super) fn qd1_baseline(figures: &str) -> StageFacts {
     let text = format!(
         "name = \"zero-queue\"\ntitle = \"One request at a time\"\nrepeats = 3\n[[stage.axis]]\n\
          name = \"access\"\ncases = [{{ name = \"4 KiB random read\", rw = \"randread\" }}, \
@@ -211,5 +211,5 @@ pub(super) fn zero_queue(figures: &str) -> StageFacts {
         let iops = 1e9 / latency_ns;
         Some(Load { depth: 1, read_percent, block_bytes, iops, ..Load::default() })
     });
-    spoilt(facts, 1, &Standing::Doubtful("physics".into()))
+    spoilt(facts, 1, &Standing::LowConfidence("physics".into()))
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::testing::{
-    cliff, depths, experiment, mixture, sizes, spoilt, stage, surface, zero_queue,
+    cliff, depths, experiment, mixture, qd1_baseline, sizes, spoilt, stage, surface,
 };
 use super::*;
 use crate::chart::reading::{faults, words};
@@ -14,26 +14,26 @@ use iosonde_model::spec::Direction;
 use iosonde_stats::{Histogram, Quantile};
 
 /// A figure as a file asks for it.
-fn asked(kind: &str, more: &str) -> String {
+fn requested(kind: &str, more: &str) -> String {
     format!("[[stage.figure]]\nkind = \"{kind}\"\n{more}\n")
 }
 
 /// A picture of each kind.
 fn all() -> Vec<Picture> {
     let sweep = [
-        asked("line", ""),
-        asked("line", "metrics = [\"mean\", \"p95\", \"p99\"]"),
-        asked("trade-off", ""),
-        asked("cdf", ""),
-        asked("ccdf", ""),
+        requested("line", ""),
+        requested("line", "metrics = [\"mean\", \"p95\", \"p99\"]"),
+        requested("trade-off", ""),
+        requested("cdf", ""),
+        requested("ccdf", ""),
     ];
     let facts = [
-        zero_queue(&asked("bars", "")),
+        qd1_baseline(&requested("bars", "")),
         depths(&sweep.concat()),
-        sizes(&[asked("dual-axis", ""), asked("line", "metrics = [\"bw\"]")].concat()),
-        mixture(&asked("mix", "")),
-        surface(&asked("heat", "series = \"block-size\"\nmetrics = [\"bw\", \"mean\"]")),
-        cliff(&asked("time-series", "metrics = [\"bw\"]")),
+        sizes(&[requested("dual-axis", ""), requested("line", "metrics = [\"bw\"]")].concat()),
+        mixture(&requested("mix", "")),
+        surface(&requested("heat", "series = \"block-size\"\nmetrics = [\"bw\", \"mean\"]")),
+        cliff(&requested("time-series", "metrics = [\"bw\"]")),
     ];
     facts.iter().flat_map(|facts| pictures_of(facts, "invented · /data/file").unwrap()).collect()
 }
@@ -97,8 +97,8 @@ fn contest(figures: &str) -> StageFacts {
 #[test]
 fn each_best_is_of_its_own_measure() {
     let all = ["best IOPS: jobs 2", "best bandwidth: jobs 4", "lowest mean latency: jobs 1"];
-    assert_eq!(said(&plots(&contest(&asked("trade-off", "")))[0]), all);
-    let line = asked("line", "metrics = [\"iops\", \"bw\", \"mean\"]");
+    assert_eq!(said(&plots(&contest(&requested("trade-off", "")))[0]), all);
+    let line = requested("line", "metrics = [\"iops\", \"bw\", \"mean\"]");
     let panels = plots(&contest(&line));
     let said: Vec<Vec<&str>> = panels.iter().map(said).collect();
     assert_eq!(said, [[all[0]], [all[1]], [all[2]]]);
@@ -112,18 +112,18 @@ fn each_best_is_of_its_own_measure() {
 
 #[test]
 fn what_is_best_at_one_setting_is_said_once() {
-    let facts = depths(&asked("trade-off", ""));
+    let facts = depths(&requested("trade-off", ""));
     let plot = &plots(&facts)[0];
     let all = ["knee: iodepth 8", "best IOPS and best bandwidth: iodepth 128"];
     assert_eq!(said(plot)[..2], all);
     assert_eq!(plot.callouts.len(), 3, "{:?}", plot.callouts);
-    let line = plots(&depths(&asked("line", "metrics = [\"iops\"]")));
+    let line = plots(&depths(&requested("line", "metrics = [\"iops\"]")));
     assert_eq!(said(&line[0]), [all[1]]);
 }
 
 #[test]
 fn a_failed_point_is_marked_and_never_best() {
-    let best = contest(&asked("line", "metrics = [\"iops\"]"));
+    let best = contest(&requested("line", "metrics = [\"iops\"]"));
     let failed = spoilt(best.clone(), 1, &Standing::Failed("it failed: EIO".into()));
     let plot = &plots(&failed)[0];
     let points = &plot.lines[0].points;
@@ -132,15 +132,15 @@ fn a_failed_point_is_marked_and_never_best() {
     assert_eq!(said(plot), ["best IOPS: jobs 8", "best bandwidth: jobs 4"]);
     let notes = &pictures(&failed).unwrap()[0].figure.notes;
     assert!(notes.iter().any(|note| note.contains("jobs 2 (it failed: EIO)")), "{notes:?}");
-    let doubtful = spoilt(best, 1, &Standing::Doubtful("hot".into()));
+    let doubtful = spoilt(best, 1, &Standing::LowConfidence("hot".into()));
     let plot = &plots(&doubtful)[0];
-    assert!(matches!(plot.lines[0].points[1].y, Measured::Doubtful(_)));
+    assert!(matches!(plot.lines[0].points[1].y, Measured::LowConfidence(_)));
     assert_eq!(said(plot)[0], "best IOPS: jobs 8", "a good one is there");
 }
 
 #[test]
 fn what_was_not_carried_out_is_no_failure() {
-    let facts = depths(&asked("line", ""));
+    let facts = depths(&requested("line", ""));
     let plot = &plots(&facts)[0];
     assert!(plot.lines[0].points.iter().all(|point| point.x < 256.0));
     let notes = &pictures(&facts).unwrap()[0].figure.notes;
@@ -154,7 +154,7 @@ fn error_bars_are_what_the_note_says() {
         let text = format!(
             "name = \"s\"\nrepeats = {repeats}\n[[stage.axis]]\nname = \"numjobs\"\n\
              values = [1, 2]\n{}",
-            asked("line", "metrics = [\"iops\"]")
+            requested("line", "metrics = [\"iops\"]")
         );
         stage(&text, |_, _| Some(Load::default()))
     };
@@ -174,7 +174,7 @@ fn error_bars_are_what_the_note_says() {
 
 #[test]
 fn a_distribution_is_that_of_merged_histograms() {
-    let facts = depths(&asked("cdf", ""));
+    let facts = depths(&requested("cdf", ""));
     let mut merged = Histogram::new();
     facts.of_cell(0).iter().for_each(|trial| merged.merge(&trial.latency));
     let figure = pictures(&facts).unwrap().remove(0).figure;
@@ -195,7 +195,7 @@ fn a_distribution_is_that_of_merged_histograms() {
 
 #[test]
 fn a_crossover_stands_at_its_size_with_its_interval() {
-    let plots = plots(&sizes(&asked("dual-axis", "")));
+    let plots = plots(&sizes(&requested("dual-axis", "")));
     let [sequential, random, latency] = plots.as_slice() else { panic!("{}", plots.len()) };
     assert_eq!(sequential.markers[0].crossing, Crossing::X(Some(20_000.0)));
     assert_eq!(sequential.markers[0].range, Some((17_000.0, 24_000.0)));
@@ -211,7 +211,7 @@ fn a_crossover_stands_at_its_size_with_its_interval() {
 
 #[test]
 fn a_mixture_goes_from_writes_alone_to_reads_alone() {
-    let facts = mixture(&asked("mix", ""));
+    let facts = mixture(&requested("mix", ""));
     let svg = pictures(&facts).unwrap()[0].figure.svg().unwrap();
     let names = ["100W", "75W/25R", "50W/50R", "30W/70R", "100R"];
     let words = words(&svg);
@@ -226,7 +226,7 @@ fn a_mixture_goes_from_writes_alone_to_reads_alone() {
 
 #[test]
 fn a_stage_of_little_still_gives_pictures_that_can_be_read() {
-    let figures: String = FIGURES.iter().map(|(kind, _)| asked(kind, "")).collect();
+    let figures: String = FIGURES.iter().map(|(kind, _)| requested(kind, "")).collect();
     let one = format!("name = \"one\"\nrepeats = 1\n{figures}");
     let two = format!(
         "name = \"two\"\nrepeats = 2\n[[stage.axis]]\nname = \"rw\"\n\
@@ -249,7 +249,7 @@ fn a_stage_of_little_still_gives_pictures_that_can_be_read() {
 
 #[test]
 fn many_settings_and_runs_can_still_be_read() {
-    let figures: String = FIGURES.iter().map(|(kind, _)| asked(kind, "")).collect();
+    let figures: String = FIGURES.iter().map(|(kind, _)| requested(kind, "")).collect();
     let text = format!(
         "name = \"many\"\nrepeats = 3\n[[stage.axis]]\nname = \"gap\"\nvalues = [0, \"4k\", \
          \"64k\", \"1m\", \"64m\"]\n[[stage.axis]]\nname = \"block-size\"\n\
@@ -275,10 +275,13 @@ fn what_cannot_be_shown_is_told_with_what_can() {
                  [[stage.figure]]\nkind = \"line\"\nx = \"depth\"\nmetrics = [\"p98\"]\n";
     let experiment = experiment(wrong);
     assert_eq!(unknown(&experiment), ["tradeoff"]);
-    let told = misasked(&experiment);
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told[0].contains("did you mean `trade-off`?"), "{told:?}");
-    assert!(told[1].contains("x is `depth`") && told[2].contains("`p98`"), "{told:?}");
+    let formatted = invalid_figures(&experiment);
+    assert_eq!(formatted.len(), 3, "{formatted:?}");
+    assert!(formatted[0].contains("did you mean `trade-off`?"), "{formatted:?}");
+    assert!(
+        formatted[1].contains("x is `depth`") && formatted[2].contains("`p98`"),
+        "{formatted:?}"
+    );
 }
 
 #[test]

@@ -26,9 +26,9 @@ const BEST: [Measure; 3] = [Measure::Iops, Measure::Bandwidth, Measure::Mean];
 /// upwards, each level at its point.
 pub(super) fn draw(
     facts: &StageFacts,
-    asked: &experiment::Figure,
+    requested: &experiment::Figure,
 ) -> Result<Option<Figure>, ChartError> {
-    let view = View::of(facts, asked, Layout::Scaled);
+    let view = View::of(facts, requested, Layout::Scaled);
     let is_rate = |measure: &Measure| measure.more_is_better() == Some(true);
     let rate = view.measures(&[]).into_iter().find(is_rate).unwrap_or(Measure::Iops);
     let mut sheet = Sheet::new(&view).without_failed();
@@ -59,11 +59,11 @@ fn knee_note(view: &View, series: &Series, knee: found::Found) -> String {
     }
     let axis = view.x.map_or("", |axis| axis.heading());
     let interval = knee.range.map_or(String::new(), |(low, high)| {
-        let (low, high) = (found::told(view, low), found::told(view, high));
+        let (low, high) = (found::formatted(view, low), found::formatted(view, high));
         format!(", 95 % interval {low} to {high}")
     });
     let blunt = if found::is_so(view, "no_sharp_knee", series) { "; it is not sharp" } else { "" };
-    let at = found::told(view, knee.at);
+    let at = found::formatted(view, knee.at);
     format!("Knee{of}: {axis} {at}{interval}: the most throughput for its latency{blunt}.")
 }
 

@@ -19,7 +19,7 @@ const RUNS_FOR_INTERVAL: usize = 5;
 /// A stage as one picture sees it.
 pub(super) struct View<'a> {
     pub(super) facts: &'a StageFacts,
-    pub(super) asked: &'a Figure,
+    pub(super) requested: &'a Figure,
     /// The axis along the bottom; `None` for a stage of one cell.
     pub(super) x: Option<&'a SpecAxis>,
     /// One for each panel that shows the same measure.
@@ -81,13 +81,13 @@ pub(super) struct Datum {
 
 impl<'a> View<'a> {
     /// The view of a picture.
-    pub(super) fn of(facts: &'a StageFacts, asked: &'a Figure, layout: Layout) -> View<'a> {
+    pub(super) fn of(facts: &'a StageFacts, requested: &'a Figure, layout: Layout) -> View<'a> {
         let axis = |name: &str| facts.stage.axes.iter().find(|axis| axis.name == name);
-        let x = axis(&asked.x).or(facts.stage.axes.first());
+        let x = axis(&requested.x).or(facts.stage.axes.first());
         let points: Vec<&Point> = facts.points.iter().filter(|p| at_base(facts, p, x)).collect();
         let places = Places::of(&points, x, layout);
-        let mut view = View { facts, asked, x, facets: Vec::new(), bars: bars(facts), places };
-        view.facets = view.grouped(points, axis(&asked.series));
+        let mut view = View { facts, requested, x, facets: Vec::new(), bars: bars(facts), places };
+        view.facets = view.grouped(points, axis(&requested.series));
         view
     }
 
@@ -184,12 +184,12 @@ impl<'a> View<'a> {
 
     /// How a file names the setting of a point: `iodepth 8, 64 KiB`.
     pub(super) fn setting(&self, point: &Point) -> String {
-        let words = point.levels.iter().map(|level| self.told(level));
+        let words = point.levels.iter().map(|level| self.formatted(level));
         words.collect::<Vec<String>>().join(", ")
     }
 
     /// A bare number with the name of its axis.
-    pub(super) fn told(&self, level: &Level) -> String {
+    pub(super) fn formatted(&self, level: &Level) -> String {
         if let (Places::Names(names), Some(x)) = (&self.places, self.x)
             && x.name == level.axis
             && let Some((_, shown)) = names.iter().find(|(l, s)| *l == level.label && l != s)
@@ -216,18 +216,20 @@ impl<'a> View<'a> {
             let Standing::Failed(why) = &point.standing else { return None };
             let hover = format!("{setting}: not used: {why}");
             let failed = Datum { value: Measured::Failed(None), range: None, hover };
-            return is_carried_out(point).then_some(failed);
+            return is_executed(point).then_some(failed);
         }
         let spread = point.spread(measure, direction)?;
         let one = unit(measure).0;
         let value = spread.mean * one;
         let range = self.bars.range(&spread).map(|(low, high)| (low.max(0.0) * one, high * one));
         let (value, doubt) = match &point.standing {
-            Standing::Doubtful(why) => (Measured::Doubtful(value), format!("; doubtful: {why}")),
+            Standing::LowConfidence(why) => {
+                (Measured::LowConfidence(value), format!("; doubtful: {why}"))
+            }
             _ => (Measured::Good(value), String::new()),
         };
-        let told = self.bars.told(measure, &spread);
-        let hover = format!("{setting}: {} {told}{doubt}", heading(measure, direction));
+        let formatted = self.bars.formatted(measure, &spread);
+        let hover = format!("{setting}: {} {formatted}{doubt}", heading(measure, direction));
         let is_finite = spread.mean.is_finite()
             && range.is_none_or(|(low, high)| low.is_finite() && high.is_finite());
         is_finite.then_some(Datum { value, range, hover })
@@ -254,9 +256,9 @@ impl<'a> View<'a> {
 
     /// The measures that are asked for, or these.
     pub(super) fn measures(&self, usual: &[Measure]) -> Vec<Measure> {
-        let asked = self.asked.metrics.iter().filter_map(|word| Measure::parse(word));
-        let asked: Vec<Measure> = asked.collect();
-        if asked.is_empty() { usual.to_vec() } else { asked }
+        let requested = self.requested.metrics.iter().filter_map(|word| Measure::parse(word));
+        let requested: Vec<Measure> = requested.collect();
+        if requested.is_empty() { usual.to_vec() } else { requested }
     }
 }
 
@@ -337,15 +339,15 @@ impl ErrorBars {
     }
 
     /// A spread in words for the pointer.
-    fn told(self, measure: Measure, spread: &Spread) -> String {
+    fn formatted(self, measure: Measure, spread: &Spread) -> String {
         let n = spread.values.len();
-        let mean = measure.told(spread.mean);
+        let mean = measure.formatted(spread.mean);
         match (self, self.range(spread), spread.std_dev) {
             (ErrorBars::Interval, Some((low, high)), _) => {
-                let (low, high) = (measure.told(low), measure.told(high));
+                let (low, high) = (measure.formatted(low), measure.formatted(high));
                 format!("{mean} (95 % interval {low} to {high}, {n} runs)")
             }
-            (_, Some(_), Some(sd)) => format!("{mean} (± sd {}, {n} runs)", measure.told(sd)),
+            (_, Some(_), Some(sd)) => format!("{mean} (± sd {}, {n} runs)", measure.formatted(sd)),
             _ => format!("{mean} (1 run)"),
         }
     }
@@ -361,7 +363,7 @@ fn bars(facts: &StageFacts) -> ErrorBars {
 }
 
 /// Whether it has run, well or not.
-pub(super) fn is_carried_out(point: &Point) -> bool {
+pub(super) fn is_executed(point: &Point) -> bool {
     point.is_usable() || point.failed > 0
 }
 

@@ -209,7 +209,7 @@ fn split(column: &str) -> (&str, &str) {
 fn standing(standing: &Standing) -> &'static str {
     match standing {
         Standing::Good => "good",
-        Standing::Doubtful(_) => "doubtful",
+        Standing::LowConfidence(_) => "doubtful",
         Standing::Failed(_) => "failed",
     }
 }
@@ -217,7 +217,7 @@ fn standing(standing: &Standing) -> &'static str {
 fn because(standing: &Standing) -> &str {
     match standing {
         Standing::Good => "",
-        Standing::Doubtful(why) | Standing::Failed(why) => why,
+        Standing::LowConfidence(why) | Standing::Failed(why) => why,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The machine and the target, as names and values.
 
 use iosonde_analysis::experiment::Study;
+use iosonde_model::record::WriteAudit;
 use iosonde_model::units::bytes;
 
 /// What is known; what is not is left out.
@@ -18,6 +19,9 @@ pub(super) fn environment(study: &Study) -> Vec<(String, String)> {
         add("file system", target.filesystem.clone());
         let direct = if target.direct { "yes" } else { "no: through the page cache" };
         add("direct I/O", Some(direct.into()));
+        for (name, value) in target.write_audits.iter().flat_map(WriteAudit::lines) {
+            add(&name, Some(value));
+        }
         if let Some(device) = &target.device {
             add("device", Some(device.name.clone()));
             add("model", device.model.clone());

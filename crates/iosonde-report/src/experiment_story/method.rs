@@ -45,23 +45,23 @@ pub(super) fn method(study: &Study) -> Vec<String> {
 
 /// Where the intervals of analyses come from, as far as any was asked.
 fn intervals(study: &Study) -> Vec<String> {
-    let asked = |those: &[&str]| {
-        let carried_out = study.stages.iter().filter(|facts| !facts.trials.is_empty());
-        let mut names = carried_out.flat_map(|facts| &facts.stage.analysis);
+    let requested = |those: &[&str]| {
+        let executed = study.stages.iter().filter(|facts| !facts.trials.is_empty());
+        let mut names = executed.flat_map(|facts| &facts.stage.analysis);
         names.any(|name| those.contains(&name.as_str()))
     };
     let mut said = Vec::new();
-    if asked(&BY_BOOTSTRAP) {
+    if requested(&BY_BOOTSTRAP) {
         said.push(
             "Intervals of a knee, of N*, of a fall and of a crossover are percentiles of a \
              bootstrap over the runs of each level."
                 .into(),
         );
     }
-    if asked(&BY_RATIO) {
+    if requested(&BY_RATIO) {
         said.push("Intervals of the ratio of two cells are Welch's t on logarithms.".into());
     }
-    if asked(&BY_PERMUTATION) {
+    if requested(&BY_PERMUTATION) {
         said.push("Where a p is told or a change of level is marked, it is by permutation.".into());
     }
     said

@@ -114,7 +114,7 @@ fn table(facts: &StageFacts) -> Table {
 fn note(standing: &Standing) -> String {
     match standing {
         Standing::Good => String::new(),
-        Standing::Doubtful(why) => format!("doubtful: {why}"),
+        Standing::LowConfidence(why) => format!("doubtful: {why}"),
         Standing::Failed(why) => format!("not used: {why}"),
     }
 }
@@ -122,21 +122,21 @@ fn note(standing: &Standing) -> String {
 pub(super) fn trust(standing: &Standing) -> Trust {
     match standing {
         Standing::Good => Trust::Good,
-        Standing::Doubtful(_) => Trust::Doubtful,
+        Standing::LowConfidence(_) => Trust::LowConfidence,
         Standing::Failed(_) => Trust::Failed,
     }
 }
 
 fn entry(measure: Measure, spread: Option<&Spread>) -> Entry {
     let Some(spread) = spread else { return Entry::of("n/a") };
-    let mut text = measure.told(spread.mean);
+    let mut text = measure.formatted(spread.mean);
     if let Some(std_dev) = spread.std_dev
         && spread.mean != 0.0
     {
         text += &format!(" ± {:.1} %", std_dev / spread.mean * 100.0);
     }
     let interval = spread.interval.map(|(low, high)| {
-        let (low, high) = (measure.told(low), measure.told(high));
+        let (low, high) = (measure.formatted(low), measure.formatted(high));
         format!("95 % interval {low} to {high}, n = {}", spread.values.len())
     });
     Entry { text, more: interval.unwrap_or_default(), trust: Trust::Good }

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{CLASSES, Told, VERSION, bins, clat, moving, percentiles, told};
+use super::{CLASSES, JobReport, VERSION, bins, clat, job_report, moving, percentiles};
 use crate::json::Document;
 use iosonde_analysis::intervals::Direction;
 use iosonde_model::record::run::Run;
@@ -27,11 +27,11 @@ pub enum Form {
 
 /// The document of a command. Times are wall-clock, `now_unix_ns` since 1970.
 pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value {
-    let balanced = document.cells.iter().filter(|(_, facts)| facts.books.valid());
+    let balanced = document.cells.iter().filter(|(_, facts)| facts.consistency.valid());
     let jobs: Vec<Value> = balanced
         .clone()
-        .flat_map(|(run, facts)| told(run, facts))
-        .map(|told| job(&told, form))
+        .flat_map(|(run, facts)| job_report(run, facts))
+        .map(|job_report| job(&job_report, form))
         .collect();
     let disks: Vec<Value> = balanced.filter_map(|(run, _)| disk(run)).collect();
     let mut out = json!({
@@ -45,7 +45,7 @@ pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value 
             "complete": document.complete,
             "exit_code": document.exit_code,
             "verdict": document.verdict.map(|verdict| &verdict.words),
-            "invalid": document.cells.iter().filter(|(_, facts)| !facts.books.valid())
+            "invalid": document.cells.iter().filter(|(_, facts)| !facts.consistency.valid())
                 .map(|(run, _)| &run.plan.name).collect::<Vec<_>>(),
             "error": document.error.as_ref().map(|failure| json!({
                 "kind": failure.kind, "message": failure.message, "hint": failure.hint,
@@ -58,52 +58,52 @@ pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value 
     out
 }
 
-fn job(told: &Told<'_>, form: Form) -> Value {
+fn job(job_report: &JobReport<'_>, form: Form) -> Value {
     let options: Map<String, Value> =
-        told.options().into_iter().map(|(name, value)| (name.into(), json!(value))).collect();
-    let (user, system) = told.cpu_percent();
-    let classes = told.classes();
-    let whole_ns = told.run.plan.warmup_ns + told.window_ns();
+        job_report.options().into_iter().map(|(name, value)| (name.into(), json!(value))).collect();
+    let (user, system) = job_report.cpu_percent();
+    let classes = job_report.classes();
+    let whole_ns = job_report.run.plan.warmup_ns + job_report.window_ns();
     let mut out = json!({
-        "jobname": told.name(),
+        "jobname": job_report.name(),
         "groupid": 0,
-        "error": told.errno(),
+        "error": job_report.errno(),
         "eta": 0,
         "elapsed": whole_ns.div_ceil(1_000_000_000),
         "job options": options,
         "sync": {
-            "total_ios": told.job.sync.ops,
-            "lat_ns": distribution(&told.job.sync.latency, form),
+            "total_ios": job_report.job.sync.ops,
+            "lat_ns": distribution(&job_report.job.sync.latency, form),
         },
-        "job_runtime": told.window_ns() / 1_000_000,
+        "job_runtime": job_report.window_ns() / 1_000_000,
         "usr_cpu": user,
         "sys_cpu": system,
-        "ctx": told.switches(),
+        "ctx": job_report.switches(),
         "majf": 0,
         "minf": 0,
-        "iodepth_level": shares(&DEPTHS, Some(told.depth_class())),
+        "iodepth_level": shares(&DEPTHS, Some(job_report.depth_class())),
         "iodepth_submit": shares(&BATCHES, None),
         "iodepth_complete": shares(&BATCHES, None),
         "latency_ns": classed(&classes.ns),
         "latency_us": classed(&classes.us),
         "latency_ms": classed(&classes.ms),
-        "latency_depth": told.plan.iodepth,
+        "latency_depth": job_report.plan.iodepth,
         "latency_target": 0,
         "latency_percentile": 100.0,
         "latency_window": 0,
     });
     for of in moving() {
-        out[of.0] = direction(told, of, form);
+        out[of.0] = direction(job_report, of, form);
     }
     out
 }
 
-fn direction(told: &Told<'_>, of: Direction, form: Form) -> Value {
-    let facts = (of.1)(told.job);
-    let (bw, iops) = told.samples(of);
+fn direction(job_report: &JobReport<'_>, of: Direction, form: Form) -> Value {
+    let facts = (of.1)(job_report.job);
+    let (bw, iops) = job_report.samples(of);
     let per_second = |count: u64| match facts.ops {
         0 => 0.0,
-        _ => count as f64 * 1e9 / told.window_ns().max(1) as f64,
+        _ => count as f64 * 1e9 / job_report.window_ns().max(1) as f64,
     };
     let bw_bytes = per_second(facts.bytes).round() as u64;
     json!({
@@ -112,16 +112,16 @@ fn direction(told: &Told<'_>, of: Direction, form: Form) -> Value {
         "bw_bytes": bw_bytes,
         "bw": bw_bytes >> 10,
         "iops": per_second(facts.ops),
-        "runtime": told.runtime_ms(facts),
+        "runtime": job_report.runtime_ms(facts),
         "total_ios": facts.ops,
         "short_ios": 0,
         "drop_ios": 0,
         "slat_ns": moments(&facts.slat),
         "clat_ns": distribution(clat(facts), form),
-        "lat_ns": told.lat(facts).map_or_else(|| moments(&Histogram::new()), moments),
+        "lat_ns": job_report.lat(facts).map_or_else(|| moments(&Histogram::new()), moments),
         "bw_min": bw.min as u64,
         "bw_max": bw.max as u64,
-        "bw_agg": told.share_percent(of),
+        "bw_agg": job_report.share_percent(of),
         "bw_mean": bw.mean,
         "bw_dev": bw.dev,
         "bw_samples": bw.count,
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    fn told_of(run: &Run, form: Form) -> Value {
+    fn reported_of(run: &Run, form: Form) -> Value {
         let facts = assess(run, None);
         let judged = verdict(std::slice::from_ref(&facts));
         let cells = [(run, &facts)];
@@ -231,7 +231,7 @@ mod tests {
     fn every_key_of_fio_is_there() {
         let run = run_of(&[Load { read_percent: 50, ..Load::default() }]);
         let mut ours = BTreeSet::new();
-        keys(&told_of(&run, Form::Bins), "", &mut ours);
+        keys(&reported_of(&run, Form::Bins), "", &mut ours);
         let recorded = include_str!("../../../../tests/fixtures/fio/json-plus-3.33.keys");
         let missing: Vec<&str> = recorded.lines().filter(|key| !ours.contains(*key)).collect();
         assert!(missing.is_empty(), "{missing:?}");
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_mixed_run_stands_as_kept() {
         let load = Load { jobs: 2, read_percent: 70, noise: 0.0, ..Load::default() };
-        let mut value = told_of(&run_of(&[load]), Form::Plain);
+        let mut value = reported_of(&run_of(&[load]), Form::Plain);
         value["fio version"] = json!("…");
         value["jobs"].as_array_mut().unwrap().truncate(1);
         assert_golden("run.fio.json", &json_text(&value));
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn units_are_those_of_fio() {
         // T20: 5,000 operations of 4 KiB per second, 32 in flight, are 6.4 ms each.
-        let value = told_of(&run_of(&[Load { noise: 0.0, ..Load::default() }]), Form::Bins);
+        let value = reported_of(&run_of(&[Load { noise: 0.0, ..Load::default() }]), Form::Bins);
         let read = &value["jobs"][0]["read"];
         assert_eq!(read["bw_bytes"], 5_000 * 4096);
         assert_eq!(read["bw"], 5_000 * 4, "KiB per second");
@@ -282,7 +282,7 @@ mod tests {
         job.trim.response.record_many(20_000_000, 50_000);
         job.sync.ops = 7;
         job.sync.latency.record_many(3_000_000, 7);
-        let value = told_of(&run, Form::Plain);
+        let value = reported_of(&run, Form::Plain);
         let job = &value["jobs"][0];
         assert_eq!(job["read"]["total_ios"], 0);
         let trim = &job["trim"];
@@ -298,22 +298,23 @@ mod tests {
     #[test]
     fn an_open_loop_that_falls_behind_has_no_total_latency() {
         let load = Load { depth: 1, iops: 1_000.0, ..Load::default() };
-        let lat = |run: &Run| told_of(run, Form::Plain)["jobs"][0]["read"]["lat_ns"]["N"].clone();
+        let lat =
+            |run: &Run| reported_of(run, Form::Plain)["jobs"][0]["read"]["lat_ns"]["N"].clone();
         assert_eq!(lat(&open_run_of(&load, |_| 0)), 10_000);
         let behind = open_run_of(&load, |tenth| tenth * 50_000_000);
         assert_eq!(lat(&behind), 0);
-        let clat = &told_of(&behind, Form::Plain)["jobs"][0]["read"]["clat_ns"];
+        let clat = &reported_of(&behind, Form::Plain)["jobs"][0]["read"]["clat_ns"];
         assert_eq!(clat["N"], 10_000, "from submission it is still known");
     }
 
     #[test]
     fn an_unearned_percentile_is_left_out_and_an_invalid_run_too() {
         let mut run = run_of(&[Load { depth: 1, iops: 20.0, ..Load::default() }]);
-        let value = told_of(&run, Form::Plain);
+        let value = reported_of(&run, Form::Plain);
         let earned = value["jobs"][0]["read"]["clat_ns"]["percentile"].as_object().unwrap();
         assert!(earned.contains_key("50.000000") && !earned.contains_key("99.000000"));
         run.jobs[0].read.bytes += 1;
-        let value = told_of(&run, Form::Plain);
+        let value = reported_of(&run, Form::Plain);
         assert_eq!(value["jobs"], json!([]));
         assert_eq!(value["iosonde"]["invalid"], json!([run.plan.name]));
     }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{Told, VERSION, clat, moving, percentiles, told};
+use super::{JobReport, VERSION, clat, job_report, moving, percentiles};
 use crate::clean::clean;
 use iosonde_analysis::Assessment;
 use iosonde_analysis::intervals::Direction;
@@ -17,41 +17,41 @@ const FIO_DIRECTIONS: [&str; 2] = ["read", "write"];
 
 /// The lines of a run whose books balance.
 pub fn terse(run: &Run, facts: &Assessment) -> String {
-    told(run, facts).map(|told| line(&told)).collect()
+    job_report(run, facts).map(|job_report| line(&job_report)).collect()
 }
 
-fn line(told: &Told<'_>) -> String {
+fn line(job_report: &JobReport<'_>) -> String {
     // A semicolon in a name would move every field after it.
-    let name = clean(told.name()).replace(';', "_");
-    let mut out = format!("3;{VERSION};{name};0;{}", told.errno());
+    let name = clean(job_report.name()).replace(';', "_");
+    let mut out = format!("3;{VERSION};{name};0;{}", job_report.errno());
     for of in moving().filter(|(word, _)| FIO_DIRECTIONS.contains(word)) {
-        direction(&mut out, told, of);
+        direction(&mut out, job_report, of);
     }
-    let (user, system) = told.cpu_percent();
-    let _ = write!(out, ";{user:.6}%;{system:.6}%;{};0;0", told.switches());
+    let (user, system) = job_report.cpu_percent();
+    let _ = write!(out, ";{user:.6}%;{system:.6}%;{};0;0", job_report.switches());
     for class in 0..7 {
-        let share = if class == told.depth_class() { 100.0 } else { 0.0 };
+        let share = if class == job_report.depth_class() { 100.0 } else { 0.0 };
         let _ = write!(out, ";{share:.1}%");
     }
-    let classes = told.classes();
+    let classes = job_report.classes();
     for (at, share) in classes.us.iter().chain(&classes.ms).enumerate() {
         // The first class of microseconds takes what is below, as in fio.
         let below: f64 = if at == 0 { classes.ns.iter().sum() } else { 0.0 };
         let _ = write!(out, ";{:.2}%", share + below);
     }
-    disk(&mut out, told.run);
+    disk(&mut out, job_report.run);
     out.push('\n');
     out
 }
 
-fn direction(out: &mut String, told: &Told<'_>, of: Direction) {
-    let facts = (of.1)(told.job);
+fn direction(out: &mut String, job_report: &JobReport<'_>, of: Direction) {
+    let facts = (of.1)(job_report.job);
     let per_second = |count: u64| match facts.ops {
         0 => 0,
-        _ => (count as f64 * 1e9 / told.window_ns().max(1) as f64) as u64,
+        _ => (count as f64 * 1e9 / job_report.window_ns().max(1) as f64) as u64,
     };
     let kib_per_s = per_second(facts.bytes) >> 10;
-    let runtime_ms = told.runtime_ms(facts);
+    let runtime_ms = job_report.runtime_ms(facts);
     let iops = per_second(facts.ops);
     let _ = write!(out, ";{};{kib_per_s};{iops};{runtime_ms}", facts.bytes >> 10);
     moments(out, &facts.slat);
@@ -65,12 +65,12 @@ fn direction(out: &mut String, told: &Told<'_>, of: Direction) {
             None => out.push_str(";0%=0"),
         }
     }
-    match told.lat(facts) {
+    match job_report.lat(facts) {
         Some(latency) => moments(out, latency),
         None => moments(out, &Histogram::new()),
     }
-    let (bw, _) = told.samples(of);
-    let share = told.share_percent(of);
+    let (bw, _) = job_report.samples(of);
+    let share = job_report.share_percent(of);
     let _ = write!(
         out,
         ";{};{};{share:.6}%;{:.6};{:.6}",

@@ -9,7 +9,7 @@ use crate::chart::{
 use crate::chart::{Edge, Line, Plot, Point};
 use crate::profile_figures::distribution::{Times, body_and_tail, thin_note};
 use crate::story::Picture;
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 use iosonde_model::record::import::{ForeignDirection, ForeignLog, LogKind};
 use iosonde_model::units::{count, duration};
 use iosonde_stats::Histogram;
@@ -24,7 +24,7 @@ const SWEPT: [&str; 3] = ["iodepth", "numjobs", "bs"];
 /// Columns into which the values of a log are put together.
 const COLUMNS: u64 = 400;
 
-const WAYS: [Way; 3] = [Way::Read, Way::Write, Way::Trim];
+const WAYS: [IoKind; 3] = [IoKind::Read, IoKind::Write, IoKind::Trim];
 
 fn picture(name: &str, figure: Result<Figure, ChartError>, caption: &str) -> Option<Picture> {
     // Without values there is nothing to draw, which is no fault.
@@ -42,7 +42,7 @@ pub(super) fn bars(rows: &[Row<'_>]) -> impl Iterator<Item = Picture> {
     drawn.collect::<Vec<_>>().into_iter()
 }
 
-fn bars_of(rows: &[Row<'_>], way: Way) -> Result<Option<Figure>, ChartError> {
+fn bars_of(rows: &[Row<'_>], way: IoKind) -> Result<Option<Figure>, ChartError> {
     let jobs = || rows.iter().filter(|row| !row.job.is_sum);
     let jobs: Vec<_> = jobs().filter_map(|row| Some((row, row.job.direction(way)?))).collect();
     if jobs.is_empty() || jobs.len() > 2 * MOST {
@@ -65,7 +65,7 @@ fn bars_of(rows: &[Row<'_>], way: Way) -> Result<Option<Figure>, ChartError> {
                 let ns = value(each, name)?;
                 let hover = format!("{}: {name} {}", row.name, duration::latency(ns));
                 let measured =
-                    if row.is_grave { Measured::Doubtful(ns) } else { Measured::Good(ns) };
+                    if row.is_grave { Measured::LowConfidence(ns) } else { Measured::Good(ns) };
                 Some(Bar { value: measured, range: None, hover })
             })
             .collect(),
@@ -138,7 +138,11 @@ pub(super) fn sweep(rows: &[Row<'_>]) -> Option<(&'static str, Vec<Picture>)> {
     (!pictures.is_empty()).then_some((option, pictures))
 }
 
-fn sweep_of(at: &[(u64, &Row<'_>)], option: &str, way: Way) -> Result<Option<Figure>, ChartError> {
+fn sweep_of(
+    at: &[(u64, &Row<'_>)],
+    option: &str,
+    way: IoKind,
+) -> Result<Option<Figure>, ChartError> {
     let mut points: Vec<(u64, &Row<'_>, &ForeignDirection)> =
         at.iter().filter_map(|(x, row)| Some((*x, *row, row.job.direction(way)?))).collect();
     points.sort_by_key(|(x, ..)| *x);
@@ -150,7 +154,8 @@ fn sweep_of(at: &[(u64, &Row<'_>)], option: &str, way: Way) -> Result<Option<Fig
         let points = points.iter().filter_map(|(x, row, direction)| {
             let (value, words) = value(direction)?;
             let hover = format!("{option} {x}: {name} {words}");
-            let y = if row.is_grave { Measured::Doubtful(value) } else { Measured::Good(value) };
+            let y =
+                if row.is_grave { Measured::LowConfidence(value) } else { Measured::Good(value) };
             Some(Point { y, ..Point::new(*x as f64, value).hover(hover) })
         });
         Line {
@@ -300,7 +305,7 @@ fn figure(
 
 /// The values of one direction as steps: each stands from the time before it to its own, and those
 /// of one column are put together, weighted alike.
-fn course(log: &ForeignLog, way: Way, scale: f64) -> Vec<(f64, f64)> {
+fn course(log: &ForeignLog, way: IoKind, scale: f64) -> Vec<(f64, f64)> {
     let points: Vec<_> = log.points.iter().filter(|point| point.way == way).collect();
     let end = points.last().map_or(0, |point| point.at_ns);
     let width = (end / COLUMNS).max(1);
@@ -316,7 +321,7 @@ fn course(log: &ForeignLog, way: Way, scale: f64) -> Vec<(f64, f64)> {
 }
 
 /// The p99 of each interval that has the samples for it.
-fn tails(log: &ForeignLog, way: Way) -> Vec<(f64, f64)> {
+fn tails(log: &ForeignLog, way: IoKind) -> Vec<(f64, f64)> {
     let of_way = log.histograms.iter().filter(|(_, of, _)| *of == way);
     let values = of_way.filter_map(|(at, _, histogram)| {
         let p99 = iosonde_stats::Quantile::of(histogram, 0.99).value_ns()?;

@@ -2,7 +2,7 @@
 
 use crate::story::{Column, DataSet, Datum, Entry, Table, Trust};
 use iosonde_analysis::foreign::in_flight;
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 use iosonde_model::record::import::{ForeignDirection, ForeignLatency, ForeignLog, LogKind};
 use iosonde_model::units::{count, duration};
 use iosonde_stats::Histogram;
@@ -18,8 +18,8 @@ pub(super) const SHOWN: [(f64, &str); 5] =
 pub(super) fn earned(latency: &ForeignLatency, per_cent: f64) -> Option<u64> {
     let beyond = latency.count as f64 * (1.0 - per_cent / 100.0).min(per_cent / 100.0);
     let of_bins = || latency.histogram()?.quantile(per_cent / 100.0);
-    let told = latency.percentile(per_cent).or_else(of_bins);
-    told.filter(|_| beyond + 1e-9 >= EARNED_FROM)
+    let formatted = latency.percentile(per_cent).or_else(of_bins);
+    formatted.filter(|_| beyond + 1e-9 >= EARNED_FROM)
 }
 
 /// One row for each direction of each job, and what can be said of all together.
@@ -41,15 +41,15 @@ pub(super) fn jobs(rows: &[Row<'_>]) -> Table {
 }
 
 fn line(row: &Row<'_>, direction: &ForeignDirection) -> Vec<Entry> {
-    let trust = match (row.is_grave, row.doubts.is_empty()) {
+    let trust = match (row.is_grave, row.concerns.is_empty()) {
         (true, _) => Trust::Failed,
-        (false, false) => Trust::Doubtful,
+        (false, false) => Trust::LowConfidence,
         (false, true) => Trust::Good,
     };
-    let more = row.doubts.join(", ");
+    let more = row.concerns.join(", ");
     let number = |text: String| Entry { text, more: more.clone(), trust };
     let mut entries = vec![Entry::of(&row.name), Entry::of(direction.way.word())];
-    let moves = direction.way != Way::Sync;
+    let moves = direction.way != IoKind::Sync;
     let rate = |value: f64| if moves { count::significant_or_whole(value) } else { "-".into() };
     entries.push(number(rate(direction.iops)));
     entries.push(number(rate(direction.bytes_per_s / 1e6)));
@@ -57,8 +57,8 @@ fn line(row: &Row<'_>, direction: &ForeignDirection) -> Vec<Entry> {
     entries.push(match depth {
         Some(depth) => Entry {
             text: count::significant(depth.seen),
-            more: depth.asked.map_or(String::new(), |asked| format!("asked {asked}")),
-            trust: if row.doubts.contains(&"depth_not_applied") { trust } else { Trust::Good },
+            more: depth.requested.map_or(String::new(), |requested| format!("asked {requested}")),
+            trust: if row.concerns.contains(&"depth_not_applied") { trust } else { Trust::Good },
         },
         None => Entry::of("n/a"),
     });
@@ -92,15 +92,15 @@ fn needs(per_cent: f64) -> u64 {
 }
 
 /// Directions with what jobs did in them, of all jobs that are not sums of others.
-fn ways<'a>(rows: &'a [Row<'_>]) -> Vec<(Way, Vec<&'a ForeignDirection>)> {
+fn ways<'a>(rows: &'a [Row<'_>]) -> Vec<(IoKind, Vec<&'a ForeignDirection>)> {
     let jobs = || rows.iter().filter(|row| !row.job.is_sum);
     let of = |way| jobs().filter_map(move |row| row.job.direction(way)).collect();
-    [Way::Read, Way::Write, Way::Trim].map(|way| (way, of(way))).to_vec()
+    [IoKind::Read, IoKind::Write, IoKind::Trim].map(|way| (way, of(way))).to_vec()
 }
 
 /// The latencies of all jobs in each direction, where every job has its bins and they are of the
 /// same latency.
-pub(super) fn merged(rows: &[Row<'_>]) -> Vec<(Way, Histogram)> {
+pub(super) fn merged(rows: &[Row<'_>]) -> Vec<(IoKind, Histogram)> {
     let mut all = Vec::new();
     for (way, directions) in ways(rows).into_iter().filter(|(_, each)| each.len() > 1) {
         let mut sum = Histogram::new();
@@ -176,13 +176,13 @@ fn of_bins(histogram: &Histogram, per_cent: f64) -> Entry {
 
 /// Between the least and the greatest of the jobs: more does not follow from percentiles.
 fn bound(directions: &[&ForeignDirection], per_cent: f64) -> Entry {
-    let told = directions.iter().map(|each| earned(each.spread()?.1, per_cent));
-    let told: Option<Vec<u64>> = told.collect();
-    let ends = told.and_then(|all| Some((*all.iter().min()?, *all.iter().max()?)));
+    let formatted = directions.iter().map(|each| earned(each.spread()?.1, per_cent));
+    let formatted: Option<Vec<u64>> = formatted.collect();
+    let ends = formatted.and_then(|all| Some((*all.iter().min()?, *all.iter().max()?)));
     ends.map_or(Entry::of("n/a"), |(low, high)| Entry {
         text: format!("≤ {}", duration::latency(high as f64)),
         more: format!("a bound, not a percentile: from {} on", duration::latency(low as f64)),
-        trust: Trust::Doubtful,
+        trust: Trust::LowConfidence,
     })
 }
 

@@ -17,9 +17,9 @@ pub(super) fn block(block: &Block, numbers: &mut Numbers) -> Result<String, Char
     Ok(match block {
         Block::Words(words) => format!("<p>{}</p>\n", text(words)),
         Block::List(items) => list(items),
-        Block::Table(told) => {
+        Block::Table(element) => {
             numbers.tables += 1;
-            table(told, numbers.tables)
+            table(element, numbers.tables)
         }
         Block::Picture(picture) => {
             numbers.figures += 1;
@@ -86,7 +86,7 @@ fn cell(entry: &Entry, column: &Column, is_first: bool, notes: &[&str]) -> Strin
     }
     match entry.trust {
         Trust::Good => {}
-        Trust::Doubtful => classes.push("doubtful"),
+        Trust::LowConfidence => classes.push("doubtful"),
         Trust::Failed => classes.push("failed"),
     }
     let class = match classes.is_empty() {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::clean::clean;
+use crate::clean::{clean, is_invisible};
 
 /// A string between tags or as the value of an attribute in quotation marks.
 pub(super) fn text(words: &str) -> String {
@@ -29,7 +29,7 @@ pub(super) fn identifier(words: &str) -> String {
 
 /// Markup that is ours, with words in it that turned the direction of the text around.
 pub(super) fn straight(markup: &str) -> String {
-    markup.chars().filter(|character| !is_invisible(*character)).collect()
+    markup.chars().filter(|character| *character == '\n' || !is_hidden(*character)).collect()
 }
 
 /// A value as JSON in a `<script>` of data: nothing in it can end the element, begin another or
@@ -37,8 +37,13 @@ pub(super) fn straight(markup: &str) -> String {
 pub(super) fn json(value: &Value) -> String {
     let mut out = String::new();
     for character in value.to_string().chars() {
-        match matches!(character, '<' | '>' | '&') || is_invisible(character) {
-            true => out.push_str(&format!("\\u{:04x}", u32::from(character))),
+        match matches!(character, '<' | '>' | '&') || is_hidden(character) {
+            true => {
+                let mut units = [0; 2];
+                for unit in character.encode_utf16(&mut units) {
+                    out.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
             false => out.push(character),
         }
     }
@@ -46,11 +51,8 @@ pub(super) fn json(value: &Value) -> String {
 }
 
 /// What changes a text and cannot be seen in it.
-fn is_invisible(character: char) -> bool {
-    matches!(
-        u32::from(character),
-        0x7f..=0x9f | 0x61c | 0x200b..=0x200f | 0x2028..=0x202e | 0x2066..=0x2069 | 0xfeff
-    )
+fn is_hidden(character: char) -> bool {
+    character.is_control() || is_invisible(character)
 }
 
 #[cfg(test)]
@@ -61,12 +63,13 @@ mod tests {
     #[test]
     fn no_string_leaves_its_place() {
         let hostile = "\"'><script>&\u{1b}[31m\u{202e}</script><!--";
-        assert_eq!(text(hostile), "&quot;&#39;&gt;&lt;script&gt;&amp;&lt;/script&gt;&lt;!--");
+        let shown = r"&quot;&#39;&gt;&lt;script&gt;&amp;\x1b[31m\u{202e}&lt;/script&gt;&lt;!--";
+        assert_eq!(text(hostile), shown);
         assert_eq!(straight("<svg>\u{202e}é</svg>"), "<svg>é</svg>");
         assert_eq!(identifier("a b\"<é"), "a_b___");
         let value = json!({ "k\u{2028}": "</script><!--<script>\u{2029}&" });
-        let told = super::json(&value);
-        assert!(!told.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{told}");
-        assert_eq!(serde_json::from_str::<Value>(&told).ok(), Some(value));
+        let element = super::json(&value);
+        assert!(!element.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{element}");
+        assert_eq!(serde_json::from_str::<Value>(&element).ok(), Some(value));
     }
 }

@@ -36,7 +36,7 @@ pub fn comparison(
     let title = |what: &str| format!("{what}, {RECORDED} and {REGENERATED}");
     let figure = |what: &str, arrangement, panels: Vec<Panel>| Figure {
         title: title(what),
-        subtitle: told([subject(recorded), subject(regenerated)]),
+        subtitle: formatted([subject(recorded), subject(regenerated)]),
         arrangement,
         panels,
         notes: Vec::new(),
@@ -51,7 +51,8 @@ pub fn comparison(
             let mut figure =
                 figure(&format!("Latency of {op} requests"), Arrangement::SideBySide, panels);
             let amount = |run, pool: &Pool| format!("{} ({})", subject(run), pool.amount());
-            figure.subtitle = told([amount(recorded, pools[0]), amount(regenerated, pools[1])]);
+            figure.subtitle =
+                formatted([amount(recorded, pools[0]), amount(regenerated, pools[1])]);
             figure.notes.extend(thin);
             drawn.push((format!("compared-latency-{}", in_file_name(op)), figure));
         }
@@ -82,7 +83,7 @@ pub fn comparison(
     pictures(drawn)
 }
 
-fn told([one, other]: [String; 2]) -> String {
+fn formatted([one, other]: [String; 2]) -> String {
     format!("{RECORDED}: {one}; {REGENERATED}: {other}")
 }
 

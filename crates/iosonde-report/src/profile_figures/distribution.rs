@@ -37,7 +37,7 @@ pub(super) fn latencies(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
         }
         let op = flow.word().0;
         let mut notes: Vec<String> = vec![match flow {
-            Flow::Asked(_) => {
+            Flow::Request(_) => {
                 "A request starts when the block layer allocates it. Each curve is a distribution \
                  of its own: they do not add up from left to right."
             }

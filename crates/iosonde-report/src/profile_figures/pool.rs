@@ -57,7 +57,7 @@ impl Pool {
 /// the device, one of which may answer for several of those that programs asked for.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Flow {
-    Asked(Op),
+    Request(Op),
     DeviceFlush,
 }
 
@@ -67,14 +67,14 @@ impl Flow {
         match traffic.class {
             _ if traffic.requests == 0 => None,
             Class::DeviceFlush => Some(Flow::DeviceFlush),
-            class => class.is_of_the_program().then_some(Flow::Asked(traffic.op)),
+            class => class.is_of_the_program().then_some(Flow::Request(traffic.op)),
         }
     }
 
     /// Its word, and the number of its style in every picture.
     pub(super) fn word(self) -> (&'static str, usize) {
         match self {
-            Flow::Asked(op) => word(op),
+            Flow::Request(op) => word(op),
             Flow::DeviceFlush => ("device flush", 5),
         }
     }

@@ -42,8 +42,8 @@ pub(super) fn profile(slow: f64) -> ProfileRun {
         600e3 * slow,
         &[(4096, 6_000), (8192, 500), (131_072, 2_000), (524_288, 300), (1_048_576, 200)],
     );
-    let mut asked = traffic(&mut lot, Op::Flush, 900, 2.9e6 * slow, &[]);
-    (asked.queued, asked.device_time) = (Histogram::new(), Histogram::new());
+    let mut requested = traffic(&mut lot, Op::Flush, 900, 2.9e6 * slow, &[]);
+    (requested.queued, requested.device_time) = (Histogram::new(), Histogram::new());
     let mut flushes = traffic(&mut lot, Op::Flush, 700, 2.2e6 * slow, &[]);
     flushes.class = Class::DeviceFlush;
     flushes.queued = Histogram::new();
@@ -61,7 +61,7 @@ pub(super) fn profile(slow: f64) -> ProfileRun {
         measured_ns: 60_000_000_000,
         settle_ns: 1_300_000_000,
         devices: vec![device()],
-        traffic: vec![reads, writes, asked, flushes],
+        traffic: vec![reads, writes, requested, flushes],
         syncs: vec![sync(&mut lot, SyncKind::Fsync, 300), sync(&mut lot, SyncKind::Fdatasync, 700)],
         places: vec![map(&mut lot)],
         series,

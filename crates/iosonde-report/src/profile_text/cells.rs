@@ -14,8 +14,8 @@ pub(super) fn size(bytes: f64) -> String {
         if bytes >= scale {
             let value = bytes / scale;
             let whole = (value - value.round()).abs() < 1e-9 && value < 1e6;
-            let told = if whole { format!("{value:.0}") } else { count::significant(value) };
-            return format!("{told}{unit}");
+            let formatted = if whole { format!("{value:.0}") } else { count::significant(value) };
+            return format!("{formatted}{unit}");
         }
     }
     format!("{bytes:.0}")
@@ -63,25 +63,33 @@ pub(super) fn rate(per_s: f64) -> String {
 }
 
 /// `  label           p25=… … max=…` of a spread.
-pub(super) fn spread_row(label: &str, spread: &Spread, told: impl Fn(f64) -> String) -> String {
+pub(super) fn spread_row(
+    label: &str,
+    spread: &Spread,
+    formatted: impl Fn(f64) -> String,
+) -> String {
     if spread.percentiles.iter().all(|each| each.value.is_none()) {
         let known = spread.mean.zip(spread.max);
-        return too_few(label, known.map(|(mean, max)| (told(mean), told(max))), spread.count);
+        return too_few(
+            label,
+            known.map(|(mean, max)| (formatted(mean), formatted(max))),
+            spread.count,
+        );
     }
-    let cells = spread.percentiles.iter().map(|each| (each.q, each.value.map(&told)));
-    row(label, cells, spread.max.map(&told))
+    let cells = spread.percentiles.iter().map(|each| (each.q, each.value.map(&formatted)));
+    row(label, cells, spread.max.map(&formatted))
 }
 
 /// The same of latencies.
 pub(super) fn latency_row(label: &str, latency: &Latency) -> String {
-    let told = |ns: u64| time(ns as f64);
+    let formatted = |ns: u64| time(ns as f64);
     if latency.quantiles.iter().all(|each| each.value_ns().is_none()) {
         let known = latency.mean_ns.zip(latency.max_ns);
-        let known = known.map(|(mean, max)| (time(mean), told(max)));
+        let known = known.map(|(mean, max)| (time(mean), formatted(max)));
         return too_few(label, known, latency.count);
     }
-    let cells = latency.quantiles.iter().map(|each| (each.q, each.value_ns().map(told)));
-    row(label, cells, latency.max_ns.map(told))
+    let cells = latency.quantiles.iter().map(|each| (each.q, each.value_ns().map(formatted)));
+    row(label, cells, latency.max_ns.map(formatted))
 }
 
 /// A row where no percentile is known.

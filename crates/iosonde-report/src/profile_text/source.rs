@@ -2,9 +2,9 @@
 
 use crate::clean::clean;
 use crate::ladder_text::wrapped;
-use iosonde_analysis::books::Identity;
+use iosonde_analysis::consistency::Identity;
 use iosonde_analysis::profile::Figures;
-use iosonde_analysis::profile::books::matters;
+use iosonde_analysis::profile::consistency::matters;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Method;
 use iosonde_model::units::count;
@@ -13,14 +13,14 @@ use super::cells::percent;
 
 /// Said at the top where the books do not balance.
 pub(super) fn unbalanced(out: &mut String, figures: &Figures) {
-    if figures.books.broken().any(matters) {
-        let words = if figures.books.valid() {
+    if figures.consistency.broken().any(matters) {
+        let words = if figures.consistency.valid() {
             "The books do not balance in part; what these lines name is not to be relied on:"
         } else {
             "THE BOOKS DO NOT BALANCE: the figures below are not to be relied on."
         };
         out.push_str(&format!("{words}\n"));
-        broken(out, figures.books.broken().filter(|entry| matters(entry)));
+        broken(out, figures.consistency.broken().filter(|entry| matters(entry)));
     }
 }
 
@@ -52,15 +52,15 @@ pub(super) fn findings(out: &mut String, figures: &Figures) {
 /// Books, method, what is missing and how to get it, losses, and what watching cost.
 pub(super) fn source(out: &mut String, run: &ProfileRun, figures: &Figures) {
     out.push('\n');
-    let off = figures.books.broken().count();
-    let books = match figures.books.entries.len() {
+    let off = figures.consistency.broken().count();
+    let consistency = match figures.consistency.entries.len() {
         0 => "nothing to compare: sums from one source only".to_owned(),
         1 if off == 0 => "balanced (1 identity)".to_owned(),
         all if off == 0 => format!("balanced ({all} identities)"),
         all => format!("{off} of {all} identities do not hold"),
     };
-    wrapped(out, "Books: ", &books);
-    broken(out, figures.books.broken().filter(|entry| !matters(entry)));
+    wrapped(out, "Books: ", &consistency);
+    broken(out, figures.consistency.broken().filter(|entry| !matters(entry)));
     wrapped(out, "Source: ", &method(run));
     for device in &figures.devices {
         if let Some(reason) = &device.invisible {
@@ -69,12 +69,12 @@ pub(super) fn source(out: &mut String, run: &ProfileRun, figures: &Figures) {
         }
     }
     for missing in &run.source.missing {
-        let mend = missing.mend.as_deref().map(|mend| format!("; to get it: {}", clean(mend)));
+        let fix = missing.fix.as_deref().map(|fix| format!("; to get it: {}", clean(fix)));
         let words = format!(
             "no {}: {}{}",
             clean(&missing.what),
             clean(&missing.reason),
-            mend.unwrap_or_default()
+            fix.unwrap_or_default()
         );
         wrapped(out, "  ", &words);
     }

@@ -152,9 +152,10 @@ fn syncs(out: &mut String, run: &ProfileRun, figures: &Figures) {
         return;
     };
     // The seed's three always, the others where there are any.
-    let told = syncs.kinds.iter().enumerate().filter(|(at, kind)| *at < 3 || kind.calls > 0);
-    let kinds: Vec<String> =
-        told.map(|(_, kind)| format!("{}={}", kind.word, count::thousands(kind.calls))).collect();
+    let formatted = syncs.kinds.iter().enumerate().filter(|(at, kind)| *at < 3 || kind.calls > 0);
+    let kinds: Vec<String> = formatted
+        .map(|(_, kind)| format!("{}={}", kind.word, count::thousands(kind.calls)))
+        .collect();
     let words = format!(
         "{} ({}/s) [{}]",
         count::thousands(syncs.calls),

@@ -32,12 +32,12 @@ pub(super) fn threads(out: &mut String, run: &ProfileRun, figures: &Figures) {
         ("Seq%", false),
     ]);
     let all: u64 = figures.threads.iter().map(|each| moved(&each.thread)).sum();
-    let told = figures.threads.iter().filter(|each| {
+    let formatted = figures.threads.iter().filter(|each| {
         let thread = &each.thread;
         thread.of_program || thread.syncs > 0 || moved(thread) as f64 >= SMALL * all as f64
     });
-    let told: Vec<&ThreadFigures> = told.take(ROWS).collect();
-    for each in &told {
+    let formatted: Vec<&ThreadFigures> = formatted.take(ROWS).collect();
+    for each in &formatted {
         let thread = &each.thread;
         let whose = match (thread.of_program, thread.of_kernel) {
             (true, _) => "",
@@ -56,7 +56,7 @@ pub(super) fn threads(out: &mut String, run: &ProfileRun, figures: &Figures) {
         ]);
     }
     out.push_str(&table.text());
-    more(out, figures.threads.len() - told.len(), "threads");
+    more(out, figures.threads.len() - formatted.len(), "threads");
 }
 
 /// Bytes of a thread's requests.
@@ -129,16 +129,16 @@ pub(super) fn syncs(out: &mut String, run: &ProfileRun, figures: &Figures) {
         ("max", false),
     ]);
     for kind in syncs.kinds.iter().filter(|kind| kind.calls > 0) {
-        let told = |ns: Option<f64>| ns.map_or("n/a".into(), time);
+        let formatted = |ns: Option<f64>| ns.map_or("n/a".into(), time);
         table.push(vec![
             kind.word.into(),
             count::thousands(kind.calls),
             rate(kind.per_s),
             count::thousands(kind.errors),
-            told(kind.latency.mean_ns),
-            told(kind.latency.at(0.5).map(|ns| ns as f64)),
-            told(kind.latency.at(0.99).map(|ns| ns as f64)),
-            told(kind.latency.max_ns.map(|ns| ns as f64)),
+            formatted(kind.latency.mean_ns),
+            formatted(kind.latency.at(0.5).map(|ns| ns as f64)),
+            formatted(kind.latency.at(0.99).map(|ns| ns as f64)),
+            formatted(kind.latency.max_ns.map(|ns| ns as f64)),
         ]);
     }
     out.push_str("\nSync Calls:\n");
@@ -175,9 +175,10 @@ pub(super) fn files(out: &mut String, figures: &Figures) {
     ]);
     let moved = |file: &FileRun| file.read_bytes + file.write_bytes;
     let all: u64 = figures.files.iter().map(|each| moved(&each.file)).sum();
-    let told = figures.files.iter().filter(|each| moved(&each.file) as f64 >= SMALL * all as f64);
-    let told: Vec<&FileFigures> = told.take(ROWS).collect();
-    for each in &told {
+    let formatted =
+        figures.files.iter().filter(|each| moved(&each.file) as f64 >= SMALL * all as f64);
+    let formatted: Vec<&FileFigures> = formatted.take(ROWS).collect();
+    for each in &formatted {
         let file = &each.file;
         let moved = moved(file).max(1);
         table.push(vec![
@@ -192,7 +193,7 @@ pub(super) fn files(out: &mut String, figures: &Figures) {
     if !table.is_empty() {
         out.push_str("\nFiles:\n");
         out.push_str(&table.text());
-        more(out, figures.files.len() - told.len(), "files");
+        more(out, figures.files.len() - formatted.len(), "files");
     }
 }
 

@@ -40,13 +40,13 @@ pub(super) fn pictures(index: usize, run: &Run, row: &Assessment) -> Vec<Picture
     named.collect()
 }
 
-fn asked_width(run: &Run) -> u64 {
+fn requested_width(run: &Run) -> u64 {
     STEP_NS.max(run.measured_ns / INTERVALS).min((run.measured_ns / 10).max(1))
 }
 
 fn throughput(run: &Run, subject: &str) -> Result<Figure, ChartError> {
     let jobs = intervals::all_jobs(run);
-    let width = intervals::counter_width_ns(&jobs, asked_width(run));
+    let width = intervals::counter_width_ns(&jobs, requested_width(run));
     let (mut iops, mut bandwidth) = (Vec::new(), Vec::new());
     for (number, of) in intervals::DIRECTIONS.into_iter().enumerate() {
         let all = intervals::rates(&jobs, of, run.measured_ns, width);
@@ -105,7 +105,7 @@ fn over_time(
 /// p50 and p99 of each interval, with the band between them.
 fn course(run: &Run, subject: &str) -> Result<Figure, ChartError> {
     let jobs = intervals::all_jobs(run);
-    let width = intervals::common_width_ns(&jobs, asked_width(run));
+    let width = intervals::common_width_ns(&jobs, requested_width(run));
     let mut panels = Vec::new();
     for of in intervals::DIRECTIONS {
         let all = intervals::rates(&jobs, of, run.measured_ns, width);
@@ -162,7 +162,7 @@ fn course(run: &Run, subject: &str) -> Result<Figure, ChartError> {
 }
 
 fn distribution(run: &Run, row: &Assessment, subject: &str) -> Result<Figure, ChartError> {
-    if !row.books.valid() {
+    if !row.consistency.valid() {
         return Err(ChartError::Empty);
     }
     let merged = intervals::DIRECTIONS.map(|(name, of)| {

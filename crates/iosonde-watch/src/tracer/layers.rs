@@ -9,11 +9,11 @@ use iosonde_model::record::layers::Layer;
 use iosonde_model::record::profile::{Class, Op, Traffic};
 use iosonde_stats::Histogram;
 
-/// Spans that the kernel programs measure, in their order.
+/// Spans measured by the kernel programs, in order.
 const MEASURED: [Layer; 4] =
     [Layer::Submission, Layer::BeforeBlock, Layer::Completion, Layer::Reaping];
 
-/// What the programs measured, summed over CPUs.
+/// The measurements of the programs, summed over CPUs.
 pub(super) fn spans(collector: &Collector) -> Vec<(Layer, Histogram)> {
     let cpus = collector.layers().unwrap_or_default();
     let each = MEASURED.into_iter().enumerate().map(|(at, layer)| {
@@ -24,7 +24,7 @@ pub(super) fn spans(collector: &Collector) -> Vec<(Layer, Histogram)> {
 }
 
 impl Traced {
-    /// Where the time of the I/O calls went; `None` if no request was seen.
+    /// The time of the I/O calls by layer; `None` if no request was seen.
     pub fn layers(mut self, attribution: &str) -> Option<LayersRun> {
         let own = |traffic: &&Traffic| {
             traffic.class == Class::Program && matches!(traffic.op, Op::Read | Op::Write)

@@ -10,10 +10,10 @@ use iosonde_bpf::{FileKey, FileUse, major_minor};
 
 use iosonde_engine::host::{self, Mount, Root};
 
-/// Cgroup directories that are looked at, at most.
+/// Largest number of cgroup directories visited.
 const CGROUPS: usize = 8192;
 
-/// Kernel names of disks, asked once each: one that is taken away keeps its name.
+/// Kernel names of disks, cached: a removed disk keeps its name.
 #[derive(Debug)]
 pub(super) struct Disks {
     root: Root,
@@ -35,7 +35,7 @@ impl Disks {
     }
 }
 
-/// The path of a file, as far as its names lead.
+/// The path of a file, as far as it can be resolved.
 pub(super) fn path(key: &FileKey, file: &FileUse, mounts: &[Mount], root: &Root) -> String {
     let number = major_minor(key.device);
     let node = || {
@@ -47,13 +47,13 @@ pub(super) fn path(key: &FileKey, file: &FileUse, mounts: &[Mount], root: &Root)
     };
     if key.kind == FILE_OF_DEVICE {
         let is_mounted = mounts.iter().any(|mount| mount.device == number);
-        // One page cache holds both the file system's metadata and what is read and written by the
-        // device's own name.
+        // The page cache of a device holds both the file system's metadata and data accessed
+        // through the device node.
         let also = if is_mounted { " and its file system's metadata" } else { "" };
         return format!("{}{also}", node());
     }
     if key.kind != FILE_NAMED {
-        return format!("direct I/O on {}, the file not told", node());
+        return format!("direct I/O on {}, file unknown", node());
     }
     let names: Vec<String> = file.name[..(file.names as usize).min(file.name.len())]
         .iter()
@@ -86,7 +86,7 @@ fn placed(device: (u32, u32), inside: &str, mounts: &[Mount]) -> String {
 
 /// Paths of cgroups by the kernel's number, which is the inode number of their directory.
 pub(super) fn cgroups(root: &Root) -> BTreeMap<u64, String> {
-    // Where the hierarchies of version 1 are, block I/O has one of its own.
+    // With cgroup version 1, block I/O has its own hierarchy.
     let hierarchies = ["/sys/fs/cgroup/blkio", "/sys/fs/cgroup"];
     let Some(top) = hierarchies.into_iter().map(|path| root.path(path)).find(|path| path.is_dir())
     else {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_told_through_the_mount_that_shows_most_of_its_file_system() {
+    fn a_path_is_reported_through_the_mount_that_shows_most_of_its_file_system() {
         let mounts = [
             mount((8, 1), "/etc/hosts", "/bound"),
             mount((8, 1), "/", "/mnt/disk"),

@@ -7,10 +7,10 @@ use iosonde_stats::Histogram;
 
 use super::tally::Increase;
 
-/// Intervals that are kept at most.
+/// Largest number of intervals.
 const MOST: usize = 600;
 
-/// One interval under way or done.
+/// One interval, current or completed.
 #[derive(Clone, Debug, Default)]
 struct Interval {
     requests: u64,
@@ -31,7 +31,7 @@ impl Interval {
 pub(super) struct Series {
     width_ns: u64,
     zero_ns: u64,
-    /// When the last look was made, and the middle between it and the one before, ns.
+    /// Time of the last reading, and the middle between it and the one before, ns.
     looked_ns: u64,
     middle_ns: u64,
     /// One list per operation, in the order of [`Op::ALL`].
@@ -45,14 +45,14 @@ impl Series {
         Series { width_ns, zero_ns, looked_ns: zero_ns, middle_ns: zero_ns, ops }
     }
 
-    /// A look is made now: what it finds came since the one before, and counts in the interval of
-    /// the middle between both. A look comes a little late, seldom early.
+    /// Starts a reading: its counts occurred since the previous one, and belong to the interval of
+    /// the middle between both. A reading is often slightly late, seldom early.
     pub(super) fn look(&mut self, now_ns: u64) {
         self.middle_ns = self.looked_ns + now_ns.saturating_sub(self.looked_ns) / 2;
         self.looked_ns = now_ns;
     }
 
-    /// Adds what this look finds.
+    /// Adds the counts of this reading.
     pub(super) fn add(&mut self, op: Op, increase: &Increase) {
         let since = self.middle_ns.saturating_sub(self.zero_ns);
         while since / self.width_ns >= MOST as u64 {
@@ -91,30 +91,31 @@ impl Series {
         }
         let length = (since / self.width_ns) as usize + 1;
         let width_ns = self.width_ns;
-        let told = Op::ALL
+        let converted = Op::ALL
             .into_iter()
             .zip(self.ops)
             .filter(|(_, intervals)| intervals.iter().any(|interval| interval.requests > 0));
-        told.map(|(op, mut intervals)| {
-            intervals.resize_with(length.max(intervals.len()), Interval::default);
-            let each = || intervals.iter();
-            TrafficSeries {
-                op,
-                counters: CounterSeries {
-                    width_ns,
-                    ops: each().map(|interval| interval.requests).collect(),
-                    bytes: each().map(|interval| interval.bytes).collect(),
-                },
-                latencies: HistogramSeries {
-                    width_ns,
-                    intervals: each()
-                        .map(|interval| interval.latency.occupied().collect())
-                        .collect(),
-                    exact: each().map(|interval| interval.latency.exact()).collect(),
-                },
-            }
-        })
-        .collect()
+        converted
+            .map(|(op, mut intervals)| {
+                intervals.resize_with(length.max(intervals.len()), Interval::default);
+                let each = || intervals.iter();
+                TrafficSeries {
+                    op,
+                    counters: CounterSeries {
+                        width_ns,
+                        ops: each().map(|interval| interval.requests).collect(),
+                        bytes: each().map(|interval| interval.bytes).collect(),
+                    },
+                    latencies: HistogramSeries {
+                        width_ns,
+                        intervals: each()
+                            .map(|interval| interval.latency.occupied().collect())
+                            .collect(),
+                        exact: each().map(|interval| interval.latency.exact()).collect(),
+                    },
+                }
+            })
+            .collect()
     }
 }
 
@@ -131,16 +132,16 @@ mod tests {
     #[test]
     fn looks_fall_into_their_intervals_and_gaps_are_empty() {
         let mut series = Series::new(100, 10);
-        // Each look is a little late.
+        // Each reading is slightly late.
         for (now, reads, writes) in [(111, 1, 0), (122, 0, 0), (131, 0, 0), (143, 2, 3)] {
             series.look(now);
             series.add(Op::Read, &one(reads));
             series.add(Op::Write, &one(writes));
         }
-        let told = series.finish(150);
-        assert_eq!(told[0].counters.ops, [1, 0, 0, 2, 0]);
-        assert_eq!(told[1].counters.ops, [0, 0, 0, 3, 0]);
-        assert_eq!(told[0].latencies.intervals.len(), 5);
+        let converted = series.finish(150);
+        assert_eq!(converted[0].counters.ops, [1, 0, 0, 2, 0]);
+        assert_eq!(converted[1].counters.ops, [0, 0, 0, 3, 0]);
+        assert_eq!(converted[0].latencies.intervals.len(), 5);
     }
 
     #[test]
@@ -150,8 +151,8 @@ mod tests {
             series.look(now);
             series.add(Op::Write, &one(1));
         }
-        let told = series.finish(10_000);
-        let counters = &told[0].counters;
+        let converted = series.finish(10_000);
+        let counters = &converted[0].counters;
         assert!(counters.ops.len() <= MOST);
         assert_eq!(counters.ops.iter().sum::<u64>(), 10_000);
         assert_eq!(counters.width_ns, 32);

@@ -1,5 +1,5 @@
 //! One slot's counts over the whole run: the kernel's per-CPU histograms wrap, so differences are
-//! added up look by look.
+//! added at each reading.
 
 use iosonde_bpf::layout::{SIZE_BUCKETS, SIZE_SHIFT, TIME_SHIFT, bucket_edges, bucket_of};
 use iosonde_bpf::{Flight, Slot, SlotKey};
@@ -8,12 +8,12 @@ use iosonde_model::record::profile::Traffic;
 use iosonde_stats::Histogram;
 use iosonde_stats::histogram::Exact;
 
-/// Counts of buckets, summed over CPUs and looks.
+/// Counts of buckets, summed over CPUs and readings.
 #[derive(Clone, Debug, Default)]
 struct Buckets(Vec<u64>);
 
 impl Buckets {
-    /// Adds what came since the look before.
+    /// Adds the counts since the previous reading.
     fn add(&mut self, now: &[u32], before: Option<&[u32]>) {
         self.0.resize(now.len(), 0);
         for (bucket, (sum, now)) in self.0.iter_mut().zip(now).enumerate() {
@@ -31,7 +31,7 @@ impl Buckets {
         Some((edges(first.0).0, edges(last.0).1))
     }
 
-    /// A histogram of times, ns, with what is known exactly beside it.
+    /// A histogram of times, ns, with exact figures.
     fn times(&self, sum_ns: u64, extremes: Option<(u64, u64)>) -> Histogram {
         histogram(self.occupied(), sum_ns, extremes)
     }
@@ -64,13 +64,13 @@ fn histogram(
     Histogram::from_interval(&pairs, exact)
 }
 
-/// Smallest and largest time that a bucket stands for, ns.
+/// Smallest and largest time of a bucket, ns.
 fn edges(bucket: usize) -> (u64, u64) {
     let (low, high) = bucket_edges(bucket);
     (low << TIME_SHIFT, ((high + 1) << TIME_SHIFT) - 1)
 }
 
-/// What came in one interval.
+/// The counts of one interval.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Increase {
     /// Requests.
@@ -81,10 +81,10 @@ pub(super) struct Increase {
     pub(super) latency: Histogram,
 }
 
-/// A slot and all that it has told.
+/// A slot and all its data.
 #[derive(Debug)]
 pub(super) struct Tally {
-    /// What it counts.
+    /// What the slot counts.
     pub(super) key: SlotKey,
     before: Vec<Slot>,
     total: Buckets,
@@ -92,7 +92,7 @@ pub(super) struct Tally {
     device: Buckets,
     gap: Buckets,
     size: Buckets,
-    /// Requests that have ended without having been seen to.
+    /// Requests that ended without a traced completion.
     unseen: Unseen,
 }
 
@@ -119,7 +119,7 @@ impl Tally {
         }
     }
 
-    /// Adds a look at every CPU, and says what came since the one before.
+    /// Adds a reading of every CPU, and returns the counts since the previous one.
     pub(super) fn look(&mut self, now: Vec<Slot>) -> Increase {
         let mut fresh = Buckets::default();
         let mut increase = Increase::default();
@@ -183,7 +183,7 @@ impl Tally {
         let since = |ns: u64| ns.saturating_sub(zero_ns);
         let sizes = self.size.occupied();
         let latency = self.latency();
-        // A part is no longer than the longest whole.
+        // A part is no longer than the longest total.
         let part = |buckets: &Buckets, sum_ns| {
             let (low, high) = buckets.edges()?;
             let longest = latency.max().unwrap_or(high);

@@ -1,5 +1,4 @@
-//! Threads: those in the kernel's table, and those that were taken out of it after their end, so
-//! that others find a place.
+//! Threads: those in the kernel's table, and those removed from it after their end to make space.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,9 +7,9 @@ use iosonde_bpf::{Collector, Thread};
 
 use iosonde_model::record::profile::ThreadRun;
 
-/// Threads that ended and are kept one by one; further ones are counted by name.
+/// Largest number of ended threads kept individually; further ones are counted by name.
 const KEPT: usize = 2000;
-/// Names of those; whoever has none of them is counted among [`NAMELESS`].
+/// Their names; threads with other names are counted as [`NAMELESS`].
 const NAMES: usize = 1000;
 const NAMELESS: &str = "other threads";
 
@@ -40,7 +39,7 @@ impl Ended {
         if thread.of_program == 1 {
             *self.groups.entry(thread.group).or_default() += 1;
         }
-        let one = told(thread);
+        let one = converted(thread);
         if self.kept.len() < KEPT {
             return self.kept.push(one);
         }
@@ -74,7 +73,7 @@ fn has_traffic(thread: &Thread) -> bool {
     thread.reads + thread.writes + thread.others + thread.syncs > 0
 }
 
-fn told(thread: &Thread) -> ThreadRun {
+fn converted(thread: &Thread) -> ThreadRun {
     ThreadRun {
         name: name(&thread.comm),
         tid: Some(thread.tid),

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{Beside, device};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use crate::cli::place::Place;
+use iosonde_engine::target::undo::Saved;
 use iosonde_engine::target::{Direct, Held, Intent, TargetError, open};
 use iosonde_model::plan::Target;
 use iosonde_model::spec::fio::Asking;
@@ -29,6 +31,11 @@ impl Shelf {
         }
         Shelf { needed, kept: BTreeMap::new() }
     }
+
+    /// What has to be saved of the devices that are written.
+    pub(super) fn undo(&self) -> Vec<Arc<Saved>> {
+        self.kept.values().flat_map(|held| held.undo.clone()).collect()
+    }
 }
 
 /// The targets of a group, open.
@@ -47,25 +54,27 @@ pub(super) fn opened(
 ) -> Result<Opened, Failure> {
     let direct = if asking.direct { Direct::Demanded } else { Direct::Never };
     let mut opened = Opened { held: Vec::new(), fresh: Vec::new(), targets: Vec::new() };
-    for (index, asked) in (0u16..).zip(&asking.targets) {
-        let path = Path::new(&asked.path);
-        let writes = asking.writes_to(&asked.path);
+    for (index, requested) in (0u16..).zip(&asking.targets) {
+        let path = Path::new(&requested.path);
+        let writes = asking.writes_to(&requested.path);
         let mut make = |directory: &Path, bytes: u64| {
             opened.fresh.push(index);
             made(beside, directory, bytes, direct)
         };
-        let held = if asked.unnamed {
-            make(path, asked.bytes.unwrap_or(0)).map_err(|error| at(&asked.place, &error))?
-        } else if let Some(held) = shelf.kept.get(&asked.path) {
+        let held = if requested.unnamed {
+            make(path, requested.bytes.unwrap_or(0))
+                .map_err(|error| at(&requested.place, &error))?
+        } else if let Some(held) = shelf.kept.get(&requested.path) {
             if held.direct != asking.direct {
                 let what = "groups that share a file have to agree on direct";
-                let message = format!("{}: filename: {what}", asked.place);
-                return Err(Failure::new(Exit::Asked, message));
+                let message = format!("{}: filename: {what}", requested.place);
+                return Err(Failure::new(Exit::Usage, message));
             }
             held.clone()
         } else {
             let consents = &beside.args.target.overwrite_file;
-            let consent = consents.iter().find(|name| **name == asked.path).or(consents.first());
+            let consent =
+                consents.iter().find(|name| **name == requested.path).or(consents.first());
             let intent = Intent {
                 write: writes,
                 overwrite_file: consent.cloned(),
@@ -74,44 +83,45 @@ pub(super) fn opened(
             match open::existing(path, &intent, direct) {
                 Ok(held) => {
                     if writes {
-                        shelf.kept.insert(asked.path.clone(), held.clone());
+                        shelf.kept.insert(requested.path.clone(), held.clone());
                     }
                     held
                 }
                 Err(TargetError::Missing(_)) => {
-                    let bytes = shelf.needed.get(&asked.path).copied().flatten();
+                    let bytes = shelf.needed.get(&requested.path).copied().flatten();
                     let Some(bytes) = bytes else {
                         let message = format!(
-                            "{}: filename: `{}` does not exist; give a size in bytes, and an \
-                             unnamed file stands for it",
-                            asked.place, asked.path
+                            "{}: filename: `{}` does not exist; give a size in bytes to use an \
+                             unnamed file instead",
+                            requested.place, requested.path
                         );
-                        return Err(Failure::new(Exit::Asked, message));
+                        return Err(Failure::new(Exit::Usage, message));
                     };
                     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
                     let directory = parent.unwrap_or(Path::new("."));
-                    let held = make(directory, bytes).map_err(|error| at(&asked.place, &error))?;
+                    let held =
+                        make(directory, bytes).map_err(|error| at(&requested.place, &error))?;
                     note(&format!(
-                        "note: {}: `{}` does not exist: an unnamed file in its directory stands \
-                         for it, and is gone afterwards",
-                        asked.place, asked.path
+                        "note: {}: `{}` does not exist: using an unnamed file in its directory \
+                         instead",
+                        requested.place, requested.path
                     ));
-                    shelf.kept.insert(asked.path.clone(), held.clone());
+                    shelf.kept.insert(requested.path.clone(), held.clone());
                     held
                 }
-                Err(error) => return Err(at(&asked.place, &Failure::from(error))),
+                Err(error) => return Err(at(&requested.place, &Failure::from(error))),
             }
         };
-        let needed = asked.bytes.filter(|needed| *needed > held.bytes);
+        let needed = requested.bytes.filter(|needed| *needed > held.bytes);
         if let Some(needed) = needed {
             let message = format!(
                 "{}: size and offset reach to {needed} B, but `{}` has {} B",
-                asked.place, asked.path, held.bytes
+                requested.place, requested.path, held.bytes
             );
-            return Err(Failure::new(Exit::Asked, message));
+            return Err(Failure::new(Exit::Usage, message));
         }
         opened.targets.push(Target {
-            path: asked.path.clone(),
+            path: requested.path.clone(),
             bytes: held.bytes,
             direct: held.direct,
             align_bytes: held.align_bytes(&held.describe(&place.root)),

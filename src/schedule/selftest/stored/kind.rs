@@ -74,7 +74,7 @@ impl StoredFault {
         StoredFault::Superseded,
     ];
 
-    /// The word for it.
+    /// Its name.
     pub fn word(self) -> &'static str {
         match self {
             Moved(Swapped, Reach::Block) => "swap-in-block",

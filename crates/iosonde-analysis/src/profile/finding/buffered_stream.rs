@@ -1,6 +1,6 @@
-//! `buffered_stream`: much data in order through the page cache.
+//! `buffered_stream`: large sequential I/O through the page cache.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::bytes;
@@ -8,14 +8,14 @@ use iosonde_model::units::bytes;
 use super::super::{Figures, OpFigures};
 use super::percent;
 
-/// Bytes from which it is much.
+/// Fewest bytes to report.
 const FROM_BYTES: u64 = 256 << 20;
-/// Mean size of a request from which it is large, bytes.
+/// Mean request size at or above which requests are large, bytes.
 const LARGE: f64 = 65_536.0;
-/// Share in order, and share through the cache.
+/// Smallest sequential share, and smallest share through the cache.
 const MOSTLY: f64 = 0.8;
 
-/// Speaks of the operation that moved more.
+/// Reports the operation with more bytes.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let side = figures.program.as_ref()?;
     let streams = [side.op(Op::Read), side.op(Op::Write)].into_iter().filter(|op| is_stream(op));
@@ -24,18 +24,19 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let memory = run
         .host
         .memory_bytes
-        .map_or(String::new(), |memory| format!(", in a memory of {}", bytes::rough(memory)));
+        .map_or(String::new(), |memory| format!(", with {} of memory", bytes::rough(memory)));
     let words = format!(
         "{} were {} in order through the page cache ({} of them, in requests of {} on \
-         average{memory}): each byte is copied once more and pushes other pages out; O_DIRECT or \
-         posix_fadvise would spare both.",
+         average{memory}): each byte is copied an extra time and evicts other pages; O_DIRECT or \
+         posix_fadvise would avoid both.",
         bytes::rough(buffered),
         if op.op == Op::Read { "read" } else { "written" },
         percent(buffered as f64 / op.bytes.max(1) as f64),
         bytes::rough(op.sizes.mean.unwrap_or(0.0) as u64),
     );
     let strength = Strength::Supported;
-    let finding = Finding::new("buffered_stream", "the page cache", strength, Gravity::Fact, words);
+    let finding =
+        Finding::new("buffered_stream", "the page cache", strength, Severity::Fact, words);
     Some(
         finding
             .with("buffered_bytes", buffered as f64)
@@ -58,7 +59,7 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn a_large_buffered_stream_speaks_and_its_look_alikes_do_not() {
+    fn a_large_buffered_stream_is_reported_and_its_look_alikes_are_not() {
         let flow = Flow {
             requests: 4_000,
             size_bytes: 128 << 10,
@@ -66,8 +67,8 @@ mod tests {
             direct_milli: 0,
             ..Flow::default()
         };
-        let told = words(detect, &profile_of(&[flow]));
-        assert!(told.contains("500 MiB were read in order through the page cache"), "{told}");
+        let message = words(detect, &profile_of(&[flow]));
+        assert!(message.contains("500 MiB were read in order through the page cache"), "{message}");
         for other in [
             Flow { direct_milli: 1_000, ..flow },
             Flow { sequential_milli: 100, ..flow },

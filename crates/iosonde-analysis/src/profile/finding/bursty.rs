@@ -1,6 +1,6 @@
-//! `bursty`: requests come several at once, then none for long.
+//! `bursty`: requests arrive several at once, followed by a long pause.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::count;
@@ -8,12 +8,12 @@ use iosonde_model::units::count;
 use super::super::{Figures, Process};
 use super::{own, percent, plural};
 
-/// Share of the program's requests from which a kind of them matters.
+/// Smallest share of the program's requests to report.
 const MATTERS: f64 = 0.2;
-/// Share of requests of the largest size a device takes from which they are parts of larger calls.
+/// Share of requests of the device's maximum size at or above which they are parts of larger calls.
 const SPLIT: f64 = 0.5;
 
-/// Speaks of the most frequent kind of requests that arrives so.
+/// Reports the most frequent kind of requests that arrives this way.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let all = figures.program.as_ref()?.requests().max(1);
     let kind = figures.arrivals.iter().find(|kind| {
@@ -23,8 +23,8 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             && !is_split(run, &kind.device, &kind.group, kind.op)
     })?;
     let words = format!(
-        "The {} of `{}` on {} come in bursts: the gaps between them vary {} times as much as they \
-         are long (random arrivals: 1), at {}/s on average; {} of the program's requests.",
+        "The {} of `{}` on {} arrive in bursts: the coefficient of variation of the inter-arrival \
+         times is {} (Poisson arrivals: 1), at {}/s on average; {} of the program's requests.",
         plural(kind.op),
         kind.group,
         kind.device,
@@ -33,7 +33,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         percent((kind.gaps + 1) as f64 / all as f64),
     );
     let finding =
-        Finding::new("bursty", "bursts of requests", Strength::Proven, Gravity::Fact, words);
+        Finding::new("bursty", "bursts of requests", Strength::Proven, Severity::Fact, words);
     Some(
         finding
             .with("group", kind.group.as_str())
@@ -42,7 +42,8 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     )
 }
 
-/// Whether the requests are parts of calls larger than the device takes: they come at once then.
+/// Whether the requests are parts of calls larger than the device accepts: they arrive together
+/// then.
 fn is_split(run: &ProfileRun, device: &str, group: &str, op: Op) -> bool {
     let facts = run.devices.iter().find(|each| each.facts.name == device);
     let Some(largest) = facts.and_then(|each| each.facts.max_sectors_kb) else { return false };
@@ -61,12 +62,12 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn bursts_speak_and_even_arrivals_or_split_calls_do_not() {
+    fn bursts_are_reported_and_even_arrivals_or_split_calls_are_not() {
         assert_eq!(ask(detect, &profile_of(&[Flow::default()])), None);
         let flow = Flow { burst: 100, ..Flow::default() };
         let mut run = profile_of(&[flow]);
-        let told = words(detect, &run);
-        assert!(told.contains("The reads of `app` on vda come in bursts"), "{told}");
+        let message = words(detect, &run);
+        assert!(message.contains("The reads of `app` on vda arrive in bursts"), "{message}");
         // The same requests as parts of larger calls.
         run.devices[0].facts.max_sectors_kb = Some(4);
         assert_eq!(ask(detect, &run), None);

@@ -1,6 +1,6 @@
-//! `device_tail`: a few requests take the device far longer than the others.
+//! `device_tail`: a few requests take far longer in the device than the others.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{count, duration};
@@ -9,14 +9,14 @@ use super::super::traffic::Tally;
 use super::super::{Figures, Latency, Spread};
 use super::plural;
 
-/// Times the median from which a rare latency is a stall.
+/// Multiple of the median at or above which a rare latency is a stall.
 const TIMES: f64 = 20.0;
-/// Latency below which nobody minds, ns.
+/// Smallest latency to report, ns.
 const FROM_NS: u64 = 1_000_000;
-/// Times the median size up to which requests are alike.
+/// Multiple of the median size at or below which requests are similar.
 const ALIKE: f64 = 4.0;
 
-/// Speaks of the operation and device with the longest tail.
+/// Reports the operation and device with the longest tail.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let mut worst: Option<(f64, Finding)> = None;
     for device in &figures.devices {
@@ -24,7 +24,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             let tally = Tally::of(run.traffic.iter().filter(|traffic| {
                 traffic.device == device.name && traffic.op == op && traffic.class == Class::Program
             }));
-            // Large requests among small ones take longer by themselves.
+            // Large requests among small ones naturally take longer.
             if !alike(&tally) {
                 continue;
             }
@@ -57,7 +57,7 @@ fn tail(device: &str, op: Op, latency: &Latency) -> Option<(f64, Finding)> {
     let one_in = (1.0 / (1.0 - q)).round() as u64;
     let words = format!(
         "One in {} {} took {device} {} or longer, {} times the median of {}: the device stalls \
-         (requests of like size; the longest took {}).",
+         (requests of similar size; the slowest took {}).",
         count::thousands(one_in),
         plural(op),
         duration::latency(rare as f64),
@@ -66,8 +66,7 @@ fn tail(device: &str, op: Op, latency: &Latency) -> Option<(f64, Finding)> {
         duration::latency(latency.max_ns.unwrap_or(rare) as f64),
     );
     let strength = Strength::Supported;
-    let finding =
-        Finding::new("device_tail", "stalls of the device", strength, Gravity::Caution, words);
+    let finding = Finding::new("device_tail", "device stalls", strength, Severity::Warning, words);
     let finding = finding
         .with("device", device)
         .with("median_ns", median as f64)
@@ -83,15 +82,15 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn stalls_speak_and_larger_requests_do_not() {
+    fn stalls_are_reported_and_larger_requests_are_not() {
         let usual = Flow::default();
         let stalls = Flow { requests: 500, device_ns: 30_000_000, ..usual };
-        let told = words(detect, &profile_of(&[usual, stalls]));
-        assert!(told.contains("One in 1,000 reads took vda 29.9 ms or longer"), "{told}");
-        assert!(told.contains("332 times the median of 90.1 µs"), "{told}");
+        let message = words(detect, &profile_of(&[usual, stalls]));
+        assert!(message.contains("One in 1,000 reads took vda 29.9 ms or longer"), "{message}");
+        assert!(message.contains("332 times the median of 90.1 µs"), "{message}");
         let large = Flow { size_bytes: 4 << 20, ..stalls };
         assert_eq!(ask(detect, &profile_of(&[usual, large])), None);
-        // The tail of waiting in the block layer is not the device's.
+        // The tail of the queue time in the block layer is not the device's.
         let queued = Flow { device_ns: usual.device_ns, queued_ns: 30_000_000, ..stalls };
         assert_eq!(ask(detect, &profile_of(&[usual, queued])), None);
     }

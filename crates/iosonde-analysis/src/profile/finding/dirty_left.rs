@@ -1,6 +1,6 @@
 //! `dirty_left`: what the program wrote reached the device after its end, or not at all.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{bytes, duration};
@@ -8,26 +8,26 @@ use iosonde_model::units::{bytes, duration};
 use super::super::Figures;
 use super::percent;
 
-/// Time after the end from which it matters, ns.
+/// Shortest time after the end to report, ns.
 const FROM_NS: u64 = 100_000_000;
 
-/// Dirtied bytes that were not written from which they matter, and their share of all dirtied.
+/// Fewest unwritten dirty bytes to report, and their smallest share of all dirtied bytes.
 const UNWRITTEN_BYTES: u64 = 16 << 20;
 const UNWRITTEN_SHARE: f64 = 0.1;
 
-/// Speaks where write-back of the program's pages ended well after it did, or had not ended when
-/// watching did.
+/// Reports when write-back of the program's pages ended well after the program, or had not ended
+/// when tracing stopped.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     unwritten(run, figures).or_else(|| late(run))
 }
 
-/// Pages dirtied that no request wrote while watched.
+/// Pages dirtied that no traced request wrote.
 fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let calls = run.calls?;
     let dirtied = calls.storage_write_bytes.saturating_sub(calls.cancelled_bytes);
     let written = figures.program.as_ref()?.op(Op::Write).bytes;
     let left = dirtied.saturating_sub(written);
-    // What a hidden device took was written, unseen; likewise where nobody watched.
+    // Writes to an untraced device, or while nothing was traced, are not seen.
     let is_hidden =
         run.unwatched.is_some() || run.devices.iter().any(|device| device.invisible.is_some());
     let little = left < UNWRITTEN_BYTES || (left as f64) < UNWRITTEN_SHARE * dirtied as f64;
@@ -35,14 +35,14 @@ fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "It left {} in memory, {} of what it wrote: no request had brought it to a device when \
-         watching ended, {} after its end. A sync would have; --settle waits longer.",
+        "It left {} in memory, {} of what it wrote: no request had written it to a device when \
+         tracing ended, {} after its end. A sync would have; --settle waits longer.",
         bytes::rough(left),
         percent(left as f64 / dirtied as f64),
         duration::span(run.settle_ns),
     );
     let strength = Strength::Supported;
-    let finding = Finding::new("dirty_left", "late write-back", strength, Gravity::Caution, words);
+    let finding = Finding::new("dirty_left", "late write-back", strength, Severity::Warning, words);
     Some(finding.with("dirtied_bytes", dirtied as f64).with("written_bytes", written as f64))
 }
 
@@ -56,15 +56,15 @@ fn late(run: &ProfileRun) -> Option<Finding> {
         Some((late, all)) if late > 0 => {
             format!("{} ({}) of what it wrote", bytes::rough(late), share(late, all))
         }
-        _ => format!("a part of the {} written back for it", bytes::rough(written)),
+        _ => format!("part of the {} written back for it", bytes::rough(written)),
     };
     let words = format!(
-        "It left dirty pages: {how_much} reached the device only after its end, within {}; its own \
-         time does not hold that, and a sync would have.",
+        "It left dirty pages: {how_much} reached the device only after its end, within {}; its \
+         own run time does not include that; with a sync it would.",
         duration::span(after_ns),
     );
     let finding =
-        Finding::new("dirty_left", "late write-back", Strength::Proven, Gravity::Caution, words);
+        Finding::new("dirty_left", "late write-back", Strength::Proven, Severity::Warning, words);
     Some(finding.with("after_ns", after_ns as f64).with("write_back_bytes", written as f64))
 }
 
@@ -72,7 +72,7 @@ fn share(late: u64, all: u64) -> String {
     percent(late as f64 / all.max(1) as f64)
 }
 
-/// Bytes written in the intervals that begin after the end, and in all; `None` without intervals.
+/// Bytes written in the intervals that begin after the end, and in total; `None` without intervals.
 fn late_bytes(run: &ProfileRun) -> Option<(u64, u64)> {
     let series = run.series.iter().find(|series| series.op == Op::Write)?;
     let counters = &series.counters;
@@ -89,7 +89,7 @@ mod tests {
     use iosonde_model::record::profile::CallCounts;
 
     #[test]
-    fn write_back_after_the_end_speaks_and_before_it_does_not() {
+    fn write_back_after_the_end_is_reported_and_before_it_is_not() {
         let flow =
             Flow { class: Class::WriteBack, op: Op::Write, requests: 1_000, ..Flow::default() };
         let mut run = profile_of(&[Flow { size_bytes: 1 << 20, ..flow }]);
@@ -97,22 +97,22 @@ mod tests {
         // The program itself took 4 of the 10 seconds.
         run.measured_ns = 4_000_000_000;
         run.settle_ns = SECONDS * 1_000_000_000 - run.measured_ns;
-        let told = words(detect, &run);
-        assert!(told.contains("600 MiB (60 %) of what it wrote"), "{told}");
-        assert!(told.contains("within 6.0 s"), "{told}");
+        let message = words(detect, &run);
+        assert!(message.contains("600 MiB (60 %) of what it wrote"), "{message}");
+        assert!(message.contains("within 6.0 s"), "{message}");
     }
 
     #[test]
-    fn pages_that_were_never_written_speak_unless_they_went_where_nothing_is_seen() {
+    fn pages_that_were_never_written_are_reported_unless_they_went_where_nothing_is_seen() {
         let mut run = profile_of(&[Flow { op: Op::Write, requests: 1_000, ..Flow::default() }]);
         run.calls = Some(CallCounts { storage_write_bytes: 4_096_000, ..CallCounts::default() });
         assert_eq!(ask(detect, &run), None);
         let dirtied = (600 << 20) + 4_096_000;
         run.calls = Some(CallCounts { storage_write_bytes: dirtied, ..CallCounts::default() });
         run.settle_ns = 2_000_000_000;
-        let told = words(detect, &run);
-        assert!(told.contains("It left 600 MiB in memory, 99 % of what it wrote"), "{told}");
-        assert!(told.contains("when watching ended, 2.0 s after its end"), "{told}");
+        let message = words(detect, &run);
+        assert!(message.contains("It left 600 MiB in memory, 99 % of what it wrote"), "{message}");
+        assert!(message.contains("when tracing ended, 2.0 s after its end"), "{message}");
         let unwatched = Some("only some disks were chosen".into());
         assert_eq!(ask(detect, &ProfileRun { unwatched, ..run.clone() }), None);
         run.devices[0].invisible = Some("no queue".into());

@@ -1,9 +1,9 @@
-//! `durable_writes`: writes that are durable by themselves, as O_SYNC and O_DSYNC make them.
+//! `durable_writes`: synchronous writes (O_SYNC, O_DSYNC).
 //!
-//! A device with FUA gets it with the write. For one without it the block layer sends a flush after
-//! each: flushes of the program without any sync call.
+//! A device with FUA gets it with the write. For one without, the block layer sends a flush after
+//! each write: the program causes flushes without a sync call.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{count, duration};
@@ -12,14 +12,14 @@ use super::super::Figures;
 use super::super::traffic::Tally;
 use super::percent;
 
-/// Share of the writes from which it is a habit.
+/// Smallest share of the writes to report.
 const SHARE: f64 = 0.5;
-/// Sync calls per flush up to which the flushes are not theirs.
+/// Sync calls per flush at or below which the flushes have another cause.
 const SYNCS: f64 = 0.1;
-/// Writes below which it is not.
+/// Fewest writes to report.
 const WRITES: u64 = 30;
 
-/// Speaks where most of the program's own writes carry a flush or FUA.
+/// Reports when most of the program's own writes carry a flush or FUA.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let tally = Tally::of(
         run.traffic
@@ -37,23 +37,23 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         (sync, dsync) => format!(" (files opened with O_SYNC: {sync}, with O_DSYNC: {dsync})"),
     };
     let words = format!(
-        "{} of its {} writes are durable by themselves{how}: each waits for the device's cache, {} \
-         on average.",
+        "{} of its {} writes are synchronous (durable on return){how}: each waits for the \
+         device's cache, {} on average.",
         percent(share),
         count::thousands(tally.requests),
         duration::latency(tally.latency.mean().unwrap_or(0.0)),
     );
     let finding = Finding::new(
         "durable_writes",
-        "writes durable by themselves",
+        "synchronous writes",
         Strength::Proven,
-        Gravity::Caution,
+        Severity::Warning,
         words,
     );
     Some(finding.with("durable_share", share).with("writes", tally.requests as f64))
 }
 
-/// Flushes that the program caused without calling for one; 0 where calls were not seen.
+/// Flushes that the program caused without a sync call; 0 if calls were not traced.
 fn flushed(run: &ProfileRun, figures: &Figures) -> u64 {
     let Some(syncs) = &figures.syncs else { return 0 };
     let own = run.traffic.iter().filter(|t| t.class == Class::Program && t.op == Op::Flush);
@@ -69,24 +69,24 @@ mod tests {
     use iosonde_model::record::profile::{OpenCounts, SyncKind};
 
     #[test]
-    fn flushes_that_nobody_called_for_speak_and_those_of_syncs_do_not() {
+    fn flushes_that_nobody_called_for_are_reported_and_those_of_syncs_are_not() {
         let writes = Flow { op: Op::Write, requests: 1_000, ..Flow::default() };
         let flushes = Flow { op: Op::Flush, size_bytes: 0, requests: 990, ..writes };
         let mut run = profile_of(&[writes, flushes]);
-        assert!(words(detect, &run).contains("99 % of its 1,000 writes are durable by themselves"));
+        assert!(words(detect, &run).contains("99 % of its 1,000 writes are synchronous"));
         with_syncs(&mut run, "app", SyncKind::Fsync, 990, 100_000);
         assert_eq!(ask(detect, &run), None);
     }
 
     #[test]
-    fn durable_writes_speak_and_a_few_among_many_do_not() {
+    fn durable_writes_are_reported_and_a_few_among_many_are_not() {
         let mut run = profile_of(&[Flow { op: Op::Write, requests: 1_000, ..Flow::default() }]);
         assert_eq!(ask(detect, &run), None);
         run.traffic[0].durable = 960;
         run.opens = Some(OpenCounts { opens: 1, dsync: 1, ..OpenCounts::default() });
-        let told = words(detect, &run);
-        assert!(told.contains("96 % of its 1,000 writes are durable by themselves"), "{told}");
-        assert!(told.contains("O_DSYNC: 1"), "{told}");
+        let message = words(detect, &run);
+        assert!(message.contains("96 % of its 1,000 writes are synchronous"), "{message}");
+        assert!(message.contains("O_DSYNC: 1"), "{message}");
         run.traffic[0].durable = 100;
         assert_eq!(ask(detect, &run), None);
     }

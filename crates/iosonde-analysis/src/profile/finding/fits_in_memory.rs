@@ -1,22 +1,22 @@
-//! `fits_in_memory`: the same data is read again and again, and would fit in memory.
+//! `fits_in_memory`: the same data is read repeatedly, and would fit in memory.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{bytes, count};
 
 use super::super::Figures;
 
-/// Times that each place is read on average from which it is read again.
+/// Mean reads per block at or above which data is read repeatedly.
 const TIMES: f64 = 2.0;
-/// Share of the memory that the data may be.
+/// Largest size of the data as a share of the memory.
 const MEMORY: f64 = 0.5;
-/// Share of the bytes whose place is not known up to which the rest tells enough.
+/// Largest share of bytes with unknown offset.
 const LOST: f64 = 0.05;
-/// Bytes below which it does not matter.
+/// Fewest bytes to report.
 const FROM_BYTES: u64 = 64 << 20;
 
-/// Speaks of the device with the most bytes read so.
+/// Reports the device with the most bytes read this way.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let memory = run.host.memory_limit_bytes.or(run.host.memory_bytes)?;
     let mut most: Option<(u64, Finding)> = None;
@@ -42,8 +42,8 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             false => "the page cache did not keep them",
         };
         let words = format!(
-            "{} were read from {} of places on {}, each {} times on average; they would fit in a \
-             memory of {}, but {why}.",
+            "{} were read from {} of distinct blocks on {}, each {} times on average; they would \
+             fit in {} of memory, but {why}.",
             bytes::rough(read),
             bytes::rough(set),
             place.device,
@@ -52,9 +52,9 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         );
         let finding = Finding::new(
             "fits_in_memory",
-            "reading again what would fit in memory",
+            "repeated reads that would fit in memory",
             Strength::Supported,
-            Gravity::Fact,
+            Severity::Fact,
             words,
         );
         let finding = finding
@@ -83,10 +83,13 @@ mod tests {
     }
 
     #[test]
-    fn reading_again_speaks_and_reading_once_or_too_much_does_not() {
-        let told = words(detect, &run(20));
-        assert!(told.contains("195 MiB were read from 20.0 MiB of places on vda"), "{told}");
-        assert!(told.contains("bypasses the page cache"), "{told}");
+    fn reading_again_is_reported_and_reading_once_or_too_much_is_not() {
+        let message = words(detect, &run(20));
+        assert!(
+            message.contains("195 MiB were read from 20.0 MiB of distinct blocks on vda"),
+            "{message}"
+        );
+        assert!(message.contains("bypasses the page cache"), "{message}");
         assert_eq!(ask(detect, &run(150)), None);
         let mut small = run(20);
         small.host.memory_bytes = Some(32 << 20);

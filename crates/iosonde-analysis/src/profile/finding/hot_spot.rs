@@ -1,18 +1,18 @@
-//! `hot_spot`: most requests go to few places.
+//! `hot_spot`: most requests go to a small part of the touched range.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::units::{bytes, count};
 
 use super::super::Figures;
 use super::percent;
 
-/// Share of the requests on the hottest fifth from which few places are hot: the rule of Pareto.
+/// Smallest share of the requests on the hottest fifth to report: the Pareto rule.
 const SHARE: f64 = 0.8;
-/// Chunks below which a fifth of them is too few to speak of.
+/// Fewest chunks to report.
 const CHUNKS: u64 = 20;
 
-/// Speaks of the most uneven device.
+/// Reports the most uneven device.
 pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let uneven = figures.places.iter().filter(|place| place.chunks >= CHUNKS);
     let known = uneven.filter_map(|place| Some((place, place.hot_share?)));
@@ -22,15 +22,14 @@ pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     }
     let words = format!(
         "{} of the requests on {} go to a fifth of the {} chunks of {} touched: a cache of {} \
-         would take most of them.",
+         would absorb most of them.",
         percent(share),
         place.device,
         count::thousands(place.chunks),
         bytes::rough(place.chunk_bytes),
         bytes::rough(place.chunks * place.chunk_bytes / 5),
     );
-    let finding =
-        Finding::new("hot_spot", "few hot places", Strength::Proven, Gravity::Fact, words);
+    let finding = Finding::new("hot_spot", "hot spots", Strength::Proven, Severity::Fact, words);
     Some(finding.with("device", place.device.as_str()).with("hot_share", share))
 }
 
@@ -42,14 +41,17 @@ mod tests {
     use iosonde_model::record::profile::Chunk;
 
     #[test]
-    fn few_hot_chunks_speak_and_even_ones_do_not() {
+    fn few_hot_chunks_are_reported_and_even_ones_are_not() {
         let mut run = profile_of(&[Flow::default()]);
         with_places(&mut run, 100, Chunk { reads: 1, touched_blocks: 1, ..Chunk::default() });
         assert_eq!(ask(detect, &run), None);
         for chunk in run.places[0].chunks.iter_mut().step_by(5) {
             chunk.reads = 36;
         }
-        let told = words(detect, &run);
-        assert!(told.contains("90 % of the requests on vda go to a fifth of the 100"), "{told}");
+        let message = words(detect, &run);
+        assert!(
+            message.contains("90 % of the requests on vda go to a fifth of the 100"),
+            "{message}"
+        );
     }
 }

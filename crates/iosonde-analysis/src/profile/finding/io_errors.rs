@@ -1,6 +1,6 @@
 //! `io_errors`: requests of the program ended with an error.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Traffic;
 use iosonde_model::units::count;
@@ -8,7 +8,7 @@ use iosonde_model::units::count;
 use super::super::Figures;
 use super::plural;
 
-/// Speaks of all of them, naming where most are.
+/// Reports all of them, naming the operation and device with most.
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let own = || run.traffic.iter().filter(|traffic| traffic.class.is_of_the_program());
     let all: u64 = own().map(|traffic| traffic.errors).sum();
@@ -22,7 +22,7 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         plural(most.op),
         most.device
     );
-    let finding = Finding::new("io_errors", "I/O errors", Strength::Proven, Gravity::Fault, words);
+    let finding = Finding::new("io_errors", "I/O errors", Strength::Proven, Severity::Fault, words);
     Some(finding.with("errors", all as f64).with("device", most.device.as_str()))
 }
 
@@ -34,10 +34,10 @@ mod tests {
     use iosonde_model::record::profile::Class;
 
     #[test]
-    fn one_error_speaks_and_none_does_not() {
+    fn one_error_is_reported_and_none_is_not() {
         let mut run = profile_of(&[Flow::default()]);
         assert_eq!(ask(detect, &run), None);
-        // Somebody else's.
+        // Another program's.
         let mut other = run.clone();
         other.traffic[0].class = Class::Other;
         other.traffic[0].errors = 1;

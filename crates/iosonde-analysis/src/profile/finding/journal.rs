@@ -1,18 +1,18 @@
-//! `journal`: the journal writes a good part of what the program does.
+//! `journal`: the journal's writes are large compared with the program's.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{bytes, count};
 
 use super::super::Figures;
 
-/// Bytes of the journal per byte of the program from which it matters.
+/// Smallest journal bytes per program byte to report.
 const RATIO: f64 = 0.25;
-/// Bytes of the journal below which it does not.
+/// Fewest journal bytes to report.
 const FROM_BYTES: u64 = 1 << 20;
 
-/// Speaks where the program is the main writer and the journal adds a quarter or more.
+/// Reports when the program is the main writer and the journal adds a quarter or more.
 pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let program = figures.program.as_ref()?.op(Op::Write).bytes;
     let of = |class: Class| {
@@ -20,7 +20,7 @@ pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     };
     let (journal, others) = (of(Class::Journal), of(Class::Other));
     let ratio = journal as f64 / program.max(1) as f64;
-    // The journal is for everybody: with other writers it is not known for whom.
+    // The journal is shared: with other writers it is not known on whose behalf it wrote.
     if journal < FROM_BYTES || ratio < RATIO || others > program {
         return None;
     }
@@ -30,14 +30,14 @@ pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         syncs => format!(", {} per sync", bytes::rough(journal / syncs)),
     };
     let words = format!(
-        "For {} of the program's the file systems' journals and metadata took {}: {} bytes \
-         more for each byte{per_sync}.",
+        "For {} written by the program, file system journals and metadata wrote {}: {} extra \
+         bytes per byte{per_sync}.",
         bytes::rough(program),
         bytes::rough(journal),
         count::significant(ratio),
     );
     let strength = if others == 0 { Strength::Supported } else { Strength::ConsistentWith };
-    let finding = Finding::new("journal", "journal writes", strength, Gravity::Caution, words);
+    let finding = Finding::new("journal", "journal writes", strength, Severity::Warning, words);
     Some(finding.with("journal_bytes", journal as f64).with("program_bytes", program as f64))
 }
 
@@ -48,17 +48,21 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn a_busy_journal_speaks_and_a_small_or_foreign_one_does_not() {
+    fn a_busy_journal_is_reported_and_a_small_or_foreign_one_is_not() {
         let own = Flow { op: Op::Write, requests: 10_000, ..Flow::default() };
         let journal = Flow { class: Class::Journal, requests: 5_000, ..own };
-        let told = words(detect, &profile_of(&[own, journal]));
+        let message = words(detect, &profile_of(&[own, journal]));
         assert!(
-            told.contains("For 39.1 MiB of the program's") && told.contains("0.500 bytes"),
-            "{told}"
+            message.contains("For 39.1 MiB written by the program")
+                && message.contains(
+                    "0.500 extra \
+                bytes"
+                ),
+            "{message}"
         );
         let small = Flow { requests: 1_000, ..journal };
         assert_eq!(ask(detect, &profile_of(&[own, small])), None);
-        // Somebody else writes more: whose journal it is cannot be told.
+        // Another program writes more: the journal cannot be attributed.
         let other = Flow { class: Class::Other, requests: 20_000, ..own };
         assert_eq!(ask(detect, &profile_of(&[own, journal, other])), None);
     }

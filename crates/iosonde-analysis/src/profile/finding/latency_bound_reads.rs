@@ -1,6 +1,6 @@
-//! `latency_bound_reads`: threads that wait for one small random read after the other.
+//! `latency_bound_reads`: threads that wait for small random reads one at a time.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::{bytes, count, duration};
@@ -10,16 +10,16 @@ use super::{commonest, named, own, percent, share_up_to};
 
 /// Largest size of a small read.
 const SMALL_BYTES: u64 = 64 << 10;
-/// Share of small ones from which the reads are called small.
+/// Share of small reads at or above which the reads count as small.
 const MOSTLY: f64 = 0.8;
-/// Share of sequential ones up to which they are called random.
+/// Sequential share at or below which the reads count as random.
 const RANDOM: f64 = 0.2;
-/// Reads in flight per thread, by Little's law, that mean one at a time for most of the time.
+/// Range of reads in flight per thread, by Little's law, that means mostly one at a time.
 const IN_FLIGHT: (f64, f64) = (0.5, 1.1);
-/// Reads below which it is not a habit.
+/// Fewest reads to report.
 const READS: u64 = 100;
 
-/// Speaks of the group that waits the largest share of its time.
+/// Reports the group that waits the largest share of its time.
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let mut bound: Option<(f64, Finding)> = None;
     for (index, name, threads) in super::groups(run) {
@@ -38,9 +38,9 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         let Some((size, _)) = commonest(&reads.sizes) else { continue };
         let Some(mean_ns) = reads.latency.mean() else { continue };
         let words = format!(
-            "{} waits for random reads of {} one at a time, {} of its time: {} per read allow no \
-             more than the {} reads/s per thread of these; more in flight would, or a faster \
-             device.",
+            "{} waits for random {} reads one at a time, for {} of its time: at {} per read a \
+             thread cannot exceed the {} reads/s seen here; more requests in flight or a faster \
+             device can.",
             named(&name, threads),
             bytes::rough(size),
             percent(in_flight.min(1.0)),
@@ -49,9 +49,9 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         );
         let finding = Finding::new(
             "latency_bound_reads",
-            "the latency of single reads",
+            "latency of single reads",
             Strength::Supported,
-            Gravity::Limit,
+            Severity::Limit,
             words,
         );
         let finding = finding
@@ -71,11 +71,14 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn one_at_a_time_speaks_and_many_or_sequential_ones_do_not() {
+    fn one_at_a_time_is_reported_and_many_or_sequential_ones_are_not() {
         let flow = Flow { requests: 90_000, ..Flow::default() };
-        let told = words(detect, &profile_of(&[flow]));
-        assert!(told.contains("`app` waits for random reads of 4.00 KiB one at a time"), "{told}");
-        assert!(told.contains("90 % of its time: 100 µs per read"), "{told}");
+        let message = words(detect, &profile_of(&[flow]));
+        assert!(
+            message.contains("`app` waits for random 4.00 KiB reads one at a time"),
+            "{message}"
+        );
+        assert!(message.contains("90 % of its time: at 100 µs per read"), "{message}");
         for other in [
             Flow { requests: 900_000, ..flow },
             Flow { requests: 9_000, ..flow },

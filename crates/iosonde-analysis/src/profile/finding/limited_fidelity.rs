@@ -1,28 +1,29 @@
-//! `limited_fidelity`: only sums were seen, no request.
+//! `limited_fidelity`: only totals were recorded, no individual requests.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Method;
 
 use super::super::Figures;
 
-/// Speaks where the figures come from counters.
+/// Reports when the figures come from counters.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     if run.source.method != Method::Counters {
         return None;
     }
     let reason = figures.unseen.as_deref().unwrap_or("requests were not traced");
-    let mend = run.source.missing.iter().find_map(|missing| missing.mend.as_deref());
-    let mend = mend.map_or(String::new(), |mend| format!(" To see them: {mend}."));
+    let fix = run.source.missing.iter().find_map(|missing| missing.fix.as_deref());
+    let fix = fix.map_or(String::new(), |fix| format!(" To see them: {fix}."));
     let words = format!(
-        "Only sums were seen: bytes by the program's own counters, requests by the devices' \
-         counters of everybody; no sizes, latencies, order, syncs or causes ({reason}).{mend}"
+        "Only totals were recorded: bytes from the program's own counters, requests from the \
+         devices' counters of all programs; no sizes, latencies, order, syncs or causes \
+         ({reason}).{fix}"
     );
     let finding = Finding::new(
         "limited_fidelity",
-        "what was not seen",
+        "missing trace data",
         Strength::Proven,
-        Gravity::Doubt,
+        Severity::LowConfidence,
         words,
     );
     Some(finding.with("reason", reason))
@@ -35,9 +36,12 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, by_counters, profile_of};
 
     #[test]
-    fn counters_alone_speak_and_tracepoints_do_not() {
-        let told = words(detect, &by_counters());
-        assert!(told.contains("CAP_BPF") && told.contains("To see them: run as root"), "{told}");
+    fn counters_alone_are_reported_and_tracepoints_are_not() {
+        let message = words(detect, &by_counters());
+        assert!(
+            message.contains("CAP_BPF") && message.contains("To see them: run as root"),
+            "{message}"
+        );
         assert_eq!(ask(detect, &profile_of(&[Flow::default()])), None);
     }
 }

@@ -1,22 +1,27 @@
-//! `not_visible`: a device was used whose requests no tracepoint shows.
+//! `not_visible`: a device was used whose requests no tracepoint covers.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 
 use super::super::Figures;
 
-/// Speaks of the first such device that did anything, as far as is known.
+/// Reports the first such device with any I/O, as far as known.
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let hidden = run.devices.iter().filter(|device| super::super::moved(device));
     let (device, reason) =
         hidden.filter_map(|device| Some((device, device.invisible.as_ref()?))).next()?;
     let name = &device.facts.name;
     let words = format!(
-        "The requests on {name} cannot be seen: {reason}; what the program did there is in no \
-         figure of requests, latency or depth."
+        "The requests on {name} cannot be traced: {reason}; the figures for requests, latency and \
+         depth do not include them."
     );
-    let finding =
-        Finding::new("not_visible", "a hidden device", Strength::Proven, Gravity::Doubt, words);
+    let finding = Finding::new(
+        "not_visible",
+        "an untraced device",
+        Strength::Proven,
+        Severity::LowConfidence,
+        words,
+    );
     Some(finding.with("device", name.as_str()).with("reason", reason.as_str()))
 }
 
@@ -28,12 +33,12 @@ mod tests {
     use iosonde_model::record::facts::DeviceCounters;
 
     #[test]
-    fn a_hidden_device_in_use_speaks_and_an_idle_one_does_not() {
+    fn a_hidden_device_in_use_is_reported_and_an_idle_one_is_not() {
         let mut run = profile_of(&[Flow::default(), Flow { device: "zram0", ..Flow::default() }]);
         assert_eq!(ask(detect, &run), None);
         run.devices[1].invisible = Some("it has no request queue".into());
-        let told = words(detect, &run);
-        assert!(told.contains("The requests on zram0 cannot be seen: it has no"), "{told}");
+        let message = words(detect, &run);
+        assert!(message.contains("The requests on zram0 cannot be traced: it has no"), "{message}");
         run.devices[1].counters = Some((DeviceCounters::default(), DeviceCounters::default()));
         assert_eq!(ask(detect, &run), None);
     }

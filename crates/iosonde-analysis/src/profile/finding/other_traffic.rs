@@ -1,6 +1,6 @@
-//! `other_traffic`: somebody else used the same device meanwhile.
+//! `other_traffic`: other programs used the same device at the same time.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, ThreadRun, Traffic};
 use iosonde_model::units::bytes;
@@ -8,10 +8,10 @@ use iosonde_model::units::bytes;
 use super::super::Figures;
 use super::percent;
 
-/// Share of a device's requests or bytes from which it disturbs.
+/// Smallest share of a device's requests or bytes to report.
 const SHARE: f64 = 0.10;
 
-/// Speaks of the device where others had the largest share.
+/// Reports the device where others had the largest share.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let mut worst: Option<(f64, Finding)> = None;
     for device in &figures.devices {
@@ -30,8 +30,8 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             continue;
         }
         let words = format!(
-            "Others made {} of the requests and {} of the bytes ({}) on {}{}: the latencies are \
-             not the program's doing alone.",
+            "Other programs made {} of the requests and {} of the bytes ({}) on {}{}: they \
+             influence the latencies.",
             percent(by_requests),
             percent(by_bytes),
             bytes::rough(others.1),
@@ -39,8 +39,13 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             busiest(run, others.1),
         );
         let strength = Strength::Proven;
-        let finding =
-            Finding::new("other_traffic", "other traffic", strength, Gravity::Caution, words);
+        let finding = Finding::new(
+            "other_traffic",
+            "I/O of other programs",
+            strength,
+            Severity::Warning,
+            words,
+        );
         let finding = finding
             .with("device", device.name.as_str())
             .with("request_share", by_requests)
@@ -50,9 +55,9 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     worst.map(|(_, finding)| finding)
 }
 
-/// The thread that moved most of the others' bytes, where one did. A thread of the kernel may have
-/// done so for the program, and is not named; nor is any where there are several disks, for what a
-/// thread moved is not told apart by disk.
+/// The thread that transferred most of the others' bytes, if a single one did. A kernel thread may
+/// have acted for the program and is not named; with several disks no thread is named, because
+/// bytes per thread are not recorded per disk.
 fn busiest(run: &ProfileRun, bytes: u64) -> String {
     let used = run.traffic.iter().filter(|row| row.requests > 0);
     let mut disks: Vec<&str> = used.map(|row| row.device.as_str()).collect();
@@ -77,15 +82,18 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn others_on_the_same_device_speak_and_elsewhere_do_not() {
+    fn others_on_the_same_device_are_reported_and_elsewhere_are_not() {
         let other = Flow { class: Class::Other, requests: 10_000, ..Flow::default() };
-        let told = words(detect, &profile_of(&[Flow::default(), other]));
-        assert!(told.contains("Others made 17 % of the requests and 17 % of the bytes"), "{told}");
-        assert!(told.contains("on vda, most of them `someone else`"), "{told}");
-        // A thread's bytes are those on all disks: it may have moved them on the other one.
+        let message = words(detect, &profile_of(&[Flow::default(), other]));
+        assert!(
+            message.contains("Other programs made 17 % of the requests and 17 % of the bytes"),
+            "{message}"
+        );
+        assert!(message.contains("on vda, most of them `someone else`"), "{message}");
+        // A thread's bytes are those on all disks: it may have transferred them on the other one.
         let beside = Flow { device: "sdb", ..Flow::default() };
-        let told = words(detect, &profile_of(&[Flow::default(), other, beside]));
-        assert!(told.contains("on vda: the latencies"), "{told}");
+        let message = words(detect, &profile_of(&[Flow::default(), other, beside]));
+        assert!(message.contains("on vda: they influence"), "{message}");
         let elsewhere = Flow { device: "sdb", ..other };
         assert_eq!(ask(detect, &profile_of(&[Flow::default(), elsewhere])), None);
         let few = Flow { requests: 1_000, ..other };

@@ -1,18 +1,18 @@
-//! `overwrites`: the same places are written over and over.
+//! `overwrites`: the same blocks are written repeatedly.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::units::{bytes, count};
 
 use super::super::Figures;
 use super::percent;
 
-/// Share of overwrites from which it is a habit.
+/// Smallest share of overwrites to report.
 const SHARE: f64 = 0.5;
-/// Bytes written below which it does not matter.
+/// Fewest bytes written to report.
 const FROM_BYTES: u64 = 16 << 20;
 
-/// Speaks of the device with the most bytes written so.
+/// Reports the device with the most bytes written this way.
 pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let often = figures.places.iter().filter(|place| {
         place.written_bytes >= FROM_BYTES
@@ -22,15 +22,16 @@ pub(super) fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let share = place.overwrite_share?;
     let times = place.written_bytes as f64 / place.write_set_bytes.max(1) as f64;
     let words = format!(
-        "{} of the blocks written on {} had been written before: {} went to {} of places, {} times \
-         each on average.",
+        "{} of the blocks written on {} were overwrites: {} were written to {} of distinct \
+         blocks, {} times each on average.",
         percent(share),
         place.device,
         bytes::rough(place.written_bytes),
         bytes::rough(place.write_set_bytes),
         count::significant(times),
     );
-    let finding = Finding::new("overwrites", "overwriting", Strength::Proven, Gravity::Fact, words);
+    let finding =
+        Finding::new("overwrites", "overwriting", Strength::Proven, Severity::Fact, words);
     Some(
         finding
             .with("device", place.device.as_str())
@@ -48,7 +49,7 @@ mod tests {
     use iosonde_model::record::profile::{Chunk, Op};
 
     #[test]
-    fn writing_the_same_again_speaks_and_writing_anew_does_not() {
+    fn writing_the_same_again_is_reported_and_rewriting_is_not() {
         let chunk = |block_writes, overwrites| Chunk {
             writes: block_writes,
             written_blocks: 256,
@@ -62,9 +63,12 @@ mod tests {
             with_places(&mut run, chunks, each);
             run
         };
-        let told = words(detect, &run(10, chunk(2_560, 2_304)));
-        assert!(told.contains("90 % of the blocks written on vda"), "{told}");
-        assert!(told.contains("100 MiB went to 10.0 MiB of places, 10.0 times"), "{told}");
+        let message = words(detect, &run(10, chunk(2_560, 2_304)));
+        assert!(message.contains("90 % of the blocks written on vda"), "{message}");
+        assert!(
+            message.contains("100 MiB were written to 10.0 MiB of distinct blocks, 10.0 times"),
+            "{message}"
+        );
         assert_eq!(ask(detect, &run(100, chunk(256, 0))), None);
         assert_eq!(ask(detect, &run(1, chunk(2_560, 2_304))), None);
     }

@@ -1,21 +1,21 @@
-//! `page_cache`: most of what was read came from memory.
+//! `page_cache`: most reads were served from memory.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::units::bytes;
 
 use super::super::Figures;
 use super::percent;
 
-/// Bytes read below which it does not matter.
+/// Fewest bytes read to report.
 const FROM_BYTES: u64 = 64 << 20;
-/// Bytes fetched from storage from which the program is known to read files: it may read a device
-/// such as /dev/zero, pipes and sockets, which these counters hold too.
+/// Bytes fetched from storage at or above which the program certainly reads files: these counters
+/// include devices such as /dev/zero, pipes and sockets.
 const FETCHED_BYTES: u64 = 1 << 20;
-/// Share fetched from storage up to which memory answered most.
+/// Share fetched from storage at or below which memory served most reads.
 const FETCHED: f64 = 0.1;
 
-/// Speaks where read calls gave ten times what storage did.
+/// Reports when read calls returned ten times the bytes that storage did.
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let calls = run.calls?;
     let fetched = calls.storage_read_bytes as f64 / calls.read_bytes.max(1) as f64;
@@ -24,8 +24,8 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "Read calls gave {}, of which storage gave {} ({}): the rest came from the page cache, or \
-         from pipes and sockets, which these counters hold too.",
+        "Read calls returned {}, of which {} came from storage ({}): the rest came from the page \
+         cache, or from pipes and sockets, which these counters include.",
         bytes::rough(calls.read_bytes),
         bytes::rough(calls.storage_read_bytes),
         percent(fetched),
@@ -34,7 +34,7 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         "page_cache",
         "the page cache",
         Strength::ConsistentWith,
-        Gravity::Fact,
+        Severity::Fact,
         words,
     );
     Some(
@@ -52,19 +52,19 @@ mod tests {
     use iosonde_model::record::profile::CallCounts;
 
     #[test]
-    fn reads_from_memory_speak_and_reads_from_storage_do_not() {
+    fn reads_from_memory_are_reported_and_reads_from_storage_are_not() {
         let run = |storage_read_bytes| {
             let read_bytes = 1 << 30;
             let calls = CallCounts { read_bytes, storage_read_bytes, ..CallCounts::default() };
             ProfileRun { calls: Some(calls), ..profile_of(&[Flow::default()]) }
         };
-        let told = words(detect, &run(10 << 20));
+        let message = words(detect, &run(10 << 20));
         assert!(
-            told.contains("Read calls gave 1.00 GiB, of which storage gave 10.0 MiB"),
-            "{told}"
+            message.contains("Read calls returned 1.00 GiB, of which 10.0 MiB came from storage"),
+            "{message}"
         );
         assert_eq!(ask(detect, &run(1 << 30)), None);
-        // All of it may be zeros from /dev/zero.
+        // All of the bytes may be zeros from /dev/zero.
         assert_eq!(ask(detect, &run(24 << 10)), None);
         assert_eq!(ask(detect, &ProfileRun { calls: None, ..run(0) }), None);
     }

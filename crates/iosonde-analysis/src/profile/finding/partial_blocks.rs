@@ -1,6 +1,6 @@
-//! `partial_blocks`: writes that are no whole number of the device's physical blocks.
+//! `partial_blocks`: writes that are not multiples of the device's physical block size.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::{bytes, count};
@@ -9,12 +9,12 @@ use super::super::Figures;
 use super::super::traffic::Tally;
 use super::percent;
 
-/// Share of such writes from which they matter.
+/// Smallest share of such writes to report.
 const SHARE: f64 = 0.05;
-/// Such writes below which they do not.
+/// Fewest such writes to report.
 const WRITES: u64 = 100;
 
-/// Speaks of the first device with many of them.
+/// Reports the first device with many of them.
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     run.devices.iter().find_map(|device| {
         let block = u64::from(device.facts.physical_block_bytes?);
@@ -24,7 +24,7 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         });
         let sizes = Tally::of(own).sizes;
         let all: u64 = sizes.values().sum();
-        // Sizes beyond 32 KiB are buckets and tell nothing about remainders.
+        // Sizes above 32 KiB are buckets and do not show remainders.
         let odd = sizes.iter().filter(|(bytes, _)| **bytes < 32 << 10 && **bytes % block != 0);
         let partial: u64 = odd.clone().map(|(_, requests)| requests).sum();
         let (commonest, _) = odd.max_by_key(|(_, requests)| **requests)?;
@@ -33,8 +33,8 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
             return None;
         }
         let words = format!(
-            "{} of the writes on {name} ({}) are no whole number of its physical blocks of {}, \
-             most often {}: the device has to read, change and write a block for each.",
+            "{} of the writes on {name} ({}) are not multiples of its physical block size of {}, \
+             most often {}: each costs the device a read-modify-write.",
             percent(share),
             count::thousands(partial),
             bytes::exact(block),
@@ -42,9 +42,9 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         );
         let finding = Finding::new(
             "partial_blocks",
-            "writes of partial blocks",
+            "partial-block writes",
             Strength::ConsistentWith,
-            Gravity::Caution,
+            Severity::Warning,
             words,
         );
         Some(
@@ -63,15 +63,15 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn partial_blocks_speak_and_whole_ones_do_not() {
+    fn partial_blocks_are_reported_and_whole_ones_are_not() {
         let run = |op, size_bytes, block| {
             let mut run = profile_of(&[Flow { op, size_bytes, ..Flow::default() }]);
             run.devices[0].facts.physical_block_bytes = block;
             run
         };
-        let told = words(detect, &run(Op::Write, 512, Some(4096)));
-        assert!(told.contains("100 % of the writes on vda (50,000)"), "{told}");
-        assert!(told.contains("blocks of 4 KiB, most often 512 B"), "{told}");
+        let message = words(detect, &run(Op::Write, 512, Some(4096)));
+        assert!(message.contains("100 % of the writes on vda (50,000)"), "{message}");
+        assert!(message.contains("block size of 4 KiB, most often 512 B"), "{message}");
         assert_eq!(ask(detect, &run(Op::Write, 8192, Some(4096))), None);
         assert_eq!(ask(detect, &run(Op::Write, 512, Some(512))), None);
         assert_eq!(ask(detect, &run(Op::Write, 512, None)), None);

@@ -1,6 +1,6 @@
-//! `queue_time`: requests wait longer before the device than in it.
+//! `queue_time`: requests spend more time before the device than in it.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::ProfiledDevice;
 use iosonde_model::units::{count, duration};
@@ -8,16 +8,16 @@ use iosonde_model::units::{count, duration};
 use super::super::Figures;
 use super::{percent, plural};
 
-/// Share of the latency before the device from which it dominates.
+/// Share of the latency before the device at or above which it dominates.
 const SHARE: f64 = 0.5;
-/// Requests in flight on average, while there were any, from which the queue is deep.
+/// Mean queue depth while busy at or above which the queue is deep.
 const DEEP: f64 = 4.0;
-/// Requests below which little can be said.
+/// Fewest requests to report.
 const REQUESTS: u64 = 100;
 
-/// Speaks of the operation and device with the largest share.
+/// Reports the operation and device with the largest share.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
-    if figures.books.broken_code("program_depth").is_some() {
+    if figures.consistency.broken_code("program_depth").is_some() {
         return None;
     }
     let mut worst: Option<(f64, Finding)> = None;
@@ -25,7 +25,7 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         let depth = device.program_depth.as_ref().and_then(|depth| depth.by_time.mean);
         let Some(depth) = depth.filter(|depth| *depth >= DEEP) else { continue };
         for op in device.program.iter().flat_map(|side| &side.ops) {
-            // Only requests of which both parts are known.
+            // Only requests whose two parts are known.
             let seen = op.requests >= REQUESTS && op.queued.count == op.latency.count;
             let share = op.queued.sum_ns as f64 / op.latency.sum_ns.max(1) as f64;
             let more = worst.as_ref().is_none_or(|(most, _)| share > *most);
@@ -36,8 +36,8 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
                 continue;
             }
             let words = format!(
-                "{} of the latency of {} on {} passes before the device has them ({} of {} on \
-                 average, {} in flight): {}.",
+                "{} of the latency of {} on {} is spent before they reach the device ({} of {} on \
+                 average, mean queue depth {}): {}.",
                 percent(share),
                 plural(op.op),
                 device.name,
@@ -48,9 +48,9 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             );
             let finding = Finding::new(
                 "queue_time",
-                "waiting in the block layer",
+                "queueing in the block layer",
                 Strength::Supported,
-                Gravity::Limit,
+                Severity::Limit,
                 words,
             );
             let finding = finding
@@ -77,14 +77,20 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn waiting_before_the_device_speaks_and_a_slow_device_does_not() {
+    fn waiting_before_the_device_is_reported_and_a_slow_device_is_not() {
         let flow = Flow { queued_ns: 1_500_000, device_ns: 500_000, ..Flow::default() };
         let mut run = profile_of(&[flow]);
         run.devices[0].facts.scheduler = Some("bfq".into());
-        let told = words(detect, &run);
-        assert!(told.contains("75 % of the latency of reads on vda passes before"), "{told}");
-        assert!(told.contains("1.50 ms of 2.00 ms on average, 10.0 in flight"), "{told}");
-        assert!(told.contains("scheduler bfq"), "{told}");
+        let message = words(detect, &run);
+        assert!(
+            message.contains("75 % of the latency of reads on vda is spent before"),
+            "{message}"
+        );
+        assert!(
+            message.contains("1.50 ms of 2.00 ms on average, mean queue depth 10.0"),
+            "{message}"
+        );
+        assert!(message.contains("scheduler bfq"), "{message}");
         let slow = Flow { queued_ns: 500_000, device_ns: 1_500_000, ..Flow::default() };
         assert_eq!(ask(detect, &profile_of(&[slow])), None);
         let mut off = run.clone();

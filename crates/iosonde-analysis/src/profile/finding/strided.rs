@@ -1,6 +1,6 @@
-//! `strided`: requests that keep the same distance.
+//! `strided`: requests with a constant stride.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::count;
@@ -8,12 +8,12 @@ use iosonde_model::units::count;
 use super::super::Figures;
 use super::{named, own, percent, plural};
 
-/// Share of such requests from which it is a pattern.
+/// Smallest share of such requests to report.
 const SHARE: f64 = 0.5;
-/// Such requests below which it is not.
+/// Fewest such requests to report.
 const REQUESTS: u64 = 100;
 
-/// Speaks of the group with the largest share.
+/// Reports the group with the largest share.
 pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let mut most: Option<(f64, Finding)> = None;
     for (index, name, threads) in super::groups(run) {
@@ -25,8 +25,8 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
                 continue;
             }
             let words = format!(
-                "{} of the {} of {} ({}) keep the same distance from one to the next: neither \
-                 random nor sequential, and read-ahead does not see it.",
+                "{} of the {} of {} ({}) have a constant stride: neither random nor sequential, \
+                 and read-ahead does not detect it.",
                 percent(share),
                 plural(op),
                 named(&name, threads),
@@ -34,7 +34,7 @@ pub(super) fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
             );
             let strength = Strength::Proven;
             let finding =
-                Finding::new("strided", "strided requests", strength, Gravity::Fact, words);
+                Finding::new("strided", "strided requests", strength, Severity::Fact, words);
             let finding = finding.with("group", name.as_str()).with("strided_share", share);
             most = Some((share, finding));
         }
@@ -49,9 +49,12 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn a_stride_speaks_and_order_or_chance_does_not() {
-        let told = words(detect, &profile_of(&[Flow { strided_milli: 900, ..Flow::default() }]));
-        assert!(told.contains("90 % of the reads of `app` (45,000) keep the same"), "{told}");
+    fn a_stride_is_reported_and_order_or_chance_is_not() {
+        let message = words(detect, &profile_of(&[Flow { strided_milli: 900, ..Flow::default() }]));
+        assert!(
+            message.contains("90 % of the reads of `app` (45,000) have a constant stride"),
+            "{message}"
+        );
         let in_order = Flow { sequential_milli: 990, ..Flow::default() };
         assert_eq!(ask(detect, &profile_of(&[in_order])), None);
         assert_eq!(ask(detect, &profile_of(&[Flow::default()])), None);

@@ -1,6 +1,6 @@
-//! `sync_bound`: a thread group, or one thread of it, that waits for syncs most of its time.
+//! `sync_bound`: a thread group, or one of its threads, that spends most of its time in syncs.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::SyncKind;
 use iosonde_model::units::{count, duration};
@@ -8,20 +8,20 @@ use iosonde_model::units::{count, duration};
 use super::super::Figures;
 use super::{named, percent};
 
-/// Share of the time from which syncs are what a thread mostly does.
+/// Share of the time at or above which a thread mostly syncs.
 const TIME: f64 = 0.5;
-/// Calls below which it is not a habit.
+/// Fewest calls to report.
 const CALLS: u64 = 10;
 
-/// Speaks of the group with the most time in syncs, unless more can be said of it; of a thread if
-/// no group as a whole waits so long.
+/// Reports the group with the most time in syncs, unless a more specific finding covers it; a
+/// single thread if no group as a whole waits that long.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let groups = &figures.syncs.as_ref()?.groups;
     let is_bound = |share: Option<f64>| share.is_some_and(|share| share >= TIME);
     if groups.iter().any(|group| group.calls >= CALLS && is_bound(group.time_share)) {
         return of_group(run, figures);
     }
-    // In syncs by io_uring nobody waits, and a thread's time does not tell them apart.
+    // Syncs by io_uring do not block a thread, and a thread's time does not distinguish them.
     let nobody_flies = groups.iter().all(|group| group.in_flight.is_none());
     nobody_flies.then(|| of_thread(run))?
 }
@@ -40,7 +40,7 @@ fn of_thread(run: &ProfileRun) -> Option<Finding> {
         duration::latency(bound.sync_ns as f64 / bound.syncs as f64),
     );
     let strength = Strength::Proven;
-    let finding = Finding::new("sync_bound", "waiting for syncs", strength, Gravity::Limit, words);
+    let finding = Finding::new("sync_bound", "waiting for syncs", strength, Severity::Limit, words);
     let finding = finding.with("thread", f64::from(tid)).with("sync_calls", bound.syncs as f64);
     Some(finding.with("sync_time_share", share))
 }
@@ -62,7 +62,7 @@ fn of_group(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         duration::latency(bound.ns as f64 / bound.calls as f64),
     );
     let strength = Strength::Proven;
-    let finding = Finding::new("sync_bound", "waiting for syncs", strength, Gravity::Limit, words);
+    let finding = Finding::new("sync_bound", "waiting for syncs", strength, Severity::Limit, words);
     Some(
         finding
             .with("group", bound.name.as_str())
@@ -71,7 +71,7 @@ fn of_group(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     )
 }
 
-/// The word of the call that takes a group the longest.
+/// The name of the call in which a group spends the most time.
 pub(super) fn kind(run: &ProfileRun, group: u32) -> &'static str {
     let own = run.syncs.iter().filter(|sync| sync.group == group);
     let longest = own.max_by_key(|sync| sync.latency.sum()).map(|sync| sync.kind);
@@ -87,25 +87,25 @@ mod tests {
     use iosonde_model::record::profile::Op;
 
     #[test]
-    fn most_of_the_time_speaks_and_some_of_it_does_not() {
+    fn most_of_the_time_is_reported_and_some_of_it_is_not() {
         let flow = Flow { op: Op::Write, size_bytes: 1 << 20, requests: 1_000, ..Flow::default() };
         let run = |latency_ns| {
             let mut run = profile_of(&[flow]);
             with_syncs(&mut run, "app", SyncKind::Fsync, 100, latency_ns);
             run
         };
-        let told = words(detect, &run(70_000_000));
+        let message = words(detect, &run(70_000_000));
         assert!(
-            told.contains("`app` spends 70 % of its time in fsync: 100 calls of 70.0 ms"),
-            "{told}"
+            message.contains("`app` spends 70 % of its time in fsync: 100 calls of 70.0 ms"),
+            "{message}"
         );
         assert_eq!(ask(detect, &run(20_000_000)), None);
-        // One of four threads is named where their mean hides it.
+        // One of four threads is named if their mean hides it.
         let mut shared = run(70_000_000);
         shared.groups[1].threads = 4;
-        let told = words(detect, &shared);
-        assert!(told.contains("One thread of `app` ("), "{told}");
-        assert!(told.contains("spends 70 % of its time in syncs: 100 calls"), "{told}");
+        let message = words(detect, &shared);
+        assert!(message.contains("One thread of `app` ("), "{message}");
+        assert!(message.contains("spends 70 % of its time in syncs: 100 calls"), "{message}");
         // Of four threads the same time is a quarter each.
         shared.threads.iter_mut().for_each(|thread| thread.sync_ns /= 4);
         assert_eq!(ask(detect, &shared), None);

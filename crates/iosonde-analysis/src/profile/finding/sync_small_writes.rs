@@ -1,6 +1,6 @@
-//! `sync_small_writes`: small writes, each made durable before the next.
+//! `sync_small_writes`: small writes, each synced before the next.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::{bytes, count};
@@ -11,21 +11,21 @@ use super::{commonest, named, own, percent, share_up_to};
 
 /// Largest size of a small write.
 const SMALL_BYTES: u64 = 16 << 10;
-/// Share of small ones from which the writes are called small.
+/// Share of small writes at or above which the writes count as small.
 const MOSTLY: f64 = 0.8;
-/// Writes per sync up to which a sync is said to follow the write.
+/// Writes per sync at or below which a sync is said to follow each write.
 const WRITES_PER_SYNC: f64 = 4.0;
-/// Share of a thread's time in syncs, or syncs in flight per thread, from which they matter.
+/// Smallest share of a thread's time in syncs, or number of syncs in flight per thread, to report.
 const TIME: f64 = 0.25;
-/// Calls below which it is not a habit.
+/// Fewest calls to report.
 const CALLS: u64 = 30;
 
-/// Speaks of the thread group that spends the most time so.
+/// Reports the thread group that spends the most time this way.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     figures.syncs.as_ref()?.groups.iter().find_map(|group| of_group(run, group))
 }
 
-/// What is to be said of one group.
+/// The finding for one group.
 pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> {
     let writes = own(run, group.group, Op::Write);
     let cost = cost(group)?;
@@ -40,11 +40,11 @@ pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> 
     let kind = match (in_order >= MOSTLY, appended(run)) {
         (true, _) => "appends",
         (false, true) => "appends and their metadata",
-        (false, false) => "writes at scattered places",
+        (false, false) => "writes at scattered offsets",
     };
     let word = super::sync_bound::kind(run, group.group);
     let words = format!(
-        "{} of the writes of {} are {} {kind} followed by {word} (a sync for every {} writes); \
+        "{} of the writes of {} are {} {kind} followed by {word} (one sync per {} writes); \
          {cost}, {} calls/s.",
         percent(of_size),
         named(&group.name, group.threads),
@@ -54,7 +54,7 @@ pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> 
     );
     let strength = Strength::Proven;
     let finding =
-        Finding::new("sync_small_writes", "small durable writes", strength, Gravity::Limit, words);
+        Finding::new("sync_small_writes", "small durable writes", strength, Severity::Limit, words);
     Some(
         finding
             .with("group", group.name.as_str())
@@ -67,7 +67,7 @@ pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> 
     )
 }
 
-/// Whether most writes to files are in order, metadata of the file systems left out.
+/// Whether most writes to files are sequential, file system metadata excluded.
 fn appended(run: &ProfileRun) -> bool {
     let files = || run.files.iter().filter(|file| file.inode != 0 && file.writes > 0);
     let writes: u64 = files().map(|file| file.writes).sum();
@@ -75,13 +75,13 @@ fn appended(run: &ProfileRun) -> bool {
     writes > 0 && in_order as f64 >= MOSTLY * writes as f64
 }
 
-/// What the syncs cost, in words; `None` where they do not matter.
+/// The cost of the syncs, as text; `None` if it is small.
 fn cost(group: &GroupSyncs) -> Option<String> {
     let waits = group.time_share.filter(|share| *share >= TIME);
-    let waits = waits.map(|share| format!("the sync is {} of its time", percent(share)));
+    let waits = waits.map(|share| format!("syncs take {} of its time", percent(share)));
     let flies = group.in_flight.filter(|count| *count >= TIME);
-    let told = |count| format!("{} syncs are in flight per thread", count::significant(count));
-    waits.or(flies.map(told))
+    let message = |count| format!("{} syncs are in flight per thread", count::significant(count));
+    waits.or(flies.map(message))
 }
 
 #[cfg(test)]
@@ -97,28 +97,31 @@ mod tests {
     }
 
     #[test]
-    fn small_durable_appends_speak_and_large_or_rare_ones_do_not() {
+    fn small_durable_appends_are_reported_and_large_or_rare_ones_are_not() {
         let mut run = log(4096);
         assert_eq!(ask(detect, &run), None);
         with_syncs(&mut run, "app", SyncKind::Fdatasync, 20_000, 455_000);
-        let told = words(detect, &run);
+        let message = words(detect, &run);
         assert!(
-            told.contains("100 % of the writes of `app` are 4 KiB appends followed by"),
-            "{told}"
+            message.contains("100 % of the writes of `app` are 4 KiB appends followed by"),
+            "{message}"
         );
-        assert!(told.contains("fdatasync") && told.contains("91 % of its time"), "{told}");
+        assert!(message.contains("fdatasync") && message.contains("91 % of its time"), "{message}");
         // The inode is written between any two appends.
         let mut inode = run.clone();
         inode.traffic[0].sequential = 8_000;
-        let told = words(detect, &inode);
-        assert!(told.contains("are 4 KiB appends and their metadata followed by"), "{told}");
+        let message = words(detect, &inode);
+        assert!(message.contains("are 4 KiB appends and their metadata followed by"), "{message}");
         inode.files.clear();
-        assert!(words(detect, &inode).contains("writes at scattered places"));
+        assert!(words(detect, &inode).contains("writes at scattered offsets"));
         let mut by_ring = log(4096);
         with_syncs(&mut by_ring, "app", SyncKind::IoUring, 20_000, 4_000_000);
-        let told = words(detect, &by_ring);
-        assert!(told.contains("followed by io_uring fsync"), "{told}");
-        assert!(told.contains("8.00 syncs are in flight per thread, 2,000 calls/s"), "{told}");
+        let message = words(detect, &by_ring);
+        assert!(message.contains("followed by io_uring fsync"), "{message}");
+        assert!(
+            message.contains("8.00 syncs are in flight per thread, 2,000 calls/s"),
+            "{message}"
+        );
         // Large writes, and one sync for a thousand small ones.
         let mut large = log(1 << 20);
         with_syncs(&mut large, "app", SyncKind::Fdatasync, 20_000, 455_000);

@@ -1,6 +1,6 @@
-//! `written_for_it`: others wrote what the program had left in the page cache.
+//! `written_for_it`: other threads wrote back what the program had left in the page cache.
 
-use crate::finding::{Finding, Gravity, Strength};
+use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op, Traffic};
 use iosonde_model::units::bytes;
@@ -8,12 +8,13 @@ use iosonde_model::units::bytes;
 use super::super::Figures;
 use super::percent;
 
-/// Share of the program's bytes written from which it matters.
+/// Smallest share of the program's bytes written to report.
 const SHARE: f64 = 0.1;
-/// Bytes below which it does not.
+/// Fewest bytes to report.
 const FROM_BYTES: u64 = 1 << 20;
 
-/// Speaks where write-back is a good part of the program's writing, and says for whom it was.
+/// Reports when write-back is a large part of the program's writing, and names who dirtied the
+/// pages.
 pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let all = figures.program.as_ref()?.op(Op::Write).bytes;
     let back = |traffic: &&Traffic| traffic.class == Class::WriteBack && traffic.op == Op::Write;
@@ -30,20 +31,21 @@ pub(super) fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         .filter(|(bytes, _)| *bytes > 0)
         .collect();
     whose.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-    let told: Vec<String> = whose
+    let message: Vec<String> = whose
         .iter()
         .take(3)
         .map(|(bytes, name)| format!("`{name}` {}", bytes::rough(*bytes)))
         .collect();
     let words = format!(
-        "{} of what it wrote ({}) was written for it by others, who write back its pages; dirtied \
-         by {}. Its threads did not wait for these writes, and they delay those that do wait.",
+        "{} of what it wrote ({}) reached the device by write-back in other threads; dirtied by \
+         {}. Its own threads did not wait for these writes, but they delay requests that threads \
+         wait for.",
         percent(share),
         bytes::rough(written),
-        told.join(", "),
+        message.join(", "),
     );
     let finding =
-        Finding::new("written_for_it", "write-back", Strength::Proven, Gravity::Fact, words);
+        Finding::new("written_for_it", "write-back", Strength::Proven, Severity::Fact, words);
     Some(finding.with("write_back_bytes", written as f64).with("write_back_share", share))
 }
 
@@ -54,7 +56,7 @@ mod tests {
     use iosonde_fixtures::profile::{Flow, profile_of};
 
     #[test]
-    fn write_back_is_told_by_who_dirtied_and_own_writes_are_not() {
+    fn write_back_is_reported_by_who_dirtied_and_own_writes_are_not() {
         let own = Flow { op: Op::Write, requests: 1_000, ..Flow::default() };
         let back = |group, requests| Flow {
             class: Class::WriteBack,
@@ -63,11 +65,14 @@ mod tests {
             size_bytes: 1 << 20,
             ..own
         };
-        let told = words(detect, &profile_of(&[own, back("one", 300), back("two", 100)]));
-        assert!(told.contains("99 % of what it wrote (400 MiB) was written for it"), "{told}");
-        assert!(told.contains("dirtied by `one` 300 MiB, `two` 100 MiB"), "{told}");
+        let message = words(detect, &profile_of(&[own, back("one", 300), back("two", 100)]));
+        assert!(
+            message.contains("99 % of what it wrote (400 MiB) reached the device by write-back"),
+            "{message}"
+        );
+        assert!(message.contains("dirtied by `one` 300 MiB, `two` 100 MiB"), "{message}");
         assert_eq!(ask(detect, &profile_of(&[Flow { requests: 100_000, ..own }])), None);
-        // Somebody else's pages.
+        // Pages of another program.
         let other = Flow { class: Class::Other, ..back("one", 300) };
         assert_eq!(ask(detect, &profile_of(&[own, other])), None);
     }

@@ -7,7 +7,7 @@
 //! it comes anyway.
 
 use crate::backend::Transfer;
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 
 /// Writes held back at most; while so many are, no further one is.
 const HELD_MAX: usize = 256;
@@ -51,8 +51,8 @@ impl Waiting {
         }
         self.completions = self.completions.saturating_add(1);
         let touches = self.write.overlap(transfer).is_some();
-        self.reads += u32::from(touches && transfer.way == Way::Read);
-        touches && transfer.way == Way::Write
+        self.reads += u32::from(touches && transfer.way == IoKind::Read);
+        touches && transfer.way == IoKind::Write
             || !until_rewritten && (self.reads >= READS || self.completions >= LATEST)
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 use iosonde_model::plan::chance::Chance;
 use iosonde_model::units::count;
 
@@ -122,11 +122,11 @@ impl Fault {
     }
 
     /// Which requests it strikes.
-    pub fn way(self) -> Way {
+    pub fn way(self) -> IoKind {
         match self {
-            Fault::ReadMisdirect | Fault::ReadFlip | Fault::ReadEio => Way::Read,
-            Fault::SyncEio | Fault::SyncLie => Way::Sync,
-            _ => Way::Write,
+            Fault::ReadMisdirect | Fault::ReadFlip | Fault::ReadEio => IoKind::Read,
+            Fault::SyncEio | Fault::SyncLie => IoKind::Sync,
+            _ => IoKind::Write,
         }
     }
 

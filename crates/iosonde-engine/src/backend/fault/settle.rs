@@ -2,7 +2,7 @@
 
 use super::held::Due;
 use super::{Fault, FaultQueue, Flight, Injected, Queue, Transfer, alter};
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 
 /// Writes whose content is kept at most; then the oldest is forgotten.
 const KEPT_MAX: usize = 256;
@@ -21,7 +21,7 @@ pub(super) enum Role {
         /// What makes it complete, bytes.
         sent: u32,
         /// What the caller is told then.
-        told: i32,
+        reported: i32,
         /// What stood in the buffer.
         original: Option<Vec<u8>>,
         /// Where in the transfer the harm begins: what falls short of it did none.
@@ -45,11 +45,11 @@ pub(super) enum Role {
 impl Role {
     pub(super) fn altered(
         sent: &Transfer,
-        told: i32,
+        reported: i32,
         original: Option<Vec<u8>>,
         (harm_at, harm): (u32, Injected),
     ) -> Role {
-        Role::Altered { sent: sent.bytes, told, original, harm_at, harm, keeps: false }
+        Role::Altered { sent: sent.bytes, reported, original, harm_at, harm, keeps: false }
     }
 }
 
@@ -61,7 +61,7 @@ impl<Q: Queue> FaultQueue<Q> {
         let (number, transfer, role) = (*number, *transfer, role.take());
         self.in_flight -= 1;
         self.special -= usize::from(role.is_some());
-        let told = match role.map(|role| *role) {
+        let reported = match role.map(|role| *role) {
             Some(Role::Extra { answer, original, harm }) => {
                 self.restore(slot, &transfer, original.as_deref());
                 if let Some(harm) = harm.filter(|_| is_whole(&transfer, result)) {
@@ -73,8 +73,8 @@ impl<Q: Queue> FaultQueue<Q> {
             Some(role) => self.settle(slot, transfer, role, result),
             None => Some(result),
         };
-        let Some(result) = told else { return };
-        if transfer.way == Way::Sync && result == 0 {
+        let Some(result) = reported else { return };
+        if transfer.way == IoKind::Sync && result == 0 {
             self.held.synced(number, self.pushed);
         } else if let Some(due) = self.due(number, &transfer, result) {
             return self.land(slot, result, due);
@@ -87,7 +87,7 @@ impl<Q: Queue> FaultQueue<Q> {
     fn settle(&mut self, slot: usize, transfer: Transfer, role: Role, result: i32) -> Option<i32> {
         let is_whole = is_whole(&transfer, result);
         match role {
-            Role::Altered { sent, told, original, harm_at, harm, keeps } => {
+            Role::Altered { sent, reported, original, harm_at, harm, keeps } => {
                 self.restore(slot, &transfer, original.as_deref());
                 if is_whole || i64::from(result) > i64::from(harm_at) {
                     self.log.note(harm);
@@ -95,7 +95,7 @@ impl<Q: Queue> FaultQueue<Q> {
                 if keeps && is_whole {
                     self.keep(slot, &transfer);
                 }
-                return Some(if result == sent as i32 { told } else { result });
+                return Some(if result == sent as i32 { reported } else { result });
             }
             Role::Keep if is_whole => self.keep(slot, &transfer),
             Role::Twin { elsewhere } if is_whole => {
@@ -152,7 +152,7 @@ impl<Q: Queue> FaultQueue<Q> {
     fn land(&mut self, slot: usize, answer: i32, due: Due) {
         let Due { target, offset, content } = due;
         let bytes = content.len() as u32;
-        let transfer = Transfer { way: Way::Write, target, offset, skip: 0, bytes };
+        let transfer = Transfer { way: IoKind::Write, target, offset, skip: 0, bytes };
         let buffer = self.moved(slot, &transfer);
         let original = buffer.to_vec();
         buffer.copy_from_slice(&content);

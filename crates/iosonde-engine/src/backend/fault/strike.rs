@@ -98,8 +98,8 @@ impl<Q: Queue> FaultQueue<Q> {
             }
             Fault::Short => {
                 let sectors = self.site.sectors(bytes) / 2;
-                let told = sectors * self.site.sector_bytes;
-                self.cut(transfer, Fault::Short, sectors, told as i32)
+                let reported = sectors * self.site.sector_bytes;
+                self.cut(transfer, Fault::Short, sectors, reported as i32)
             }
             Fault::Flip(_)
             | Fault::Byte
@@ -131,12 +131,12 @@ impl<Q: Queue> FaultQueue<Q> {
     }
 
     /// Only the first sectors are done.
-    fn cut(&self, transfer: &Transfer, kind: Fault, sectors: u64, told: i32) -> Course {
+    fn cut(&self, transfer: &Transfer, kind: Fault, sectors: u64, reported: i32) -> Course {
         let sent = (sectors * self.site.sector_bytes) as u32;
         let harm = self.harm(transfer, sent as usize..transfer.bytes as usize, None);
         let harm = (sent, Injected { kind, ..harm });
         let sent = Transfer { bytes: sent, ..*transfer };
-        Course::Send(sent, Role::altered(&sent, told, None, harm))
+        Course::Send(sent, Role::altered(&sent, reported, None, harm))
     }
 
     /// Other bytes arrive; the caller gets its own back with the completion.
@@ -158,8 +158,8 @@ impl<Q: Queue> FaultQueue<Q> {
         };
         self.chance = chance;
         let harm = (range.start as u32, self.harm(transfer, range, None));
-        let told = transfer.bytes as i32;
-        Course::Send(*transfer, Role::altered(transfer, told, Some(original), harm))
+        let reported = transfer.bytes as i32;
+        Course::Send(*transfer, Role::altered(transfer, reported, Some(original), harm))
     }
 
     /// A later write to the place of one that was kept stores that content again. It may have to be
@@ -182,7 +182,7 @@ impl<Q: Queue> FaultQueue<Q> {
             *transfer,
             Role::Altered {
                 sent: transfer.bytes,
-                told: transfer.bytes as i32,
+                reported: transfer.bytes as i32,
                 original: Some(original),
                 harm_at: at as u32,
                 harm: self.harm(transfer, range, None),

@@ -1,7 +1,7 @@
 //! A fast write cache: writes are quick until it is full, then as slow as what is behind it.
 
 use super::{Device, Served, Transfer};
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 
 /// Absorbs `bytes` of writes at `fast_ns` each; everything after that goes to the inner device.
 pub struct WriteCache {
@@ -20,7 +20,7 @@ impl WriteCache {
 impl Device for WriteCache {
     fn serve(&mut self, now_ns: u64, transfer: &Transfer) -> Served {
         let bytes = u64::from(transfer.bytes);
-        if transfer.way == Way::Read || self.room_bytes < bytes {
+        if transfer.way == IoKind::Read || self.room_bytes < bytes {
             return self.inner.serve(now_ns, transfer);
         }
         self.room_bytes -= bytes;

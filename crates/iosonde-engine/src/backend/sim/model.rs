@@ -208,10 +208,10 @@ mod tests {
 
     use super::*;
     use crate::backend::Transfer;
-    use iosonde_model::plan::Way;
+    use iosonde_model::plan::IoKind;
 
     fn read(bytes: u32) -> Transfer {
-        Transfer { way: Way::Read, target: 0, offset: 0, skip: 0, bytes }
+        Transfer { way: IoKind::Read, target: 0, offset: 0, skip: 0, bytes }
     }
 
     #[test]

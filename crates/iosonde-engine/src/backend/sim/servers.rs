@@ -1,7 +1,7 @@
 //! Servers with a service time: a request waits for the first free one.
 
 use super::{Device, Served, Transfer};
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 use iosonde_model::plan::chance::Chance;
 
 /// A distribution of service times, ns.
@@ -53,8 +53,8 @@ impl Servers {
 impl Device for Servers {
     fn serve(&mut self, now_ns: u64, transfer: &Transfer) -> Served {
         let latency = match transfer.way {
-            Way::Read => &self.read,
-            Way::Write | Way::Trim | Way::Sync => &self.write,
+            IoKind::Read => &self.read,
+            IoKind::Write | IoKind::Trim | IoKind::Sync => &self.write,
         };
         let service_ns = latency.draw(&mut self.chance);
         let mut done_ns = now_ns + service_ns;

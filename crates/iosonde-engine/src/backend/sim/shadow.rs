@@ -5,16 +5,16 @@ use std::io;
 
 use super::memory::SharedMemory;
 use crate::backend::{Queue, QueueFacts, Transfer};
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 
 /// What a request is going to change: itself, and the bytes that will stand there. `None` for one
 /// that changes nothing.
 pub fn change_of(queue: &mut impl Queue, slot: usize, transfer: Transfer) -> Option<Change> {
     let range = transfer.skip as usize..(transfer.skip + transfer.bytes) as usize;
     match transfer.way {
-        Way::Write => Some((transfer, queue.buffer(slot)[range].to_vec())),
-        Way::Trim => Some((transfer, vec![0; transfer.bytes as usize])),
-        Way::Read | Way::Sync => None,
+        IoKind::Write => Some((transfer, queue.buffer(slot)[range].to_vec())),
+        IoKind::Trim => Some((transfer, vec![0; transfer.bytes as usize])),
+        IoKind::Read | IoKind::Sync => None,
     }
 }
 

@@ -21,7 +21,7 @@ const ROOM: usize = 256;
 /// The ends of the ring that one job holds.
 pub(super) struct Ends {
     /// The job whose blocks come in.
-    pub(super) giver: usize,
+    pub(super) producer: usize,
     inbox: Receiver<Parcel>,
     /// `None` once the job hands on nothing more.
     outbox: Option<SyncSender<Parcel>>,
@@ -51,12 +51,12 @@ pub(super) fn ring(plan: &VerifyPlan) -> Vec<Ends> {
     let (mut thanks_to, mut thanks): (Vec<_>, Vec<_>) =
         (0..jobs).map(|_| sync_channel(ROOM)).map(|(to, from)| (Some(to), Some(from))).unzip();
     let ends = (0..jobs).filter_map(|job| {
-        let giver = before(job);
+        let producer = before(job);
         Some(Ends {
-            giver,
-            inbox: parcels[giver].take()?,
+            producer,
+            inbox: parcels[producer].take()?,
             outbox: Some(parcels_to[job].take()?),
-            thanks_to: thanks_to[giver].take()?,
+            thanks_to: thanks_to[producer].take()?,
             thanks: thanks[job].take()?,
             waiting: Vec::with_capacity(ROOM),
             unsaid: Vec::with_capacity(ROOM),

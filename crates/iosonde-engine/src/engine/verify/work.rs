@@ -11,13 +11,13 @@ use std::sync::atomic::Ordering;
 
 use super::check::Checker;
 use super::ring::Parcel;
-use super::{Bag, Shared};
+use super::{JobInputs, Shared};
 use crate::backend::Queue;
-use crate::engine::job::{DRAIN_GRACE_NS, PATIENCE_NS};
+use crate::engine::job::PATIENCE_NS;
 use iosonde_model::content::block::{All, Comparisons, MAX_GENERATION};
 use iosonde_model::content::ledger::Ledger;
 use iosonde_model::plan::chance::Permutation;
-use iosonde_model::plan::{VerifyOp, VerifyPlan, VerifyStream, Way};
+use iosonde_model::plan::{IoKind, VerifyOp, VerifyPlan, VerifyStream};
 use iosonde_model::record::VerifyJobRun;
 
 /// Once a block has come so far, no further operation is drawn: one more may wait already.
@@ -54,7 +54,7 @@ enum Phase {
     /// Its operations, one after the other.
     Churn,
     /// A flush that is told about, alone in flight.
-    ToldFlush,
+    ReportedFlush,
     /// Everything is done but what is in flight, and the last flush.
     LastFlush { sent: bool },
     /// Until all jobs are here.
@@ -80,7 +80,7 @@ enum Whose {
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    way: Way,
+    way: IoKind,
     whose: Whose,
     /// First byte on the target.
     offset: u64,
@@ -99,7 +99,7 @@ struct Slot {
 
 impl Slot {
     const IDLE: Slot = Slot {
-        way: Way::Read,
+        way: IoKind::Read,
         whose: Whose::Swept,
         offset: 0,
         first: 0,
@@ -127,7 +127,7 @@ pub(super) struct VerifyLoop<'a, Q, C = All> {
     pending: Option<VerifyOp>,
     ledger: Ledger,
     checker: Checker<C>,
-    bag: Bag,
+    job_inputs: JobInputs,
     phase: Phase,
     slots: Box<[Slot]>,
     /// Slots that are ours, last used first: their buffers are warm.
@@ -162,7 +162,12 @@ pub(super) struct VerifyLoop<'a, Q, C = All> {
 
 impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
     /// A job with all its memory, ready to begin.
-    pub(super) fn new(shared: &'a Shared, number: usize, queue: Q, mut bag: Bag) -> Self {
+    pub(super) fn new(
+        shared: &'a Shared,
+        number: usize,
+        queue: Q,
+        mut job_inputs: JobInputs,
+    ) -> Self {
         let plan = &shared.plan;
         let job = &plan.plan.jobs[number];
         let depth = job.iodepth as usize;
@@ -179,9 +184,9 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
             number,
             stream: VerifyStream::new(plan, number),
             pending: None,
-            ledger: bag.ledger.take().unwrap_or_else(|| Ledger::new(blocks)),
+            ledger: job_inputs.ledger.take().unwrap_or_else(|| Ledger::new(blocks)),
             checker: Checker::new(plan, shared.survival),
-            bag,
+            job_inputs,
             phase: Phase::Churn,
             slots: vec![Slot::IDLE; depth].into(),
             free: (0..job.iodepth).rev().collect(),
@@ -240,7 +245,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         if self.in_flight + self.staged.len() == 0 {
             let pause_ns = match self.phase {
                 Phase::Churn if self.shared.barrier.is_some() => BARRIER_NS,
-                _ if self.bag.ends.is_some() => IDLE_NS,
+                _ if self.job_inputs.ends.is_some() => IDLE_NS,
                 _ => WAITING_NS,
             };
             self.queue.pause(now_ns + pause_ns);
@@ -286,17 +291,18 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
     #[cold]
     fn gives_up(&mut self, now_ns: u64) -> bool {
         let since_ns = *self.stopping_since_ns.get_or_insert(now_ns);
-        self.in_flight > 0 && now_ns.saturating_sub(since_ns) > DRAIN_GRACE_NS
+        let grace_ns = self.shared.control.drain_grace_ns();
+        self.in_flight > 0 && now_ns.saturating_sub(since_ns) > grace_ns
     }
 
     /// Leaves; the others do not wait for this job.
     fn end(&mut self) -> Step {
-        if matches!(self.phase, Phase::Churn | Phase::ToldFlush | Phase::LastFlush { .. }) {
+        if matches!(self.phase, Phase::Churn | Phase::ReportedFlush | Phase::LastFlush { .. }) {
             self.shared.at_barrier.fetch_add(1, Ordering::AcqRel);
             self.leave();
         }
         self.phase = Phase::Over;
-        self.bag.ends = None;
+        self.job_inputs.ends = None;
         Step::Ended
     }
 
@@ -336,7 +342,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         while self.staged.len() < BATCH && !self.free.is_empty() {
             let begun = match self.phase {
                 Phase::Churn => self.begin_next(now_ns, stopping),
-                Phase::ToldFlush => self.begin_told_flush(now_ns),
+                Phase::ReportedFlush => self.begin_reported_flush(now_ns),
                 Phase::LastFlush { sent: false } => self.begin_last_flush(now_ns),
                 Phase::Sweep(begun) if begun < self.piece_count => {
                     self.begin_piece(begun, now_ns);
@@ -353,7 +359,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
     /// Begins the next operation of the stream, or one for the job before; says whether it did.
     #[inline]
     fn begin_next(&mut self, now_ns: u64, stopping: bool) -> bool {
-        if self.bag.ends.is_some() && self.serve_ring(now_ns) {
+        if self.job_inputs.ends.is_some() && self.serve_ring(now_ns) {
             return true;
         }
         if self.pending.is_none() && !stopping && self.is_at_barrier() {
@@ -361,7 +367,7 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         }
         // A flush that must not be forgotten is sent alone.
         let is_alone = self.in_flight + self.staged.len() == 0;
-        let must_flush = self.ledger.needs_flush() && self.shared.confidant.is_none();
+        let must_flush = self.ledger.needs_flush() && self.shared.flush_observer.is_none();
         if self.pending.is_none() && must_flush && !is_alone {
             return false;
         }
@@ -370,9 +376,9 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         }
         // What waits for blocks of others may do so for ever, if they have gone.
         let Some(op) = self.pending.filter(|_| !stopping) else { return self.finish_churn() };
-        if op.way == Way::Sync {
-            if self.shared.confidant.is_some() {
-                self.phase = Phase::ToldFlush;
+        if op.way == IoKind::Sync {
+            if self.shared.flush_observer.is_some() {
+                self.phase = Phase::ReportedFlush;
                 return false;
             }
             self.begin_flush(op.index, now_ns);
@@ -396,17 +402,17 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         if stopping || enough || self.is_exhausted || now_ns >= self.deadline_ns {
             return None;
         }
-        if self.ledger.needs_flush() && self.shared.confidant.is_none() {
+        if self.ledger.needs_flush() && self.shared.flush_observer.is_none() {
             let index = self.stream.index();
-            return Some(VerifyOp { index, way: Way::Sync, first: 0, blocks: 0 });
+            return Some(VerifyOp { index, way: IoKind::Sync, first: 0, blocks: 0 });
         }
         self.stream.next()
     }
 
     /// Nothing more is drawn. A ring is emptied first.
     fn finish_churn(&mut self) -> bool {
-        let is_writing = self.slots.iter().any(|slot| slot.is_open && slot.way == Way::Write);
-        if let Some(ends) = &mut self.bag.ends {
+        let is_writing = self.slots.iter().any(|slot| slot.is_open && slot.way == IoKind::Write);
+        if let Some(ends) = &mut self.job_inputs.ends {
             // What is still being written is handed on first.
             if is_writing {
                 return false;
@@ -422,8 +428,8 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
         true
     }
 
-    /// The record of the job.
-    pub(super) fn into_record(mut self) -> VerifyJobRun {
+    /// The record of the job, and its queue.
+    pub(super) fn into_record(mut self) -> (VerifyJobRun, Q) {
         self.report.ops = self.pending.map_or(self.stream.index(), |op| op.index);
         self.report.acked_ops = self.acked_ops();
         let blocks = self.swept.clone();
@@ -434,6 +440,6 @@ impl<'a, Q: Queue, C: Comparisons> VerifyLoop<'a, Q, C> {
             }),
         };
         self.report.syscalls = self.queue.syscalls();
-        self.report
+        (self.report, self.queue)
     }
 }

@@ -1,6 +1,6 @@
 //! How the length of an operation is drawn.
 
-use super::Way;
+use super::IoKind;
 use crate::plan::Job;
 use crate::plan::chance::Chance;
 use crate::spec::Draw;
@@ -30,8 +30,8 @@ impl Lengths {
         let sizes = &job.sizes;
         let by_way =
             [&sizes.read, &sizes.write, &sizes.trim].map(|draw| Length::new(draw, job.block_bytes));
-        let other = if job.trims { Way::Trim } else { Way::Write };
-        let used = [(Way::Read, job.reads()), (other, job.changes())];
+        let other = if job.trims { IoKind::Trim } else { IoKind::Write };
+        let used = [(IoKind::Read, job.reads()), (other, job.changes())];
         let mut fixed = used.into_iter().filter(|(_, used)| *used).map(|(way, _)| {
             let Length::Fixed(bytes) = by_way[way as usize] else { return 0 };
             bytes
@@ -43,7 +43,7 @@ impl Lengths {
 
     /// The length of the next operation that goes this way, bytes.
     #[inline]
-    pub(super) fn draw(&self, way: Way, chance: &mut Chance) -> u32 {
+    pub(super) fn draw(&self, way: IoKind, chance: &mut Chance) -> u32 {
         match self.by_way.get(way as usize) {
             None => 0,
             Some(Length::Fixed(bytes)) => *bytes,

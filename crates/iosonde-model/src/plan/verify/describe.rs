@@ -1,6 +1,7 @@
 //! A run of the verifier in words, for `--dry-run`: one line per fact, resolved values only.
 
 use super::{VerifyMode, VerifyPlan};
+use crate::units::clean::clean;
 use crate::units::{bytes, count, duration};
 
 /// What a run of the verifier would do.
@@ -14,7 +15,11 @@ pub fn describe_verify(plan: &VerifyPlan) -> String {
         ("engine", format!("{}, depth {depth} per job", plan.plan.engine.kind.name())),
         (
             "target",
-            format!("{}, {}", target.path, if target.direct { "direct" } else { "buffered" }),
+            format!(
+                "{}, {}",
+                clean(&target.path),
+                if target.direct { "direct" } else { "buffered" }
+            ),
         ),
         (
             "region",
@@ -129,18 +134,18 @@ mod tests {
     use super::super::tests::setting;
     use super::*;
 
-    fn told(setting: &VerifySetting) -> String {
+    fn formatted(setting: &VerifySetting) -> String {
         describe_verify(&VerifyPlan::resolve(setting).unwrap())
     }
 
     #[test]
     fn passes_have_a_volume_and_random_places_an_end() {
-        let flush = told(&setting(VerifyMode::Flush, 1 << 20));
+        let flush = formatted(&setting(VerifyMode::Flush, 1 << 20));
         assert!(flush.contains("1.00 MiB in one pass, in operations of 1 to 4 blocks"), "{flush}");
         assert!(flush.contains("until      the passes are done\n"), "{flush}");
         assert!(flush.contains("run        0000000000000000000000000000feed, seed 1"), "{flush}");
         assert!(flush.contains("ledger 3.25 KiB"), "{flush}");
-        let soak = told(&VerifySetting {
+        let soak = formatted(&VerifySetting {
             length_ns: 60_000_000_000,
             written_bytes: 1 << 30,
             read_percent: 30,
@@ -160,12 +165,12 @@ mod tests {
 
     #[test]
     fn what_is_left_to_a_check_and_a_check_say_so() {
-        let write = told(&setting(VerifyMode::Write, 1 << 20));
+        let write = formatted(&setting(VerifyMode::Write, 1 << 20));
         assert!(write.contains("reads back nothing: `iosonde verify check`"), "{write}");
-        let check = told(&setting(VerifyMode::Check, 1 << 20));
+        let check = formatted(&setting(VerifyMode::Check, 1 << 20));
         assert!(check.contains("writes     nothing\n"), "{check}");
         assert!(check.contains("reads back all 256 blocks"), "{check}");
-        let cut = told(&VerifySetting { passes: 0, ..setting(VerifyMode::PowerCut, 1 << 20) });
+        let cut = formatted(&VerifySetting { passes: 0, ..setting(VerifyMode::PowerCut, 1 << 20) });
         assert!(cut.contains("until      the power goes"), "{cut}");
     }
 }

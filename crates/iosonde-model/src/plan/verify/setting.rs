@@ -67,7 +67,7 @@ impl VerifySetting {
         in_range("--iodepth", self.iodepth.into(), 1, MAX_IODEPTH.into(), "1 to 4096")?;
         if self.overlap {
             in_range("--overlap: --numjobs", self.jobs.into(), 2, MAX_JOBS, "2 to 1024")?;
-            let expected = "0: of a trim beside a write, anything would be right";
+            let expected = "0: with a trim concurrent to a write, any content would be valid";
             in_range("--overlap: --trim-percent", self.trim_percent.into(), 0, 0, expected)?;
         }
         let one_at_a_time = self.engine.kind.is_synchronous();
@@ -101,7 +101,7 @@ impl VerifySetting {
         in_range("shares of reads and trims", shares, 0, 99, "at most 99 % together")?;
         let has_end = self.length_ns > 0 && self.ops > 0 && self.written_bytes > 0;
         if !has_end {
-            let expected = "more than nothing: a run that writes nothing proves nothing";
+            let expected = "a value above 0";
             return refuse("--runtime, --io-size, --ops", 0, expected);
         }
         if let Some(only) = self.only_job {

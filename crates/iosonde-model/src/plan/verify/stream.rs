@@ -1,6 +1,6 @@
 //! The operations of one job of the verifier, in their order.
 
-use super::super::Way;
+use super::super::IoKind;
 use super::super::chance::Chance;
 use super::{VerifyMode, VerifyPlan};
 
@@ -14,7 +14,7 @@ pub struct VerifyOp {
     /// Its number, from 0.
     pub index: u64,
     /// What it does.
-    pub way: Way,
+    pub way: IoKind,
     /// First block.
     pub first: u64,
     /// Number of blocks; 0 for a flush.
@@ -109,7 +109,7 @@ impl Iterator for VerifyStream {
         let index = self.index;
         if self.flush_every > 0 && index % (self.flush_every + 1) == self.flush_every {
             self.index += 1;
-            return Some(VerifyOp { index, way: Way::Sync, first: 0, blocks: 0 });
+            return Some(VerifyOp { index, way: IoKind::Sync, first: 0, blocks: 0 });
         }
         let (way, first, blocks) = match self.order {
             Walk::Passes { next, left } if next == self.blocks => {
@@ -121,19 +121,19 @@ impl Iterator for VerifyStream {
                 if !self.flushes_passes {
                     return self.next();
                 }
-                (Way::Sync, 0, 0)
+                (IoKind::Sync, 0, 0)
             }
             Walk::Passes { next, left } => {
                 let (first, blocks) = self.ahead(next);
                 self.order = Walk::Passes { next: first + u64::from(blocks), left };
-                (Way::Write, first, blocks)
+                (IoKind::Write, first, blocks)
             }
             Walk::Random => {
                 let draw = self.chance.below(100);
                 let way = match draw {
-                    draw if draw < self.reads_below => Way::Read,
-                    draw if draw < self.trims_below => Way::Trim,
-                    _ => Way::Write,
+                    draw if draw < self.reads_below => IoKind::Read,
+                    draw if draw < self.trims_below => IoKind::Trim,
+                    _ => IoKind::Write,
                 };
                 let blocks = self.length(self.blocks);
                 let first = self.chance.below(self.blocks - u64::from(blocks) + 1);
@@ -164,7 +164,7 @@ mod tests {
         let ops: Vec<VerifyOp> = stream(|s| (s.mode, s.passes) = (VerifyMode::Flush, 1)).collect();
         let mut next = 0;
         for op in &ops {
-            assert_eq!((op.way, op.first), (Way::Write, next));
+            assert_eq!((op.way, op.first), (IoKind::Write, next));
             next += u64::from(op.blocks);
             assert!((1..=4).contains(&op.blocks));
         }
@@ -191,9 +191,9 @@ mod tests {
         };
         let ops: Vec<VerifyOp> = mix(1).take(100_000).collect();
         let count = |way| ops.iter().filter(|op| op.way == way).count();
-        assert_eq!(count(Way::Sync), 1000);
-        assert!(count(Way::Read).abs_diff(39_600) < 800);
-        assert!(count(Way::Trim).abs_diff(9_900) < 500);
+        assert_eq!(count(IoKind::Sync), 1000);
+        assert!(count(IoKind::Read).abs_diff(39_600) < 800);
+        assert!(count(IoKind::Trim).abs_diff(9_900) < 500);
         assert!(ops.iter().all(|op| op.first + u64::from(op.blocks) <= 128));
         assert!((0..128).all(|block| ops.iter().any(|op| op.touches(block))));
         assert!(mix(1).take(1000).eq(ops[..1000].iter().copied()));
@@ -203,11 +203,11 @@ mod tests {
     #[test]
     fn a_flush_stands_between_two_passes() {
         let ops: Vec<VerifyOp> = stream(|s| (s.mode, s.passes) = (VerifyMode::Write, 3)).collect();
-        let pass = ops.iter().position(|op| op.way == Way::Sync).unwrap();
+        let pass = ops.iter().position(|op| op.way == IoKind::Sync).unwrap();
         assert_eq!(ops.len(), 3 * pass + 2);
         let places = |from: usize| ops[from..from + pass].iter().map(|op| (op.first, op.blocks));
         assert!(places(0).eq(places(pass + 1)) && places(0).eq(places(2 * pass + 2)));
-        assert_eq!(ops.iter().filter(|op| op.way == Way::Sync).count(), 2);
+        assert_eq!(ops.iter().filter(|op| op.way == IoKind::Sync).count(), 2);
     }
 
     #[test]

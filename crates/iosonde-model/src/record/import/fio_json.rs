@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Foreign, ForeignDirection, ForeignJob, ForeignLatency, ImportError};
 use super::{MAX_BYTES, MAX_DEPTH};
-use crate::plan::Way;
+use crate::plan::IoKind;
 
 /// The entry in which a client sums what its servers did.
 const SUM: &str = "All clients";
@@ -120,7 +120,7 @@ fn last_document(
         notes.push("the document is followed by other text, which is not read".into());
     }
     if count > 1 {
-        notes.push(format!("{count} documents, one after the other; the last one is told"));
+        notes.push(format!("{count} documents; the last one is used"));
     }
     last.ok_or_else(|| ImportError::unexpected("the document", "nothing", "an object"))
 }
@@ -279,8 +279,8 @@ impl<'a> Read<'a> {
             Some(levels) => levels.levels()?,
             None => Vec::new(),
         };
-        let words = [("read", Way::Read), ("write", Way::Write), ("trim", Way::Trim)];
-        let words = words.into_iter().chain([("sync", Way::Sync)]);
+        let words = [("read", IoKind::Read), ("write", IoKind::Write), ("trim", IoKind::Trim)];
+        let words = words.into_iter().chain([("sync", IoKind::Sync)]);
         let mut directions = Vec::new();
         for (word, way) in words {
             let Some(direction) = self.field(word) else { continue };
@@ -318,7 +318,7 @@ impl<'a> Read<'a> {
         Ok(levels)
     }
 
-    fn direction(&self, way: Way) -> Result<ForeignDirection, ImportError> {
+    fn direction(&self, way: IoKind) -> Result<ForeignDirection, ImportError> {
         self.object()?;
         let ops = self.count_at("total_ios")?;
         let bytes = self.count_at("io_bytes")?;
@@ -327,7 +327,8 @@ impl<'a> Read<'a> {
             None => self.number_at("bw")? * 1024.0,
         };
         let latency = |name| self.field(name).map(|field| field.latency()).transpose();
-        let told = |latency: Option<ForeignLatency>| latency.filter(|latency| latency.count > 0);
+        let formatted =
+            |latency: Option<ForeignLatency>| latency.filter(|latency| latency.count > 0);
         Ok(ForeignDirection {
             way,
             ops,
@@ -337,9 +338,9 @@ impl<'a> Read<'a> {
             runtime_ns: self.field("runtime").map_or(Ok(0), |ms| ms.milliseconds())?,
             short_ops: self.count_at("short_ios")?,
             dropped_ops: self.count_at("drop_ios")?,
-            slat: told(latency("slat_ns")?),
-            clat: told(latency("clat_ns")?),
-            lat: told(latency("lat_ns")?),
+            slat: formatted(latency("slat_ns")?),
+            clat: formatted(latency("clat_ns")?),
+            lat: formatted(latency("lat_ns")?),
         })
     }
 
@@ -441,7 +442,7 @@ mod tests {
         assert_eq!(reader.option(&["blocksize", "bs"]), Some("4k"));
         assert_eq!(reader.option(&["iodepth"]), Some("8"));
         assert_eq!(reader.directions.len(), 1);
-        let read = reader.direction(Way::Read).unwrap();
+        let read = reader.direction(IoKind::Read).unwrap();
         assert_eq!((read.ops, read.bytes, read.runtime_ns), (80_606, 330_162_176, 2_001_000_000));
         let (name, spread) = read.spread().unwrap();
         assert_eq!((name, spread.percentile(99.0)), ("clat", Some(501_760)));
@@ -453,7 +454,7 @@ mod tests {
 
         let new = fio_json(NEW).unwrap();
         assert_eq!(new.program, "fio-3.42-135-gf5344");
-        let read = new.jobs[0].direction(Way::Read).unwrap();
+        let read = new.jobs[0].direction(IoKind::Read).unwrap();
         let (_, spread) = read.spread().unwrap();
         let histogram = spread.histogram().unwrap();
         assert_eq!(histogram.count(), spread.count);

@@ -4,7 +4,7 @@
 //! options and is not needed. Which value it is says only the name of the file.
 
 use super::{ForeignLog, ImportError, LogKind, LogPoint, MAX_BYTES, MAX_LINE_BYTES};
-use crate::plan::Way;
+use crate::plan::IoKind;
 use iosonde_stats::Histogram;
 
 /// Bins of fio's histogram: 29 groups of 64, the first two of which are 1 ns wide.
@@ -116,11 +116,11 @@ impl Line<'_> {
         ns.ok_or_else(|| self.unexpected(field, "a time of less than 584 years"))
     }
 
-    fn way(&self, field: &str) -> Result<Way, ImportError> {
+    fn way(&self, field: &str) -> Result<IoKind, ImportError> {
         match field.trim() {
-            "0" => Ok(Way::Read),
-            "1" => Ok(Way::Write),
-            "2" => Ok(Way::Trim),
+            "0" => Ok(IoKind::Read),
+            "1" => Ok(IoKind::Write),
+            "2" => Ok(IoKind::Trim),
             // With `log_window_value=both` a second value stands here.
             _ => {
                 Err(self
@@ -143,7 +143,7 @@ impl Line<'_> {
         })
     }
 
-    fn histogram(&self) -> Result<(u64, Way, Histogram), ImportError> {
+    fn histogram(&self) -> Result<(u64, IoKind, Histogram), ImportError> {
         let mut fields = self.line.trim_end().trim_end_matches(',').split(',');
         let (Some(time), Some(way), Some(_)) = (fields.next(), fields.next(), fields.next()) else {
             return Err(self.unexpected(self.line, "`time, direction, block size, counts`"));
@@ -216,7 +216,7 @@ mod tests {
     fn lines_are_points_in_the_order_of_time() {
         let log = fio_log("logged", LogKind::Bandwidth, BANDWIDTH).unwrap();
         assert_eq!(log.points.len(), BANDWIDTH.lines().count());
-        let first = LogPoint { at_ns: 250_000_000, way: Way::Read, value: 37_632 };
+        let first = LogPoint { at_ns: 250_000_000, way: IoKind::Read, value: 37_632 };
         assert_eq!(log.points[0], first);
         assert!(log.points.is_sorted_by_key(|point| point.at_ns));
         let log = fio_log("logged", LogKind::Lat, "1795303735862, 5, 1, 4096, 0, 3\n").unwrap();

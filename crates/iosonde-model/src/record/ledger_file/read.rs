@@ -41,8 +41,8 @@ pub enum LedgerError {
     },
     /// Its end is missing.
     #[error(
-        "the ledger is cut off: found {found} bytes, expected {expected}; use a whole copy, there \
-         is nothing to judge by without it"
+        "the ledger is cut off: found {found} bytes, expected {expected}; use a complete copy; \
+         nothing can be checked without it"
     )]
     Truncated {
         /// Its length, bytes.
@@ -83,7 +83,7 @@ pub enum LedgerError {
         program: String,
     },
     /// What it says cannot be trusted.
-    #[error("the ledger is damaged in {place}: {found}; use another copy, or write anew")]
+    #[error("the ledger is damaged in {place}: {found}; use another copy, or write again")]
     Damaged {
         /// Where.
         place: String,
@@ -293,7 +293,7 @@ impl LedgerFile {
             job.submitted = None;
         }
         self.notes.push(
-            "the machine was started anew (or this is another one) before the run had ended, and \
+            "the machine was rebooted (or this is another one) before the run had ended, and \
              the ledger was not synced: its last notes may be lost, so that data too new for it \
              cannot be told from data in flight"
                 .into(),

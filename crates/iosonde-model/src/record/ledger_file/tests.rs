@@ -184,7 +184,7 @@ fn no_bit_flips_in_silence() {
     let path = dir.path().join("l");
     in_the_middle(&path);
     let whole = fs::read(&path).unwrap();
-    let told = LedgerFile::parse(&whole, &reader()).unwrap();
+    let formatted = LedgerFile::parse(&whole, &reader()).unwrap();
     let mut survived = 0;
     for bit in 0..whole.len() * 8 {
         let mut bytes = whole.clone();
@@ -193,7 +193,7 @@ fn no_bit_flips_in_silence() {
         survived += 1;
         assert_eq!(ledger.notes.len(), 1, "bit {bit}");
         let mut unknown = 0;
-        for (weaker, stronger) in ledger.jobs.iter().zip(&told.jobs) {
+        for (weaker, stronger) in ledger.jobs.iter().zip(&formatted.jobs) {
             assert!(weaker.acked <= stronger.acked && weaker.durable <= stronger.durable);
             assert_eq!(weaker.failed, stronger.failed);
             if weaker != stronger {
@@ -358,7 +358,7 @@ fn chance_makes_no_ledger_and_no_panic() {
     let path = dir.path().join("l");
     in_the_middle(&path);
     let whole = fs::read(&path).unwrap();
-    let told = LedgerFile::parse(&whole, &reader()).unwrap();
+    let formatted = LedgerFile::parse(&whole, &reader()).unwrap();
     let mut chance = Chance::new(7);
     for round in 0..4000 {
         let mut bytes: Vec<u8> = whole.clone();
@@ -376,7 +376,9 @@ fn chance_makes_no_ledger_and_no_panic() {
         }
         if let Ok(ledger) = LedgerFile::parse(&bytes, &reader()) {
             assert!(bytes == whole || !ledger.notes.is_empty(), "round {round}");
-            assert!(ledger.jobs.iter().zip(&told.jobs).all(|(now, then)| now.acked <= then.acked));
+            assert!(
+                ledger.jobs.iter().zip(&formatted.jobs).all(|(now, then)| now.acked <= then.acked)
+            );
         }
     }
 }

@@ -227,7 +227,7 @@ fn the_ledger_of_a_cut_run_reaches_to_the_flush_that_was_not_passed() {
     };
     let nine = plan(9);
     let flushes: Vec<u64> = VerifyStream::new(&nine, 0)
-        .filter(|op| op.way == Way::Sync)
+        .filter(|op| op.way == IoKind::Sync)
         .map(|op| op.index)
         .take(3)
         .collect();

@@ -212,7 +212,7 @@ impl Parameter {
     }
 
     /// A value as printed.
-    pub fn told(self, value: &Value) -> String {
+    pub fn formatted(self, value: &Value) -> String {
         match (self.quantity(), value) {
             (_, Value::Word(word)) => word.clone(),
             (Quantity::Bytes, Value::Number(number)) => bytes::exact(*number as u64),
@@ -314,6 +314,6 @@ mod tests {
             let error = set(parameter, given).unwrap_err();
             assert_eq!(error.name, parameter.word());
         }
-        assert_eq!(Parameter::BlockSize.told(&Value::Number(65_536.0)), bytes::exact(65_536));
+        assert_eq!(Parameter::BlockSize.formatted(&Value::Number(65_536.0)), bytes::exact(65_536));
     }
 }

@@ -10,7 +10,7 @@ use super::number::Amount;
 use super::{Fault, Faults, Place, shown};
 use crate::spec::{EngineKind, Role, Rw, Threads, Workload};
 
-pub use end::StopAsk;
+pub use end::StopRequest;
 use shared::{continues, direct, engine, logs, seed, the_same};
 
 /// What one run is asked for; sizes in percent are open until the targets are known.
@@ -19,11 +19,11 @@ pub struct Asking {
     /// Names of the jobs.
     pub title: String,
     /// How I/O leaves the process.
-    pub engine: EngineAsk,
+    pub engine: EngineRequest,
     /// Whether the page cache is passed by.
     pub direct: bool,
     /// What is read or written; roles name them by their place here.
-    pub targets: Vec<TargetAsk>,
+    pub targets: Vec<TargetRequest>,
     /// Warm-up, ns.
     pub warmup_ns: u64,
     /// Seed of the run; `None` means a fresh one.
@@ -31,7 +31,7 @@ pub struct Asking {
     /// Whether errors are counted instead of ending the run.
     pub continue_on_error: bool,
     /// Logs to be written.
-    pub logs: Vec<LogAsk>,
+    pub logs: Vec<LogRequest>,
     /// Time over which a log's values are averaged, ms.
     pub log_avg_ms: Option<u64>,
     /// What is done otherwise than by fio without changing the load, in words.
@@ -41,7 +41,7 @@ pub struct Asking {
 
 /// How I/O leaves the process, in fio's words.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct EngineAsk {
+pub struct EngineRequest {
     /// The engine that carries out the load.
     pub kind: EngineKind,
     /// Completions are polled for.
@@ -58,7 +58,7 @@ pub struct EngineAsk {
 
 /// A target as asked.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct TargetAsk {
+pub struct TargetRequest {
     /// Its path; the directory of an unnamed file.
     pub path: String,
     /// Whether it is a file of its own that is gone after the run.
@@ -71,7 +71,7 @@ pub struct TargetAsk {
 
 /// A log as asked.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct LogAsk {
+pub struct LogRequest {
     /// fio's option (`write_bw_log`).
     pub option: &'static str,
     /// Beginning of the file name.
@@ -131,7 +131,7 @@ impl Asking {
     ///
     /// # Errors
     /// A percentage of an unknown length, or jobs that would end at different times.
-    pub fn workload(&self, target_bytes: &[u64]) -> Result<(Workload, StopAsk), Faults> {
+    pub fn workload(&self, target_bytes: &[u64]) -> Result<(Workload, StopRequest), Faults> {
         let mut roles = Vec::new();
         let mut ends = Vec::new();
         for part in &self.parts {
@@ -189,7 +189,7 @@ impl Asking {
         let kind = engine(job)?.kind;
         if kind == EngineKind::Psync && load::engine(job) != kind.name() {
             self.note(format!(
-                "{}: ioengine={}: one pread or pwrite per operation stands for it",
+                "{}: ioengine={}: replaced by one pread or pwrite per operation",
                 job.place("ioengine"),
                 load::engine(job)
             ));
@@ -253,7 +253,7 @@ impl Asking {
             if let Some(known) = found {
                 known.bytes = known.bytes.zip(bytes).map(|(a, b)| a.max(b));
             } else {
-                let target = TargetAsk { path: path.clone(), unnamed: false, bytes, place };
+                let target = TargetRequest { path: path.clone(), unnamed: false, bytes, place };
                 self.targets.push(target);
             }
             let at = self.targets.iter().position(|target| target.path == path && !target.unnamed);
@@ -276,7 +276,7 @@ impl Asking {
         let writes = part.role.rw.is_mixed() || !matches!(part.role.rw.word(), "read" | "randread");
         if writes && job.get("overwrite").is_none() {
             self.note(format!(
-                "{}: the test file is laid out before the job, as with fio's overwrite=1",
+                "{}: the test file is prepared before the job, as with fio's overwrite=1",
                 job.place
             ));
         }
@@ -284,7 +284,7 @@ impl Asking {
         let bytes = Some(offset.saturating_add(size / files));
         let place = job.place("directory").clone();
         let first = self.targets.len() as u16;
-        let target = TargetAsk { path, unnamed: true, bytes, place };
+        let target = TargetRequest { path, unnamed: true, bytes, place };
         self.targets.extend(std::iter::repeat_n(target, files as usize));
         Ok((first..first + files as u16).collect())
     }

@@ -124,7 +124,7 @@ impl Reader {
         let fault = |what: String| Fault::new(&line.place, what);
         let mut entry = table::find(&line.key).map_err(fault)?;
         if entry.name == "threads" {
-            let what = "threads: fio reads this and forgets it; it is taken for `thread`";
+            let what = "threads: fio ignores this; it is treated as `thread`";
             self.notes.push(format!("{}: {what}", line.place));
             entry = table::find("thread").map_err(fault)?;
         }
@@ -148,7 +148,7 @@ impl Reader {
 
     fn finish(mut self, file: &str) -> Result<JobFile, Faults> {
         if let Some(place) = &self.unused {
-            let what = "a [global] section that no job follows has no effect";
+            let what = "a [global] section without a following job has no effect";
             self.faults.push(Fault::new(place, what));
         } else if self.groups.is_empty() {
             let what = "found no job, expected a section such as [job] besides [global]";

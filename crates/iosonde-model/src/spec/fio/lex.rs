@@ -142,7 +142,7 @@ impl Reader<'_, '_> {
         depth: usize,
     ) -> Result<(), Fault> {
         if self.sections.is_empty() {
-            return Err(Fault::new(place, "include: stands outside of a section"));
+            return Err(Fault::new(place, "include: is outside of a section"));
         }
         if depth == MAX_DEPTH {
             let what = format!("include: more than {MAX_DEPTH} files within each other");
@@ -167,7 +167,7 @@ impl Reader<'_, '_> {
 
     fn option(&mut self, said: &str, place: Place) -> Result<(), Fault> {
         if self.sections.is_empty() {
-            let what = format!("`{}` stands outside of a section", shown(said));
+            let what = format!("`{}` is outside of a section", shown(said));
             return Err(Fault::new(&place, what));
         }
         self.options += 1;

@@ -401,7 +401,7 @@ fn batch(job: &FioJob, depth: u32) -> Result<Option<u32>, Fault> {
 fn reap(job: &FioJob, depth: u32) -> Result<Reap, Fault> {
     let min = job.count("iodepth_batch_complete_min");
     if min == Some(0) {
-        let what = "0 (looking without waiting) is not supported; give 1 or more";
+        let what = "0 (polling without waiting) is not supported; give 1 or more";
         return Err(job.fault("iodepth_batch_complete_min", what));
     }
     if let Some(min) = min.filter(|min| *min > u64::from(depth)) {

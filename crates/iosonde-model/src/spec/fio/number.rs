@@ -40,7 +40,7 @@ pub fn bytes(text: &str, base: KbBase) -> Result<u64, String> {
     match amount(text, base)? {
         Amount::Bytes(bytes) => Ok(bytes),
         Amount::Percent(_) => {
-            Err(format!("found `{}`: a percentage means nothing here", shown(text)))
+            Err(format!("found `{}`: a percentage is not allowed here", shown(text)))
         }
     }
 }

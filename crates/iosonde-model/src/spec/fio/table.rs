@@ -40,11 +40,11 @@ const PROGRAM: &str = "it runs a program, which a job file may not do here";
 const VERIFY: &str = "data is verified by `iosonde verify`, not by a job file; take it out";
 const REPLAY: &str = "traces are not recorded or replayed by a job file";
 const ZBD: &str = "zones of the device or of the offsets are not supported";
-const TARGET: &str = "the latency target is asked for with --latency-target";
-const STEADY: &str = "a run that ends when it is steady is asked for with --until";
+const TARGET: &str = "use --latency-target";
+const STEADY: &str = "use --until for a run that ends at a precision";
 const SYSTEM: &str = "it changes the system or the process, which a job file may not do here";
-const LAYOUT: &str = "how a test file comes about, not what is done to it";
-const TELLING: &str = "what is told of the run, not the load";
+const LAYOUT: &str = "creation of the test file, not the load";
+const TELLING: &str = "reporting of the run, not the load";
 const TIMING: &str = "every operation is timed here, at less cost";
 const OFF: &[&str] = &["0"];
 const ON: &[&str] = &["1"];
@@ -127,7 +127,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Harmless("every job is a thread here"), Kind::Switch, "thread"),
     (Stand::Harmless("an error ends every job of the group here"), Kind::Switch,
         "exitall_on_error"),
-    (Stand::Harmless("every writing run ends with a timed fsync, told apart from the load"),
+    (Stand::Harmless("every run with writes ends with a timed fsync, reported separately"),
         Kind::Bool, "end_fsync fsync_on_close"),
     (Stand::Harmless("the order is random whichever generator draws it"),
         Kind::Word(&["tausworthe", "lfsr", "tausworthe64"]), "random_generator"),
@@ -140,13 +140,13 @@ const FAMILIES: &[Family] = &[
     (Stand::Only(OFF, "the file keeps its length"), Kind::Bool, "file_append"),
     (Stand::Only(OFF, "atomic writes are not supported"), Kind::Bool, "atomic"),
     (Stand::Only(OFF, "requests that overlap are not held back"), Kind::Bool, "serialize_overlap"),
-    (Stand::Only(OFF, "a run does something to the file it lays out"), Kind::Bool, "create_only"),
+    (Stand::Only(OFF, "a run performs I/O on the prepared file"), Kind::Bool, "create_only"),
     (Stand::Only(OFF, "files are opened before the run"), Kind::Bool, "create_on_open"),
     (Stand::Only(OFF, "consent to write is given with --destroy-data or --overwrite-file"),
         Kind::Bool, "allow_mounted_write"),
     (Stand::Only(OFF, "a file is not read before the run"), Kind::Bool, "pre_read"),
     (Stand::Only(OFF, "one file serves all loops"), Kind::Bool, "unlink_each_loop"),
-    (Stand::Only(ON, "test files are laid out in full, and so overwritten"), Kind::Bool,
+    (Stand::Only(ON, "test files are written in full, and so overwritten"), Kind::Bool,
         "overwrite"),
     (Stand::Only(ON, "every job is counted"), Kind::Bool, "stats"),
     (Stand::Only(OFF, "jobs of a group begin together; put them into groups with stonewall"),
@@ -163,7 +163,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Only(&["none"], "writes carry no hint"), Kind::Text, "write_hint"),
     (Stand::Only(&["group"], "only jobs of one group run at the same time"), Kind::Text,
         "exit_what"),
-    (Stand::Only(&["1"], "the kernel is told that access is random or sequential, as fio does"),
+    (Stand::Only(&["1"], "the kernel is advised of random or sequential access, as by fio"),
         Kind::Text, "fadvise_hint"),
     (Stand::Only(&["4096", "4k"], "compressible parts lie in every 4 KiB"), Kind::Count,
         "buffer_compress_chunk"),
@@ -289,7 +289,7 @@ pub fn find(name: &str) -> Result<&'static Entry, String> {
         let names = ENTRIES.keys().chain(ALIASES.iter().map(|(alias, _)| alias));
         let near = count::nearest(&shown(name), names.copied());
         let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        format!("`{}` is no option of fio{meant}", shown(name))
+        format!("`{}` is not a fio option{meant}", shown(name))
     })
 }
 

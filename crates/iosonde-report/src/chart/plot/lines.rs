@@ -126,7 +126,7 @@ pub(in super::super) fn upright_interval(x: f64, low: f64, high: f64) -> String 
 fn draw_mark(svg: &mut Svg, this: Placed, line: &Line, point: &Point) -> Drawn {
     let place = this.pixel_of(line, point)?;
     let words = if point.hover.is_empty() { &line.hover } else { &point.hover };
-    let datum = datum(&this.x.told(point.x), point.y.number(), &line.name);
+    let datum = datum(&this.x.formatted(point.x), point.y.number(), &line.name);
     mark(svg, "data point", place, (line.style, point.y), &datum, words);
     Ok(())
 }
@@ -146,7 +146,7 @@ pub(in super::super) fn mark(
             let paint = format!("fill=\"{colour}\" stroke=\"{PAPER}\" stroke-width=\"0.8\"{datum}");
             svg.mark(class, (x, y), (style, RADIUS), &paint, hover);
         }
-        Measured::Doubtful(_) => {
+        Measured::LowConfidence(_) => {
             let paint = format!("fill=\"{PAPER}\" stroke=\"{colour}\" stroke-width=\"1.8\"{datum}");
             svg.mark(class, (x, y), (style, RADIUS), &paint, hover);
         }

@@ -32,12 +32,12 @@ pub(super) fn draw(svg: &mut Svg, this: Placed) -> Drawn {
     for marker in this.plot.markers.iter().filter(|marker| !marker.label.is_empty()) {
         draw_marker_label(svg, &mut placing, this, marker)?;
     }
-    // What must be said first; labels of points may give way.
+    // Labels with priority; labels of points may be omitted.
     draw_callouts(svg, &mut placing, this)?;
     draw_point_labels(svg, &mut placing, this)
 }
 
-/// Tells the placing pass of everything that is drawn.
+/// Registers everything drawn with the placing pass.
 fn keep_ink(placing: &mut Placing, this: Placed) -> Drawn {
     for line in &this.plot.lines {
         let mut joined = Vec::new();
@@ -155,7 +155,7 @@ fn draw_marker_label(svg: &mut Svg, placing: &mut Placing, this: Placed, marker:
     Ok(())
 }
 
-/// Beside its point. A label that would hide something is left out: the pointer tells it.
+/// Beside its point. A label that would hide something is left out; the tooltip has it.
 fn draw_point_labels(svg: &mut Svg, placing: &mut Placing, this: Placed) -> Drawn {
     for line in &this.plot.lines {
         for point in line.points.iter().filter(|point| !point.label.is_empty()) {

@@ -5,7 +5,7 @@ use crate::backend::{Queue, Transfer};
 use crate::engine::verify::ring::Ends;
 use iosonde_model::content::block::{Comparisons, Label};
 use iosonde_model::content::outcomes::generation;
-use iosonde_model::plan::{VerifyOp, Way};
+use iosonde_model::plan::{IoKind, VerifyOp};
 
 impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     pub(super) fn begin_transfer(&mut self, op: VerifyOp, now_ns: u64) {
@@ -23,13 +23,13 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         };
         self.ledger.begin(first, blocks);
         match way {
-            Way::Write => self.seal(slot, index, now_ns),
-            Way::Trim => {
+            IoKind::Write => self.seal(slot, index, now_ns),
+            IoKind::Trim => {
                 for block in first..first + u64::from(blocks) {
                     self.is_exhausted |= self.ledger.submit_trim(block) >= LAST_GENERATION;
                 }
             }
-            Way::Read | Way::Sync => self.poison(slot),
+            IoKind::Read | IoKind::Sync => self.poison(slot),
         }
         self.push(slot);
     }
@@ -72,7 +72,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         let mark = (self.ledger.flush(), self.acked_ops());
         let Some(slot) = self.free.pop() else { return };
         self.slots[slot as usize] = Slot {
-            way: Way::Sync,
+            way: IoKind::Sync,
             whose: Whose::Own(index),
             submitted_ns: now_ns,
             mark,
@@ -82,11 +82,11 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     }
 
     /// Tells of a flush and sends it, once nothing else is in flight.
-    pub(super) fn begin_told_flush(&mut self, now_ns: u64) -> bool {
+    pub(super) fn begin_reported_flush(&mut self, now_ns: u64) -> bool {
         let Some(op) = self.pending.filter(|_| self.is_idle() && self.staged.is_empty()) else {
             return false;
         };
-        if !self.tell(op.index, true) {
+        if !self.notify(op.index, true) {
             return false;
         }
         self.pending = None;
@@ -99,7 +99,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
             self.phase = Phase::LastFlush { sent: true };
             return true;
         }
-        if !self.is_idle() || !self.staged.is_empty() || !self.tell(self.submitted_ops(), true) {
+        if !self.is_idle() || !self.staged.is_empty() || !self.notify(self.submitted_ops(), true) {
             return false;
         }
         self.phase = Phase::LastFlush { sent: true };
@@ -108,18 +108,18 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     }
 
     /// Tells the witness, if there is one; says whether the run goes on.
-    pub(super) fn tell(&mut self, ops: u64, before: bool) -> bool {
-        let Some(confidant) = &self.shared.confidant else { return true };
+    pub(super) fn notify(&mut self, ops: u64, before: bool) -> bool {
+        let Some(flush_observer) = &self.shared.flush_observer else { return true };
         let flush = self.report.flushes;
-        let told = match before {
-            true => confidant.before_flush(self.number, flush, ops),
-            false => confidant.after_flush(self.number, flush, ops),
+        let notified = match before {
+            true => flush_observer.before_flush(self.number, flush, ops),
+            false => flush_observer.after_flush(self.number, flush, ops),
         };
-        if let Err(error) = &told {
+        if let Err(error) = &notified {
             self.shared.control.fail(format!("the witness: {error}"));
             self.phase = Phase::Over;
         }
-        told.is_ok()
+        notified.is_ok()
     }
 
     pub(super) fn begin_piece(&mut self, begun: u64, now_ns: u64) {
@@ -137,13 +137,13 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
 
     /// Looks after the ring; says whether it began a read.
     pub(super) fn serve_ring(&mut self, now_ns: u64) -> bool {
-        let Some(ends) = &mut self.bag.ends else { return false };
+        let Some(ends) = &mut self.job_inputs.ends else { return false };
         ends.push_on();
         while let Some(parcel) = ends.returned() {
             self.ledger.end(parcel.first, parcel.blocks);
         }
         let Some(parcel) = ends.take() else { return false };
-        let offset = self.plan.offset_of(ends.giver, parcel.first);
+        let offset = self.plan.offset_of(ends.producer, parcel.first);
         let Some(slot) = self.free.pop() else { return false };
         self.slots[slot as usize] = Slot {
             whose: Whose::Given(parcel),
@@ -159,7 +159,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     }
 
     pub(super) fn ring_has_room(&self) -> bool {
-        self.bag.ends.as_ref().is_none_or(Ends::has_room)
+        self.job_inputs.ends.as_ref().is_none_or(Ends::has_room)
     }
 
     /// Stages the rest of a request.

@@ -18,7 +18,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         let (owner, op) = match request.whose {
             Whose::Own(index) => (self.number, Some(index)),
             Whose::Swept => (self.number, None),
-            Whose::Given(_) => (self.giver(), Some(self.stream.index())),
+            Whose::Given(_) => (self.producer(), Some(self.stream.index())),
         };
         let failures = self.report.failures.len();
         let block_bytes = self.plan.block_bytes as usize;
@@ -81,8 +81,8 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         }
     }
 
-    fn giver(&self) -> usize {
-        self.bag.ends.as_ref().map_or(self.number, |ends| ends.giver)
+    fn producer(&self) -> usize {
+        self.job_inputs.ends.as_ref().map_or(self.number, |ends| ends.producer)
     }
 }
 

@@ -1,7 +1,7 @@
 //! How far a job is: what it says to its ledger, to the other jobs at a barrier, and to its record.
 
 use iosonde_model::content::block::Comparisons;
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 
 use super::{MARK_NS, MARKS, VerifyLoop, Whose};
 use crate::backend::Queue;
@@ -25,10 +25,11 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     /// Tells the journal of what is about to be handed over; says whether the run goes on.
     #[inline]
     pub(super) fn note_staged(&mut self) -> bool {
-        if self.bag.journal.is_none() || self.staged.is_empty() {
+        if self.job_inputs.journal.is_none() || self.staged.is_empty() {
             return true;
         }
-        let changes = |slot: &u32| matches!(self.slots[*slot as usize].way, Way::Write | Way::Trim);
+        let changes =
+            |slot: &u32| matches!(self.slots[*slot as usize].way, IoKind::Write | IoKind::Trim);
         if !self.staged.iter().any(changes) {
             return true;
         }
@@ -38,11 +39,11 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     pub(super) fn note(&mut self) -> bool {
         let acked = self.acked_ops();
         let submitted = self.submitted_ops();
-        let Some(journal) = &mut self.bag.journal else { return true };
+        let Some(journal) = &mut self.job_inputs.journal else { return true };
         match journal.note(submitted, acked, self.durable_ops) {
             Ok(()) => true,
             Err(error) => {
-                self.shared.control.fail(format!("the ledger cannot be kept: {error}"));
+                self.shared.control.fail(format!("the ledger cannot be written: {error}"));
                 false
             }
         }

@@ -8,7 +8,7 @@ use super::{AGAIN, EIO, ENODATA, MAX_ERRORS, Phase, Slot, VerifyLoop, Whose};
 use crate::backend::Queue;
 use crate::engine::verify::ring::Parcel;
 use iosonde_model::content::block::Comparisons;
-use iosonde_model::plan::Way;
+use iosonde_model::plan::IoKind;
 
 impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     /// A request has come back.
@@ -40,7 +40,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         let took_ns = now_ns.saturating_sub(request.submitted_ns);
         self.ops_done += 1;
         match way {
-            Way::Read => {
+            IoKind::Read => {
                 if request.second_look.is_none() {
                     self.report.read_latency.record(took_ns);
                     self.report.read_bytes += bytes;
@@ -54,8 +54,8 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
                     Whose::Given(parcel) => self.thank(parcel),
                 }
             }
-            Way::Write | Way::Trim => {
-                if way == Way::Write {
+            IoKind::Write | IoKind::Trim => {
+                if way == IoKind::Write {
                     self.report.write_latency.record(took_ns);
                     self.report.written_bytes += bytes;
                 } else {
@@ -64,7 +64,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
                 (first..first + u64::from(blocks)).for_each(|block| self.ledger.acknowledge(block));
                 self.hand_on(first, blocks);
             }
-            Way::Sync => {
+            IoKind::Sync => {
                 self.report.flush_latency.record(took_ns);
                 self.flushed(request);
             }
@@ -81,7 +81,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     /// The blocks of a write may be written again, by a ring once they were read.
     #[inline]
     fn hand_on(&mut self, first: u64, blocks: u32) {
-        match &mut self.bag.ends {
+        match &mut self.job_inputs.ends {
             None => self.ledger.end(first, blocks),
             Some(ends) => {
                 let generation = self.ledger.generations(first).0;
@@ -91,7 +91,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     }
 
     pub(super) fn thank(&mut self, parcel: Parcel) {
-        if let Some(ends) = &mut self.bag.ends {
+        if let Some(ends) = &mut self.job_inputs.ends {
             ends.thank(parcel);
         }
     }
@@ -104,14 +104,14 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
             self.ledger.flushed(mark);
             self.durable_ops = self.durable_ops.max(ops);
             if let Whose::Own(index) = request.whose {
-                self.tell(index, false);
+                self.notify(index, false);
             }
             self.report.flushes += 1;
-            if self.bag.journal.is_some() {
+            if self.job_inputs.journal.is_some() {
                 self.note();
             }
         }
-        if self.phase == Phase::ToldFlush {
+        if self.phase == Phase::ReportedFlush {
             self.phase = Phase::Churn;
         }
     }
@@ -119,7 +119,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
     /// A flush failed: the run is over.
     fn flush_failed(&mut self, name: &str) {
         self.shared.flush_failed.store(true, Ordering::Release);
-        if self.phase == Phase::ToldFlush {
+        if self.phase == Phase::ReportedFlush {
             self.phase = Phase::Churn;
         }
         self.shared.control.fail(format!(
@@ -130,9 +130,9 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
 
     /// A witness is told of operations by their number: after one that failed it is told nothing.
     fn cannot_vouch(&self, name: &str) {
-        if self.shared.confidant.is_some() {
+        if self.shared.flush_observer.is_some() {
             self.shared.flush_failed.store(true, Ordering::Release);
-            let what = format!("a write failed with {name}; a witness cannot be told of it");
+            let what = format!("a write failed with {name}; a witness cannot record this");
             self.shared.control.fail(what);
         }
     }
@@ -148,8 +148,8 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         self.report.first_error.get_or_insert(first);
         self.errors += 1;
         match (request.way, request.whose) {
-            (Way::Sync, _) => self.flush_failed(&name),
-            (Way::Read, whose) => {
+            (IoKind::Sync, _) => self.flush_failed(&name),
+            (IoKind::Read, whose) => {
                 self.report.unreadable_blocks += u64::from(request.blocks);
                 match whose {
                     Whose::Own(_) => self.ledger.end(request.first, request.blocks),
@@ -157,7 +157,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
                     Whose::Swept => {}
                 }
             }
-            (Way::Write | Way::Trim, _) => {
+            (IoKind::Write | IoKind::Trim, _) => {
                 self.ledger.end(request.first, request.blocks);
                 self.cannot_vouch(&name);
                 if let (Some(barrier), Whose::Own(op)) = (&self.shared.barrier, request.whose) {
@@ -166,11 +166,11 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
             }
         }
         // A flush changes nothing of which it would have to be known whether it took place.
-        if let (Whose::Own(op), Some(journal)) = (request.whose, &mut self.bag.journal)
-            && request.way != Way::Sync
+        if let (Whose::Own(op), Some(journal)) = (request.whose, &mut self.job_inputs.journal)
+            && request.way != IoKind::Sync
             && let Err(error) = journal.failed(op)
         {
-            self.shared.control.fail(format!("the ledger cannot be kept: {error}"));
+            self.shared.control.fail(format!("the ledger cannot be written: {error}"));
         }
         if self.errors == MAX_ERRORS {
             let what = format!("{MAX_ERRORS} requests failed, the last with {name}");

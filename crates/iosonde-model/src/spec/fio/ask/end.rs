@@ -8,7 +8,7 @@ use crate::spec::{Access, Role, Sizes};
 
 /// When a run ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum StopAsk {
+pub enum StopRequest {
     /// After this many ns of measuring.
     AfterNs(u64),
     /// When every job has done this many operations.
@@ -29,7 +29,7 @@ pub enum StopAsk {
 /// When one job ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct End {
-    stop: StopAsk,
+    stop: StopRequest,
     /// Whether it ends with one pass over its region.
     passes_once: bool,
 }
@@ -70,13 +70,13 @@ impl End {
                 let what = "the job may end sooner, with its size; give a larger size";
                 return Err(job.fault("number_ios", what));
             }
-            let stop = StopAsk::AfterOps(ops.min(bytes / block));
+            let stop = StopRequest::AfterOps(ops.min(bytes / block));
             return Ok(End { stop, passes_once: false });
         }
         let stop = match ns {
-            Some(ns) if timed => StopAsk::AfterNs(ns),
-            Some(ns) => StopAsk::First { ns, bytes },
-            None => StopAsk::AfterBytes(bytes),
+            Some(ns) if timed => StopRequest::AfterNs(ns),
+            Some(ns) => StopRequest::First { ns, bytes },
+            None => StopRequest::AfterBytes(bytes),
         };
         let passes_once = passes_once && ns.is_none();
         Ok(End { stop, passes_once })
@@ -84,13 +84,13 @@ impl End {
 }
 
 /// The end on which all jobs agree.
-pub(super) fn of_all(ends: &[(&FioJob, End)]) -> Result<StopAsk, Faults> {
+pub(super) fn of_all(ends: &[(&FioJob, End)]) -> Result<StopRequest, Faults> {
     let Some(((first, end), others)) = ends.split_first() else { return Err(Faults(Vec::new())) };
     let odd = others.iter().find(|(_, other)| other.stop != end.stop);
     match odd {
-        None if end.passes_once => Ok(StopAsk::AfterOnePass),
+        None if end.passes_once => Ok(StopRequest::AfterOnePass),
         None => Ok(end.stop),
-        Some(_) if ends.iter().all(|(_, end)| end.passes_once) => Ok(StopAsk::AfterOnePass),
+        Some(_) if ends.iter().all(|(_, end)| end.passes_once) => Ok(StopRequest::AfterOnePass),
         Some((job, _)) => {
             let name = ["runtime", "number_ios", "io_size", "loops", "size"]
                 .into_iter()

@@ -3,7 +3,7 @@
 
 use super::super::job::{FioJob, Group};
 use super::super::{Fault, Faults, load, shown};
-use super::{EngineAsk, LogAsk};
+use super::{EngineRequest, LogRequest};
 use crate::spec::EngineKind;
 use crate::units::count;
 
@@ -43,10 +43,10 @@ pub(super) fn the_same<T: PartialEq>(
     }
 }
 
-pub(super) fn engine(job: &FioJob) -> Result<EngineAsk, Fault> {
-    let asked = load::engine(job);
-    if let Some(kind) = EngineKind::of_fio(asked) {
-        return Ok(EngineAsk {
+pub(super) fn engine(job: &FioJob) -> Result<EngineRequest, Fault> {
+    let requested = load::engine(job);
+    if let Some(kind) = EngineKind::of_fio(requested) {
+        return Ok(EngineRequest {
             kind,
             hipri: job.flag("hipri") == Some(true),
             sqpoll: job.flag("sqthread_poll") == Some(true),
@@ -55,21 +55,21 @@ pub(super) fn engine(job: &FioJob) -> Result<EngineAsk, Fault> {
             vectored: job.flag("nonvectored") == Some(false),
         });
     }
-    let what = match asked {
+    let what = match requested {
         "exec" => "exec runs a program, which is not done here".into(),
         "cpuio" => "cpuio burns processor time and does no I/O".into(),
         "mmap" => "mmap is not supported: page faults are no requests that could be timed".into(),
-        _ if asked.starts_with("external") => {
+        _ if requested.starts_with("external") => {
             "external loads foreign code, which is not done here".into()
         }
         _ => {
             let ours: Vec<&str> = EngineKind::fio_names().collect();
-            let known = OTHER_ENGINES.split_whitespace().any(|name| name == asked);
-            let near = count::nearest(&shown(asked), ours.iter().copied());
+            let known = OTHER_ENGINES.split_whitespace().any(|name| name == requested);
+            let near = count::nearest(&shown(requested), ours.iter().copied());
             let meant = near.filter(|_| !known).map(|near| format!("; did you mean `{near}`?"));
             format!(
                 "{} is not supported, expected one of {}{}",
-                shown(asked),
+                shown(requested),
                 ours.join(", "),
                 meant.unwrap_or_default()
             )
@@ -114,12 +114,12 @@ pub(super) fn continues(job: &FioJob) -> Result<bool, Fault> {
     }
 }
 
-pub(super) fn logs(job: &FioJob) -> Vec<LogAsk> {
+pub(super) fn logs(job: &FioJob) -> Vec<LogRequest> {
     let options = ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log"];
     let given = options.into_iter().filter_map(|option| {
         let prefix = job.text(option)?;
         let prefix = if prefix.is_empty() { job.name.as_str() } else { prefix };
-        Some(LogAsk { option, prefix: prefix.into(), place: job.place(option).clone() })
+        Some(LogRequest { option, prefix: prefix.into(), place: job.place(option).clone() })
     });
     given.collect()
 }

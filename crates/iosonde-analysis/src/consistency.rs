@@ -1,0 +1,147 @@
+//! Consistency checks: identities that hold in every sound measurement.
+//!
+//! Little's law, bytes = operations x size, and histogram counts = operations hold by construction:
+//! if one fails, the run is INVALID and has no headline figures. The others are cross-checks
+//! against device counters, another clock, or physics; if one fails, the result remains valid with
+//! a note.
+
+mod count;
+mod device;
+mod little;
+mod time;
+
+use serde::Serialize;
+
+use iosonde_model::record::run::Run;
+
+use super::figures::Figures;
+
+pub(crate) use device::{ours as our_bytes, work as device_work};
+pub(crate) use time::window_ns;
+
+/// All identities of a run that could be evaluated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Consistency {
+    /// In the order of evaluation.
+    pub entries: Vec<Identity>,
+}
+
+/// One identity with this run's numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Identity {
+    /// Short name (`little`, `depth`, `bytes`, …).
+    pub code: &'static str,
+    /// The equation as text, with its numbers.
+    pub equation: String,
+    /// Relative difference of the two sides; for one-sided checks by how much the bound is passed.
+    pub residual: f64,
+    /// Largest residual accepted.
+    pub tolerance: f64,
+    /// Whether it holds.
+    pub ok: bool,
+    /// The consequence if it does not.
+    #[serde(rename = "gravity")]
+    pub severity: Severity,
+}
+
+/// The consequence of an identity that fails.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// The measurement is inconsistent: no headline figures.
+    Invalid,
+    /// The result is valid, with a note.
+    Note,
+}
+
+impl Consistency {
+    /// Whether no severe identity fails.
+    pub fn valid(&self) -> bool {
+        self.broken().all(|entry| entry.severity != Severity::Invalid)
+    }
+
+    /// The identities that fail.
+    pub fn broken(&self) -> impl Iterator<Item = &Identity> {
+        self.entries.iter().filter(|entry| !entry.ok)
+    }
+
+    /// An identity that fails, by code.
+    pub fn broken_code(&self, code: &str) -> Option<&Identity> {
+        self.broken().find(|entry| entry.code == code)
+    }
+}
+
+impl Identity {
+    /// An identity that holds if `residual <= tolerance`; a NaN does not hold.
+    fn new(
+        code: &'static str,
+        severity: Severity,
+        residual: f64,
+        tolerance: f64,
+        equation: String,
+    ) -> Identity {
+        Identity { code, equation, residual, tolerance, ok: residual <= tolerance, severity }
+    }
+}
+
+/// Evaluates every identity whose terms this run has.
+pub fn consistency(run: &Run, figures: &Figures) -> Consistency {
+    let mut entries = Vec::new();
+    entries.extend(little::little(run));
+    entries.extend(little::depth(run, figures));
+    entries.push(count::bytes(run));
+    entries.push(count::histogram(run));
+    entries.push(count::mean(run));
+    entries.push(count::intervals(run));
+    entries.extend(count::region(run));
+    entries.extend(device::transfers(run));
+    entries.extend(device::queue(run));
+    entries.extend(time::latency(run));
+    entries.push(time::drift(run));
+    entries.push(time::suspended(run));
+    entries.extend(time::cpu(run));
+    entries.extend(time::bandwidth(run, figures));
+    entries.extend(time::floor(run, figures));
+    Consistency { entries }
+}
+
+/// Number with three significant digits.
+fn n3(value: f64) -> String {
+    iosonde_model::units::count::significant(value)
+}
+
+/// Count with separators.
+fn count_of(number: u64) -> String {
+    iosonde_model::units::count::thousands(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn a_consistent_run_balances() {
+        let run = run_of(&[Load { jobs: 4, ..Load::default() }]);
+        let consistency = consistency(&run, &figures(&run));
+        assert_eq!(consistency.broken().collect::<Vec<_>>(), Vec::<&Identity>::new());
+        assert!(consistency.valid());
+        assert!(consistency.entries.len() >= 10);
+    }
+
+    #[test]
+    fn the_consistency_checks_of_the_published_samples_fail() {
+        // Published: 3,694 operations/s at 0.54 ms with 32 in flight. Little says 2.
+        let mut run = run_of(&[Load { iops: 3_694.0, ..Load::default() }]);
+        run.jobs[0].read.latency = iosonde_stats::Histogram::new();
+        let ops = run.jobs[0].read.ops;
+        run.jobs[0].read.latency.record_many(540_000, ops);
+        let consistency = consistency(&run, &figures(&run));
+        assert!(!consistency.valid());
+        assert_eq!(
+            consistency.broken_code("little").map(|entry| entry.severity),
+            Some(Severity::Invalid)
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! Little's law, and the requested depth.
+
+use crate::figures::Figures;
+use iosonde_model::record::run::Run;
+use iosonde_stats::Histogram;
+
+use super::{Identity, Severity, n3};
+
+/// Tolerance of Little's law.
+const LITTLE: f64 = 0.01;
+/// Share of the requested depth that the mean queue depth must reach.
+const DEPTH: f64 = 0.95;
+
+/// Mean queue depth equals completions per second times mean latency, plus the contribution of
+/// requests that cross an edge of the window: their latency is not recorded, and one of them may
+/// have stalled longer than any recorded one. `None` if nothing completed with a known latency.
+pub(super) fn little(run: &Run) -> Option<Identity> {
+    let mut latency = Histogram::new();
+    let mut crossing = 0.0;
+    for direction in crate::series::everything(run) {
+        latency.merge(&direction.latency);
+        crossing += direction.crossing_ns as f64;
+    }
+    let area: f64 = run.jobs.iter().map(|job| job.in_flight_area_ns as f64).sum();
+    let mean_ns = latency.mean()?;
+    let window_ns = run.measured_ns as f64;
+    if window_ns == 0.0 {
+        return None;
+    }
+    let flow = latency.count() as f64 * mean_ns;
+    let residual = if area > 0.0 { (area - flow - crossing).abs() / area } else { f64::INFINITY };
+    // Requests that failed or did not complete were in flight but have no latency: the law cannot
+    // be exact.
+    let lost = run.jobs.iter().any(|job| !job.errors.is_empty() || job.abandoned > 0);
+    let severity = if lost { Severity::Note } else { Severity::Invalid };
+    let equation = format!(
+        "mean queue depth {} = {} IOPS x {} µs + {} across the edges = {}",
+        n3(area / window_ns),
+        n3(latency.count() as f64 / window_ns * 1e9),
+        n3(mean_ns / 1e3),
+        n3(crossing / window_ns),
+        n3((flow + crossing) / window_ns),
+    );
+    Some(Identity::new("little", severity, residual, LITTLE, equation))
+}
+
+/// The mean queue depth is at least 95 % of the requested depth; not evaluated if depth is only a
+/// label, or a limit.
+pub(super) fn depth(run: &Run, figures: &Figures) -> Option<Identity> {
+    let requested = figures.all.depth_asked as f64;
+    // A controlled depth was evaluated by the controller, and its jobs may have no share of it.
+    let kept =
+        run.plan.jobs.iter().all(iosonde_model::plan::Job::keeps_depth) && run.controlled.is_none();
+    if figures.inline || !kept || requested == 0.0 || run.measured_ns == 0 {
+        return None;
+    }
+    let seen = figures.all.depth_seen;
+    let equation =
+        format!("mean queue depth {} >= {DEPTH} x requested depth {}", n3(seen), n3(requested));
+    let residual = (1.0 - seen / requested).max(0.0);
+    Some(Identity::new("depth", Severity::Note, residual, 1.0 - DEPTH, equation))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::figures;
+    use iosonde_fixtures::{Load, run_of};
+
+    #[test]
+    fn requests_crossing_the_edges_are_counted_and_excuse_nothing_else() {
+        let mut run = run_of(&[Load { iops: 64.0, ..Load::default() }]);
+        // A stall at the end: 16 requests were in flight for half a second and completed later.
+        run.jobs[0].in_flight_area_ns += 16 * 500_000_000;
+        assert!(!little(&run).unwrap().ok);
+        run.jobs[0].read.crossing_ns = 16 * 500_000_000;
+        let entry = little(&run).unwrap();
+        assert!(entry.ok, "{entry:?}");
+        run.jobs[0].in_flight_area_ns += 16 * 500_000_000;
+        assert!(!little(&run).unwrap().ok);
+    }
+
+    #[test]
+    fn a_depth_that_was_not_applied_shows_unless_requests_complete_inline() {
+        // T2: 32 requested, 1 in flight.
+        let mut run = run_of(&[Load { depth: 1, ..Load::default() }]);
+        run.plan.jobs[0].iodepth = 32;
+        let entry = depth(&run, &figures(&run)).unwrap();
+        assert!(!entry.ok);
+        assert_eq!(entry.severity, Severity::Note);
+        run.jobs[0].inline_seen = 100;
+        assert_eq!(depth(&run, &figures(&run)), None);
+    }
+}

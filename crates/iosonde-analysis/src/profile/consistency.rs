@@ -1,0 +1,440 @@
+//! Consistency checks of a profile: the trace against the kernel's counters, and the record against
+//! itself.
+//!
+//! The kernel's counters cover the same time as the trace, settling included, and all programs, so
+//! they are compared with all classes together. If they disagree, or many events were lost, no
+//! figure is reliable; if Little's law or the intervals do not hold, the figures of depth and time
+//! are not.
+
+use crate::consistency::{Consistency, Identity, Severity};
+use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::{Class, Depth, Method, Op, ProfiledDevice, Traffic};
+use iosonde_model::units::count;
+
+use super::traffic::{Tally, share};
+
+/// Share by which the trace may differ from the kernel's counters.
+const COUNTERS: f64 = 0.01;
+/// Requests that may cross the edges of the profile and are seen by one side only.
+const EDGE: u64 = 4;
+/// Share by which sums over buckets may differ from exact sums: recorded sizes are exact within
+/// 1/32.
+const SIZES: f64 = 1.0 / 32.0;
+/// Tolerance of Little's law.
+const LITTLE: f64 = 0.02;
+/// Level at or above which levels are lower edges of buckets, and the width of those buckets.
+const COARSE_FROM: u32 = 64;
+const COARSE: f64 = 1.0 / 32.0;
+/// Share of the requests at or below which a loss is only a note: it cannot change a figure by
+/// more.
+const LOSS: f64 = 0.01;
+/// Share by which the two parts of the latency may differ from the whole.
+const PARTS: f64 = 0.01;
+
+/// Whether a failed identity is reported first: the cause is more than a slight loss.
+pub fn matters(entry: &Identity) -> bool {
+    entry.severity == Severity::Invalid || entry.residual > LOSS
+}
+
+/// Evaluates every identity whose terms this profile has.
+pub(super) fn consistency(run: &ProfileRun) -> Consistency {
+    let mut entries = Vec::new();
+    if run.source.method == Method::Counters {
+        return Consistency { entries };
+    }
+    for device in run.devices.iter().filter(|device| device.invisible.is_none()) {
+        entries.extend(counted(run, device));
+        let all = little("depth", device, &device.depth, latencies(run, device, |_| true));
+        let own = latencies(run, device, |traffic| traffic.class.is_of_the_program());
+        let own = little("program_depth", device, &device.program_depth, own);
+        let unseen = unseen(run, device);
+        entries.extend(all.into_iter().chain(own).map(|entry| with_unseen(entry, unseen)));
+    }
+    if !run.traffic.is_empty() {
+        entries.push(histograms(run));
+        entries.push(sizes(run));
+        entries.extend(parts(run));
+        entries.extend(intervals(run));
+    }
+    entries.push(lost(run));
+    Consistency { entries }
+}
+
+/// Requests and bytes of one device against the kernel's counters.
+fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
+    let Some((start, end)) = device.counters else { return Vec::new() };
+    let name = &device.facts.name;
+    let own = |op: Op| run.traffic.iter().filter(move |t| t.device == *name && t.op == op);
+    let of = |op: Op| Tally::of(own(op));
+    let (read, write, discard) = (of(Op::Read), of(Op::Write), of(Op::Discard));
+    let is_device = |t: &&Traffic| t.class == Class::DeviceFlush;
+    let device_flushes: u64 = own(Op::Flush).filter(is_device).map(|t| t.requests).sum();
+    let sent_flushes: u64 = own(Op::Flush).filter(|t| !is_device(t)).map(|t| t.requests).sum();
+    let delta = |before: u64, after: u64| after.saturating_sub(before);
+    let bytes = |before: u64, after: u64| delta(before, after).saturating_mul(512);
+    let edge_bytes = |tally: &Tally| EDGE * tally.sizes.keys().max().copied().unwrap_or(4096);
+    // The kernel counts write-zeroes, and on many versions the empty request that an fsync sends,
+    // among the writes.
+    let side = |what, traced: (u64, u64), kernel, edge| Side { what, traced, kernel, edge };
+    let writes = write.requests + sent_flushes + discard.requests;
+    let sides = [
+        (
+            "read_bytes",
+            side(
+                "bytes read",
+                (read.bytes, read.bytes),
+                bytes(start.read_sectors, end.read_sectors),
+                edge_bytes(&read),
+            ),
+        ),
+        (
+            "write_bytes",
+            side(
+                "bytes written",
+                (write.bytes, write.bytes + discard.bytes),
+                bytes(start.write_sectors, end.write_sectors),
+                edge_bytes(&write),
+            ),
+        ),
+        (
+            "reads",
+            side("reads", (read.requests, read.requests), delta(start.reads, end.reads), EDGE),
+        ),
+        ("writes", side("writes", (write.requests, writes), delta(start.writes, end.writes), EDGE)),
+        (
+            "flushes",
+            side(
+                "flushes of the cache",
+                (device_flushes, device_flushes),
+                delta(start.flushes, end.flushes),
+                EDGE,
+            ),
+        ),
+    ];
+    let used = sides.into_iter().filter(|(_, side)| side.traced.1 > 0 || side.kernel > 0);
+    used.map(|(code, side)| side.identity(code, name)).collect()
+}
+
+/// One amount: lower and upper bound from the trace, and the kernel's value.
+struct Side {
+    what: &'static str,
+    traced: (u64, u64),
+    kernel: u64,
+    edge: u64,
+}
+
+impl Side {
+    fn identity(&self, code: &'static str, device: &str) -> Identity {
+        let (least, most) = self.traced;
+        let nearest = self.kernel.clamp(least, most);
+        let off = self.kernel.abs_diff(nearest);
+        let residual = off as f64 / self.kernel.max(nearest).max(1) as f64;
+        let tolerance = COUNTERS.max(self.edge as f64 / self.kernel.max(nearest).max(1) as f64);
+        let short = match self.kernel.cmp(&nearest) {
+            std::cmp::Ordering::Greater => "; the trace has too few",
+            std::cmp::Ordering::Less => "; the counters have too few",
+            std::cmp::Ordering::Equal => "",
+        };
+        let equation = format!(
+            "{device}: {} traced {} = counted by the kernel {}{short}",
+            self.what,
+            count::thousands(nearest),
+            count::thousands(self.kernel)
+        );
+        entry(code, residual, tolerance, equation)
+    }
+}
+
+/// Latencies of a device's requests: their sum, ns, and the number of requests.
+fn latencies(run: &ProfileRun, device: &ProfiledDevice, pick: fn(&Traffic) -> bool) -> (f64, u64) {
+    let own = run.traffic.iter().filter(|t| t.device == device.facts.name && pick(t));
+    let tally = Tally::of(own);
+    (tally.latency.sum() as f64, tally.requests)
+}
+
+/// Little's law: the time each level lasted gives the request-time, which is also the sum of the
+/// latencies.
+fn little(
+    code: &'static str,
+    device: &ProfiledDevice,
+    depth: &Depth,
+    (latency_ns, requests): (f64, u64),
+) -> Vec<Identity> {
+    if requests == 0 || depth.area_ns == 0 {
+        return Vec::new();
+    }
+    let level = |levels: fn(u32) -> bool| -> f64 {
+        let kept = depth.time_ns.iter().filter(|(level, _)| levels(*level));
+        kept.map(|(level, ns)| f64::from(*level) * *ns as f64).sum()
+    };
+    let (fine, coarse) = (level(|level| level < COARSE_FROM), level(|level| level >= COARSE_FROM));
+    let (low, high) = (fine + coarse, fine + coarse * (1.0 + COARSE));
+    let area = depth.area_ns as f64;
+    // Requests in flight at the edges count in the time of the levels but have no latency.
+    let crossing = (f64::from(depth.max) / requests as f64).min(0.5);
+    let relative = |a: f64, b: f64| (a - b).abs() / a.max(b).max(1.0);
+    let name = &device.facts.name;
+    let equation = format!(
+        "{name}: level x time {} s = request-time {} s",
+        count::significant(low / 1e9),
+        count::significant(area / 1e9)
+    );
+    let by_level = relative(area, area.clamp(low, high));
+    let mut entries = vec![note(entry(code, by_level, LITTLE + crossing, equation))];
+    if code == "depth" {
+        let equation = format!(
+            "{name}: request-time {} s = sum of latencies {} s",
+            count::significant(area / 1e9),
+            count::significant(latency_ns / 1e9)
+        );
+        let residual = relative(area, latency_ns);
+        entries.push(note(entry("area", residual, LITTLE + crossing, equation)));
+    }
+    entries
+}
+
+/// Requests of a device that were counted but whose completion was not seen.
+fn unseen(run: &ProfileRun, device: &ProfiledDevice) -> u64 {
+    let own = run.traffic.iter().filter(|traffic| traffic.device == device.facts.name);
+    own.map(|traffic| traffic.requests.saturating_sub(traffic.latency.count())).sum()
+}
+
+/// A request whose completion was not seen counts as in flight until its slot is reused: the levels
+/// are too high by one, but the other figures are not affected.
+fn with_unseen(entry: Identity, unseen: u64) -> Identity {
+    if unseen == 0 || entry.ok {
+        return entry;
+    }
+    let equation = format!(
+        "{}; the reported depth is too high, because {} completions were not seen",
+        entry.equation,
+        count::thousands(unseen)
+    );
+    Identity { severity: Severity::Note, equation, ..entry }
+}
+
+/// Every request has a latency and a size.
+fn histograms(run: &ProfileRun) -> Identity {
+    let (mut requests, mut off) = (0u64, 0u64);
+    for traffic in &run.traffic {
+        let sized: u64 = traffic.sizes.iter().map(|(_, requests)| requests).sum();
+        requests += traffic.requests;
+        off += traffic.requests.abs_diff(traffic.latency.count());
+        // Flushes have no size.
+        off += if sized == 0 { 0 } else { traffic.requests.abs_diff(sized) };
+    }
+    let equation = format!(
+        "requests {} without a latency or a size {} = 0",
+        count::thousands(requests),
+        count::thousands(off)
+    );
+    slight(entry("histograms", share(off, requests).unwrap_or(0.0), 0.0, equation), off)
+}
+
+/// The sizes add up to the bytes.
+fn sizes(run: &ProfileRun) -> Identity {
+    let bytes: u64 = run.traffic.iter().map(|traffic| traffic.bytes).sum();
+    let by_size: u64 = run
+        .traffic
+        .iter()
+        .flat_map(|traffic| &traffic.sizes)
+        .map(|(size, requests)| size.saturating_mul(*requests))
+        .sum();
+    let equation = format!(
+        "bytes {} = sizes x requests {}",
+        count::thousands(bytes),
+        count::thousands(by_size)
+    );
+    let residual = share(bytes.abs_diff(by_size), bytes.max(by_size)).unwrap_or(0.0);
+    entry("sizes", residual, SIZES, equation)
+}
+
+/// Queue time in the block layer plus device time equals the latency; `None` if the issue event was
+/// not seen.
+fn parts(run: &ProfileRun) -> Option<Identity> {
+    let all = Tally::of(run.traffic.iter().filter(|traffic| {
+        let requests = traffic.requests;
+        traffic.queued.count() == requests && traffic.device_time.count() == requests
+    }));
+    let whole = all.latency.sum() as f64;
+    let parts = (all.queued.sum() + all.device_time.sum()) as f64;
+    let equation = format!(
+        "queue {} s + device {} s = latency {} s",
+        count::significant(all.queued.sum() as f64 / 1e9),
+        count::significant(all.device_time.sum() as f64 / 1e9),
+        count::significant(whole / 1e9)
+    );
+    (all.requests > 0 && whole > 0.0)
+        .then(|| entry("parts", (whole - parts).abs() / whole, PARTS, equation))
+}
+
+/// The intervals add up to the program's requests; `None` if none were recorded.
+fn intervals(run: &ProfileRun) -> Option<Identity> {
+    let kept: u64 = run.series.iter().flat_map(|series| &series.counters.ops).sum();
+    let own = run.traffic.iter().filter(|traffic| traffic.class.is_of_the_program());
+    let requests: u64 = own.map(|traffic| traffic.requests).sum();
+    let equation = format!(
+        "requests of all intervals {} = requests of the program {}",
+        count::thousands(kept),
+        count::thousands(requests)
+    );
+    let residual = share(kept.abs_diff(requests), kept.max(requests)).unwrap_or(0.0);
+    (!run.series.is_empty()).then(|| note(entry("intervals", residual, COUNTERS, equation)))
+}
+
+/// Nothing was lost.
+fn lost(run: &ProfileRun) -> Identity {
+    let all: u64 = run.lost.values().sum();
+    let each: Vec<String> = run
+        .lost
+        .iter()
+        .map(|(what, times)| format!("{what} {}", count::thousands(*times)))
+        .collect();
+    let which = if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) };
+    let requests: u64 = run.traffic.iter().map(|traffic| traffic.requests).sum();
+    let residual = share(all, all + requests).unwrap_or(0.0);
+    let equation = format!("lost {}{which} = 0", count::thousands(all));
+    slight(entry("lost", residual, 0.0, equation), all)
+}
+
+/// Invalidates only the figures of depth or time.
+fn note(entry: Identity) -> Identity {
+    Identity { severity: Severity::Note, ..entry }
+}
+
+/// A note if the difference is small.
+fn slight(entry: Identity, off: u64) -> Identity {
+    let is_slight = entry.residual <= LOSS || off <= EDGE;
+    Identity { severity: if is_slight { Severity::Note } else { Severity::Invalid }, ..entry }
+}
+
+fn entry(code: &'static str, residual: f64, tolerance: f64, equation: String) -> Identity {
+    let ok = residual <= tolerance;
+    Identity { code, equation, residual, tolerance, ok, severity: Severity::Invalid }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use iosonde_fixtures::profile::{Flow, by_counters, database, profile_of};
+
+    /// Codes of the identities that fail.
+    fn broken(run: &ProfileRun) -> Vec<&'static str> {
+        consistency(run).broken().map(|entry| entry.code).collect()
+    }
+
+    #[test]
+    fn a_consistent_profile_balances_in_every_way() {
+        let consistency = consistency(&database());
+        assert_eq!(consistency.broken().collect::<Vec<_>>(), Vec::<&Identity>::new());
+        let codes: Vec<&str> = consistency.entries.iter().map(|entry| entry.code).collect();
+        assert_eq!(
+            codes,
+            [
+                "read_bytes",
+                "write_bytes",
+                "reads",
+                "writes",
+                "flushes",
+                "depth",
+                "area",
+                "program_depth",
+                "histograms",
+                "sizes",
+                "parts",
+                "intervals",
+                "lost"
+            ]
+        );
+        assert!(super::consistency(&by_counters()).entries.is_empty());
+    }
+
+    #[test]
+    fn ends_that_were_not_seen_excuse_the_depth_and_nothing_else() {
+        let mut run = profile_of(&[Flow { requests: 1000, ..Flow::default() }]);
+        run.devices[0].depth.time_ns.push((40, 5_000_000_000));
+        assert_eq!(broken(&run), ["depth"]);
+        run.traffic[0].requests += 5;
+        let entries = consistency(&run);
+        let depth = entries.broken().find(|entry| entry.code == "depth").unwrap();
+        assert_eq!(depth.severity, Severity::Note, "{depth:?}");
+        assert!(depth.equation.contains("5 completions were not seen"), "{depth:?}");
+    }
+
+    #[test]
+    fn one_percent_and_a_few_requests_at_the_edges_are_forgiven() {
+        let mut run = profile_of(&[Flow { requests: 100_000, ..Flow::default() }]);
+        run.devices[0].counters.as_mut().unwrap().1.reads += 900;
+        assert_eq!(broken(&run), Vec::<&str>::new());
+        run.devices[0].counters.as_mut().unwrap().1.reads += 200;
+        assert_eq!(broken(&run), ["reads"]);
+        let mut few = profile_of(&[Flow { requests: 20, ..Flow::default() }]);
+        few.devices[0].counters.as_mut().unwrap().1.reads += 4;
+        assert_eq!(broken(&few), Vec::<&str>::new());
+        few.devices[0].counters.as_mut().unwrap().1.reads += 1;
+        assert_eq!(broken(&few), ["reads"]);
+    }
+
+    #[test]
+    fn the_side_that_is_short_is_named() {
+        let mut run = profile_of(&[Flow::default()]);
+        run.devices[0].counters.as_mut().unwrap().1.read_sectors *= 2;
+        let consistency = consistency(&run);
+        let entry = consistency.broken_code("read_bytes").unwrap();
+        assert_eq!(
+            entry.equation,
+            "vda: bytes read traced 204,800,000 = counted by the kernel 409,600,000; the trace \
+             has too few"
+        );
+        run.devices[0].counters.as_mut().unwrap().1.read_sectors /= 4;
+        let consistency = super::consistency(&run);
+        assert!(consistency.broken_code("read_bytes").unwrap().equation.ends_with(
+            "counters have too \
+            few"
+        ));
+    }
+
+    #[test]
+    fn empty_flushes_may_be_among_the_writes_or_not() {
+        let flushes = Flow { op: Op::Flush, size_bytes: 0, requests: 5_000, ..Flow::default() };
+        let mut run = profile_of(&[Flow { op: Op::Write, ..Flow::default() }, flushes]);
+        assert_eq!(broken(&run), Vec::<&str>::new());
+        run.devices[0].counters.as_mut().unwrap().1.writes -= 5_000;
+        assert_eq!(broken(&run), Vec::<&str>::new());
+        run.devices[0].counters.as_mut().unwrap().1.writes -= 5_000;
+        assert_eq!(broken(&run), ["writes"]);
+    }
+
+    #[test]
+    fn each_contradiction_within_the_record_is_seen() {
+        type Spoil = fn(&mut ProfileRun);
+        let cases: [(&str, Spoil); 5] = [
+            ("depth", |run| run.devices[0].depth.time_ns[1].1 /= 2),
+            ("program_depth", |run| run.devices[0].program_depth.area_ns *= 2),
+            ("histograms", |run| run.traffic[0].latency.record_many(100_000, 5_000)),
+            ("sizes", |run| run.traffic[0].sizes[0].0 *= 2),
+            ("intervals", |run| run.series[0].counters.ops[0] *= 2),
+        ];
+        for (code, spoil) in cases {
+            let mut run = profile_of(&[Flow::default()]);
+            spoil(&mut run);
+            assert!(broken(&run).contains(&code), "{code}: {:?}", broken(&run));
+        }
+        let mut run = profile_of(&[Flow::default()]);
+        run.traffic[0].queued = run.traffic[0].device_time.clone();
+        assert_eq!(broken(&run), ["parts"]);
+    }
+
+    #[test]
+    fn a_slight_loss_is_a_note_and_a_great_one_is_grave() {
+        let mut run = profile_of(&[Flow::default()]);
+        run.lost.insert("requests".into(), 10);
+        let entry = consistency(&run).broken_code("lost").cloned().unwrap();
+        assert_eq!((entry.severity, consistency(&run).valid()), (Severity::Note, true));
+        assert_eq!(entry.equation, "lost 10 (requests 10) = 0");
+        run.lost.insert("requests".into(), 1_000);
+        assert!(!consistency(&run).valid());
+    }
+}

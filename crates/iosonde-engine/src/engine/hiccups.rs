@@ -1,0 +1,47 @@
+//! Stalls of the host: a thread that sleeps 1 ms, over and over, and records by how much it
+//! overslept.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use iosonde_sys::clock::monotonic_ns;
+
+use iosonde_stats::Histogram;
+
+const NAP_NS: u64 = 1_000_000;
+
+/// The sleeping thread.
+pub(super) struct HiccupRecorder {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Histogram>>,
+}
+
+impl HiccupRecorder {
+    /// Starts it; where no thread can be had, nothing is recorded.
+    pub(super) fn start() -> HiccupRecorder {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("hiccups".into()).spawn(move || {
+            // Without this the kernel may sleep 50 µs longer on purpose. If it is refused, the
+            // median shows it.
+            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+            let mut overslept = Histogram::new();
+            while !seen.load(Ordering::Relaxed) {
+                let before_ns = monotonic_ns();
+                std::thread::sleep(Duration::from_nanos(NAP_NS));
+                overslept.record((monotonic_ns() - before_ns).saturating_sub(NAP_NS));
+            }
+            overslept
+        });
+        HiccupRecorder { stop, thread: thread.ok() }
+    }
+
+    /// Ends it and gives what it saw.
+    pub(super) fn stop(mut self) -> Histogram {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}

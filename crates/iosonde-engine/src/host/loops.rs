@@ -1,0 +1,76 @@
+//! Loop devices, and what each of them lies over: by what the kernel says, not by a path that may
+//! have been renamed, unlinked, or be that of another mount namespace.
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use iosonde_sys::sharing;
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, major, minor, openat};
+
+use super::openers::FileId;
+use super::stack::Node;
+use super::{Root, device};
+
+/// A loop device with something below it.
+pub(super) struct Loop {
+    pub(super) node: Node,
+    /// The path that sysfs shows.
+    path: PathBuf,
+    /// The file below it, or the node of a device.
+    pub(super) file: Option<FileId>,
+    /// Number of the block device below it, if it is one.
+    pub(super) over: Option<(u32, u32)>,
+}
+
+impl Loop {
+    /// Whether both lie over one file.
+    pub(super) fn is_over_same(&self, other: &Loop) -> bool {
+        self.path == other.path || self.file.is_some() && self.file == other.file
+    }
+
+    /// In words, that it is not known what it lies over.
+    pub(super) fn unknown(&self) -> Option<String> {
+        let is_known = self.file.is_some() || self.over.is_some();
+        (!is_known).then(|| format!("what {} lies over", self.node.name))
+    }
+}
+
+/// The loop devices with something below them.
+pub(super) fn loops(root: &Root) -> Vec<Loop> {
+    let names = root.names("/sys/class/block").into_iter();
+    let nodes = names
+        .filter(|name| name.starts_with("loop"))
+        .filter_map(|name| Node::at(root, format!("/sys/class/block/{name}")));
+    let attached = nodes.filter_map(|node| {
+        let path = root.word(node.path.join("loop/backing_file")).map(PathBuf::from)?;
+        let (file, over) = below(root, &node, &path);
+        Some(Loop { node, path, file, over })
+    });
+    attached.collect()
+}
+
+/// The file below a loop device, and the number of the device that it is.
+fn below(root: &Root, node: &Node, path: &Path) -> (Option<FileId>, Option<(u32, u32)>) {
+    if let Some(backing) = known_to_the_kernel(root, node) {
+        let file = FileId { device: backing.device, inode: backing.inode };
+        let number = backing.is_device;
+        return (Some(file), (number != 0).then(|| (major(number), minor(number))));
+    }
+    // Without leave to open the loop device, its path has to do.
+    let seen = rustix::fs::stat(root.path(path)).ok();
+    let file = seen.map(|seen| FileId { device: seen.st_dev, inode: seen.st_ino });
+    (file, device::number_of_node(root, path))
+}
+
+fn known_to_the_kernel(root: &Root, node: &Node) -> Option<sharing::LoopBacking> {
+    if !root.is_system() {
+        return None;
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let path = Path::new("/dev").join(&node.name);
+    let file = openat(CWD, path, flags, Mode::empty()).ok()?;
+    let seen = fstat(&file).ok()?;
+    let is_it = FileType::from_raw_mode(seen.st_mode) == FileType::BlockDevice
+        && (major(seen.st_rdev), minor(seen.st_rdev)) == node.number;
+    if is_it { sharing::loop_backing(file.as_fd()).ok() } else { None }
+}

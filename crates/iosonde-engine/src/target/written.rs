@@ -1,0 +1,126 @@
+//! A plain file that exists, taken for writing.
+//!
+//! In this order: nobody else has it open; what it holds is nobody's, or consent names it; it is
+//! opened for writing through the descriptor that was examined, and locked; and still nobody else
+//! has it open.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use iosonde_model::record::WriteAudit;
+use rustix::fs::fstat;
+
+use super::contents::{Contents, Seen};
+use super::gate::{self, GateError};
+use super::in_use::{self, ACCEPT_UNSEEN, FileUse};
+use super::open::{Direct, Held, Intent, TargetError, hold, reopen, system};
+use super::{inspection, safety};
+use crate::host::Root;
+
+/// Takes a named file for writing: nobody else has it open, before and after we open it.
+pub(super) fn take(
+    path: &Path,
+    examined: OwnedFd,
+    linked: bool,
+    size_bytes: u64,
+    intent: &Intent,
+    direct: Direct,
+) -> Result<Held, TargetError> {
+    let root = Root::system();
+    let then = state(path, &examined)?;
+    let before = FileUse::of(&root, &examined);
+    before.refuse(path, intent)?;
+    let content = consent(path, &examined, linked, size_bytes, intent)?;
+    let file = reopen(path, &examined, true)?;
+    // The lease counts every descriptor.
+    drop(examined);
+    gate::lock(path, &file)?;
+    let after = FileUse::of(&root, &file);
+    after.refuse(path, intent)?;
+    if state(path, &file)? != then {
+        let what = "it was written, or got another size or name";
+        return Err(GateError::Changed { path: path.into(), what }.into());
+    }
+    let mut audit = WriteAudit { path: path.to_string_lossy().into(), ..WriteAudit::default() };
+    before.note(&mut audit, "before opening");
+    let name = path.to_string_lossy();
+    audit.note("content", content.words());
+    audit.note("advisory lock (flock)", "taken");
+    after.note(&mut audit, "after opening");
+    audit.note("size and times of change after opening", "as before");
+    in_use::note_unseen(&mut audit, after.unseen());
+    let overwrite = intent.overwrite_file.iter().filter(|given| **given == *name);
+    audit.consents.extend(overwrite.map(|name| format!("--overwrite-file={name}")));
+    if matches!(content, Content::Blank(seen) if seen.unseen_bytes() > 0) {
+        audit.consents.push(format!("--accept-unseen={name}"));
+    }
+    if !after.unseen().is_empty() {
+        audit.consents.push(format!("{ACCEPT_UNSEEN}={name}"));
+    }
+    Ok(Held { audits: vec![audit], ..hold(file, path, size_bytes, direct)? })
+}
+
+/// What is known of the content of a file that may be written.
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    /// Consent names the file.
+    NotExamined,
+    /// Nothing of somebody's was found in what was inspected.
+    Blank(Seen),
+}
+
+impl Content {
+    fn words(self) -> String {
+        match self {
+            Content::NotExamined => "not examined: --overwrite-file names the file".into(),
+            Content::Blank(seen) => {
+                format!("hole, zero or written by this program; {seen}")
+            }
+        }
+    }
+}
+
+/// A named file may be written if it is nobody else's and all hole, zero or ours; else only if
+/// consent names it.
+fn consent(
+    path: &Path,
+    file: &OwnedFd,
+    linked: bool,
+    size_bytes: u64,
+    intent: &Intent,
+) -> Result<Content, TargetError> {
+    let name = path.to_string_lossy().into_owned();
+    if intent.overwrite_file.as_deref() == Some(name.as_str()) {
+        return Ok(Content::NotExamined);
+    }
+    let shared = |how| Err(TargetError::Shared { path: path.into(), how, name: name.clone() });
+    if linked {
+        return shared("has more than one name (hard links)");
+    }
+    if safety::has_shared_extents(file, size_bytes) {
+        return shared("shares data with another file (reflink or snapshot)");
+    }
+    let contents = inspection::of_file(path, file, size_bytes, intent.inspection)?;
+    let unseen_bytes = contents.unseen_bytes();
+    let Contents { foreign, seen, .. } = contents;
+    match foreign {
+        Some(found) => Err(TargetError::Foreign { path: path.into(), found, name }),
+        None if unseen_bytes > 0 && !intent.accept_unseen.contains(&name) => {
+            Err(TargetError::Uninspected { path: path.into(), seen, name })
+        }
+        None => Ok(Content::Blank(seen)),
+    }
+}
+
+/// What changes with the file: size, and the times of the last write and of the last change, in
+/// seconds and nanoseconds.
+fn state(path: &Path, file: &OwnedFd) -> Result<[i128; 5], TargetError> {
+    let seen = fstat(file).map_err(|error| system("examine", path, error))?;
+    Ok([
+        seen.st_size.into(),
+        seen.st_mtime.into(),
+        seen.st_mtime_nsec.into(),
+        seen.st_ctime.into(),
+        seen.st_ctime_nsec.into(),
+    ])
+}

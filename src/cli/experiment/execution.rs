@@ -1,0 +1,525 @@
+//! Runs an experiment, from its first stage to its report, or from where it stopped.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde_json::json;
+
+use super::folder;
+use super::load;
+use super::print::Printer;
+use super::quick::changed;
+use super::resolved_target::{ResolvedTarget, TargetOptions, resolve_target};
+use super::{CommonArgs, ResumeArgs, RunArgs, dry_run, wrong};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::keep::Keeper;
+use crate::cli::output::{Output, OutputFormat, note};
+use crate::cli::place::{self, Place};
+use crate::cli::progress::Progress;
+use crate::cli::report::read_manifest;
+use crate::schedule::experiment::{StageEvent, StageJob, execute_stage};
+use crate::schedule::{Event, RunContext, execute};
+use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
+use iosonde_model::plan::chance;
+use iosonde_model::plan::design::{self, Found};
+use iosonde_model::record::checksums::{Altered, Change, alterations};
+use iosonde_model::record::experiment::{
+    EXPERIMENT_SCHEMA, ExperimentRun, RequestedTarget, STAGE_SCHEMA, StageRun, TrialRun,
+};
+use iosonde_model::record::experiment_folder::ExperimentFolder;
+use iosonde_model::record::run::Outcome;
+use iosonde_model::spec::experiment::{Needs, Stage};
+use iosonde_model::units::{bytes, duration};
+
+/// Inputs of an experiment run.
+struct Session<'a> {
+    place: &'a Place,
+    resolved: ResolvedTarget,
+    context: RunContext,
+    keeper: Keeper,
+    progress: Progress,
+    printer: Printer,
+    study: Study,
+    /// What was altered in what is gone on with, in words.
+    altered: Vec<String>,
+    /// Bytes written so far, test file preparation included.
+    written_bytes: AtomicU64,
+    /// Whether results can no longer be stored.
+    is_lost: AtomicBool,
+}
+
+/// `experiment run`.
+pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
+    args.common.output_format.supports("experiment run")?;
+    let experiment = changed(load::load(&args.name)?, args.quick, &args.changes)?;
+    let claims = args.spec.as_deref().map(load::claims).transpose()?;
+    let needs_claims = |stage: &Stage| stage.needs == Needs::Claims;
+    if claims.is_some() && !experiment.stages.iter().any(needs_claims) {
+        return Err(wrong("--spec has no effect: no stage checks data sheet claims"));
+    }
+    if claims.is_none() && experiment.stages.iter().all(needs_claims) {
+        return Err(wrong(format!(
+            "`{}` checks data sheet claims: give --spec FILE",
+            experiment.name
+        )));
+    }
+    design::check(&experiment, claims.as_ref()).map_err(wrong)?;
+    let size = |option: &'static str, text: &Option<String>| match text {
+        None => Ok(None),
+        Some(text) => bytes::parse(text).map(Some).map_err(|error| Failure::value(option, &error)),
+    };
+    let target = RequestedTarget {
+        path: args.target.to_string_lossy().into_owned(),
+        bytes: size("--size", &args.size)?.unwrap_or(0),
+        engine: args.ioengine.clone(),
+        buffered: args.buffered,
+        ..RequestedTarget::default()
+    };
+    let max_written_bytes = size("--max-written", &args.max_written)?;
+    let endurance_bytes = size("--rated-endurance", &args.rated_endurance)?;
+    let place = Place::find()?;
+    let seed = args.randseed.unwrap_or_else(place::fresh_seed);
+    let options = TargetOptions {
+        target: &target,
+        consent: &args.consent,
+        results: args.results.as_deref(),
+        usual_bytes: experiment.size,
+        seed,
+        dry_run: args.dry_run,
+        must_write: false,
+    };
+    let resolved = resolve_target(&options, &place)?;
+    let layout_bytes = resolved.layout.as_ref().map_or(0, |layout| layout.target().bytes);
+    if let Some(most) = max_written_bytes.filter(|most| *most < layout_bytes) {
+        return Err(wrong(format!(
+            "--max-written: found {}, but preparing the test file writes {}; give a smaller --size",
+            bytes::exact(most),
+            bytes::exact(layout_bytes)
+        )));
+    }
+    let mut output = Output::new(args.common.output_format);
+    if args.dry_run {
+        let estimate =
+            dry_run::Estimate::of(&experiment, claims.as_ref(), &resolved, endurance_bytes)?;
+        output.text(&estimate.text());
+        output.value(&estimate.json());
+        return Ok(output.end(Exit::Done));
+    }
+    let mut keeper = match args.results.as_deref() {
+        // If --results is given, hours of results must be stored there.
+        Some(place) => Keeper::insist("--results DIR", place, "experiment", words)
+            .map_err(|why| Failure::new(Exit::Environment, format!("--results: {why}")))?,
+        None => Keeper::open(None, "experiment", words),
+    };
+    let run = ExperimentRun {
+        schema: EXPERIMENT_SCHEMA.into(),
+        program: env!("CARGO_PKG_VERSION").into(),
+        experiment,
+        claims,
+        seed,
+        target: resolved.found(&target, &place),
+        max_written_bytes,
+        started_unix_ns: iosonde_sys::clock::realtime_ns(),
+    };
+    keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
+    keeper.announce();
+    keeper.keep("experiment.json", &run);
+    keeper.keep("host.json", &place.host);
+    let study = Study {
+        run,
+        host: Some(place.host.clone()),
+        target: None,
+        stages: Vec::new(),
+        conclusions: Vec::new(),
+    };
+    let mut session = session(&place, resolved, keeper, study, &args.common)?;
+    session.printer.heading(&session.study, &session.resolved.words);
+    session.execute(None)
+}
+
+/// `experiment resume`.
+pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failure> {
+    args.common.output_format.supports("experiment resume")?;
+    let altered = args.accept.read(&args.folder)?;
+    let place = Place::find()?;
+    let old = ExperimentFolder::open(&args.folder).map_err(wrong)?;
+    let run = old.run.clone();
+    if nothing_missing(&old)? {
+        return Err(wrong(format!(
+            "`{}` is complete: nothing to resume; `iosonde report` shows the report",
+            args.folder.display()
+        )));
+    }
+    // The same path and size, regardless of the current directory and free space.
+    let known = !run.target.place.is_empty();
+    let target = RequestedTarget {
+        path: if known { run.target.place.clone() } else { run.target.path.clone() },
+        bytes: run.target.used_bytes,
+        ..run.target.clone()
+    };
+    let options = TargetOptions {
+        target: &target,
+        consent: &args.consent,
+        results: args.folder.parent(),
+        usual_bytes: run.experiment.size,
+        seed: run.seed,
+        dry_run: false,
+        must_write: run.target.is_laid_out,
+    };
+    let resolved =
+        resolve_target(&options, &place).map_err(|failure| as_before(failure, &args.folder))?;
+    let found = resolved.found(&target, &place);
+    same_way(&run.target, &found)?;
+    if (&found.device, found.used_bytes) != (&run.target.device, run.target.used_bytes) {
+        return Err(wrong(format!(
+            "the experiment was started on {}, {}, but `{}` is now on {}, {}: one cell would mix \
+             runs of both; start a new experiment",
+            run.target.device,
+            bytes::exact(run.target.used_bytes),
+            target.path,
+            found.device,
+            bytes::exact(found.used_bytes),
+        )));
+    }
+    let mut keeper = Keeper::reopen(&args.folder, "experiment", words)
+        .map_err(|why| Failure::new(Exit::Environment, why))?;
+    // The kernel name may have changed.
+    let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
+    keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
+    for name in altered_runs(&old, &altered)? {
+        note(&format!("caution: {name} is set aside, and carried out again"));
+        keeper
+            .set_aside(&name)
+            .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))?;
+    }
+    keeper.log(&json!({ "event": "resumed", "command": words }));
+    let study = Study {
+        run,
+        host: old.host.clone().or_else(|| Some(place.host.clone())),
+        target: None,
+        stages: Vec::new(),
+        conclusions: Vec::new(),
+    };
+    let mut session = session(&place, resolved, keeper, study, &args.common)?;
+    session.altered = altered;
+    session.printer.heading(&session.study, &session.resolved.words);
+    session.execute(Some(&old))
+}
+
+/// Runs that are not as they were kept, where that was accepted: no figure is made from them.
+fn altered_runs(old: &ExperimentFolder, accepted: &[String]) -> Result<Vec<String>, Failure> {
+    if accepted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let altered = alterations(old.path()).map_err(wrong)?.into_iter();
+    let is_run = |each: &Altered| {
+        each.name.starts_with("trials/") && matches!(each.change, Change::Content { .. })
+    };
+    Ok(altered.filter(is_run).map(|each| each.name).collect())
+}
+
+/// What the first command was allowed to do, this one must be, or cells would be missing for ever.
+fn as_before(failure: Failure, folder: &Path) -> Failure {
+    if failure.exit != Exit::Refused {
+        return failure;
+    }
+    let folder = folder.display();
+    let hint = failure.hint.map_or(String::new(), |hint| format!("{hint}; "));
+    let hint = format!(
+        "{hint}the experiment was begun with consent to write: give the same option to `iosonde \
+         experiment resume {folder}`; nothing was changed"
+    );
+    Failure { hint: Some(hint), ..failure }
+}
+
+/// Runs of two engines, or past the page cache and through it, cannot stand in one cell.
+fn same_way(before: &RequestedTarget, now: &RequestedTarget) -> Result<(), Failure> {
+    // An older program did not note it.
+    if before.used_engine.is_empty() {
+        return Ok(());
+    }
+    let way = |target: &RequestedTarget| {
+        let cache = if target.direct { "past the page cache" } else { "through the page cache" };
+        format!("{} {cache}", target.used_engine)
+    };
+    if way(before) == way(now) {
+        return Ok(());
+    }
+    Err(wrong(format!(
+        "the experiment was begun with {}, and here it would go on with {}: runs of both would \
+         stand in one cell; `iosonde doctor` says what is missing here. Nothing was changed",
+        way(before),
+        way(now)
+    )))
+}
+
+/// Whether a folder is finished and nothing is left to run.
+fn nothing_missing(old: &ExperimentFolder) -> Result<bool, Failure> {
+    let manifest = read_manifest(old.path())?;
+    Ok(manifest.is_some_and(|manifest| manifest.complete))
+}
+
+fn session<'a>(
+    place: &'a Place,
+    resolved: ResolvedTarget,
+    keeper: Keeper,
+    study: Study,
+    args: &CommonArgs,
+) -> Result<Session<'a>, Failure> {
+    let eta_interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
+        .map_err(|error| Failure::value("--eta-interval", &error))?;
+    let form = match args.output_format {
+        OutputFormat::Json => crate::cli::outputs::Form::None,
+        _ => crate::cli::outputs::Form::Text,
+    };
+    let context = place.context(resolved.held.clone(), resolved.medium.clone());
+    Ok(Session {
+        place,
+        resolved,
+        context,
+        keeper,
+        progress: Progress::new("experiment", eta_interval_ns, form, None),
+        printer: Printer::new(args),
+        study,
+        altered: Vec::new(),
+        written_bytes: AtomicU64::new(0),
+        is_lost: AtomicBool::new(false),
+    })
+}
+
+impl Session<'_> {
+    /// Runs what is missing, stage by stage, and reports the whole experiment.
+    fn execute(mut self, old: Option<&ExperimentFolder>) -> Result<Exit, Failure> {
+        let mut exit = Exit::Done;
+        if !self.lay_out()? {
+            exit = Exit::Signal(self.place.interrupted().unwrap_or(2));
+        }
+        let stages = self.study.run.experiment.stages.clone();
+        let mut complete = exit == Exit::Done;
+        for stage in &stages {
+            if exit != Exit::Done {
+                break;
+            }
+            let end = self.stage(stage, old)?;
+            if let Some(signal) = end {
+                exit = Exit::Signal(signal);
+                complete = false;
+            }
+            if self.keeper.is_lost() {
+                exit = exit.or_graver(Exit::Environment);
+                complete = false;
+            }
+        }
+        self.progress.clear();
+        let early = self.study.stages.iter().any(|facts| !facts.laid_out.ended_early.is_empty());
+        complete &= !early;
+        self.study.conclude();
+        let nothing = self.study.stages.iter().all(|facts| facts.trials.is_empty());
+        if nothing && matches!(exit, Exit::Signal(_)) {
+            return Err(Failure::new(exit, "interrupted before anything was measured"));
+        }
+        Ok(self.printer.conclude((&self.study, &self.altered), complete, exit, self.keeper))
+    }
+
+    /// Writes the test file; `false` if a signal ended that.
+    fn lay_out(&mut self) -> Result<bool, Failure> {
+        let Some(layout) = &self.resolved.layout else { return Ok(true) };
+        let mut outcome = Outcome::Complete;
+        self.written_bytes.fetch_add(layout.target().bytes, Ordering::Relaxed);
+        let title = format!("preparing {}", bytes::exact(layout.target().bytes));
+        self.progress.begin(0, 1, &title, 0);
+        let progress = &mut self.progress;
+        execute(std::slice::from_ref(layout), &self.context, &mut |event| match event {
+            Event::Moved { progress: moved, .. } => progress.moved(moved),
+            Event::Finished { run, .. } => outcome = run.outcome.clone(),
+            Event::Started { .. } => {}
+        })?;
+        self.progress.clear();
+        match outcome {
+            Outcome::Complete => Ok(true),
+            Outcome::Interrupted { .. } => Ok(false),
+            Outcome::Failed { error } => Err(Failure::new(
+                Exit::Environment,
+                format!("the target could not be prepared: {error}"),
+            )),
+        }
+    }
+
+    /// Runs what is missing of a stage; returns the signal that ended it, if any.
+    fn stage(
+        &mut self,
+        stage: &Stage,
+        old: Option<&ExperimentFolder>,
+    ) -> Result<Option<i32>, Failure> {
+        let (mut laid_out, mut trials) = self.begun(stage, old)?;
+        let mut end_signal = None;
+        if laid_out.skipped.is_empty() {
+            let shared = design::shared(stage).map_err(wrong)?;
+            let job = StageJob {
+                experiment: &self.study.run.experiment.name,
+                stage,
+                laid_out: &laid_out,
+                shared: &shared,
+                setting: &self.resolved.setting,
+                layout: self.resolved.layout.as_ref(),
+                seed: self.study.run.seed,
+                host: self.study.host.as_ref(),
+                reads_only: self.resolved.reads_only.as_deref(),
+                write_limit_bytes: self.study.run.max_written_bytes,
+                written_bytes: &self.written_bytes,
+                is_lost: &self.is_lost,
+            };
+            let is_lost = &self.is_lost;
+            let (keeper, progress) = (&mut self.keeper, &mut self.progress);
+            let (target, printer) = (&mut self.study.target, &mut self.printer);
+            let end = execute_stage(&job, &self.context, &mut trials, &mut |event| match event {
+                StageEvent::Preparing(what) => progress.print(what),
+                StageEvent::Started(done, total, plan) => {
+                    let each = (stage.seconds + stage.idle_seconds) * 1e9;
+                    let to_come = total.saturating_sub(done + 1) as f64 * each;
+                    let title = format!("{}: {}", stage.name, plan.title);
+                    progress.begin(*done, *total, &title, to_come as u64);
+                }
+                StageEvent::Moved(moved) => progress.moved(moved),
+                StageEvent::Finished(trial, figures) => {
+                    progress.clear();
+                    let name =
+                        TrialRun::file_name(&trial.stage, trial.position, trial.cell, trial.repeat);
+                    keeper.keep_cell(&format!("trials/{name}"), trial);
+                    is_lost.store(keeper.is_lost(), Ordering::Relaxed);
+                    keeper.log(&json!({
+                        "event": "finished", "trial": name, "outcome": trial.run.outcome,
+                    }));
+                    target.get_or_insert_with(|| trial.run.target.clone());
+                    printer.trial(stage, figures);
+                }
+                StageEvent::LeftOut(cell, reason) => {
+                    progress.clear();
+                    keeper.log(&json!({
+                        "event": "left out", "stage": stage.name, "cell": cell.index,
+                        "because": reason,
+                    }));
+                }
+            })?;
+            laid_out.left_out = end.left_out;
+            laid_out.ended_early = end.ended_early;
+            end_signal = end.signal;
+        }
+        self.keeper.keep(&StageRun::file_name(&stage.name), &laid_out);
+        let facts = StageFacts::of(stage, laid_out, trials, &self.study.stages);
+        self.progress.clear();
+        self.printer.stage(&facts);
+        self.study.stages.push(facts);
+        Ok(end_signal)
+    }
+
+    /// A stage as designed before an interruption, with its completed runs; or as designed now.
+    fn begun(
+        &mut self,
+        stage: &Stage,
+        old: Option<&ExperimentFolder>,
+    ) -> Result<(StageRun, Vec<TrialFigures>), Failure> {
+        if let Some(old) = old
+            && let Some(laid_out) = old.stage(&stage.name).map_err(wrong)?
+            && laid_out.skipped.is_empty()
+        {
+            let names = old.trials(&stage.name).map_err(wrong)?;
+            let host = self.study.host.as_ref();
+            let keeper = &mut self.keeper;
+            let (trials, first) = folder::trials(old, &names, host, &mut |name, error| {
+                note(&format!("caution: {error}; it is set aside, and carried out again"));
+                keeper
+                    .set_aside(&format!("trials/{name}"))
+                    .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))
+            })?;
+            if self.study.target.is_none() {
+                self.study.target = first;
+            }
+            let written = trials.iter().map(|trial| trial.written_bytes).sum();
+            self.written_bytes.fetch_add(written, Ordering::Relaxed);
+            let files = trials.iter().map(|trial| format!("trials/{}", trial.file));
+            files.for_each(|name| self.keeper.count_cell(&name));
+            let reopened =
+                StageRun { left_out: Vec::new(), ended_early: String::new(), ..laid_out };
+            return Ok((reopened, trials));
+        }
+        let laid_out = self.laid_out(stage)?;
+        self.keeper.keep(&StageRun::file_name(&stage.name), &laid_out);
+        Ok((laid_out, Vec::new()))
+    }
+
+    fn laid_out(&self, stage: &Stage) -> Result<StageRun, Failure> {
+        let mut found = Found::new();
+        self.study.stages.iter().for_each(|facts| found.extend(facts.all_found()));
+        let claims = self.study.run.claims.as_ref();
+        let mut laid_out = StageRun {
+            schema: STAGE_SCHEMA.into(),
+            stage: stage.name.clone(),
+            cells: Vec::new(),
+            order_seed: chance::mix(self.study.run.seed ^ 0x0be5),
+            found,
+            left_out: Vec::new(),
+            skipped: self.lacking(stage).unwrap_or_default(),
+            ended_early: String::new(),
+        };
+        if laid_out.skipped.is_empty() {
+            match design::cells(stage, &laid_out.found, claims) {
+                Ok(cells) => laid_out.cells = cells,
+                // An earlier stage has not found what this one depends on: a result, not an error.
+                Err(error @ design::DesignError::Source { .. }) => {
+                    laid_out.skipped = error.to_string();
+                }
+                Err(error) => return Err(wrong(error)),
+            }
+        }
+        Ok(laid_out)
+    }
+
+    /// What a stage needs and the target lacks.
+    fn lacking(&self, stage: &Stage) -> Option<String> {
+        match stage.needs {
+            Needs::Nothing => None,
+            Needs::Claims if self.study.run.claims.is_none() => {
+                Some("no data sheet was given (--spec FILE)".into())
+            }
+            Needs::Writing => self.resolved.reads_only.clone(),
+            Needs::Rotation => {
+                let device =
+                    self.resolved.held.as_ref().and_then(|held| held.device(&self.place.root));
+                match device {
+                    Some(device) if device.is_virtual == Some(true) => {
+                        Some("a virtual disk does not report its rotation reliably".into())
+                    }
+                    Some(device) if device.rotational == Some(true) => None,
+                    _ => Some("the target is not a rotational disk".into()),
+                }
+            }
+            Needs::Claims => None,
+        }
+    }
+}
+
+/// The folder of an experiment, read and analysed again.
+pub(crate) fn study(path: &Path) -> Result<Study, Failure> {
+    let folder = ExperimentFolder::open(path).map_err(wrong)?;
+    let mut study = Study {
+        run: folder.run.clone(),
+        host: folder.host.clone(),
+        target: None,
+        stages: Vec::new(),
+        conclusions: Vec::new(),
+    };
+    for stage in &folder.run.experiment.stages {
+        let Some(laid_out) = folder.stage(&stage.name).map_err(wrong)? else { break };
+        let names = folder.trials(&stage.name).map_err(wrong)?;
+        let (trials, first) =
+            folder::trials(&folder, &names, folder.host.as_ref(), &mut |_, e| Err(wrong(e)))?;
+        if study.target.is_none() {
+            study.target = first;
+        }
+        let facts = StageFacts::of(stage, laid_out, trials, &study.stages);
+        study.stages.push(facts);
+    }
+    study.conclude();
+    Ok(study)
+}

@@ -1,0 +1,241 @@
+//! The target of an experiment: opened, or created.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::cli::consent::ConsentArgs;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::note;
+use crate::cli::place::{self, Place};
+use iosonde_engine::backend::sim::Model;
+use iosonde_engine::engine::Medium;
+use iosonde_engine::engine::waits::Wait;
+use iosonde_engine::target::open::{self, Direct};
+use iosonde_engine::target::{Held, TargetError};
+use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
+use iosonde_model::record::experiment::RequestedTarget;
+use iosonde_model::record::facts::FilesystemClass;
+use iosonde_model::spec::catalogue;
+use iosonde_model::units::bytes;
+
+/// An opened target.
+pub(super) struct ResolvedTarget {
+    pub(super) medium: Medium,
+    pub(super) held: Option<Held>,
+    pub(super) setting: Setting,
+    /// The plan that writes the whole region before reads, if writing is allowed.
+    pub(super) layout: Option<Plan>,
+    /// Why writing is not allowed, if so.
+    pub(super) reads_only: Option<String>,
+    /// Description of the target.
+    pub(super) words: String,
+}
+
+impl ResolvedTarget {
+    /// The request with the resolved target, so that it can be found again.
+    pub(super) fn found(&self, requested: &RequestedTarget, place: &Place) -> RequestedTarget {
+        let canonical = std::fs::canonicalize(&requested.path);
+        let canonical = canonical.map(|path| path.to_string_lossy().into_owned());
+        let device = self.held.as_ref().and_then(|held| held.device(&place.root));
+        RequestedTarget {
+            place: match self.held {
+                Some(_) => canonical.unwrap_or_else(|_| requested.path.clone()),
+                None => requested.path.clone(),
+            },
+            used_bytes: self.setting.targets[0].bytes,
+            device: device.map_or("no block device".into(), |device| {
+                let size = device.bytes.map_or(String::new(), |bytes| format!(" of {bytes} B"));
+                format!("{}{size}", device.name)
+            }),
+            is_laid_out: self.layout.is_some(),
+            used_engine: self.setting.engine.kind.name().into(),
+            direct: self.setting.targets[0].direct,
+            ..requested.clone()
+        }
+    }
+}
+
+/// How the target is requested.
+pub(super) struct TargetOptions<'a> {
+    pub(super) target: &'a RequestedTarget,
+    pub(super) consent: &'a ConsentArgs,
+    pub(super) results: Option<&'a Path>,
+    /// Size of a test file, if none was requested.
+    pub(super) usual_bytes: Option<u64>,
+    pub(super) seed: u64,
+    pub(super) dry_run: bool,
+    /// Whether the runs before were allowed to write: those to come must be, too.
+    pub(super) must_write: bool,
+}
+
+/// Opens or creates the target.
+pub(super) fn resolve_target(
+    options: &TargetOptions<'_>,
+    place: &Place,
+) -> Result<ResolvedTarget, Failure> {
+    let _opening = Wait::begin("opening", options.target.path.as_str());
+    let engine = engine(options.target.engine.as_deref())?;
+    if engine.kind == EngineKind::Sim {
+        return simulated(options, place, engine);
+    }
+    let path = Path::new(&options.target.path);
+    options.consent.check_kinds()?;
+    let (held, is_ours, reads_only) =
+        if path.is_dir() { made(options, path)? } else { existing(options, path)? };
+    if let Some(reason) = &held.direct_refused {
+        note(&format!("warning: {reason}; I/O goes through the page cache"));
+    }
+    if !engine.chosen_because.is_empty() {
+        note(&format!("caution: {}", engine.chosen_because));
+    }
+    let facts = held.describe(&place.root);
+    let wanted = if options.target.bytes == 0 { held.bytes } else { options.target.bytes };
+    if wanted > held.bytes || held.bytes == u64::MAX {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!(
+                "--size: found {}, but `{}` has {}",
+                bytes::exact(wanted),
+                path.display(),
+                bytes::exact(held.bytes)
+            ),
+        ));
+    }
+    let target = Target {
+        path: held.path.to_string_lossy().into_owned(),
+        bytes: wanted,
+        direct: held.direct,
+        align_bytes: held.align_bytes(&facts),
+    };
+    let setting = setting(options, place, engine, target);
+    let layout = if reads_only.is_none() { Some(layout_plan(&setting)?) } else { None };
+    let kind = if is_ours { "test file" } else { "target" };
+    let words = format!("{} ({} {kind})", held.path.display(), bytes::exact(wanted));
+    let medium = Medium::Files(vec![Arc::clone(&held.file)]);
+    Ok(ResolvedTarget { medium, held: Some(held), setting, layout, reads_only, words })
+}
+
+fn engine(name: Option<&str>) -> Result<Engine, Failure> {
+    let Some(name) = name else { return Ok(place::default_engine()) };
+    let possible = |kind: &EngineKind| kind.opens_files() || *kind == EngineKind::Sim;
+    let engines: Vec<EngineKind> = EngineKind::all().filter(possible).collect();
+    let kind = EngineKind::parse(name, &engines)?;
+    Ok(Engine::of(kind))
+}
+
+fn simulated(
+    options: &TargetOptions<'_>,
+    place: &Place,
+    engine: Engine,
+) -> Result<ResolvedTarget, Failure> {
+    options.consent.none("a simulated device has no file system")?;
+    let words = &options.target.path;
+    let model = Model::parse(words)
+        .map_err(|error| Failure::new(Exit::Usage, format!("TARGET: {error}")))?;
+    let wanted = if options.target.bytes == 0 { model.bytes } else { options.target.bytes };
+    let target = Target {
+        path: format!("sim:{words}"),
+        bytes: wanted.min(model.bytes),
+        direct: false,
+        align_bytes: 1,
+    };
+    let setting = setting(options, place, engine, target);
+    Ok(ResolvedTarget {
+        medium: Medium::Sim(model),
+        held: None,
+        setting,
+        layout: None,
+        reads_only: None,
+        words: format!("simulated device {words}"),
+    })
+}
+
+/// An unnamed file in a directory.
+fn made(
+    options: &TargetOptions<'_>,
+    directory: &Path,
+) -> Result<(Held, bool, Option<String>), Failure> {
+    options.consent.none("the test file is created again")?;
+    let facts = open::describe_directory(&iosonde_engine::host::Root::system(), directory)?;
+    if facts.class == FilesystemClass::Virtual {
+        let message = format!("`{}` cannot contain files", directory.display());
+        return Err(Failure::new(Exit::Refused, message));
+    }
+    let (free_bytes, total_bytes) = open::space(directory)?;
+    let requested = Some(options.target.bytes).filter(|size| *size > 0).or(options.usual_bytes);
+    let size_bytes = open::test_bytes(directory, requested, free_bytes, total_bytes)?;
+    let make = if options.dry_run { open::rehearsed } else { open::unnamed };
+    Ok((make(directory, size_bytes, direct(options))?, true, None))
+}
+
+fn direct(options: &TargetOptions<'_>) -> Direct {
+    if options.target.buffered { Direct::Never } else { Direct::Preferred }
+}
+
+/// A file or device: written if allowed, and otherwise only read, with a message.
+fn existing(
+    options: &TargetOptions<'_>,
+    path: &Path,
+) -> Result<(Held, bool, Option<String>), Failure> {
+    let facts = std::fs::metadata(path);
+    let is_device = facts.as_ref().is_ok_and(|facts| !facts.is_file());
+    // Root may open files without write permission.
+    let is_protected = facts.is_ok_and(|facts| facts.permissions().readonly());
+    let agreed = !options.consent.devices().is_empty();
+    if (!is_device && !is_protected) || agreed || options.must_write {
+        let intent = options.consent.intent(true, options.results, options.dry_run);
+        match open::existing(path, &intent, direct(options)) {
+            Ok(held) => {
+                if let Some(leads_to) = &held.leads_to {
+                    let (path, to) = (held.path.display(), leads_to.display());
+                    note(&format!("`{path}` leads to `{to}`"));
+                }
+                if !options.dry_run {
+                    options.consent.were_needed(&held)?;
+                }
+                return Ok((held, false, None));
+            }
+            Err(TargetError::Foreign { .. } | TargetError::Shared { .. })
+                if !agreed && !options.must_write => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let intent = options.consent.intent(false, options.results, options.dry_run);
+    let held = open::existing(path, &intent, direct(options))?;
+    let reason = match (is_device, is_protected) {
+        (true, _) => "the target is only read; --destroy-data=ID permits writes",
+        (false, true) => "the target is not writable",
+        (false, false) => "the target is only read; --overwrite-file=NAME permits writes",
+    };
+    let reason = reason.to_owned();
+    note(&format!("`{}` is only read: cells with writes are skipped", path.display()));
+    Ok((held, false, Some(reason)))
+}
+
+fn setting(options: &TargetOptions<'_>, place: &Place, engine: Engine, target: Target) -> Setting {
+    Setting {
+        engine,
+        targets: vec![target],
+        offset_bytes: 0,
+        cpus: place.cpus(),
+        iodepth: 1,
+        seed: options.seed,
+        warmup_ns: 0,
+        stop: Stop::AfterNs(1),
+        on_error: OnError::Stop,
+        final_sync: false,
+        buffer_limit_bytes: place.buffer_limit_bytes(),
+    }
+}
+
+/// One pass of sequential writes over the region, then an fsync.
+fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
+    let mut workload = catalogue::workload("layout")
+        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let length = setting.targets[0].bytes;
+    while !length.is_multiple_of(workload.block_size) && workload.block_size > 512 {
+        workload.block_size /= 2;
+    }
+    let setting = Setting { stop: Stop::AfterOnePass, final_sync: true, ..setting.clone() };
+    Ok(resolve(&workload, &setting)?)
+}

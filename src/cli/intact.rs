@@ -1,0 +1,94 @@
+//! Is what is read still what was kept? Every reader of results asks here first.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::exit::{Exit, Failure};
+use super::output::note;
+use iosonde_model::record::RunFolder;
+use iosonde_model::record::checksums::{Altered, SUMS, alterations, is_unfinished};
+
+/// Alterations that are listed; of more, how many there are.
+const LISTED: usize = 10;
+
+/// Whether results are read that are not as they were kept.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct AcceptArgs {
+    /// Read results although files of them were altered since they were kept; the output is marked
+    #[arg(long)]
+    accept_altered: bool,
+}
+
+impl AcceptArgs {
+    /// Where nobody is there to see a mark.
+    pub(crate) const NEVER: AcceptArgs = AcceptArgs { accept_altered: false };
+
+    /// Compares a result folder, or one file in it, with the checksums that were kept; gives what
+    /// was altered, in words, where that is accepted. What lies in no such folder has no checksum.
+    ///
+    /// # Errors
+    /// If something was altered and that is not accepted.
+    pub(crate) fn read(self, path: &Path) -> Result<Vec<String>, Failure> {
+        let Some((folder, file)) = folder_of(path) else { return Ok(Vec::new()) };
+        let failed = |error: std::io::Error| {
+            Failure::new(Exit::Environment, format!("`{}`: {error}", folder.display()))
+        };
+        // What a command writes at this moment is in the list or will be.
+        if RunFolder::is_in_use(&folder) {
+            return Ok(Vec::new());
+        }
+        let mut altered = alterations(&folder).map_err(failed)?;
+        if let Some(file) = &file {
+            // What is read with it.
+            let read = [file.as_str(), "manifest.json", "host.json", SUMS];
+            altered.retain(|each| read.contains(&each.name.as_str()));
+        }
+        if altered.is_empty() {
+            return Ok(Vec::new());
+        }
+        let words = words(&folder, &altered);
+        if !self.accept_altered {
+            let mut failure = Failure::new(Exit::Invalid, words.join("\n"));
+            failure.hint = Some(
+                "take the folder from a copy, or repeat with --accept-altered: what is read then \
+                 is marked as altered"
+                    .into(),
+            );
+            return Err(failure);
+        }
+        note(&format!("caution: {}", words.join("\n")));
+        Ok(words)
+    }
+}
+
+/// Which files were altered, and how.
+fn words(folder: &Path, altered: &[Altered]) -> Vec<String> {
+    let path = folder.display();
+    let first = match altered.len() {
+        1 => format!("`{path}`: 1 file was altered since it was kept:"),
+        count => format!("`{path}`: {count} files were altered since they were kept:"),
+    };
+    let listed = altered.iter().take(LISTED).map(|each| format!("  {each}"));
+    let more = altered.len().saturating_sub(LISTED);
+    let more = (more > 0).then(|| format!("  and {more} more"));
+    std::iter::once(first).chain(listed).chain(more).collect()
+}
+
+/// The result folder that a path means, and the file in it if it means one.
+fn folder_of(path: &Path) -> Option<(PathBuf, Option<String>)> {
+    if path.is_dir() {
+        return is_result(path).then(|| (path.to_path_buf(), None));
+    }
+    let path = path.canonicalize().ok()?;
+    let mut above = path.ancestors().skip(1).take(2);
+    let folder = above.find(|folder| is_result(folder))?;
+    let name = path.strip_prefix(folder).ok()?.to_string_lossy().into_owned();
+    Some((folder.to_path_buf(), Some(name)))
+}
+
+/// Whether a folder is one that was made for results, whatever is left of it.
+fn is_result(folder: &Path) -> bool {
+    let is_named = is_unfinished(folder) && folder.join("log.jsonl").exists();
+    is_named || [SUMS, "manifest.json"].iter().any(|name| folder.join(name).exists())
+}

@@ -1,0 +1,70 @@
+//! Converts options to the request.
+
+use std::path::PathBuf;
+
+use super::ProfileArgs;
+use crate::cli::exit::{Exit, Failure};
+use iosonde_model::units::duration;
+use iosonde_watch::{Attached, Request};
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// A shorter interval would disturb the program, a longer one is too coarse.
+const INTERVALS_NS: std::ops::RangeInclusive<u64> = SECOND_NS / 10..=3600 * SECOND_NS;
+
+pub(super) fn requested(args: &ProfileArgs) -> Result<Request, Failure> {
+    let attached = attached(args);
+    let for_ns = args.length.as_deref().map(|text| time("--for", text)).transpose()?;
+    if args.command.is_empty() && attached.is_none() {
+        return Err(wrong(
+            "nothing to profile: give a command after --, or --pid, --cgroup or --attach for a \
+             running one",
+        ));
+    }
+    if !args.command.is_empty() && for_ns.is_some() {
+        return Err(wrong(
+            "--for has no effect with a command, which is profiled until it ends; to end it \
+             earlier: iosonde profile -- timeout TIME COMMAND",
+        ));
+    }
+    if for_ns == Some(0) {
+        return Err(wrong("--for: found 0, expected a time above 0"));
+    }
+    let interval_ns = time("--interval", &args.interval)?;
+    if !INTERVALS_NS.contains(&interval_ns) {
+        return Err(wrong("--interval: expected a time from 100ms to 1h"));
+    }
+    Ok(Request {
+        command: args.command.clone(),
+        attached,
+        devices: args.device.clone(),
+        folder: PathBuf::from("."),
+        interval_ns,
+        settle_ns: time("--settle", &args.settle)?,
+        for_ns,
+        may_write_later: false,
+        needs_requests: match (&args.emit, &args.against) {
+            (Some(_), _) => Some("--emit"),
+            (None, Some(_)) => Some("--against"),
+            (None, None) => None,
+        },
+    })
+}
+
+fn attached(args: &ProfileArgs) -> Option<Attached> {
+    let process = args.pid.map(Attached::Process);
+    let cgroup = || args.cgroup.clone().map(Attached::Cgroup);
+    let either = || {
+        let word = args.attach.as_ref()?;
+        let pid = word.to_str().and_then(|word| word.parse().ok());
+        Some(pid.map_or_else(|| Attached::Cgroup(PathBuf::from(word)), Attached::Process))
+    };
+    process.or_else(cgroup).or_else(either)
+}
+
+fn time(option: &str, text: &str) -> Result<u64, Failure> {
+    duration::parse(text, SECOND_NS).map_err(|error| wrong(&format!("{option}: {error}")))
+}
+
+fn wrong(message: &str) -> Failure {
+    Failure::new(Exit::Unprofiled, message)
+}

@@ -1,0 +1,208 @@
+//! Renders an iosonde result as its command did, or as a report document.
+
+use serde_json::Value;
+
+use super::kept::{Kept, Records};
+use super::write::{Rendered, deliver, deliver_report, marked};
+use super::{Form, Pictures, ReportArgs, requested};
+use crate::cli::ending::{end_of, end_of_expectation};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::{profile, verify};
+use iosonde_analysis::expectation::{Expectation, Judged, judge_all};
+use iosonde_analysis::profile::figures as profile_figures_of;
+use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
+use iosonde_analysis::{judge, ladder};
+use iosonde_model::record::Run;
+use iosonde_model::record::run::Outcome;
+use iosonde_model::units::count;
+use iosonde_report::json::{self, Document, json_text};
+use iosonde_report::run_story::{self, run_story};
+use iosonde_report::{
+    check_footer, check_header, check_row, expectations_text, ladder_header, ladder_json,
+    ladder_text, layers_text, precision_text, profile_figures, profile_json, profile_text,
+    pursuit_note, pursuit_text, run_text, verdict_text, verify_json, verify_text,
+};
+
+/// Runs with their analysis.
+pub(super) struct Judgement<'a> {
+    pub rows: Vec<(&'a Run, Assessment)>,
+    pub verdict: Verdict,
+    pub judged: Vec<Judged>,
+    pub exit: Exit,
+}
+
+/// Evaluates runs again.
+pub(super) fn judgement<'a>(kept: &Kept, runs: &'a [(String, Run)]) -> Judgement<'a> {
+    let host = kept.host.as_ref();
+    let assessed = runs.iter().map(|(_, run)| (run, assess(run, host)));
+    let rows: Vec<(&Run, Assessment)> = assessed.collect();
+    let all: Vec<Assessment> = rows.iter().map(|(_, row)| row.clone()).collect();
+    let rendered = verdict(&all);
+    let pairs: Vec<(&Run, &Assessment)> = rows.iter().map(|(run, row)| (*run, row)).collect();
+    let judged = judge_all(&expectations(kept, &pairs), &pairs);
+    let mut exit = Exit::Done;
+    for (run, row) in &pairs {
+        exit = exit.or_graver(end_of(run, row));
+    }
+    for each in &judged {
+        exit = exit.or_graver(end_of_expectation(&each.judgement));
+    }
+    Judgement { rows, verdict: rendered, judged, exit }
+}
+
+/// The expectations of the command line. Invalid ones were rejected when the command ran.
+fn expectations(kept: &Kept, rows: &[(&Run, &Assessment)]) -> Vec<Expectation> {
+    let titles: Vec<&str> = rows.iter().map(|(run, _)| run.plan.title.as_str()).collect();
+    let words = kept.command();
+    let spaced = words.windows(2).filter(|pair| pair[0] == "--expect").map(|pair| &pair[1][..]);
+    let joined = words.iter().filter_map(|word| word.strip_prefix("--expect="));
+    spaced.chain(joined).filter_map(|text| Expectation::parse(text, &titles).ok()).collect()
+}
+
+/// Renders a result again.
+pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> {
+    match &kept.records {
+        Records::Runs(runs) => rerender_runs(args, kept, runs),
+        Records::Verify(run) => {
+            let rendered = judge(run, kept.command().get(1..).unwrap_or_default());
+            let exit = verify::print::end_of(run, &rendered);
+            plainly(
+                args,
+                verify_text(run, &rendered),
+                verify_json(run, &rendered, exit.code()),
+                Pictures::new(),
+            )
+        }
+        Records::Ladder(run) => {
+            let rendered = ladder(run);
+            let exit = verify::fsync::end_of(run, &rendered);
+            let text = format!("{}{}", ladder_header(&run.plan), ladder_text(run, &rendered));
+            plainly(args, text, ladder_json(run, &rendered, exit.code()), Pictures::new())
+        }
+        Records::Profile(run) => {
+            let figures = profile_figures_of(run);
+            let exit = profile::end_of(&run.ended);
+            let text = profile_text(run, &figures, None);
+            let drawn = match args.figures {
+                Some(_) => profile_figures::figures(run).map_err(|error| {
+                    Failure::new(Exit::Environment, format!("a chart cannot be rendered: {error}"))
+                })?,
+                None => Vec::new(),
+            };
+            let stem = |name: String| name.strip_suffix(".svg").unwrap_or(&name).to_owned();
+            let drawn = drawn.into_iter().map(|(name, svg)| (stem(name), svg)).collect();
+            plainly(args, text, profile_json(run, &figures, &[], exit.code()), drawn)
+        }
+    }
+}
+
+/// A result without a report document: in the formats of its command.
+fn plainly(
+    args: &ReportArgs,
+    text: String,
+    value: Value,
+    drawn: Pictures,
+) -> Result<Exit, Failure> {
+    let rendered = match args.output_format {
+        Form::Normal => text,
+        Form::Json => json_text(&marked(args, value)),
+        _ => {
+            let message = "--output-format: results of verify and profile are available as normal \
+                or json; html, markdown, csv and ssv only for results of run, check and fio";
+            return Err(requested(message.into()));
+        }
+    };
+    deliver(args, &Rendered::Text(rendered), &drawn)
+}
+
+fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Result<Exit, Failure> {
+    let judgement = judgement(kept, runs);
+    let rows: Vec<(&Run, &Assessment)> =
+        judgement.rows.iter().map(|(run, row)| (*run, row)).collect();
+    let verb = kept.manifest.as_ref().map_or("run", |manifest| manifest.verb.as_str());
+    let is_check = verb == "check" || rows.len() > 1;
+    let warnings = kept.warnings();
+    let rendered = run_story::RunReport {
+        rows: &rows,
+        verdict: &judgement.verdict,
+        manifest: kept.manifest.as_ref(),
+        host: kept.host.as_ref(),
+        warnings: &warnings,
+    };
+    match args.output_format {
+        Form::Normal => {
+            let text = match is_check {
+                true => check_again(kept, &rows, &judgement),
+                false => run_again(&rows, &judgement),
+            };
+            // Its charts are those of the report document.
+            deliver_report(args, &run_story(rendered), Some(text))
+        }
+        Form::Json => {
+            let document = Document {
+                verb,
+                complete: kept.manifest.as_ref().is_none_or(|manifest| manifest.complete),
+                exit_code: judgement.exit.code(),
+                cells: &rows,
+                verdict: Some(&judgement.verdict),
+                expectations: &judgement.judged,
+                cross_checks: &[],
+                host: kept.host.as_ref(),
+                target: rows.first().map(|(run, _)| &run.target),
+                error: None,
+            };
+            let drawn = match args.figures {
+                Some(_) => super::pictures(&run_story(rendered))?,
+                None => Pictures::new(),
+            };
+            let value = marked(args, json::json(&document));
+            deliver(args, &Rendered::Text(json_text(&value)), &drawn)
+        }
+        _ => deliver_report(args, &run_story(rendered), None),
+    }
+}
+
+/// As `run` printed it.
+fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String {
+    let mut out = String::new();
+    for (run, row) in rows {
+        out.push_str(&run_text(run, &row.figures, &row.consistency));
+        out.push_str(&layers_text(run));
+        if let Some(pursuit) = &row.pursuit {
+            out.push_str(&pursuit_text(pursuit));
+        }
+        if let Some(precision) = &row.precision {
+            out.push_str(&precision_text(precision));
+        }
+    }
+    out.push_str(&verdict_text(&judgement.verdict));
+    out.push_str(&expectations_text(&judgement.judged));
+    out
+}
+
+/// As `check` printed it.
+fn check_again(kept: &Kept, rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String {
+    let mut out = String::new();
+    if let Some((run, _)) = rows.first() {
+        let size = count::thousands(run.plan.target().bytes >> 20);
+        let path = iosonde_report::clean::clean(&run.plan.target().path);
+        let length = run.plan.stop.length_ns().map_or(0, |ns| run.plan.warmup_ns + ns);
+        let length = length as f64 / 1e9;
+        out.push_str(&format!("iosonde: {path}  ({size} MiB test file, {length} s per test)\n\n"));
+    }
+    out.push_str(&check_header());
+    for (run, row) in rows {
+        out.push_str(&check_row(run, row));
+        if let Some(pursuit) = &row.pursuit {
+            out.push_str(&pursuit_note(pursuit));
+        }
+    }
+    out.push_str(&check_footer(rows));
+    out.push_str(&verdict_text(&judgement.verdict));
+    out.push_str(&expectations_text(&judgement.judged));
+    let interrupted = rows.iter().any(|(run, _)| run.outcome != Outcome::Complete);
+    if interrupted || kept.manifest.as_ref().is_some_and(|manifest| !manifest.complete) {
+        out.push_str("  partial: not every workload was measured completely\n");
+    }
+    out
+}

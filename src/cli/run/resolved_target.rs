@@ -1,0 +1,293 @@
+//! What the operations go to: opened, or made.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::request::Request;
+use super::words::Extent;
+use super::{RunArgs, device, vhost};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::inspect::InspectArgs;
+use crate::cli::place::Place;
+use iosonde_engine::backend::sim::Model;
+use iosonde_engine::engine::Medium;
+use iosonde_engine::target::{Held, Intent, TargetError, open};
+use iosonde_model::plan::{EngineKind, Target};
+use iosonde_model::units::bytes;
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Target")]
+pub(super) struct TargetArgs {
+    /// File, block device or directory (several are used in turn); the socket of a vhost-user-blk
+    /// server; for the simulated engine, the device spec
+    #[arg(long, value_name = "PATH")]
+    path: Vec<PathBuf>,
+    /// As in fio: several are separated by `:`, and `\:` is a colon
+    #[arg(long, value_name = "PATH:PATH…", conflicts_with = "path")]
+    filename: Option<OsString>,
+    /// Length of the region of a job, or percent of the target [default: the rest of the target
+    /// after --offset]
+    #[arg(long, visible_alias = "filesize", value_name = "SIZE|%")]
+    pub(super) size: Option<String>,
+    /// First byte of the region, or percent of the target [default: 0]
+    #[arg(long, value_name = "SIZE|%")]
+    pub(super) offset: Option<String>,
+    /// Write this file although it contains other data; must be equal to --path
+    #[arg(long, value_name = "NAME")]
+    pub(super) overwrite_file: Vec<String>,
+    /// Write the block device with this identity, as printed by the refusal; may be repeated
+    #[arg(long, value_name = "ID")]
+    pub(super) destroy_data: Vec<String>,
+    /// Write the device although this type of content was found on it; may be repeated
+    #[arg(long, value_name = "KIND")]
+    pub(super) overwrite_signature: Vec<String>,
+    /// Write this device or file although not every process could be examined for having it open;
+    /// names it as the refusal does; may be repeated
+    #[arg(long, value_name = "ID")]
+    pub(super) accept_unseen_processes: Vec<String>,
+    #[command(flatten)]
+    pub(super) inspect: InspectArgs,
+}
+
+/// What the operations go to.
+pub(super) struct ResolvedTarget {
+    pub(super) medium: Medium,
+    /// The first target, which stands for all in the record.
+    pub(super) held: Option<Held>,
+    pub(super) targets: Vec<Target>,
+    /// First byte of the region.
+    pub(super) offset_bytes: u64,
+    /// Whether a target has something to make durable at the end.
+    pub(super) durable: bool,
+    /// Files made for this run, which have to be laid out, by their place among the targets.
+    pub(super) fresh: Vec<u16>,
+    /// Why direct I/O is not in effect, of each target where it is not.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Size of the target of the null engine where none is given.
+const NULL_BYTES: u64 = 1 << 30;
+/// Most targets of one run.
+const MAX_TARGETS: usize = 1024;
+
+impl TargetArgs {
+    /// The targets, in the order in which they are used.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        self.filename.as_deref().map_or_else(|| self.path.clone(), split)
+    }
+
+    /// The first target as it was given: a path, or what describes a simulated device.
+    pub(super) fn words(&self) -> String {
+        let first = self.filename.as_deref().or(self.path.first().map(|path| path.as_os_str()));
+        first.map(OsStr::to_string_lossy).unwrap_or_default().into_owned()
+    }
+}
+
+/// The parts between colons that no backslash precedes.
+fn split(list: &OsStr) -> Vec<PathBuf> {
+    let mut parts = vec![Vec::new()];
+    let mut bytes = list.as_bytes().iter().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' if bytes.peek() == Some(&&b':') => {
+                bytes.next();
+                if let Some(part) = parts.last_mut() {
+                    part.push(b':');
+                }
+            }
+            b':' => parts.push(Vec::new()),
+            byte => {
+                if let Some(part) = parts.last_mut() {
+                    part.push(*byte);
+                }
+            }
+        }
+    }
+    parts.into_iter().map(|part| OsString::from_vec(part).into()).collect()
+}
+
+/// Opens the targets, or makes them.
+pub(super) fn resolve_target(
+    args: &RunArgs,
+    requested: &Request,
+    place: &Place,
+) -> Result<ResolvedTarget, Failure> {
+    match requested.engine.kind {
+        EngineKind::Null => {
+            let region = requested.region(match requested.size {
+                Some(Extent::Bytes(_)) => u64::MAX,
+                _ => requested.offset_bytes().saturating_add(NULL_BYTES),
+            })?;
+            Ok(ResolvedTarget::of(Medium::Null(None), "null", region))
+        }
+        EngineKind::Sim => {
+            let words = args.target.words();
+            let model = Model::parse(&words)
+                .map_err(|error| Failure::new(Exit::Usage, format!("--path: {error}")))?;
+            let region = within(requested, model.bytes, "the simulated device")?;
+            Ok(ResolvedTarget::of(Medium::Sim(model), &format!("sim:{words}"), region))
+        }
+        EngineKind::VhostUser => vhost::resolve_target(&args.target, requested),
+        EngineKind::IoUring | EngineKind::Libaio | EngineKind::Psync => {
+            resolve_real(args, requested, place)
+        }
+    }
+}
+
+impl ResolvedTarget {
+    /// At something that is no file.
+    fn of(medium: Medium, path: &str, (offset_bytes, end_bytes): (u64, u64)) -> ResolvedTarget {
+        let target = Target { path: path.into(), bytes: end_bytes, direct: false, align_bytes: 1 };
+        let (fresh, warnings) = (Vec::new(), Vec::new());
+        let targets = vec![target];
+        ResolvedTarget {
+            medium,
+            held: None,
+            targets,
+            offset_bytes,
+            durable: false,
+            fresh,
+            warnings,
+        }
+    }
+}
+
+fn resolve_real(
+    args: &RunArgs,
+    requested: &Request,
+    place: &Place,
+) -> Result<ResolvedTarget, Failure> {
+    let paths = args.target.paths();
+    if paths.is_empty() || paths.len() > MAX_TARGETS {
+        let message = match paths.len() {
+            0 => "--path is missing: give a file, a block device or a directory".into(),
+            many => format!("--path: found {many} targets, expected at most {MAX_TARGETS}"),
+        };
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let mut all = Vec::new();
+    let mut fresh = Vec::new();
+    for (index, path) in (0..).zip(&paths) {
+        if path.is_dir() {
+            fresh.push(index);
+            all.push(made(path, requested, args.run.dry_run)?);
+        } else {
+            let named = path.to_string_lossy();
+            let consents = &args.target.overwrite_file;
+            let consent = consents.iter().find(|name| **name == named).or(consents.first());
+            let intent = Intent {
+                write: requested.changes_target(index),
+                overwrite_file: consent.cloned(),
+                ..device::intent(args)
+            };
+            let held = open::existing(path, &intent, requested.direct).map_err(with_size_hint)?;
+            device::print_link(&held);
+            all.push(held);
+        }
+    }
+    device::needed_consents(args, &all)?;
+    // One region for all targets: the smallest one decides.
+    let mut smallest = &all[0];
+    for held in &all {
+        if held.bytes < smallest.bytes {
+            smallest = held;
+        }
+    }
+    let what = format!("`{}`", smallest.path.display());
+    let (offset_bytes, end_bytes) = within(requested, smallest.bytes, &what)?;
+    let target = |(held, path): (&Held, &PathBuf)| Target {
+        path: path.to_string_lossy().into_owned(),
+        bytes: end_bytes,
+        direct: held.direct,
+        align_bytes: held.align_bytes(&held.describe(&place.root)),
+    };
+    let warnings = all.iter().filter_map(|held| held.direct_refused.clone());
+    Ok(ResolvedTarget {
+        targets: all.iter().zip(&paths).map(target).collect(),
+        medium: Medium::Files(all.iter().map(|held| Arc::clone(&held.file)).collect()),
+        offset_bytes,
+        durable: all.iter().any(|held| held.bytes != u64::MAX),
+        fresh,
+        warnings: warnings.collect(),
+        held: Held::first_for_all(&all),
+    })
+}
+
+/// An unnamed file in a directory.
+fn made(directory: &Path, requested: &Request, dry_run: bool) -> Result<Held, Failure> {
+    let needed_bytes = requested.needed_bytes().filter(|_| requested.size.is_none());
+    if needed_bytes.is_none() && !matches!(requested.size, Some(Extent::Bytes(_))) {
+        let message = format!(
+            "`{}` is a directory: give --size in bytes to create an unnamed file of that size in \
+             it",
+            directory.display()
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let wanted_bytes = match needed_bytes {
+        Some(needed_bytes) => requested.offset_bytes().saturating_add(needed_bytes),
+        None => requested.region(u64::MAX)?.1,
+    };
+    let (free_bytes, total_bytes) = open::space(directory)?;
+    open::fits(directory, wanted_bytes, free_bytes, total_bytes)?;
+    let make = if dry_run { open::rehearsed } else { open::unnamed };
+    Ok(make(directory, wanted_bytes, requested.direct)?)
+}
+
+fn with_size_hint(error: TargetError) -> Failure {
+    let missing = matches!(error, TargetError::Missing(_));
+    let mut failure = Failure::from(error);
+    if missing {
+        failure.hint = Some("give a directory and --size to measure with an unnamed file".into());
+    }
+    failure
+}
+
+/// First byte and end of the region; it must lie within the target.
+pub(super) fn within(
+    requested: &Request,
+    available: u64,
+    what: &str,
+) -> Result<(u64, u64), Failure> {
+    let wrong = |message: String| Failure::new(Exit::Usage, message);
+    if available == 0 {
+        return Err(wrong(format!(
+            "{what} is empty; give a directory and --size to measure with an unnamed file"
+        )));
+    }
+    if available == u64::MAX && !matches!(requested.size, Some(Extent::Bytes(_))) {
+        return Err(wrong(format!("{what} has no size: give --size")));
+    }
+    let (offset_bytes, end_bytes) = requested.region(available)?;
+    if offset_bytes >= available {
+        return Err(wrong(format!(
+            "--offset: found {}, but {what} has {}",
+            bytes::exact(offset_bytes),
+            bytes::exact(available)
+        )));
+    }
+    if end_bytes > available {
+        return Err(wrong(format!(
+            "--size and --offset reach to {}, but {what} has {}",
+            bytes::exact(end_bytes),
+            bytes::exact(available)
+        )));
+    }
+    Ok((offset_bytes, end_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colons_divide_unless_a_backslash_precedes() {
+        let parts = |list: &str| split(OsStr::new(list));
+        assert_eq!(parts("a:b"), [PathBuf::from("a"), PathBuf::from("b")]);
+        assert_eq!(parts(r"pci-0\:1:b\c"), [PathBuf::from("pci-0:1"), PathBuf::from(r"b\c")]);
+    }
+}

@@ -1,0 +1,298 @@
+//! What is verified: opened, made, or connected to.
+
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::options::{ProveArgs, wrong};
+use crate::cli::exit::Failure;
+use crate::cli::output::note;
+use crate::cli::place::{self, Place};
+use iosonde_engine::backend::sim::Model;
+use iosonde_engine::backend::vhost::Server;
+use iosonde_engine::engine::Medium;
+use iosonde_engine::target::create::{Fresh, created};
+use iosonde_engine::target::vhost::{VhostConsent, admit_writes};
+use iosonde_engine::target::{Direct, Held, open};
+use iosonde_model::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
+use iosonde_model::record::TargetFacts;
+use iosonde_model::units::bytes;
+
+/// What the operations go to.
+pub(super) struct ResolvedTarget {
+    pub(super) medium: Medium,
+    pub(super) held: Option<Held>,
+    pub(super) target: Target,
+    /// Length of a sector, bytes.
+    pub(super) sector_bytes: u32,
+    /// Whether a trimmed block reads as zeros.
+    pub(super) trims_make_zeros: bool,
+    /// Whether it can be expected to trim.
+    pub(super) can_trim: bool,
+    pub(super) offset_bytes: u64,
+    /// What the target is wherever it is attached.
+    pub(super) identity: Option<String>,
+    /// The name of a file that was made, and goes again if the run does not come about.
+    pub(super) fresh: Option<Fresh>,
+}
+
+impl ProveArgs {
+    /// The engine asked for, or the one that fits the target.
+    pub(super) fn engine_for(&self, path: &Path) -> Result<Engine, Failure> {
+        let is_socket = || path.metadata().is_ok_and(|facts| facts.file_type().is_socket());
+        let Some(word) = self.engine.ioengine.as_deref() else {
+            return Ok(match is_socket() {
+                true => Engine::of(EngineKind::VhostUser),
+                false => place::default_engine(),
+            });
+        };
+        if word == EngineKind::Null.name() {
+            return Err(wrong("--ioengine null stores nothing: there is nothing to verify"));
+        }
+        let keeps = |kind: &EngineKind| *kind != EngineKind::Null;
+        let engines: Vec<EngineKind> = EngineKind::all().filter(keeps).collect();
+        let kind = EngineKind::parse(word, &engines)?;
+        Ok(Engine::of(kind))
+    }
+
+    fn direct(&self) -> Direct {
+        match self.engine.direct.as_deref() {
+            Some("0") => Direct::Never,
+            Some(_) => Direct::Demanded,
+            None => Direct::Preferred,
+        }
+    }
+
+    /// Opens the target, or makes it.
+    pub(super) fn resolve_target(
+        &self,
+        mode: VerifyMode,
+        engine: &Engine,
+        path: &Path,
+        place: &Place,
+    ) -> Result<ResolvedTarget, Failure> {
+        self.consent.check_kinds()?;
+        match engine.kind {
+            EngineKind::Sim => self.simulated(path),
+            EngineKind::VhostUser => self.served(path),
+            _ => self.real(mode, path, place),
+        }
+    }
+
+    fn real(
+        &self,
+        mode: VerifyMode,
+        path: &Path,
+        place: &Place,
+    ) -> Result<ResolvedTarget, Failure> {
+        let mut fresh = None;
+        let held = if path.is_dir() {
+            self.made(mode, path)?
+        } else if is_to_be_made(mode, path) {
+            let (held, made) = self.named(path)?;
+            fresh = made;
+            held
+        } else {
+            self.found(mode, path)?
+        };
+        if let Some(reason) = &held.direct_refused {
+            note(&format!("warning: {reason}; I/O goes through the page cache"));
+        }
+        let facts = held.describe(&place.root);
+        let what = format!("`{}`", path.display());
+        let (offset_bytes, end_bytes) = self.within(held.bytes, &what)?;
+        let align_bytes = held.align_bytes(&facts).max(1);
+        let is_device = facts.kind == "block device";
+        Ok(ResolvedTarget {
+            medium: Medium::Files(vec![Arc::clone(&held.file)]),
+            target: Target {
+                path: path.to_string_lossy().into_owned(),
+                bytes: end_bytes,
+                direct: held.direct,
+                align_bytes,
+            },
+            sector_bytes: sector_of(&facts, align_bytes),
+            // A hole in a file reads as zeros; a discarded block as anything.
+            trims_make_zeros: !is_device,
+            can_trim: iosonde_sys::syscall::probe_trim(std::os::fd::AsFd::as_fd(&held.file))
+                .is_ok(),
+            offset_bytes,
+            identity: held.identity().map(str::to_owned),
+            held: Some(held),
+            fresh,
+        })
+    }
+
+    /// An unnamed file in a directory.
+    fn made(&self, mode: VerifyMode, directory: &Path) -> Result<Held, Failure> {
+        if matches!(mode, VerifyMode::Write | VerifyMode::Check | VerifyMode::PowerCut) {
+            return Err(wrong(format!(
+                "`{}` is a directory: `{}` needs a persistent target; give a file (created with \
+                 --size if it does not exist) or a device",
+                directory.display(),
+                mode.word()
+            )));
+        }
+        self.consent.none("an unnamed file contains no data of others")?;
+        let size_bytes = self.size_to_make(directory)?;
+        let (free_bytes, total_bytes) = open::space(directory)?;
+        open::fits(directory, size_bytes, free_bytes, total_bytes)?;
+        let make = if self.result.dry_run { open::rehearsed } else { open::unnamed };
+        Ok(make(directory, size_bytes, self.direct())?)
+    }
+
+    /// A file that is made and stays.
+    fn named(&self, path: &Path) -> Result<(Held, Option<Fresh>), Failure> {
+        self.consent.none("the file does not exist yet")?;
+        let size_bytes = self.size_to_make(path)?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        let (free_bytes, total_bytes) = open::space(parent)?;
+        open::fits(parent, size_bytes, free_bytes, total_bytes)?;
+        if self.result.dry_run {
+            return Ok((open::rehearsed(parent, size_bytes, self.direct())?, None));
+        }
+        let (held, fresh) = created(path, size_bytes, self.direct())?;
+        Ok((held, Some(fresh)))
+    }
+
+    fn size_to_make(&self, path: &Path) -> Result<u64, Failure> {
+        match self.region()? {
+            (offset, Some(length)) => Ok(offset.saturating_add(length)),
+            (_, None) => {
+                Err(wrong(format!("`{}` does not exist: give --size to create it", path.display())))
+            }
+        }
+    }
+
+    /// A file or device that exists.
+    fn found(&self, mode: VerifyMode, path: &Path) -> Result<Held, Failure> {
+        let writes = mode != VerifyMode::Check;
+        if !writes {
+            self.consent.none("a check only reads")?;
+        }
+        let results = self.result.results.as_deref();
+        let intent = self.consent.intent(writes, results, self.result.dry_run);
+        let held = open::existing(path, &intent, self.direct())?;
+        if held.bytes == u64::MAX {
+            return Err(wrong(format!(
+                "`{}` stores nothing: there is nothing to verify",
+                path.display()
+            )));
+        }
+        if !writes {
+            held.lock()?;
+        }
+        if let Some(leads_to) = &held.leads_to {
+            note(&format!("`{}` leads to `{}`", held.path.display(), leads_to.display()));
+        }
+        if writes && !self.result.dry_run {
+            self.consent.were_needed(&held)?;
+        }
+        Ok(held)
+    }
+
+    fn simulated(&self, path: &Path) -> Result<ResolvedTarget, Failure> {
+        self.consent.none("a simulated device contains no data of others")?;
+        if self.engine.direct.is_some() {
+            return Err(wrong("--direct has no effect with the sim engine"));
+        }
+        let words = path.to_string_lossy();
+        let model = Model::parse(&words).map_err(|error| wrong(format!("PATH: {error}")))?;
+        let (offset_bytes, end_bytes) = self.within(model.bytes, "the simulated device")?;
+        Ok(ResolvedTarget {
+            medium: Medium::Sim(model),
+            held: None,
+            target: Target {
+                path: format!("sim:{words}"),
+                bytes: end_bytes,
+                direct: false,
+                align_bytes: 512,
+            },
+            sector_bytes: 512,
+            trims_make_zeros: true,
+            can_trim: true,
+            offset_bytes,
+            identity: None,
+            fresh: None,
+        })
+    }
+
+    fn served(&self, path: &Path) -> Result<ResolvedTarget, Failure> {
+        let reason = "it is for block devices and files, and this is a server's device";
+        self.consent.none_for_files(reason)?;
+        self.consent.none_for_processes(reason)?;
+        if self.engine.direct.is_some() || !self.consent.kinds().is_empty() {
+            return Err(wrong(format!("--direct, --overwrite-signature: {reason}")));
+        }
+        if let Some(second) = self.consent.devices().get(1) {
+            return Err(wrong(format!("--destroy-data={second} has no effect: one names it")));
+        }
+        let server = Server::connect(path)?;
+        let facts = server.facts();
+        let what = format!("the device behind `{}`", path.display());
+        let align_bytes = u64::from(facts.block_bytes);
+        let (offset_bytes, end_bytes) = self.within(facts.bytes, &what)?;
+        Ok(ResolvedTarget {
+            target: Target {
+                path: path.to_string_lossy().into_owned(),
+                bytes: end_bytes / align_bytes * align_bytes,
+                direct: true,
+                align_bytes,
+            },
+            held: None,
+            sector_bytes: if align_bytes >= 4096 { 4096 } else { 512 },
+            trims_make_zeros: false,
+            can_trim: false,
+            offset_bytes,
+            identity: None,
+            fresh: None,
+            medium: Medium::Vhost(Arc::new(server)),
+        })
+    }
+
+    /// Checks the plan against a server's device, and asks for consent where it writes.
+    pub(super) fn admit(&self, medium: &Medium, plan: &VerifyPlan) -> Result<(), Failure> {
+        let Medium::Vhost(server) = medium else { return Ok(()) };
+        server.admit(&plan.plan)?;
+        if plan.changes() {
+            let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
+            let consent = VhostConsent {
+                destroy_data: self.consent.devices().first().map(String::as_str),
+                accept_unseen: &self.consent.inspect.accept_unseen,
+            };
+            let how = self.consent.inspect.inspection();
+            admit_writes(server.path(), server.facts().bytes, consent, how, &mut read)?;
+        }
+        Ok(())
+    }
+
+    /// First byte and end of the region; it must lie within the target.
+    fn within(&self, available: u64, what: &str) -> Result<(u64, u64), Failure> {
+        let (offset, length) = self.region()?;
+        if offset >= available {
+            let (requested, has) = (bytes::exact(offset), bytes::exact(available));
+            return Err(wrong(format!("--offset: found {requested}, but {what} has {has}")));
+        }
+        let end = length.map_or(available, |length| offset.saturating_add(length));
+        if end > available {
+            let (requested, has) = (bytes::exact(end), bytes::exact(available));
+            return Err(wrong(format!(
+                "--size and --offset reach to {requested}, but {what} has {has}"
+            )));
+        }
+        Ok((offset, end))
+    }
+}
+
+/// What is written now and checked later is made where there is nothing.
+fn is_to_be_made(mode: VerifyMode, path: &Path) -> bool {
+    let stays = matches!(mode, VerifyMode::Write | VerifyMode::PowerCut);
+    stays && path.symlink_metadata().is_err()
+}
+
+/// What the target writes whole, as far as it tells.
+fn sector_of(facts: &TargetFacts, align_bytes: u64) -> u32 {
+    let logical = facts.device.as_ref().and_then(|device| device.logical_block_bytes);
+    if align_bytes >= 4096 || logical.is_some_and(|bytes| bytes >= 4096) { 4096 } else { 512 }
+}

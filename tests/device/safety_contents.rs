@@ -1,0 +1,418 @@
+//! Contents that somebody might miss, and every verb that writes, without consent, with a wrong
+//! one and with the right one. Checksums before and after say what was written; the table stands in
+//! `docs/safety.md`, which this test compares with what it saw (`IOSONDE_WRITE_DOCS=1` writes it).
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use iosonde_model::content::Filler;
+use iosonde_model::plan::Job;
+use iosonde_rig::ScratchDir;
+use iosonde_rig::guard::{LoopDevice, LoopOptions};
+
+use crate::request::{Answer, ask, here, program, turn};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// Size of an image that no program makes, bytes.
+const SIZE: u64 = 8 * MIB;
+
+/// A content.
+struct Content {
+    name: String,
+    bytes: u64,
+    made: Made,
+}
+
+enum Made {
+    Pieces(Vec<(u64, Vec<u8>)>),
+    /// By this command line; `{}` is the image.
+    By(&'static str),
+}
+
+/// Signatures as formats publish them: name, offset, bytes.
+const SIGNATURES: [(&str, u64, &[u8]); 36] = [
+    ("GPT header", 512, b"EFI PART"),
+    ("GPT backup", SIZE - 512, b"EFI PART"),
+    ("MBR", 510, b"\x55\xaa"),
+    ("Apple partition map", 512, b"PM\0\0"),
+    ("BSD disk label", 512, b"\x57\x45\x56\x82"),
+    ("ext superblock", 1080, b"\x53\xef"),
+    ("XFS superblock", 0, b"XFSB"),
+    ("XFS allocation group", 2 * MIB + 512, b"XAGF\0\0\0\x01"),
+    ("Btrfs superblock", 64 * KIB + 64, b"_BHRfS_M"),
+    ("F2FS superblock", 1024, b"\x10\x20\xf5\xf2"),
+    ("NTFS boot sector", 3, b"NTFS    "),
+    ("NTFS backup", SIZE - 509, b"NTFS    "),
+    ("exFAT boot sector", 3, b"EXFAT   "),
+    ("FAT32 backup", 3154, b"FAT32   "),
+    ("HFS+ header", 1024, b"H+\0\x04"),
+    ("APFS container", 32, b"NXSB"),
+    ("JFS superblock", 32 * KIB, b"JFS1"),
+    ("SquashFS", 0, b"hsqs"),
+    ("ISO 9660", 32 * KIB + 1, b"CD001"),
+    ("UDF", 32 * KIB + 1, b"BEA01"),
+    ("VMFS volume", MIB, b"\x0d\xd0\x01\xc0"),
+    ("LUKS1 header", 0, b"LUKS\xba\xbe\0\x01"),
+    ("LUKS2 second header", 16 * KIB, b"SKUL\xba\xbe\0\x02"),
+    ("BitLocker", 3, b"-FVE-FS-"),
+    ("LVM label", 512, b"LABELONE"),
+    ("md 0.90", SIZE - 64 * KIB, b"\xfc\x4e\x2b\xa9"),
+    ("md 1.0", SIZE - 8 * KIB, b"\xfc\x4e\x2b\xa9"),
+    ("md 1.1", 0, b"\xfc\x4e\x2b\xa9"),
+    ("md 1.2", 4 * KIB, b"\xfc\x4e\x2b\xa9"),
+    ("ZFS last label", SIZE - 128 * KIB, b"\x0c\xb1\xba\0\0\0\0\0"),
+    ("Intel RAID", SIZE - 1024, b"Intel Raid ISM Cfg Sig. 1.1"),
+    ("swap", 4 * KIB - 10, b"SWAPSPACE2"),
+    ("suspended system", 4 * KIB - 10, b"S1SUSPEND\0"),
+    ("bcache", 4120, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"),
+    ("BlueStore", 0, b"bluestore block device"),
+    ("qcow2 image", 0, b"QFI\xfb"),
+];
+
+/// Data that has no signature at a known place.
+const DATA: [(&str, u64, &[u8]); 20] = [
+    ("one byte, first", 0, b"x"),
+    ("one byte, in the first MiB", 777_777, b"x"),
+    ("one byte, behind the first MiB", MIB, b"x"),
+    ("one byte, anywhere", 5 * MIB + 4711, b"x"),
+    ("one byte, before the last MiB", SIZE - MIB - 1, b"x"),
+    ("one byte, last", SIZE - 1, b"x"),
+    ("photo", 3 * MIB, b"\xff\xd8\xff\xe0\0\x10JFIF"),
+    ("text", 4 * MIB + 512, b"Dear diary"),
+    ("archive", 2 * MIB, b"PK\x03\x04"),
+    ("database", 0, b"SQLite format 3\0"),
+    ("program", 6 * MIB, b"\x7fELF\x02\x01\x01"),
+    ("PDF", MIB + 3, b"%PDF-1.7"),
+    ("mail", 7 * MIB - 1, b"From: mother"),
+    ("video", 2 * MIB + 4, b"ftypisom"),
+    ("picture", 5 * MIB, b"\x89PNG\r\n\x1a\n"),
+    ("log of a database", 1536 * KIB, b"\x00\x00\x01\x9a\x01"),
+    ("key", 4 * MIB, b"-----BEGIN PRIVATE KEY-----"),
+    ("all bits set", 6 * MIB, &[0xff; 512]),
+    ("our marker alone, then text", 2 * MIB, b"iosonde\x02and a letter home"),
+    ("the marker of the verifier alone", 2 * MIB, b"IOsv and a letter home"),
+];
+
+/// Made by the programs of the distribution.
+const MADE: [(&str, u64, &str); 5] = [
+    ("ext4, by mkfs", 16 * MIB, "mkfs.ext4 -qF {}"),
+    ("ext4, first block gone", 16 * MIB, "mkfs.ext4 -qF -b 1024 {}"),
+    ("FAT32, by mkfs", 40 * MIB, "mkfs.vfat -F 32 {}"),
+    ("swap, by mkswap", 16 * MIB, "mkswap -q {}"),
+    ("NTFS, by mkfs", 16 * MIB, "mkfs.ntfs -qQF {}"),
+];
+
+fn contents() -> Vec<Content> {
+    let piece = |(name, at, bytes): &(&str, u64, &[u8])| Content {
+        name: (*name).into(),
+        bytes: SIZE,
+        made: Made::Pieces(vec![(*at, bytes.to_vec())]),
+    };
+    let mut all: Vec<Content> = SIGNATURES.iter().chain(&DATA).map(piece).collect();
+    let altered = |name: &str, alter: fn(&mut Vec<u8>)| {
+        let mut bytes = ours(64 << 10);
+        alter(&mut bytes);
+        Content { name: name.into(), bytes: SIZE, made: Made::Pieces(vec![(2 * MIB, bytes)]) }
+    };
+    all.extend([
+        altered("our blocks, one bit changed", |bytes| bytes[33_333] ^= 4),
+        altered("our blocks, one sector of text", |bytes| bytes[5120..5632].fill(b'a')),
+        altered("our first 512 B, then text", |bytes| bytes[512..].fill(b'a')),
+        altered("our stamps, then text", |bytes| {
+            bytes.chunks_mut(4096).for_each(|block| block[32..].fill(b'a'));
+        }),
+        altered("our stamps, one altered", |bytes| bytes[4096 + 20] ^= 1),
+    ]);
+    let by = |(name, bytes, line): &(&str, u64, &'static str)| Content {
+        name: (*name).into(),
+        bytes: *bytes,
+        made: Made::By(line),
+    };
+    all.extend(MADE.iter().map(by));
+    all
+}
+
+/// Blocks as a job writes them.
+fn ours(length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    Filler::new(3, &Job::default()).refresh(&mut bytes, 0);
+    bytes
+}
+
+impl Content {
+    fn make(&self, path: &Path) -> Result<(), iosonde_rig::Unavailable> {
+        let file = File::create(path).unwrap();
+        file.set_len(self.bytes).unwrap();
+        match &self.made {
+            Made::Pieces(pieces) => {
+                pieces.iter().for_each(|(at, bytes)| file.write_all_at(bytes, *at).unwrap());
+            }
+            Made::By(line) => {
+                let line = line.replace("{}", path.to_str().unwrap());
+                let mut words = line.split_whitespace();
+                let program = words.next().unwrap();
+                let output = Command::new(program)
+                    .args(words)
+                    .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+                    .stdin(Stdio::null())
+                    .output();
+                let made = output.as_ref().is_ok_and(|output| output.status.success());
+                if !made {
+                    return Err(iosonde_rig::Unavailable(format!("{line}: {output:?}")));
+                }
+                if self.name.contains("first block gone") {
+                    file.write_all_at(&[0; 4096], 0).unwrap();
+                }
+            }
+        }
+        file.sync_all().unwrap();
+        Ok(())
+    }
+}
+
+fn checksum(path: &Path) -> String {
+    let output = Command::new("sha256sum").arg(path).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()[..64].to_owned()
+}
+
+/// The verbs that write to what exists.
+const VERBS: [&str; 5] = ["run", "job file", "verify write", "experiment", "verify fsync"];
+
+const EXPERIMENT: &str = r#"
+name = "writes"
+question = "Is anything written?"
+[[stage]]
+name = "writes"
+seconds = 0.1
+repeats = 1
+set = { iodepth = 1 }
+[[stage.axis]]
+name = "direction"
+cases = [{ name = "write", rw = "randwrite" }, { name = "overwrite", rw = "write" }]
+"#;
+
+/// Where the verbs find what they need.
+struct Desk {
+    dir: ScratchDir,
+    ledgers: std::cell::Cell<u32>,
+}
+
+impl Desk {
+    fn new() -> Desk {
+        let dir = ScratchDir::new().unwrap();
+        fs::write(dir.path().join("writes.toml"), EXPERIMENT).unwrap();
+        Desk { dir, ledgers: std::cell::Cell::new(0) }
+    }
+
+    fn run(&self, verb: &str, target: &Path, consent: &[String]) -> Answer {
+        let at = |name: &str| self.dir.path().join(name).to_str().unwrap().to_owned();
+        let line = match verb {
+            "run" => "run --path {} --rw randwrite --number-ios 20".to_owned(),
+            "job file" => {
+                let text = format!(
+                    "[w]\nfilename={}\nrw=randwrite\nbs=4k\nnumber_ios=20\nioengine=psync\ndirect=1\n",
+                    target.display()
+                );
+                fs::write(at("job.fio"), text).unwrap();
+                format!("run {}", at("job.fio"))
+            }
+            "verify write" => {
+                self.ledgers.set(self.ledgers.get() + 1);
+                let ledger = at(&format!("ledger-{}", self.ledgers.get()));
+                format!("verify write {{}} --ledger {ledger} --ops 50")
+            }
+            "experiment" => format!("experiment run {} {{}}", at("writes.toml")),
+            _ => "verify fsync {} --samples 20".to_owned(),
+        };
+        let mut question = ask(&line, target);
+        for word in consent {
+            question = question.word(word);
+        }
+        question.answer()
+    }
+}
+
+/// The options that a refusal offers.
+fn offered(answer: &Answer) -> Vec<String> {
+    let said = answer.at("/error/message").as_str().unwrap_or_default();
+    let options = said.rsplit("repeat with ").next().unwrap_or_default();
+    let options = options.split(';').next().unwrap_or_default();
+    // `ask` adds the consent about processes that cannot be examined by itself.
+    let is_own = |word: &&str| !word.starts_with("--accept-unseen-processes");
+    let words = options.split_whitespace().filter(|word| word.starts_with("--")).filter(is_own);
+    words.map(|word| word.trim_end_matches([';', ',']).to_owned()).collect()
+}
+
+/// What came of one trial: exit code, and whether the checksum is as before.
+fn outcome(answer: &Answer, same: bool) -> String {
+    let exit = answer.exit.map_or("killed".into(), |code| code.to_string());
+    format!("{exit} {}", if same { "=" } else { "written" })
+}
+
+#[test]
+fn nothing_that_somebody_might_miss_is_written_without_the_right_consent() {
+    let _turn = turn();
+    let desk = Desk::new();
+    let (mut rows, mut wrongly, mut trials) = (Vec::new(), Vec::new(), 0);
+    for (nth, content) in contents().iter().enumerate() {
+        let image = desk.dir.path().join("image");
+        if here(content.make(&image)).is_none() {
+            continue;
+        }
+        // Every third is a plain file.
+        let as_file = nth % 3 == 2;
+        let device =
+            if as_file { None } else { Some(LoopDevice::over(&image, LoopOptions::default())) };
+        let device = match device.map(here) {
+            Some(None) => return,
+            Some(device) => device,
+            None => None,
+        };
+        let target: PathBuf =
+            device.as_ref().map_or(image.clone(), |device| device.path().to_path_buf());
+        let before = checksum(&image);
+        let mut row = vec![content.name.clone(), if as_file { "file" } else { "device" }.into()];
+        let mut options = Vec::new();
+        for verb in VERBS {
+            let answer = desk.run(verb, &target, &[]);
+            let same = checksum(&image) == before;
+            trials += 1;
+            // An experiment that may only read has nothing to do here; no other verb goes on.
+            let is_right = same && (answer.exit == Some(5) || verb == "experiment");
+            if !is_right {
+                wrongly.push(format!("{}: {verb}: {}", content.name, answer.gist()));
+            }
+            row.push(outcome(&answer, same));
+            if verb == "run" {
+                options = offered(&answer);
+            }
+        }
+        let verb = VERBS[nth % 2];
+        // Consents that name something else, and each part of the right one alone.
+        let mut wrong: Vec<Vec<String>> = vec![
+            vec!["--destroy-data=another".into(), "--overwrite-signature=unknown-data".into()],
+            vec![format!("--overwrite-file={}x", target.display())],
+        ];
+        if options.len() > 1 {
+            wrong.push(options[..1].to_vec());
+            wrong.push(options[1..].to_vec());
+        }
+        let mut all_wrong = Vec::new();
+        for consent in wrong {
+            let answer = desk.run(verb, &target, &consent);
+            let same = checksum(&image) == before;
+            trials += 1;
+            // An option for a device is a usage error for a file, and the reverse.
+            if !(same && matches!(answer.exit, Some(2 | 5))) {
+                wrongly.push(format!("{}: {verb} {consent:?}: {}", content.name, answer.gist()));
+            }
+            all_wrong.push(outcome(&answer, same));
+        }
+        all_wrong.dedup();
+        row.push(all_wrong.join(", "));
+        let answer = desk.run(verb, &target, &options);
+        drop(device);
+        let same = checksum(&image) == before;
+        trials += 1;
+        if same || answer.exit != Some(0) {
+            wrongly.push(format!(
+                "{}: {verb} {options:?} is agreed to: {}",
+                content.name,
+                answer.gist()
+            ));
+        }
+        row.push(outcome(&answer, same));
+        rows.push(format!("| {} |", row.join(" | ")));
+    }
+    eprintln!("{} contents, {trials} trials of {}", rows.len(), program().display());
+    assert!(wrongly.is_empty(), "{}", wrongly.join("\n"));
+    assert!(rows.len() >= 60, "{} contents", rows.len());
+    documented(&rows);
+}
+
+/// The table in the documentation is what was seen here.
+fn documented(rows: &[String]) {
+    const BEGIN: &str = "<!-- contents: begin -->\n";
+    const END: &str = "<!-- contents: end -->";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/safety.md");
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (table, after) = rest.split_once(END).unwrap();
+    if std::env::var_os("IOSONDE_WRITE_DOCS").is_some() {
+        let verbs = VERBS.join(" | ");
+        let head = format!("| content | on | {verbs} | wrong consents | right consent |\n");
+        let line = format!("|{}\n", " --- |".repeat(4 + VERBS.len()));
+        let table = format!("{head}{line}{}\n", rows.join("\n"));
+        fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+        return;
+    }
+    for row in rows {
+        assert!(table.lines().any(|line| line == row), "docs/safety.md lacks {row}");
+    }
+}
+
+#[test]
+fn what_is_blank_or_ours_needs_no_consent_in_a_file() {
+    let _turn = turn();
+    let desk = Desk::new();
+    let image = desk.dir.path().join("image");
+    File::create(&image).unwrap().set_len(SIZE).unwrap();
+    let written = |verb: &str| {
+        let before = checksum(&image);
+        let answer = desk.run(verb, &image, &[]);
+        // How fast it is may leave a question open, which is no refusal.
+        assert!(matches!(answer.exit, Some(0 | 3 | 7)), "{verb}: {}", answer.gist());
+        assert_ne!(checksum(&image), before, "{verb}");
+    };
+    VERBS.into_iter().for_each(written);
+    let file = File::options().write(true).open(&image).unwrap();
+    file.write_all_at(&vec![0; 65_536], MIB).unwrap();
+    file.write_all_at(&ours(65_536), 2 * MIB).unwrap();
+    drop(file);
+    VERBS.into_iter().for_each(written);
+}
+
+#[test]
+fn what_was_not_inspected_needs_a_consent_of_its_own() {
+    let _turn = turn();
+    let desk = Desk::new();
+    let image = desk.dir.path().join("image");
+    let file = File::create(&image).unwrap();
+    // Zeros that are written out: no hole says that they are none.
+    for mib in 0..96 {
+        file.write_all_at(&[0; MIB as usize], mib * MIB).unwrap();
+    }
+    file.sync_all().unwrap();
+    drop(file);
+    let before = checksum(&image);
+    let line = |more: &str| format!("run --path {{}} --rw randwrite --number-ios 20 {more}");
+    let without_time = "--inspect-time 0";
+    let said = ask(&line(without_time), &image).answer().exits(5);
+    let message = said.at("/error/message").as_str().unwrap();
+    assert!(message.contains("% was inspected; up to "), "{message}");
+    let consent = format!("--accept-unseen={}", image.display());
+    assert!(message.contains(&consent), "{message}");
+    ask(&line("--inspect-time 0 --accept-unseen=another"), &image).answer().exits(5);
+    assert_eq!(checksum(&image), before);
+    // All of it, when there is time.
+    ask(&line(""), &image).answer().exits(0);
+    ask(&line(&format!("{without_time} {consent}")), &image).answer().exits(0);
+    // On a device the same, and its own name is needed besides.
+    let Some(device) = here(LoopDevice::over(&image, LoopOptions::default())) else { return };
+    let said = ask(&line(without_time), device.path()).answer().exits(5);
+    let options = offered(&said);
+    let all = [format!("--destroy-data={}", image.display()), consent];
+    assert_eq!(options, all, "{}", said.gist());
+    for part in &all {
+        ask(&line(&format!("{without_time} {part}")), device.path()).answer().exits(5);
+    }
+    ask(&line(&format!("{without_time} {}", all.join(" "))), device.path()).answer().exits(0);
+    ask(&line(&all[0]), device.path()).answer().exits(0);
+    // Options of an inspection that does not take place.
+    let reads = "run --path {} --rw randread --number-ios 5";
+    ask(&format!("{reads} --inspect-time 5"), &image).answer().exits(2);
+    ask(&format!("{reads} --accept-unseen=x"), &image).answer().exits(2);
+}

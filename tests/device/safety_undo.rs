@@ -1,0 +1,203 @@
+//! What makes the content of a device be found is saved before the first write, and put back on
+//! request: on the same device only, and under the gate.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use iosonde_rig::guard::{LoopDevice, LoopOptions};
+use iosonde_rig::{ScratchDir, skip};
+
+use crate::request::{here, hides_processes, program, turn};
+
+const MIB: u64 = 1 << 20;
+
+/// A loop device with an ext4, and what `wipefs` says of it.
+struct Disk {
+    device: LoopDevice,
+    image: PathBuf,
+    dir: ScratchDir,
+}
+
+impl Disk {
+    fn new() -> Option<Disk> {
+        let dir = ScratchDir::new().unwrap();
+        let image = dir.path().join("image");
+        File::create(&image).unwrap().set_len(64 * MIB).unwrap();
+        let output = Command::new("mkfs.ext4")
+            .args(["-qF", "-b", "1024"])
+            .arg(&image)
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .output();
+        if !output.is_ok_and(|output| output.status.success()) {
+            skip("mkfs.ext4 cannot be run");
+            return None;
+        }
+        let device = here(LoopDevice::over(&image, LoopOptions::default()))?;
+        Some(Disk { device, image, dir })
+    }
+
+    fn id(&self) -> String {
+        format!("--destroy-data={}", self.image.display())
+    }
+
+    /// Writes sequentially from the beginning, with every consent.
+    fn overwrite(&self, mib: u64) -> PathBuf {
+        let results = self.dir.path().join("results");
+        let line = format!("run --rw write --bs 64k --number-ios {}", mib * 16);
+        let output = iosonde(&line)
+            .arg("--path")
+            .arg(self.device.path())
+            .args([&self.id(), "--overwrite-signature=ext", "--overwrite-signature=unknown-data"])
+            .args(self.unseen())
+            .arg("--results")
+            .arg(&results)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let said = stderr(&output);
+        let folder = fs::read_dir(results).unwrap().next().unwrap().unwrap().path();
+        let hint = format!("iosonde report {} --restore-signatures", folder.display());
+        assert!(said.contains(&hint), "{said}");
+        folder
+    }
+
+    fn restore(&self, folder: &Path, more: &[&str]) -> Output {
+        let mut command = iosonde("report");
+        command.arg(folder).arg("--restore-signatures").args(more);
+        if !more.is_empty() {
+            command.args(self.unseen());
+        }
+        command.output().unwrap()
+    }
+
+    /// Where not every process can be examined, that needs a consent, too.
+    fn unseen(&self) -> Option<String> {
+        let id = self.image.display();
+        hides_processes().then(|| format!("--accept-unseen-processes={id}"))
+    }
+}
+
+fn iosonde(line: &str) -> Command {
+    let mut command = Command::new(program());
+    command.args(line.split_whitespace()).stdin(Stdio::null());
+    command
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn seen(image: &Path) -> String {
+    let output = Command::new("wipefs")
+        .args(["--no-act", "--parsable"])
+        .arg(image)
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn signatures_are_put_back_on_the_same_device_alone() {
+    let _turn = turn();
+    let Some(disk) = Disk::new() else { return };
+    let before = seen(&disk.image);
+    assert!(before.contains("ext4"), "{before}");
+    let first = fs::read(&disk.image).unwrap();
+    let folder = disk.overwrite(1);
+    assert!(!seen(&disk.image).contains("ext4"), "it was overwritten");
+    let after = fs::read(&disk.image).unwrap();
+    // The saved bytes are under the folder's checksums.
+    let sums = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+    assert!(sums.contains("  undo-1.bin\n") && sums.contains("  undo-1.json\n"), "{sums}");
+
+    // No consent, another's, and a device in use.
+    assert_eq!(disk.restore(&folder, &[]).status.code(), Some(2));
+    assert_eq!(disk.restore(&folder, &["--destroy-data=another"]).status.code(), Some(5));
+    let id = disk.id();
+    let claimed = fs::OpenOptions::new().write(true).open(disk.device.path()).unwrap();
+    let refused = disk.restore(&folder, &[&id]);
+    assert_eq!(refused.status.code(), Some(5), "{}", stderr(&refused));
+    drop(claimed);
+    // Altered bytes.
+    let bytes = folder.join("undo-1.bin");
+    let saved = fs::read(&bytes).unwrap();
+    let mut altered = saved.clone();
+    altered[1080] ^= 1;
+    fs::write(&bytes, &altered).unwrap();
+    let refused = disk.restore(&folder, &[&id]);
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("SHA-256"), "{}", stderr(&refused));
+    fs::write(&bytes, &saved).unwrap();
+    assert_eq!(fs::read(&disk.image).unwrap(), after, "nothing was written so far");
+
+    let output = disk.restore(&folder, &[&id]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(seen(&disk.image), before);
+    let restored = fs::read(&disk.image).unwrap();
+    assert_eq!(restored[..MIB as usize], first[..MIB as usize]);
+    // Twice is once.
+    assert_eq!(disk.restore(&folder, &[&id]).status.code(), Some(0));
+}
+
+#[test]
+fn newer_data_is_not_overwritten_by_what_was_there_before() {
+    let _turn = turn();
+    let Some(disk) = Disk::new() else { return };
+    let folder = disk.overwrite(2);
+    let file = fs::OpenOptions::new().write(true).open(disk.device.path()).unwrap();
+    file.write_all_at(b"Dear diary", 512 << 10).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    let before = fs::read(&disk.image).unwrap();
+    let id = disk.id();
+    let refused = disk.restore(&folder, &[&id]);
+    assert_eq!(refused.status.code(), Some(5), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("holds newer data"), "{}", stderr(&refused));
+    assert_eq!(fs::read(&disk.image).unwrap(), before);
+    let agreed = disk.restore(&folder, &[&id, "--overwrite-signature=unknown-data"]);
+    assert_eq!(agreed.status.code(), Some(0), "{}", stderr(&agreed));
+}
+
+#[test]
+fn another_device_is_never_restored() {
+    let _turn = turn();
+    let Some(disk) = Disk::new() else { return };
+    let folder = disk.overwrite(1);
+    let id = disk.id();
+    let Disk { device, image, dir } = disk;
+    drop(device);
+    // The same file and path, another size: not the same device.
+    let smaller = File::options().write(true).open(&image).unwrap();
+    smaller.set_len(63 * MIB).unwrap();
+    let Some(device) = here(LoopDevice::over(&image, LoopOptions::default())) else { return };
+    let before = fs::read(&image).unwrap();
+    let disk = Disk { device, image, dir };
+    let refused = disk.restore(&folder, &[&id]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("found no block device"), "{}", stderr(&refused));
+    assert_eq!(fs::read(&disk.image).unwrap(), before);
+}
+
+#[test]
+fn what_cannot_be_saved_is_not_overwritten() {
+    let _turn = turn();
+    let Some(disk) = Disk::new() else { return };
+    let before = fs::read(&disk.image).unwrap();
+    let blocked = disk.dir.path().join("no-directory");
+    fs::write(&blocked, b"").unwrap();
+    let output = iosonde("run --rw write --number-ios 5")
+        .arg("--path")
+        .arg(disk.device.path())
+        .args([&disk.id(), "--overwrite-signature=ext", "--overwrite-signature=unknown-data"])
+        .args(disk.unseen())
+        .arg("--results")
+        .arg(&blocked)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    assert!(stderr(&output).contains("cannot be saved"), "{}", stderr(&output));
+    assert_eq!(fs::read(&disk.image).unwrap(), before);
+}

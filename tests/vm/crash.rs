@@ -1,0 +1,204 @@
+//! Crash states: what a disk may hold after a power cut at any moment, by the log of every write.
+//!
+//! The program writes through device mapper's `log-writes` in a guest; its witness is a process on
+//! this machine. A line of the run is recorded by the witness, then marked in the log, and then
+//! answered. So a mark stands behind everything that its line claims, and before everything that
+//! the run did once it had the answer: for a cut at any place of the log, the witness has heard the
+//! lines whose marks stand before that place, and no cut can make it wrong.
+//!
+//! A truthful disk holds, after a cut, all that stands before the last flush, and of what comes
+//! after that whatever its cache had written out. A lying one has lost some of the former.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use iosonde_rig::write_log::{self, Entry};
+use iosonde_rig::{Rng, ScratchDir};
+
+use crate::inside::{Answer, MIB, image, inside, machine, outside, pass_on, sh, turn, witness};
+
+const DISK_BYTES: u64 = MIB / 2;
+const JOBS: u64 = 2;
+const SECTOR: usize = 512;
+
+/// Marks what the witness has heard: the number of the line, its first word, and its job.
+const MARK: &str = r#"set -- $line; [ $1 = hello ] && set -- hello 0
+    dmsetup message log 0 mark $number:$1:$2 || exit 1"#;
+
+/// A run as it was logged.
+struct Scenario {
+    log: Vec<Entry>,
+    /// Each line that the witness heard, in order.
+    heard: Vec<String>,
+    dir: ScratchDir,
+}
+
+/// A mark: the number of the line from 1, what it is, and the job it is about.
+struct Mark<'a> {
+    line: usize,
+    what: &'a str,
+    job: u64,
+}
+
+fn mark(entry: &Entry) -> Option<Mark<'_>> {
+    let Entry::Mark(text) = entry else { return None };
+    let mut parts = text.split(':');
+    let line = parts.next()?.parse().ok()?;
+    Some(Mark { line, what: parts.next()?, job: parts.next().unwrap_or("0").parse().unwrap_or(0) })
+}
+
+impl Scenario {
+    /// Runs `verify powercut` in a guest to its end.
+    fn record() -> Option<Scenario> {
+        let dir = ScratchDir::new().unwrap();
+        let disk = image(dir.path(), "written", DISK_BYTES);
+        let log = image(dir.path(), "write-log", 16 * MIB);
+        let machine = machine(&["dmsetup"])?
+            .modules(&["virtio_blk", "dm-log-writes"])
+            .drive("disk", &disk, "")
+            .drive("log", &log, "")
+            .options(&["-device", "virtio-blk-pci,drive=disk,serial=disk"])
+            .options(&["-device", "virtio-blk-pci,drive=log,serial=log"])
+            .port("witness");
+        let mut guest = machine.boot().unwrap();
+        let heard = dir.path().join("heard");
+        let mut witness = witness(&mut guest, &heard);
+        pass_on(&mut guest, MARK);
+        let sectors = DISK_BYTES / SECTOR as u64;
+        let table = format!("0 {sectors} log-writes /dev/vda /dev/vdb");
+        sh(&mut guest, &format!("dmsetup create log --uuid crash --table '{table}'"));
+        let line = format!(
+            "verify powercut /dev/dm-0 --destroy-data=crash --witness 'sh /tmp/witness' \
+             --numjobs {JOBS} --iodepth 4 --flush-every 8 --ops 48 --verify-sectors 1:4 --randseed 11"
+        );
+        inside(&mut guest, &line).exits(0, "the run itself");
+        sh(&mut guest, "dmsetup remove log; sync");
+        guest.cut().unwrap();
+        assert!(witness.wait().unwrap().success());
+        let text = fs::read_to_string(&heard).unwrap();
+        let heard = text.lines().map(|line| format!("{line}\n")).collect();
+        Some(Scenario { log: write_log::read(&log).unwrap(), heard, dir })
+    }
+
+    /// The job whose region a write lies in.
+    fn job(&self, entry: &Entry) -> Option<u64> {
+        entry.range().map(|(start, _)| start / (DISK_BYTES / JOBS))
+    }
+
+    /// Writes before `cut`: those that a disk had to keep, and those that it may have lost.
+    fn durable(&self, cut: usize) -> usize {
+        let flush = self.log[..cut].iter().rposition(|entry| *entry == Entry::Flush);
+        flush.map_or(0, |at| at + 1)
+    }
+
+    /// Places of the writes that the witness knows, at `cut`, to have been flushed: those of a job
+    /// before the last `post` of that job.
+    fn witnessed(&self, cut: usize) -> Vec<usize> {
+        let posted = |job: u64| {
+            let is_post = |entry: &Entry| {
+                mark(entry).is_some_and(|mark| mark.what == "post" && mark.job == job)
+            };
+            self.log[..cut].iter().rposition(is_post).unwrap_or(0)
+        };
+        let posted: Vec<usize> = (0..JOBS).map(posted).collect();
+        let known =
+            |at: &usize| self.job(&self.log[*at]).is_some_and(|job| *at < posted[job as usize]);
+        (0..cut).filter(known).collect()
+    }
+
+    /// Has `verify check` judge a disk after a cut at that place.
+    fn judge(&self, disk: &[u8], cut: usize) -> Answer {
+        let heard = self.log[..cut].iter().rev().find_map(mark).map_or(0, |mark| mark.line);
+        let (image, log) = (self.path("disk"), self.path("log"));
+        fs::write(&image, disk).unwrap();
+        fs::write(&log, self.heard[..heard].concat()).unwrap();
+        let line = format!("verify check {} --witness-log {}", image.display(), log.display());
+        let answer = outside(&line, &self.path("kept"));
+        fs::remove_dir_all(self.path("kept")).unwrap();
+        answer
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        Path::new(self.dir.path()).join(name)
+    }
+
+    /// The disk after these writes of the log.
+    fn disk(&self, writes: impl IntoIterator<Item = usize>) -> Vec<u8> {
+        let mut disk = vec![0; DISK_BYTES as usize];
+        writes.into_iter().for_each(|at| self.log[at].apply(&mut disk));
+        disk
+    }
+
+    /// First place at which the witness has heard anything: before that there is nothing to judge.
+    fn first(&self) -> usize {
+        1 + self.log.iter().position(|entry| mark(entry).is_some()).unwrap()
+    }
+}
+
+#[test]
+fn every_crash_state_is_judged_by_what_the_witness_heard() {
+    let _turn = turn();
+    let Some(scene) = Scenario::record() else { return };
+    let count = |wanted: fn(&Entry) -> bool| scene.log.iter().filter(|e| wanted(e)).count();
+    let writes = count(|entry| matches!(entry, Entry::Write { .. }));
+    let flushes = count(|entry| *entry == Entry::Flush);
+    assert!(writes >= 80 && flushes >= 10, "{writes} writes, {flushes} flushes");
+    let is_late = |what: &Entry| matches!(what, Entry::Flush | Entry::Mark(_));
+    let mut chance = Rng::new(5);
+    let (mut kept, mut lost) = (0, 0);
+    for cut in scene.first()..=scene.log.len() {
+        // A flush changes neither the disk nor what was heard.
+        if scene.log[cut - 1] == Entry::Flush {
+            continue;
+        }
+        // Before the first flush was heard of, nothing is required, and that is no pass.
+        let is_post = |entry| mark(entry).is_some_and(|mark| mark.what == "post");
+        let passes = if scene.log[..cut].iter().any(is_post) { 0 } else { 7 };
+        // The writes in the order of the log, up to here.
+        scene.judge(&scene.disk(0..cut), cut).exits(passes, &format!("the log up to {cut}"));
+        kept += 1;
+        let (durable, entry) = (scene.durable(cut), &scene.log[cut - 1]);
+        if !is_late(entry) && cut % 3 == 0 {
+            // Of the writes since the last flush, some, and one of them in part.
+            let some = (durable..cut).filter(|_| chance.next_u64() & 1 == 0);
+            let mut disk = scene.disk((0..durable).chain(some));
+            if let Entry::Write { offset, data, .. } = entry {
+                let sectors = chance.next_u64() as usize % (data.len() / SECTOR);
+                disk[*offset as usize..][..sectors * SECTOR]
+                    .copy_from_slice(&data[..sectors * SECTOR]);
+            }
+            scene.judge(&disk, cut).exits(passes, &format!("an emptied cache at {cut}"));
+            kept += 1;
+        }
+        let witnessed = scene.witnessed(cut);
+        if mark(entry).is_none_or(|mark| mark.what != "post") || witnessed.is_empty() {
+            continue;
+        }
+        // One write of those that were flushed is missing, and nothing was written over it since.
+        let covered = |at: usize| {
+            let (start, end) = scene.log[at].range().unwrap();
+            let mut later = scene.log[at + 1..cut].iter().filter_map(Entry::range);
+            later.any(|(from, to)| from < end && start < to)
+        };
+        let bare: Vec<usize> = witnessed.iter().copied().filter(|at| !covered(*at)).collect();
+        let missing = bare[chance.next_u64() as usize % bare.len()];
+        let disk = scene.disk((0..cut).filter(|at| *at != missing));
+        let what = format!("write {missing} is lost at {cut}");
+        scene.judge(&disk, cut).exits(4, &what);
+        // Only its last sector is.
+        let mut disk = scene.disk(0..cut);
+        let end = scene.log[missing].range().unwrap().1 as usize;
+        let without = scene.disk((0..cut).filter(|at| *at != missing));
+        disk[end - SECTOR..end].copy_from_slice(&without[end - SECTOR..end]);
+        scene.judge(&disk, cut).exits(4, &format!("the end of {what}"));
+        // Everything that came after an earlier flush of this job.
+        let dropped: HashSet<usize> = witnessed.iter().rev().take(8).copied().collect();
+        let disk = scene.disk((0..cut).filter(|at| !dropped.contains(at)));
+        scene.judge(&disk, cut).exits(4, &format!("the last flushed writes are lost at {cut}"));
+        lost += 3;
+    }
+    // Nothing at all was ever made durable.
+    scene.judge(&scene.disk(0..0), scene.log.len()).exits(4, "an empty disk");
+    eprintln!("{kept} states of a truthful disk passed, {} of a lying one failed", lost + 1);
+}

@@ -1,0 +1,412 @@
+//! What the gate says of disks that the kernel, or somebody, has: on NVMe, SCSI, md, device mapper.
+//!
+//! Every refusal is held against all disks of the guest, byte by byte, as this machine sees them:
+//! nothing may have changed on any of them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use iosonde_rig::ScratchDir;
+use iosonde_rig::guest::{Guest, Machine};
+
+use crate::inside::{Answer, MIB, image, inside, machine, sh, turn};
+
+const DISK_BYTES: u64 = 8 * MIB;
+const LOAD: &str = "--rw randwrite --number-ios 20";
+
+/// A guest and the images of its disks.
+struct World {
+    guest: Guest,
+    images: Vec<PathBuf>,
+    _dir: ScratchDir,
+}
+
+/// A disk of the guest: its node, and the serial number that a consent has to name.
+#[derive(Clone, Copy)]
+struct Disk<'a> {
+    node: &'a str,
+    id: &'a str,
+}
+
+impl World {
+    /// A machine with disks of these names, attached by `attach`.
+    fn new(
+        names: &[&str],
+        programs: &[&str],
+        modules: &[&str],
+        attach: impl Fn(Machine) -> Machine,
+    ) -> Option<World> {
+        let dir = ScratchDir::new().unwrap();
+        let images: Vec<_> = names.iter().map(|n| image(dir.path(), n, DISK_BYTES)).collect();
+        let machine = machine(programs)?.modules(modules);
+        let with = |machine: Machine, at: usize| machine.drive(names[at], &images[at], "");
+        let guest = attach((0..names.len()).fold(machine, with)).boot().unwrap();
+        Some(World { guest, images, _dir: dir })
+    }
+
+    fn sh(&mut self, script: &str) -> String {
+        sh(&mut self.guest, script)
+    }
+
+    /// Everything on all disks.
+    fn contents(&mut self) -> Vec<Vec<u8>> {
+        self.sh("sync");
+        self.images.iter().map(|image| fs::read(image).unwrap()).collect()
+    }
+
+    fn write(&mut self, node: &str, options: &str) -> Answer {
+        inside(&mut self.guest, &format!("run --path {node} {LOAD} {options}"))
+    }
+
+    /// Expects a refusal for this reason, and that nothing has changed anywhere.
+    #[track_caller]
+    fn refused(&mut self, node: &str, options: &str, reason: &str) -> Answer {
+        let before = self.contents();
+        let answer = self.write(node, options).exits(5, &format!("{node} {options}"));
+        assert!(answer.message().contains(reason), "{node} {options}: {}", answer.message());
+        assert!(self.contents() == before, "{node} {options}: refused, and written");
+        answer
+    }
+
+    /// Expects a refusal that no consent undoes: not even the options that any refusal offers.
+    #[track_caller]
+    fn never(&mut self, disk: Disk<'_>, reason: &str) {
+        let agreed = format!("--destroy-data={}", disk.id);
+        self.refused(disk.node, "", reason);
+        let answer = self.refused(disk.node, &agreed, reason);
+        let message = answer.message();
+        assert!(!message.contains("repeat with"), "an option is offered: {message}");
+    }
+
+    /// Expects a refusal for a signature, and that other consents do not undo it.
+    #[track_caller]
+    fn holds(&mut self, disk: Disk<'_>, signature: &str) {
+        let found = format!(" {signature} (");
+        let agreed = format!("--destroy-data={}", disk.id);
+        self.refused(disk.node, "", &found);
+        self.refused(disk.node, &agreed, &found);
+        let other = format!("{agreed} --overwrite-signature=zfs");
+        self.refused(disk.node, &other, &found);
+    }
+
+    /// Expects that nothing but the identity is missing, and that it is enough.
+    #[track_caller]
+    fn writable(&mut self, disk: Disk<'_>) {
+        self.refused(disk.node, "", &format!("repeat with --destroy-data={}", disk.id));
+        self.refused(disk.node, "--destroy-data=another", "names another, which it is not");
+        let before = self.contents();
+        let options = format!("--destroy-data={}", disk.id);
+        self.write(disk.node, &options).exits(0, disk.node);
+        assert!(self.contents() != before, "{} was not written", disk.node);
+        self.clear(disk.node);
+    }
+
+    /// Zeros all of a device.
+    fn clear(&mut self, node: &str) {
+        self.sh(&format!(
+            "dd if=/dev/zero of={node} bs=64k count=$(($(blockdev --getsize64 {node}) / 65536)) \
+             conv=fsync 2>/dev/null; sync; echo 3 >/proc/sys/vm/drop_caches"
+        ));
+    }
+
+    /// Runs a command in the background of the guest as long as `check` runs.
+    fn during(&mut self, command: &str, check: impl Fn(&mut World)) {
+        let pid = self.sh(&format!(
+            "rm -f /tmp/open; {command} >/dev/null 2>&1 & echo $!; \
+             for i in $(seq 100); do [ -e /tmp/open ] && break; sleep 0.1; done; [ -e /tmp/open ]"
+        ));
+        check(self);
+        self.sh(&format!("kill {pid}; sleep 0.2"));
+    }
+
+    /// Node of the SCSI disk at this place: adapter, target.
+    fn scsi(&mut self, adapter: u32, target: u32) -> String {
+        let name = self.sh(&format!(
+            "for disk in /sys/block/sd*; do \
+                 case $(readlink -f $disk) in \
+                     */host{adapter}/target*:0:{target}/*) echo ${{disk##*/}};; \
+                 esac; \
+             done"
+        ));
+        assert!(name.starts_with("sd"), "no disk {adapter}:{target}: `{name}`");
+        format!("/dev/{name}")
+    }
+}
+
+/// Holds a node open for writing until it is killed.
+fn holding(node: &str) -> String {
+    format!("sh -c 'exec 5<>{node}; touch /tmp/open; sleep 1000'")
+}
+
+/// Two NVMe disks, and a controller with two namespaces.
+fn nvme(machine: Machine) -> Machine {
+    machine.options(&[
+        "-device",
+        "nvme,drive=alpha,serial=SN-ALPHA",
+        "-device",
+        "nvme,drive=beta,serial=SN-BETA",
+        "-device",
+        "nvme-subsys,id=subsystem,nqn=subsystem",
+        "-device",
+        "nvme,id=gamma,serial=SN-GAMMA,subsys=subsystem",
+        "-device",
+        "nvme-ns,drive=one,nsid=1,bus=gamma",
+        "-device",
+        "nvme-ns,drive=two,nsid=2,bus=gamma",
+    ])
+}
+
+#[test]
+fn the_serial_number_of_an_nvme_disk_decides_and_not_its_name() {
+    let _turn = turn();
+    let names = ["alpha", "beta", "one", "two"];
+    let Some(mut world) = World::new(&names, &[], &["nvme"], nvme) else { return };
+    let serial = |world: &mut World, node: u32| {
+        world.sh(&format!("cat /sys/block/nvme{node}n1/device/serial"))
+    };
+    assert_eq!(serial(&mut world, 0), "SN-ALPHA");
+    for (node, id) in [
+        ("/dev/nvme0n1", "SN-ALPHA"),
+        ("/dev/nvme1n1", "SN-BETA"),
+        ("/dev/nvme2n1", "SN-GAMMA"),
+        ("/dev/nvme2n2", "SN-GAMMA_2"),
+    ] {
+        world.writable(Disk { node, id });
+    }
+    // The serial of the disk beside it, a part of its own, its name.
+    for wrong in ["SN-BETA", "SN-ALPH", "sn-alpha", "nvme0n1", "/dev/nvme0n1"] {
+        let options = format!("--destroy-data={wrong}");
+        world.refused("/dev/nvme0n1", &options, "repeat with --destroy-data=SN-ALPHA");
+    }
+    // As udev names them.
+    world.sh("mkdir -p /dev/disk/by-id; ln -s ../../nvme0n1 /dev/disk/by-id/nvme-QEMU_SN-ALPHA");
+    let link = "/dev/disk/by-id/nvme-QEMU_SN-ALPHA";
+    world.refused(link, "--destroy-data=nvme-QEMU_SN-ALPHA", "repeat with --destroy-data=SN-ALPHA");
+    world.writable(Disk { node: link, id: "SN-ALPHA" });
+    // The other interfaces of the same disks are no storage to write to.
+    for node in ["/dev/nvme0", "/dev/ng0n1"] {
+        let before = world.contents();
+        world.write(node, "--destroy-data=SN-ALPHA").exits(2, node);
+        assert!(world.contents() == before, "{node} was written");
+    }
+    // Unplugged and plugged in again in the other order, as after a restart.
+    world.sh("cd /sys/bus/pci/drivers/nvme; \
+         alpha=$(basename $(readlink /sys/class/nvme/nvme0/device)); \
+         beta=$(basename $(readlink /sys/class/nvme/nvme1/device)); \
+         echo $alpha >unbind; echo $beta >unbind; echo $beta >bind; echo $alpha >bind; \
+         for i in $(seq 100); do [ -e /dev/nvme0n1 ] && [ -e /dev/nvme1n1 ] && break; \
+             sleep 0.1; done");
+    assert_eq!(serial(&mut world, 0), "SN-BETA");
+    let said = world.refused("/dev/nvme0n1", "--destroy-data=SN-ALPHA", "which it is not");
+    assert!(said.message().contains("SN-BETA"), "{}", said.message());
+    // The link still leads to the name, which is another disk now.
+    world.refused(link, "--destroy-data=SN-ALPHA", "which it is not");
+    world.writable(Disk { node: "/dev/nvme1n1", id: "SN-ALPHA" });
+    world.writable(Disk { node: "/dev/nvme0n1", id: "SN-BETA" });
+}
+
+/// Four SCSI disks, and one more that is reached through two adapters.
+fn scsi(machine: Machine) -> Machine {
+    let machine = machine.options(&["-device", "virtio-scsi-pci,id=first"]);
+    let machine = machine.options(&["-device", "virtio-scsi-pci,id=second"]);
+    let both = "serial=TWO-PATHS,wwn=0x5000c50015ea71aa,share-rw=on";
+    let plain = (1..=4).fold(machine, |machine, disk| {
+        let words =
+            format!("scsi-hd,bus=first.0,scsi-id={disk},drive=disk{disk},serial=DISK-{disk}");
+        machine.options(&["-device", &words])
+    });
+    let path =
+        |bus: &str, drive: &str| format!("scsi-hd,bus={bus}.0,scsi-id=9,drive={drive},{both}");
+    plain
+        .options(&["-device", &path("first", "shared")])
+        .options(&["-device", &path("second", "again")])
+}
+
+const MAPPER: [&str; 4] = ["dm-mod", "dm-crypt", "dm-multipath", "dm-round-robin"];
+
+fn scsi_world(programs: &[&str], modules: &[&str]) -> Option<World> {
+    let dir = ScratchDir::new().unwrap();
+    let names = ["disk1", "disk2", "disk3", "disk4", "shared"];
+    let images: Vec<_> = names.iter().map(|name| image(dir.path(), name, DISK_BYTES)).collect();
+    let modules = [&["virtio_scsi", "sd_mod", "sg", "ext4"], modules].concat();
+    let machine = machine(programs)?.modules(&modules);
+    // Two drives over one image, which QEMU would lock.
+    let unlocked = "file.locking=off";
+    let machine = names.iter().zip(&images).fold(machine, |machine, (name, image)| {
+        machine.drive(name, image, if *name == "shared" { unlocked } else { "" })
+    });
+    let machine = machine.drive("again", &images[4], unlocked);
+    Some(World { guest: scsi(machine).boot().unwrap(), images, _dir: dir })
+}
+
+#[test]
+fn what_md_and_device_mapper_have_is_not_written() {
+    let _turn = turn();
+    let modules = [&MAPPER[..], &["raid1", "xts"]].concat();
+    let Some(mut world) = scsi_world(&["dmsetup", "mdadm"], &modules) else { return };
+    let (one, two) = (world.scsi(0, 1), world.scsi(0, 2));
+    let first = Disk { node: &one, id: "DISK-1" };
+    let second = Disk { node: &two, id: "DISK-2" };
+    world.writable(first);
+
+    // md: both members of an array that runs, the array itself, and what stays of it.
+    for metadata in ["1.2", "1.0", "0.90"] {
+        world.sh(&format!(
+            "mdadm --create /dev/md0 --run --level=1 --raid-devices=2 --assume-clean \
+             --metadata={metadata} {one} {two}; sleep 0.5"
+        ));
+        if metadata == "1.2" {
+            world.never(first, "is held by md0 (raid1 array)");
+            world.never(second, "is held by md0 (raid1 array)");
+            let bytes = world.sh("blockdev --getsize64 /dev/md0");
+            world.writable(Disk { node: "/dev/md0", id: &format!("md0:{bytes}") });
+        }
+        world.sh("mdadm --stop /dev/md0");
+        world.holds(first, "md");
+        world.refused(second.node, "--destroy-data=DISK-2", " md (");
+        world.sh(&format!("mdadm --zero-superblock {one} {two}"));
+        world.clear(&one);
+        world.clear(&two);
+    }
+
+    // Device mapper: what lies below a volume is taken, the volume is a disk of its own.
+    let sectors = DISK_BYTES / 512;
+    let key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    for (uuid, table, what) in [
+        ("linear", format!("0 8192 linear {one} 1024"), "device-mapper volume top"),
+        ("LVM-abcdef", format!("0 8192 linear {one} 1024"), "LVM volume top"),
+        (
+            "CRYPT-PLAIN-top",
+            format!("0 {sectors} crypt aes-xts-plain64 {key} 0 {one} 0"),
+            "encrypted volume top",
+        ),
+    ] {
+        world.sh(&format!("dmsetup create top --uuid {uuid} --table '{table}'"));
+        world.never(first, &format!("is held by dm-0 ({what})"));
+        if uuid == "CRYPT-PLAIN-top" {
+            // Zeros of the disk are noise through the cipher.
+            world.refused("/dev/dm-0", "--destroy-data=CRYPT-PLAIN-top", "unknown-data");
+            world.clear("/dev/dm-0");
+        }
+        world.writable(Disk { node: "/dev/dm-0", id: uuid });
+        world.sh("dmsetup remove top");
+        world.clear(&one);
+    }
+    // A table that is loaded and not in force yet holds its disk as well.
+    world.sh(&format!(
+        "dmsetup create top --notable; dmsetup load top --table '0 8192 linear {one} 0'"
+    ));
+    world.never(first, "is held by dm-0");
+    world.sh("dmsetup remove top");
+}
+
+#[test]
+fn what_multipath_and_swap_have_is_not_written() {
+    let _turn = turn();
+    let Some(mut world) = scsi_world(&["dmsetup"], &MAPPER) else { return };
+    let one = world.scsi(0, 1);
+    let first = Disk { node: &one, id: "DISK-1" };
+    let sectors = DISK_BYTES / 512;
+
+    // Multipath: each path is taken, the map is the disk.
+    let (path, other) = (world.scsi(0, 9), world.scsi(1, 9));
+    let table = format!("0 {sectors} multipath 0 0 1 1 round-robin 0 2 1 {path} 100 {other} 100");
+    world.sh(&format!("dmsetup create map --uuid mpath-35000c50015ea71aa --table '{table}'"));
+    for node in [&path, &other] {
+        let id = format!("{}:{DISK_BYTES}", &node[5..]);
+        world.never(Disk { node, id: &id }, "is held by dm-0 (multipath map map)");
+    }
+    world.writable(Disk { node: "/dev/dm-0", id: "mpath-35000c50015ea71aa" });
+    world.sh("dmsetup remove map");
+
+    // Swap: in use, and before and afterwards by its signature.
+    world.sh(&format!("mkswap {one}"));
+    world.holds(first, "swap");
+    world.sh(&format!("swapon {one}"));
+    world.never(first, "is used as swap");
+    world.sh(&format!("swapoff {one}"));
+    world.clear(&one);
+}
+
+#[test]
+fn what_others_have_open_is_not_written_whatever_name_they_used() {
+    let _turn = turn();
+    let Some(mut world) = scsi_world(&["dmsetup"], &MAPPER) else { return };
+    let (one, two) = (world.scsi(0, 1), world.scsi(0, 2));
+    let first = Disk { node: &one, id: "DISK-1" };
+    let second = Disk { node: &two, id: "DISK-2" };
+    world.writable(first);
+    world.during(&holding(&one), |world| world.never(first, "is open for writing in process"));
+    // A file system that only another mount namespace has.
+    world.sh(&format!("mke2fs {two} >/dev/null; mkdir -p /tmp/elsewhere"));
+    // Read-only, since a mounted file system writes by itself now and then.
+    let mounting = format!("mount -o ro {two} /tmp/elsewhere; touch /tmp/open; sleep 1000");
+    world.during(&format!("unshare -m sh -c '{mounting}'"), |world| {
+        world.never(second, "in another mount namespace");
+    });
+    world.holds(second, "ext");
+    // Mounted nowhere any more, but in use by a file that is open.
+    world.sh(&format!(
+        "cd /; mount {two} /tmp/elsewhere; touch /tmp/elsewhere/file; umount /tmp/elsewhere; \
+         mount -o ro {two} /tmp/elsewhere"
+    ));
+    let reading = "sh -c 'exec 5</tmp/elsewhere/file; touch /tmp/open; sleep 1000'";
+    world.during(reading, |world| {
+        world.sh("umount -l /tmp/elsewhere");
+        let agreed = "--destroy-data=DISK-2 --overwrite-signature=ext \
+                      --overwrite-signature=unknown-data";
+        world.refused(second.node, agreed, "is claimed by the kernel or another program");
+    });
+    world.clear(&two);
+}
+
+/// Number of a node, for `mknod`.
+fn number(node: &str) -> String {
+    format!("$(tr : ' ' </sys/class/block/{}/dev)", &node[5..])
+}
+
+#[test]
+#[ignore = "the gate does not find these uses yet"]
+fn what_is_in_use_by_another_path_or_node_is_not_written() {
+    let _turn = turn();
+    let modules = [&MAPPER[..], &["nvmet"]].concat();
+    let Some(mut world) = scsi_world(&["dmsetup"], &modules) else { return };
+    let one = world.scsi(0, 1);
+    let first = Disk { node: &one, id: "DISK-1" };
+    // A node of their own: gone, or in another mount namespace.
+    let own = format!("mknod /tmp/own b {}; exec 5<>/tmp/own; rm /tmp/own", number(&one));
+    let own = format!("sh -c '{own}; touch /tmp/open; sleep 1000'");
+    world.during(&own, |world| world.never(first, "is open for writing in process"));
+    let inside = format!(
+        "mkdir -p /tmp/inside; mount -t tmpfs none /tmp/inside; mknod /tmp/inside/disk b {}; \
+         exec 5<>/tmp/inside/disk; touch /tmp/open; sleep 1000",
+        number(&one)
+    );
+    let inside = format!("unshare -m sh -c '{inside}'");
+    world.during(&inside, |world| world.never(first, "is open for writing in process"));
+    // The same disk as a character device.
+    let generic = world.sh(&format!("ls /sys/class/block/{}/device/scsi_generic", &one[5..]));
+    world.during(&holding(&format!("/dev/{generic}")), |world| {
+        world.never(first, "is open for writing in process");
+    });
+    // The other path of a disk.
+    let (path, other) = (world.scsi(0, 9), world.scsi(1, 9));
+    let id = format!("{}:{DISK_BYTES}", &other[5..]);
+    let second = Disk { node: &other, id: &id };
+    world.during(&holding(&path), |world| world.never(second, "is open for writing in process"));
+    world.sh(&format!("dmsetup create top --table '0 8192 linear {path} 0'"));
+    world.never(second, "is held by dm-0");
+    world.sh("dmsetup remove top");
+    world
+        .sh(&format!("mke2fs {path} >/dev/null; mkdir -p /tmp/here; mount -o ro {path} /tmp/here"));
+    world.never(second, "is mounted at /tmp/here");
+    world.sh("umount /tmp/here");
+    // Exported by the kernel, which claims nothing.
+    let export = "/sys/kernel/config/nvmet/subsystems/export";
+    world.sh(&format!(
+        "mount -t configfs none /sys/kernel/config; mkdir {export}; \
+         mkdir {export}/namespaces/1; echo -n {one} >{export}/namespaces/1/device_path; \
+         echo 1 >{export}/namespaces/1/enable"
+    ));
+    world.never(first, "NVMe target");
+}

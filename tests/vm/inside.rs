@@ -1,0 +1,140 @@
+//! What the tests have in common: the built program, here and in a guest, and its answer.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use iosonde_rig::guest::{Guest, Machine, Ran};
+use iosonde_rig::{Unavailable, skip};
+use serde_json::Value;
+
+pub(crate) const MIB: u64 = 1 << 20;
+/// How long a guest may live. One boot takes some 3 s of a processor, a check tenths of one; a busy
+/// machine may give it a tenth of that.
+const LIMIT: Duration = Duration::from_secs(500);
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// One guest at a time: each takes a processor for itself.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What this machine has, or the reason why the test cannot run on it.
+pub(crate) fn here<T>(thing: Result<T, Unavailable>) -> Option<T> {
+    thing.map_err(skip).ok()
+}
+
+/// The built program, or the build of it that `IOSONDE_PROGRAM` names.
+pub(crate) fn program() -> PathBuf {
+    let other = std::env::var_os("IOSONDE_PROGRAM").map(PathBuf::from);
+    other.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_iosonde")))
+}
+
+/// A machine that has the program, under its own name, and these others.
+pub(crate) fn machine(others: &[&str]) -> Option<Machine> {
+    let machine = here(Machine::new(LIMIT).and_then(|machine| machine.program(program())))?;
+    others.iter().try_fold(machine, |machine, other| here(machine.program(other)))
+}
+
+/// Starts the witness of a guest with a port `witness`: a process on this machine, whose log
+/// outlives the guest.
+pub(crate) fn witness(guest: &mut Guest, log: &Path) -> Child {
+    let port = OwnedFd::from(guest.take_port("witness").unwrap());
+    Command::new(program())
+        .args(["verify", "witness", "--log"])
+        .arg(log)
+        .stdin(port.try_clone().unwrap())
+        .stdout(port)
+        .spawn()
+        .unwrap()
+}
+
+/// Writes a script for `--witness` into the guest, which passes lines on to the one outside; `more`
+/// is done with `$line`, whose number is `$number`, before its answer is passed back.
+pub(crate) fn pass_on(guest: &mut Guest, more: &str) {
+    let script = format!(
+        r#"cat >/tmp/witness <<'END'
+exec 4<>/run/port/witness
+number=0
+while read -r line; do
+    number=$((number + 1))
+    printf '%s\n' "$line" >&4
+    read -r answer <&4
+    {more}
+    echo "$answer"
+done
+END"#
+    );
+    sh(guest, &script);
+}
+
+/// A new image of zeros.
+pub(crate) fn image(directory: &Path, name: &str, bytes: u64) -> PathBuf {
+    let path = directory.join(name);
+    fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+    path
+}
+
+/// How the program ended.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) exit: i32,
+    /// The document on stdout; null if it was none.
+    pub(crate) json: Value,
+    pub(crate) stderr: String,
+}
+
+impl Answer {
+    fn new(exit: i32, stdout: &str, stderr: String) -> Answer {
+        Answer { exit, json: serde_json::from_str(stdout).unwrap_or(Value::Null), stderr }
+    }
+
+    /// The answer of a program that ran in a guest.
+    pub(crate) fn of(ran: &Ran) -> Answer {
+        Answer::new(ran.exit, &ran.stdout, ran.stderr.clone())
+    }
+
+    /// Expects an exit code; `what` says which question it answers.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32, what: &str) -> Answer {
+        let error = &self.json["error"];
+        assert_eq!(self.exit, code, "{what}: {}{} {error}", self.stderr, self.json["verdict"]);
+        self
+    }
+
+    /// What it said was wrong.
+    pub(crate) fn message(&self) -> &str {
+        self.json["error"]["message"].as_str().unwrap_or_default()
+    }
+}
+
+/// Runs the program in a guest.
+pub(crate) fn inside(guest: &mut Guest, line: &str) -> Answer {
+    let script = format!("iosonde {line} --output-format json --eta-interval 0");
+    Answer::of(&guest.run(&script).unwrap())
+}
+
+/// Runs a script in a guest that has to succeed, and gives its trimmed output.
+#[track_caller]
+pub(crate) fn sh(guest: &mut Guest, script: &str) -> String {
+    let ran = guest.run(script).unwrap();
+    assert_eq!(ran.exit, 0, "{script}\n{}{}", ran.stdout, ran.stderr);
+    ran.stdout.trim().to_owned()
+}
+
+/// Runs the program on this machine; results are kept in `directory`.
+pub(crate) fn outside(line: &str, directory: &Path) -> Answer {
+    let output = Command::new(program())
+        .args(line.split_whitespace())
+        .args(["--output-format", "json", "--eta-interval", "0", "--results"])
+        .arg(directory)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Answer::new(output.status.code().unwrap(), &text(&output.stdout), text(&output.stderr))
+}

@@ -1,0 +1,87 @@
+//! A power switch: the machine is killed while the program writes, its disk forgets what was not
+//! flushed, and the machine starts again.
+//!
+//! QEMU's image lies on a FUSE device of this process that keeps in memory what was not synced. A
+//! flush of the guest is a sync of the image, and the device then has it for good, unless QEMU is
+//! told to swallow flushes: then the guest's disk lies.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use iosonde_rig::guest::{Guest, Machine};
+use iosonde_rig::{FuseMount, ScratchDir, Script};
+
+use crate::inside::{MIB, here, inside, machine, pass_on, sh, turn, witness};
+
+const DISK_BYTES: u64 = 8 * MIB;
+
+fn nvme(machine: Machine, image: &Path, cache: &str) -> Machine {
+    let device = ["-device", "nvme,drive=disk,serial=SN"];
+    machine.modules(&["nvme", "ext4"]).drive("disk", image, cache).options(&device)
+}
+
+/// Waits until the witness has heard of so many flushes.
+fn until_flushes(log: &Path, count: usize) {
+    let started = Instant::now();
+    let flushes = || {
+        let text = fs::read_to_string(log).unwrap_or_default();
+        text.lines().filter(|line| line.contains(" post ")).count()
+    };
+    while flushes() < count {
+        assert!(started.elapsed() < Duration::from_secs(240), "{} flushes", flushes());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Starts `verify powercut` on that path in a guest, cuts its power, and leaves the witness's log.
+fn cut(mut guest: Guest, target: &str, log: &Path, mount: &FuseMount, seed: u64) {
+    let mut witness = witness(&mut guest, log);
+    pass_on(&mut guest, ":");
+    let line = format!(
+        "iosonde verify powercut {target} --witness 'sh /tmp/witness' --numjobs 2 --iodepth 8 \
+         --randseed {seed} >/tmp/said 2>&1 &"
+    );
+    sh(&mut guest, &line);
+    until_flushes(log, 30);
+    guest.cut().unwrap();
+    mount.power_cut_amid_writeback(seed);
+    witness.wait().unwrap();
+}
+
+/// Has `verify check` judge in a guest by the witness's log.
+fn check(guest: &mut Guest, target: &str, log: &Path, code: i32, what: &str) -> u64 {
+    let text = fs::read_to_string(log).unwrap();
+    sh(guest, &format!("cat >/tmp/heard <<'END'\n{text}END"));
+    let line = format!("verify check {target} --witness-log /tmp/heard");
+    let answer = inside(guest, &line).exits(code, what);
+    let failed = answer.json["cells"][0]["failed_blocks"].as_u64();
+    failed.unwrap_or_default()
+}
+
+/// A disk of zeros on a device that forgets; the image is durable itself.
+fn forgetful() -> Option<(FuseMount, PathBuf)> {
+    let mount = here(FuseMount::new(Script::from_words(["direct_io=on"]).unwrap()))?;
+    let image = mount.path().join("image");
+    let file = fs::File::create(&image).unwrap();
+    io::copy(&mut io::Read::take(io::repeat(0), DISK_BYTES), &mut &file).unwrap();
+    file.sync_all().unwrap();
+    Some((mount, image))
+}
+
+#[test]
+fn a_power_cut_is_survived_by_a_disk_that_honours_flushes_and_by_no_other() {
+    let _turn = turn();
+    let logs = ScratchDir::new().unwrap();
+    for (cache, code) in [("cache=writeback", 0), ("cache=unsafe", 4)] {
+        let Some((mount, image)) = forgetful() else { return };
+        let Some(machine) = machine(&[]) else { return };
+        let machine = nvme(machine, &image, cache).port("witness");
+        let log = logs.path().join(cache);
+        let target = "/dev/nvme0n1 --destroy-data=SN";
+        cut(machine.boot().unwrap(), target, &log, &mount, 3);
+        let mut guest = machine.boot().unwrap();
+        check(&mut guest, "/dev/nvme0n1", &log, code, cache);
+    }
+}
