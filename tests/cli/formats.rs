@@ -326,8 +326,8 @@ fn nothing_foreign_is_written_over() {
     place.hole("hole.csv", 8192);
     std::os::unix::fs::symlink(place.work().join("target"), place.work().join("link.csv")).unwrap();
     for (words, reason) in [
-        ("--series image.csv", "holds something else"),
-        ("--series hole.csv", "holds something else"),
+        ("--series image.csv", "contains something else"),
+        ("--series hole.csv", "contains something else"),
         ("--series link.csv", "a symbolic link"),
         ("--hlog .", "a directory"),
         ("--prometheus /dev/null", "a character device"),

@@ -110,9 +110,9 @@ fn what_cannot_run_is_refused_with_file_and_line() {
     }
     place.file("j.fio", b"[a]\nsize=1m\n");
     for (words, message) in [
-        ("run j.fio --rw read", "--rw cannot be given beside"),
-        ("run j.fio --iodepth 4", "--iodepth cannot stand beside a job file"),
-        ("run j.fio --output-format fio-job", "give --dry-run too"),
+        ("run j.fio --rw read", "--rw cannot be combined with"),
+        ("run j.fio --iodepth 4", "--iodepth cannot be combined with a job file"),
+        ("run j.fio --output-format fio-job", "needs --dry-run"),
         ("run missing.fio", "cannot be read"),
         ("run --allow-env --rw read --path .", "--allow-env"),
     ] {

@@ -198,7 +198,7 @@ fn a_named_folder_holds_every_run_and_the_latest_report() {
     // What is not ours stays.
     fs::write(results.join("report.txt"), "my notes\n").unwrap();
     let ended = place.iosonde("profile -o results -- touch ran").end().exits(125);
-    ended.says("holds something else");
+    ended.says("contains something else");
     assert!(!place.work().join("ran").exists());
 }
 
@@ -234,10 +234,10 @@ fn a_result_that_cannot_stand_beside_is_said_before_the_command_is_run() {
     place.file("other", br#"{"schema": "else/1"}"#);
     place.file("half", br#"{"schema": "iosonde.run/1"}"#);
     for (result, why) in [
-        ("nowhere", "No such file"),
+        ("nowhere", "no such file"),
         (".", "contains no record"),
         ("other", "a document of else/1"),
-        ("/dev/zero", "not a regular file"),
+        ("/dev/zero", "expected a regular file"),
     ] {
         let ended = place.iosonde(&format!("profile --against {result} -- touch ran")).end();
         ended.exits(125).says("--against: `").says(why).silent();

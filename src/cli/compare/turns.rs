@@ -297,8 +297,8 @@ mod tests {
         for (text, words) in [
             ("iosonde check .", "expected a command line"),
             ("", "expected a command line"),
-            ("run --results x", "leave --results out"),
-            ("run --output_format=json", "leave --output_format=json out"),
+            ("run --results x", "omit --results: "),
+            ("run --output_format=json", "omit --output_format=json: "),
             ("run 'x", "not closed"),
         ] {
             let message = command(text).unwrap_err().message;

@@ -384,7 +384,7 @@ mod tests {
         let plan = resolve(&requested, &setting).unwrap();
         assert!(plan.buffer_bytes() <= 40 << 20);
         assert_eq!(plan.jobs[0].iodepth, 8);
-        assert!(plan.notes[0].contains("from 32 to 8"), "{:?}", plan.notes);
+        assert!(plan.notes[0].contains("from 32 to at least 8"), "{:?}", plan.notes);
         setting.buffer_limit_bytes = 1 << 20;
         assert!(matches!(resolve(&requested, &setting), Err(Refusal::Memory { .. })));
     }

@@ -366,7 +366,7 @@ pub(crate) mod tests {
         let alone = VerifySetting { jobs: 1, ..overlap.clone() };
         assert!(refused(alone).contains("--numjobs 1"), "a job does not overlap with itself");
         let trims = VerifySetting { trim_percent: 5, ..overlap };
-        assert!(refused(trims).contains("anything would be right"));
+        assert!(refused(trims).contains("any content would be valid"));
     }
 
     #[test]
