@@ -299,7 +299,7 @@ mod tests {
             ("", "expected a command line"),
             ("run --results x", "omit --results: "),
             ("run --output_format=json", "omit --output_format=json: "),
-            ("run 'x", "not closed"),
+            ("run 'x", "unclosed quote"),
         ] {
             let message = command(text).unwrap_err().message;
             assert!(message.contains(words), "{message}");
