@@ -103,7 +103,7 @@ fn each_form_is_one_document_on_stdout_even_in_failure() {
         let read = &document["jobs"][0]["read"];
         assert_eq!(read["clat_ns"]["bins"].is_object(), form == "json+", "{form}");
         assert_eq!(read["io_bytes"], read["total_ios"].as_u64().unwrap() * 4096);
-        // Asked wrongly, in both spellings of the option.
+        // A usage error, in both spellings of the option.
         for words in ["run --rw randread --nonsense --output-format", "run --output_format"] {
             let ended = place.iosonde(words).arg(form).end().exits(2);
             let document = parsed(&ended.out);

@@ -1,4 +1,4 @@
-//! `report`: results told again, ours and those of fio, and what is no result refused.
+//! `report`: results rendered again, ours and those of fio, and what is no result refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};

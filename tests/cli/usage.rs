@@ -1,4 +1,5 @@
-//! Asked wrongly: exit 2, words that say what was found and what was expected, nothing left behind.
+//! Usage errors: exit 2, a message that says what was found and what was expected, nothing left
+//! behind.
 
 use iosonde_rig::skip;
 

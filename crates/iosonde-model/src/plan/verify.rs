@@ -152,7 +152,7 @@ impl VerifyPlan {
     /// Makes the plan of one run.
     ///
     /// # Errors
-    /// A [`Refusal`] that says what was found, what was expected, and how to mend it.
+    /// A [`Refusal`] that says what was found, what was expected, and how to fix it.
     pub fn resolve(setting: &VerifySetting) -> Result<VerifyPlan, Refusal> {
         setting.check_ranges()?;
         let setting_region = setting.target.bytes.saturating_sub(setting.offset_bytes);
