@@ -108,17 +108,15 @@ const IMAGES: &[Image] = &[
     image(
         "LUKS2",
         32,
-        By(
-            "cryptsetup luksFormat --type luks2 -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 {} {k}",
-        ),
+        By("cryptsetup luksFormat --type luks2 -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 \
+            {} {k}"),
         "luks",
     ),
     damaged(
         "LUKS2, second header",
         32,
-        By(
-            "cryptsetup luksFormat --type luks2 -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 {} {k}",
-        ),
+        By("cryptsetup luksFormat --type luks2 -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 \
+            {} {k}"),
         &[(0, 16 * KIB)],
         "luks",
     ),

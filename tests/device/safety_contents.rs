@@ -213,7 +213,8 @@ impl Desk {
             "run" => "run --path {} --rw randwrite --number-ios 20".to_owned(),
             "job file" => {
                 let text = format!(
-                    "[w]\nfilename={}\nrw=randwrite\nbs=4k\nnumber_ios=20\nioengine=psync\ndirect=1\n",
+                    "[w]\nfilename={}\nrw=randwrite\nbs=4k\nnumber_ios=20\nioengine=psync\n\
+                     direct=1\n",
                     target.display()
                 );
                 fs::write(at("job.fio"), text).unwrap();

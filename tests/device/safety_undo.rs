@@ -128,6 +128,10 @@ fn signatures_are_put_back_on_the_same_device_alone() {
     altered[1080] ^= 1;
     fs::write(&bytes, &altered).unwrap();
     let refused = disk.restore(&folder, &[&id]);
+    assert_eq!(refused.status.code(), Some(6), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("undo-1.bin: found SHA-256"), "{}", stderr(&refused));
+    // What may be reported as altered is not written to a device for that.
+    let refused = disk.restore(&folder, &[&id, "--accept-altered"]);
     assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("SHA-256"), "{}", stderr(&refused));
     fs::write(&bytes, &saved).unwrap();
