@@ -102,11 +102,11 @@ impl Ask {
 
     fn start_with(mut self, mut command: Command, eta_interval: &str) -> Asking {
         default_signals_for_children();
-        let agreed = self.words.iter().filter_map(|word| word.strip_prefix("--destroy-data="));
-        let devices = agreed.filter(|id| !is_socket(id)).map(str::to_owned);
-        if hides_processes() {
-            let accept = |id: String| format!("--accept-unseen-processes={id}");
-            let accepted: Vec<String> = devices.map(accept).collect();
+        // Who has the device behind a socket is the server's to know.
+        if hides_processes() && !self.words.iter().any(|word| is_socket(word)) {
+            let agreed = self.words.iter().filter_map(|word| word.strip_prefix("--destroy-data="));
+            let accept = |id| format!("--accept-unseen-processes={id}");
+            let accepted: Vec<String> = agreed.map(accept).collect();
             self.words.extend(accepted);
         }
         let file = |name: &str| fs::File::create(self.results.path().join(name)).unwrap();

@@ -133,8 +133,8 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     session(&place, resolved, keeper, (study, Vec::new()), &args.common)?.execute(None)
 }
 
-/// Everything that an experiment needs to go on: what is known of it so far, and what was altered in
-/// that, in words.
+/// Everything that an experiment needs to go on: what is known of it so far, and what was altered
+/// in that, in words.
 pub(super) fn session<'a>(
     place: &'a Place,
     resolved: ResolvedTarget,
