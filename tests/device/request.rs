@@ -126,11 +126,14 @@ fn is_socket(path: &str) -> bool {
     fs::metadata(path).is_ok_and(|facts| facts.file_type().is_socket())
 }
 
-/// Whether there are processes of which not even this user sees what they have open, as in many a
+/// Whether there are processes of which not even this user sees what they have open, as in every
 /// container: then each write to a device needs a consent more.
 pub(crate) fn hides_processes() -> bool {
+    /// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: the namespace that shows all processes.
+    const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
     static HIDES: OnceLock<bool> = OnceLock::new();
     *HIDES.get_or_init(|| {
+        let namespace = fs::read_link("/proc/self/ns/pid").unwrap();
         let hides = |process: std::io::Result<fs::DirEntry>| {
             let descriptors = process.ok().and_then(|at| fs::read_dir(at.path().join("fd")).ok());
             let refuses = |link: std::io::Result<fs::DirEntry>| {
@@ -139,7 +142,7 @@ pub(crate) fn hides_processes() -> bool {
             };
             descriptors.into_iter().flatten().any(refuses)
         };
-        fs::read_dir("/proc").unwrap().any(hides)
+        namespace != Path::new(FIRST_PID_NAMESPACE) || fs::read_dir("/proc").unwrap().any(hides)
     })
 }
 

@@ -179,17 +179,9 @@ fn checksum(path: &Path) -> String {
 }
 
 /// The verbs that write to what exists.
-const VERBS: [&str; 9] = [
-    "run",
-    "job file",
-    "experiment",
-    "verify write",
-    "verify flush",
-    "verify soak",
-    "verify pipeline",
-    "verify powercut",
-    "verify fsync",
-];
+const VERBS: [&str; 5] = ["run", "job file", "experiment", "verify", "verify fsync"];
+/// The modes of `verify`, which take turns from content to content.
+const MODES: [&str; 5] = ["write", "flush", "soak", "pipeline", "powercut"];
 
 const EXPERIMENT: &str = r#"
 name = "writes"
@@ -217,9 +209,21 @@ impl Desk {
         Desk { dir, ledgers: std::cell::Cell::new(0) }
     }
 
-    fn run(&self, verb: &str, target: &Path, consent: &[String]) -> Answer {
+    /// Runs a verb; `verify` in this mode.
+    fn run(&self, verb: &str, mode: &str, target: &Path, consent: &[String]) -> Answer {
         let at = |name: &str| self.dir.path().join(name).to_str().unwrap().to_owned();
         let line = match verb {
+            "verify" => match mode {
+                "write" => {
+                    self.ledgers.set(self.ledgers.get() + 1);
+                    let ledger = at(&format!("ledger-{}", self.ledgers.get()));
+                    format!("verify write {{}} --ledger {ledger} --ops 50")
+                }
+                "flush" => "verify flush {} --size 1m".to_owned(),
+                "soak" => "verify soak {} --ops 50".to_owned(),
+                "pipeline" => "verify pipeline {} --size 1m --io-size 1m".to_owned(),
+                _ => "verify powercut {} --size 1m --runtime 0.2".to_owned(),
+            },
             "run" => "run --path {} --rw randwrite --number-ios 20".to_owned(),
             "job file" => {
                 let text = format!(
@@ -230,21 +234,11 @@ impl Desk {
                 fs::write(at("job.fio"), text).unwrap();
                 format!("run {}", at("job.fio"))
             }
-            "verify write" => {
-                self.ledgers.set(self.ledgers.get() + 1);
-                let ledger = at(&format!("ledger-{}", self.ledgers.get()));
-                format!("verify write {{}} --ledger {ledger} --ops 50")
-            }
             "experiment" => format!("experiment run {} {{}}", at("writes.toml")),
-            "verify flush" => "verify flush {} --size 1m".to_owned(),
-            "verify soak" => "verify soak {} --ops 50".to_owned(),
-            "verify pipeline" => "verify pipeline {} --size 1m --io-size 1m".to_owned(),
-            "verify powercut" => "verify powercut {} --size 1m --runtime 0.2".to_owned(),
-            "verify fsync" => "verify fsync {} --samples 20".to_owned(),
-            other => panic!("{other} is no verb"),
+            _ => "verify fsync {} --samples 20".to_owned(),
         };
         let mut question = ask(&line, target);
-        if verb == "verify powercut" {
+        if line.starts_with("verify powercut") {
             let (program, log) = (program(), at("witness"));
             let _ = fs::remove_file(&log);
             let witness = format!("'{}' verify witness --log '{log}'", program.display());
@@ -329,13 +323,15 @@ fn nothing_that_somebody_might_miss_is_written_without_the_right_consent() {
         // Every third is a plain file.
         let as_file = nth % 3 == 2;
         let mut row = vec![content.name.clone(), if as_file { "file" } else { "device" }.into()];
+        let mode = MODES[nth % MODES.len()];
         let mut options = Vec::new();
         for (column, verb) in VERBS.iter().enumerate() {
             let Some(placed) = here(Placed::new(content, &image, as_file)) else { break };
             let try_with = |consent: &[String]| {
-                let answer = desk.run(verb, &placed.target, consent);
+                let answer = desk.run(verb, mode, &placed.target, consent);
                 let exit = answer.exit.map_or("killed".into(), |code| code.to_string());
-                let what = format!("{}: {verb} {consent:?}: {}", content.name, answer.gist());
+                let what =
+                    format!("{}: {verb} ({mode}) {consent:?}: {}", content.name, answer.gist());
                 (answer, exit, placed.is_written(), what)
             };
             let sign = |is_written| if is_written { "written" } else { "=" };
@@ -356,7 +352,8 @@ fn nothing_that_somebody_might_miss_is_written_without_the_right_consent() {
             let (answer, _, is_written, what) = try_with(&options);
             // How fast it is may leave a question open, which is no refusal.
             right.count(is_written && matches!(answer.exit, Some(0 | 3 | 7)), || what);
-            row.push(format!("{cell}, {}", sign(is_written)));
+            let mode = if *verb == "verify" { format!("{mode}: ") } else { String::new() };
+            row.push(format!("{mode}{cell}, {}", sign(is_written)));
         }
         if row.len() == 2 + VERBS.len() {
             rows.push(format!("| {} |", row.join(" | ")));
@@ -416,7 +413,7 @@ fn what_is_blank_or_ours_needs_no_consent_in_a_file() {
     File::create(&image).unwrap().set_len(SIZE).unwrap();
     let written = |verb: &str| {
         let before = checksum(&image);
-        let answer = desk.run(verb, &image, &[]);
+        let answer = desk.run(verb, "write", &image, &[]);
         // How fast it is may leave a question open, which is no refusal.
         assert!(matches!(answer.exit, Some(0 | 3 | 7)), "{verb}: {}", answer.gist());
         assert_ne!(checksum(&image), before, "{verb}");
