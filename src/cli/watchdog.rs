@@ -108,10 +108,21 @@ pub(super) fn results_closed() {
 /// The command ends with this code now: threads that wait for storage are not waited for.
 pub(super) fn end(exit: Exit) -> Exit {
     if let Some(code_to) = known().as_mut().and_then(|known| known.code_to.as_mut()) {
+        close_output();
         // Nobody supervises this process any more.
         let _ = code_to.write_all(&[exit.code()]);
     }
     exit
+}
+
+/// Whoever reads our output reads its end now: the kernel keeps a process with an unanswered request,
+/// and what it has open, until the storage answers.
+fn close_output() {
+    let _ = std::io::stdout().flush();
+    if let Ok(null) = std::fs::File::create("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
 }
 
 /// The life of the watchdog.

@@ -173,7 +173,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
     for (words, code, said) in [
         ("--ioengine sim --path servers=1,read=1ms --rw randread", 2, "the sim engine"),
         ("--path f --rw randread --wait poll", 2, "waiting without sleeping"),
-        ("--path f --rw randread --latency-target p99<=2ms", 2, "latency target is another one"),
+        ("--path f --rw randread --latency-target p99<=2ms", 2, "latency target differs"),
         ("--path f --rw randread --output-format terse", 2, "--output-format=json"),
         ("--path f --rw randread --dry-run", 2, "--dry-run"),
     ] {

@@ -15,7 +15,7 @@ fn an_ordinary_user_can_check() {
     let place = Place::new();
     let words = "check . 256M --seconds 0.5 --only database --threads 1 --output-format json";
     let Some(call) = place.as_nobody(words) else { return };
-    let document = call.end().exits(0).says("results kept in").json();
+    let document = call.end().exits(0).says("results stored in").json();
     assert_eq!(document["complete"], true);
     assert!(listing(&place.work()).is_empty());
 }
@@ -40,6 +40,7 @@ fn an_ordinary_user_is_told_what_is_not_allowed() {
     let readable = place.work().join("readable");
     fs::set_permissions(&readable, fs::Permissions::from_mode(0o444)).unwrap();
     let write = place.as_nobody("run --path readable --rw write --runtime 0.1").unwrap();
+    let write = write.arg("--accept-unseen-processes=readable");
     write.end().exits(1).says("Permission denied");
     place.as_nobody("run --path readable --rw read --runtime 0.1").unwrap().end().exits(0);
     assert!(listing(&locked).is_empty());

@@ -243,10 +243,10 @@ fn a_file_that_makes_no_sense_is_refused_before_anything_is_touched() {
     assert!(place.kept().is_empty());
     place.iosonde("experiment run queue-dept").end().exits(2).says("did you mean `queue-depth`");
     place.iosonde("experiment run nowhere.toml").end().exits(2).says("nowhere.toml");
-    place.iosonde("experiment run /dev/zero").end().exits(2).says("not a regular file");
+    place.iosonde("experiment run /dev/zero").end().exits(2).says("expected a regular file");
     place.iosonde("experiment run vendor").end().exits(2).says("--spec");
     place.iosonde("experiment run jobs --spec x").end().exits(2);
-    place.iosonde("experiment run jobs --stages knee").end().exits(2).says("there are jobs");
+    place.iosonde("experiment run jobs --stages knee").end().exits(2).says("available: jobs");
     place.iosonde("experiment run jobs --set numjobs=3").end().exits(2).says("has no effect");
     place.iosonde("experiment run jobs --set colour=3").end().exits(2).says("no parameter");
     place.iosonde("experiment run jobs --destroy-data x").end().exits(2).says("no effect");

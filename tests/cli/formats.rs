@@ -103,7 +103,7 @@ fn each_form_is_one_document_on_stdout_even_in_failure() {
         let read = &document["jobs"][0]["read"];
         assert_eq!(read["clat_ns"]["bins"].is_object(), form == "json+", "{form}");
         assert_eq!(read["io_bytes"], read["total_ios"].as_u64().unwrap() * 4096);
-        // Asked wrongly, in both spellings of the option.
+        // A usage error, in both spellings of the option.
         for words in ["run --rw randread --nonsense --output-format", "run --output_format"] {
             let ended = place.iosonde(words).arg(form).end().exits(2);
             let document = parsed(&ended.out);
@@ -326,8 +326,8 @@ fn nothing_foreign_is_written_over() {
     place.hole("hole.csv", 8192);
     std::os::unix::fs::symlink(place.work().join("target"), place.work().join("link.csv")).unwrap();
     for (words, reason) in [
-        ("--series image.csv", "holds something else"),
-        ("--series hole.csv", "holds something else"),
+        ("--series image.csv", "contains something else"),
+        ("--series hole.csv", "contains something else"),
         ("--series link.csv", "a symbolic link"),
         ("--hlog .", "a directory"),
         ("--prometheus /dev/null", "a character device"),

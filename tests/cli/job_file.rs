@@ -1,5 +1,5 @@
-//! Job files of fio from the command line: run group by group, rehearsed, told as a job file, and
-//! refused with file and line.
+//! Job files of fio from the command line: run group by group, rehearsed, written as a job file,
+//! and refused with file and line.
 
 use std::fs;
 
@@ -74,9 +74,9 @@ fn a_plan_is_told_as_a_job_file_that_comes_to_the_same_plan() {
     let printed =
         place.iosonde(&format!("run {plain} --dry-run --output-format fio-job")).end().exits(0);
     let text = printed.out.clone();
-    fs::write(place.work().join("told.fio"), &text).unwrap();
+    fs::write(place.work().join("written.fio"), &text).unwrap();
     let plan = |words: &str| rehearsed(&place, words)["plan"].clone();
-    let (asked, read) = (plan(plain), plan("told.fio"));
+    let (asked, read) = (plan(plain), plan("written.fio"));
     for field in ["engine", "targets", "seed", "stop", "warmup_ns", "on_error"] {
         assert_eq!(asked[field], read[field], "{field}\n{text}");
     }
@@ -110,9 +110,9 @@ fn what_cannot_run_is_refused_with_file_and_line() {
     }
     place.file("j.fio", b"[a]\nsize=1m\n");
     for (words, message) in [
-        ("run j.fio --rw read", "--rw cannot be given beside"),
-        ("run j.fio --iodepth 4", "--iodepth cannot stand beside a job file"),
-        ("run j.fio --output-format fio-job", "give --dry-run too"),
+        ("run j.fio --rw read", "--rw cannot be combined with"),
+        ("run j.fio --iodepth 4", "--iodepth cannot be combined with a job file"),
+        ("run j.fio --output-format fio-job", "needs --dry-run"),
         ("run missing.fio", "cannot be read"),
         ("run --allow-env --rw read --path .", "--allow-env"),
     ] {

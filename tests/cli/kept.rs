@@ -39,7 +39,7 @@ fn verify(folder: &Path) -> Vec<String> {
 fn a_check_is_one_folder_with_its_cells() {
     let place = Place::new();
     let words = "check . 256M --seconds 0.5 --only database,cache --threads 1";
-    let ended = place.iosonde(words).end().exits(0).says("results kept in ");
+    let ended = place.iosonde(words).end().exits(0).says("results stored in ");
     ended.prints("Database").prints("Cache").prints("Verdict: ").lacks("partial");
     let kept = place.kept();
     assert_eq!(kept.len(), 1);

@@ -49,9 +49,9 @@ fn records(folder: &Path) -> usize {
     let is_record = |path: &Path| {
         let name = path.file_name().unwrap().to_string_lossy();
         let is_trial = path.parent().is_some_and(|parent| parent.ends_with("trials"));
-        name.ends_with(".json") && (is_trial || name.starts_with('0'))
+        name.ends_with(".json") && !name.starts_with('.') && (is_trial || name.starts_with('0'))
     };
-    let records = inside.filter(|path| is_record(path) && !path.to_string_lossy().contains("/."));
+    let records = inside.filter(|path| is_record(path));
     records
         .map(|path| serde_json::from_slice::<Value>(&fs::read(path).unwrap()).unwrap())
         .filter(|record| record["schema"].is_string())

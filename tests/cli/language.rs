@@ -138,14 +138,14 @@ fn what_cannot_be_is_refused_with_option_value_and_what_is_accepted() {
         ("--rw randread --random-distribution zipf:1 --norandommap", "--norandommap has no effect"),
         ("--rw randread --random-generator lfsr", "--randseed is its seed"),
         ("--rw read --rate 0", "found a rate of 0"),
-        ("--rw read --rate 1m,2m", "one rate for all that a job does"),
+        ("--rw read --rate 1m,2m", "one rate per job"),
         ("--rw read --rate-iops 1e3", "--rate-iops: found `1e3`"),
         ("--rw read --rate-process poisson", "--rate-process has no effect"),
         ("--rw read --rate-iops 5 --thinktime 5", "give --thinktime or --rate, not both"),
         ("--rw read --thinktime 0", "--thinktime: found `0`"),
         ("--rw read --thinktime-blocks 4", "--thinktime"),
         ("--rw read --arrivals a", "--arrivals"),
-        ("--rw read --arrivals missing", "No such file"),
+        ("--rw read --arrivals missing", "no such file"),
         ("--rw read --phase rate=0", "--phase: found `rate=0`, expected for=TIME"),
         ("--rw read --phase for=1s,rate=0", "every phase is idle"),
         ("--rw read --phase for=1s,rate=50", "no rate"),
@@ -162,7 +162,7 @@ fn what_cannot_be_is_refused_with_option_value_and_what_is_accepted() {
         ("--rw read --hugepages 0 --mem mmaphuge", "contradict"),
         ("--rw read --mem malloc", "mmaphuge"),
         (&beyond, "may not be used here, expected some of"),
-        ("--rw read --numa-node 4000", "there is no NUMA node 4000 here"),
+        ("--rw read --numa-node 4000", "no NUMA node 4000, expected one of"),
         ("--rw read --ioengine psync --fixedbufs 1", "--fixedbufs has no effect"),
         ("--rw read --fixedbufs 1 --nonvectored 0", "contradict"),
         ("--rw read --number-ios 5 --io-size 1m", "cannot be used with"),
@@ -251,11 +251,11 @@ fn a_workload_file_has_the_same_powers() {
     let refuse = |words: &str, message: &str| {
         place.iosonde(&format!("run {words}")).end().exits(2).silent().says(message);
     };
-    refuse("mail.toml --path a --bs 4k", "--bs cannot be given beside a workload file");
-    refuse("mail.toml --path a --rate-iops=5", "--rate-iops cannot be given beside");
-    refuse("missing.toml --path a", "No such file");
+    refuse("mail.toml --path a --bs 4k", "--bs cannot be combined with a workload file");
+    refuse("mail.toml --path a --rate-iops=5", "--rate-iops cannot be combined with");
+    refuse("missing.toml --path a", "no such file");
     refuse("mail.yaml --path a", "whose name ends with .toml");
-    refuse("kvstore --path a", "there is no workload `kvstore`");
+    refuse("kvstore --path a", "no workload `kvstore`");
     fs::write(place.work().join("odd.toml"), FILE.replace("offset", "ofset")).unwrap();
     refuse("odd.toml --path a", "unknown field `ofset`");
     fs::write(place.work().join("far.toml"), FILE.replace("16m", "160m")).unwrap();

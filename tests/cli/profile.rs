@@ -198,7 +198,7 @@ fn a_named_folder_holds_every_run_and_the_latest_report() {
     // What is not ours stays.
     fs::write(results.join("report.txt"), "my notes\n").unwrap();
     let ended = place.iosonde("profile -o results -- touch ran").end().exits(125);
-    ended.says("holds something else");
+    ended.says("contains something else");
     assert!(!place.work().join("ran").exists());
 }
 
@@ -234,10 +234,10 @@ fn a_result_that_cannot_stand_beside_is_said_before_the_command_is_run() {
     place.file("other", br#"{"schema": "else/1"}"#);
     place.file("half", br#"{"schema": "iosonde.run/1"}"#);
     for (result, why) in [
-        ("nowhere", "No such file"),
+        ("nowhere", "no such file"),
         (".", "contains no record"),
         ("other", "a document of else/1"),
-        ("/dev/zero", "not a regular file"),
+        ("/dev/zero", "expected a regular file"),
     ] {
         let ended = place.iosonde(&format!("profile --against {result} -- touch ran")).end();
         ended.exits(125).says("--against: `").says(why).silent();
@@ -329,13 +329,13 @@ fn a_key_on_the_terminal_reaches_the_command_once() {
     let program = env!("CARGO_BIN_EXE_iosonde");
     // Without `exec` it depends on the user's shell whether one stays in between and dies of the
     // key.
-    let line = format!("exec {program} profile -o results -- sh patient.sh > said 2> told");
+    let line = format!("exec {program} profile -o results -- sh patient.sh > stdout 2> stderr");
     let mut command = Command::new("script");
     command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
     command.current_dir(place.work()).env("HOME", place.home());
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut script = Held::spawn(&mut command).unwrap();
-    let said = place.work().join("said");
+    let said = place.work().join("stdout");
     let began = Instant::now();
     while !fs::read_to_string(&said).is_ok_and(|text| text.contains("ready")) {
         assert!(began.elapsed() < Duration::from_secs(60), "the command does not begin");
@@ -357,7 +357,7 @@ fn a_second_signal_leaves_at_once() {
     let pause = Duration::from_millis(300);
     let ended = running.pause(pause).signal(Signal::INT).end().exits(130);
     ended.says("aborted by a second signal");
-    assert!(place.kept().is_empty(), "nothing was told: {:?}", place.kept());
+    assert!(place.kept().is_empty(), "nothing was reported: {:?}", place.kept());
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn a_speed_without_effect_is_refused() {
     refuse("run app.toml --path disk --speed fast", "found `fast`, expected a factor");
     refuse("run app.toml --path disk --speed 0x", "expected a factor from 0.001x");
     place.file("job.fio", b"[a]\nfilename=disk\nrw=randread\n");
-    refuse("run job.fio --speed 2x", "--speed has no effect on a job file of fio");
+    refuse("run job.fio --speed 2x", "--speed has no effect on a fio job file");
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn what_cannot_be_compared_is_refused() {
         place.iosonde(words).end().exits(2).silent().says(message);
     };
     refuse("compare app.json", "REPLAY");
-    refuse("compare app.json missing", "No such file");
+    refuse("compare app.json missing", "no such file");
     refuse("compare notes.json app.json", "a document of iosonde.doctor/1, expected");
     refuse("compare text.json app.json", "not JSON");
     refuse("compare run.json app.json", "incomplete record of iosonde.run/1");

@@ -1,4 +1,4 @@
-//! `report`: results told again, ours and those of fio, and what is no result refused.
+//! `report`: results rendered again, ours and those of fio, and what is no result refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ fn a_run_is_told_as_it_told_itself_and_rechecked() {
     let text = fs::read_to_string(&record).unwrap();
     fs::write(&record, text.replace("\"exit_code\":0", "\"exit_code\":3")).unwrap();
     let differs = place.iosonde("report --recheck").arg(&folder).end().exits(6);
-    differs.prints("manifest.json: found SHA-256 ").prints("exit code: kept 3, computed 0");
+    differs.prints("manifest.json: found SHA-256 ").prints("exit code: stored 3, computed 0");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn what_is_no_result_is_refused_with_what_was_found() {
     let changed = |from: &str, to: &str, said: &str| {
         assert!(manifest.contains(from), "{manifest}");
         fs::write(folder.join("manifest.json"), manifest.replace(from, to)).unwrap();
-        place.iosonde("report").arg(&folder).end().exits(2).says(said).silent();
+        place.iosonde("report --accept-altered").arg(&folder).end().exits(2).says(said).silent();
     };
     changed("iosonde.manifest/1", "iosonde.manifest/2", "knows iosonde.manifest/1");
     changed("iosonde.manifest/1", "other/1", "found a document of other/1");
@@ -127,7 +127,7 @@ fn what_is_no_result_is_refused_with_what_was_found() {
     );
     let later = manifest.replace("\"started_unix_ns\":1", "\"started_unix_ns\":9");
     fs::write(folder.join("manifest.json"), later).unwrap();
-    place.iosonde("report").arg(&folder).end().exits(0).says("in the future");
+    place.iosonde("report --accept-altered").arg(&folder).end().exits(0).says("in the future");
     let record = fs::read_to_string(folder.join("01-run.json")).unwrap();
     place.file("new.json", record.replace("iosonde.run/1", "iosonde.run/9").as_bytes());
     refused("new.json", "knows iosonde.run/1");
@@ -138,7 +138,7 @@ fn nothing_of_others_is_written_over_and_a_full_disk_is_told() {
     let place = Place::new();
     place.file("precious", b"not a report");
     let words = "--output-format html --output precious";
-    report(&place, &["two-3.33.json"], words).exits(2).says("holds something else").silent();
+    report(&place, &["two-3.33.json"], words).exits(2).says("contains something else").silent();
     assert_eq!(fs::read(place.work().join("precious")).unwrap(), b"not a report");
     let small = match TmpfsMount::new(16 << 10) {
         Ok(small) => small,

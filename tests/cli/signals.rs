@@ -34,13 +34,13 @@ fn manifest(place: &Place) -> Value {
 fn interrupt_while_laying_out() {
     for json in [false, true] {
         let place = Place::new();
-        let words = LONG.replace("256M", "4G");
+        let words = LONG.replace("256M", "2G");
         let mut call = place.iosonde(&words);
         if json {
             call = call.arg("--output-format=json");
         }
-        let ended = interrupted(call.start().until_stderr("laying out"));
-        let ended = ended.says("interrupted while laying out");
+        let ended = interrupted(call.start().until_stderr("preparing 2 GiB"));
+        let ended = ended.says("interrupted while preparing");
         if json {
             let document = ended.json();
             assert_eq!(document["error"]["kind"], "interrupted");

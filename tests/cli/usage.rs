@@ -1,4 +1,5 @@
-//! Asked wrongly: exit 2, words that say what was found and what was expected, nothing left behind.
+//! Usage errors: exit 2, a message that says what was found and what was expected, nothing left
+//! behind.
 
 use iosonde_rig::skip;
 
@@ -31,14 +32,14 @@ fn of_check() {
             ("check . -5", "-5"),
             ("check . 1Q", "found the unit `Q`"),
             ("check . nan", "found `nan`"),
-            ("check . 255M", "255 MiB asked for, expected at least 256 MiB"),
+            ("check . 255M", "255 MiB requested, expected at least 256 MiB"),
             ("check . 4000T", "give a smaller size"),
             ("check --sceonds 3", "'--seconds'"),
             ("check --seconds 0", "expected 0.1 s to 24 h"),
             ("check --seconds nan", "--seconds: found `nan`"),
             ("check --seconds 3 --quick", "--quick"),
             ("check --only databse", "did you mean `database`?"),
-            ("check --skip nothing", "there is no workload `nothing`"),
+            ("check --skip nothing", "no workload `nothing`"),
             ("check --only cache --skip cache", "leave no workload"),
             ("check --threads 0", "--threads"),
             ("check --expect p99", "expected METRIC OP VALUE"),
@@ -64,7 +65,10 @@ fn of_run() {
             ("run --path hole --rw read --iodpeth 4", "'--iodepth'"),
             ("run --path hole --rw read --iodepth 4 --ioengine psync", "exactly one request"),
             ("run --path hole --rw read --iodepth 0", "iodepth 0"),
-            ("run --path hole --rw read --latency-target p99<=2ms", "nothing to steer"),
+            (
+                "run --path hole --rw read --latency-target p99<=2ms",
+                "is the largest depth tried, and it is 1",
+            ),
             ("run --path hole --rw read --iodepth 8 --latency-target p99>2ms", "upper limit"),
             ("run --path hole --rw read --iodepth 8 --latency-target iops<=2", "a percentile"),
             ("run --path hole --rw read --iodepth 8 --latency-target p100<2", "p50 to p99.999"),
@@ -74,7 +78,7 @@ fn of_run() {
             ),
             (
                 "run --path hole --rw read --iodepth 8 --latency-target p99<2 --latency-window 0",
-                "one second at least",
+                "expected at least one second",
             ),
             ("run --path hole --rw read --latency-mode hold", "--latency-target"),
             ("run --path hole --rw read --until p99", "METRIC+-WIDTH%"),

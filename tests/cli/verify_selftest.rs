@@ -51,7 +51,7 @@ fn one_simulation_is_repeated_by_its_seed() {
 fn what_is_asked_wrongly_is_an_error() {
     let place = Place::new();
     for (words, reason) in [
-        ("verify selftest --runs 0", "proves nothing"),
+        ("verify selftest --runs 0", "expected at least 1"),
         ("verify selftest --runs 1e6", "10k"),
         ("verify selftest --soak-ops 5t", "100m"),
         ("verify selftest --only drop", "--seed"),

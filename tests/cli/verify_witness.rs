@@ -81,7 +81,7 @@ fn what_was_answered_is_in_the_log_at_once() {
     let (code, said) = witness.end();
     assert_eq!(code, Some(0), "{said}");
     assert!(
-        said.contains("the other side has gone after 3 lines; they are kept in w.log"),
+        said.contains("the other side disconnected after 3 lines; they are stored in w.log"),
         "{said}"
     );
     let kept = WitnessLog::read(&log, STREAM).unwrap();
@@ -129,7 +129,7 @@ fn a_log_that_is_there_is_left_alone() {
     let place = Place::new();
     let log = place.file("w.log", b"precious");
     let ended = place.iosonde("verify witness --log w.log").end().exits(2);
-    ended.says("--log: w.log exists, expected a free name");
+    ended.says("--log: w.log exists: each run needs a new log");
     assert_eq!(fs::read(&log).unwrap(), b"precious");
     place.iosonde("verify witness").end().exits(2).says("--log <FILE>");
     place.iosonde("verify witness --log nowhere/w").end().exits(1).says("cannot be made");

@@ -117,7 +117,7 @@ fn a_served_directory_has_no_counters_and_a_flat_flush() {
     assert!(slope < 0.25, "{slope}: {:?}", ladder_test(&answer, "F2"));
     let levels = answer.at("/levels").as_array().unwrap();
     assert!(levels.iter().all(|level| level["min_ns"].as_f64().unwrap() >= 5e6), "{levels:?}");
-    // Every call that is told was made: the layout's, and six in each round.
+    // Every call that is reported was made: the layout's, and six in each round.
     assert_eq!(mount.truth().sync.count, 1 + 20 * 6);
 }
 

@@ -169,7 +169,7 @@ fn a_constant_has_no_step() {
 }
 
 /// Requests that the kernel cannot start without blocking: it hands them to workers, one by one or
-/// all at once. What a request waits there is part of its latency, and it is told.
+/// all at once. What a request waits there is part of its latency, and it is reported.
 fn blocking(words: &[&str]) {
     let _turn = turn();
     let Some(device) = Known::new(words) else { return };

@@ -48,7 +48,7 @@ impl Scenario {
             .start()
     }
 
-    /// Waits until the witness has been told of so many flushes.
+    /// Waits until the witness has received so many flushes.
     fn until_flushes(&self, count: usize) {
         let flushes = || {
             let log = fs::read_to_string(&self.log).unwrap_or_default();

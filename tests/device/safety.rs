@@ -1,4 +1,4 @@
-//! Block devices are written after the whole gate only; what stands in the way is named.
+//! Block devices are written after the whole gate only; what prevents it is named.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};

@@ -118,7 +118,7 @@ impl<Q: Queue> Bench<Q> {
         result
     }
 
-    /// Writes every block; all must be told as done.
+    /// Writes every block; all must be reported as done.
     pub(crate) fn write_all(&mut self, generation: usize) {
         for block in 0..WRITTEN {
             assert_eq!(self.write(block, generation), BLOCK as i32);

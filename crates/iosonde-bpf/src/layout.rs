@@ -13,7 +13,7 @@ pub const SIZE_BUCKETS: usize = 576;
 pub const DEPTH_BUCKETS: usize = 256;
 /// Slots there are at most.
 pub const SLOTS: u32 = 128;
-/// Bytes of a block that is told apart within a chunk.
+/// Bytes of a block that is distinguished within a chunk.
 pub const BLOCK_BYTES: u64 = 1 << 12;
 /// Bytes of a chunk.
 pub const CHUNK_BYTES: u64 = 1 << 20;
@@ -239,7 +239,7 @@ shared! {
 pub const FILE_NAMED: u32 = 0;
 /// A device's own page cache: metadata of its file system, or the device opened as a file.
 pub const FILE_OF_DEVICE: u32 = 1;
-/// Direct I/O whose file is not told.
+/// Direct I/O whose file is not reported.
 pub const FILE_UNKNOWN: u32 = 2;
 
 shared! {

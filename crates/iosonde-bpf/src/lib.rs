@@ -2,7 +2,7 @@
 //!
 //! The programs are C (`bpf/`), compiled once and kept beside their source, so that building needs
 //! Rust alone; CI compiles them again and compares. Each program is optional: a kernel that lacks
-//! its tracepoint, or refuses it, is told apart from one that has nothing to tell.
+//! its tracepoint, or refuses it, is distinguished from one that has nothing to tell.
 //!
 //! Everything public is safe to call. `unsafe` stands only where a plain structure is declared to
 //! be one.
@@ -30,8 +30,8 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/profile.bpf.o");
 pub struct Options {
     /// Whole disks, as (major, minor); empty for all.
     pub disks: Vec<(u32, u32)>,
-    /// Address of `iomap_dio_bio_end_io` in the running kernel; 0 if it is not told. It tells which
-    /// file a direct request belongs to.
+    /// Address of `iomap_dio_bio_end_io` in the running kernel; 0 if it is not reported. It tells
+    /// which file a direct request belongs to.
     pub dio_end: u64,
     /// Address of `blkdev_bio_end_io`, likewise for direct I/O on block devices.
     pub disk_end: u64,

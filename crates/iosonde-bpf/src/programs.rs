@@ -11,7 +11,7 @@ use crate::{AttachError, chain};
 pub struct Program {
     /// The tracepoint that it is for.
     pub tracepoint: String,
-    /// What is told by it.
+    /// What is stated by it.
     pub provides: &'static str,
     /// Why it is not attached; `None` if it is.
     pub refused: Option<String>,

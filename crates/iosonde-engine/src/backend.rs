@@ -158,7 +158,7 @@ pub enum OpenError {
     Ring {
         /// The kernel's answer.
         error: io::Error,
-        /// Likely cause and mend.
+        /// Likely cause, and how to fix it.
         hint: String,
     },
     /// IOPOLL was granted and does not work.

@@ -4,7 +4,7 @@
 //! `witness`, which start outside programs, goes through one `Root` handle over `/proc`, `/sys` and
 //! `/etc`, so that a recorded tree is a test fixture. A fact the kernel does not show is `None`,
 //! never a guess. `fio` alone takes long and is noticed by others: it carries out the load that it
-//! is told.
+//! is reported.
 
 mod cgroup;
 mod device;

@@ -97,7 +97,7 @@ fn warnings(study: &Study) -> Vec<Warning> {
         let times = count::thousands(*times as u64);
         element.push(warning(finding, format!("{words} (seen {times} times, in {places})")));
     }
-    // What the whole concludes about single runs was told above.
+    // What the whole concludes about single runs was reported above.
     let concluded = study.conclusions.iter().flat_map(|(_, answer)| &answer.warnings);
     for finding in concluded {
         if !element.iter().any(|known| known.code == finding.code) {

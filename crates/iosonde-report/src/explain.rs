@@ -137,8 +137,8 @@ const METRICS: &[Meaning] = &metrics! {
         "The size below which operations limit, and above which bandwidth does.",
         "s* = t0 x bandwidth of the fitted line t(s) = t0 + s / bandwidth",
         "points of a sweep over block size",
-        "Fitted with weights and told with its residuals: above 15 % it is not one line, and the \
-         place of the step is told instead.";
+        "Fitted with weights; its residuals are shown: above 15 % it is not one line, and the \
+         place of the step is reported instead.";
     "power": "operations per second and second",
         "Throughput for its price in latency.",
         "IOPS / mean latency",
@@ -153,7 +153,7 @@ const METRICS: &[Meaning] = &metrics! {
         "Parts of a run with different levels, as after a cache is full.",
         "change points of the rate per interval, with a permutation test",
         "the series of counters",
-        "Figures over several regimes are told beside each of them.";
+        "Figures over several regimes are reported beside each of them.";
     "interval" ["ci", "confidence"]: "as its figure",
         "Where the true value lies in 95 of 100 such measurements.",
         "means: t or bootstrap over repeats; percentiles: ranks of the binomial distribution",

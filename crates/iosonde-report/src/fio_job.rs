@@ -22,7 +22,7 @@ type Words = Vec<(&'static str, Option<String>)>;
 pub type Group<'a> = (&'a Plan, &'a [u16]);
 
 /// The job file that makes fio do what the plans say, one after another. For a target that the run
-/// makes for itself fio is told to make and to remove one of its own in the same directory.
+/// makes for itself fio is instructed to create and remove one of its own in the same directory.
 ///
 /// # Errors
 /// What of the plans fio has no words for.

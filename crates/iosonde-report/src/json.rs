@@ -49,7 +49,7 @@ pub struct Failure<'a> {
     pub kind: &'a str,
     /// What was found and what was expected.
     pub message: &'a str,
-    /// How to mend it.
+    /// How to fix it.
     pub hint: Option<&'a str>,
 }
 

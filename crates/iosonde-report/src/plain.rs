@@ -10,7 +10,7 @@ const GAP: usize = 2;
 const NARROWEST: usize = 40;
 
 /// The whole story in lines of at most so many columns, where words allow it. A table that is wider
-/// is told row by row.
+/// is reported row by row.
 pub fn plain(story: &Story, columns: usize) -> String {
     let mut page = Page { out: String::new(), columns: columns.max(NARROWEST) };
     page.words("", &story.title);

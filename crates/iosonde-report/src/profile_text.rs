@@ -106,7 +106,7 @@ fn ended(ended: &Ended) -> Option<String> {
     }
 }
 
-/// How much of what the device did in a run the program used, or why that is not told.
+/// How much of what the device did in a run the program used, or why that is not reported.
 fn beside(out: &mut String, against: &Result<Against, String>) {
     out.push_str("\nOf What the Device Can:\n");
     match against {

@@ -24,7 +24,7 @@ pub struct Pace {
     pub left_ns: Option<u64>,
     /// Operations completed since the start of this run, warm-up included.
     pub ops: u64,
-    /// Operations per second since the last time it was told.
+    /// Operations per second since the last report.
     pub iops: f64,
 }
 

@@ -20,7 +20,7 @@ use super::story::{
 /// Percentiles that are shown.
 const SHOWN: [(f64, &str); 5] =
     [(0.5, "p50"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
-/// Most findings that are told as cautions.
+/// Most findings that are reported as cautions.
 const MOST: usize = 20;
 
 /// What a story of runs is made of.

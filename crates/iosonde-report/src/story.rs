@@ -1,6 +1,6 @@
-//! One story, told by many: what an experiment, a run or a foreign result has to say, in an order
-//! that a reader follows, before it is known whether a terminal, a browser or a spreadsheet shows
-//! it.
+//! One story, rendered by many: what an experiment, a run or a foreign result has to say, in an
+//! order that a reader follows, before it is known whether a terminal, a browser or a spreadsheet
+//! shows it.
 //!
 //! Whoever analyses fills one of these in; whoever tells needs to know nothing else. All strings
 //! are as they came, from devices and files too: each teller makes them safe for its own medium.

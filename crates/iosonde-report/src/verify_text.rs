@@ -11,7 +11,7 @@ use iosonde_model::record::VerifyRun;
 use iosonde_model::units::count::thousands;
 use iosonde_model::units::{bytes, duration};
 
-/// Groups of failures that are told in full; the others are counted.
+/// Groups of failures that are reported in full; the others are counted.
 const IN_FULL: usize = 8;
 /// Bytes in a row of a comparison.
 const ROW: usize = 16;
@@ -278,7 +278,7 @@ fn compare(out: &mut String, at: u32, expected: &[u8], found: &[u8]) {
     }
 }
 
-/// What is not told in full, by class.
+/// What is not reported in full, by class.
 fn rest(out: &mut String, judged: &VerifyJudgement, groups: &[&[FailureDetails]]) {
     let mut left: BTreeMap<&str, u64> = BTreeMap::new();
     for (class, count) in &judged.figures.failed_blocks {

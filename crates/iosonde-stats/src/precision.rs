@@ -247,7 +247,7 @@ fn reach(amounts: &[f64], sizes: &[f64], least: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests; the numbers are told")]
+    #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests; the numbers are reported")]
 
     use super::*;
 

@@ -16,7 +16,7 @@
 //! truth in 99.7, 97.7, 88.7 and 75.3 %. A drop that recovers is the weak point: both its changes
 //! are seen so in 98.7 % where neighbours are independent, in 38 % at a coefficient of 0.5, and
 //! hardly ever above (a few long blocks fall into such an order by chance); one regime is then
-//! told, not a false one.
+//! reported, not a false one.
 
 use serde::Serialize;
 

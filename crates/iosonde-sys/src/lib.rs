@@ -41,7 +41,7 @@ pub enum Direction {
     Read = 0,
     /// To storage.
     Write = 1,
-    /// Storage is told that a range is not needed any more: a hole is punched into a file, a block
+    /// Storage learns that a range is not needed any more: a hole is punched into a file, a block
     /// device discards. The result is the length given back.
     Trim = 2,
     /// What was written is made durable. The result is 0.

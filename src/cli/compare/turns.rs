@@ -297,9 +297,9 @@ mod tests {
         for (text, words) in [
             ("iosonde check .", "expected a command line"),
             ("", "expected a command line"),
-            ("run --results x", "leave --results out"),
-            ("run --output_format=json", "leave --output_format=json out"),
-            ("run 'x", "not closed"),
+            ("run --results x", "omit --results: "),
+            ("run --output_format=json", "omit --output_format=json: "),
+            ("run 'x", "unclosed quote"),
         ] {
             let message = command(text).unwrap_err().message;
             assert!(message.contains(words), "{message}");

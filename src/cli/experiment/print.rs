@@ -124,7 +124,7 @@ impl Printer {
         let verdict = analysed.answer.first().cloned().unwrap_or_default();
         if let Some(path) = keeper.finish(complete, exit.code(), &verdict) {
             let path = clean(&path.display().to_string());
-            note(&format!("results kept in {path}: open report.html"));
+            note(&format!("results stored in {path}: open report.html"));
             if !complete {
                 note(&format!("to run what is missing: iosonde experiment resume {path}"));
             }

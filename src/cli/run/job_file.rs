@@ -68,7 +68,7 @@ struct Beside<'a> {
     expectations: Vec<Expectation>,
 }
 
-/// A load is told by the file alone: an option beside it would contradict it, or do nothing.
+/// A load is stated by the file alone: an option beside it would contradict it, or do nothing.
 fn alone(words: &[String]) -> Result<(), Failure> {
     for word in words.iter().filter(|word| word.starts_with("--")) {
         let name = word.split('=').next().unwrap_or(word).replace('_', "-");
@@ -113,7 +113,7 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
     if !askings.iter().any(written) {
         device::no_consents(&args.target, "nothing is written")?;
     }
-    // Whatever stands in the way of a later group is known before the first operation.
+    // Whatever prevents a later group is known before the first operation.
     let opening = Wait::begin("opening the targets of", path.to_string_lossy());
     let mut shelf = Shelf::new(&askings);
     let mut groups = Vec::new();

@@ -133,7 +133,7 @@ pub(super) struct ResultArgs {
     pub(super) results: Option<PathBuf>,
 }
 
-/// Options that say what is written, which a check is told by its ledger.
+/// Options that say what is written, which a check is stated by its ledger.
 pub(super) const NOT_FOR_CHECK: [&str; 23] = [
     "size",
     "offset",

@@ -177,7 +177,7 @@ fn run(
     let kept = end_ledger(writer, &run);
     let ended = witness.map_or(Ok(()), |witness| say_goodbye(&witness, &run));
     let exit = VerifyOutput { run: &run, words, output, keeper }.conclude();
-    // The result is told whatever becomes of those who remember it.
+    // The result is reported whatever becomes of those who remember it.
     let failures = [kept, ended].into_iter().filter_map(Result::err);
     Ok(failures.fold(exit, |exit, failure| {
         note(&format!("error: {}", failure.message));

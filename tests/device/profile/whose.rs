@@ -1,4 +1,4 @@
-//! Whose requests they are: write-back is given to who dirtied the pages, and writers are told
+//! Whose requests they are: write-back is given to who dirtied the pages, and writers are reported
 //! apart.
 
 use std::fs;

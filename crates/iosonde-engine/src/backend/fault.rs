@@ -2,9 +2,9 @@
 //!
 //! With it a verifier shows that it would have noticed, on a simulated device and on a real one. It
 //! takes no slot of its own. What is done later, or twice, goes out on the slot of a request that
-//! has just completed, and whose completion is told when that is done too. Several faults at once
-//! are several decorators. Requests that are not struck pass as they are, with a few words noted
-//! about each.
+//! has just completed, and whose completion is reported when that is done too. Several faults at
+//! once are several decorators. Requests that are not struck pass as they are, with a few words
+//! noted about each.
 
 mod alter;
 mod held;
@@ -52,7 +52,7 @@ pub struct FaultQueue<Q: Queue> {
     special: usize,
     /// Answered without the inner queue, and not yet handed over by `enter`.
     answered: Vec<(usize, i32)>,
-    /// To be told at the next `reap`.
+    /// To be reported at the next `reap`.
     ready: Vec<(usize, i32)>,
     /// Empty between calls; its memory is used again and again.
     back: Vec<(usize, i32)>,

@@ -100,7 +100,7 @@ fn prove_discard(ring: &mut Ring, job: &Job) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Likely cause and mend of a refusal.
+/// Likely cause of a refusal, and how to fix it.
 fn hint(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {

@@ -81,7 +81,7 @@ pub enum AdmitError {
 }
 
 impl AdmitError {
-    /// Whether asking for something else would mend it.
+    /// Whether asking for something else would succeed.
     pub fn is_usage_error(&self) -> bool {
         !matches!(
             self,

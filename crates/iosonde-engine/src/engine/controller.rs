@@ -38,7 +38,7 @@ enum Next {
     Settle(u32, Pursued),
 }
 
-/// What the jobs are told.
+/// What the jobs are reported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Order {
     /// Go on.

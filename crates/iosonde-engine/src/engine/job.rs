@@ -25,8 +25,8 @@ use iosonde_model::record::JobRun;
 /// complete inside submission.
 const PROBE_EVERY: u32 = 64;
 /// Requests handed over at once, at most, where they do not complete inside submission: a device is
-/// told of a batch when the whole of it is prepared, and larger ones let it run dry (a tenth of the
-/// rate at depth 32).
+/// notified of a batch when the whole of it is prepared, and larger ones let it run dry (a tenth of
+/// the rate at depth 32).
 pub(super) const ASYNC_BATCH: usize = 8;
 /// After the end, this long is waited for requests in flight.
 pub(super) const DRAIN_GRACE_NS: u64 = 10_000_000_000;

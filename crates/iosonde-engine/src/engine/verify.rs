@@ -37,7 +37,8 @@ use barrier::Barrier;
 use ring::Ends;
 use work::{Step, VerifyLoop};
 
-/// Remembers, outside of the process, how far a job is. It is told before what it is told happens.
+/// Remembers, outside of the process, how far a job is. It is notified before the operation
+/// happens.
 pub trait Journal: Send {
     /// So many operations will have been submitted, the first `acked` of them are acknowledged, and
     /// the first `durable` of these are durable.
@@ -79,7 +80,7 @@ pub struct RunInputs {
     pub survival: Option<Survival>,
     /// One journal per job, or none.
     pub journals: Vec<Box<dyn Journal>>,
-    /// Who is told around every flush.
+    /// Who is reported around every flush.
     pub flush_observer: Option<Arc<dyn FlushObserver>>,
     /// A fault that every job's queue is given on purpose.
     pub fault: Option<(Injection, FaultLog)>,

@@ -14,7 +14,7 @@ const OUTPUT_LIMIT_BYTES: u64 = 64 << 20;
 /// A fio that does not tell its version within this time is none.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
-/// What every job is told besides its load: to take files as they are. With `create_on_open` fio
+/// What every job receives besides its load: to take files as they are. With `create_on_open` fio
 /// lays nothing out, which it otherwise does to a file that is too short, after removing it; and
 /// without `allow_file_create` opening makes nothing. Latency is counted from before submission.
 const EACH_JOB: [&str; 7] = [

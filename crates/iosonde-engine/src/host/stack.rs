@@ -164,7 +164,7 @@ fn upwards(root: &Root, loops: &[Loop], sharing: &mut Vec<Node>, found: &mut Vec
     }
 }
 
-/// Holders of a device and loop devices over it; each is told.
+/// Holders of a device and loop devices over it; each is reported.
 fn takers(root: &Root, loops: &[Loop], node: &Node, found: &mut Vec<Usage>) -> Vec<Node> {
     let mut takers = node.listed(root, "holders");
     for holder in &takers {

@@ -1,8 +1,8 @@
 //! The witness of a run that will be cut off: a program of the user's, which often speaks to
 //! another machine.
 //!
-//! It is told a line and has to answer in time; whatever it does, nobody waits longer. It runs in a
-//! process group of its own, so that an interrupt from the terminal ends the run first, and it is
+//! It receives a line and has to answer in time; whatever it does, nobody waits longer. It runs in
+//! a process group of its own, so that an interrupt from the terminal ends the run first, and it is
 //! ended with its descendants when the run is done with it.
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -55,7 +55,7 @@ pub enum DesignError {
         stage: String,
         /// The axis.
         axis: String,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         what: String,
     },
     /// What a stage says of itself.
@@ -63,7 +63,7 @@ pub enum DesignError {
     Stage {
         /// The stage.
         stage: String,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         what: String,
     },
     /// More trials than anybody waits for.

@@ -100,13 +100,13 @@ pub enum Refusal {
     Conflict {
         /// The role.
         role: String,
-        /// What contradicts what, and how to mend it.
+        /// What contradicts what, and how to fix it.
         what: String,
     },
     /// A latency target that cannot be pursued.
     #[error("latency target: {what}")]
     Latency {
-        /// What contradicts it, and how to mend it.
+        /// What contradicts it, and how to fix it.
         what: String,
     },
     /// A precision that cannot be waited for.
@@ -114,7 +114,7 @@ pub enum Refusal {
     Until {
         /// What was to be known.
         subject: String,
-        /// What contradicts it, and how to mend it.
+        /// What contradicts it, and how to fix it.
         what: String,
     },
     /// Not enough memory for one buffer per job.
@@ -144,7 +144,7 @@ const INTERVALS_PER_HISTOGRAM: u32 = 10;
 /// Makes the plan of one run.
 ///
 /// # Errors
-/// A [`Refusal`] that says what was found, what was expected, and how to mend it.
+/// A [`Refusal`] that says what was found, what was expected, and how to fix it.
 pub fn resolve(workload: &Workload, setting: &Setting) -> Result<Plan, Refusal> {
     let mut notes = Vec::new();
     let threads = deal_threads(&workload.roles, setting.cpus);
@@ -384,7 +384,7 @@ mod tests {
         let plan = resolve(&requested, &setting).unwrap();
         assert!(plan.buffer_bytes() <= 40 << 20);
         assert_eq!(plan.jobs[0].iodepth, 8);
-        assert!(plan.notes[0].contains("from 32 to 8"), "{:?}", plan.notes);
+        assert!(plan.notes[0].contains("from 32 to at least 8"), "{:?}", plan.notes);
         setting.buffer_limit_bytes = 1 << 20;
         assert!(matches!(resolve(&requested, &setting), Err(Refusal::Memory { .. })));
     }

@@ -160,7 +160,7 @@ fn depth_and_lanes(requested: u32, engine: &Engine) -> Result<(u32, u32), Refusa
     }
 }
 
-/// Where operations of a role may begin and how large they are, before threads are told apart.
+/// Where operations of a role may begin and how large they are, before threads are distinguished.
 struct Grid {
     /// Largest operation, bytes.
     largest: u64,
@@ -308,7 +308,7 @@ fn sizes_of(job: &Job, block_bytes: u64) -> impl Iterator<Item = u64> {
     sizes.into_iter()
 }
 
-/// What is wrong with a draw, and how to mend it.
+/// What is wrong with a draw, and how to fix it.
 fn fault(draw: &Draw) -> Option<String> {
     match draw {
         Draw::Block | Draw::Fixed(_) => None,

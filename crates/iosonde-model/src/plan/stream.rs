@@ -20,7 +20,7 @@ pub enum IoKind {
     Read = 0,
     /// To storage.
     Write = 1,
-    /// Storage is told that the bytes are not needed any more.
+    /// Storage learns that the bytes are not needed any more.
     Trim = 2,
     /// What was written is made durable; moves no bytes.
     Sync = 3,

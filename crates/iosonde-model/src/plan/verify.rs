@@ -152,7 +152,7 @@ impl VerifyPlan {
     /// Makes the plan of one run.
     ///
     /// # Errors
-    /// A [`Refusal`] that says what was found, what was expected, and how to mend it.
+    /// A [`Refusal`] that says what was found, what was expected, and how to fix it.
     pub fn resolve(setting: &VerifySetting) -> Result<VerifyPlan, Refusal> {
         setting.check_ranges()?;
         let setting_region = setting.target.bytes.saturating_sub(setting.offset_bytes);
@@ -366,7 +366,7 @@ pub(crate) mod tests {
         let alone = VerifySetting { jobs: 1, ..overlap.clone() };
         assert!(refused(alone).contains("--numjobs 1"), "a job does not overlap with itself");
         let trims = VerifySetting { trim_percent: 5, ..overlap };
-        assert!(refused(trims).contains("anything would be right"));
+        assert!(refused(trims).contains("any content would be valid"));
     }
 
     #[test]

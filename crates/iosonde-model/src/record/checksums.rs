@@ -179,14 +179,15 @@ impl Checksums {
     fn parse(text: &[u8], is_unfinished: bool) -> (Checksums, Vec<Altered>) {
         let mut list = Checksums::default();
         let mut wrong = Vec::new();
-        let mut is_closed = false;
+        // The lists of the first version had no such lines.
+        let (mut is_closed, mut has_seal) = (false, false);
         for (number, line) in (1..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
             let words = str::from_utf8(line).ok();
             let whole = words.and_then(|words| words.strip_suffix('\n'));
             is_closed = false;
             match (whole.and_then(|whole| whole.strip_prefix(SEAL)), whole.and_then(entry)) {
                 (Some(expected), _) => {
-                    is_closed = true;
+                    (is_closed, has_seal) = (true, true);
                     let found = hex(list.state.clone());
                     if expected != found && wrong.is_empty() {
                         let expected = expected.to_owned();
@@ -199,7 +200,7 @@ impl Checksums {
             }
             list.state.update(line);
         }
-        if !is_closed && !is_unfinished && wrong.is_empty() {
+        if has_seal && !is_closed && !is_unfinished && wrong.is_empty() {
             wrong.push(altered(SUMS, Change::Open));
         }
         (list, wrong)
@@ -465,8 +466,13 @@ mod tests {
     #[test]
     fn a_finished_folder_has_a_closed_list() {
         let sums = list().sealed();
-        let sums = &sums[..sums.find('#').unwrap()];
-        let (_dir, folder) = folder("a", sums);
+        let lines = &sums[..sums.find('#').unwrap()];
+        let (_dir, folder) = folder("a", &format!("{sums}{lines}"));
         assert_eq!(alterations(&folder).unwrap(), [altered(SUMS, Change::Open)]);
+        // The first version had no checksum of the list; what is listed is compared all the same.
+        fs::write(folder.join(SUMS), lines).unwrap();
+        assert_eq!(alterations(&folder).unwrap(), []);
+        fs::write(folder.join("01-run.json"), "two").unwrap();
+        assert_eq!(alterations(&folder).unwrap()[0].name, "01-run.json");
     }
 }

@@ -123,7 +123,7 @@ pub struct ForeignDirection {
     pub lat: Option<ForeignLatency>,
 }
 
-/// A distribution of latencies, as far as it is told.
+/// A distribution of latencies, as far as it is reported.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ForeignLatency {
     /// Samples.
@@ -143,7 +143,7 @@ pub struct ForeignLatency {
 }
 
 impl ForeignLatency {
-    /// The percentile `per_cent`, if it is told.
+    /// The percentile `per_cent`, if it is reported.
     pub fn percentile(&self, per_cent: f64) -> Option<u64> {
         let formatted = self.percentiles.iter().find(|(each, _)| (each - per_cent).abs() < 1e-6);
         formatted.map(|(_, ns)| *ns)
@@ -168,7 +168,7 @@ impl ForeignDirection {
         lat.or_else(|| self.clat.as_ref().map(|clat| ("clat", clat)))
     }
 
-    /// The latency whose percentiles are told, with its name.
+    /// The latency whose percentiles are reported, with its name.
     pub fn spread(&self) -> Option<(&'static str, &ForeignLatency)> {
         let all = [("lat", &self.lat), ("clat", &self.clat), ("slat", &self.slat)];
         let mut formatted =

@@ -15,7 +15,7 @@
 //! job are written in turn, so that a death in the middle of a note leaves the one before; what the
 //! torn one announced was never submitted. One cannot see from a broken sector, however, whether it
 //! was torn then or damaged since. With one of two broken, the upper bound of that job is unknown,
-//! and this is told: too little knowledge must neither raise an alarm nor pass in silence.
+//! and this is reported: too little knowledge must neither raise an alarm nor pass in silence.
 //!
 //! The version is that of the blocks, too: version 1 was about blocks whose sectors did not state
 //! their place within the block, and is refused.

@@ -70,7 +70,7 @@ pub struct ProfileRun {
     pub io_delay_ns: Option<u64>,
     /// The machine, once per interval.
     pub telemetry: Vec<TelemetrySample>,
-    /// Context switches of the whole machine at start and end; `None` where not told.
+    /// Context switches of the whole machine at start and end; `None` where not reported.
     pub machine_switches: Option<(u64, u64)>,
     /// CPU time of this collector itself over the same time.
     pub collector: ProcessUse,
@@ -388,7 +388,7 @@ pub struct Places {
     pub device: String,
     /// Size of a chunk, bytes.
     pub chunk_bytes: u64,
-    /// Size of the blocks that are told apart within a chunk, bytes.
+    /// Size of the blocks that are distinguished within a chunk, bytes.
     pub block_bytes: u64,
     /// Chunks that were touched, ascending by place.
     pub chunks: Vec<Chunk>,

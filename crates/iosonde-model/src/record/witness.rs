@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// One run of another program, as it told it. All jobs and directions together, but for syncs.
+/// One run of another program, as it reported it. All jobs and directions together, but for syncs.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct WitnessRun {
     /// Name and version as the program says them: `fio-3.33`.

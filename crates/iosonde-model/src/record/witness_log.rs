@@ -18,8 +18,8 @@
 //!
 //! In the log each line has its number, its time in ns since 1970 and a CRC-32C of all that in
 //! front of it. A last line without its end was cut off with the witness and is dropped, which is
-//! told; it may have been answered nevertheless, and the bound from above allows for it. Any other
-//! line that is not whole is an error.
+//! reported; it may have been answered nevertheless, and the bound from above allows for it. Any
+//! other line that is not whole is an error.
 
 mod line;
 mod read;
@@ -34,7 +34,7 @@ pub use line::{Line, LineError, MAX_LINE_BYTES};
 pub use read::{WitnessLog, WitnessLogError};
 pub use write::{Recorder, Unrecorded};
 
-/// What was told about one job.
+/// What was reported about one job.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct WitnessedJob {
     /// Flushes that were answered.
@@ -71,7 +71,7 @@ impl WitnessedJob {
     /// flushes at its end alone.
     fn submitted_at_most(&self, plan: &VerifyPlan, job: usize) -> Option<u64> {
         match self.pending_ops {
-            // Everything was answered before the flush was told of, and nothing was sent since.
+            // Everything was answered before the flush was reported of, and nothing was sent since.
             Some(ops) if self.submitted_at_most_flush == self.flushes + 1 => return Some(ops),
             // The only flush is the last one, and nothing comes after it.
             None if plan.flush_every == 0 && self.flushes > 0 => return Some(self.durable_ops),

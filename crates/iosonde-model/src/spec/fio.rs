@@ -54,7 +54,7 @@ impl fmt::Display for Place {
 pub struct Fault {
     /// Where it stands.
     pub place: Place,
-    /// The option and what is wrong with it, what is expected, and how to mend it.
+    /// The option and what is wrong with it, what is expected, and how to fix it.
     pub what: String,
 }
 

@@ -16,7 +16,7 @@ const DOTS: [(f64, &str); 5] =
     [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
 /// The highest share that a scale of nines can tell from one.
 const LAST: f64 = 0.999_999_9;
-/// The shortest time that is told apart, ns.
+/// The shortest time that is distinguished, ns.
 const SHORTEST: u64 = 1;
 
 /// Which side of a distribution is shown.

@@ -58,7 +58,7 @@ pub(super) fn draw(
     Ok(sheet.finish(&format!("{}{against}", what.join(", "))))
 }
 
-/// The same with the knee, where it is of the only series: several would not be told apart.
+/// The same with the knee, where it is of the only series: several would not be distinguished.
 fn knees(view: &View, facet: &Facet, plot: Plot) -> Plot {
     let [only] = facet.series.as_slice() else { return plot };
     Plot { markers: found::marker(view, "knee", only).into_iter().collect(), ..plot }

@@ -51,7 +51,7 @@ pub(super) fn draw(
     Ok(sheet.finish("throughput and latency over the mix"))
 }
 
-/// A direction of its own is told where both are there.
+/// A direction of its own is reported where both are there.
 fn line(
     view: &View,
     series: &Series,

@@ -9,7 +9,7 @@ use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::parameter::Quantity as Takes;
 use iosonde_model::spec::experiment::{Axis as SpecAxis, Design, Figure, Parameter};
 
-/// More lines than this in one panel cannot be told apart.
+/// More lines than this in one panel cannot be distinguished.
 pub(super) const MOST_SERIES: usize = 7;
 /// Levels that span this factor stand on a logarithmic scale.
 const WIDE: f64 = 16.0;
@@ -100,7 +100,7 @@ impl<'a> View<'a> {
         let all = |point: &&Point| named(point, &others);
         let count = distinct(points.iter().map(all));
         // One axis makes the lines where it is asked for, and where all would be too many: then
-        // that with the most levels that can be told apart.
+        // that with the most levels that can be distinguished.
         let own = series.map(|axis| axis.name.as_str()).filter(|name| *name != x);
         let levels = |axis: &str| distinct(points.iter().map(|point| named(point, &[axis])));
         let most = || {
@@ -301,7 +301,8 @@ impl Places {
     }
 }
 
-/// A scale on which these levels, in ascending order, can be told apart; `None` if there is none.
+/// A scale on which these levels, in ascending order, can be distinguished; `None` if there is
+/// none.
 fn scale_for(values: &[f64]) -> Option<Kind> {
     let [first, second, .., last] = *values else {
         let [_first, last] = *values else { return None };

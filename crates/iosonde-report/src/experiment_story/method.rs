@@ -62,7 +62,9 @@ fn intervals(study: &Study) -> Vec<String> {
         said.push("Intervals of the ratio of two cells are Welch's t on logarithms.".into());
     }
     if requested(&BY_PERMUTATION) {
-        said.push("Where a p is told or a change of level is marked, it is by permutation.".into());
+        said.push(
+            "Where a p is reported or a change of level is marked, it is by permutation.".into(),
+        );
     }
     said
 }

@@ -17,7 +17,7 @@ use iosonde_stats::Histogram;
 use super::Row;
 use super::tables::earned;
 
-/// Most jobs or curves in one picture: more cannot be told apart.
+/// Most jobs or curves in one picture: more cannot be distinguished.
 const MOST: usize = 7;
 /// Options over which results are drawn, if it is one of them in which they differ.
 const SWEPT: [&str; 3] = ["iodepth", "numjobs", "bs"];

@@ -226,7 +226,7 @@ pub(super) fn data(rows: &[Row<'_>]) -> DataSet {
     DataSet { name: "jobs".into(), columns, rows: lines }
 }
 
-/// Most rows of a log that are told again: the file itself has the others.
+/// Most rows of a log that are reported again: the file itself has the others.
 const MAX_ROWS: usize = 100_000;
 
 /// The values of logs for programs, in the long form.

@@ -13,7 +13,7 @@ use iosonde_stats::Histogram;
 use iosonde_stats::histogram::upper_edge;
 use iosonde_stats::quantile::{EARNED_FROM, Quantile};
 
-/// Shorter times are not told apart: the axis begins here, and the curves with what lies below.
+/// Shorter times are not distinguished: the axis begins here, and the curves with what lies below.
 const SHORTEST_NS: u64 = 100;
 /// Quantiles that get a dot, where there are enough requests for them.
 const DOTS: [(f64, &str); 3] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99")];

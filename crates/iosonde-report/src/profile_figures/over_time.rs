@@ -75,7 +75,7 @@ pub(super) fn latency_map(run: &ProfileRun) -> Result<Option<Drawn>, ChartError>
     Ok(Some(("latency-over-time".into(), figure)))
 }
 
-/// Requests by time and latency, in as many columns as can be told apart.
+/// Requests by time and latency, in as many columns as can be distinguished.
 fn cells(series: &HistogramSeries) -> Vec<Cell> {
     let merged = series.intervals.len().div_ceil(COLUMNS).max(1);
     let width = series.width_ns as f64 * merged as f64;

@@ -8,7 +8,7 @@ use iosonde_model::units::{bytes, count, duration};
 
 use super::cells::{percent, rate, size, spread_row, time};
 
-/// Kinds of arrivals told at most.
+/// Most kinds of arrivals listed.
 const KINDS: usize = 6;
 /// Signs of the grid by the logarithm of the count; the first is for none.
 const SHADES: &[u8] = b" .:-=+*#%@";

@@ -47,7 +47,7 @@ impl Mapping {
         Ok(Mapping { start, bytes })
     }
 
-    /// The object at this offset, which the kernel has told.
+    /// The object at this offset, which the kernel has reported.
     fn at<T>(&self, offset: u32, count: u32) -> io::Result<NonNull<T>> {
         let end = offset as usize + count as usize * size_of::<T>();
         let aligned = (offset as usize).is_multiple_of(align_of::<T>());

@@ -78,7 +78,7 @@ impl Held {
         self.writes.push(Waiting { write, slot, acknowledged_at, synced_at, completions, reads });
     }
 
-    /// The caller was told that the request of this slot is done.
+    /// The caller was reported that the request of this slot is done.
     pub(super) fn acknowledged(&mut self, slot: usize, latest: u64) {
         for waiting in self.writes.iter_mut().filter(|waiting| waiting.slot == slot) {
             waiting.acknowledged_at.get_or_insert(latest);

@@ -1,4 +1,4 @@
-//! A request on its way up: what is still to be done, and what the caller is told.
+//! A request on its way up: what is still to be done, and what the caller is reported.
 
 use super::held::Due;
 use super::{Fault, FaultQueue, Flight, Injected, Queue, Transfer, alter};
@@ -20,7 +20,7 @@ pub(super) enum Role {
     Altered {
         /// What makes it complete, bytes.
         sent: u32,
-        /// What the caller is told then.
+        /// What the caller is reported then.
         reported: i32,
         /// What stood in the buffer.
         original: Option<Vec<u8>>,
@@ -82,7 +82,7 @@ impl<Q: Queue> FaultQueue<Q> {
         self.ready.push((slot, result));
     }
 
-    /// Completes what a strike began. Gives what the caller is told, or nothing if a further
+    /// Completes what a strike began. Gives what the caller is reported, or nothing if a further
     /// request goes out first.
     fn settle(&mut self, slot: usize, transfer: Transfer, role: Role, result: i32) -> Option<i32> {
         let is_whole = is_whole(&transfer, result);

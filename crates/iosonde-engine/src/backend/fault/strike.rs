@@ -124,7 +124,7 @@ impl<Q: Queue> FaultQueue<Q> {
         })
     }
 
-    /// Not done; the caller is told this. That is the fault, or the beginning of it.
+    /// Not done; the caller is reported this. That is the fault, or the beginning of it.
     fn answer(&self, transfer: &Transfer, result: i32) -> Course {
         self.log.note(self.harm(transfer, 0..transfer.bytes as usize, None));
         Course::Answer(result)

@@ -5,10 +5,10 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_cha
 
 use iosonde_model::plan::{VerifyMode, VerifyPlan};
 
-/// What is handed on: blocks of the giver that were written and acknowledged.
+/// What is handed on: blocks of the previous job that were written and acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parcel {
-    /// First block of the giver's part.
+    /// First block of the previous job's part.
     pub(super) first: u64,
     pub(super) blocks: u32,
     /// Generation of all of them: every pass writes each block once.
@@ -34,7 +34,7 @@ pub(super) struct Ends {
     unsaid: Vec<Parcel>,
     /// Handed on, and not read yet.
     outstanding: usize,
-    /// The giver hands on nothing more.
+    /// The previous job hands on nothing more.
     closed: bool,
 }
 

@@ -53,7 +53,7 @@ pub(super) enum Step {
 enum Phase {
     /// Its operations, one after the other.
     Churn,
-    /// A flush that is told about, alone in flight.
+    /// A flush that is reported about, alone in flight.
     ReportedFlush,
     /// Everything is done but what is in flight, and the last flush.
     LastFlush { sent: bool },

@@ -146,8 +146,8 @@ pub struct LedgerFile {
     pub header: LedgerHeader,
     /// One per job.
     pub jobs: Vec<JobProgress>,
-    /// What makes a check by this ledger weaker than it could be, to be told. A check that passes
-    /// nevertheless has to say so.
+    /// What makes a check by this ledger weaker than it could be, to be reported. A check that
+    /// passes nevertheless has to say so.
     pub notes: Vec<String>,
 }
 
@@ -270,7 +270,7 @@ impl LedgerFile {
         } else {
             self.notes.push(format!(
                 "job {job}: one of its two notes is torn or damaged; how far it had submitted is \
-                 not known, so that data too new for this ledger cannot be told from data in flight"
+                 not known, so that data too new for this ledger look like data in flight"
             ));
         }
         if (failed.len() as u64) < u64::from(newest.failures) {
@@ -295,7 +295,7 @@ impl LedgerFile {
         self.notes.push(
             "the machine was rebooted (or this is another one) before the run had ended, and \
              the ledger was not synced: its last notes may be lost, so that data too new for it \
-             cannot be told from data in flight"
+             cannot be distinguished from data in flight"
                 .into(),
         );
     }

@@ -56,7 +56,7 @@ pub struct WitnessLog {
     pub first_unix_ns: u64,
     /// When the last one came.
     pub last_unix_ns: u64,
-    /// What makes a check by this log weaker than it could be, to be told.
+    /// What makes a check by this log weaker than it could be, to be reported.
     pub notes: Vec<String>,
 }
 

@@ -33,7 +33,7 @@ pub(super) fn ineffective<'a>(jobs: impl Iterator<Item = &'a FioJob>) -> Vec<Fau
 
 /// The options without effect on this job, and why.
 fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
-    // What cannot be read is told by whoever reads it.
+    // What cannot be read is reported by whoever reads it.
     let Ok(rw) = rw(job) else { return Vec::new() };
     let with_rw = || format!("with rw={rw}");
     let writes = rw.is_mixed() || matches!(rw, Rw::Write | Rw::RandWrite);

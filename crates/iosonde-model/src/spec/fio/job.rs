@@ -300,7 +300,7 @@ mod tests {
         assert!(lines[0].starts_with("job.fio:2: exec_prerun is not supported: it runs a program"));
         assert!(lines[1].starts_with("job.fio:3: bs: found the unit `q`"));
         assert!(
-            lines[2].contains("job.fio:5: `runtme` is no option of fio; did you mean `runtime`")
+            lines[2].contains("job.fio:5: `runtme` is not a fio option; did you mean `runtime`")
         );
         assert!(lines[3].starts_with("job.fio:6: verify=md5 is not supported"));
     }
@@ -316,6 +316,10 @@ mod tests {
     fn a_file_without_jobs_and_a_global_without_followers_are_refused() {
         assert!(read("").unwrap_err().contains("found no job"));
         assert!(read("[global]\nbs=4k\n").unwrap_err().contains("job.fio:2: a [global] section"));
-        assert!(read("[a]\nsize=1m\n[global]\nbs=4k\n").unwrap_err().contains("no job follows"));
+        assert!(
+            read("[a]\nsize=1m\n[global]\nbs=4k\n")
+                .unwrap_err()
+                .contains("without a following job")
+        );
     }
 }

@@ -318,7 +318,7 @@ mod tests {
         let many = "[a]\n".repeat(MAX_SECTIONS + 1);
         let long = format!("[a]\nname={}\n", "x".repeat(MAX_LINE_BYTES));
         for (text, files, expected) in [
-            ("rw=read\n", &[][..], "job.fio:1: `rw=read` stands outside of a section"),
+            ("rw=read\n", &[][..], "job.fio:1: `rw=read` is outside of a section"),
             ("[a\n", &[], "job.fio:1: found `[a`, expected a section `[name]`"),
             ("[]\n", &[], "job.fio:1: found `[]`, expected a section `[name]`"),
             ("[globals]\n", &[], "job.fio:1: [globals]: fio reads every section"),

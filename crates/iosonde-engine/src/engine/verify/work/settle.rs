@@ -98,7 +98,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
 
     /// A flush was acknowledged.
     fn flushed(&mut self, request: Slot) {
-        // An error is told once: to whoever asks next, all seems well again.
+        // An error is reported once: to whoever asks next, all seems well again.
         if !self.shared.flush_failed() {
             let (mark, ops) = request.mark;
             self.ledger.flushed(mark);
@@ -128,7 +128,7 @@ impl<Q: Queue, C: Comparisons> VerifyLoop<'_, Q, C> {
         ));
     }
 
-    /// A witness is told of operations by their number: after one that failed it is told nothing.
+    /// A witness receives operations by their number: after one that failed it receives nothing.
     fn cannot_vouch(&self, name: &str) {
         if self.shared.flush_observer.is_some() {
             self.shared.flush_failed.store(true, Ordering::Release);

@@ -93,7 +93,7 @@ pub(super) fn direct(job: &FioJob) -> Result<bool, Fault> {
     Ok(direct)
 }
 
-/// fio repeats its order from run to run unless told otherwise.
+/// fio repeats its order from run to run unless configured otherwise.
 pub(super) fn seed(job: &FioJob) -> Option<u64> {
     let repeats = job.flag("randrepeat") != Some(false) || job.flag("allrandrepeat") == Some(true);
     job.count("randseed").or(repeats.then_some(SEED))
