@@ -1,5 +1,5 @@
-//! Contents that somebody might miss, and every verb that writes, each without consent, with a wrong
-//! one and with the right one. Checksums before and after say what was written; the table stands in
+//! Contents that somebody might miss, and every verb that writes, each without consent, with a
+//! wrong one and with the right one. Checksums before and after say what was written; the table stands in
 //! `docs/safety.md`, which this test compares with what it saw (`IOSONDE_WRITE_DOCS=1` writes it).
 
 use std::fs::{self, File};
@@ -360,8 +360,8 @@ fn nothing_that_somebody_might_miss_is_written_without_the_right_consent() {
         }
     }
     let totals = format!(
-        "{} contents, {} verbs, {} trials: {} without consent, of which {} wrote or went on; {} with \
-         a wrong consent, of which {} did; {} with the right one, of which {} did not write.",
+        "{} contents, {} verbs, {} trials: {} without consent, of which {} wrote or went on; {} \
+         with a wrong consent, of which {} did; {} with the right one, of which {} did not write.",
         rows.len(),
         VERBS.len(),
         none.trials + wrong.trials + right.trials,
