@@ -38,6 +38,14 @@ fn wrong(message: String) -> Failure {
 }
 
 impl ConsentArgs {
+    /// Whether anything was agreed to.
+    pub(crate) fn is_given(&self) -> bool {
+        let Consent { destroy_data, overwrite_signature, accept_unseen, accept_unseen_processes } =
+            self.of_devices();
+        let lists = [destroy_data, overwrite_signature, accept_unseen, accept_unseen_processes];
+        self.overwrite_file.is_some() || lists.iter().any(|list| !list.is_empty())
+    }
+
     /// The identities of devices that may be written.
     pub(crate) fn devices(&self) -> &[String] {
         &self.destroy_data

@@ -7,6 +7,7 @@ mod load;
 mod print;
 mod quick;
 mod resolved_target;
+mod resume;
 
 use std::path::PathBuf;
 
@@ -156,7 +157,7 @@ pub(super) fn experiment(args: &ExperimentArgs, words: &[String]) -> Result<Exit
         What::List(args) => list(args),
         What::Show(args) => show(args),
         What::Run(args) => execution::run(args, words),
-        What::Resume(args) => execution::resume(args, words),
+        What::Resume(args) => resume::resume(args, words),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Two processes for one command, so that it ends whatever storage does. A thread that waits in the
-//! kernel for an answer that never comes cannot be killed, and its process is not gone before it is.
-//! Hence the process that was started only supervises: it passes on signals, and ends with the exit
-//! code that the worker has said, whether or not the kernel lets go of the worker.
+//! kernel for an answer that never comes cannot be killed, and its process is not gone before it
+//! is. Hence the process that was started only supervises: it passes on signals, and ends with the
+//! exit code that the worker has said, whether or not the kernel lets go of the worker.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -115,8 +115,8 @@ pub(super) fn end(exit: Exit) -> Exit {
     exit
 }
 
-/// Whoever reads our output reads its end now: the kernel keeps a process with an unanswered request,
-/// and what it has open, until the storage answers.
+/// Whoever reads our output reads its end now: the kernel keeps a process with an unanswered
+/// request, and what it has open, until the storage answers.
 fn close_output() {
     let _ = std::io::stdout().flush();
     if let Ok(null) = std::fs::File::create("/dev/null") {

@@ -102,11 +102,11 @@ impl Ask {
 
     fn start_with(mut self, mut command: Command, eta_interval: &str) -> Asking {
         default_signals_for_children();
-        let agreed = self.words.iter().filter_map(|word| word.strip_prefix("--destroy-data="));
-        let devices = agreed.filter(|id| !is_socket(id)).map(str::to_owned);
-        if hides_processes() {
-            let accept = |id: String| format!("--accept-unseen-processes={id}");
-            let accepted: Vec<String> = devices.map(accept).collect();
+        // Who has the device behind a socket is the server's to know.
+        if hides_processes() && !self.words.iter().any(|word| is_socket(word)) {
+            let agreed = self.words.iter().filter_map(|word| word.strip_prefix("--destroy-data="));
+            let accept = |id| format!("--accept-unseen-processes={id}");
+            let accepted: Vec<String> = agreed.map(accept).collect();
             self.words.extend(accepted);
         }
         let file = |name: &str| fs::File::create(self.results.path().join(name)).unwrap();
@@ -126,11 +126,14 @@ fn is_socket(path: &str) -> bool {
     fs::metadata(path).is_ok_and(|facts| facts.file_type().is_socket())
 }
 
-/// Whether there are processes of which not even this user sees what they have open, as in many a
+/// Whether there are processes of which not even this user sees what they have open, as in every
 /// container: then each write to a device needs a consent more.
 pub(crate) fn hides_processes() -> bool {
+    /// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: the namespace that shows all processes.
+    const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
     static HIDES: OnceLock<bool> = OnceLock::new();
     *HIDES.get_or_init(|| {
+        let namespace = fs::read_link("/proc/self/ns/pid").unwrap();
         let hides = |process: std::io::Result<fs::DirEntry>| {
             let descriptors = process.ok().and_then(|at| fs::read_dir(at.path().join("fd")).ok());
             let refuses = |link: std::io::Result<fs::DirEntry>| {
@@ -139,7 +142,7 @@ pub(crate) fn hides_processes() -> bool {
             };
             descriptors.into_iter().flatten().any(refuses)
         };
-        fs::read_dir("/proc").unwrap().any(hides)
+        namespace != Path::new(FIRST_PID_NAMESPACE) || fs::read_dir("/proc").unwrap().any(hides)
     })
 }
 

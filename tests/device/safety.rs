@@ -347,18 +347,7 @@ fn who_has_it_first_keeps_it() {
     drop(open);
     // A second run of our own.
     let line = format!("run --path {{}} --rw randwrite --runtime 4 {}", disk.consent());
-    let first = ask(&line, disk.path()).start();
-    let pid = first.id();
-    let has_it = || {
-        let names = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
-        names
-            .filter_map(|name| fs::read_link(name.unwrap().path()).ok())
-            .any(|to| to == disk.path())
-            && fs::read_dir(format!("/proc/{pid}/task")).unwrap().count() > 1
-    };
-    while !has_it() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let first = ask(&line, disk.path()).start_measuring();
     never(disk.path(), &disk.consent(), "is in use and is not written");
     first.wait().exits(0);
 }

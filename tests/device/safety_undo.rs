@@ -89,25 +89,25 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn seen(image: &Path) -> String {
-    let output = Command::new("wipefs")
-        .args(["--no-act", "--parsable"])
-        .arg(image)
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap()
+/// What `wipefs` and `blkid` say of a device or an image.
+fn seen(at: &Path) -> String {
+    let say = |program: &str, args: &[&str]| {
+        let path = "/usr/sbin:/usr/bin:/sbin:/bin";
+        let output = Command::new(program).args(args).arg(at).env("PATH", path).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    say("wipefs", &["--no-act", "--parsable"]) + &say("blkid", &["-p", "-o", "export"])
 }
 
 #[test]
 fn signatures_are_put_back_on_the_same_device_alone() {
     let _turn = turn();
     let Some(disk) = Disk::new() else { return };
-    let before = seen(&disk.image);
-    assert!(before.contains("ext4"), "{before}");
+    let before = seen(disk.device.path());
+    assert!(before.contains("TYPE=ext4"), "{before}");
     let first = fs::read(&disk.image).unwrap();
-    let folder = disk.overwrite(1);
-    assert!(!seen(&disk.image).contains("ext4"), "it was overwritten");
+    let folder = disk.overwrite(64);
+    assert!(!seen(disk.device.path()).contains("ext4"), "it was overwritten");
     let after = fs::read(&disk.image).unwrap();
     // The saved bytes are under the folder's checksums.
     let sums = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
@@ -128,6 +128,10 @@ fn signatures_are_put_back_on_the_same_device_alone() {
     altered[1080] ^= 1;
     fs::write(&bytes, &altered).unwrap();
     let refused = disk.restore(&folder, &[&id]);
+    assert_eq!(refused.status.code(), Some(6), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("undo-1.bin: found SHA-256"), "{}", stderr(&refused));
+    // What may be reported as altered is not written to a device for that.
+    let refused = disk.restore(&folder, &[&id, "--accept-altered"]);
     assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("SHA-256"), "{}", stderr(&refused));
     fs::write(&bytes, &saved).unwrap();
@@ -135,9 +139,13 @@ fn signatures_are_put_back_on_the_same_device_alone() {
 
     let output = disk.restore(&folder, &[&id]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(seen(&disk.image), before);
+    assert_eq!(seen(disk.device.path()), before);
     let restored = fs::read(&disk.image).unwrap();
-    assert_eq!(restored[..MIB as usize], first[..MIB as usize]);
+    let mib = MIB as usize;
+    assert!(restored[..mib] == first[..mib] && first[..mib] != after[..mib], "the first MiB");
+    let last = restored.len() - mib..;
+    assert!(restored[last.clone()] == first[last.clone()], "the last MiB");
+    assert!(first[last.clone()] != after[last], "the last MiB was written");
     // Twice is once.
     assert_eq!(disk.restore(&folder, &[&id]).status.code(), Some(0));
 }
@@ -174,11 +182,24 @@ fn another_device_is_never_restored() {
     smaller.set_len(63 * MIB).unwrap();
     let Some(device) = here(LoopDevice::over(&image, LoopOptions::default())) else { return };
     let before = fs::read(&image).unwrap();
-    let disk = Disk { device, image, dir };
+    let mut disk = Disk { device, image, dir };
     let refused = disk.restore(&folder, &[&id]);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("found no block device"), "{}", stderr(&refused));
     assert_eq!(fs::read(&disk.image).unwrap(), before);
+    // Another file of the right size, in the place of the device that was written.
+    let other = disk.dir.path().join("other");
+    File::create(&other).unwrap().set_len(64 * MIB).unwrap();
+    drop(disk.device);
+    let Some(device) = here(LoopDevice::over(&other, LoopOptions::default())) else { return };
+    disk.device = device;
+    let others = format!("--destroy-data={}", other.display());
+    for (consent, exit) in [(&*id, 2), (&*others, 5)] {
+        let refused = disk.restore(&folder, &[consent]);
+        assert_eq!(refused.status.code(), Some(exit), "{}", stderr(&refused));
+    }
+    let other = fs::read(&other).unwrap();
+    assert!(other.iter().all(|byte| *byte == 0), "another device was written");
 }
 
 #[test]

@@ -214,6 +214,7 @@ fn extents_that_belong_to_two_files_are_named() {
             continue;
         }
         file.sync_all().unwrap();
+        drop(file);
         let reads = ask(READS, &copy).answer().exits(0);
         assert_eq!(reads.target("shared_bytes"), 16 * MIB, "{kind:?}");
         reads.finds_no("shared_extents");

@@ -262,9 +262,9 @@ impl Reporter<'_> {
             self.report("depth_not_applied", Strength::Supported, grave, words);
         } else if seen > requested as f64 * (2.0 - DEPTH_FROM) + 0.05 {
             let words = format!(
-                "The requested depth allows at most {requested} requests in flight, but IOPS x mean \
-                 latency is {shown}. Possible causes: different jobs reported as one group, or a \
-                 clock that jumped."
+                "The requested depth allows at most {requested} requests in flight, but IOPS x \
+                 mean latency is {shown}. Possible causes: different jobs reported as one group, \
+                 or a clock that jumped."
             );
             self.report("little", Strength::ConsistentWith, false, words);
         }

@@ -219,8 +219,8 @@ fn notes(run: &LadderRun, overwrites_per_s: Option<f64>) -> Vec<String> {
         } else {
             format!(
                 "{} is rotational, and a 7,200 rpm disk can make the same block durable about 120 \
-                 times per second; {outcome} per second are implausible unless a cache acknowledges \
-                 the writes",
+                 times per second; {outcome} per second are implausible unless a cache \
+                 acknowledges the writes",
                 layer.name
             )
         });

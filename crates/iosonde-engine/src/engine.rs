@@ -14,6 +14,7 @@ mod paced;
 mod queues;
 mod reading;
 mod requests;
+mod silence;
 mod simulate;
 mod steer;
 mod sync;
@@ -47,6 +48,7 @@ use controller::TICK_NS;
 use job::{JobLoop, Step};
 use queues::{Driver, with_queues};
 use reading::Reading;
+use silence::JobWaits;
 use steer::{Lane, Pilot};
 use until::Watcher;
 use waits::Wait;
@@ -278,7 +280,7 @@ where
         }
     }
     drop((ready_to, ended_to));
-    let setting_up = Wait::begin("setting up the queues", target_of(plan));
+    let setting_up = Wait::begin("setting up the queues", plan.target().path.clone());
     let queue = wait_ready(&ready, plan.jobs.len());
     drop(setting_up);
     let queue = match queue {
@@ -358,43 +360,6 @@ impl Shared {
     }
 }
 
-/// Where a plan's requests go, in words.
-fn target_of(plan: &Plan) -> String {
-    plan.target().path.clone()
-}
-
-/// What the jobs of a run wait for, each by itself: one may be stuck while the others go on.
-struct JobWaits {
-    target: String,
-    /// Operations so far, when that last changed, and the entry while the job is silent.
-    jobs: Vec<(u64, u64, Option<Wait>)>,
-}
-
-impl JobWaits {
-    fn new(plan: &Plan) -> JobWaits {
-        let jobs = plan.jobs.iter().map(|_| (0, 0, None)).collect();
-        JobWaits { target: target_of(plan), jobs }
-    }
-
-    /// Notes each job that has requests in flight, or is in a call, and was not heard of lately.
-    fn look(&mut self, lanes: &[Lane], ended: &[Option<JobRun>], now_ns: u64) {
-        for (index, (ops, heard_ns, wait)) in self.jobs.iter_mut().enumerate() {
-            let lane = &lanes[index];
-            let is_idle = lane.in_flight.load(Ordering::Relaxed) == 0
-                && now_ns.saturating_sub(lane.seen_ns.load(Ordering::Relaxed)) < UNSEEN_NS;
-            if *ops != lane.ops() || is_idle || ended[index].is_some() || *heard_ns == 0 {
-                (*ops, *heard_ns, *wait) = (lane.ops(), now_ns, None);
-            } else if wait.is_none() && now_ns.saturating_sub(*heard_ns) > UNSEEN_NS {
-                let what = format!("reads and writes of job {index}");
-                *wait = Some(Wait::begin(what, self.target.clone()).since(UNSEEN_NS));
-            }
-        }
-    }
-}
-
-/// A job that does not look at the time for so long is in a call that has not returned.
-const UNSEEN_NS: u64 = 500_000_000;
-
 /// Waits until every job has a queue; the first one's facts stand for all.
 fn wait_ready(
     ready: &Receiver<Result<QueueFacts, OpenError>>,
@@ -432,7 +397,7 @@ fn supervise(
     let mut started_unix_ns = 0;
     let mut last_change = (0, start_ns);
     let mut over_since_ns = None;
-    let mut waits = JobWaits::new(plan);
+    let mut waits = JobWaits::new(plan.target().path.clone(), plan.jobs.len());
     loop {
         let now_ns = clock.now_ns();
         waits.look(&shared.lanes, &jobs, now_ns);

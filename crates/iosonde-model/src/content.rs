@@ -1,12 +1,12 @@
 //! Which bytes? Data that no storage can shrink: random, fresh in every write, stamped per 4 KiB.
 //! Or as shrinkable as was asked.
 //!
-//! There is one random base, the same in every run, short enough to stay in the first cache. Each piece of a write is
-//! that base combined with a new 64-bit key, so that no two pieces share a run of bytes that a
-//! compressor could find, and every 4 KiB block gets a stamp (who, where, when), so that no two
-//! blocks are equal. That costs about a tenth of generating new random bytes. What a buffer held
-//! before plays no part: a read may have left zeros in it, and zeros combined with a key are the
-//! key over and over.
+//! There is one random base, the same in every run, short enough to stay in the first cache. Each
+//! piece of a write is that base combined with a new 64-bit key, so that no two pieces share a run
+//! of bytes that a compressor could find, and every 4 KiB block gets a stamp (who, where, when), so
+//! that no two blocks are equal. That costs about a tenth of generating new random bytes. What a
+//! buffer held before plays no part: a read may have left zeros in it, and zeros combined with a
+//! key are the key over and over.
 //!
 //! Data that compresses has zeros at the end of every 4 KiB. Data that repeats is made block by
 //! block: a block is its key and its stamp, so that an earlier one is made again from those.

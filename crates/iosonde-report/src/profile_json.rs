@@ -90,7 +90,10 @@ pub fn profile_json(
             "write_bytes_per_s": spread(&course.write.1),
             "latencies": course.heat.as_ref().map(heat),
         })),
-        "books": { "balanced": figures.consistency.valid(), "entries": figures.consistency.entries },
+        "books": {
+            "balanced": figures.consistency.valid(),
+            "entries": figures.consistency.entries,
+        },
         "findings": figures.findings,
         "against": against,
         "lost": run.lost,

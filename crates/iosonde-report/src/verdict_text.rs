@@ -59,8 +59,8 @@ mod tests {
         run.target.direct_refused = Some("EINVAL\u{1b}[2J".into());
         let text = verdict_text(&verdict(&[assess(&run, None)]));
         let expected = "  Verdict: low confidence: page cache\n    - Buffered: direct I/O was \
-                        rejected (EINVAL\\x1b[2J); the page cache is part of the measurement. [buffered: \
-                        proven]\n      in: Database\n";
+                        rejected (EINVAL\\x1b[2J); the page cache is part of the measurement. \
+                        [buffered: proven]\n      in: Database\n";
         assert_eq!(text, expected);
     }
 

@@ -1,6 +1,6 @@
 //! `iosonde-rig fuse MOUNTPOINT [--script FILE] [KEY=VALUE ...]`: serves a directory of known
-//! behaviour until it is unmounted or gets SIGTERM. Signals: SIGUSR1 cuts the power (unsynced data are gone), SIGUSR2 writes the truth, SIGHUP
-//! forgets the truth and starts the clock again.
+//! behaviour until it is unmounted or gets SIGTERM. Signals: SIGUSR1 cuts the power (unsynced data
+//! are gone), SIGUSR2 writes the truth, SIGHUP forgets the truth and starts the clock again.
 //!
 //! `iosonde-rig guest SCRIPT [--program NAME]... [--module NAME]... [-- QEMU OPTION ...]`: runs a
 //! shell script in an emulated machine, and exits as it does.

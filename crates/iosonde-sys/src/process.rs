@@ -1,6 +1,6 @@
 //! Two processes for one command: a thread that waits in the kernel for storage that never answers
-//! cannot be killed, and its process is not gone before it is. Who started the command waits for the
-//! supervisor, which has no such thread.
+//! cannot be killed, and its process is not gone before it is. Who started the command waits for
+//! the supervisor, which has no such thread.
 
 use std::fs::{File, OpenOptions, read_dir};
 use std::io;

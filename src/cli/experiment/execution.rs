@@ -1,4 +1,4 @@
-//! Runs an experiment, from its first stage to its report, or from where it stopped.
+//! Runs an experiment, from its first stage to its report, or what is missing of it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,19 +10,17 @@ use super::load;
 use super::print::Printer;
 use super::quick::changed;
 use super::resolved_target::{ResolvedTarget, TargetOptions, resolve_target};
-use super::{CommonArgs, ResumeArgs, RunArgs, dry_run, wrong};
+use super::{CommonArgs, RunArgs, dry_run, wrong};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
-use crate::cli::report::read_manifest;
 use crate::schedule::experiment::{StageEvent, StageJob, execute_stage};
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::experiment::{StageFacts, Study, TrialFigures};
 use iosonde_model::plan::chance;
 use iosonde_model::plan::design::{self, Found};
-use iosonde_model::record::checksums::{Altered, Change, alterations};
 use iosonde_model::record::experiment::{
     EXPERIMENT_SCHEMA, ExperimentRun, RequestedTarget, STAGE_SCHEMA, StageRun, TrialRun,
 };
@@ -32,7 +30,7 @@ use iosonde_model::spec::experiment::{Needs, Stage};
 use iosonde_model::units::{bytes, duration};
 
 /// Inputs of an experiment run.
-struct Session<'a> {
+pub(super) struct Session<'a> {
     place: &'a Place,
     resolved: ResolvedTarget,
     context: RunContext,
@@ -132,138 +130,16 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         stages: Vec::new(),
         conclusions: Vec::new(),
     };
-    let mut session = session(&place, resolved, keeper, study, &args.common)?;
-    session.printer.heading(&session.study, &session.resolved.words);
-    session.execute(None)
+    session(&place, resolved, keeper, (study, Vec::new()), &args.common)?.execute(None)
 }
 
-/// `experiment resume`.
-pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failure> {
-    args.common.output_format.supports("experiment resume")?;
-    let altered = args.accept.read(&args.folder)?;
-    let place = Place::find()?;
-    let old = ExperimentFolder::open(&args.folder).map_err(wrong)?;
-    let run = old.run.clone();
-    if nothing_missing(&old)? {
-        return Err(wrong(format!(
-            "`{}` is complete: nothing to resume; `iosonde report` shows the report",
-            args.folder.display()
-        )));
-    }
-    // The same path and size, regardless of the current directory and free space.
-    let known = !run.target.place.is_empty();
-    let target = RequestedTarget {
-        path: if known { run.target.place.clone() } else { run.target.path.clone() },
-        bytes: run.target.used_bytes,
-        ..run.target.clone()
-    };
-    let options = TargetOptions {
-        target: &target,
-        consent: &args.consent,
-        results: args.folder.parent(),
-        usual_bytes: run.experiment.size,
-        seed: run.seed,
-        dry_run: false,
-        must_write: run.target.is_laid_out,
-    };
-    let resolved =
-        resolve_target(&options, &place).map_err(|failure| as_before(failure, &args.folder))?;
-    let found = resolved.found(&target, &place);
-    same_way(&run.target, &found)?;
-    if (&found.device, found.used_bytes) != (&run.target.device, run.target.used_bytes) {
-        return Err(wrong(format!(
-            "the experiment was started on {}, {}, but `{}` is now on {}, {}: one cell would mix \
-             runs of both; start a new experiment",
-            run.target.device,
-            bytes::exact(run.target.used_bytes),
-            target.path,
-            found.device,
-            bytes::exact(found.used_bytes),
-        )));
-    }
-    let mut keeper = Keeper::reopen(&args.folder, "experiment", words)
-        .map_err(|why| Failure::new(Exit::Environment, why))?;
-    // The kernel name may have changed.
-    let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
-    keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
-    for name in altered_runs(&old, &altered)? {
-        note(&format!("caution: {name} is set aside, and carried out again"));
-        keeper
-            .set_aside(&name)
-            .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))?;
-    }
-    keeper.log(&json!({ "event": "resumed", "command": words }));
-    let study = Study {
-        run,
-        host: old.host.clone().or_else(|| Some(place.host.clone())),
-        target: None,
-        stages: Vec::new(),
-        conclusions: Vec::new(),
-    };
-    let mut session = session(&place, resolved, keeper, study, &args.common)?;
-    session.altered = altered;
-    session.printer.heading(&session.study, &session.resolved.words);
-    session.execute(Some(&old))
-}
-
-/// Runs that are not as they were kept, where that was accepted: no figure is made from them.
-fn altered_runs(old: &ExperimentFolder, accepted: &[String]) -> Result<Vec<String>, Failure> {
-    if accepted.is_empty() {
-        return Ok(Vec::new());
-    }
-    let altered = alterations(old.path()).map_err(wrong)?.into_iter();
-    let is_run = |each: &Altered| {
-        each.name.starts_with("trials/") && matches!(each.change, Change::Content { .. })
-    };
-    Ok(altered.filter(is_run).map(|each| each.name).collect())
-}
-
-/// What the first command was allowed to do, this one must be, or cells would be missing for ever.
-fn as_before(failure: Failure, folder: &Path) -> Failure {
-    if failure.exit != Exit::Refused {
-        return failure;
-    }
-    let folder = folder.display();
-    let hint = failure.hint.map_or(String::new(), |hint| format!("{hint}; "));
-    let hint = format!(
-        "{hint}the experiment was begun with consent to write: give the same option to `iosonde \
-         experiment resume {folder}`; nothing was changed"
-    );
-    Failure { hint: Some(hint), ..failure }
-}
-
-/// Runs of two engines, or past the page cache and through it, cannot stand in one cell.
-fn same_way(before: &RequestedTarget, now: &RequestedTarget) -> Result<(), Failure> {
-    // An older program did not note it.
-    if before.used_engine.is_empty() {
-        return Ok(());
-    }
-    let way = |target: &RequestedTarget| {
-        let cache = if target.direct { "past the page cache" } else { "through the page cache" };
-        format!("{} {cache}", target.used_engine)
-    };
-    if way(before) == way(now) {
-        return Ok(());
-    }
-    Err(wrong(format!(
-        "the experiment was begun with {}, and here it would go on with {}: runs of both would \
-         stand in one cell; `iosonde doctor` says what is missing here. Nothing was changed",
-        way(before),
-        way(now)
-    )))
-}
-
-/// Whether a folder is finished and nothing is left to run.
-fn nothing_missing(old: &ExperimentFolder) -> Result<bool, Failure> {
-    let manifest = read_manifest(old.path())?;
-    Ok(manifest.is_some_and(|manifest| manifest.complete))
-}
-
-fn session<'a>(
+/// Everything that an experiment needs to go on: what is known of it so far, and what was altered
+/// in that, in words.
+pub(super) fn session<'a>(
     place: &'a Place,
     resolved: ResolvedTarget,
     keeper: Keeper,
-    study: Study,
+    (study, altered): (Study, Vec<String>),
     args: &CommonArgs,
 ) -> Result<Session<'a>, Failure> {
     let eta_interval_ns = duration::parse(&args.eta_interval, 1_000_000_000)
@@ -281,7 +157,7 @@ fn session<'a>(
         progress: Progress::new("experiment", eta_interval_ns, form, None),
         printer: Printer::new(args),
         study,
-        altered: Vec::new(),
+        altered,
         written_bytes: AtomicU64::new(0),
         is_lost: AtomicBool::new(false),
     })
@@ -289,7 +165,8 @@ fn session<'a>(
 
 impl Session<'_> {
     /// Runs what is missing, stage by stage, and reports the whole experiment.
-    fn execute(mut self, old: Option<&ExperimentFolder>) -> Result<Exit, Failure> {
+    pub(super) fn execute(mut self, old: Option<&ExperimentFolder>) -> Result<Exit, Failure> {
+        self.printer.heading(&self.study, &self.resolved.words);
         let mut exit = Exit::Done;
         if !self.lay_out()? {
             exit = Exit::Signal(self.place.interrupted().unwrap_or(2));

@@ -172,7 +172,8 @@ fn direct(options: &TargetOptions<'_>) -> Direct {
     if options.target.buffered { Direct::Never } else { Direct::Preferred }
 }
 
-/// A file or device: written if allowed, and otherwise only read, with a message.
+/// A file or device: written if allowed, and otherwise only read, with a message. A consent means
+/// that it is to be written, so that a wrong one is an error.
 fn existing(
     options: &TargetOptions<'_>,
     path: &Path,
@@ -181,7 +182,10 @@ fn existing(
     let is_device = facts.as_ref().is_ok_and(|facts| !facts.is_file());
     // Root may open files without write permission.
     let is_protected = facts.is_ok_and(|facts| facts.permissions().readonly());
-    let agreed = !options.consent.devices().is_empty();
+    let agreed = options.consent.is_given();
+    if is_protected && !is_device {
+        options.consent.none("the target is not writable")?;
+    }
     if (!is_device && !is_protected) || agreed || options.must_write {
         let intent = options.consent.intent(true, options.results, options.dry_run);
         match open::existing(path, &intent, direct(options)) {

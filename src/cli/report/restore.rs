@@ -78,8 +78,8 @@ pub(super) fn restore(args: &ReportArgs) -> Result<Exit, Failure> {
         let done = each.restore(&Root::system(), consent, Some(&folder))?;
         let (undo, kinds) = (&each.undo, kinds(&each.undo));
         output.text(&format!(
-            "put back on `{}` ({}): {} in {} pieces, with {}; `blkid` finds it again, and data that \
-             was overwritten stays lost\n",
+            "put back on `{}` ({}): {} in {} pieces, with {}; `blkid` finds it again, and data \
+             that was overwritten stays lost\n",
             done.path.display(),
             undo.id,
             bytes::exact(done.bytes),

@@ -45,8 +45,8 @@ impl LatencyArgs {
         let window = self.latency_window.as_deref().unwrap_or(usual);
         let patience_ns = time("--latency-window", window, 1_000_000_000)?;
         if patience_ns < SHORTEST_WINDOW_NS {
-            let message = "--latency-window: expected at least one second: shorter times are not sufficient \
-                 for a decision";
+            let message = "--latency-window: expected at least one second: shorter times are not \
+                 sufficient for a decision";
             return Err(Failure::new(Exit::Usage, message));
         }
         Ok(Some(Latency { target, pursuit, patience_ns }))

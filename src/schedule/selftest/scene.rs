@@ -182,8 +182,8 @@ impl Scenario {
         };
         format!(
             "verify {}, {} job(s){} at depth {}, {} blocks of {} B in sectors of {} B, {} to {} \
-             per operation, {} % reads, {} % trims, {length}, a flush after {}; before: {:?}; between \
-             writing and reading back: {:?}; device: {}",
+             per operation, {} % reads, {} % trims, {length}, a flush after {}; before: {:?}; \
+             between writing and reading back: {:?}; device: {}",
             plan.mode.word(),
             plan.plan.jobs.len(),
             if plan.overlaps() { " in one region" } else { "" },

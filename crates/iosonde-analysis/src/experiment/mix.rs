@@ -65,9 +65,9 @@ fn asymmetry(answer: &mut Answer, reads: &Point, writes: &Point) {
             means.formatted()
         ),
         _ => format!(
-            "Writes are faster: {formatted}. They are acknowledged before they are durable, because a \
-             cache in front of the medium accepts them; the durability experiment shows the rate \
-             with syncs."
+            "Writes are faster: {formatted}. They are acknowledged before they are durable, \
+             because a cache in front of the medium accepts them; the durability experiment shows \
+             the rate with syncs."
         ),
     });
 }

@@ -319,7 +319,11 @@ mod tests {
         ] {
             run.target.class = class;
             let outcome = ladder(&run);
-            assert!(outcome.ladder_tests.iter().any(|ladder_test| ladder_test.code == "F1" && ladder_test.words.contains(word)));
+            let states = |code, word| {
+                let tests = &outcome.ladder_tests;
+                tests.iter().any(|test| test.code == code && test.words.contains(word))
+            };
+            assert!(states("F1", word));
         }
     }
 }

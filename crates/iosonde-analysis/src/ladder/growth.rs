@@ -97,7 +97,8 @@ pub(super) fn ladder_test(
         (Growth::Proportional, true) => (
             Strength::Supported,
             format!(
-                "flush time is proportional to the amount of data: {outcome}, which corresponds to {}",
+                "flush time is proportional to the amount of data: {outcome}, which corresponds \
+                 to {}",
                 bytes::per_second(1e9 / slope.median)
             ),
         ),
@@ -111,15 +112,15 @@ pub(super) fn ladder_test(
         (Growth::Flat, true) => (
             Strength::ConsistentWith,
             format!(
-                "flush is flat at {usual} ({outcome}): a cache protected against power loss, a cache \
-                 that drains as fast as it fills, or flushes are ignored"
+                "flush is flat at {usual} ({outcome}): a cache protected against power loss, a \
+                 cache that drains as fast as it fills, or flushes are ignored"
             ),
         ),
         (Growth::Flat, false) => (
             Strength::Supported,
             format!(
-                "fsync is flat at {usual} ({outcome}) although the page cache has to be written back \
-                 first: fsync does not wait for that"
+                "fsync is flat at {usual} ({outcome}) although the page cache has to be written \
+                 back first: fsync does not wait for that"
             ),
         ),
         (Growth::Undecided | Growth::Unknown(_), _) => {

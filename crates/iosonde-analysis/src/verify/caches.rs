@@ -187,8 +187,8 @@ pub(super) fn flush_evidence(run: &VerifyRun, figures: &VerifyFigures) -> FlushE
              cache: nobarrier is set, or a layer drops them"
         ),
         (Some(0), _) => format!(
-            "F1: flushes sent: {formatted}, the device counted none; without a write-back cache the \
-             kernel need not send any"
+            "F1: flushes sent: {formatted}, the device counted none; without a write-back cache \
+             the kernel need not send any"
         ),
         (Some(counted), _) => {
             format!("F1: flushes sent: {formatted}, the device counted {}", thousands(counted))

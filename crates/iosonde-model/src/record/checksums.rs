@@ -1,10 +1,10 @@
-//! Were the files of a result folder altered? One checksum for each, kept with it, compared on every
-//! reading.
+//! Were the files of a result folder altered? One checksum for each, kept with it, compared on
+//! every reading.
 //!
 //! `SHA256SUMS` is what `sha256sum -c` reads. Comments in it hold the checksum of all lines above
 //! them, so that the list vouches for itself; a finished one has such a comment at its end. While a
-//! command runs, each file that is kept adds a line first, and a comment, so that a command that was
-//! killed leaves a folder that can be checked, too: a file that was written several times has
+//! command runs, each file that is kept adds a line first, and a comment, so that a command that
+//! was killed leaves a folder that can be checked, too: a file that was written several times has
 //! several lines, and holds what one of them says.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -161,8 +161,8 @@ impl Checksums {
         Ok((Checksums { state, ..list }, text))
     }
 
-    /// Reads the list of a folder, and what is wrong with the list itself. Without a list every file
-    /// is one that it does not hold.
+    /// Reads the list of a folder, and what is wrong with the list itself. Without a list every
+    /// file is one that it does not hold.
     ///
     /// # Errors
     /// If the list is there and cannot be read.

@@ -2,8 +2,8 @@
 //!
 //! While a command runs the folder's name ends in `.partial`. Each file is written under a
 //! temporary name, synced and renamed, so that it is whole or absent; its checksum is in the list
-//! before that. At the end the list is closed and the folder gets its final name. A command that was
-//! killed leaves a `.partial` folder with everything that was finished.
+//! before that. At the end the list is closed and the folder gets its final name. A command that
+//! was killed leaves a `.partial` folder with everything that was finished.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-/// A string in which nothing acts on a terminal, hides, or turns the direction of what stands around
-/// it: such characters are escaped (`\n`, `\x1b`, `\u{202e}`), so that they are seen for what they
-/// are.
+/// A string in which nothing acts on a terminal, hides, or turns the direction of what stands
+/// around it: such characters are escaped (`\n`, `\x1b`, `\u{202e}`), so that they are seen for
+/// what they are.
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -23,8 +23,8 @@ pub fn clean(text: &str) -> String {
     out
 }
 
-/// Whether a character cannot be seen, or changes how others are (Unicode 16, general categories Cf,
-/// Zl and Zp, as far as no script needs them).
+/// Whether a character cannot be seen, or changes how others are (Unicode 16, general categories
+/// Cf, Zl and Zp, as far as no script needs them).
 pub fn is_invisible(character: char) -> bool {
     matches!(
         character,

@@ -1,0 +1,138 @@
+//! Goes on with an experiment where it stopped, if nothing has changed that its cells depend on.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::execution::session;
+use super::resolved_target::{TargetOptions, resolve_target};
+use super::{ResumeArgs, wrong};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::keep::Keeper;
+use crate::cli::output::note;
+use crate::cli::place::Place;
+use crate::cli::report::read_manifest;
+use iosonde_analysis::experiment::Study;
+use iosonde_model::record::checksums::{Altered, Change, alterations};
+use iosonde_model::record::experiment::RequestedTarget;
+use iosonde_model::record::experiment_folder::ExperimentFolder;
+use iosonde_model::units::bytes;
+
+/// `experiment resume`.
+pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failure> {
+    args.common.output_format.supports("experiment resume")?;
+    let altered = args.accept.read(&args.folder)?;
+    let place = Place::find()?;
+    let old = ExperimentFolder::open(&args.folder).map_err(wrong)?;
+    let run = old.run.clone();
+    if nothing_missing(&old)? {
+        return Err(wrong(format!(
+            "`{}` is complete: nothing to resume; `iosonde report` shows the report",
+            args.folder.display()
+        )));
+    }
+    // The same path and size, regardless of the current directory and free space.
+    let known = !run.target.place.is_empty();
+    let target = RequestedTarget {
+        path: if known { run.target.place.clone() } else { run.target.path.clone() },
+        bytes: run.target.used_bytes,
+        ..run.target.clone()
+    };
+    let options = TargetOptions {
+        target: &target,
+        consent: &args.consent,
+        results: args.folder.parent(),
+        usual_bytes: run.experiment.size,
+        seed: run.seed,
+        dry_run: false,
+        must_write: run.target.is_laid_out,
+    };
+    let resolved =
+        resolve_target(&options, &place).map_err(|failure| as_before(failure, &args.folder))?;
+    let found = resolved.found(&target, &place);
+    same_way(&run.target, &found)?;
+    if (&found.device, found.used_bytes) != (&run.target.device, run.target.used_bytes) {
+        return Err(wrong(format!(
+            "the experiment was started on {}, {}, but `{}` is now on {}, {}: one cell would mix \
+             runs of both; start a new experiment",
+            run.target.device,
+            bytes::exact(run.target.used_bytes),
+            target.path,
+            found.device,
+            bytes::exact(found.used_bytes),
+        )));
+    }
+    let mut keeper = Keeper::reopen(&args.folder, "experiment", words)
+        .map_err(|why| Failure::new(Exit::Environment, why))?;
+    // The kernel name may have changed.
+    let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
+    keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
+    for name in altered_runs(&old, &altered)? {
+        note(&format!("caution: {name} is set aside, and carried out again"));
+        keeper
+            .set_aside(&name)
+            .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))?;
+    }
+    keeper.log(&json!({ "event": "resumed", "command": words }));
+    let study = Study {
+        run,
+        host: old.host.clone().or_else(|| Some(place.host.clone())),
+        target: None,
+        stages: Vec::new(),
+        conclusions: Vec::new(),
+    };
+    session(&place, resolved, keeper, (study, altered), &args.common)?.execute(Some(&old))
+}
+
+/// Runs that are not as they were kept, where that was accepted: no figure is made from them.
+fn altered_runs(old: &ExperimentFolder, accepted: &[String]) -> Result<Vec<String>, Failure> {
+    if accepted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let altered = alterations(old.path()).map_err(wrong)?.into_iter();
+    let is_run = |each: &Altered| {
+        each.name.starts_with("trials/") && matches!(each.change, Change::Content { .. })
+    };
+    Ok(altered.filter(is_run).map(|each| each.name).collect())
+}
+
+/// What the first command was allowed to do, this one must be, or cells would be missing for ever.
+fn as_before(failure: Failure, folder: &Path) -> Failure {
+    if failure.exit != Exit::Refused {
+        return failure;
+    }
+    let folder = folder.display();
+    let hint = failure.hint.map_or(String::new(), |hint| format!("{hint}; "));
+    let hint = format!(
+        "{hint}the experiment was begun with consent to write: give the same option to `iosonde \
+         experiment resume {folder}`; nothing was changed"
+    );
+    Failure { hint: Some(hint), ..failure }
+}
+
+/// Runs of two engines, or past the page cache and through it, cannot stand in one cell.
+fn same_way(before: &RequestedTarget, now: &RequestedTarget) -> Result<(), Failure> {
+    // An older program did not note it.
+    if before.used_engine.is_empty() {
+        return Ok(());
+    }
+    let way = |target: &RequestedTarget| {
+        let cache = if target.direct { "past the page cache" } else { "through the page cache" };
+        format!("{} {cache}", target.used_engine)
+    };
+    if way(before) == way(now) {
+        return Ok(());
+    }
+    Err(wrong(format!(
+        "the experiment was begun with {}, and here it would go on with {}: runs of both would \
+         stand in one cell; `iosonde doctor` says what is missing here. Nothing was changed",
+        way(before),
+        way(now)
+    )))
+}
+
+/// Whether a folder is finished and nothing is left to run.
+fn nothing_missing(old: &ExperimentFolder) -> Result<bool, Failure> {
+    let manifest = read_manifest(old.path())?;
+    Ok(manifest.is_some_and(|manifest| manifest.complete))
+}
