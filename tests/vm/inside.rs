@@ -118,6 +118,15 @@ pub(crate) fn inside(guest: &mut Guest, line: &str) -> Answer {
     Answer::of(&guest.run(&script).unwrap())
 }
 
+/// Boots a machine, and waits for these nodes: the kernel looks for disks while scripts run already.
+pub(crate) fn boot(machine: &Machine, nodes: &[&str]) -> Guest {
+    let mut guest = machine.boot().unwrap();
+    for node in nodes {
+        sh(&mut guest, &format!("until [ -b {node} ]; do sleep 0.1; done"));
+    }
+    guest
+}
+
 /// Runs a script in a guest that has to succeed, and gives its trimmed output.
 #[track_caller]
 pub(crate) fn sh(guest: &mut Guest, script: &str) -> String {
