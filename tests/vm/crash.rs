@@ -72,7 +72,7 @@ impl Scenario {
         sh(&mut guest, &format!("dmsetup create log --uuid crash --table '{table}'"));
         let line = format!(
             "verify powercut /dev/dm-0 --destroy-data=crash --witness 'sh /tmp/witness' \
-             --numjobs {JOBS} --iodepth 4 --flush-every 8 --ops 48 --verify-sectors 1:4 --randseed 11"
+             --numjobs {JOBS} --iodepth 4 --flush-every 8 --ops 48 --verify-sectors 1:4 --inspect-time 1000 --randseed 11"
         );
         inside(&mut guest, &line).exits(0, "the run itself");
         sh(&mut guest, "dmsetup remove log; sync");

@@ -28,9 +28,9 @@ pub(crate) fn here<T>(thing: Result<T, Unavailable>) -> Option<T> {
     thing.map_err(skip).ok()
 }
 
-/// The built program, or the build of it that `IOSONDE_PROGRAM` names.
+/// The built program, or the build of it that `IOSONDE_GUEST_PROGRAM` names, under the same name.
 pub(crate) fn program() -> PathBuf {
-    let other = std::env::var_os("IOSONDE_PROGRAM").map(PathBuf::from);
+    let other = std::env::var_os("IOSONDE_GUEST_PROGRAM").map(PathBuf::from);
     other.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_iosonde")))
 }
 

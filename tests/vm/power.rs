@@ -40,7 +40,7 @@ fn cut(mut guest: Guest, target: &str, log: &Path, mount: &FuseMount, seed: u64)
     pass_on(&mut guest, ":");
     let line = format!(
         "iosonde verify powercut {target} --witness 'sh /tmp/witness' --numjobs 2 --iodepth 8 \
-         --randseed {seed} >/tmp/said 2>&1 & echo $!"
+         --inspect-time 1000 --randseed {seed} >/tmp/said 2>&1 & echo $!"
     );
     let run = sh(&mut guest, &line);
     until_flushes(&mut guest, &run, log, 30);
