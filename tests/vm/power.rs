@@ -14,7 +14,7 @@ use iosonde_rig::{FuseMount, ScratchDir, Script};
 
 use crate::inside::{MIB, boot, here, inside, machine, pass_on, sh, turn, witness};
 
-const DISK_BYTES: u64 = 8 * MIB;
+const DISK_BYTES: u64 = 4 * MIB;
 const NODE: &str = "/dev/nvme0n1";
 
 fn nvme(machine: Machine, image: &Path, cache: &str) -> Machine {
