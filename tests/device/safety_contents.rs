@@ -1,6 +1,7 @@
 //! Contents that somebody might miss, and every verb that writes, each without consent, with a
-//! wrong one and with the right one. Checksums before and after say what was written; the table stands in
-//! `docs/safety.md`, which this test compares with what it saw (`IOSONDE_WRITE_DOCS=1` writes it).
+//! wrong one and with the right one. Checksums before and after say what was written; the table
+//! stands in `docs/safety.md`, which this test compares with what it saw (`IOSONDE_WRITE_DOCS=1`
+//! writes it).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
