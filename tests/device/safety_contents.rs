@@ -14,7 +14,7 @@ use iosonde_model::plan::Job;
 use iosonde_rig::guard::{LoopDevice, LoopOptions};
 use iosonde_rig::{ScratchDir, Unavailable, skip_part};
 
-use crate::request::{Answer, ask, here, program, turn};
+use crate::request::{Answer, ask, here, program, starting, turn};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -176,7 +176,10 @@ impl Content {
 }
 
 fn checksum(path: &Path) -> String {
-    let output = Command::new("sha256sum").arg(path).output().unwrap();
+    let starting = starting();
+    let child = Command::new("sha256sum").arg(path).stdout(Stdio::piped()).spawn().unwrap();
+    drop(starting);
+    let output = child.wait_with_output().unwrap();
     String::from_utf8(output.stdout).unwrap()[..64].to_owned()
 }
 
@@ -273,10 +276,12 @@ struct Placed {
 
 impl Placed {
     fn new(content: &Content, image: &Path, as_file: bool) -> Result<Placed, Unavailable> {
+        let starting = starting();
         content.make(image)?;
         let over = |image: &Path| LoopDevice::over(image, LoopOptions::default());
         let device = if as_file { None } else { Some(over(image)?) };
         let target = device.as_ref().map_or(image, LoopDevice::path).to_path_buf();
+        drop(starting);
         Ok(Placed { before: checksum(&target), target, _device: device })
     }
 
