@@ -23,8 +23,8 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One program is started at a time, and none while a target is made: until it runs, it has open what
-/// this process has, and the target would be in use.
+/// One program is started at a time, and none while a target is made: until it runs, it has open
+/// what this process has, and the target would be in use.
 pub(crate) fn starting() -> MutexGuard<'static, ()> {
     STARTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
