@@ -79,13 +79,13 @@ fn only_a_test_of_devices_may_pass_on_retry_and_a_skip_is_no_pass() {
         ("device", pass, true, "passed on retry: device: two"),
         ("device", &*skip, false, "could not run: device: two"),
         ("device", fail, false, "failed again"),
-        ("cli", pass, false, ""),
+        ("engine", pass, false, ""),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let (output, said) = fed(script("again"), &failed(&program(folder.path(), suite, text)));
         assert_eq!(output.status.success(), passes, "{suite}, {text}: {said}");
         assert!(said.contains(says), "{said}");
-        assert!(!said.is_empty() || suite == "cli", "{said}");
+        assert!(!said.is_empty() || suite == "engine", "{said}");
     }
 }
 

@@ -37,7 +37,12 @@ impl Machine {
     }
 
     fn partition(self, disk: &str, name: &str, number: &str, start: u64, size: u64) -> Self {
-        let place = format!("b/{disk}/{name}");
+        self.partition_at(&format!("b/{disk}"), name, number, start, size)
+    }
+
+    /// A partition of a disk at `/sys/devices/PLACE`.
+    fn partition_at(self, disk: &str, name: &str, number: &str, start: u64, size: u64) -> Self {
+        let place = format!("{disk}/{name}");
         let order = name.trim_start_matches(|c: char| !c.is_ascii_digit());
         self.line(&format!("/sys/dev/block/{number} -> ../../devices/{place}"))
             .line(&format!("/sys/class/block/{name} -> ../../devices/{place}"))
@@ -45,6 +50,19 @@ impl Machine {
             .line(&format!("/sys/devices/{place}/partition = {order}"))
             .line(&format!("/sys/devices/{place}/start = {start}"))
             .line(&format!("/sys/devices/{place}/size = {size}"))
+    }
+
+    /// A character device at `/sys/devices/PLACE`.
+    fn character(self, place: &str, number: &str) -> Self {
+        self.line(&format!("/sys/dev/char/{number} -> ../../devices/{place}"))
+            .line(&format!("/sys/devices/{place}/dev = {number}"))
+    }
+
+    /// A process that has a node open for writing.
+    fn opens(self, pid: u32, name: &str, node: &str) -> Self {
+        self.line(&format!("/proc/{pid}/comm = {name}"))
+            .line(&format!("/proc/{pid}/fd/5 -> {node}"))
+            .line(&format!("/proc/{pid}/fdinfo/5 = flags:\t0100002"))
     }
 
     /// A dm or md device over others, each a place below `/sys/devices`.
@@ -283,20 +301,128 @@ fn threads_mappings_and_names_that_only_look_like_it() {
 }
 
 #[test]
+fn another_path_to_the_same_disk_is_in_use() {
+    let wwid = [("device/wwid", "naa.5000")];
+    let machine = || {
+        Machine::default()
+            .device("a/sda", "8:0", &wwid)
+            .partition_at("a/sda", "sda1", "8:1", 2048, 1000)
+            .partition_at("a/sda", "sda2", "8:2", 4096, 1000)
+            .device("c/sdc", "8:32", &wwid)
+            .partition_at("c/sdc", "sdc1", "8:33", 2048, 1000)
+            .partition_at("c/sdc", "sdc2", "8:34", 4096, 1000)
+    };
+    let other = "(another path to this disk: both show the WWID naa.5000)";
+    let mounted = machine().mounts(&["30 1 8:1 / /data rw - ext4 /dev/sda1 rw"]).tree();
+    let root = mounted.root();
+    let said = [format!("sda1 {other} is mounted at /data")];
+    assert_eq!(uses(&root, 8, 32), said, "the whole disk");
+    assert_eq!(uses(&root, 8, 33), said, "the same partition");
+    assert_eq!(uses(&root, 8, 34), [""; 0], "the other partition");
+    assert_eq!(uses(&root, 8, 0), ["sda1 is mounted at /data"], "by its own path");
+    let places = [PathBuf::from("/data")];
+    assert_eq!(host::same_disk(&root, 8, 34, &places), Some("/data".into()));
+    // A map over both paths is the disk, and one over the other path takes it.
+    let map = [("dm/name", "m"), ("dm/uuid", "mpath-5000")];
+    let over_both = machine().over("dm-0", "253:0", &map, &["a/sda", "c/sdc"]).mounts(&[]).tree();
+    assert_eq!(uses(&over_both.root(), 253, 0), [""; 0]);
+    let over_one = machine().over("dm-0", "253:0", &map, &["a/sda"]).mounts(&[]).tree();
+    let said = [format!("sda {other} is held by dm-0 (multipath map m)")];
+    for number in [32, 33, 34] {
+        assert_eq!(uses(&over_one.root(), 8, number), said);
+    }
+    assert_eq!(uses(&over_one.root(), 253, 0), [""; 0], "the map itself");
+}
+
+#[test]
+fn equal_serial_numbers_make_one_disk_only_of_equal_ones() {
+    let disk = |model: &'static str, size: &'static str| {
+        [("device/model", model), ("serial", "0123456789"), ("size", size)]
+    };
+    let tree = Machine::default()
+        .device("a/sda", "8:0", &disk("BRIDGE", "2097152"))
+        .device("b/sdb", "8:16", &disk("BRIDGE", "2097152"))
+        .device("c/sdc", "8:32", &disk("BRIDGE", "4194304"))
+        .device("d/sdd", "8:48", &disk("OTHER", "2097152"))
+        .device(
+            "e/sde",
+            "8:64",
+            &[("device/model", "BRIDGE"), ("serial", "0123456789"), ("wwid", "naa.1")],
+        )
+        .device("f/block/sdf", "8:80", &[("serial", "0123456789"), ("size", "2097152")])
+        .line("/sys/devices/f/0:0:0:1/model = BRIDGE")
+        .line("/sys/devices/f/block/sdf/device -> ../../0:0:0:1")
+        .mounts(&["30 1 8:0 / /data rw - ext4 /dev/sda rw"])
+        .tree();
+    let root = tree.root();
+    let why = "(another path to this disk: both show serial number 0123456789, model and size)";
+    assert_eq!(uses(&root, 8, 16), [format!("sda {why} is mounted at /data")]);
+    for (minor, what) in [(32, "size"), (48, "model"), (64, "WWID"), (80, "LUN")] {
+        assert_eq!(uses(&root, 8, minor), [""; 0], "another {what}");
+    }
+    assert!(host::same_disk(&root, 8, 32, &["/data".into()]).is_none());
+}
+
+#[test]
+fn the_character_devices_of_a_disk() {
+    let nvme = "pci/nvme/nvme0";
+    let tree = Machine::default()
+        .device(&format!("{nvme}/nvme0n1"), "259:0", &[("serial", "N1"), ("nsid", "1")])
+        .device(&format!("{nvme}/nvme0n2"), "259:1", &[("serial", "N1"), ("nsid", "2")])
+        .line(&format!("/sys/devices/{nvme}/nvme0n1/device -> ../../nvme0"))
+        .line(&format!("/sys/devices/{nvme}/nvme0n2/device -> ../../nvme0"))
+        .character(nvme, "240:0")
+        .character(&format!("{nvme}/ng0n1"), "242:0")
+        .character(&format!("{nvme}/ng0n2"), "242:1")
+        .device("scsi/block/sda", "8:0", &[("serial", "S1")])
+        .line("/sys/devices/scsi/block/sda/device -> ../..")
+        .character("scsi/scsi_generic/sg3", "21:3")
+        .character("scsi/bsg/0:0:1:0", "248:0")
+        .device("tape/sdb", "8:16", &[("serial", "S2")])
+        .character("tape/scsi_generic/sg4", "21:4")
+        .mounts(&[])
+        .opens(10, "ng", "/dev/ng0n2")
+        .opens(11, "sg", "/dev/sg3")
+        .opens(12, "bsg", "/dev/bsg/0:0:1:0")
+        .opens(13, "other", "/dev/null")
+        .opens(14, "tape", "/dev/sg4");
+    let root = tree.tree();
+    assert_eq!(uses(&root.root(), 259, 0), [""; 0]);
+    let generic = "nvme0n2 (as ng0n2) is open for writing in process 10 (ng)";
+    assert_eq!(uses(&root.root(), 259, 1), [generic]);
+    let scsi = [
+        "sda (as sg3) is open for writing in process 11 (sg)",
+        "sda (as 0:0:1:0) is open for writing in process 12 (bsg)",
+    ];
+    assert_eq!(uses(&root.root(), 8, 0), scsi);
+    assert_eq!(uses(&root.root(), 8, 16), [""; 0]);
+    // A controller takes commands for each of its namespaces.
+    let root = tree.opens(15, "passthru", "/dev/nvme0").tree();
+    let controller = "nvme0n1 (as nvme0) is open for writing in process 15 (passthru)";
+    assert_eq!(uses(&root.root(), 259, 0), [controller]);
+    assert_eq!(uses(&root.root(), 8, 0), scsi);
+}
+
+#[test]
 fn what_the_kernel_serves_to_others() {
     let namespaces = "/sys/kernel/config/nvmet/subsystems/nqn.a/namespaces";
-    let tree = Machine::default()
-        .disk("sdl", "8:176", "S1")
-        .disk("sdm", "8:192", "S2")
-        .mounts(&[])
-        .line(&format!("{namespaces}/1/device_path = /dev/sdl"))
-        .line(&format!("{namespaces}/1/enable = 1"))
-        .line(&format!("{namespaces}/2/device_path = /dev/sdm"))
-        .line(&format!("{namespaces}/2/enable = 0"))
-        .tree();
+    let served = |machine: Machine, number: u32, path: &str, enable: u32| {
+        let machine = machine.line(&format!("{namespaces}/{number}/device_path = {path}"));
+        machine.line(&format!("{namespaces}/{number}/enable = {enable}"))
+    };
+    let machine =
+        Machine::default().disk("sdl", "8:176", "S1").disk("sdm", "8:192", "S2").mounts(&[]);
+    let machine = served(machine, 1, "/dev/sdl", 1);
+    let machine = served(machine, 2, "/dev/sdm", 0);
+    let machine = served(machine.line("/images/a = a file"), 3, "/images/a", 1);
+    let tree = machine.tree();
     let root = tree.root();
     assert_eq!(uses(&root, 8, 176), ["sdl is served by the NVMe target nqn.a, namespace 1"]);
     assert_eq!(uses(&root, 8, 192), [""; 0]);
+    assert!(host::uses(&root, 8, 192).unseen.is_empty());
+    let tree = served(machine, 4, "/gone", 1).tree();
+    let unseen = host::uses(&tree.root(), 8, 192).unseen.to_string();
+    assert_eq!(unseen, "what is served by the NVMe target nqn.a, namespace 4");
 }
 
 #[test]

@@ -11,12 +11,15 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use iosonde_rig::write_log::{self, Entry};
 use iosonde_rig::{Rng, ScratchDir};
 
-use crate::inside::{Answer, MIB, image, inside, machine, outside, pass_on, sh, turn, witness};
+use crate::inside::{MIB, boot, image, inside, machine, outside, pass_on, sh, turn, witness};
 
 const DISK_BYTES: u64 = MIB / 2;
 const JOBS: u64 = 2;
@@ -31,7 +34,6 @@ struct Scenario {
     log: Vec<Entry>,
     /// Each line that the witness heard, in order.
     heard: Vec<String>,
-    dir: ScratchDir,
 }
 
 /// A mark: the number of the line from 1, what it is, and the job it is about.
@@ -61,7 +63,7 @@ impl Scenario {
             .options(&["-device", "virtio-blk-pci,drive=disk,serial=disk"])
             .options(&["-device", "virtio-blk-pci,drive=log,serial=log"])
             .port("witness");
-        let mut guest = machine.boot().unwrap();
+        let mut guest = boot(&machine, &["/dev/vda", "/dev/vdb"]);
         let heard = dir.path().join("heard");
         let mut witness = witness(&mut guest, &heard);
         pass_on(&mut guest, MARK);
@@ -70,7 +72,7 @@ impl Scenario {
         sh(&mut guest, &format!("dmsetup create log --uuid crash --table '{table}'"));
         let line = format!(
             "verify powercut /dev/dm-0 --destroy-data=crash --witness 'sh /tmp/witness' \
-             --numjobs {JOBS} --iodepth 4 --flush-every 8 --ops 48 --verify-sectors 1:4 --randseed 11"
+             --numjobs {JOBS} --iodepth 4 --flush-every 8 --ops 48 --verify-sectors 1:4 --inspect-time 1000 --randseed 11"
         );
         inside(&mut guest, &line).exits(0, "the run itself");
         sh(&mut guest, "dmsetup remove log; sync");
@@ -78,7 +80,7 @@ impl Scenario {
         assert!(witness.wait().unwrap().success());
         let text = fs::read_to_string(&heard).unwrap();
         let heard = text.lines().map(|line| format!("{line}\n")).collect();
-        Some(Scenario { log: write_log::read(&log).unwrap(), heard, dir })
+        Some(Scenario { log: write_log::read(&log).unwrap(), heard })
     }
 
     /// The job whose region a write lies in.
@@ -107,20 +109,30 @@ impl Scenario {
         (0..cut).filter(known).collect()
     }
 
-    /// Has `verify check` judge a disk after a cut at that place.
-    fn judge(&self, disk: &[u8], cut: usize) -> Answer {
-        let heard = self.log[..cut].iter().rev().find_map(mark).map_or(0, |mark| mark.line);
-        let (image, log) = (self.path("disk"), self.path("log"));
-        fs::write(&image, disk).unwrap();
+    /// Has `verify check` judge a disk, by what the witness has heard at that place of the log.
+    fn judge(&self, state: &State, place: &Path) {
+        let heard = self.log[..state.cut].iter().rev().find_map(mark).map_or(0, |mark| mark.line);
+        let (image, log) = (place.join("disk"), place.join("log"));
+        fs::write(&image, &state.disk).unwrap();
         fs::write(&log, self.heard[..heard].concat()).unwrap();
         let line = format!("verify check {} --witness-log {}", image.display(), log.display());
-        let answer = outside(&line, &self.path("kept"));
-        fs::remove_dir_all(self.path("kept")).unwrap();
-        answer
+        outside(&line, &place.join("kept")).exits(state.code, &state.what);
+        fs::remove_dir_all(place.join("kept")).unwrap();
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        Path::new(self.dir.path()).join(name)
+    /// Judges all states, on each processor one at a time.
+    fn judge_all(&self, states: &[State]) {
+        let next = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
+                scope.spawn(|| {
+                    let place = ScratchDir::new().unwrap();
+                    while let Some(state) = states.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        self.judge(state, place.path());
+                    }
+                });
+            }
+        });
     }
 
     /// The disk after these writes of the log.
@@ -136,6 +148,78 @@ impl Scenario {
     }
 }
 
+/// What a disk may hold after a cut, and how it has to be judged.
+struct State {
+    /// Place in the log.
+    cut: usize,
+    disk: Vec<u8>,
+    /// Exit code.
+    code: i32,
+    what: String,
+}
+
+/// The exit code where nothing is missing that was flushed.
+const PASSED: i32 = 0;
+/// The exit code where something is missing that was flushed.
+const FAILED: i32 = 4;
+/// The exit code before the first flush was heard of: nothing is required, and that is no pass.
+const NOTHING_REQUIRED: i32 = 7;
+
+impl Scenario {
+    /// What a truthful disk may hold after a cut at that place: the writes in the order of the log,
+    /// and now and then, of those since the last flush, some, and one of them in part.
+    fn truthful(&self, cut: usize, chance: &mut Rng) -> Vec<State> {
+        let is_post = |entry| mark(entry).is_some_and(|mark| mark.what == "post");
+        let has_posted = self.log[..cut].iter().any(is_post);
+        let code = if has_posted { PASSED } else { NOTHING_REQUIRED };
+        let what = format!("the log up to {cut}");
+        let mut states = vec![State { cut, disk: self.disk(0..cut), code, what }];
+        let is_write = self.log[cut - 1].range().is_some();
+        if is_write && cut.is_multiple_of(3) {
+            let durable = self.durable(cut);
+            let some = (durable..cut).filter(|_| chance.next_u64() & 1 == 0);
+            let mut disk = self.disk((0..durable).chain(some));
+            if let Entry::Write { offset, data, .. } = &self.log[cut - 1] {
+                let sectors = chance.next_u64() as usize % (data.len() / SECTOR);
+                disk[*offset as usize..][..sectors * SECTOR]
+                    .copy_from_slice(&data[..sectors * SECTOR]);
+            }
+            states.push(State { cut, disk, code, what: format!("an emptied cache at {cut}") });
+        }
+        states
+    }
+
+    /// What a disk may hold after a cut where a flush was heard of that it ignored.
+    fn lying(&self, cut: usize, chance: &mut Rng) -> Vec<State> {
+        let witnessed = self.witnessed(cut);
+        if mark(&self.log[cut - 1]).is_none_or(|mark| mark.what != "post") || witnessed.is_empty() {
+            return Vec::new();
+        }
+        // One write of those that were flushed is missing, and nothing was written over it since.
+        let covered = |at: usize| {
+            let (start, end) = self.log[at].range().unwrap();
+            let mut later = self.log[at + 1..cut].iter().filter_map(Entry::range);
+            later.any(|(from, to)| from < end && start < to)
+        };
+        let bare: Vec<usize> = witnessed.iter().copied().filter(|at| !covered(*at)).collect();
+        let missing = bare[chance.next_u64() as usize % bare.len()];
+        let without = self.disk((0..cut).filter(|at| *at != missing));
+        // Only its last sector is.
+        let mut in_part = self.disk(0..cut);
+        let end = self.log[missing].range().unwrap().1 as usize;
+        in_part[end - SECTOR..end].copy_from_slice(&without[end - SECTOR..end]);
+        // The last of what was flushed.
+        let dropped: HashSet<usize> = witnessed.iter().rev().take(8).copied().collect();
+        let shortened = self.disk((0..cut).filter(|at| !dropped.contains(at)));
+        let state = |disk, what| State { cut, disk, code: FAILED, what };
+        vec![
+            state(without, format!("write {missing} is lost at {cut}")),
+            state(in_part, format!("the end of write {missing} is lost at {cut}")),
+            state(shortened, format!("the last flushed writes are lost at {cut}")),
+        ]
+    }
+}
+
 #[test]
 fn every_crash_state_is_judged_by_what_the_witness_heard() {
     let _turn = turn();
@@ -144,61 +228,25 @@ fn every_crash_state_is_judged_by_what_the_witness_heard() {
     let writes = count(|entry| matches!(entry, Entry::Write { .. }));
     let flushes = count(|entry| *entry == Entry::Flush);
     assert!(writes >= 80 && flushes >= 10, "{writes} writes, {flushes} flushes");
-    let is_late = |what: &Entry| matches!(what, Entry::Flush | Entry::Mark(_));
     let mut chance = Rng::new(5);
-    let (mut kept, mut lost) = (0, 0);
-    for cut in scene.first()..=scene.log.len() {
-        // A flush changes neither the disk nor what was heard.
-        if scene.log[cut - 1] == Entry::Flush {
-            continue;
-        }
-        // Before the first flush was heard of, nothing is required, and that is no pass.
-        let is_post = |entry| mark(entry).is_some_and(|mark| mark.what == "post");
-        let passes = if scene.log[..cut].iter().any(is_post) { 0 } else { 7 };
-        // The writes in the order of the log, up to here.
-        scene.judge(&scene.disk(0..cut), cut).exits(passes, &format!("the log up to {cut}"));
-        kept += 1;
-        let (durable, entry) = (scene.durable(cut), &scene.log[cut - 1]);
-        if !is_late(entry) && cut % 3 == 0 {
-            // Of the writes since the last flush, some, and one of them in part.
-            let some = (durable..cut).filter(|_| chance.next_u64() & 1 == 0);
-            let mut disk = scene.disk((0..durable).chain(some));
-            if let Entry::Write { offset, data, .. } = entry {
-                let sectors = chance.next_u64() as usize % (data.len() / SECTOR);
-                disk[*offset as usize..][..sectors * SECTOR]
-                    .copy_from_slice(&data[..sectors * SECTOR]);
-            }
-            scene.judge(&disk, cut).exits(passes, &format!("an emptied cache at {cut}"));
-            kept += 1;
-        }
-        let witnessed = scene.witnessed(cut);
-        if mark(entry).is_none_or(|mark| mark.what != "post") || witnessed.is_empty() {
-            continue;
-        }
-        // One write of those that were flushed is missing, and nothing was written over it since.
-        let covered = |at: usize| {
-            let (start, end) = scene.log[at].range().unwrap();
-            let mut later = scene.log[at + 1..cut].iter().filter_map(Entry::range);
-            later.any(|(from, to)| from < end && start < to)
-        };
-        let bare: Vec<usize> = witnessed.iter().copied().filter(|at| !covered(*at)).collect();
-        let missing = bare[chance.next_u64() as usize % bare.len()];
-        let disk = scene.disk((0..cut).filter(|at| *at != missing));
-        let what = format!("write {missing} is lost at {cut}");
-        scene.judge(&disk, cut).exits(4, &what);
-        // Only its last sector is.
-        let mut disk = scene.disk(0..cut);
-        let end = scene.log[missing].range().unwrap().1 as usize;
-        let without = scene.disk((0..cut).filter(|at| *at != missing));
-        disk[end - SECTOR..end].copy_from_slice(&without[end - SECTOR..end]);
-        scene.judge(&disk, cut).exits(4, &format!("the end of {what}"));
-        // Everything that came after an earlier flush of this job.
-        let dropped: HashSet<usize> = witnessed.iter().rev().take(8).copied().collect();
-        let disk = scene.disk((0..cut).filter(|at| !dropped.contains(at)));
-        scene.judge(&disk, cut).exits(4, &format!("the last flushed writes are lost at {cut}"));
-        lost += 3;
+    // A flush changes neither the disk nor what was heard.
+    let cuts = (scene.first()..=scene.log.len()).filter(|cut| scene.log[cut - 1] != Entry::Flush);
+    let mut states = Vec::new();
+    for cut in cuts.clone() {
+        states.extend(scene.truthful(cut, &mut chance));
+        states.extend(scene.lying(cut, &mut chance));
     }
     // Nothing at all was ever made durable.
-    scene.judge(&scene.disk(0..0), scene.log.len()).exits(4, "an empty disk");
-    eprintln!("{kept} states of a truthful disk passed, {} of a lying one failed", lost + 1);
+    let (cut, what) = (scene.log.len(), "an empty disk".into());
+    states.push(State { cut, disk: scene.disk(0..0), code: FAILED, what });
+    let judged = |code| states.iter().filter(|state| state.code == code).count();
+    let (passed, early, failed) = (judged(PASSED), judged(NOTHING_REQUIRED), judged(FAILED));
+    assert!(passed >= 80 && failed >= 30, "{passed} to pass, {failed} to fail");
+    scene.judge_all(&states);
+    eprintln!(
+        "{writes} writes, {flushes} flushes, {} places for a cut; of a truthful disk {passed} states \
+         passed, and {early} before the first flush was heard of were left open; {failed} of {failed} \
+         states of a lying disk failed",
+        cuts.count()
+    );
 }

@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use iosonde_rig::ScratchDir;
 use iosonde_rig::guest::{Guest, Machine};
 
-use crate::inside::{Answer, MIB, image, inside, machine, sh, turn};
+use crate::inside::{Answer, MIB, boot, image, inside, machine, sh, turn};
 
-const DISK_BYTES: u64 = 8 * MIB;
-const LOAD: &str = "--rw randwrite --number-ios 20";
+const DISK_BYTES: u64 = 4 * MIB;
+/// Little to write. However busy the machine, all of a disk is inspected.
+const LOAD: &str = "--rw randwrite --number-ios 20 --inspect-time 1000";
 
 /// A guest and the images of its disks.
 struct World {
@@ -29,18 +30,19 @@ struct Disk<'a> {
 }
 
 impl World {
-    /// A machine with disks of these names, attached by `attach`.
+    /// A machine with disks of these names and this size, attached by `attach`.
     fn new(
         names: &[&str],
-        programs: &[&str],
+        bytes: u64,
         modules: &[&str],
+        nodes: &[&str],
         attach: impl Fn(Machine) -> Machine,
     ) -> Option<World> {
         let dir = ScratchDir::new().unwrap();
-        let images: Vec<_> = names.iter().map(|n| image(dir.path(), n, DISK_BYTES)).collect();
-        let machine = machine(programs)?.modules(modules);
+        let images: Vec<_> = names.iter().map(|n| image(dir.path(), n, bytes)).collect();
+        let machine = machine(&[])?.modules(modules);
         let with = |machine: Machine, at: usize| machine.drive(names[at], &images[at], "");
-        let guest = attach((0..names.len()).fold(machine, with)).boot().unwrap();
+        let guest = boot(&attach((0..names.len()).fold(machine, with)), nodes);
         Some(World { guest, images, _dir: dir })
     }
 
@@ -93,7 +95,6 @@ impl World {
     #[track_caller]
     fn writable(&mut self, disk: Disk<'_>) {
         self.refused(disk.node, "", &format!("repeat with --destroy-data={}", disk.id));
-        self.refused(disk.node, "--destroy-data=another", "names another, which it is not");
         let before = self.contents();
         let options = format!("--destroy-data={}", disk.id);
         self.write(disk.node, &options).exits(0, disk.node);
@@ -109,14 +110,25 @@ impl World {
         ));
     }
 
-    /// Runs a command in the background of the guest as long as `check` runs.
-    fn during(&mut self, command: &str, check: impl Fn(&mut World)) {
+    /// Runs a script in the background of the guest as long as `check` runs; see [`READY`].
+    fn during(&mut self, script: &str, check: impl Fn(&mut World)) {
+        self.during_by("sh", script, check);
+    }
+
+    /// The same in a mount namespace of its own.
+    fn during_elsewhere(&mut self, script: &str, check: impl Fn(&mut World)) {
+        self.during_by("unshare -m sh", script, check);
+    }
+
+    fn during_by(&mut self, shell: &str, script: &str, check: impl Fn(&mut World)) {
         let pid = self.sh(&format!(
-            "rm -f /tmp/open; {command} >/dev/null 2>&1 & echo $!; \
-             for i in $(seq 100); do [ -e /tmp/open ] && break; sleep 0.1; done; [ -e /tmp/open ]"
+            "rm -f /tmp/open\ncat >/tmp/during <<'END'\n{script}\nEND\n\
+             {shell} -e /tmp/during >/tmp/said 2>&1 & pid=$!\n\
+             until [ -e /tmp/open ]; do kill -0 $pid || {{ cat /tmp/said; exit 1; }}; sleep 0.1; \
+             done; echo $pid"
         ));
         check(self);
-        self.sh(&format!("kill {pid}; sleep 0.2"));
+        self.sh(&format!("kill {pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.1; done"));
     }
 
     /// Node of the SCSI disk at this place: adapter, target.
@@ -133,9 +145,12 @@ impl World {
     }
 }
 
+/// Says that all is prepared, and waits to be killed.
+const READY: &str = "touch /tmp/open; exec sleep 100000";
+
 /// Holds a node open for writing until it is killed.
 fn holding(node: &str) -> String {
-    format!("sh -c 'exec 5<>{node}; touch /tmp/open; sleep 1000'")
+    format!("exec 5<>{node}; {READY}")
 }
 
 /// Two NVMe disks, and a controller with two namespaces.
@@ -160,7 +175,8 @@ fn nvme(machine: Machine) -> Machine {
 fn the_serial_number_of_an_nvme_disk_decides_and_not_its_name() {
     let _turn = turn();
     let names = ["alpha", "beta", "one", "two"];
-    let Some(mut world) = World::new(&names, &[], &["nvme"], nvme) else { return };
+    let nodes = ["/dev/nvme0n1", "/dev/nvme1n1", "/dev/nvme2n1", "/dev/nvme2n2"];
+    let Some(mut world) = World::new(&names, MIB, &["nvme"], &nodes, nvme) else { return };
     let serial = |world: &mut World, node: u32| {
         world.sh(&format!("cat /sys/block/nvme{node}n1/device/serial"))
     };
@@ -176,7 +192,10 @@ fn the_serial_number_of_an_nvme_disk_decides_and_not_its_name() {
     // The serial of the disk beside it, a part of its own, its name.
     for wrong in ["SN-BETA", "SN-ALPH", "sn-alpha", "nvme0n1", "/dev/nvme0n1"] {
         let options = format!("--destroy-data={wrong}");
-        world.refused("/dev/nvme0n1", &options, "repeat with --destroy-data=SN-ALPHA");
+        let said = format!("names {wrong}, which it is not");
+        let answer = world.refused("/dev/nvme0n1", &options, &said);
+        let offer = "repeat with --destroy-data=SN-ALPHA";
+        assert!(answer.message().ends_with(offer), "{}", answer.message());
     }
     // As udev names them.
     world.sh("mkdir -p /dev/disk/by-id; ln -s ../../nvme0n1 /dev/disk/by-id/nvme-QEMU_SN-ALPHA");
@@ -194,8 +213,7 @@ fn the_serial_number_of_an_nvme_disk_decides_and_not_its_name() {
          alpha=$(basename $(readlink /sys/class/nvme/nvme0/device)); \
          beta=$(basename $(readlink /sys/class/nvme/nvme1/device)); \
          echo $alpha >unbind; echo $beta >unbind; echo $beta >bind; echo $alpha >bind; \
-         for i in $(seq 100); do [ -e /dev/nvme0n1 ] && [ -e /dev/nvme1n1 ] && break; \
-             sleep 0.1; done");
+         until [ -e /dev/nvme0n1 ] && [ -e /dev/nvme1n1 ]; do sleep 0.1; done");
     assert_eq!(serial(&mut world, 0), "SN-BETA");
     let said = world.refused("/dev/nvme0n1", "--destroy-data=SN-ALPHA", "which it is not");
     assert!(said.message().contains("SN-BETA"), "{}", said.message());
@@ -205,7 +223,7 @@ fn the_serial_number_of_an_nvme_disk_decides_and_not_its_name() {
     world.writable(Disk { node: "/dev/nvme0n1", id: "SN-BETA" });
 }
 
-/// Four SCSI disks, and one more that is reached through two adapters.
+/// Four SCSI disks, one more that is reached through two adapters, and an NVMe disk.
 fn scsi(machine: Machine) -> Machine {
     let machine = machine.options(&["-device", "virtio-scsi-pci,id=first"]);
     let machine = machine.options(&["-device", "virtio-scsi-pci,id=second"]);
@@ -220,13 +238,14 @@ fn scsi(machine: Machine) -> Machine {
     plain
         .options(&["-device", &path("first", "shared")])
         .options(&["-device", &path("second", "again")])
+        .options(&["-device", "nvme,drive=flash,serial=SN-FLASH"])
 }
 
 const MAPPER: [&str; 4] = ["dm-mod", "dm-crypt", "dm-multipath", "dm-round-robin"];
 
 fn scsi_world(programs: &[&str], modules: &[&str]) -> Option<World> {
     let dir = ScratchDir::new().unwrap();
-    let names = ["disk1", "disk2", "disk3", "disk4", "shared"];
+    let names = ["disk1", "disk2", "disk3", "disk4", "shared", "flash"];
     let images: Vec<_> = names.iter().map(|name| image(dir.path(), name, DISK_BYTES)).collect();
     let modules = [&["virtio_scsi", "sd_mod", "sg", "ext4"], modules].concat();
     let machine = machine(programs)?.modules(&modules);
@@ -236,7 +255,8 @@ fn scsi_world(programs: &[&str], modules: &[&str]) -> Option<World> {
         machine.drive(name, image, if *name == "shared" { unlocked } else { "" })
     });
     let machine = machine.drive("again", &images[4], unlocked);
-    Some(World { guest: scsi(machine).boot().unwrap(), images, _dir: dir })
+    let nodes = ["/dev/sda", "/dev/sdb", "/dev/sdc", "/dev/sdd", "/dev/sde", "/dev/sdf"];
+    Some(World { guest: boot(&scsi(machine), &nodes), images, _dir: dir })
 }
 
 #[test]
@@ -253,7 +273,8 @@ fn what_md_and_device_mapper_have_is_not_written() {
     for metadata in ["1.2", "1.0", "0.90"] {
         world.sh(&format!(
             "mdadm --create /dev/md0 --run --level=1 --raid-devices=2 --assume-clean \
-             --metadata={metadata} {one} {two}; sleep 0.5"
+             --metadata={metadata} {one} {two}; \
+             until grep -qx clean /sys/block/md0/md/array_state; do sleep 0.1; done"
         ));
         if metadata == "1.2" {
             world.never(first, "is held by md0 (raid1 array)");
@@ -262,7 +283,10 @@ fn what_md_and_device_mapper_have_is_not_written() {
             world.writable(Disk { node: "/dev/md0", id: &format!("md0:{bytes}") });
         }
         world.sh("mdadm --stop /dev/md0");
-        world.holds(first, "md");
+        if metadata == "1.2" {
+            world.holds(first, "md");
+        }
+        world.refused(first.node, "--destroy-data=DISK-1", " md (");
         world.refused(second.node, "--destroy-data=DISK-2", " md (");
         world.sh(&format!("mdadm --zero-superblock {one} {two}"));
         world.clear(&one);
@@ -273,8 +297,8 @@ fn what_md_and_device_mapper_have_is_not_written() {
     let sectors = DISK_BYTES / 512;
     let key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
     for (uuid, table, what) in [
-        ("linear", format!("0 8192 linear {one} 1024"), "device-mapper volume top"),
-        ("LVM-abcdef", format!("0 8192 linear {one} 1024"), "LVM volume top"),
+        ("linear", format!("0 4096 linear {one} 1024"), "device-mapper volume top"),
+        ("LVM-abcdef", format!("0 4096 linear {one} 1024"), "LVM volume top"),
         (
             "CRYPT-PLAIN-top",
             format!("0 {sectors} crypt aes-xts-plain64 {key} 0 {one} 0"),
@@ -294,7 +318,7 @@ fn what_md_and_device_mapper_have_is_not_written() {
     }
     // A table that is loaded and not in force yet holds its disk as well.
     world.sh(&format!(
-        "dmsetup create top --notable; dmsetup load top --table '0 8192 linear {one} 0'"
+        "dmsetup create top --notable; dmsetup load top --table '0 4096 linear {one} 0'"
     ));
     world.never(first, "is held by dm-0");
     world.sh("dmsetup remove top");
@@ -340,8 +364,7 @@ fn what_others_have_open_is_not_written_whatever_name_they_used() {
     // A file system that only another mount namespace has.
     world.sh(&format!("mke2fs {two} >/dev/null; mkdir -p /tmp/elsewhere"));
     // Read-only, since a mounted file system writes by itself now and then.
-    let mounting = format!("mount -o ro {two} /tmp/elsewhere; touch /tmp/open; sleep 1000");
-    world.during(&format!("unshare -m sh -c '{mounting}'"), |world| {
+    world.during_elsewhere(&format!("mount -o ro {two} /tmp/elsewhere; {READY}"), |world| {
         world.never(second, "in another mount namespace");
     });
     world.holds(second, "ext");
@@ -350,8 +373,7 @@ fn what_others_have_open_is_not_written_whatever_name_they_used() {
         "cd /; mount {two} /tmp/elsewhere; touch /tmp/elsewhere/file; umount /tmp/elsewhere; \
          mount -o ro {two} /tmp/elsewhere"
     ));
-    let reading = "sh -c 'exec 5</tmp/elsewhere/file; touch /tmp/open; sleep 1000'";
-    world.during(reading, |world| {
+    world.during(&format!("exec 5</tmp/elsewhere/file; {READY}"), |world| {
         world.sh("umount -l /tmp/elsewhere");
         let agreed = "--destroy-data=DISK-2 --overwrite-signature=ext \
                       --overwrite-signature=unknown-data";
@@ -366,47 +388,86 @@ fn number(node: &str) -> String {
 }
 
 #[test]
-#[ignore = "the gate does not find these uses yet"]
 fn what_is_in_use_by_another_path_or_node_is_not_written() {
     let _turn = turn();
-    let modules = [&MAPPER[..], &["nvmet"]].concat();
+    let modules = [&MAPPER[..], &["nvme", "nvmet"]].concat();
     let Some(mut world) = scsi_world(&["dmsetup"], &modules) else { return };
-    let one = world.scsi(0, 1);
+    let (one, flash) = (world.scsi(0, 1), "/dev/nvme0n1");
     let first = Disk { node: &one, id: "DISK-1" };
-    // A node of their own: gone, or in another mount namespace.
-    let own = format!("mknod /tmp/own b {}; exec 5<>/tmp/own; rm /tmp/own", number(&one));
-    let own = format!("sh -c '{own}; touch /tmp/open; sleep 1000'");
-    world.during(&own, |world| world.never(first, "is open for writing in process"));
-    let inside = format!(
-        "mkdir -p /tmp/inside; mount -t tmpfs none /tmp/inside; mknod /tmp/inside/disk b {}; \
-         exec 5<>/tmp/inside/disk; touch /tmp/open; sleep 1000",
-        number(&one)
-    );
-    let inside = format!("unshare -m sh -c '{inside}'");
-    world.during(&inside, |world| world.never(first, "is open for writing in process"));
-    // The same disk as a character device.
-    let generic = world.sh(&format!("ls /sys/class/block/{}/device/scsi_generic", &one[5..]));
-    world.during(&holding(&format!("/dev/{generic}")), |world| {
-        world.never(first, "is open for writing in process");
-    });
-    // The other path of a disk.
-    let (path, other) = (world.scsi(0, 9), world.scsi(1, 9));
-    let id = format!("{}:{DISK_BYTES}", &other[5..]);
-    let second = Disk { node: &other, id: &id };
-    world.during(&holding(&path), |world| world.never(second, "is open for writing in process"));
-    world.sh(&format!("dmsetup create top --table '0 8192 linear {path} 0'"));
-    world.never(second, "is held by dm-0");
-    world.sh("dmsetup remove top");
-    world
-        .sh(&format!("mke2fs {path} >/dev/null; mkdir -p /tmp/here; mount -o ro {path} /tmp/here"));
-    world.never(second, "is mounted at /tmp/here");
-    world.sh("umount /tmp/here");
-    // Exported by the kernel, which claims nothing.
+    world.sh("until [ -b /dev/nvme0n1 ] && [ -c /dev/ng0n1 ]; do sleep 0.1; done");
+    let open = |what: &str| format!("{what} is open for writing in process");
+    // A node of their own: gone, in another mount namespace, or in the place of a plain file.
+    let name = &one[5..];
+    let node = number(&one);
+    for script in [
+        format!("mknod /tmp/own b {node}; exec 5<>/tmp/own; rm /tmp/own; {READY}"),
+        format!(
+            "mkdir -p /tmp/inside; mount -t tmpfs none /tmp/inside; mknod /tmp/inside/disk b {node}; \
+             exec 5<>/tmp/inside/disk; {READY}"
+        ),
+        format!("touch /tmp/plain; mount --bind {one} /tmp/plain; exec 5<>/tmp/plain; {READY}"),
+    ] {
+        world.during_elsewhere(&script, |world| world.never(first, &open(name)));
+    }
+    // The character devices that take commands for the same disk.
+    let listed = |class: &str| format!("ls /sys/class/block/{name}/device/{class}");
+    let (generic, bsg) = (world.sh(&listed("scsi_generic")), world.sh(&listed("bsg")));
+    for (node, as_what, disk) in [
+        (format!("/dev/{generic}"), format!("{name} (as {generic})"), first),
+        (format!("/dev/bsg/{bsg}"), format!("{name} (as {bsg})"), first),
+        ("/dev/ng0n1".into(), "nvme0n1 (as ng0n1)".into(), Disk { node: flash, id: "SN-FLASH" }),
+        ("/dev/nvme0".into(), "nvme0n1 (as nvme0)".into(), Disk { node: flash, id: "SN-FLASH" }),
+    ] {
+        world.during(&holding(&node), |world| world.never(disk, &open(&as_what)));
+    }
+    // Exported by the kernel, which claims nothing; last by a node that is gone.
     let export = "/sys/kernel/config/nvmet/subsystems/export";
     world.sh(&format!(
-        "mount -t configfs none /sys/kernel/config; mkdir {export}; \
-         mkdir {export}/namespaces/1; echo -n {one} >{export}/namespaces/1/device_path; \
-         echo 1 >{export}/namespaces/1/enable"
+        "mount -t configfs none /sys/kernel/config; mkdir {export} {export}/namespaces/1"
     ));
-    world.never(first, "NVMe target");
+    world.sh(&format!("mknod /tmp/own b {node}"));
+    let served = format!("{name} is served by the NVMe target export, namespace 1");
+    for path in [&*one, "/tmp/own"] {
+        let enabled = format!("{export}/namespaces/1/enable");
+        world.sh(&format!("echo -n {path} >{export}/namespaces/1/device_path; echo 1 >{enabled}"));
+        world.never(first, &served);
+        if path == "/tmp/own" {
+            world.sh("rm /tmp/own");
+            let unknown = "what is served by the NVMe target export, namespace 1";
+            world.refused(first.node, "--destroy-data=DISK-1", unknown);
+        }
+        world.sh(&format!("echo 0 >{enabled}"));
+    }
+    world.writable(first);
+}
+
+#[test]
+fn what_another_path_to_the_same_disk_has_is_not_written() {
+    let _turn = turn();
+    let Some(mut world) = scsi_world(&["dmsetup"], &MAPPER) else { return };
+    let (path, node) = (world.scsi(0, 9), world.scsi(1, 9));
+    let id = format!("{}:{DISK_BYTES}", &node[5..]);
+    let other = Disk { node: &node, id: &id };
+    let by_path = |how: &str| {
+        let why = "another path to this disk: both show the WWID naa.5000c50015ea71aa";
+        format!("{} ({why}) is {how}", &path[5..])
+    };
+    world.writable(other);
+    world.during(&holding(&path), |world| {
+        world.never(other, &by_path("open for writing in process"));
+    });
+    world.sh(&format!("dmsetup create top --table '0 4096 linear {path} 0'"));
+    world.never(other, &by_path("held by dm-0"));
+    world.sh("dmsetup remove top");
+    // Read-only, since a mounted file system writes by itself now and then.
+    world.sh(&format!("mke2fs {path} >/dev/null; mkdir -p /tmp/here"));
+    world.sh(&format!("mount -o ro {path} /tmp/here"));
+    world.never(other, &by_path("mounted at /tmp/here"));
+    world.sh("umount /tmp/here");
+    world.clear(&path);
+    world.sh(&format!("mkswap {path}; swapon {path}"));
+    world.never(other, &by_path("used as swap"));
+    world.sh(&format!("swapoff {path}"));
+    world.clear(&path);
+    world.writable(other);
 }

@@ -28,9 +28,9 @@ pub(crate) fn here<T>(thing: Result<T, Unavailable>) -> Option<T> {
     thing.map_err(skip).ok()
 }
 
-/// The built program, or the build of it that `IOSONDE_PROGRAM` names.
+/// The built program, or the build of it that `IOSONDE_GUEST_PROGRAM` names, under the same name.
 pub(crate) fn program() -> PathBuf {
-    let other = std::env::var_os("IOSONDE_PROGRAM").map(PathBuf::from);
+    let other = std::env::var_os("IOSONDE_GUEST_PROGRAM").map(PathBuf::from);
     other.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_iosonde")))
 }
 
@@ -116,6 +116,15 @@ impl Answer {
 pub(crate) fn inside(guest: &mut Guest, line: &str) -> Answer {
     let script = format!("iosonde {line} --output-format json --eta-interval 0");
     Answer::of(&guest.run(&script).unwrap())
+}
+
+/// Boots a machine, and waits for these nodes: the kernel looks for disks while scripts run already.
+pub(crate) fn boot(machine: &Machine, nodes: &[&str]) -> Guest {
+    let mut guest = machine.boot().unwrap();
+    for node in nodes {
+        sh(&mut guest, &format!("until [ -b {node} ]; do sleep 0.1; done"));
+    }
+    guest
 }
 
 /// Runs a script in a guest that has to succeed, and gives its trimmed output.

@@ -19,6 +19,7 @@ mod loops;
 mod memory;
 mod mount;
 mod openers;
+mod paths;
 mod platform;
 mod processor;
 mod program;

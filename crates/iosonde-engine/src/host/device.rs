@@ -45,7 +45,7 @@ fn device_in_stack(root: &Root, major: u32, minor: u32, depth: u32) -> Option<De
         model: parts.model(root),
         serial: parts.serial(root),
         firmware: parts.first(root, &["firmware_rev", "rev", "fwrev"]),
-        wwid: parts.first(root, &["wwid", "uuid"]).or_else(|| root.word(disk.join("dm/uuid"))),
+        wwid: parts.wwid(root).or_else(|| root.word(disk.join("dm/uuid"))),
         bytes: root.number::<u64>(disk.join("size")).and_then(|sectors| sectors.checked_mul(512)),
         logical_block_bytes: root.number(queue.join("logical_block_size")),
         physical_block_bytes: root.number(queue.join("physical_block_size")),
@@ -100,8 +100,13 @@ impl Parts {
         })
     }
 
+    /// The name that is unique in the world.
+    pub(super) fn wwid(&self, root: &Root) -> Option<String> {
+        self.first(root, &["wwid", "uuid"])
+    }
+
     /// Vendor and model; the vendor of an ATA disk is the useless word `ATA`.
-    fn model(&self, root: &Root) -> Option<String> {
+    pub(super) fn model(&self, root: &Root) -> Option<String> {
         let disk = self.directories.first()?;
         let device = disk.join("device");
         let model = root.word(device.join("model")).or_else(|| self.first(root, &["model"]));
@@ -119,7 +124,7 @@ impl Parts {
     }
 
     /// The serial number; SCSI keeps it in a binary page of vital product data (SPC, page 0x80).
-    fn serial(&self, root: &Root) -> Option<String> {
+    pub(super) fn serial(&self, root: &Root) -> Option<String> {
         self.first(root, &["serial"]).or_else(|| {
             let page = root.bytes(self.directories.first()?.join("device/vpd_pg80"), 260)?;
             let length = usize::from(u16::from_be_bytes([*page.get(2)?, *page.get(3)?]));

@@ -18,7 +18,7 @@ const LOCKS_LIMIT_BYTES: u64 = 16 << 20;
 pub fn file_uses(root: &Root, file: BorrowedFd<'_>) -> InUse {
     let Ok(seen) = fstat(file) else { return InUse::default() };
     let own = FileId { device: seen.st_dev, inode: seen.st_ino };
-    let openers = Openers::of(root, &[own]);
+    let openers = Openers::of(root, &[Thing::File(own)]);
     let mut uses = Vec::new();
     let loops = loops(root);
     for each in loops.iter().filter(|each| each.file == Some(own)) {

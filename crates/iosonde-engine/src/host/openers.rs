@@ -37,11 +37,13 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// What a descriptor leads to.
+/// What a descriptor leads to, by number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Thing {
     /// A block device.
     Device((u32, u32)),
+    /// A character device.
+    Character((u32, u32)),
     /// A regular file.
     File(FileId),
 }
@@ -108,7 +110,7 @@ impl fmt::Display for Unseen {
 /// What all processes have open.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Openers {
-    /// Who has any block device, or one of the files.
+    /// Who has any block device, or one of the other things that were wanted.
     pub(super) found: Vec<Opener>,
     pub(super) unseen: Unseen,
     /// Processes examined.
@@ -116,11 +118,11 @@ pub(super) struct Openers {
 }
 
 impl Openers {
-    /// Examines every process, for all block devices and for these files.
-    pub(super) fn of(root: &Root, files: &[FileId]) -> Openers {
+    /// Examines every process, for all block devices and for these things.
+    pub(super) fn of(root: &Root, wanted: &[Thing]) -> Openers {
         let own = root.link("/proc/self").and_then(|link| link.to_str()?.parse().ok());
         let mut scan =
-            Scan { root, files, own, mapped: BTreeMap::new(), openers: Openers::default() };
+            Scan { root, wanted, own, mapped: BTreeMap::new(), openers: Openers::default() };
         let pids = numbers(&root.path("/proc")).unwrap_or_default();
         if own.is_some_and(|own| !pids.contains(&own)) || pids.is_empty() && root.is_system() {
             scan.openers.unseen.others.push("all processes: /proc does not show them".into());
@@ -158,7 +160,7 @@ fn hidden(root: &Root) -> Vec<String> {
 /// One pass over all processes.
 struct Scan<'a> {
     root: &'a Root,
-    files: &'a [FileId],
+    wanted: &'a [Thing],
     own: Option<u32>,
     /// What was found behind mappings before, by the columns device, inode and path: most processes
     /// map the same libraries.
@@ -265,10 +267,7 @@ impl Scan<'_> {
     }
 
     fn matters(&self, thing: Thing) -> bool {
-        match thing {
-            Thing::Device(_) => true,
-            Thing::File(id) => self.files.contains(&id),
-        }
+        matches!(thing, Thing::Device(_)) || self.wanted.contains(&thing)
     }
 
     fn found(&mut self, thing: Thing, pid: u32, access: Access) {
@@ -323,15 +322,16 @@ impl Scan<'_> {
             Some(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {}
             Some(known) => return known,
         }
-        let is_it = |id: &&FileId| {
+        let is_it = |thing: &&Thing| {
             let (major, minor) = mapping.device;
-            id.inode == mapping.inode && (major == 0 || id.device == makedev(major, minor))
+            matches!(thing, Thing::File(id) if id.inode == mapping.inode
+                && (major == 0 || id.device == makedev(major, minor)))
         };
         let by_path = || {
             let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(mapping.path);
             device::number_of_node(self.root, Path::new(path)).map(Thing::Device)
         };
-        Ok(self.files.iter().find(is_it).map(|id| Thing::File(*id)).or_else(by_path))
+        Ok(self.wanted.iter().find(is_it).copied().or_else(by_path))
     }
 }
 
@@ -415,6 +415,9 @@ impl<'a> Directory<'a> {
             FileType::BlockDevice => {
                 Some(Thing::Device((seen.stx_rdev_major, seen.stx_rdev_minor)))
             }
+            FileType::CharacterDevice => {
+                Some(Thing::Character((seen.stx_rdev_major, seen.stx_rdev_minor)))
+            }
             FileType::RegularFile => {
                 let device = makedev(seen.stx_dev_major, seen.stx_dev_minor);
                 Some(Thing::File(FileId { device, inode: seen.stx_ino }))
@@ -428,6 +431,9 @@ impl<'a> Directory<'a> {
         let to = std::fs::read_link(self.path.join(name)).ok()?;
         if let Some(number) = device::number_of_node(self.root, &to) {
             return Some(Thing::Device(number));
+        }
+        if let Some(number) = self.root.recorded_character(&to) {
+            return Some(Thing::Character(number));
         }
         let seen = rustix::fs::stat(self.root.path(to)).ok()?;
         Some(Thing::File(FileId { device: seen.st_dev, inode: seen.st_ino }))

@@ -80,6 +80,23 @@ impl Root {
         is_block.then(|| (major(seen.st_rdev), minor(seen.st_rdev)))
     }
 
+    /// Number of the character device that a recorded tree lists under this name.
+    #[must_use]
+    pub(super) fn recorded_character(&self, path: &Path) -> Option<(u32, u32)> {
+        let has_name = |number: &String| {
+            let device = self.resolve(format!("/sys/dev/char/{number}"));
+            device.is_some_and(|device| device.file_name() == path.file_name())
+        };
+        let number = self.names("/sys/dev/char").into_iter().find(has_name)?;
+        super::mount::device_number(&number)
+    }
+
+    /// Whether there is a plain file at `path`.
+    #[must_use]
+    pub fn is_file(&self, path: impl AsRef<Path>) -> bool {
+        self.path(path).is_file()
+    }
+
     /// Whether there is anything at `path`.
     #[must_use]
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::device::{self, file_name};
 use super::loops::{Loop, loops};
 use super::openers::Thing;
+use super::paths::{Disks, characters};
 use super::usage::{InUse, Members, Usage, Use, Users};
 use super::{Root, mount};
 
@@ -44,7 +45,7 @@ impl Node {
         root.names(&directory).into_iter().filter_map(named).collect()
     }
 
-    fn partitions(&self, root: &Root) -> Vec<Node> {
+    pub(super) fn partitions(&self, root: &Root) -> Vec<Node> {
         let names = root.names(&self.path).into_iter();
         names
             .map(|name| self.path.join(name))
@@ -54,7 +55,7 @@ impl Node {
     }
 
     /// The whole disk of a partition.
-    fn disk(&self, root: &Root) -> Option<Node> {
+    pub(super) fn disk(&self, root: &Root) -> Option<Node> {
         root.exists(self.path.join("partition")).then(|| Node::at(root, self.path.parent()?))?
     }
 
@@ -64,11 +65,9 @@ impl Node {
         Some((start, start.saturating_add(root.number(self.path.join("size"))?)))
     }
 
-    /// Partitions of the same disk that overlap this one.
-    fn overlapping(&self, root: &Root) -> Vec<Node> {
-        let (Some(disk), Some((start, end))) = (self.disk(root), self.sectors(root)) else {
-            return Vec::new();
-        };
+    /// Partitions of a disk, this one's or another path to it, that overlap this one.
+    pub(super) fn overlapping(&self, root: &Root, disk: &Node) -> Vec<Node> {
+        let Some((start, end)) = self.sectors(root) else { return Vec::new() };
         let overlaps = |other: &Node| {
             let range = other.sectors(root);
             other != self && range.is_some_and(|(from, to)| from < end && start < to)
@@ -100,21 +99,31 @@ impl Node {
 /// All that uses the bytes of the block device with this number, through whatever device.
 ///
 /// Uses by mounts of other namespaces and by other processes are found as far as this user may look
-/// at them; the kernel's own claim, which an exclusive opening asks for, knows them all.
+/// at them; the kernel's own claim, which an exclusive opening asks for, knows them all, but for
+/// those through another path to the same disk.
 #[must_use]
 pub fn uses(root: &Root, major: u32, minor: u32) -> InUse {
     let Some(own) = Node::numbered(root, (major, minor)) else { return InUse::default() };
     let loops = loops(root);
-    let files: Vec<_> = loops.iter().filter_map(|each| each.file).collect();
-    let users = Users::of(root, &files);
     let mut found = Vec::new();
-    let below = downwards(root, &loops, &own, &mut found);
-    let mut sharing = own.overlapping(root);
+    let mut below = downwards(root, &loops, &own, &mut found);
+    let mut sharing = own.disk(root).map(|disk| own.overlapping(root, &disk)).unwrap_or_default();
     for node in &below {
         for peer in peers(&loops, node) {
             let by = Use::Loop { name: peer.name.clone() };
             found.push(Usage { device: node.name.clone(), by });
             sharing.push(peer);
+        }
+    }
+    let others = Disks::of(root).other_paths(root, &below);
+    for path in &others {
+        match &path.overlapping {
+            None => sharing.push(path.node.clone()),
+            Some(partitions) => {
+                takers(root, &loops, &path.node, &mut found);
+                sharing.extend(partitions.iter().cloned());
+                below.push(path.node.clone());
+            }
         }
     }
     sharing.push(own);
@@ -124,9 +133,18 @@ pub fn uses(root: &Root, major: u32, minor: u32) -> InUse {
             sharing.push(node);
         }
     }
-    for node in &sharing {
+    let files = loops.iter().filter_map(|each| each.file).map(Thing::File);
+    let characters: Vec<_> = sharing.iter().map(|node| characters(root, node)).collect();
+    let numbers = characters.iter().flatten().map(|(_, number)| Thing::Character(*number));
+    let users = Users::of(root, &files.chain(numbers).collect::<Vec<_>>());
+    for (node, characters) in sharing.iter().zip(&characters) {
         let direct = users.of_device(node.number).into_iter();
         found.extend(direct.map(|by| Usage { device: node.name.clone(), by }));
+        for (name, number) in characters {
+            let device = format!("{} (as {name})", node.name);
+            let open = users.of_thing(Thing::Character(*number));
+            found.extend(open.map(|by| Usage { device: device.clone(), by }));
+        }
         let file = loops.iter().find(|each| each.node == *node).and_then(|each| each.file);
         let over = file.into_iter().flat_map(|file| users.of_thing(Thing::File(file)));
         let device = format!("the file below {}", node.name);
@@ -137,7 +155,12 @@ pub fn uses(root: &Root, major: u32, minor: u32) -> InUse {
             found.push(Usage { device: node.name.clone(), by });
         }
     }
-    let mut unseen = users.openers.unseen;
+    for usage in &mut found {
+        if let Some(path) = others.iter().find(|path| path.has(usage)) {
+            usage.device.push_str(&format!(" ({path})"));
+        }
+    }
+    let mut unseen = users.unseen();
     unseen.others.extend(loops.iter().filter_map(Loop::unknown));
     InUse { uses: found, unseen, processes: users.openers.processes, is_open_here: false }
 }
@@ -218,20 +241,22 @@ pub fn partition_starts(root: &Root, major: u32, minor: u32) -> Vec<u64> {
 #[must_use]
 pub fn same_disk(root: &Root, major: u32, minor: u32, places: &[PathBuf]) -> Option<PathBuf> {
     let loops = loops(root);
-    let own = disks(root, &loops, (major, minor));
+    let paths = Disks::of(root);
+    let own = disks(root, &loops, &paths, (major, minor));
     let members = Members::of(root);
     let on_it = |place: &&PathBuf| {
         let mount = mount::mount_of(root, place);
         let number = mount.and_then(|mount| device::device_of_mount(root, &mount));
         let numbers = number.map(|number| members.fellows(number)).unwrap_or_default();
-        let on_own = |number| disks(root, &loops, number).iter().any(|disk| own.contains(disk));
+        let on_own =
+            |number| disks(root, &loops, &paths, number).iter().any(|disk| own.contains(disk));
         numbers.into_iter().any(on_own)
     };
     places.iter().find(on_it).cloned()
 }
 
-/// Kernel names of the disks at the bottom of a device's stack.
-fn disks(root: &Root, loops: &[Loop], number: (u32, u32)) -> Vec<String> {
+/// Kernel names of the disks at the bottom of a device's stack, by every path to them.
+fn disks(root: &Root, loops: &[Loop], paths: &Disks, number: (u32, u32)) -> Vec<String> {
     let (mut found, mut below) = (Vec::new(), Vec::from_iter(Node::numbered(root, number)));
     let mut at = 0;
     while let Some(node) = below.get(at).cloned() {
@@ -241,6 +266,7 @@ fn disks(root: &Root, loops: &[Loop], number: (u32, u32)) -> Vec<String> {
         let over = loops.iter().find(|each| each.node == node).and_then(|each| each.over);
         next.extend(over.and_then(|number| Node::numbered(root, number)));
         if next.is_empty() {
+            found.extend(paths.names_of_others(&node));
             found.push(node.name);
         }
         for each in next {

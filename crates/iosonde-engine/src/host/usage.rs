@@ -7,7 +7,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::openers::{Access, FileId, Opener, Openers, Thing, Unseen};
+use super::openers::{Access, Opener, Openers, Thing, Unseen};
 use super::{Mount, Root, device, mount};
 
 /// What uses a target's bytes, and what could not be examined.
@@ -126,21 +126,21 @@ pub(super) struct Users {
     mounts: Vec<((u32, u32), Mount, bool)>,
     swaps: Vec<(u32, u32)>,
     members: Members,
-    served: Vec<((u32, u32), String)>,
+    served: Served,
     pub(super) openers: Openers,
 }
 
 impl Users {
-    /// Who uses any device, and who has these files open.
-    pub(super) fn of(root: &Root, files: &[FileId]) -> Self {
+    /// Who uses any block device, and who has these things open.
+    pub(super) fn of(root: &Root, things: &[Thing]) -> Self {
         let mut mounts = Vec::new();
         for (mount, here) in mount::everywhere(root) {
             for number in numbers(root, &mount) {
                 mounts.push((number, mount.clone(), here));
             }
         }
-        let (swaps, openers) = (swaps(root), Openers::of(root, files));
-        Self { mounts, swaps, members: Members::of(root), served: served(root), openers }
+        let (swaps, openers) = (swaps(root), Openers::of(root, things));
+        Self { mounts, swaps, members: Members::of(root), served: Served::of(root), openers }
     }
 
     /// The uses of exactly this device.
@@ -155,11 +155,18 @@ impl Users {
         for (_, filesystem, id) in self.members.0.iter().filter(|(at, ..)| *at == number) {
             found.push(Use::Member { filesystem, id: id.clone() });
         }
-        for (_, what) in self.served.iter().filter(|(at, _)| *at == number) {
+        for (_, what) in self.served.devices.iter().filter(|(at, _)| *at == number) {
             found.push(Use::Served { what: what.clone() });
         }
         found.extend(self.of_thing(Thing::Device(number)));
         found
+    }
+
+    /// What could not be examined.
+    pub(super) fn unseen(&self) -> Unseen {
+        let mut unseen = self.openers.unseen.clone();
+        unseen.others.extend(self.served.unknown.iter().cloned());
+        unseen
     }
 
     /// The other processes that have exactly this open.
@@ -211,24 +218,39 @@ pub(super) fn swap_paths(root: &Root) -> Vec<PathBuf> {
     paths.map(|path| PathBuf::from(mount::unescape(path))).collect()
 }
 
-/// Devices of the NVMe target of the kernel (nvmet), by its configfs tree.
-fn served(root: &Root) -> Vec<((u32, u32), String)> {
-    let subsystems = Path::new("/sys/kernel/config/nvmet/subsystems");
-    let mut found = Vec::new();
-    for subsystem in root.names(subsystems) {
-        let namespaces = subsystems.join(&subsystem).join("namespaces");
-        for number in root.names(&namespaces) {
-            let namespace = namespaces.join(&number);
-            let path = root.word(namespace.join("device_path")).map(PathBuf::from);
-            let device = path.and_then(|path| device::number_of_node(root, &path));
-            if root.number::<u8>(namespace.join("enable")) == Some(1) {
+/// What the NVMe target of the kernel (nvmet) serves, by its configfs tree.
+#[derive(Debug, Default)]
+struct Served {
+    devices: Vec<((u32, u32), String)>,
+    /// Namespaces whose device is not to be found, in words.
+    unknown: Vec<String>,
+}
+
+impl Served {
+    fn of(root: &Root) -> Served {
+        let subsystems = Path::new("/sys/kernel/config/nvmet/subsystems");
+        let mut served = Served::default();
+        for subsystem in root.names(subsystems) {
+            let namespaces = subsystems.join(&subsystem).join("namespaces");
+            for number in root.names(&namespaces) {
+                let namespace = namespaces.join(&number);
+                if root.number::<u8>(namespace.join("enable")) != Some(1) {
+                    continue;
+                }
                 let what =
                     format!("the NVMe target {}, namespace {number}", device::words(&subsystem));
-                found.extend(device.map(|device| (device, what)));
+                let path = root.word(namespace.join("device_path")).map(PathBuf::from);
+                let node = |path: &PathBuf| device::number_of_node(root, path);
+                match path.as_ref().and_then(|path| node(path).or_else(|| root.node(path))) {
+                    Some(device) => served.devices.push((device, what)),
+                    // A file is no device, and the kernel knows who has it open.
+                    None if path.is_some_and(|path| root.is_file(path)) => {}
+                    None => served.unknown.push(format!("what is served by {what}")),
+                }
             }
         }
+        served
     }
-    found
 }
 
 /// Devices of the btrfs and bcachefs file systems that are mounted: their mounts name one or none.

@@ -96,7 +96,10 @@ impl<C: Comparisons> Format<C> {
     /// The same, with which comparisons as the type says.
     pub fn comparing(run: RunId, block_bytes: u32, sector_bytes: u32) -> Format<C> {
         let mut chance = Chance::new(run.0 as u64 ^ mix((run.0 >> 64) as u64));
-        let base = (0..BASE_BYTES / 8).flat_map(|_| chance.bits().to_le_bytes()).collect();
+        let mut base = vec![0; BASE_BYTES].into_boxed_slice();
+        for word in base.chunks_exact_mut(8) {
+            word.copy_from_slice(&chance.bits().to_le_bytes());
+        }
         let (block_bytes, sector_bytes) = (block_bytes as usize, sector_bytes as usize);
         Format { run, block_bytes, sector_bytes, base, comparisons: PhantomData }
     }

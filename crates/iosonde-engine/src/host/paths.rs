@@ -1,0 +1,152 @@
+//! Other ways to the bytes of a disk: its character devices, and block devices that are the same
+//! disk, reached through another adapter or port.
+//!
+//! Two drives may show the same mark and be two all the same. That is no reason against either,
+//! unless the other is in use.
+//!
+//! Sources: the kernel's `Documentation/ABI/testing/sysfs-block-device` (`wwid`), sg(4), and
+//! `drivers/nvme/host` for the names of NVMe's generic devices.
+
+use std::fmt;
+use std::path::Path;
+
+use super::Root;
+use super::device::{Parts, file_name};
+use super::mount;
+use super::stack::Node;
+use super::usage::Usage;
+
+/// What a disk shows of who it is: two disks that show the same are taken for one.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Mark {
+    /// A name that is unique in the world, by the standards.
+    Wwid(String),
+    /// What has to do without one. Cheap USB bridges share serial numbers; whoever is of another
+    /// model or size, or another unit (NVMe namespace, SCSI LUN), is another disk for certain.
+    Serial { serial: String, model: Option<String>, sectors: u64, unit: Option<String> },
+}
+
+impl Mark {
+    fn of(root: &Root, disk: &Node) -> Option<Mark> {
+        let parts = Parts::of(root, &disk.path);
+        if let Some(wwid) = parts.wwid(root) {
+            return Some(Mark::Wwid(wwid));
+        }
+        let namespace = root.word(disk.path.join("nsid"));
+        let unit = namespace.or_else(|| logical_unit(&root.resolve(disk.path.join("device"))?));
+        Some(Mark::Serial {
+            serial: parts.serial(root)?,
+            model: parts.model(root),
+            sectors: root.number(disk.path.join("size"))?,
+            unit,
+        })
+    }
+}
+
+/// The last number of a SCSI device, `HOST:CHANNEL:TARGET:LUN`.
+fn logical_unit(device: &Path) -> Option<String> {
+    let name = file_name(device)?;
+    let numbers: Vec<&str> = name.split(':').collect();
+    if numbers.len() == 4 { numbers.last().map(ToString::to_string) } else { None }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mark::Wwid(wwid) => write!(f, "the WWID {wwid}"),
+            Mark::Serial { serial, .. } => write!(f, "serial number {serial}, model and size"),
+        }
+    }
+}
+
+/// Another block device that is the disk of a device in question.
+pub(super) struct OtherPath {
+    pub(super) node: Node,
+    /// Where only a partition of the disk is in question: those of this one that overlap it.
+    pub(super) overlapping: Option<Vec<Node>>,
+    /// Kernel names of the disk and its partitions by this path.
+    names: Vec<String>,
+    mark: Mark,
+}
+
+impl OtherPath {
+    /// Whether a usage is one through this path.
+    pub(super) fn has(&self, usage: &Usage) -> bool {
+        let name = usage.device.split(' ').next().unwrap_or_default();
+        self.names.iter().any(|own| own == name)
+    }
+}
+
+impl fmt::Display for OtherPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "another path to this disk: both show {}", self.mark)
+    }
+}
+
+/// The disks of this machine that show who they are.
+pub(super) struct Disks(Vec<(Node, Mark)>);
+
+impl Disks {
+    pub(super) fn of(root: &Root) -> Disks {
+        let nodes = root.names("/sys/class/block").into_iter();
+        let disks = nodes
+            .filter_map(|name| Node::at(root, format!("/sys/class/block/{name}")))
+            .filter(|node| !root.exists(node.path.join("partition")));
+        Disks(disks.filter_map(|disk| Mark::of(root, &disk).map(|mark| (disk, mark))).collect())
+    }
+
+    /// The other block devices that are this whole disk, and what shows it.
+    fn same(&self, disk: &Node) -> impl Iterator<Item = &(Node, Mark)> {
+        let own = self.0.iter().find(|(node, _)| node == disk).map(|(_, mark)| mark);
+        self.0.iter().filter(move |(node, mark)| node != disk && own == Some(mark))
+    }
+
+    /// Kernel names of the other block devices that are this whole disk.
+    pub(super) fn names_of_others(&self, disk: &Node) -> impl Iterator<Item = String> {
+        self.same(disk).map(|(node, _)| node.name.clone())
+    }
+
+    /// The other paths to the disks of a stack, which holds a device and all that lies below it.
+    pub(super) fn other_paths(&self, root: &Root, stack: &[Node]) -> Vec<OtherPath> {
+        let mut found = Vec::new();
+        for node in stack {
+            let disk = node.disk(root);
+            if disk.is_none() && stack.iter().any(|part| part.disk(root).as_ref() == Some(node)) {
+                // It is its partition that is in question.
+                continue;
+            }
+            let is_partition = disk.is_some();
+            for (path, mark) in self.same(&disk.unwrap_or_else(|| node.clone())) {
+                if stack.contains(path) {
+                    continue;
+                }
+                let partitions = path.partitions(root).into_iter().map(|part| part.name);
+                found.push(OtherPath {
+                    node: path.clone(),
+                    overlapping: is_partition.then(|| node.overlapping(root, path)),
+                    names: partitions.chain([path.name.clone()]).collect(),
+                    mark: mark.clone(),
+                });
+            }
+        }
+        found
+    }
+}
+
+/// Names and numbers of the character devices that take commands for a disk: of SCSI `sg` and
+/// `bsg`, of NVMe its generic device (`ng0n1`) and its controllers.
+pub(super) fn characters(root: &Root, disk: &Node) -> Vec<(String, (u32, u32))> {
+    let mut places = Vec::new();
+    for class in ["scsi_generic", "bsg"] {
+        let directory = disk.path.join("device").join(class);
+        places.extend(root.names(&directory).into_iter().map(|name| directory.join(name)));
+    }
+    let generic = disk.name.strip_prefix("nvme").zip(disk.path.parent());
+    places.extend(generic.map(|(rest, above)| above.join(format!("ng{rest}"))));
+    // The disk itself comes first, and what it hangs on after it.
+    places.extend(Parts::of(root, &disk.path).directories.into_iter().skip(1));
+    let known = places.into_iter().filter_map(|place| {
+        Some((file_name(&place)?, mount::device_number(&root.text(place.join("dev"))?)?))
+    });
+    known.collect()
+}
