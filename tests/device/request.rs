@@ -16,10 +16,17 @@ use serde_json::Value;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 static TURN: Mutex<()> = Mutex::new(());
+static STARTING: Mutex<()> = Mutex::new(());
 
 /// One test at a time: a device of known latency needs a machine without other tests.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One program is started at a time, and none while a target is made: until it runs, it has open
+/// what this process has, and the target would be in use.
+pub(crate) fn starting() -> MutexGuard<'static, ()> {
+    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The built program, or the build of it that `IOSONDE_PROGRAM` names.
@@ -117,7 +124,9 @@ impl Ask {
             .stdin(Stdio::null())
             .stdout(file("stdout"))
             .stderr(file("stderr"));
+        let starting = starting();
         let child = command.spawn().unwrap();
+        drop(starting);
         Asking { child, results: Some(self.results), started: Instant::now() }
     }
 }

@@ -1,7 +1,9 @@
 //! Contents that somebody might miss, and every verb that writes, each without consent, with a
-//! wrong one and with the right one. Checksums before and after say what was written; the table stands in
-//! `docs/safety.md`, which this test compares with what it saw (`IOSONDE_WRITE_DOCS=1` writes it).
+//! wrong one and with the right one. Checksums before and after say what was written; the table
+//! stands in `docs/safety.md`, which this test compares with what it saw (`IOSONDE_WRITE_DOCS=1`
+//! writes it).
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +14,7 @@ use iosonde_model::plan::Job;
 use iosonde_rig::guard::{LoopDevice, LoopOptions};
 use iosonde_rig::{ScratchDir, Unavailable, skip_part};
 
-use crate::request::{Answer, ask, here, program, turn};
+use crate::request::{Answer, ask, here, program, starting, turn};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -174,7 +176,10 @@ impl Content {
 }
 
 fn checksum(path: &Path) -> String {
-    let output = Command::new("sha256sum").arg(path).output().unwrap();
+    let starting = starting();
+    let child = Command::new("sha256sum").arg(path).stdout(Stdio::piped()).spawn().unwrap();
+    drop(starting);
+    let output = child.wait_with_output().unwrap();
     String::from_utf8(output.stdout).unwrap()[..64].to_owned()
 }
 
@@ -271,10 +276,12 @@ struct Placed {
 
 impl Placed {
     fn new(content: &Content, image: &Path, as_file: bool) -> Result<Placed, Unavailable> {
+        let starting = starting();
         content.make(image)?;
         let over = |image: &Path| LoopDevice::over(image, LoopOptions::default());
         let device = if as_file { None } else { Some(over(image)?) };
         let target = device.as_ref().map_or(image, LoopDevice::path).to_path_buf();
+        drop(starting);
         Ok(Placed { before: checksum(&target), target, _device: device })
     }
 
@@ -309,56 +316,93 @@ impl Tally {
             self.wrongly.push(what());
         }
     }
+
+    fn add(&mut self, other: Tally) {
+        self.trials += other.trials;
+        self.wrongly.extend(other.wrongly);
+    }
 }
 
-#[test]
-fn nothing_that_somebody_might_miss_is_written_without_the_right_consent() {
-    let _turn = turn();
-    let desk = Desk::new();
-    let image = desk.dir.path().join("image");
-    let (mut none, mut wrong, mut right) = (Tally::default(), Tally::default(), Tally::default());
-    let mut rows = Vec::new();
-    let all = contents();
-    for (nth, content) in all.iter().enumerate() {
+/// What came of trials.
+#[derive(Default)]
+struct Seen {
+    none: Tally,
+    wrong: Tally,
+    right: Tally,
+    /// Lines of the table, by the number of the content.
+    rows: BTreeMap<usize, String>,
+}
+
+impl Seen {
+    fn add(&mut self, other: Seen) {
+        self.none.add(other.none);
+        self.wrong.add(other.wrong);
+        self.right.add(other.right);
+        self.rows.extend(other.rows);
+    }
+
+    /// Tries every verb on one content with each kind of consent.
+    fn judge(&mut self, nth: usize, content: &Content, desk: &Desk) {
+        let image = desk.dir.path().join("image");
         // Every third is a plain file.
         let as_file = nth % 3 == 2;
         let mut row = vec![content.name.clone(), if as_file { "file" } else { "device" }.into()];
         let mode = MODES[nth % MODES.len()];
         let mut options = Vec::new();
         for (column, verb) in VERBS.iter().enumerate() {
-            let Some(placed) = here(Placed::new(content, &image, as_file)) else { break };
+            let Some(placed) = here(Placed::new(content, &image, as_file)) else { return };
             let try_with = |consent: &[String]| {
                 let answer = desk.run(verb, mode, &placed.target, consent);
                 let exit = answer.exit.map_or("killed".into(), |code| code.to_string());
-                let what =
-                    format!("{}: {verb} ({mode}) {consent:?}: {}", content.name, answer.gist());
+                let gist = answer.gist();
+                let what = format!("{}: {verb} ({mode}) {consent:?}: {gist}", content.name);
                 (answer, exit, placed.is_written(), what)
             };
             let sign = |is_written| if is_written { "written" } else { "=" };
             let (answer, exit, is_written, what) = try_with(&[]);
             // An experiment that may only read has nothing to do here; no other verb goes on.
             let is_refused = answer.exit == Some(5) || *verb == "experiment";
-            none.count(is_refused && !is_written, || what);
+            self.none.count(is_refused && !is_written, || what);
             let mut cell = format!("{exit} {}", sign(is_written));
             if options.is_empty() {
                 options = offered(&answer);
             }
             let consents = wrong_consents(&placed.target, &options);
-            let (answer, exit, is_written, what) =
-                try_with(&consents[(nth + column) % consents.len()]);
+            let consent = &consents[(nth + column) % consents.len()];
+            let (answer, exit, is_written, what) = try_with(consent);
             // An option for a device is a usage error for a file, and the reverse.
-            wrong.count(!is_written && matches!(answer.exit, Some(2 | 5)), || what);
+            self.wrong.count(!is_written && matches!(answer.exit, Some(2 | 5)), || what);
             cell += &format!(", {exit} {}", sign(is_written));
             let (answer, _, is_written, what) = try_with(&options);
             // How fast it is may leave a question open, which is no refusal.
-            right.count(is_written && matches!(answer.exit, Some(0 | 3 | 7)), || what);
+            self.right.count(is_written && matches!(answer.exit, Some(0 | 3 | 7)), || what);
             let mode = if *verb == "verify" { format!("{mode}: ") } else { String::new() };
             row.push(format!("{mode}{cell}, {}", sign(is_written)));
         }
-        if row.len() == 2 + VERBS.len() {
-            rows.push(format!("| {} |", row.join(" | ")));
-        }
+        self.rows.insert(nth, format!("| {} |", row.join(" | ")));
     }
+}
+
+#[test]
+fn nothing_that_somebody_might_miss_is_written_without_the_right_consent() {
+    const THREADS: usize = 4;
+    let _turn = turn();
+    let all = contents();
+    let share = |thread: usize| {
+        let (mut seen, desk) = (Seen::default(), Desk::new());
+        for (nth, content) in all.iter().enumerate().skip(thread).step_by(THREADS) {
+            seen.judge(nth, content, &desk);
+        }
+        seen
+    };
+    let mut seen = Seen::default();
+    std::thread::scope(|scope| {
+        let share = &share;
+        let threads: Vec<_> =
+            (0..THREADS).map(|thread| scope.spawn(move || share(thread))).collect();
+        threads.into_iter().for_each(|thread| seen.add(thread.join().unwrap()));
+    });
+    let Seen { none, wrong, right, rows } = seen;
     let totals = format!(
         "{} contents, {} verbs, {} trials: {} without consent, of which {} wrote or went on; {} \
          with a wrong consent, of which {} did; {} with the right one, of which {} did not write.",
@@ -375,13 +419,13 @@ fn nothing_that_somebody_might_miss_is_written_without_the_right_consent() {
     eprintln!("{totals}");
     let wrongly = [none.wrongly, wrong.wrongly, right.wrongly].concat();
     assert!(wrongly.is_empty(), "{}", wrongly.join("\n"));
+    assert!(all.len() >= 60, "{} contents", all.len());
     if rows.len() == all.len() {
-        documented(&totals, &rows);
+        documented(&totals, &rows.into_values().collect::<Vec<_>>());
     } else {
         let missing = all.len() - rows.len();
         skip_part(&format!("{missing} of {} contents", all.len()), "they cannot be made here");
     }
-    assert!(all.len() >= 60, "{} contents", all.len());
 }
 
 /// The table in the documentation is what was seen here.
