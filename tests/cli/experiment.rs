@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use iosonde_rig::skip;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -303,7 +304,7 @@ fn what_was_killed_goes_on_too() {
         fs::write(path, "{").unwrap();
     }
     let resume = format!("experiment resume {} --eta-interval 0", folder.display());
-    let Some(damaged) = damaged else { return eprintln!("skipped: killed before the first run") };
+    let Some(damaged) = damaged else { return skip("killed before the first run") };
     let name = damaged.file_name().unwrap().to_str().unwrap();
     let listed = listing(&folder.join("trials"));
     place.iosonde(&resume).end().exits(6).says(name).says("expected").says("--accept-altered");

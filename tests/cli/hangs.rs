@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use iosonde_rig::{FuseMount, Script};
+use iosonde_rig::{FuseMount, Script, skip};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 fn serve(words: &[&str]) -> Option<FuseMount> {
     let script = Script::from_words(words.iter().copied()).unwrap();
-    FuseMount::new(script).map_err(|reason| eprintln!("skipped: {reason}")).ok()
+    FuseMount::new(script).map_err(skip).ok()
 }
 
 /// Interrupts it; says how long the end took.

@@ -1,5 +1,5 @@
-//! Killed at random moments: no finished result is lost, no file is left behind, and what is left of
-//! the results can be read or says what it is.
+//! Killed at random moments: no finished result is lost, no file is left behind, and what is left
+//! of the results can be read or says what it is.
 
 use std::fs;
 use std::path::Path;

@@ -72,7 +72,8 @@ impl Scenario {
         sh(&mut guest, &format!("dmsetup create log --uuid crash --table '{table}'"));
         let line = format!(
             "verify powercut /dev/dm-0 --destroy-data=crash --witness 'sh /tmp/witness' \
-             --numjobs {JOBS} --iodepth 4 --flush-every 8 --ops 48 --verify-sectors 1:4 --inspect-time 1000 --randseed 11"
+             --numjobs {JOBS} --iodepth 4 --flush-every 8 --ops 48 --verify-sectors 1:4 \
+             --inspect-time 1000 --randseed 11"
         );
         inside(&mut guest, &line).exits(0, "the run itself");
         sh(&mut guest, "dmsetup remove log; sync");
@@ -244,8 +245,9 @@ fn every_crash_state_is_judged_by_what_the_witness_heard() {
     assert!(passed >= 80 && failed >= 30, "{passed} to pass, {failed} to fail");
     scene.judge_all(&states);
     eprintln!(
-        "{writes} writes, {flushes} flushes, {} places for a cut; of a truthful disk {passed} states \
-         passed, and {early} before the first flush was heard of were left open; {failed} of {failed} \
+        "{writes} writes, {flushes} flushes, {} places for a cut; of a truthful disk {passed} \
+         states passed, and {early} before the first flush was heard of were left open; \
+         {failed} of {failed} \
          states of a lying disk failed",
         cuts.count()
     );

@@ -402,7 +402,8 @@ fn what_is_in_use_by_another_path_or_node_is_not_written() {
     for script in [
         format!("mknod /tmp/own b {node}; exec 5<>/tmp/own; rm /tmp/own; {READY}"),
         format!(
-            "mkdir -p /tmp/inside; mount -t tmpfs none /tmp/inside; mknod /tmp/inside/disk b {node}; \
+            "mkdir -p /tmp/inside; mount -t tmpfs none /tmp/inside; \
+             mknod /tmp/inside/disk b {node}; \
              exec 5<>/tmp/inside/disk; {READY}"
         ),
         format!("touch /tmp/plain; mount --bind {one} /tmp/plain; exec 5<>/tmp/plain; {READY}"),

@@ -118,7 +118,7 @@ pub(crate) fn inside(guest: &mut Guest, line: &str) -> Answer {
     Answer::of(&guest.run(&script).unwrap())
 }
 
-/// Boots a machine, and waits for these nodes: the kernel looks for disks while scripts run already.
+/// Boots a machine, and waits for these nodes: the kernel finds disks while scripts run already.
 pub(crate) fn boot(machine: &Machine, nodes: &[&str]) -> Guest {
     let mut guest = machine.boot().unwrap();
     for node in nodes {
