@@ -11,6 +11,8 @@ use std::ops::Range;
 
 use iosonde_model::content::is_ours_or_zero;
 use iosonde_model::plan::chance::{Chance, mix};
+use iosonde_model::units::bytes;
+use rustix::io::Errno;
 
 use super::ranges::Ranges;
 use super::signature::{self, Finding, ReadAt};
@@ -82,6 +84,8 @@ pub struct Seen {
     pub size_bytes: u64,
     /// Bytes that were read, or are known to be holes.
     pub inspected_bytes: u64,
+    /// Bytes around those that the device fails to read.
+    pub unreadable_bytes: u64,
 }
 
 impl Seen {
@@ -91,7 +95,8 @@ impl Seen {
     }
 }
 
-/// `12.3 % was inspected; up to 3.20 GB may hold data`, never rounded to all or to nothing.
+/// `12.3 % was inspected; up to 3.20 GB may hold data`, never rounded to all or to nothing; with
+/// what could not be read, if anything.
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unseen = self.unseen_bytes();
@@ -104,7 +109,11 @@ impl fmt::Display for Seen {
         } else {
             write!(f, "{:.1} % was inspected", percent.min(99.9))?;
         }
-        write!(f, "; up to {} may hold data", iosonde_model::units::bytes::rough(unseen))
+        write!(f, "; up to {} may hold data", bytes::rough(unseen))?;
+        match self.unreadable_bytes {
+            0 => Ok(()),
+            unreadable => write!(f, " ({} could not be read)", bytes::rough(unreadable)),
+        }
     }
 }
 
@@ -158,8 +167,10 @@ impl Contents {
 /// Inspects a device or file of this size, of which `zeros` are known to be holes; the seed chooses
 /// the samples.
 ///
+/// What the device fails to read counts as not inspected.
+///
 /// # Errors
-/// If it cannot be read; [`io::ErrorKind::Interrupted`] if `progress` ended it.
+/// If it cannot be read at all; [`io::ErrorKind::Interrupted`] if `progress` ended it.
 pub fn inspect(
     size_bytes: u64,
     zeros: &[Range<u64>],
@@ -168,7 +179,11 @@ pub fn inspect(
     how: Inspection,
 ) -> io::Result<Contents> {
     let mut reader = Reader::new(size_bytes, zeros, read, how);
-    reader.contents.marks = signature::marks(size_bytes, read)?;
+    let readable = |buffer: &mut [u8], offset: u64| match read(buffer, offset) {
+        Err(error) if is_medium_error(&error) => Ok(0),
+        other => other,
+    };
+    reader.contents.marks = signature::marks(size_bytes, &readable)?;
     for place in telling(size_bytes) {
         reader.piece(place)?;
     }
@@ -210,7 +225,7 @@ impl<'a> Reader<'a> {
             let end = if end == size_bytes { end } else { end / BLOCK_BYTES * BLOCK_BYTES };
             ranges.insert(start..end);
         }
-        let seen = Seen { size_bytes, inspected_bytes: ranges.bytes() };
+        let seen = Seen { size_bytes, inspected_bytes: ranges.bytes(), unreadable_bytes: 0 };
         Reader {
             read,
             how,
@@ -260,7 +275,16 @@ impl<'a> Reader<'a> {
     fn chunk(&mut self, start: u64, length: u64) -> io::Result<u64> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let wanted = length as usize;
-        let read = (self.read)(&mut buffer[..wanted], start)?.min(wanted);
+        let result = (self.read)(&mut buffer[..wanted], start);
+        if result.as_ref().err().is_some_and(is_medium_error) {
+            // A failing device takes seconds for each error: the whole piece is left out.
+            self.buffer = buffer;
+            self.ranges.insert(start..start + length);
+            self.contents.seen.unreadable_bytes += length;
+            self.report()?;
+            return Ok(start + length);
+        }
+        let read = result?.min(wanted);
         if read == 0 {
             // It shrank: what is not there cannot be lost.
             self.contents.seen.size_bytes = start.max(self.contents.seen.inspected_bytes);
@@ -315,6 +339,12 @@ impl<'a> Reader<'a> {
             false => Err(io::ErrorKind::Interrupted.into()),
         }
     }
+}
+
+/// Whether a device says that it cannot read this part of it.
+fn is_medium_error(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| [Errno::IO, Errno::NODATA, Errno::ILSEQ].contains(&errno))
 }
 
 /// The places that tell most, in order.
@@ -388,11 +418,39 @@ mod tests {
         }
         let (contents, reads) = inspected(size, None, &[], Inspection::default());
         assert_eq!(contents.findings(), []);
-        assert_eq!(contents.seen, Seen { size_bytes: size, inspected_bytes: size });
+        assert_eq!(
+            contents.seen,
+            Seen { size_bytes: size, inspected_bytes: size, unreadable_bytes: 0 }
+        );
         let mut ranges = Ranges::default();
         let total: u64 = reads.iter().map(|read| read.end - read.start).sum();
         reads.into_iter().for_each(|read| ranges.insert(read));
         assert!(size - ranges.bytes() <= 512 && total <= size, "each byte is read once");
+    }
+
+    #[test]
+    fn what_the_device_fails_to_read_is_not_inspected_and_said() {
+        let bad = 5 * MIB..5 * MIB + 512;
+        let inspect_with = |byte: Option<u64>| {
+            let read = |buffer: &mut [u8], offset: u64| {
+                let length = (64 * MIB).saturating_sub(offset).min(buffer.len() as u64);
+                if offset < bad.end && bad.start < offset + length {
+                    return Err(Errno::IO.into());
+                }
+                buffer.fill(0);
+                if let Some(at) = byte.filter(|at| (offset..offset + length).contains(at)) {
+                    buffer[(at - offset) as usize] = 0x55;
+                }
+                Ok(length as usize)
+            };
+            inspect(64 * MIB, &[], &read, 3, Inspection::default()).unwrap()
+        };
+        let contents = inspect_with(None);
+        assert_eq!(contents.foreign, None);
+        assert_eq!(contents.unseen_bytes(), contents.seen.unreadable_bytes);
+        assert!((BLOCK_BYTES..=CHUNK_BYTES).contains(&contents.unseen_bytes()));
+        assert!(contents.seen.to_string().contains("could not be read)"), "{}", contents.seen);
+        assert_eq!(inspect_with(Some(40 * MIB)).foreign.unwrap().offset, 40 * MIB);
     }
 
     #[test]
@@ -451,7 +509,9 @@ mod tests {
 
     #[test]
     fn shares_are_never_rounded_to_all_or_nothing() {
-        let seen = |inspected_bytes, size_bytes| Seen { size_bytes, inspected_bytes }.to_string();
+        let seen = |inspected_bytes, size_bytes| {
+            Seen { size_bytes, inspected_bytes, unreadable_bytes: 0 }.to_string()
+        };
         assert_eq!(seen(0, 0), "all of it was inspected");
         assert_eq!(seen(1 << 40, 1 << 40), "all of it was inspected");
         assert!(seen((1 << 40) - 1, 1 << 40).starts_with("99.9 % was inspected"));
