@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::exit::{Exit, Failure};
 use super::output::note;
+use iosonde_engine::engine::waits::Wait;
 use iosonde_model::record::RunFolder;
 use iosonde_model::record::checksums::{Altered, SUMS, alterations, is_unfinished};
 
@@ -30,6 +31,7 @@ impl AcceptArgs {
     /// # Errors
     /// If something was altered and that is not accepted.
     pub(crate) fn read(self, path: &Path) -> Result<Vec<String>, Failure> {
+        let _reading = Wait::begin("reading", path.to_string_lossy());
         let Some((folder, file)) = folder_of(path) else { return Ok(Vec::new()) };
         let failed = |error: std::io::Error| {
             Failure::new(Exit::Environment, format!("`{}`: {error}", folder.display()))

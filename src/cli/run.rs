@@ -180,6 +180,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         let message = "--allow-env has no effect without a job file";
         return Err(Failure::new(Exit::Usage, message));
     }
+    let opening = Wait::begin("opening", args.target.words());
     let requested = understand(args)?;
     let second = args.cross_check.find(args.run.output_format)?;
     if second.is_some() && requested.latency.is_some() {
@@ -192,7 +193,6 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         submit::placeable(role, &place)?;
     }
     let seed = args.run.randseed.unwrap_or_else(place::fresh_seed);
-    let opening = Wait::begin("opening", args.target.words());
     let resolved = resolve_target(args, &requested, &place)?;
     drop(opening);
     let setting = setting(args, &requested, &place, &resolved, seed);

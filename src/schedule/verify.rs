@@ -29,6 +29,8 @@ pub fn prove(
     let target = target_facts(&plan.plan, context);
     let device = target.device.as_ref().map(|device| device.name.clone());
     let counters = || device.as_ref().and_then(|name| device_counters(&context.root, name));
+    // Afterwards the target may not answer any more.
+    let unnamed = context.held.as_ref().is_some_and(|held| held.path.is_dir());
     let injected = inputs.fault.clone();
     let before = counters();
     let mut beside = Beside { medium: &context.medium, on_progress, dropped: false };
@@ -63,7 +65,7 @@ pub fn prove(
         target,
         jobs: measured.jobs,
         process: measured.process,
-        unnamed: context.held.as_ref().is_some_and(|held| held.path.is_dir()),
+        unnamed,
         device,
         cache_dropped,
         ledger,

@@ -78,10 +78,10 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
     prove_args.refuse_what_the_ledger_says()?;
     let eta_interval_ns = prove_args.eta_interval_ns()?;
     let path = prove_args.path()?;
-    let opening = Wait::begin("opening", path.to_string_lossy());
-    let engine = prove_args.engine_for(&path)?;
     let place = Place::find()?;
     let known = known(args, &place)?;
+    let opening = Wait::begin("opening", path.to_string_lossy());
+    let engine = prove_args.engine_for(&path)?;
     let resolved = prove_args.resolve_target(VerifyMode::Check, &engine, &path, &place)?;
     warn_other_name(&known.header, &resolved);
     let memory_limit_bytes = place.buffer_limit_bytes().saturating_mul(2);
@@ -118,6 +118,8 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
 }
 
 fn known(args: &CheckArgs, place: &Place) -> Result<Known, Failure> {
+    let memory = args.ledger.as_ref().or(args.witness_log.as_ref());
+    let _reading = memory.map(|path| Wait::begin("reading", path.to_string_lossy()));
     match (&args.ledger, &args.witness_log) {
         (Some(path), _) => from_ledger(path, args.survived, place),
         (None, Some(path)) => from_witness(path, args.survived, place),

@@ -376,7 +376,12 @@ fn supervise(
     while jobs.iter().any(Option::is_none) {
         let now_ns = clock.now_ns();
         if shared.all_written() && !shared.go.load(Ordering::Relaxed) {
-            observer.before_sweep();
+            // After an interrupt nothing is read back.
+            if shared.control.signal.load(Ordering::Relaxed) == 0 {
+                let path = plan.plan.target().path.as_str();
+                let _syncing = Wait::begin("writing back the page cache", path);
+                observer.before_sweep();
+            }
             shared.go.store(true, Ordering::Release);
         }
         if shared.control.is_stopping() && over_since_ns.is_none() {

@@ -4,12 +4,13 @@
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use iosonde_model::record::facts::FilesystemClass;
 use iosonde_sys::sharing;
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, major, minor, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, major, minor, openat, statfs};
 
 use super::openers::FileId;
 use super::stack::Node;
-use super::{Root, device};
+use super::{Root, device, filesystem_class};
 
 /// A loop device with something below it.
 pub(super) struct Loop {
@@ -32,6 +33,15 @@ impl Loop {
     pub(super) fn unknown(&self) -> Option<String> {
         let is_known = self.file.is_some() || self.over.is_some();
         (!is_known).then(|| format!("what {} lies over", self.node.name))
+    }
+
+    /// In words, that the file below has another inode in the layer that holds its data.
+    pub(super) fn stacked(&self, root: &Root) -> Option<String> {
+        let magic = u64::try_from(statfs(root.path(&self.path)).ok()?.f_type).ok()?;
+        let (name, class) = filesystem_class("", magic);
+        let who =
+            || format!("whoever uses the file below {} in a layer of its {name}", self.node.name);
+        (class == FilesystemClass::Stacked).then(who)
     }
 }
 

@@ -162,6 +162,8 @@ pub fn uses(root: &Root, major: u32, minor: u32) -> InUse {
     }
     let mut unseen = users.unseen();
     unseen.others.extend(loops.iter().filter_map(Loop::unknown));
+    let ours = loops.iter().filter(|each| sharing.contains(&each.node));
+    unseen.others.extend(ours.filter_map(|each| each.stacked(root)));
     InUse { uses: found, unseen, processes: users.openers.processes, is_open_here: false }
 }
 

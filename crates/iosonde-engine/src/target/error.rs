@@ -96,7 +96,7 @@ pub enum TargetError {
     Interrupted(PathBuf),
     /// More than one name leads to it, or more than one file has its data.
     #[error(
-        "`{path}` {how}; writing would change more than this file. \
+        "`{path}` {how} and {content}; writing would change more than this file. \
          If that is meant, repeat with --overwrite-file={name}"
     )]
     Shared {
@@ -104,6 +104,8 @@ pub enum TargetError {
         path: PathBuf,
         /// How it is shared.
         how: &'static str,
+        /// What it holds, in words.
+        content: String,
         /// What the consent must name.
         name: String,
     },

@@ -379,7 +379,7 @@ pub(super) fn pass(
     match before
         .objection(Consent { accept_unseen: std::slice::from_ref(&before.identity.id), ..consent })
     {
-        Some(GateError::Data { .. } | GateError::Consent { .. }) => {
+        Some(GateError::Data { .. } | GateError::Consent { .. } | GateError::Unseen { .. }) => {
             refuse(&Report::of_open(root, path, &node, &looked, results, how)?, consent)?;
         }
         Some(objection) => return Err(objection.into()),

@@ -164,8 +164,20 @@ fn elsewhere(root: &Root, file: &OwnedFd) -> Option<String> {
     match host::filesystem_class(&kind, magic) {
         (name, FilesystemClass::Network) => Some(format!("other machines that use this {name}")),
         (name, FilesystemClass::HostShare) => Some(format!("the system that shares this {name}")),
+        // A file has another inode in the layer that holds its data.
+        (name, FilesystemClass::Stacked) => {
+            Some(format!("whoever uses a file of the layers below this {name} directly"))
+        }
         _ => None,
     }
+}
+
+/// Whether the times of a file are what a server states, in user space or on another machine.
+pub(super) fn has_its_own_times(file: &OwnedFd) -> bool {
+    use FilesystemClass::{HostShare, Network, UserSpace};
+    let magic = fstatfs(file).ok().and_then(|facts| u64::try_from(facts.f_type).ok());
+    let class = magic.map(|magic| host::filesystem_class("", magic).1);
+    matches!(class, Some(UserSpace | Network | HostShare))
 }
 
 /// Before Linux 5.4 whoever merely watched a file was in the way of a lease.

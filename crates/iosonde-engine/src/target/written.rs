@@ -11,7 +11,7 @@ use iosonde_model::record::WriteAudit;
 use rustix::fs::fstat;
 
 use super::contents::{Contents, Seen};
-use super::gate::{self, GateError};
+use super::gate::{self, GateError, quoted};
 use super::in_use::{self, ACCEPT_UNSEEN, FileUse};
 use super::open::{Direct, Held, Intent, TargetError, hold, reopen, system};
 use super::{inspection, safety};
@@ -30,16 +30,21 @@ pub(super) fn take(
     let then = state(path, &examined)?;
     let before = FileUse::of(&root, &examined);
     before.refuse(path, intent)?;
-    let content = consent(path, &examined, linked, size_bytes, intent)?;
+    let mut content = consent(path, &examined, linked, size_bytes, intent)?;
     let file = reopen(path, &examined, true)?;
     // The lease counts every descriptor.
     drop(examined);
     gate::lock(path, &file)?;
     let after = FileUse::of(&root, &file);
     after.refuse(path, intent)?;
-    if state(path, &file)? != then {
+    let now = state(path, &file)?;
+    if now != then && (now[0] != then[0] || !in_use::has_its_own_times(&file)) {
         let what = "it was written, or got another size or name";
         return Err(GateError::Changed { path: path.into(), what }.into());
+    }
+    if now != then {
+        // Some servers state the time of the question. Nobody else has it open any more.
+        content = consent(path, &file, linked, size_bytes, intent)?;
     }
     let mut audit = WriteAudit { path: path.to_string_lossy().into(), ..WriteAudit::default() };
     before.note(&mut audit, "before opening");
@@ -93,19 +98,28 @@ fn consent(
     if intent.overwrite_file.as_deref() == Some(name.as_str()) {
         return Ok(Content::NotExamined);
     }
-    let shared = |how| Err(TargetError::Shared { path: path.into(), how, name: name.clone() });
-    if linked {
-        return shared("has more than one name (hard links)");
-    }
-    if safety::has_shared_extents(file, size_bytes) {
-        return shared("shares data with another file (reflink or snapshot)");
-    }
+    let is_accepted = intent.accept_unseen.contains(&name);
+    let name = quoted(&name);
     let contents = inspection::of_file(path, file, size_bytes, intent.inspection)?;
     let unseen_bytes = contents.unseen_bytes();
     let Contents { foreign, seen, .. } = contents;
+    let how = match linked {
+        true => Some("has more than one name (hard links)"),
+        false if safety::has_shared_extents(file, size_bytes) => {
+            Some("shares data with another file (reflink or snapshot)")
+        }
+        false => None,
+    };
+    if let Some(how) = how {
+        let content = match foreign {
+            Some(found) => format!("contains other data ({found})"),
+            None => format!("contains no other data ({seen})"),
+        };
+        return Err(TargetError::Shared { path: path.into(), how, content, name });
+    }
     match foreign {
         Some(found) => Err(TargetError::Foreign { path: path.into(), found, name }),
-        None if unseen_bytes > 0 && !intent.accept_unseen.contains(&name) => {
+        None if unseen_bytes > 0 && !is_accepted => {
             Err(TargetError::Uninspected { path: path.into(), seen, name })
         }
         None => Ok(Content::Blank(seen)),
