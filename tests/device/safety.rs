@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice, LoopOptions, ZramDevice};
+use iosonde_rig::guard::{FsKind, ImageMount, LoopDevice, LoopOptions, TmpfsMount, ZramDevice};
 use iosonde_rig::{ScratchDir, skip};
 use rustix::fs::{FlockOperation, flock};
 
@@ -435,4 +435,47 @@ fn a_file_is_written_by_one_run_at_a_time() {
     ask("run --path {} --rw randread --number-ios 5", &path).answer().exits(0);
     drop(file);
     write_to(&path, "").exits(0);
+}
+
+/// Unmounts when dropped.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+/// A file has another inode on an overlay file system than in the layer that holds its data: whoever
+/// has it open there cannot be seen, and neither can who uses the file below a loop device.
+#[test]
+fn on_an_overlay_who_uses_the_layers_cannot_be_seen() {
+    let Some(base) = here(TmpfsMount::new(64 * MIB)) else { return };
+    let place = |name: &str| base.path().join(name);
+    for name in ["lower", "upper", "work", "merged"] {
+        fs::create_dir(place(name)).unwrap();
+    }
+    for name in ["upper/image", "upper/disk"] {
+        File::create(place(name)).unwrap().set_len(4 * MIB).unwrap();
+    }
+    let options =
+        format!("lowerdir={0}/lower,upperdir={0}/upper,workdir={0}/work", base.path().display());
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "overlay", "overlay", "-o", &options]).arg(place("merged"));
+    if !mount.status().is_ok_and(|status| status.success()) {
+        return skip("this kernel mounts no overlay");
+    }
+    let _mounted = Mounted(place("merged"));
+    let held = OpenOptions::new().write(true).open(place("upper/image")).unwrap();
+    let said = refusal(&place("merged/image"), "");
+    assert!(said.contains("layers below this overlay"), "{said}");
+    drop(held);
+    assert_eq!(fs::read(place("upper/image")).unwrap(), vec![0; 4 << 20]);
+    let disk = place("merged/disk");
+    let Some(device) = here(LoopDevice::over(&disk, LoopOptions::default())) else { return };
+    let said = refusal(device.path(), "");
+    let consent = format!("--accept-unseen-processes={}", disk.display());
+    assert!(said.contains(&consent), "{said}");
+    let agreed = format!("--destroy-data={0} --accept-unseen-processes={0}", disk.display());
+    write_to(device.path(), &agreed).exits(0);
 }
