@@ -136,13 +136,19 @@ fn the_layout_of_a_test_file() {
     // When reading begins, the layout is done. The file has no name, but a descriptor.
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("randread:")), "no reading began");
-    let bytes = open_file_of(child.id(), dir.path());
+    let bytes = open_file_of(worker_of(child.id()), dir.path());
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     drop(lines);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let bytes = bytes.unwrap();
     assert_eq!(bytes.len() as u64, 64 * MIB);
     assert_incompressible(&bytes, "layout");
+}
+
+/// The process that does the work for a supervisor.
+fn worker_of(pid: u32) -> u32 {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    children.split_whitespace().next().and_then(|child| child.parse().ok()).unwrap_or(pid)
 }
 
 /// The content of the one unnamed file that a process has open below a directory.

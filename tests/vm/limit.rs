@@ -43,6 +43,7 @@ fn a_limit_of_cgroup_version_2_is_named() {
     assert_eq!(found.len(), 1, "{:#}", answer.json["cells"][0]["findings"]);
     assert_eq!(found[0]["strength"], "proven");
     let words = answer.json["verdict"]["words"].as_str().unwrap();
+    let limit = iosonde_model::units::count::thousands(limit);
     let expected = format!("cgroup I/O limit of {limit} reads per second");
     assert!(words.contains(&expected), "{words}");
 }

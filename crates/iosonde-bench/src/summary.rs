@@ -401,6 +401,9 @@ mod tests {
         let busy = Foreign { cpus: 0.4, busiest: Some(("cc1".to_owned(), 0.3)) };
         let crowded =
             case_text(CaseName::Qd128, &CaseStory { foreign: busy, ..described }, &story(0.01));
-        assert!(crowded.contains("others used 40 % of a CPU (still there: cc1"), "{crowded}");
+        assert!(
+            crowded.contains("other processes used 40 % of a CPU (still running: cc1"),
+            "{crowded}"
+        );
     }
 }
