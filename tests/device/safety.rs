@@ -446,8 +446,8 @@ impl Drop for Mounted {
     }
 }
 
-/// A file has another inode on an overlay file system than in the layer that holds its data: who has
-/// it open there cannot be seen, and neither can who uses the file below a loop device.
+/// On an overlay file system a file has another inode than in the layer that holds its data: who
+/// has it open there cannot be seen, and neither can who uses the file below a loop device.
 #[test]
 fn on_an_overlay_who_uses_the_layers_cannot_be_seen() {
     let Some(base) = here(TmpfsMount::new(64 * MIB)) else { return };
