@@ -155,7 +155,8 @@ fn worker_of(pid: u32) -> u32 {
 fn open_file_of(pid: u32, directory: &Path) -> Option<Vec<u8>> {
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).ok()? {
         let link = entry.ok()?.path();
-        let name = fs::read_link(&link).ok()?;
+        // Other descriptors come and go.
+        let Ok(name) = fs::read_link(&link) else { continue };
         if name.starts_with(directory) && name.to_string_lossy().ends_with("(deleted)") {
             let mut bytes = Vec::new();
             File::open(link).ok()?.read_to_end(&mut bytes).ok()?;

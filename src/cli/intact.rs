@@ -59,7 +59,7 @@ impl AcceptArgs {
             );
             return Err(failure);
         }
-        note(&format!("caution: {}", words.join("\n")));
+        note(&format!("warning: {}", words.join("\n")));
         Ok(words)
     }
 }

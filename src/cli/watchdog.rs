@@ -78,7 +78,7 @@ pub(super) fn start(mut link: Link, verb: &str, format: OutputFormat) {
     let watch = move || watch(&mut link, &signal);
     if std::thread::Builder::new().name("watchdog".into()).spawn(watch).is_err() {
         note(
-            "caution: the system gives no thread for the watchdog: storage that does not answer \
+            "warning: the system gives no thread for the watchdog: storage that does not answer \
               is not named, and an interrupt may have to wait for it",
         );
     }
@@ -148,7 +148,7 @@ fn watch(link: &mut Link, cell: &AtomicUsize) {
         silent.retain(|each| !named.iter().any(|old| is_same(each, old)));
         for each in silent {
             note(&format!(
-                "caution: {}. An interrupt (Ctrl-C) ends the command and keeps what was measured",
+                "warning: {}. An interrupt (Ctrl-C) ends the command and keeps what was measured",
                 words(&each)
             ));
             named.push(each);

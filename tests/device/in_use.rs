@@ -94,6 +94,15 @@ impl Target {
         if self.kind == Kind::File { String::new() } else { all.split(' ').next().unwrap().into() }
     }
 
+    /// Blocks that a load of iosonde has written, wherever in the image they lie.
+    fn blocks_of_a_load(&self) -> usize {
+        let image = fs::read(&self.image).unwrap();
+        image
+            .chunks(512)
+            .filter(|sector| sector.starts_with(&iosonde_model::content::MAGIC))
+            .count()
+    }
+
     fn sum(&self) -> String {
         let output = Command::new("sha256sum").arg(&self.image).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
@@ -448,7 +457,13 @@ fn judge(case: &Case) -> Option<()> {
     };
     if case.says.is_empty() {
         write(&target.consent()).exits(0);
-        assert_ne!(target.sum(), before, "{} {:?}: nothing was written", case.who, case.kind);
+        assert_ne!(
+            target.blocks_of_a_load(),
+            0,
+            "{} {:?}: nothing was written",
+            case.who,
+            case.kind
+        );
         drop(held);
         return Some(());
     }
@@ -458,7 +473,10 @@ fn judge(case: &Case) -> Option<()> {
         let is_first = consents.is_empty() && case.says == "EBUSY";
         assert!(is_first || said.contains(case.says), "{} {:?}: {said}", case.who, case.kind);
     }
-    assert_eq!(target.sum(), before, "{} {:?}: it was written", case.who, case.kind);
+    assert_eq!(target.blocks_of_a_load(), 0, "{} {:?}: it was written", case.who, case.kind);
+    // The kernel itself writes to its swap where memory is short.
+    let is_swap = case.says == "is used as swap";
+    assert!(is_swap || target.sum() == before, "{} {:?}: it was changed", case.who, case.kind);
     drop(held);
     Some(())
 }

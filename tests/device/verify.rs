@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use iosonde_rig::guard::{LoopDevice, LoopOptions};
 use iosonde_rig::{FuseMount, ScratchDir, skip};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::request::{Answer, Ask, ask, here, lay_out, served, turn};
 use crate::vhost::{NULL, Server};
@@ -372,6 +374,34 @@ fn a_vhost_user_device_that_keeps_nothing_is_found_and_an_honest_one_passes() {
     }
 }
 
+/// Its server stops in the middle: nothing is answered any more, not even whether the file exists.
+#[test]
+fn an_interrupt_ends_it_where_a_server_stopped_and_keeps_what_was_checked() {
+    let _turn = turn();
+    let dir = ScratchDir::new().unwrap();
+    let [image, point] = ["image", "point"].map(|name| dir.path().join(name));
+    File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    File::create(&point).unwrap();
+    let image = image.to_str().unwrap();
+    let device = format!(r#"{{"driver":"file","node-name":"n","filename":"{image}"}}"#);
+    let Some(server) = Exported::new(&device, &point) else { return };
+    let asking = verify("soak {} --runtime 60", &point).start_measuring();
+    server.signal(Signal::STOP);
+    // What the kernel knows of the file is out of date after a second.
+    std::thread::sleep(Duration::from_secs(2));
+    let interrupted = Instant::now();
+    asking.interrupt();
+    let answer = asking.wait();
+    let took = interrupted.elapsed();
+    server.signal(Signal::CONT);
+    let answer = answer.exits(130);
+    eprintln!("ended {took:.2?} after the interrupt");
+    // The watchdog would end it after 10 s, and keep nothing.
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    assert_eq!(answer.record()["outcome"]["ended"], "interrupted");
+    assert!(answer.record()["jobs"][0]["ops"].as_u64().unwrap() > 0);
+}
+
 #[test]
 fn a_file_that_qemu_serves_by_fuse_passes_and_its_errors_are_errors() {
     let _turn = turn();
@@ -429,6 +459,10 @@ impl Exported {
         }
         skip("this `qemu-storage-daemon` serves nothing by FUSE");
         None
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 }
 

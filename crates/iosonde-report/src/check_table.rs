@@ -24,7 +24,7 @@ const COLUMNS: [(&str, usize, bool); 11] = [
     ("Durable", 12, false),
 ];
 
-/// Mark of a row that has a caution or a named limit.
+/// Mark of a row that has a warning or a named limit.
 const WARNING: char = '*';
 /// Mark of a row whose figures are doubtful, or that had errors.
 const DOUBT: char = '!';
@@ -92,7 +92,7 @@ pub fn check_footer(rows: &[(&Run, &Assessment)]) -> String {
     }
     out.push('\n');
     let marks: Vec<&str> = rows.iter().map(|(_, assessment)| mark(assessment)).collect();
-    let legends = [(WARNING, "a caution or a limit"), (DOUBT, "doubtful or failing")];
+    let legends = [(WARNING, "warning or limit"), (DOUBT, "low confidence or failed")];
     for (sign, meaning) in legends {
         if marks.iter().any(|mark| mark.ends_with(sign)) {
             out.push_str(&format!("  {sign} {meaning}, see the verdict\n"));
@@ -173,7 +173,7 @@ fn notes(figures: &Figures) -> Vec<String> {
             notes.push(format!("warm-up lengthened by {}", duration::span(ns)));
         }
         Steady::NoSteadyPart => {
-            notes.push("no steady part: one mean does not describe this row".into());
+            notes.push("no steady state reached: one mean does not describe this row".into());
         }
     }
     let latency = &figures.all.total.latency;

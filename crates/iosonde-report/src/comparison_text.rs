@@ -30,7 +30,7 @@ pub fn comparison_text(compared: &Comparison) -> String {
         let _ = writeln!(out, "  {line}");
     }
     for warning in &compared.warnings {
-        let _ = writeln!(out, "  caution: {}", clean(warning));
+        let _ = writeln!(out, "  warning: {}", clean(warning));
     }
     for gated in &compared.gates {
         let _ = writeln!(out, "  {}", gate_line(gated));

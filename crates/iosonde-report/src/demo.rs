@@ -82,7 +82,7 @@ pub fn story() -> Story {
                 code: "books".into(),
                 strength: "proven".into(),
                 grave: true,
-                words: "At a depth of 256 the books do not balance: 71,304 requests were \
+                words: "At a depth of 256 a consistency check failed: 71,304 requests were \
                         submitted and 71,296 came back. This point has no number."
                     .into(),
             },

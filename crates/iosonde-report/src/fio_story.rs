@@ -76,7 +76,7 @@ pub fn fio_story(results: &FioResults) -> Story {
             complete,
             exit_code: 0,
         },
-        question: "What did these jobs of fio measure, and do their books balance?".into(),
+        question: "What did these jobs of fio measure, and are they consistent?".into(),
         answer: rows.iter().filter(|row| !row.job.is_sum).take(6).map(sentence).collect(),
         warnings,
         sections,

@@ -118,7 +118,7 @@ fn warnings(story: &Story, grave: bool) -> String {
     }
     let (class, heading) = match grave {
         true => ("grave", "Do not use these numbers without reading this"),
-        false => ("cautions", "Cautions"),
+        false => ("warnings", "Warnings"),
     };
     match items.is_empty() {
         true => String::new(),
@@ -307,7 +307,7 @@ mod tests {
         let page = html(&story).unwrap();
         let at = |words: &str| page.find(words).unwrap();
         assert!(at("id=\"grave\"") < at("id=\"answer\""));
-        assert!(at("id=\"answer\"") < at("id=\"cautions\""));
+        assert!(at("id=\"answer\"") < at("id=\"warnings\""));
         story.warnings.clear();
         assert!(!html(&story).unwrap().contains("id=\"grave\""));
         story.source.complete = false;

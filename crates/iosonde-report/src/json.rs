@@ -228,7 +228,7 @@ fn rest(figures: &Figures) -> Value {
     })
 }
 
-/// The headline; `null` where the books do not balance.
+/// The headline; `null` where a consistency check failed.
 fn summary_of(facts: &Assessment) -> Value {
     if !facts.consistency.valid() {
         return Value::Null;

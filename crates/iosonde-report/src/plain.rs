@@ -101,7 +101,7 @@ impl Page {
         self.heading(if grave {
             "DO NOT USE THESE NUMBERS WITHOUT READING THIS"
         } else {
-            "Cautions"
+            "Warnings"
         });
         let sign = if grave { "  !! " } else { "  !  " };
         if is_partial {
@@ -256,6 +256,6 @@ mod tests {
         let text = plain(&story, 80);
         let at = |words: &str| text.find(words);
         assert!(at("Partial:").is_some() && at("Partial:") < at("\nAnswer\n"), "{text}");
-        assert!(at("\nAnswer\n") < at("\nCautions\n"), "{text}");
+        assert!(at("\nAnswer\n") < at("\nWarnings\n"), "{text}");
     }
 }

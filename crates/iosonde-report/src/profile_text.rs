@@ -205,11 +205,11 @@ mod tests {
     }
 
     #[test]
-    fn books_that_do_not_balance_stand_at_the_top() {
+    fn failed_consistency_checks_come_first() {
         let mut run = database();
         run.traffic[0].requests -= 2_000;
         let text = text_of(&run);
-        let at = text.find("THE BOOKS DO NOT BALANCE").unwrap_or(usize::MAX);
+        let at = text.find("CONSISTENCY CHECKS FAILED").unwrap_or(usize::MAX);
         assert!(at < text.find("IO Summary").unwrap_or(0), "{text}");
         assert!(text.contains("the trace has too few"), "{text}");
     }

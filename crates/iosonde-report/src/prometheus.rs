@@ -70,7 +70,7 @@ pub fn live(pace: &Pace) -> String {
     out.0
 }
 
-/// A command that has ended. A run whose books do not balance has no figures.
+/// A command that has ended. A run that fails a consistency check has no figures.
 pub fn ended(document: &Document<'_>) -> String {
     let mut out = Metrics::new();
     running(&mut out, document.verb, false);

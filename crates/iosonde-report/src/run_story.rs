@@ -83,7 +83,7 @@ fn answer(report: RunReport<'_>) -> Vec<String> {
     let mut answer = vec![format!("Verdict: {}.", report.verdict.words)];
     for (run, row) in report.rows {
         if !row.consistency.valid() {
-            answer.push(format!("{}: INVALID, its books do not balance.", run.plan.title));
+            answer.push(format!("{}: INVALID, a consistency check failed.", run.plan.title));
             continue;
         }
         let total = &row.figures.all.total;
@@ -238,8 +238,8 @@ fn method(plan: &Plan) -> Vec<String> {
          reaping, for whole lives only; it is kept in histograms of at most 0.4 % error, which are \
          merged and never averaged."
             .into(),
-        "The books are balanced for each run: Little's law, bytes, counts, clocks, and the \
-         counters of the device. A run whose books do not balance has no headline."
+        "Each run is checked for consistency: Little's law, bytes, counts, clocks, and the \
+         counters of the device. A run that fails a check has no headline."
             .into(),
     ]
 }

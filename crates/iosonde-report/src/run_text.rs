@@ -33,7 +33,7 @@ pub fn run_text(run: &Run, figures: &Figures, consistency: &Consistency) -> Stri
     if consistency.valid() {
         measured(&mut out, run, figures);
     } else {
-        line(&mut out, "  INVALID: the books do not balance, so there is no headline");
+        line(&mut out, "  INVALID: a consistency check failed, so there is no headline");
     }
     line(&mut out, &ios(run, figures));
     for (job, offset, length, errno) in first_errors(run) {
@@ -70,7 +70,9 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
         Steady::Lengthened { ns } => {
             line(out, &format!("  warm-up lengthened by {}", duration::span(ns)));
         }
-        Steady::NoSteadyPart => line(out, "  no steady part: one mean does not describe this run"),
+        Steady::NoSteadyPart => {
+            line(out, "  no steady state reached: one mean does not describe this run")
+        }
     }
     let both = figures.all.read.ops > 0 && figures.all.write.ops + figures.all.trim.ops > 0;
     direction(out, "read", &figures.all.read);
@@ -453,9 +455,9 @@ fn consistency_text(consistency: &Consistency) -> String {
     let broken = consistency.broken().count();
     let total = consistency.entries.len();
     if broken == 0 {
-        format!("  books: balanced ({total} identities)")
+        format!("  consistency: all {total} checks passed")
     } else {
-        format!("  books: {broken} of {total} identities do not hold")
+        format!("  consistency: {broken} of {total} checks failed")
     }
 }
 

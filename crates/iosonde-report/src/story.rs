@@ -141,10 +141,10 @@ pub enum Trust {
     /// As far as its interval says.
     #[default]
     Good,
-    /// Shown with a mark: a caution speaks against it.
+    /// Low confidence: shown with a mark, see the warning.
     #[serde(rename = "doubtful")]
     LowConfidence,
-    /// Not to be used: failed, or its books do not balance.
+    /// Not to be used: it failed, or a consistency check failed.
     Failed,
 }
 

@@ -51,8 +51,8 @@ pub(super) fn mark(trust: Trust) -> &'static str {
 pub(super) fn legend(table: &Table) -> Vec<String> {
     let used = |trust| table.rows.iter().flatten().any(|entry| entry.trust == trust);
     let all = [
-        (Trust::LowConfidence, "doubtful: a caution speaks against it"),
-        (Trust::Failed, "not to be used: it failed, or its books do not balance"),
+        (Trust::LowConfidence, "low confidence: see warning"),
+        (Trust::Failed, "not to be used: it failed, or a consistency check failed"),
     ];
     let formatted = all.into_iter().filter(|(trust, _)| used(*trust));
     formatted.map(|(trust, words)| format!("{} {words}", mark(trust))).collect()
@@ -70,7 +70,7 @@ pub(super) fn footnotes(table: &Table) -> Vec<&str> {
     notes
 }
 
-/// The code and strength of a caution in brackets, or nothing.
+/// The code and strength of a warning in brackets, or nothing.
 pub(super) fn grounds(code: &str, strength: &str) -> String {
     match (code, strength) {
         ("", "") => String::new(),

@@ -304,7 +304,7 @@ impl Session<'_> {
             let host = self.study.host.as_ref();
             let keeper = &mut self.keeper;
             let (trials, first) = folder::trials(old, &names, host, &mut |name, error| {
-                note(&format!("caution: {error}; it is set aside, and carried out again"));
+                note(&format!("warning: {error}; it is set aside, and carried out again"));
                 keeper
                     .set_aside(&format!("trials/{name}"))
                     .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))

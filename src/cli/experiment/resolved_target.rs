@@ -86,7 +86,7 @@ pub(super) fn resolve_target(
         note(&format!("warning: {reason}; I/O goes through the page cache"));
     }
     if !engine.chosen_because.is_empty() {
-        note(&format!("caution: {}", engine.chosen_because));
+        note(&format!("warning: {}", engine.chosen_because));
     }
     let facts = held.describe(&place.root);
     let wanted = if options.target.bytes == 0 { held.bytes } else { options.target.bytes };

@@ -68,7 +68,7 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
     keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
     for name in altered_runs(&old, &altered)? {
-        note(&format!("caution: {name} is set aside, and carried out again"));
+        note(&format!("warning: {name} is set aside, and carried out again"));
         keeper
             .set_aside(&name)
             .map_err(|error| Failure::new(Exit::Environment, format!("{name}: {error}")))?;

@@ -38,7 +38,7 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
         return recheck::compared(path, manifest, words, exit, &documents(&analysed));
     }
     if is_unfinished(path) {
-        note(&format!("caution: {}", unfinished_words(path, manifest.as_ref())));
+        note(&format!("warning: {}", unfinished_words(path, manifest.as_ref())));
     } else if !complete {
         note("warning: partial: not everything planned was run");
     }

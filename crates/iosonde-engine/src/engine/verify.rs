@@ -422,8 +422,12 @@ fn supervise(
             }
         }
     }
-    let gone = || VerifyJobRun { abandoned: 1, ..VerifyJobRun::default() };
-    jobs.into_iter().map(|job| job.unwrap_or_else(gone)).collect()
+    // A thread that waits for an answer keeps its record; what it has counted is known all the same.
+    let gone = |ops: &Line| {
+        let ops = ops.0.load(Ordering::Relaxed);
+        VerifyJobRun { ops, abandoned: 1, ..VerifyJobRun::default() }
+    };
+    jobs.into_iter().zip(&shared.ops).map(|(job, ops)| job.unwrap_or_else(|| gone(ops))).collect()
 }
 
 /// Carries out a plan in virtual time, on queues that share a simulated device: the same loop,

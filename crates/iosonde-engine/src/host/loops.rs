@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use iosonde_model::record::facts::FilesystemClass;
 use iosonde_sys::sharing;
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, major, minor, openat, statfs};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, major, minor, openat, stat, statfs};
 
 use super::openers::FileId;
 use super::stack::Node;
-use super::{Root, device, filesystem_class};
+use super::{Root, device, filesystem_class, mount};
 
 /// A loop device with something below it.
 pub(super) struct Loop {
@@ -35,13 +35,29 @@ impl Loop {
         (!is_known).then(|| format!("what {} lies over", self.node.name))
     }
 
-    /// In words, that the file below has another inode in the layer that holds its data.
+    /// In words, that whoever uses the file below may do so by another inode: it is on a stacked
+    /// file system, or nobody knows on which.
     pub(super) fn stacked(&self, root: &Root) -> Option<String> {
-        let magic = u64::try_from(statfs(root.path(&self.path)).ok()?.f_type).ok()?;
-        let (name, class) = filesystem_class("", magic);
+        let file = self.file.filter(|_| self.over.is_none() && root.is_system())?;
+        let Some((name, class)) = self.filesystem(root, file) else {
+            return Some(format!("on which file system the file below {} is", self.node.name));
+        };
         let who =
             || format!("whoever uses the file below {} in a layer of its {name}", self.node.name);
         (class == FilesystemClass::Stacked).then(who)
+    }
+
+    /// Name and class of the file system of the file below.
+    fn filesystem(&self, root: &Root, file: FileId) -> Option<(String, FilesystemClass)> {
+        let path = root.path(&self.path);
+        if stat(&path).is_ok_and(|seen| FileId { device: seen.st_dev, inode: seen.st_ino } == file)
+        {
+            return Some(filesystem_class("", u64::try_from(statfs(&path).ok()?.f_type).ok()?));
+        }
+        // The path leads elsewhere, as after a rename: by the device number then.
+        let number = (major(file.device), minor(file.device));
+        let mount = mount::all(root).into_iter().find(|mount| mount.device == number)?;
+        Some(filesystem_class(&mount.filesystem, 0))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Other ways to the bytes of a disk: its character devices, and block devices that are the same
 //! disk, reached through another adapter or port.
 //!
-//! Two drives may show the same mark and be two all the same. That is no reason against either,
-//! unless the other is in use.
+//! Two drives may report the same identifier and be two all the same. That is no reason against
+//! either, unless the other is in use.
 //!
 //! Sources: the kernel's `Documentation/ABI/testing/sysfs-block-device` (`wwid`), sg(4), and
 //! `drivers/nvme/host` for the names of NVMe's generic devices.
@@ -16,25 +16,25 @@ use super::mount;
 use super::stack::Node;
 use super::usage::Usage;
 
-/// What a disk shows of who it is: two disks that show the same are taken for one.
+/// How a disk identifies itself: two disks that report the same are taken for one.
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Mark {
-    /// A name that is unique in the world, by the standards.
+enum DiskId {
+    /// World-wide identifier, unique by the standards.
     Wwid(String),
-    /// What has to do without one. Cheap USB bridges share serial numbers; whoever is of another
-    /// model or size, or another unit (NVMe namespace, SCSI LUN), is another disk for certain.
+    /// Without a WWID. Cheap USB bridges share serial numbers; a disk of another model, size or unit
+    /// (NVMe namespace, SCSI LUN) is another one for certain.
     Serial { serial: String, model: Option<String>, sectors: u64, unit: Option<String> },
 }
 
-impl Mark {
-    fn of(root: &Root, disk: &Node) -> Option<Mark> {
+impl DiskId {
+    fn of(root: &Root, disk: &Node) -> Option<DiskId> {
         let parts = Parts::of(root, &disk.path);
         if let Some(wwid) = parts.wwid(root) {
-            return Some(Mark::Wwid(wwid));
+            return Some(DiskId::Wwid(wwid));
         }
         let namespace = root.word(disk.path.join("nsid"));
         let unit = namespace.or_else(|| logical_unit(&root.resolve(disk.path.join("device"))?));
-        Some(Mark::Serial {
+        Some(DiskId::Serial {
             serial: parts.serial(root)?,
             model: parts.model(root),
             sectors: root.number(disk.path.join("size"))?,
@@ -50,11 +50,11 @@ fn logical_unit(device: &Path) -> Option<String> {
     if numbers.len() == 4 { numbers.last().map(ToString::to_string) } else { None }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for DiskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Mark::Wwid(wwid) => write!(f, "the WWID {wwid}"),
-            Mark::Serial { serial, .. } => write!(f, "serial number {serial}, model and size"),
+            DiskId::Wwid(wwid) => write!(f, "the WWID {wwid}"),
+            DiskId::Serial { serial, .. } => write!(f, "serial number {serial}, model and size"),
         }
     }
 }
@@ -66,7 +66,7 @@ pub(super) struct OtherPath {
     pub(super) overlapping: Option<Vec<Node>>,
     /// Kernel names of the disk and its partitions by this path.
     names: Vec<String>,
-    mark: Mark,
+    id: DiskId,
 }
 
 impl OtherPath {
@@ -79,12 +79,12 @@ impl OtherPath {
 
 impl fmt::Display for OtherPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "another path to this disk: both show {}", self.mark)
+        write!(f, "another path to this disk: both show {}", self.id)
     }
 }
 
-/// The disks of this machine that show who they are.
-pub(super) struct Disks(Vec<(Node, Mark)>);
+/// The disks of this machine that identify themselves.
+pub(super) struct Disks(Vec<(Node, DiskId)>);
 
 impl Disks {
     pub(super) fn of(root: &Root) -> Disks {
@@ -92,13 +92,13 @@ impl Disks {
         let disks = nodes
             .filter_map(|name| Node::at(root, format!("/sys/class/block/{name}")))
             .filter(|node| !root.exists(node.path.join("partition")));
-        Disks(disks.filter_map(|disk| Mark::of(root, &disk).map(|mark| (disk, mark))).collect())
+        Disks(disks.filter_map(|disk| DiskId::of(root, &disk).map(|id| (disk, id))).collect())
     }
 
     /// The other block devices that are this whole disk, and what shows it.
-    fn same(&self, disk: &Node) -> impl Iterator<Item = &(Node, Mark)> {
-        let own = self.0.iter().find(|(node, _)| node == disk).map(|(_, mark)| mark);
-        self.0.iter().filter(move |(node, mark)| node != disk && own == Some(mark))
+    fn same(&self, disk: &Node) -> impl Iterator<Item = &(Node, DiskId)> {
+        let own = self.0.iter().find(|(node, _)| node == disk).map(|(_, id)| id);
+        self.0.iter().filter(move |(node, id)| node != disk && own == Some(id))
     }
 
     /// Kernel names of the other block devices that are this whole disk.
@@ -116,7 +116,7 @@ impl Disks {
                 continue;
             }
             let is_partition = disk.is_some();
-            for (path, mark) in self.same(&disk.unwrap_or_else(|| node.clone())) {
+            for (path, id) in self.same(&disk.unwrap_or_else(|| node.clone())) {
                 if stack.contains(path) {
                     continue;
                 }
@@ -125,7 +125,7 @@ impl Disks {
                     node: path.clone(),
                     overlapping: is_partition.then(|| node.overlapping(root, path)),
                     names: partitions.chain([path.name.clone()]).collect(),
-                    mark: mark.clone(),
+                    id: id.clone(),
                 });
             }
         }

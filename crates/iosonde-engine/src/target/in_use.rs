@@ -172,12 +172,10 @@ fn elsewhere(root: &Root, file: &OwnedFd) -> Option<String> {
     }
 }
 
-/// Whether the times of a file are what a server states, in user space or on another machine.
-pub(super) fn has_its_own_times(file: &OwnedFd) -> bool {
-    use FilesystemClass::{HostShare, Network, UserSpace};
+/// Whether a program in user space states the times of a file (FUSE): some state the present.
+pub(super) fn is_served_in_user_space(file: &OwnedFd) -> bool {
     let magic = fstatfs(file).ok().and_then(|facts| u64::try_from(facts.f_type).ok());
-    let class = magic.map(|magic| host::filesystem_class("", magic).1);
-    matches!(class, Some(UserSpace | Network | HostShare))
+    magic.is_some_and(|magic| host::filesystem_class("", magic).1 == FilesystemClass::UserSpace)
 }
 
 /// Before Linux 5.4 whoever merely watched a file was in the way of a lease.

@@ -38,21 +38,23 @@ pub(super) fn take(
     let after = FileUse::of(&root, &file);
     after.refuse(path, intent)?;
     let now = state(path, &file)?;
-    if now != then && (now[0] != then[0] || !in_use::has_its_own_times(&file)) {
+    let unchanged = if now == then {
+        "as before"
+    } else if now.size_bytes == then.size_bytes && in_use::is_served_in_user_space(&file) {
+        // Nobody else is known to have it open any more.
+        content = consent(path, &file, linked, size_bytes, intent)?;
+        "other times, as its server states them; inspected again"
+    } else {
         let what = "it was written, or got another size or name";
         return Err(GateError::Changed { path: path.into(), what }.into());
-    }
-    if now != then {
-        // Some servers state the time of the question. Nobody else has it open any more.
-        content = consent(path, &file, linked, size_bytes, intent)?;
-    }
+    };
     let mut audit = WriteAudit { path: path.to_string_lossy().into(), ..WriteAudit::default() };
     before.note(&mut audit, "before opening");
     let name = path.to_string_lossy();
     audit.note("content", content.words());
     audit.note("advisory lock (flock)", "taken");
     after.note(&mut audit, "after opening");
-    audit.note("size and times of change after opening", "as before");
+    audit.note("size and times of change after opening", unchanged);
     in_use::note_unseen(&mut audit, after.unseen());
     let overwrite = intent.overwrite_file.iter().filter(|given| **given == *name);
     audit.consents.extend(overwrite.map(|name| format!("--overwrite-file={name}")));
@@ -126,15 +128,23 @@ fn consent(
     }
 }
 
-/// What changes with the file: size, and the times of the last write and of the last change, in
-/// seconds and nanoseconds.
-fn state(path: &Path, file: &OwnedFd) -> Result<[i128; 5], TargetError> {
+/// What changes with the file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct State {
+    size_bytes: i64,
+    /// Times of the last write and of the last change, s and ns.
+    times: [i128; 4],
+}
+
+fn state(path: &Path, file: &OwnedFd) -> Result<State, TargetError> {
     let seen = fstat(file).map_err(|error| system("examine", path, error))?;
-    Ok([
-        seen.st_size.into(),
-        seen.st_mtime.into(),
-        seen.st_mtime_nsec.into(),
-        seen.st_ctime.into(),
-        seen.st_ctime_nsec.into(),
-    ])
+    Ok(State {
+        size_bytes: seen.st_size,
+        times: [
+            seen.st_mtime.into(),
+            seen.st_mtime_nsec.into(),
+            seen.st_ctime.into(),
+            seen.st_ctime_nsec.into(),
+        ],
+    })
 }

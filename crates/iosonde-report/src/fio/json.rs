@@ -1,7 +1,7 @@
 //! fio's JSON document, as `--output-format=json` and `json+` of fio print it.
 //!
 //! What fio has no place for stands under `iosonde`: the verdict, the exit code, why a command
-//! failed. A run whose books do not balance has no entry among the jobs.
+//! failed. A run whose consistency checks failed has no entry among the jobs.
 
 use serde_json::{Map, Value, json};
 

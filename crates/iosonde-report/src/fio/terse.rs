@@ -15,7 +15,7 @@ const PERCENTILE_FIELDS: usize = 20;
 /// Directions of version 3.
 const FIO_DIRECTIONS: [&str; 2] = ["read", "write"];
 
-/// The lines of a run whose books balance.
+/// The lines of a run whose consistency checks passed.
 pub fn terse(run: &Run, facts: &Assessment) -> String {
     job_report(run, facts).map(|job_report| line(&job_report)).collect()
 }

@@ -1,4 +1,4 @@
-//! What the figures are worth: books, findings, source, what is missing, own cost.
+//! How far the figures can be trusted: consistency checks, findings, source, what is missing, own cost.
 
 use crate::clean::clean;
 use crate::ladder_text::wrapped;
@@ -11,13 +11,13 @@ use iosonde_model::units::count;
 
 use super::cells::percent;
 
-/// Said at the top where the books do not balance.
+/// Said at the top where a consistency check failed.
 pub(super) fn unbalanced(out: &mut String, figures: &Figures) {
     if figures.consistency.broken().any(matters) {
         let words = if figures.consistency.valid() {
-            "The books do not balance in part; what these lines name is not to be relied on:"
+            "Some consistency checks failed; do not rely on what these lines name:"
         } else {
-            "THE BOOKS DO NOT BALANCE: the figures below are not to be relied on."
+            "CONSISTENCY CHECKS FAILED: do not rely on the figures below."
         };
         out.push_str(&format!("{words}\n"));
         broken(out, figures.consistency.broken().filter(|entry| matters(entry)));
