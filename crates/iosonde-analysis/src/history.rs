@@ -100,8 +100,8 @@ mod tests {
         let unknown = Summary { storage: String::new(), ..now.clone() };
         let empty = check(&[]);
         assert_eq!(against_earlier(&now, &[other_size, other_storage, empty.clone()]), None);
-        assert_eq!(against_earlier(&unknown, &[unknown.clone()]), None);
-        assert_eq!(against_earlier(&empty, &[now.clone()]), None);
+        assert_eq!(against_earlier(&unknown, std::slice::from_ref(&unknown)), None);
+        assert_eq!(against_earlier(&empty, std::slice::from_ref(&now)), None);
         assert_eq!(against_earlier(&check(&[0.0]), &[now]), None);
     }
 }
