@@ -77,8 +77,23 @@ pub fn main() -> ExitCode {
     let verb = words.get(1).cloned().unwrap_or_default();
     // Its stdout belongs to the command, and so may an argument that looks like one of our options.
     let is_profile = verb == "profile";
-    let format = OutputFormat::in_words(if is_profile { &[] } else { &words });
-    let parsed = parse(&given);
+    let fio = run::FioLine::find(&given);
+    let (fio, own) = match fio {
+        Ok(Some((line, own))) => (Ok(Some(line)), own),
+        Ok(None) => (Ok(None), given),
+        Err(failure) => (Err(failure), given),
+    };
+    let own_words: Vec<String> =
+        own.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let format = OutputFormat::in_words(if is_profile { &[] } else { &own_words });
+    let fio = match fio {
+        Ok(line) => line,
+        Err(failure) => {
+            Output::new(format).failure(&verb, &failure);
+            return failure.exit.into();
+        }
+    };
+    let parsed = parse(&own);
     if let Ok(cli) = &parsed
         && let Some(link) = link(&cli.verb, &words)
     {
@@ -90,7 +105,7 @@ pub fn main() -> ExitCode {
     let exit = match parsed {
         Ok(cli) => match cli.verb {
             Verb::Check(args) => check::check(&args, &words),
-            Verb::Run(args) => run::run(&args, &words),
+            Verb::Run(args) => run::run(&args, fio.as_ref(), &words),
             Verb::Profile(args) => profile::profile(&args, &words),
             Verb::Experiment(args) => experiment::experiment(&args, &words),
             Verb::Compare(args) => compare::compare(&args, &words),

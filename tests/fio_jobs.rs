@@ -28,7 +28,7 @@ fn parse(text: &str, name: &str) -> Result<JobFile, String> {
     let env = |name: &str| (name == "DISK").then(|| "/dev/sdb".to_string());
     let mut outside =
         Outside { load: &mut load, env: Some(&env), page_bytes: 4096, memory_mib: 1024, cpus: 2 };
-    fio::parse(text, name, &[], &mut outside).map_err(|faults| faults.to_string())
+    fio::parse(text, name, &mut outside).map_err(|faults| faults.to_string())
 }
 
 /// The length that a target of this test has: what is asked of it, else 1 GiB.
@@ -66,7 +66,7 @@ fn run(text: &mut String, asking: &Asking, stop: StopRequest) {
         text.push_str(" going on after errors");
     }
     for target in &asking.targets {
-        let own = if target.unnamed { " (own file)" } else { "" };
+        let own = if target.unlinked { " (unlinked)" } else { "" };
         let _ = write!(text, " {}{own}", target.path);
     }
     for log in &asking.logs {

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,6 +12,7 @@ use clap::ValueEnum;
 
 use super::exit::{Exit, Failure};
 use super::screen;
+use iosonde_model::record::export;
 use iosonde_report::clean::clean;
 use iosonde_report::fio::json::{Form, fio_json};
 use iosonde_report::fio::terse::terse;
@@ -25,6 +27,7 @@ pub(crate) enum OutputFormat {
     #[value(alias = "text")]
     Normal,
     /// One JSON document, also on errors.
+    #[value(alias = "iosonde-json")]
     Json,
     /// fio's JSON document, for tools that read fio results.
     FioJson,
@@ -72,11 +75,23 @@ pub(crate) struct Output {
     closed: bool,
     /// The result could not be written to stdout, for a reason other than a closed pipe.
     lost: bool,
+    /// The file that takes the place of stdout, and what it will hold.
+    file: Option<(PathBuf, String)>,
 }
 
 impl Output {
     pub(crate) fn new(format: OutputFormat) -> Output {
-        Output { format, closed: false, lost: false }
+        Output { format, closed: false, lost: false, file: None }
+    }
+
+    /// To a file instead of stdout, if one is given; of files that exist only an earlier result is
+    /// replaced.
+    pub(crate) fn to(format: OutputFormat, path: Option<&Path>) -> Result<Output, Failure> {
+        let Some(path) = path else { return Ok(Output::new(format)) };
+        export::probe(path, &is_result).map_err(|error| {
+            Failure::new(Exit::Usage, format!("--output: `{}`: {error}", path.display()))
+        })?;
+        Ok(Output { file: Some((path.into(), String::new())), ..Output::new(format) })
     }
 
     pub(crate) fn is_fio_job(&self) -> bool {
@@ -106,7 +121,7 @@ impl Output {
             OutputFormat::JsonPlus => fio(Form::Bins),
             OutputFormat::Terse => {
                 let balanced = document.cells.iter().filter(|(_, facts)| facts.consistency.valid());
-                balanced.map(|(run, facts)| terse(run, facts)).collect()
+                balanced.map(|(run, facts)| terse(run, facts, document.grouped)).collect()
             }
         };
         self.write(&text);
@@ -161,10 +176,20 @@ impl Output {
 
     /// This end, or a failure if the result did not reach stdout.
     pub(crate) fn end(&self, exit: Exit) -> Exit {
+        if let Some((path, text)) = &self.file
+            && let Err(error) = export::write(path, text)
+        {
+            note(&format!("error: `{}` cannot be written: {error}", path.display()));
+            return exit.or_graver(Exit::Environment);
+        }
         if self.lost { exit.or_graver(Exit::Environment) } else { exit }
     }
 
     fn write(&mut self, text: &str) {
+        if let Some((_, held)) = &mut self.file {
+            held.push_str(text);
+            return;
+        }
         if self.closed {
             return;
         }
@@ -180,6 +205,14 @@ impl Output {
             }
         }
     }
+}
+
+/// Whether a file begins as a result of this program does.
+fn is_result(start: &str) -> bool {
+    let json = start.starts_with('{')
+        && ["\"fio version\"", "\"schema\""].iter().any(|key| start.contains(key));
+    let texts = ["read as fio's", "3;"];
+    json || texts.iter().any(|text| start.starts_with(text))
 }
 
 /// Text as a terminal shows it, whatever the strings in it hold: all but our own line breaks is

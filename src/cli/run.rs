@@ -4,6 +4,7 @@ mod data;
 mod device;
 mod engine;
 mod file;
+mod fio_line;
 mod foreign;
 mod job_file;
 mod latency;
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use data::DataArgs;
 use engine::EngineArgs;
+pub(super) use fio_line::FioLine;
 pub(super) use foreign::explained;
 use latency::LatencyArgs;
 use length::{AlwaysArgs, LengthArgs};
@@ -64,6 +66,10 @@ use iosonde_report::{
 /// Sizes: 4096, 4k, 4KiB (both 4096) or 4kB (4000); times: 10 (seconds), 500ms or 200us. Hyphens
 /// and underscores are equivalent. 0|1 may be omitted and means 1 then.
 ///
+/// With --name, or with a fio job file, all options are read as fio reads them, with fio's defaults
+/// (psync, buffered, until --size is done): replace the word `fio` by `iosonde run`. --cmdhelp=all
+/// lists fio's options.
+///
 /// Examples:
 ///   iosonde run --path . --size 1g --rw randread --bs 4k --iodepth 32
 ///   iosonde run --path disk.img --rw randrw --rwmixread 70 --numjobs 4 --runtime 30
@@ -71,12 +77,13 @@ use iosonde_report::{
 ///   iosonde run --path a.img --path b.img --rw randread --rate-iops 5000 --rate-process poisson
 ///   iosonde run kv-store --path . --size 1g --runtime 30
 ///   iosonde run app.toml --path disk.img --runtime 60 --speed 2x
+///   iosonde run --name=a --rw=randread --ioengine=libaio --iodepth=8 --direct=1 --size=1g
 ///   iosonde run --ioengine sim --path 'servers=8,read=exp:90us' --rw randread --iodepth 16
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RunArgs {
-    /// A workload file (NAME.toml), a complete fio job file (NAME.fio), or the name of a built-in
-    /// workload; or give --rw
+    /// A workload file (NAME.toml), fio job files (any other name, - for standard input), or the
+    /// name of a built-in workload; or give --rw
     #[arg(
         value_name = "FILE",
         conflicts_with_all = ["LoadArgs", "PaceArgs", "DataArgs", "SubmitArgs"]
@@ -117,8 +124,8 @@ struct ControlArgs {
     /// Seed of offsets and data, for exact reproduction
     #[arg(long, visible_alias = "seed", value_name = "N")]
     randseed: Option<u64>,
-    /// Replace ${NAME} in a fio job file by environment variables
-    #[arg(long)]
+    /// Without effect: variables of the environment are always read by a fio job file
+    #[arg(long, hide = true)]
     allow_env: bool,
     /// Count I/O errors and continue, instead of stopping at the first
     #[arg(long)]
@@ -136,6 +143,9 @@ struct ControlArgs {
     /// Format of the result on stdout
     #[arg(long, value_enum, default_value = "normal")]
     output_format: OutputFormat,
+    /// Write the result to this file instead of stdout; only an earlier result is replaced
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Time between progress lines; 0 for none
     #[arg(long, value_name = "TIME", default_value = "2")]
     eta_interval: String,
@@ -163,19 +173,18 @@ fn switched(switch: Option<Switch>) -> bool {
 }
 
 /// Runs the verb.
-pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
+pub(super) fn run(
+    args: &RunArgs,
+    fio: Option<&FioLine>,
+    words: &[String],
+) -> Result<Exit, Failure> {
     let is_rehearsed_job = args.run.output_format == OutputFormat::FioJob;
     if is_rehearsed_job && !args.run.dry_run {
         let message = "--output-format fio-job needs --dry-run";
         return Err(Failure::new(Exit::Usage, message));
     }
-    if let Some(path) = args.file.as_deref().filter(|path| job_file::is_job_file(path)) {
-        if args.speed.is_some() {
-            let message = "--speed has no effect on a fio job file: change its rates, or use a \
-                workload file";
-            return Err(Failure::new(Exit::Usage, message));
-        }
-        return job_file::run(args, path, words);
+    if let Some(line) = fio {
+        return job_file::run(args, line, words);
     }
     if args.run.allow_env {
         let message = "--allow-env has no effect without a job file";
@@ -209,7 +218,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let jobs = u32::try_from(plan.jobs.len()).unwrap_or(u32::MAX);
     let outputs = Outputs::new(&args.run.files, &args.run.logs, jobs, requested.eta_interval_ns)?;
     outputs.fit(&mut plan);
-    let output = Output::new(args.run.output_format);
+    let output = Output::to(args.run.output_format, args.run.output.as_deref())?;
     if args.run.dry_run {
         args.run.output_format.supports_plans()?;
         return device::dry_run(args, &place.root, &plan, &resolved.fresh, output);
@@ -390,6 +399,7 @@ fn conclude(
         cells: &[(run, row)],
         verdict: Some(&analysed),
         expectations: &judged,
+        grouped: false,
         host: Some(&place.host),
         target: Some(&run.target),
         error: None,

@@ -11,6 +11,7 @@ mod cross_check;
 mod environment;
 mod experiment;
 mod faults;
+mod fio_line;
 mod formats;
 mod fsync;
 mod hangs;

@@ -8,6 +8,7 @@ pub mod json;
 pub mod log;
 pub mod terse;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::run_text::{rw, size};
@@ -115,25 +116,72 @@ fn clat(direction: &DirectionRun) -> &Histogram {
 struct JobReport<'a> {
     run: &'a Run,
     plan: &'a Job,
-    job: &'a JobRun,
+    job: Cow<'a, JobRun>,
+    /// The jobs that are reported together.
+    parts: &'a [JobRun],
     /// Position in the run.
     index: usize,
     /// Whether latencies from the due time would only tell how long the run was.
     withheld: bool,
 }
 
-/// Every job of a run.
-fn job_report<'a>(run: &'a Run, facts: &Assessment) -> impl Iterator<Item = JobReport<'a>> {
+/// Every job of a run; one for all of them if they are `grouped`.
+fn job_report<'a>(run: &'a Run, facts: &Assessment, grouped: bool) -> Vec<JobReport<'a>> {
     let open = facts.figures.arrivals.as_ref();
     let withheld = open.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable);
+    let report = |index: usize, plan: &'a Job, job, parts| JobReport {
+        run,
+        plan,
+        job,
+        parts,
+        index,
+        withheld,
+    };
+    if let (true, Some(plan)) = (grouped && run.jobs.len() > 1, run.plan.jobs.first()) {
+        return vec![report(0, plan, Cow::Owned(together(&run.jobs)), &run.jobs)];
+    }
     let pairs = run.plan.jobs.iter().zip(&run.jobs).enumerate();
-    pairs.map(move |(index, (plan, job))| JobReport { run, plan, job, index, withheld })
+    let each = pairs.map(|(index, (plan, job))| {
+        report(index, plan, Cow::Borrowed(job), &run.jobs[index..=index])
+    });
+    each.collect()
+}
+
+/// Several jobs as one, as fio's `group_reporting` adds them up: counts and histograms are summed,
+/// processor time and depth are means of a job.
+fn together(jobs: &[JobRun]) -> JobRun {
+    let mut all = JobRun::default();
+    for job in jobs {
+        let ways = [&job.read, &job.write, &job.trim, &job.sync];
+        let sums = [&mut all.read, &mut all.write, &mut all.trim, &mut all.sync];
+        for (sum, way) in sums.into_iter().zip(ways) {
+            sum.ops += way.ops;
+            sum.bytes += way.bytes;
+            sum.latency.merge(&way.latency);
+            sum.slat.merge(&way.slat);
+            sum.clat.merge(&way.clat);
+            sum.response.merge(&way.response);
+        }
+        all.in_flight_area_ns += job.in_flight_area_ns / jobs.len() as u64;
+        all.cpu_user_ns += job.cpu_user_ns / jobs.len() as u64;
+        all.cpu_system_ns += job.cpu_system_ns / jobs.len() as u64;
+        all.measured_ns = all.measured_ns.max(job.measured_ns);
+        all.first_error = all.first_error.or_else(|| job.first_error.clone());
+    }
+    all
 }
 
 impl JobReport<'_> {
-    /// The run's name, or the role's where there are several.
+    /// The run's name, or the role's where there are several; copies of a job with files of their
+    /// own, `name.1` and so on, are one.
     fn name(&self) -> &str {
-        let one_role = self.run.plan.jobs.iter().all(|job| job.role == self.plan.role);
+        let name = &self.run.plan.name;
+        let is_copy = |role: &str| {
+            let number = role.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix('.'));
+            role == name || number.is_some_and(|number| number.parse::<u32>().is_ok())
+        };
+        let roles = || self.run.plan.jobs.iter().map(|job| &job.role);
+        let one_role = roles().all(|role| *role == self.plan.role) || roles().all(|r| is_copy(r));
         if one_role { &self.run.plan.name } else { &self.plan.role }
     }
 
@@ -168,7 +216,7 @@ impl JobReport<'_> {
 
     /// Shares of the completion latencies in fio's classes.
     fn classes(&self) -> Classes {
-        Classes::of(moving().map(|(_, of)| clat(of(self.job))))
+        Classes::of(moving().map(|(_, of)| clat(of(&self.job))))
     }
 
     /// The errno of the first error; 0 without one.
@@ -178,10 +226,10 @@ impl JobReport<'_> {
 
     /// Half-second samples of one direction: bandwidth in KiB/s, and IOPS.
     fn samples(&self, of: Direction) -> (Samples, Samples) {
-        let jobs = [self.job];
+        let jobs: Vec<&JobRun> = self.parts.iter().collect();
         let width_ns = intervals::counter_width_ns(&jobs, SAMPLE_NS);
         let rows = intervals::rates(&jobs, of, self.window_ns(), width_ns);
-        if (of.1)(self.job).ops == 0 {
+        if (of.1)(&self.job).ops == 0 {
             return Default::default();
         }
         let bw: Vec<f64> = rows.iter().map(|row| row.bytes_per_s() / 1024.0).collect();
@@ -192,7 +240,7 @@ impl JobReport<'_> {
     /// Mean bandwidth of the job as a percentage of that of all jobs.
     fn share_percent(&self, of: Direction) -> f64 {
         let all: u64 = self.run.jobs.iter().map(|job| (of.1)(job).bytes).sum();
-        let mine = (of.1)(self.job).bytes;
+        let mine = (of.1)(&self.job).bytes;
         if all == 0 { 0.0 } else { mine as f64 * 100.0 / all as f64 }
     }
 

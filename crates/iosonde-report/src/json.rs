@@ -32,6 +32,8 @@ pub struct Document<'a> {
     pub verdict: Option<&'a Verdict>,
     /// Declared expectations.
     pub expectations: &'a [Judged],
+    /// Whether fio's formats report the jobs of a run as one (`group_reporting`).
+    pub grouped: bool,
     /// What another program measured of the same loads.
     pub cross_checks: &'a [CrossCheck],
     /// The machine.

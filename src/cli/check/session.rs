@@ -158,6 +158,7 @@ impl Session<'_> {
             cells: &rows,
             verdict: Some(analysed),
             expectations: judged,
+            grouped: false,
             host: Some(self.host),
             target: rows.first().map(|(run, _)| &run.target),
             error: None,

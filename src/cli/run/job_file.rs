@@ -1,14 +1,18 @@
-//! A job file of fio: its groups one after another, each a run of its own.
+//! Jobs of fio, from its command line and from job files: their groups one after another, each a
+//! run of its own.
 
+mod options;
 mod shelf;
+mod sources;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::json;
 
 use shelf::{Opened, Shelf, at, opened};
 
+use super::fio_line::{FioLine, Instead};
 use super::request::expectations;
 use super::words::time;
 use super::{RunArgs, device, execute_alone, laid_out, warn_about};
@@ -26,81 +30,54 @@ use iosonde_analysis::verdict::{assess, verdict};
 use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::engine::{Control, Medium};
 use iosonde_engine::target::Held;
+use iosonde_engine::target::held::advise;
 use iosonde_model::plan::{
     self, Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve,
 };
-use iosonde_model::record::given;
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::fio::{
-    Asking, EngineRequest, JobFile, Outside, StopRequest, TargetRequest, ask, lex, parse,
+    AccessHint, Asking, EngineRequest, StopRequest, TargetRequest, ask, command, jobs,
 };
 use iosonde_model::spec::{Workload, catalogue};
 use iosonde_report::fio_job::fio_job;
 use iosonde_report::json::Document;
 use iosonde_report::{Answer, expectations_text, run_text, verdict_text};
 
-/// Options that may stand beside a job file: they are no part of the load.
-const BESIDE: [&str; 19] = [
-    "--accept-unseen",
-    "--accept-unseen-processes",
-    "--allow-env",
-    "--destroy-data",
-    "--dry-run",
-    "--eta-interval",
-    "--expect",
-    "--hlog",
-    "--inspect-time",
-    "--log-avg-msec",
-    "--output-format",
-    "--overwrite-file",
-    "--overwrite-signature",
-    "--progress",
-    "--prometheus",
-    "--results",
-    "--series",
-    "--randseed",
-    "--seed",
-];
+/// The defaults that hold, as the first line of the report.
+const DEFAULTS: &str = "read as fio's command line: fio's defaults (psync, buffered, until size is \
+    done)\n";
 
-/// What of the command line stands beside a job file.
+/// What the groups of jobs share.
 struct Beside<'a> {
     args: &'a RunArgs,
-    path: &'a Path,
+    line: &'a FioLine,
     expectations: Vec<Expectation>,
 }
 
-/// A load is stated by the file alone: an option beside it would contradict it, or do nothing.
-fn alone(words: &[String]) -> Result<(), Failure> {
-    for word in words.iter().filter(|word| word.starts_with("--")) {
-        let name = word.split('=').next().unwrap_or(word).replace('_', "-");
-        if !BESIDE.contains(&name.as_str()) {
-            let message = format!("{name} cannot be combined with a job file: set it in the file");
-            return Err(Failure::new(Exit::Usage, message));
-        }
+/// Runs the groups of jobs of a command line and of its job files in order.
+pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Exit, Failure> {
+    if let Some(text) = options::text(&line.instead)? {
+        return Ok(options::print(&text));
     }
-    Ok(())
-}
-
-/// Whether a file is a job file, by its ending.
-pub(super) fn is_job_file(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    matches!(ending, Some("fio" | "ini" | "job"))
-}
-
-/// Runs the groups of a job file in order.
-pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit, Failure> {
-    alone(words)?;
-    let beside = &Beside { args, path, expectations: expectations(&args.run.expect)? };
+    let beside = &Beside { args, line, expectations: expectations(&args.run.expect)? };
     let eta_interval_ns = time("--eta-interval", &args.run.eta_interval, 1_000_000_000)?;
     let place = Place::find()?;
-    let file = read(beside, &place)?;
+    let (own, files) = sources::read(line, &place)?;
+    if line.instead == Instead::ShowCommand {
+        let all: Vec<_> = own.iter().chain(files.iter().flatten()).cloned().collect();
+        return Ok(options::print(&format!("{}\n", command::words(&all))));
+    }
+    let file = jobs(&own, &files, &line.sections).map_err(|faults| usage_error(&faults))?;
     let mut askings = Vec::new();
     for group in &file.groups {
         askings.push(ask(group).map_err(|faults| usage_error(&faults))?);
     }
     let notes = askings.iter().flat_map(|asking| &asking.notes);
-    for said in file.notes.iter().chain(notes) {
+    for said in line.notes.iter().chain(&file.notes).chain(notes) {
         note(&format!("note: {said}"));
+    }
+    if line.instead == Instead::Parse {
+        return Ok(Exit::Done);
     }
     if let Some(log) = askings.iter().flat_map(|asking| &asking.logs).next() {
         let message = format!(
@@ -111,37 +88,48 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
     }
     device::known_kinds(&args.target)?;
     let written = |asking: &Asking| asking.writes() && asking.engine.kind != EngineKind::Null;
+    if line.readonly && askings.iter().any(written) {
+        let message = "--readonly: a job writes or trims; give rw=read or randread";
+        return Err(Failure::new(Exit::Usage, message));
+    }
     if !askings.iter().any(written) {
         device::no_consents(&args.target, "nothing is written")?;
     }
     // Whatever prevents a later group is known before the first operation.
-    let opening = Wait::begin("opening the targets of", path.to_string_lossy());
+    let opening = Wait::begin("opening the targets of", &file.groups[0].jobs[0].name);
     let mut shelf = Shelf::new(&askings);
     let mut groups = Vec::new();
     for asking in &askings {
         groups.push(ready(beside, &place, asking, &mut shelf)?);
     }
     drop(opening);
-    if let [_, _, ..] = groups.as_slice() {
-        for (number, group) in (1..).zip(&mut groups) {
-            group.plan.name = format!("{}-{number}", group.plan.name);
-        }
+    // A result is known by the names of its jobs.
+    for index in 0..groups.len() {
+        let name = &askings[index].title;
+        let is_single = askings.iter().filter(|asking| asking.title == *name).count() == 1;
+        groups[index].plan.name =
+            if is_single { name.clone() } else { format!("{name}-{}", index + 1) };
     }
     needed_consents(args, &askings, &groups)?;
     if beside.args.run.dry_run {
         return rehearse(beside, &place, &askings, groups);
     }
+    let mut output = Output::to(args.run.output_format, args.run.output.as_deref())?;
+    output.text(DEFAULTS);
     let outputs = Outputs::new(&args.run.files, &LogArgs::default(), 0, eta_interval_ns)?;
     let mut keeper = Keeper::open(beside.args.run.results.as_deref(), "run", words);
     keeper.keep_undo(&shelf.undo())?;
     keeper.keep("host.json", &place.host);
     let gauge = outputs.prometheus.clone().map(|path| Gauge::new(path, "run"));
     let mut progress = Progress::new("run", eta_interval_ns, args.run.files.progress, gauge);
+    shelf.keep();
     let mut runs = Vec::new();
     let mut failed = None;
-    for ready in groups {
-        let run = match group(&place, ready, (&outputs, &mut progress)) {
+    let creates_only = askings.iter().all(|asking| asking.creates_only);
+    for (ready, asking) in groups.into_iter().zip(&askings) {
+        let run = match group(&place, ready, asking, (&outputs, &mut progress)) {
             Ok(Some(run)) => run,
+            Ok(None) if asking.creates_only => continue,
             Ok(None) => break,
             // What was measured before is not lost.
             Err(failure) if !runs.is_empty() => {
@@ -158,11 +146,17 @@ pub(super) fn run(args: &RunArgs, path: &Path, words: &[String]) -> Result<Exit,
             break;
         }
     }
+    if creates_only && runs.is_empty() && place.interrupted().is_none() {
+        note("note: create_only=1: the files are prepared, and nothing was measured");
+        return Ok(Exit::Done);
+    }
     if runs.is_empty() {
         return Err(Failure::new(Exit::Environment, "nothing was measured"));
     }
-    let all = runs.len() == askings.len();
-    Ok(conclude(beside, &place, (outputs, progress), keeper, &runs, (all, failed)))
+    let all = runs.len() + askings.iter().filter(|asking| asking.creates_only).count();
+    let all = all == askings.len();
+    let grouped = askings.iter().any(|asking| asking.grouped);
+    Ok(conclude(beside, &place, (output, outputs, progress), keeper, &runs, (all, failed, grouped)))
 }
 
 /// A consent that no group needed was meant for something else.
@@ -189,41 +183,6 @@ fn needed_consents(args: &RunArgs, askings: &[Asking], groups: &[Ready]) -> Resu
 
 fn usage_error(error: &impl ToString) -> Failure {
     Failure::new(Exit::Usage, error.to_string())
-}
-
-/// The job file, with its includes and, where allowed, the environment.
-fn read(beside: &Beside<'_>, place: &Place) -> Result<JobFile, Failure> {
-    let shown = beside.path.display().to_string();
-    let text = text_of(beside.path).map_err(|error| {
-        Failure::new(Exit::Usage, format!("`{shown}`: cannot be read: {error}"))
-    })?;
-    let folder = beside.path.parent().unwrap_or(Path::new("")).to_path_buf();
-    let mut load = |name: &str| within(&folder, name);
-    let variable = |name: &str| std::env::var(name).ok();
-    let mut outside = Outside {
-        load: &mut load,
-        env: if beside.args.run.allow_env { Some(&variable) } else { None },
-        page_bytes: rustix::param::page_size() as u64,
-        memory_mib: place.host.memory_bytes.unwrap_or(0) >> 20,
-        cpus: u64::from(place.host.cpus_online.unwrap_or(1)),
-    };
-    parse(&text, &shown, &[], &mut outside).map_err(|faults| usage_error(&faults))
-}
-
-/// The text of a file that is not too long for one.
-fn text_of(path: &Path) -> Result<String, String> {
-    given::text(path, lex::MAX_BYTES as u64).map_err(|error| error.to_string())
-}
-
-/// An included file, which must lie in the job file's directory even behind symbolic links.
-fn within(folder: &Path, name: &str) -> Result<String, String> {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let home = folder.canonicalize().map_err(|error| error.to_string())?;
-    let path = home.join(name).canonicalize().map_err(|error| error.to_string())?;
-    if !path.starts_with(&home) {
-        return Err("it lies outside of the job file's directory".into());
-    }
-    text_of(&path)
 }
 
 /// Everything about a group that is ready to run.
@@ -263,10 +222,12 @@ fn ready(
         final_sync: opened.held.iter().any(|held| held.bytes != u64::MAX),
         buffer_limit_bytes: place.buffer_limit_bytes(),
     };
-    let plan = resolve(&workload, &setting).map_err(|refusal| {
+    let mut plan = resolve(&workload, &setting).map_err(|refusal| {
         let failure = Failure::from(refusal);
         asking.targets.first().map_or(failure.clone(), |target| at(&target.place, &failure))
     })?;
+    // fio leaves threads to the scheduler unless `cpus_allowed` is given.
+    plan.pinned = false;
     let medium = match kind {
         EngineKind::Null => Medium::Null(None),
         _ => Medium::Files(opened.held.iter().map(|held| Arc::clone(&held.file)).collect()),
@@ -315,7 +276,9 @@ fn rehearse(
     askings: &[Asking],
     groups: Vec<Ready>,
 ) -> Result<Exit, Failure> {
-    let mut output = Output::new(beside.args.run.output_format);
+    let run = &beside.args.run;
+    let mut output = Output::to(run.output_format, run.output.as_deref())?;
+    output.text(DEFAULTS);
     let (mut plans, mut made, mut devices) = (Vec::new(), Vec::new(), Vec::new());
     for (asking, ready) in askings.iter().zip(groups) {
         let written =
@@ -331,8 +294,7 @@ fn rehearse(
         output.text(&plan::describe::describe(&ready.plan));
         plans.push(ready.plan);
         // A file that is not there is fio's to make under its name.
-        let own = |index: &u16| asking.targets[usize::from(*index)].unnamed;
-        made.push(ready.fresh.into_iter().filter(own).collect::<Vec<u16>>());
+        made.push(Vec::<u16>::new());
     }
     if beside.args.run.output_format == OutputFormat::FioJob {
         let groups: Vec<_> = plans.iter().zip(made.iter().map(Vec::as_slice)).collect();
@@ -353,6 +315,7 @@ fn rehearse(
 fn group(
     place: &Place,
     mut ready: Ready,
+    asking: &Asking,
     (outputs, progress): (&Outputs, &mut Progress),
 ) -> Result<Option<Run>, Failure> {
     outputs.fit(&mut ready.plan);
@@ -364,11 +327,22 @@ fn group(
         held: Held::first_for_all(&ready.held),
         medium: ready.medium,
         control: Arc::new(Control::new(Arc::clone(&place.signal))),
-        keeps_cache: false,
+        keeps_cache: asking.keeps_cache,
     };
     for index in ready.fresh {
         let layout = layout(&ready.setting, index)?;
         laid_out(execute_alone(&layout, &context, progress)?.map(|run| run.outcome))?;
+    }
+    if asking.creates_only {
+        return Ok(None);
+    }
+    for (index, held) in (0..).zip(&ready.held) {
+        let at_random = match asking.hint(index) {
+            AccessHint::None => None,
+            AccessHint::Random => Some(true),
+            AccessHint::Sequential => Some(false),
+        };
+        advise(&held.file, at_random);
     }
     execute_alone(&ready.plan, &context, progress)
 }
@@ -400,10 +374,10 @@ fn layout(setting: &Setting, index: u16) -> Result<Plan, Failure> {
 fn conclude(
     beside: &Beside<'_>,
     place: &Place,
-    (outputs, mut progress): (Outputs, Progress),
+    (mut output, outputs, mut progress): (Output, Outputs, Progress),
     keeper: Keeper,
     runs: &[Run],
-    (all, failed): (bool, Option<Exit>),
+    (all, failed, grouped): (bool, Option<Exit>, bool),
 ) -> Exit {
     let rows: Vec<_> = runs.iter().map(|run| assess(run, Some(&place.host))).collect();
     let cells: Vec<_> = runs.iter().zip(&rows).collect();
@@ -420,7 +394,6 @@ fn conclude(
         exit = exit.or_graver(end_of_expectation(&each.judgement));
     }
     let complete = all && rows.iter().all(|row| row.complete);
-    let mut output = Output::new(beside.args.run.output_format);
     let answer = Answer::of_runs(&cells, &reported, None);
     output.text(&answer.text(screen::columns()));
     for (run, row) in &cells {
@@ -436,6 +409,7 @@ fn conclude(
         cells: &cells,
         verdict: Some(&reported),
         expectations: &judged,
+        grouped,
         host: Some(&place.host),
         target: runs.first().map(|run| &run.target),
         error: None,

@@ -63,6 +63,19 @@ impl Held {
     }
 }
 
+/// Tells the kernel in which order this file will be read: at random, so that it reads nothing
+/// ahead, or in sequence. `None` takes such advice back.
+pub fn advise(file: &OwnedFd, at_random: Option<bool>) {
+    use rustix::fs::{Advice, fadvise};
+    let advice = match at_random {
+        None => Advice::Normal,
+        Some(true) => Advice::Random,
+        Some(false) => Advice::Sequential,
+    };
+    // A file system that takes no advice serves the load all the same.
+    let _ = fadvise(file, 0, None, advice);
+}
+
 /// Writes back what is dirty and drops the pages of this file from the page cache.
 pub fn drop_cache(file: &OwnedFd) {
     use rustix::fs::{Advice, fadvise, fdatasync};

@@ -9,7 +9,7 @@ mod size;
 mod walk;
 
 use super::chance::Chance;
-use super::{Job, Stop};
+use super::{Job, Order, Stop};
 use size::Lengths;
 use walk::Walk;
 
@@ -82,6 +82,8 @@ enum Mix {
     One(IoKind),
     /// A 32-bit draw below this is a read.
     ReadBelow(u32),
+    /// The same, and reads and writes walk on their own.
+    ReadBelowApart(u32),
 }
 
 /// The walk over one target.
@@ -89,6 +91,21 @@ enum Mix {
 struct OnTarget {
     target: u16,
     walk: Walk,
+    /// In a sequential mix the walk of the other direction than `goes`, which goes on where it was:
+    /// each direction has a position of its own, as in fio.
+    apart: Option<Box<Walk>>,
+    goes: IoKind,
+}
+
+impl OnTarget {
+    /// Turns to the walk of this direction.
+    #[inline(never)]
+    fn turn(&mut self, way: IoKind) {
+        if let Some(apart) = self.apart.as_deref_mut().filter(|_| self.goes != way) {
+            std::mem::swap(&mut self.walk, apart);
+            self.goes = way;
+        }
+    }
 }
 
 impl OpStream {
@@ -97,9 +114,11 @@ impl OpStream {
         let lengths = Lengths::new(job);
         let varied = lengths.one == 0;
         let (first, more) = job.targets.split_first().unwrap_or((&0, &[]));
-        let on = |(nth, target): (u64, &u16)| OnTarget {
-            target: *target,
-            walk: Walk::new(job, nth, varied),
+        let is_apart = is_sequential_mix(job);
+        let on = |(nth, target): (u64, &u16)| {
+            let walk = Walk::new(job, nth, varied);
+            let apart = is_apart.then(|| Box::new(walk.clone()));
+            OnTarget { target: *target, walk, apart, goes: IoKind::Read }
         };
         let now = on((0, first));
         let (remaining, counts_bytes) = match stop {
@@ -116,7 +135,7 @@ impl OpStream {
             region_start: job.region_start,
             cost: if counts_bytes { u64::from(lengths.one) } else { 1 },
             lengths,
-            mix: Mix::of(job.read_percent, other),
+            mix: Mix::of(job.read_percent, other, is_apart),
             other,
             now,
             others: (1..).zip(more).map(on).collect(),
@@ -137,13 +156,19 @@ impl OpStream {
             Mix::One(way) => way,
             Mix::ReadBelow(bound) if (self.chance.bits() >> 32) < u64::from(bound) => IoKind::Read,
             Mix::ReadBelow(_) => self.other,
+            Mix::ReadBelowApart(bound) => {
+                let reads = (self.chance.bits() >> 32) < u64::from(bound);
+                let way = if reads { IoKind::Read } else { self.other };
+                self.now.turn(way);
+                way
+            }
         };
         let (bytes, cost) = match self.lengths.one {
             0 => self.drawn(way),
             bytes => (bytes, self.cost),
         };
         self.remaining = self.remaining.saturating_sub(cost);
-        let OnTarget { target, walk } = &mut self.now;
+        let OnTarget { target, walk, .. } = &mut self.now;
         let offset = self.region_start + walk.next(bytes, &mut self.chance);
         let op = Op { way, target: *target, offset, bytes };
         if !self.others.is_empty() {
@@ -166,7 +191,11 @@ impl OpStream {
 
     /// From now on this share of the operations that move data is read, percent.
     pub fn set_read_percent(&mut self, percent: u8) {
-        self.mix = Mix::of(percent, self.other);
+        self.mix = Mix::of(percent, self.other, self.now.apart.is_some());
+        if let Mix::One(way) = self.mix {
+            self.now.turn(way);
+            self.others.iter_mut().for_each(|target| target.turn(way));
+        }
     }
 
     /// Whether `next_op` would give `None`.
@@ -177,13 +206,20 @@ impl OpStream {
 }
 
 impl Mix {
-    fn of(read_percent: u8, other: IoKind) -> Mix {
+    fn of(read_percent: u8, other: IoKind, is_apart: bool) -> Mix {
+        let bound = (u64::from(read_percent) * (1 << 32) / 100) as u32;
         match read_percent {
             0 => Mix::One(other),
             100.. => Mix::One(IoKind::Read),
-            percent => Mix::ReadBelow((u64::from(percent) * (1 << 32) / 100) as u32),
+            _ if is_apart => Mix::ReadBelowApart(bound),
+            _ => Mix::ReadBelow(bound),
         }
     }
+}
+
+/// Whether a job reads and writes in sequence, now or in one of its phases.
+fn is_sequential_mix(job: &Job) -> bool {
+    matches!(job.order, Order::Sequential { .. }) && job.reads() && job.changes()
 }
 
 #[cfg(test)]
@@ -192,7 +228,6 @@ mod tests {
 
     use std::collections::{BTreeMap, BTreeSet};
 
-    use super::super::Order;
     use super::*;
     use crate::spec::{Draw, Sizes};
 
@@ -324,6 +359,31 @@ mod tests {
                     }
                     let distinct: BTreeSet<u64> = all.iter().map(|op| op.offset).collect();
                     assert!(distinct.len() > 20, "{} {job:?}", distinct.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sequential_mix_has_a_position_for_each_direction() {
+        for (targets, sizes) in [
+            (vec![], Sizes::default()),
+            (vec![0, 1], Sizes::default()),
+            (
+                vec![],
+                Sizes { write: Draw::Fixed(8192), read: Draw::Fixed(4096), ..Sizes::default() },
+            ),
+        ] {
+            let job = Job { targets, sizes, unit_bytes: 4096, ..job(SEQUENTIAL, 60) };
+            let all = ops(&job, Stop::AfterNs(1), 60);
+            for way in [IoKind::Read, IoKind::Write] {
+                for target in [0, 1] {
+                    let mine = all.iter().filter(|op| op.way == way && op.target == target);
+                    let mut at = 8192;
+                    for op in mine {
+                        assert_eq!(op.offset, at, "{way:?} {target}");
+                        at += u64::from(op.bytes);
+                    }
                 }
             }
         }

@@ -82,7 +82,7 @@ impl EngineKind {
         Row {
             kind: EngineKind::IoUring,
             name: "io_uring",
-            fio_names: &[],
+            fio_names: &["posixaio"],
             summary: "Linux io_uring: many requests in flight from one thread",
             is_synchronous: false,
             opens_files: true,

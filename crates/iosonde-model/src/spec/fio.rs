@@ -7,6 +7,7 @@
 //! another load than fio's is a fault with a file and a line, never a silence.
 
 pub mod ask;
+pub mod command;
 mod effect;
 mod expression;
 pub mod job;
@@ -19,8 +20,8 @@ pub mod value;
 use std::fmt;
 use std::sync::Arc;
 
-pub use ask::{Asking, EngineRequest, LogRequest, StopRequest, TargetRequest, ask};
-pub use job::{FioJob, Group, JobFile, parse};
+pub use ask::{AccessHint, Asking, EngineRequest, LogRequest, StopRequest, TargetRequest, ask};
+pub use job::{FioJob, Group, JobFile, jobs, parse};
 pub use lex::Outside;
 
 /// Where something was said.

@@ -27,13 +27,14 @@ pub enum Form {
 
 /// The document of a command. Times are wall-clock, `now_unix_ns` since 1970.
 pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value {
-    let balanced = document.cells.iter().filter(|(_, facts)| facts.consistency.valid());
-    let jobs: Vec<Value> = balanced
-        .clone()
-        .flat_map(|(run, facts)| job_report(run, facts))
-        .map(|job_report| job(&job_report, form))
-        .collect();
-    let disks: Vec<Value> = balanced.filter_map(|(run, _)| disk(run)).collect();
+    let numbered = document.cells.iter().enumerate();
+    let balanced = numbered.filter(|(_, (_, facts))| facts.consistency.valid());
+    let mut jobs = Vec::new();
+    for (group, (run, facts)) in balanced.clone() {
+        let reports = job_report(run, facts, document.grouped);
+        jobs.extend(reports.iter().map(|report| job(report, group, form)));
+    }
+    let disks: Vec<Value> = balanced.filter_map(|(_, (run, _))| disk(run)).collect();
     let mut out = json!({
         "fio version": VERSION,
         "timestamp": now_unix_ns / 1_000_000_000,
@@ -58,7 +59,7 @@ pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value 
     out
 }
 
-fn job(job_report: &JobReport<'_>, form: Form) -> Value {
+fn job(job_report: &JobReport<'_>, group: usize, form: Form) -> Value {
     let options: Map<String, Value> =
         job_report.options().into_iter().map(|(name, value)| (name.into(), json!(value))).collect();
     let (user, system) = job_report.cpu_percent();
@@ -66,7 +67,7 @@ fn job(job_report: &JobReport<'_>, form: Form) -> Value {
     let whole_ns = job_report.run.plan.warmup_ns + job_report.window_ns();
     let mut out = json!({
         "jobname": job_report.name(),
-        "groupid": 0,
+        "groupid": group,
         "error": job_report.errno(),
         "eta": 0,
         "elapsed": whole_ns.div_ceil(1_000_000_000),
@@ -99,7 +100,7 @@ fn job(job_report: &JobReport<'_>, form: Form) -> Value {
 }
 
 fn direction(job_report: &JobReport<'_>, of: Direction, form: Form) -> Value {
-    let facts = (of.1)(job_report.job);
+    let facts = (of.1)(&job_report.job);
     let (bw, iops) = job_report.samples(of);
     let per_second = |count: u64| match facts.ops {
         0 => 0.0,

@@ -15,9 +15,9 @@ const PERCENTILE_FIELDS: usize = 20;
 /// Directions of version 3.
 const FIO_DIRECTIONS: [&str; 2] = ["read", "write"];
 
-/// The lines of a run whose consistency checks passed.
-pub fn terse(run: &Run, facts: &Assessment) -> String {
-    job_report(run, facts).map(|job_report| line(&job_report)).collect()
+/// The lines of a run whose consistency checks passed; one if its jobs are `grouped`.
+pub fn terse(run: &Run, facts: &Assessment, grouped: bool) -> String {
+    job_report(run, facts, grouped).iter().map(line).collect()
 }
 
 fn line(job_report: &JobReport<'_>) -> String {
@@ -45,7 +45,7 @@ fn line(job_report: &JobReport<'_>) -> String {
 }
 
 fn direction(out: &mut String, job_report: &JobReport<'_>, of: Direction) {
-    let facts = (of.1)(job_report.job);
+    let facts = (of.1)(&job_report.job);
     let per_second = |count: u64| match facts.ops {
         0 => 0,
         _ => (count as f64 * 1e9 / job_report.window_ns().max(1) as f64) as u64,
@@ -129,7 +129,7 @@ mod tests {
         // T20: 5,000 operations of 4 KiB per second, 32 in flight, are 6.4 ms each.
         let mut run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
         run.plan.name = "a;b".into();
-        let line = terse(&run, &assess(&run, None));
+        let line = terse(&run, &assess(&run, None), false);
         assert_eq!(line.trim_end().split(';').count(), FIELDS.lines().count());
         assert_eq!(
             (field(&line, "terse_version_3"), field(&line, "jobname")),
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn the_line_stands_as_kept() {
         let run = run_of(&[Load { read_percent: 50, jobs: 2, noise: 0.0, ..Load::default() }]);
-        let text = terse(&run, &assess(&run, None)).replace(VERSION, "…");
+        let text = terse(&run, &assess(&run, None), false).replace(VERSION, "…");
         crate::golden::assert_golden("run.terse", &text);
     }
 }

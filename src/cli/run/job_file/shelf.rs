@@ -8,10 +8,12 @@ use super::{Beside, device};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use crate::cli::place::Place;
+use iosonde_engine::target::create::{Fresh, created};
 use iosonde_engine::target::undo::Saved;
 use iosonde_engine::target::{Direct, Held, Intent, TargetError, open};
 use iosonde_model::plan::Target;
-use iosonde_model::spec::fio::Asking;
+use iosonde_model::spec::fio::{Asking, TargetRequest};
+use iosonde_model::units::bytes;
 
 /// Files that a group writes, or that stand in for named ones that do not exist: kept from group to
 /// group, so that one can read what another has written.
@@ -19,17 +21,24 @@ pub(super) struct Shelf {
     /// What all groups together need of each path, bytes.
     needed: BTreeMap<String, Option<u64>>,
     kept: BTreeMap<String, Held>,
+    /// Names of files that were made, which go again unless the run begins.
+    made: Vec<Fresh>,
 }
 
 impl Shelf {
     pub(super) fn new(askings: &[Asking]) -> Shelf {
         let mut needed: BTreeMap<String, Option<u64>> = BTreeMap::new();
         let named = askings.iter().flat_map(|asking| &asking.targets);
-        for target in named.filter(|target| !target.unnamed) {
+        for target in named {
             let known = needed.entry(target.path.clone()).or_insert(target.bytes);
             *known = known.zip(target.bytes).map(|(a, b)| a.max(b));
         }
-        Shelf { needed, kept: BTreeMap::new() }
+        Shelf { needed, kept: BTreeMap::new(), made: Vec::new() }
+    }
+
+    /// The run begins: files that were made for it stay.
+    pub(super) fn keep(&mut self) {
+        self.made.drain(..).for_each(Fresh::keep);
     }
 
     /// What has to be saved of the devices that are written.
@@ -57,14 +66,7 @@ pub(super) fn opened(
     for (index, requested) in (0u16..).zip(&asking.targets) {
         let path = Path::new(&requested.path);
         let writes = asking.writes_to(&requested.path);
-        let mut make = |directory: &Path, bytes: u64| {
-            opened.fresh.push(index);
-            made(beside, directory, bytes, direct)
-        };
-        let held = if requested.unnamed {
-            make(path, requested.bytes.unwrap_or(0))
-                .map_err(|error| at(&requested.place, &error))?
-        } else if let Some(held) = shelf.kept.get(&requested.path) {
+        let held = if let Some(held) = shelf.kept.get(&requested.path) {
             if held.direct != asking.direct {
                 let what = "groups that share a file have to agree on direct";
                 let message = format!("{}: filename: {what}", requested.place);
@@ -91,21 +93,16 @@ pub(super) fn opened(
                     let bytes = shelf.needed.get(&requested.path).copied().flatten();
                     let Some(bytes) = bytes else {
                         let message = format!(
-                            "{}: filename: `{}` does not exist; give a size in bytes to use an \
-                             unnamed file instead",
+                            "{}: filename: `{}` does not exist; give a size in bytes to create it",
                             requested.place, requested.path
                         );
                         return Err(Failure::new(Exit::Usage, message));
                     };
-                    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-                    let directory = parent.unwrap_or(Path::new("."));
-                    let held =
-                        make(directory, bytes).map_err(|error| at(&requested.place, &error))?;
-                    note(&format!(
-                        "note: {}: `{}` does not exist: using an unnamed file in its directory \
-                         instead",
-                        requested.place, requested.path
-                    ));
+                    if asking.prepares(index) {
+                        opened.fresh.push(index);
+                    }
+                    let held = made(beside, requested, bytes, direct, &mut shelf.made)
+                        .map_err(|error| at(&requested.place, &error))?;
                     shelf.kept.insert(requested.path.clone(), held.clone());
                     held
                 }
@@ -138,14 +135,37 @@ pub(super) fn at(place: &iosonde_model::spec::fio::Place, failure: &Failure) -> 
     failure
 }
 
+/// A file that does not exist: made exclusively under its name, which stays, or without one where
+/// it is unlinked after the run.
 fn made(
     beside: &Beside<'_>,
-    directory: &Path,
+    requested: &TargetRequest,
     bytes: u64,
     direct: Direct,
+    kept: &mut Vec<Fresh>,
 ) -> Result<Held, Failure> {
+    let path = Path::new(&requested.path);
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
+    if beside.line.readonly {
+        let message = format!("--readonly: `{}` does not exist", requested.path);
+        return Err(Failure::new(Exit::Usage, message));
+    }
     let (free_bytes, total_bytes) = open::space(directory)?;
     open::fits(directory, bytes, free_bytes, total_bytes)?;
-    let make = if beside.args.run.dry_run { open::rehearsed } else { open::unnamed };
-    Ok(make(directory, bytes, direct)?)
+    if beside.args.run.dry_run {
+        return Ok(open::rehearsed(directory, bytes, direct)?);
+    }
+    if requested.unlinked {
+        return Ok(open::unnamed(directory, bytes, direct)?);
+    }
+    let (held, fresh) = created(path, bytes, direct)?;
+    kept.push(fresh);
+    note(&format!(
+        "note: {}: `{}` ({}) is created, and stays; unlink=1 removes it after the run",
+        requested.place,
+        requested.path,
+        bytes::exact(bytes)
+    ));
+    Ok(held)
 }

@@ -2,6 +2,7 @@
 //! to each job and we to the run (engine, end, errors) has to be the same for all jobs of a group.
 
 mod end;
+mod names;
 mod shared;
 
 use super::job::{FioJob, Group};
@@ -34,6 +35,12 @@ pub struct Asking {
     pub logs: Vec<LogRequest>,
     /// Time over which a log's values are averaged, ms.
     pub log_avg_ms: Option<u64>,
+    /// Whether the cached pages of the targets stay where they are (`invalidate=0`).
+    pub keeps_cache: bool,
+    /// Whether files are prepared and no job runs.
+    pub creates_only: bool,
+    /// Whether the jobs are reported as one.
+    pub grouped: bool,
     /// What is done otherwise than by fio without changing the load, in words.
     pub notes: Vec<String>,
     parts: Vec<Part>,
@@ -59,14 +66,25 @@ pub struct EngineRequest {
 /// A target as asked.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TargetRequest {
-    /// Its path; the directory of an unnamed file.
+    /// Its path.
     pub path: String,
-    /// Whether it is a file of its own that is gone after the run.
-    pub unnamed: bool,
+    /// Whether it is removed after the run, where it is made for it.
+    pub unlinked: bool,
     /// Bytes that the jobs need; `None`: what is there.
     pub bytes: Option<u64>,
     /// Where it was asked for.
     pub place: Place,
+}
+
+/// What the kernel is told of the order of accesses.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AccessHint {
+    /// Nothing.
+    None,
+    /// Read-ahead is of no use.
+    Random,
+    /// Read-ahead may be larger.
+    Sequential,
 }
 
 /// A log as asked.
@@ -109,6 +127,15 @@ pub fn ask(group: &Group) -> Result<Asking, Faults> {
         continue_on_error: the_same(group, "continue_on_error", continues)?,
         logs: logs(first),
         log_avg_ms: first.count("log_avg_msec"),
+        keeps_cache: the_same(
+            group,
+            "invalidate",
+            |job| Ok(job.flag("invalidate") == Some(false)),
+        )?,
+        creates_only: the_same(group, "create_only", |job| {
+            Ok(job.flag("create_only") == Some(true))
+        })?,
+        grouped: group.jobs.iter().any(|job| job.flag("group_reporting") == Some(true)),
         notes: Vec::new(),
         parts: Vec::new(),
     };
@@ -179,6 +206,30 @@ impl Asking {
         })
     }
 
+    /// Whether a target that is made for the run has to be written in full before it: it is read,
+    /// or its jobs overwrite.
+    pub fn prepares(&self, index: u16) -> bool {
+        self.parts.iter().any(|Part { role, job, .. }| {
+            let reads = role.rw.is_mixed() || matches!(role.rw, Rw::Read | Rw::RandRead);
+            let uses = role.targets.is_empty() || role.targets.contains(&index);
+            uses && (reads || job.flag("overwrite") == Some(true))
+        })
+    }
+
+    /// What the kernel is told of a target before the run, as the first job that uses it has it.
+    pub fn hint(&self, index: u16) -> AccessHint {
+        let uses =
+            |part: &&Part| part.role.targets.is_empty() || part.role.targets.contains(&index);
+        let Some(Part { job, role, .. }) = self.parts.iter().find(uses) else {
+            return AccessHint::None;
+        };
+        match (job.word("fadvise_hint"), role.rw.is_random()) {
+            (Some(("0" | "none", _)), _) => AccessHint::None,
+            (Some(("random", _)), _) | (None | Some(("1", _)), true) => AccessHint::Random,
+            _ => AccessHint::Sequential,
+        }
+    }
+
     /// Adds a job: its role or, where copies differ, one for each.
     fn add(&mut self, job: &FioJob) -> Result<(), Fault> {
         let clones = job.count("numjobs").unwrap_or(1);
@@ -187,20 +238,28 @@ impl Asking {
         }
         let role = load::role(job, &job.name)?;
         let kind = engine(job)?.kind;
-        if kind == EngineKind::Psync && load::engine(job) != kind.name() {
-            self.note(format!(
-                "{}: ioengine={}: replaced by one pread or pwrite per operation",
-                job.place("ioengine"),
-                load::engine(job)
-            ));
+        let requested = load::engine(job);
+        let instead = match kind {
+            EngineKind::Psync if requested != kind.name() => "one pread or pwrite per operation",
+            EngineKind::IoUring if requested != kind.name() => {
+                "io_uring, which keeps as many requests in flight without a pool of threads"
+            }
+            _ => "",
+        };
+        if !instead.is_empty() {
+            let place = job.place("ioengine");
+            self.note(format!("{place}: ioengine={requested}: replaced by {instead}"));
+        }
+        if let Some(note) = load::shallow(job) {
+            self.note(note);
         }
         let split = job.word("cpus_allowed_policy").is_some_and(|(word, _)| word == "split");
         let offset = job.amount("offset").unwrap_or(Amount::Bytes(0));
         let increment = job.amount("offset_increment").unwrap_or(Amount::Bytes(0));
         let part = Part { job: job.clone(), role, offset, increment, size: size(job)? };
-        let named = job.text("filename").is_some() || load::engine(job) == "null";
-        if named && !split {
-            let targets = self.named(job, &part, clones)?;
+        let shared = names::shared(job, requested == "null")?;
+        if let Some(paths) = shared.as_deref().filter(|_| !split) {
+            let targets = self.named(job, &part, paths, clones)?;
             let mut role = Role { targets, ..part.role.clone() };
             role.threads = Threads::Count(u32::try_from(clones).unwrap_or(u32::MAX));
             role.name = self.free_name(&job.name);
@@ -213,8 +272,10 @@ impl Asking {
             let mut own = part.clone();
             own.offset = advanced(job, part.offset, part.increment, clone)?;
             own.increment = Amount::Bytes(0);
-            own.role.targets =
-                if named { self.named(job, &own, 1)? } else { self.unnamed(job, &own)? };
+            own.role.targets = match &shared {
+                Some(paths) => self.named(job, &own, paths, 1)?,
+                None => self.own(job, &own, clone)?,
+            };
             own.role.name = self.free_name(&job.name);
             if split && !own.role.place.cpus.is_empty() {
                 let cpus = &own.role.place.cpus;
@@ -225,19 +286,14 @@ impl Asking {
         Ok(())
     }
 
-    /// Files the user names; equal paths are one target.
-    fn named(&mut self, job: &FioJob, part: &Part, clones: u64) -> Result<Vec<u16>, Fault> {
-        if job.flag("unlink") == Some(true) {
-            return Err(job.fault("unlink", "a file that has a name is never removed"));
-        }
-        let mut paths = split_names(job.text("filename").unwrap_or("null"));
-        if let Some(directory) = directory(job)? {
-            paths = paths.iter().map(|path| format!("{directory}/{path}")).collect();
-        }
-        if paths.iter().any(|path| path.is_empty() || path == "-") {
-            let what = "expected paths of files or devices, separated by colons";
-            return Err(job.fault("filename", what));
-        }
+    /// Files under these names; equal paths are one target.
+    fn named(
+        &mut self,
+        job: &FioJob,
+        part: &Part,
+        paths: &[String],
+        clones: u64,
+    ) -> Result<Vec<u16>, Fault> {
         let last = advanced(job, part.offset, part.increment, clones - 1)?;
         let bytes = match (last, part.size) {
             (Amount::Bytes(offset), Some(Amount::Bytes(size))) => {
@@ -245,27 +301,28 @@ impl Asking {
             }
             _ => None,
         };
+        let option = if job.get("filename").is_some() { "filename" } else { "directory" };
+        let unlinked = job.flag("unlink") == Some(true);
         let mut indexes = Vec::new();
         for path in paths {
-            let place = job.place("filename").clone();
-            let found =
-                self.targets.iter_mut().find(|target| target.path == path && !target.unnamed);
+            let found = self.targets.iter_mut().find(|target| target.path == *path);
             if let Some(known) = found {
                 known.bytes = known.bytes.zip(bytes).map(|(a, b)| a.max(b));
             } else {
-                let target = TargetRequest { path: path.clone(), unnamed: false, bytes, place };
+                let place = job.place(option).clone();
+                let target = TargetRequest { path: path.clone(), unlinked, bytes, place };
                 self.targets.push(target);
             }
-            let at = self.targets.iter().position(|target| target.path == path && !target.unnamed);
+            let at = self.targets.iter().position(|target| target.path == *path);
             indexes.push(at.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX));
         }
         Ok(indexes)
     }
 
-    /// Files of the job's own.
-    fn unnamed(&mut self, job: &FioJob, part: &Part) -> Result<Vec<u16>, Fault> {
+    /// Files of one copy of a job.
+    fn own(&mut self, job: &FioJob, part: &Part, clone: u64) -> Result<Vec<u16>, Fault> {
         let files = job.count("nrfiles").unwrap_or(1).max(1);
-        let (Amount::Bytes(offset), Some(Amount::Bytes(size))) = (part.offset, part.size) else {
+        let (Amount::Bytes(_), Some(Amount::Bytes(_))) = (part.offset, part.size) else {
             let name = if part.size.is_none() { "size" } else { "offset" };
             let what = "a test file needs a size in bytes; or give a filename that exists";
             return Err(job.fault(name, what));
@@ -273,20 +330,8 @@ impl Asking {
         if files > MAX_JOBS || self.targets.len() as u64 + files > MAX_JOBS {
             return Err(job.fault("nrfiles", format!("expected at most {MAX_JOBS} files in all")));
         }
-        let writes = part.role.rw.is_mixed() || !matches!(part.role.rw.word(), "read" | "randread");
-        if writes && job.get("overwrite").is_none() {
-            self.note(format!(
-                "{}: the test file is prepared before the job, as with fio's overwrite=1",
-                job.place
-            ));
-        }
-        let path = directory(job)?.unwrap_or(".").to_string();
-        let bytes = Some(offset.saturating_add(size / files));
-        let place = job.place("directory").clone();
-        let first = self.targets.len() as u16;
-        let target = TargetRequest { path, unnamed: true, bytes, place };
-        self.targets.extend(std::iter::repeat_n(target, files as usize));
-        Ok((first..first + files as u16).collect())
+        let paths = names::own(job, clone, files)?;
+        self.named(job, part, &paths, 1)
     }
 
     fn note(&mut self, note: String) {
@@ -337,7 +382,8 @@ impl Part {
         if role.offset_increment > Some(0) && self.size.is_none() {
             role.size = None;
         }
-        let end = end::End::of(job, &role, region, files, in_bytes)?;
+        let wraps = offset.saturating_add(region) >= target_bytes;
+        let end = end::End::of(job, &role, (region, files), wraps, in_bytes)?;
         Ok((role, end))
     }
 }
@@ -378,38 +424,6 @@ fn advanced(job: &FioJob, offset: Amount, by: Amount, clone: u64) -> Result<Amou
         _ => return Err(job.fault("offset_increment", "give it in the unit of offset")),
     };
     advanced.ok_or_else(|| job.fault("offset_increment", "the last copy begins beyond the target"))
-}
-
-fn directory(job: &FioJob) -> Result<Option<&str>, Fault> {
-    match job.text("directory") {
-        Some(path) if path.contains(':') => {
-            Err(job.fault("directory", "several directories are not supported; give one"))
-        }
-        path => Ok(path),
-    }
-}
-
-/// Paths between colons; `\:` is a colon of a path.
-fn split_names(text: &str) -> Vec<String> {
-    let mut names = vec![String::new()];
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\\' if letters.peek() == Some(&':') => {
-                letters.next();
-                if let Some(name) = names.last_mut() {
-                    name.push(':');
-                }
-            }
-            ':' => names.push(String::new()),
-            _ => {
-                if let Some(name) = names.last_mut() {
-                    name.push(letter);
-                }
-            }
-        }
-    }
-    names
 }
 
 /// The names of the jobs, not too many.

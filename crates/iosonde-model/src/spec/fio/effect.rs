@@ -1,4 +1,4 @@
-//! Options that have no effect where they stand: accepted by fio, and the user none the wiser.
+//! Options that have no effect where they stand: accepted by fio in silence, and noted here.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::spec::{EngineKind, Rw};
 /// Lines that change no job they reach. A line of a global section needs to concern one of its
 /// jobs only.
 pub(super) fn ineffective<'a>(jobs: impl Iterator<Item = &'a FioJob>) -> Vec<Fault> {
-    let mut lines: BTreeMap<Place, Option<String>> = BTreeMap::new();
+    let mut lines: BTreeMap<(Place, &str), Option<String>> = BTreeMap::new();
     for job in jobs {
         let idle: BTreeMap<&str, String> = idle(job).into_iter().collect();
         for setting in job.settings() {
             let why = idle.get(setting.entry.name);
             let why = why.map(|why| format!("{} has no effect {why}", setting.entry.name));
             lines
-                .entry(setting.place.clone())
+                .entry((setting.place.clone(), setting.entry.name))
                 .and_modify(|so_far| {
                     if why.is_none() {
                         *so_far = None;
@@ -27,8 +27,8 @@ pub(super) fn ineffective<'a>(jobs: impl Iterator<Item = &'a FioJob>) -> Vec<Fau
                 .or_insert(why);
         }
     }
-    let idle = lines.into_iter().filter_map(|(place, why)| why.map(|what| Fault { place, what }));
-    idle.collect()
+    let idle = lines.into_iter();
+    idle.filter_map(|((place, _), why)| why.map(|what| Fault { place, what })).collect()
 }
 
 /// The options without effect on this job, and why.
@@ -125,16 +125,16 @@ mod tests {
             ("thinktime_blocks=4\n", "thinktime_blocks has no effect without thinktime"),
             ("log_avg_msec=500\n", "log_avg_msec has no effect without a log"),
         ] {
-            let error = read(&format!("[a]\nsize=1m\n{lines}")).unwrap_err();
-            assert!(error.contains(expected), "{error}");
+            let notes = read(&format!("[a]\nsize=1m\n{lines}")).unwrap().notes;
+            assert!(notes[0].contains(expected) && notes.len() == 1, "{notes:?}");
         }
     }
 
     #[test]
     fn a_global_line_needs_to_concern_one_job() {
         let mixed = "[global]\nsize=1m\nrwmixread=70\n[a]\nrw=randread\n[b]\nrw=randrw\n";
-        assert!(read(mixed).is_ok());
+        assert!(read(mixed).unwrap().notes.is_empty());
         let none = "[global]\nsize=1m\nrwmixread=70\n[a]\nrw=randread\n[b]\nrw=randwrite\n";
-        assert!(read(none).unwrap_err().contains("job.fio:3: rwmixread"));
+        assert!(read(none).unwrap().notes[0].starts_with("job.fio:3: rwmixread"));
     }
 }

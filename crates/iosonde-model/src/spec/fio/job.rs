@@ -48,27 +48,38 @@ pub struct Setting {
 /// Faults reported, at most: the first ones tell enough.
 const MAX_FAULTS: usize = 50;
 
-/// Reads a job file. `before` are options that stand before it as if in a first `[global]`, as
-/// fio's command line does.
+/// Reads a job file.
 ///
 /// # Errors
 /// Everything that keeps the file from running: each fault names the option, the file and the line.
-pub fn parse(
-    text: &str,
-    file: &str,
-    before: &[Line],
-    outside: &mut Outside<'_>,
-) -> Result<JobFile, Faults> {
-    let sections = lex::sections(text, file, outside)?;
+pub fn parse(text: &str, file: &str, outside: &mut Outside<'_>) -> Result<JobFile, Faults> {
+    jobs(&[], &[lex::sections(text, file, outside)?], &[])
+}
+
+/// The jobs of a command line and of the job files beside it. Options of the command line that
+/// stand before its first job are defaults of the first file, and the jobs of each further file
+/// begin after those of the one before it, as in fio. `only` names the sections of the files that
+/// are read; empty means all.
+///
+/// # Errors
+/// Everything that keeps them from running: each fault names the option, the file and the line.
+pub fn jobs(line: &[Section], files: &[Vec<Section>], only: &[String]) -> Result<JobFile, Faults> {
     let mut reader = Reader::default();
-    if let Some(first) = before.first() {
-        let section =
-            Section { name: "global".into(), place: first.place.clone(), lines: before.to_vec() };
-        reader.section(&section);
+    line.iter().for_each(|section| reader.section(section));
+    for (index, sections) in files.iter().enumerate() {
+        if index > 0 {
+            reader.next_file();
+        }
+        let wanted = |name: &String| name == "global" || only.is_empty() || only.contains(name);
+        sections.iter().filter(|s| wanted(&s.name)).for_each(|section| reader.section(section));
     }
-    for section in &sections {
-        reader.section(section);
+    let all = || files.iter().flatten();
+    if let Some(missing) = only.iter().find(|name| !all().any(|section| section.name == **name)) {
+        let place = all().next().map_or(Place::new("command line", 0), |s| s.place.clone());
+        let what = format!("--section={}: there is no such section", shown(missing));
+        reader.faults.push(Fault::new(&place, what));
     }
+    let file = all().chain(line).next().map_or("command line", |section| &section.place.file);
     reader.finish(file)
 }
 
@@ -78,11 +89,23 @@ struct Reader {
     /// A line of a global section that no job has followed yet.
     unused: Option<Place>,
     groups: Vec<Group>,
+    /// Whether the next job begins a group, being the first of a further file.
+    walled: bool,
     notes: Vec<String>,
     faults: Vec<Fault>,
 }
 
 impl Reader {
+    /// What was inherited ends with its file.
+    fn next_file(&mut self) {
+        if !self.inherited.is_empty() {
+            let what = "options of the command line and of [global] reach one job file, the first";
+            self.notes.push(format!("as in fio, {what}"));
+        }
+        self.inherited.clear();
+        self.walled = true;
+    }
+
     fn section(&mut self, section: &Section) {
         let mut settings = self.inherited.clone();
         let base = self.base(section, &settings);
@@ -103,7 +126,8 @@ impl Reader {
         let job = FioJob { name: section.name.clone(), place: section.place.clone(), settings };
         let named = job.text("name").map(str::to_string);
         let job = FioJob { name: named.unwrap_or(job.name), ..job };
-        match self.groups.last_mut().filter(|_| job.flag("stonewall") != Some(true)) {
+        let walled = std::mem::take(&mut self.walled) || job.flag("stonewall") == Some(true);
+        match self.groups.last_mut().filter(|_| !walled) {
             Some(group) => group.jobs.push(job),
             None => self.groups.push(Group { jobs: vec![job] }),
         }
@@ -155,9 +179,8 @@ impl Reader {
             self.faults.push(Fault::new(&Place::new(file, 0), what));
         }
         if self.faults.is_empty() {
-            self.faults = effect::ineffective(self.groups.iter().flat_map(|group| &group.jobs));
-        }
-        if self.faults.is_empty() {
+            let idle = effect::ineffective(self.groups.iter().flat_map(|group| &group.jobs));
+            self.notes.extend(idle.iter().map(Fault::to_string));
             return Ok(JobFile { groups: self.groups, notes: self.notes });
         }
         self.faults.truncate(MAX_FAULTS);
@@ -257,7 +280,7 @@ pub(super) mod testing {
             memory_mib: 1024,
             cpus: 2,
         };
-        parse(text, "job.fio", &[], &mut outside).map_err(|faults| faults.to_string())
+        parse(text, "job.fio", &mut outside).map_err(|faults| faults.to_string())
     }
 }
 

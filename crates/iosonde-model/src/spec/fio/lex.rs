@@ -21,7 +21,7 @@ pub type Environment = dyn Fn(&str) -> Option<String>;
 pub struct Outside<'a> {
     /// Gives the text of an included file, named relative to the job file's directory.
     pub load: &'a mut dyn FnMut(&str) -> Result<String, String>,
-    /// Looks up a variable of the environment; `None` where that is not allowed.
+    /// Looks up a variable of the environment; `None` where none is read.
     pub env: Option<&'a Environment>,
     /// What `$pagesize` stands for, bytes.
     pub page_bytes: u64,
@@ -57,7 +57,7 @@ pub struct Section {
 ///
 /// # Errors
 /// The first fault: text outside of a section, a section that is not closed, an include that is not
-/// allowed or cannot be read, a variable that is not allowed or not set, or a limit exceeded.
+/// allowed or cannot be read, a variable that is not allowed, or a limit exceeded.
 pub fn sections(text: &str, file: &str, outside: &mut Outside<'_>) -> Result<Vec<Section>, Faults> {
     let mut reader = Reader { outside, sections: Vec::new(), bytes: 0, options: 0 };
     reader.read(text, file, "", 0)?;
@@ -217,17 +217,14 @@ impl Reader<'_, '_> {
             let Some((name, behind)) = after.split_once('}') else { break };
             let Some(look_up) = self.outside.env else {
                 let what = format!(
-                    "found `${{{}}}`: variables of the environment are read only with --allow-env",
+                    "found `${{{}}}`: variables of the environment are not read here",
                     shown(name)
                 );
                 return Err(Fault::new(place, what));
             };
-            let Some(value) = look_up(name) else {
-                let what = format!("`${{{}}}` is not set in the environment", shown(name));
-                return Err(Fault::new(place, what));
-            };
             out.push_str(before);
-            out.push_str(&value);
+            // One that is not set is empty, as in fio and in a shell.
+            out.push_str(&look_up(name).unwrap_or_default());
             if out.len() > MAX_LINE_BYTES {
                 return Err(Fault::new(place, "the line is longer than 64 KiB"));
             }
@@ -304,7 +301,8 @@ mod tests {
 
     #[test]
     fn variables_and_keywords() {
-        let text = "[x]\nfilename=${DISK}:b\nsize=$mb_memory*2\nbs=$pagesize\nnumjobs=$ncpus\n";
+        let text =
+            "[x]\nfilename=${DISK}:${NONE}b\nsize=$mb_memory*2\nbs=$pagesize\nnumjobs=$ncpus\n";
         let found = read(text, &[]).unwrap();
         let values: Vec<&str> =
             found[0].lines.iter().map(|line| line.value.as_deref().unwrap()).collect();
@@ -327,7 +325,6 @@ mod tests {
             ("[a]\ninclude b.fio\n", &[], "job.fio:2: include: `b.fio` cannot be read: no such"),
             ("[a]\ninclude b.fio\n", &section, "b.fio:1: a section begins in an included file"),
             ("[a]\ninclude a.fio\n", &endless, "a.fio:1: include: more than 8 files within"),
-            ("[a]\nsize=${NONE}\n", &[], "job.fio:2: `${NONE}` is not set in the environment"),
             ("[a]\nsize=$ncpus*x\n", &[], "job.fio:2: `3*x`: "),
             (&many, &[], "job.fio:4097: more than 4096 sections"),
             (&long, &[], "job.fio:2: the line is longer than 64 KiB"),
@@ -349,6 +346,5 @@ mod tests {
         };
         let error = sections("[a]\nfilename=${HOME}/x\n", "j", &mut outside).unwrap_err();
         assert!(error.to_string().starts_with("j:2: found `${HOME}`"), "{error}");
-        assert!(error.to_string().contains("--allow-env"), "{error}");
     }
 }

@@ -36,6 +36,7 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
     let rw = rw(job)?;
     let (block, sizes) = sizes(job, rw)?;
     let depth = depth(job)?;
+    let writes = used(rw)[1];
     let role = Role {
         block_size: Some(block),
         read_percent: Some(mix(job)?),
@@ -43,10 +44,11 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
         sizes,
         pace: pace(job, rw)?,
         think: think(job),
-        sync: sync(job)?,
-        data: data(job)?,
+        // What a job does not write is neither synced nor filled.
+        sync: if writes { sync(job)? } else { Sync::default() },
+        data: if writes { data(job)? } else { Data::default() },
         batch: batch(job, depth)?,
-        reap: reap(job, depth)?,
+        reap: if is_synchronous(job) { Reap::default() } else { reap(job, depth)? },
         place: placement(job)?,
         ..Role::new(name, rw)
     };
@@ -59,20 +61,26 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
     })
 }
 
+/// Requests kept in flight. fio's synchronous engines take any number and keep one.
 fn depth(job: &FioJob) -> Result<u32, Fault> {
-    let depth = job.count("iodepth").unwrap_or(1);
-    let engine = engine(job);
-    if depth > 1 && EngineKind::of_fio(engine).is_some_and(EngineKind::is_synchronous) {
-        let by_default = if job.get("ioengine").is_none() { ", fio's default," } else { "" };
-        return Err(job.fault(
-            "iodepth",
-            format!(
-                "{depth} has no effect: the {engine} engine{by_default} keeps one request in \
-                 flight; give ioengine=io_uring or libaio, or numjobs"
-            ),
-        ));
-    }
-    narrow(job, "iodepth", depth)
+    let depth = narrow(job, "iodepth", job.count("iodepth").unwrap_or(1))?;
+    Ok(if is_synchronous(job) { 1 } else { depth })
+}
+
+fn is_synchronous(job: &FioJob) -> bool {
+    EngineKind::of_fio(engine(job)).is_some_and(EngineKind::is_synchronous)
+}
+
+/// That a depth above 1 is not kept, where that is so.
+pub(super) fn shallow(job: &FioJob) -> Option<String> {
+    let depth = job.count("iodepth").filter(|depth| *depth > 1 && is_synchronous(job))?;
+    let by_default = if job.get("ioengine").is_none() { ", fio's default," } else { "" };
+    Some(format!(
+        "{}: iodepth={depth} has no effect, as in fio: the {} engine{by_default} keeps one \
+         request in flight; give ioengine=io_uring or libaio, or numjobs",
+        job.place("iodepth"),
+        engine(job)
+    ))
 }
 
 /// A number that has to fit 32 bits and not be 0.
@@ -288,6 +296,8 @@ fn zones(job: &FioJob, text: &str) -> Result<Vec<Zone>, Fault> {
     }
     let mut zones = Vec::new();
     for part in text.split(':').filter(|part| !part.is_empty()) {
+        // fio's own examples end a zone with a slash.
+        let part = part.strip_suffix('/').unwrap_or(part);
         let percents = part.split_once('/').and_then(|(access, size)| {
             let percent = |text: &str| text.trim().parse::<u8>().ok().filter(|p| *p <= 100);
             Some((percent(access)?, percent(size)?))
@@ -389,10 +399,11 @@ fn data(job: &FioJob) -> Result<Data, Fault> {
     })
 }
 
-/// Requests handed over at once. fio takes a number beyond the depth for the depth.
+/// Requests handed over at once: one if not given. fio takes a number beyond the depth for the
+/// depth.
 fn batch(job: &FioJob, depth: u32) -> Result<Option<u32>, Fault> {
     match job.count("iodepth_batch") {
-        None => Ok(None),
+        None => Ok(Some(1)),
         Some(0) => Ok(Some(depth)),
         Some(batch) => narrow(job, "iodepth_batch", batch).map(|batch| Some(batch.min(depth))),
     }

@@ -33,6 +33,34 @@ pub struct Entry {
     pub stand: Stand,
 }
 
+impl Entry {
+    /// `same`, `noted`, `partly` or `refused`, and why.
+    pub fn standing(&self) -> (&'static str, String) {
+        match self.stand {
+            Stand::Supported => ("same", String::new()),
+            Stand::Harmless(why) => ("noted", why.into()),
+            Stand::Only(values, why) => {
+                ("partly", format!("{}; otherwise refused: {why}", values.join(", ")))
+            }
+            Stand::Refused(why) => ("refused", why.into()),
+        }
+    }
+
+    /// A line that says where we stand with it.
+    pub fn line(&self) -> String {
+        let (word, why) = self.standing();
+        format!("{:<32} {:<8} {why}", self.name, word).trim_end().to_string() + "\n"
+    }
+}
+
+/// How many options there are of each standing, in a line.
+pub fn summary() -> String {
+    let count = |word: &str| entries().filter(|entry| entry.standing().0 == word).count();
+    let words = ["same", "noted", "partly", "refused"];
+    let counts: Vec<String> = words.iter().map(|word| format!("{} {word}", count(word))).collect();
+    format!("{} options of fio: {}\n", entries().count(), counts.join(", "))
+}
+
 /// Options of one sort: where we stand, what values they take, their names.
 type Family = (Stand, Kind, &'static str);
 
@@ -72,7 +100,8 @@ const SERVICE: Kind =
 
 #[rustfmt::skip]
 const FAMILIES: &[Family] = &[
-    (Stand::Supported, Kind::Text, "name filename directory ioengine numa_mem_policy"),
+    (Stand::Supported, Kind::Text,
+        "name filename directory filename_format ioengine numa_mem_policy"),
     (Stand::Supported, RW, "rw"),
     (Stand::Supported, DISTRIBUTION, "random_distribution"),
     (Stand::Supported, Kind::Word(&["linear", "poisson"]), "rate_process"),
@@ -80,6 +109,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Word(&["complete", "issue"]), "thinktime_blocks_type"),
     (Stand::Supported, Kind::Word(&["shared", "split"]), "cpus_allowed_policy"),
     (Stand::Supported, Kind::Word(&["1024", "1000"]), "kb_base"),
+    (Stand::Supported, Kind::Word(&["1", "0", "none", "random", "sequential"]), "fadvise_hint"),
     (Stand::Supported, CONTINUE, "continue_on_error"),
     (Stand::Supported, MEMORY, "mem"),
     (Stand::Supported, Kind::Counts, "bs ba rate rate_iops percentage_random"),
@@ -97,7 +127,7 @@ const FAMILIES: &[Family] = &[
          sqthread_poll fixedbufs registerfiles"),
     (Stand::Supported, Kind::Bool,
         "direct buffered randrepeat allrandrepeat scramble_buffers nonvectored hipri unlink \
-         invalidate"),
+         invalidate create_only overwrite"),
     (Stand::Supported, Kind::Cpus, "cpus_allowed"),
     // fio itself reads `threads` as an option of one of its profiles and forgets it.
     (Stand::Supported, Kind::Bool, "threads"),
@@ -140,18 +170,15 @@ const FAMILIES: &[Family] = &[
     (Stand::Only(OFF, "the file keeps its length"), Kind::Bool, "file_append"),
     (Stand::Only(OFF, "atomic writes are not supported"), Kind::Bool, "atomic"),
     (Stand::Only(OFF, "requests that overlap are not held back"), Kind::Bool, "serialize_overlap"),
-    (Stand::Only(OFF, "a run performs I/O on the prepared file"), Kind::Bool, "create_only"),
     (Stand::Only(OFF, "files are opened before the run"), Kind::Bool, "create_on_open"),
     (Stand::Only(OFF, "consent to write is given with --destroy-data or --overwrite-file"),
         Kind::Bool, "allow_mounted_write"),
     (Stand::Only(OFF, "a file is not read before the run"), Kind::Bool, "pre_read"),
     (Stand::Only(OFF, "one file serves all loops"), Kind::Bool, "unlink_each_loop"),
-    (Stand::Only(ON, "test files are written in full, and so overwritten"), Kind::Bool,
-        "overwrite"),
     (Stand::Only(ON, "every job is counted"), Kind::Bool, "stats"),
     (Stand::Only(OFF, "jobs of a group begin together; put them into groups with stonewall"),
         Kind::Time(TimeUnit::Seconds), "startdelay"),
-    (Stand::Only(OFF, VERIFY), Kind::Text, "verify verify_only experimental_verify \
+    (Stand::Only(&["0", "none"], VERIFY), Kind::Text, "verify verify_only experimental_verify \
         verify_state_load"),
     (Stand::Only(&["none"], "files are not locked"), Kind::Text, "lockfile"),
     (Stand::Only(&["sequential"], "it repeats offsets of rw=…:N, which is not supported"),
@@ -163,8 +190,6 @@ const FAMILIES: &[Family] = &[
     (Stand::Only(&["none"], "writes carry no hint"), Kind::Text, "write_hint"),
     (Stand::Only(&["group"], "only jobs of one group run at the same time"), Kind::Text,
         "exit_what"),
-    (Stand::Only(&["1"], "the kernel is advised of random or sequential access, as by fio"),
-        Kind::Text, "fadvise_hint"),
     (Stand::Only(&["4096", "4k"], "compressible parts lie in every 4 KiB"), Kind::Count,
         "buffer_compress_chunk"),
     (Stand::Only(&["2m", "2097152"], "huge pages are the system's own"), Kind::Count,
@@ -190,11 +215,13 @@ const FAMILIES: &[Family] = &[
 
     (Stand::Refused(PROGRAM), Kind::Text, "exec_prerun exec_postrun program arguments grace_time \
         std_redirect"),
-    (Stand::Refused(VERIFY), Kind::Text,
+    (Stand::Harmless("without effect, because verify= is refused"), Kind::Name,
         "do_verify verify_interval verify_offset verify_pattern verify_fatal verify_dump \
          verify_async verify_async_cpus verify_backlog verify_backlog_batch verify_state_save \
          verifysort verifysort_nr verify_header_seed verify_pattern_interval verify_policy \
-         verify_write_sequence trim_percentage trim_verify_zero trim_backlog trim_backlog_batch"),
+         verify_write_sequence"),
+    (Stand::Refused(VERIFY), Kind::Text,
+        "trim_percentage trim_verify_zero trim_backlog trim_backlog_batch"),
     (Stand::Refused(REPLAY), Kind::Text,
         "write_iolog read_iolog read_iolog_chunked replay_no_stall replay_redirect replay_scale \
          replay_align replay_time_scale replay_skip merge_blktrace_file merge_blktrace_scalars \
@@ -215,7 +242,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Refused("a lower limit of a rate is an expectation: give --expect 'iops>=N'"),
         Kind::Text, "rate_min rate_iops_min rate_cycle"),
     (Stand::Refused("the queue is refilled whenever there is room"), Kind::Text, "iodepth_low"),
-    (Stand::Refused("files have no such names here"), Kind::Text, "filename_format opendir"),
+    (Stand::Refused("files are named one by one"), Kind::Text, "opendir"),
     (Stand::Refused("give cpus_allowed and numa_mem_policy=bind:NODE"), Kind::Text,
         "numa_cpu_nodes"),
     (Stand::Refused("a pattern is not written; give zero_buffers or buffer_compress_percentage"),

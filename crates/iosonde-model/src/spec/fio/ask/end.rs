@@ -35,12 +35,13 @@ pub(super) struct End {
 }
 
 impl End {
-    /// When a job ends that covers `region` bytes of each of `files` files.
+    /// When a job ends that covers `region` bytes of each of `files` files. One that leaves holes
+    /// wraps round at the end of the file, and only there: elsewhere it ends after one pass.
     pub(super) fn of(
         job: &FioJob,
         role: &Role,
-        region: u64,
-        files: u64,
+        (region, files): (u64, u64),
+        wraps: bool,
         in_bytes: impl Fn(Amount) -> u64,
     ) -> Result<End, Fault> {
         let ns = job.time_ns("runtime").filter(|ns| *ns > 0);
@@ -54,7 +55,8 @@ impl End {
         };
         let bytes = once.checked_mul(loops).ok_or_else(too_much)?;
         let plain = role.sizes == Sizes::default() && role.access == Access::Permutation;
-        let passes_once = plain && once == whole && loops == 1;
+        let holed = role.stride.is_some() && wraps;
+        let passes_once = plain && once == whole && loops == 1 && !holed;
         let timed = job.flag("time_based") == Some(true);
         if ns.is_none() && job.time_ns("ramp_time").unwrap_or(0) > 0 {
             let what = "the warm-up would use up the count that ends the run; give runtime";

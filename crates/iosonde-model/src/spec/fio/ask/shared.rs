@@ -10,7 +10,7 @@ use crate::units::count;
 /// fio's seed where nothing else is asked.
 const SEED: u64 = 0x89;
 /// Engines of fio that are not ours.
-const OTHER_ENGINES: &str = "vsync posixaio mmap splice netsplice sg net cpuio rdma e4defrag \
+const OTHER_ENGINES: &str = "vsync mmap splice netsplice sg net cpuio rdma e4defrag \
     falloc ftruncate gfapi gfapi_async pmemblk dev-dax filecreate filestat filedelete dircreate \
     dirstat dirdelete libpmem nbd mtd rados rbd http libzbc libiscsi libcufile libhipfile dfs nfs \
     ime xnvme libblkio io_uring_cmd windowsaio solarisaio libhdfs";
@@ -86,10 +86,6 @@ pub(super) fn direct(job: &FioJob) -> Result<bool, Fault> {
         }
         (direct, other) => direct.or(other).unwrap_or(false),
     };
-    if !direct && job.flag("invalidate") == Some(false) {
-        let what = "0 is not supported: the pages of a file are dropped before a buffered run";
-        return Err(job.fault("invalidate", what));
-    }
     Ok(direct)
 }
 

@@ -1,0 +1,384 @@
+//! A command line of fio: recognised by `--name` or by a job file, and split into the options of
+//! jobs, the job files, and what concerns the command as a whole.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use iosonde_model::spec::catalogue;
+use iosonde_model::spec::fio::command::{Word, canonical};
+use iosonde_model::spec::fio::{command, table};
+
+use crate::cli::exit::{Exit, Failure};
+
+/// A command line that is read as fio's.
+#[derive(Debug, Default)]
+pub(crate) struct FioLine {
+    /// Options of jobs, in order.
+    pub(super) options: Vec<Word>,
+    /// Job files, in order; `-` is standard input.
+    pub(super) files: Vec<String>,
+    /// Sections of the files that are run; empty means all.
+    pub(super) sections: Vec<String>,
+    /// Nothing may be written.
+    pub(super) readonly: bool,
+    /// What is done instead of a run.
+    pub(super) instead: Instead,
+    /// Accepted without effect, in words.
+    pub(super) notes: Vec<String>,
+    /// The options that are this program's own.
+    own: Vec<String>,
+}
+
+/// What is done instead of a run.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) enum Instead {
+    /// Nothing: it is run.
+    #[default]
+    Nothing,
+    /// The jobs are read and judged.
+    Parse,
+    /// They are printed as a command line of fio.
+    ShowCommand,
+    /// Where this program stands with an option of fio, or with all of them.
+    Options(String),
+    /// The engines.
+    Engines(String),
+}
+
+/// Our own options that stand beside those of fio; true if they take a value.
+const BESIDE: [(&str, bool); 18] = [
+    ("accept-unseen", true),
+    ("accept-unseen-processes", true),
+    ("allow-env", false),
+    ("destroy-data", true),
+    ("dry-run", false),
+    ("eta-interval", true),
+    ("expect", true),
+    ("help", false),
+    ("hlog", true),
+    ("inspect-time", true),
+    ("output", true),
+    ("overwrite-file", true),
+    ("overwrite-signature", true),
+    ("progress", true),
+    ("prometheus", true),
+    ("results", true),
+    ("series", true),
+    ("version", false),
+];
+
+/// Options of fio's command line itself. True if they take a value.
+const SESSION: [(&str, bool); 20] = [
+    ("alloc-size", true),
+    ("append-terse", false),
+    ("bandwidth-log", false),
+    ("cmdhelp", true),
+    ("enghelp", true),
+    ("eta", true),
+    ("eta-newline", true),
+    ("max-jobs", true),
+    ("minimal", false),
+    ("output-format", true),
+    ("parse-only", false),
+    ("readonly", false),
+    ("section", true),
+    ("seed", true),
+    ("showcmd", false),
+    ("status-interval", true),
+    ("terse-version", true),
+    ("warnings-fatal", false),
+    ("latency-log", false),
+    ("idle-prof", true),
+];
+
+const SEVERAL_MACHINES: &str = "one machine is measured by one command; start it on each, and use \
+    `iosonde compare`";
+const TRIGGER: &str = "iosonde does not run programs; use `iosonde verify powercut` for power cuts";
+
+/// Options of fio's command line that are refused, with what to use instead.
+const REFUSED: [(&str, &str); 17] = [
+    ("append-terse", "one format at a time; use --output-format=terse"),
+    ("bandwidth-log", "use --series=FILE.csv, which has the bandwidth of every interval"),
+    ("latency-log", "use --series=FILE.csv, which has the latency of every interval"),
+    ("idle-prof", "the report always has the CPU time of the run"),
+    ("debug", "the plan is printed by --dry-run"),
+    ("server", SEVERAL_MACHINES),
+    ("client", SEVERAL_MACHINES),
+    ("daemonize", SEVERAL_MACHINES),
+    ("remote-config", SEVERAL_MACHINES),
+    ("trigger-file", TRIGGER),
+    ("trigger-timeout", TRIGGER),
+    ("trigger", TRIGGER),
+    ("trigger-remote", TRIGGER),
+    ("aux-path", "give the whole path of each file"),
+    ("inflate-log", "logs are written as text"),
+    ("cpuclock-test", "`iosonde doctor` reports on the clock"),
+    ("crctest", "`iosonde verify selftest` tests the verifier"),
+];
+
+/// One argument.
+enum Item {
+    Option { name: String, value: Option<String> },
+    File(String),
+}
+
+impl FioLine {
+    /// The command line as fio's, with what is left of it for our own parser; `None` if it is not
+    /// read as fio's.
+    pub(crate) fn find(words: &[OsString]) -> Result<Option<(FioLine, Vec<OsString>)>, Failure> {
+        if words.get(1).is_none_or(|verb| verb != "run") {
+            return Ok(None);
+        }
+        // A path that is not UTF-8 has no place in fio's language.
+        let Some(texts) = words[2..].iter().map(|word| word.to_str()).collect::<Option<Vec<_>>>()
+        else {
+            return Ok(None);
+        };
+        let items = items(&texts);
+        let is_fio = items.iter().any(|item| match item {
+            Item::Option { name, .. } => {
+                matches!(name.as_str(), "name" | "cmdhelp" | "enghelp" | "showcmd")
+            }
+            Item::File(word) => is_job_file(word),
+        });
+        if !is_fio {
+            return Ok(None);
+        }
+        let mut line = FioLine::default();
+        for item in items {
+            match item {
+                Item::File(word) => line.files.push(word),
+                Item::Option { name, value } => line.option(&name, value)?,
+            }
+        }
+        // Our own parser needs to see a load.
+        let placeholder = "job.fio".to_string();
+        let own = line.own.iter().cloned().chain([placeholder]).map(OsString::from);
+        let own = words[..2].iter().cloned().chain(own).collect();
+        Ok(Some((line, own)))
+    }
+
+    /// Whether it has jobs of its own, besides those of files.
+    pub(super) fn sections(&self) -> Vec<iosonde_model::spec::fio::lex::Section> {
+        command::sections(&self.options)
+    }
+
+    fn option(&mut self, name: &str, value: Option<String>) -> Result<(), Failure> {
+        let own = name.replace('_', "-");
+        if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == own) {
+            let message = format!("--{own}, an option of fio, is not supported: {why}");
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        if SESSION.iter().any(|(session, _)| *session == own) {
+            return self.session(&own, value);
+        }
+        if BESIDE.iter().any(|(beside, _)| *beside == own) {
+            self.own.push(match value {
+                Some(value) => format!("--{own}={value}"),
+                None => format!("--{own}"),
+            });
+            return Ok(());
+        }
+        match table::find(&canonical(name)) {
+            Ok(_) => {
+                // A switch that stands alone is on.
+                let value = value.or_else(|| is_switch(name).then(|| "1".into()));
+                self.options.push(Word { name: name.into(), value });
+                Ok(())
+            }
+            Err(unknown) => Err(Failure::new(Exit::Usage, not_fios(&own, &unknown))),
+        }
+    }
+
+    fn session(&mut self, name: &str, value: Option<String>) -> Result<(), Failure> {
+        let needed = SESSION.iter().any(|(session, takes)| *session == name && *takes);
+        let value = match value {
+            Some(value) if needed => value,
+            None if needed => {
+                let message = format!("--{name}: found no value; write it after an equals sign");
+                return Err(Failure::new(Exit::Usage, message));
+            }
+            _ => String::new(),
+        };
+        let wrong = |expected: &str| {
+            let message = format!("--{name}: found `{value}`, expected {expected}");
+            Err(Failure::new(Exit::Usage, message))
+        };
+        match name {
+            "output-format" => {
+                let format = match value.as_str() {
+                    "json" => "fio-json",
+                    other => other,
+                };
+                self.own.push(format!("--output-format={format}"));
+            }
+            "minimal" => self.own.push("--output-format=terse".into()),
+            "terse-version" if value != "3" => return wrong("3, the version that is written"),
+            "terse-version" => {}
+            "eta" => match value.as_str() {
+                "never" => self.own.push("--eta-interval=0".into()),
+                "always" | "auto" => {}
+                _ => return wrong("always, never or auto"),
+            },
+            // fio's times without a unit are seconds here, and ours are.
+            "eta-newline" => self.own.push(format!("--eta-interval={value}")),
+            "status-interval" => {
+                self.own.push(format!("--eta-interval={value}"));
+                self.notes.push(
+                    "--status-interval: a progress line is printed as often; for all figures of \
+                     every interval use --series=FILE.csv"
+                        .into(),
+                );
+            }
+            "readonly" => self.readonly = true,
+            "parse-only" => self.instead = Instead::Parse,
+            "showcmd" => self.instead = Instead::ShowCommand,
+            "cmdhelp" => self.instead = Instead::Options(value),
+            "enghelp" => self.instead = Instead::Engines(value),
+            "section" => self.sections.push(value),
+            "seed" => self.options.push(Word { name: "randseed".into(), value: Some(value) }),
+            // Nothing is preallocated, and what cannot be read is always fatal.
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Splits the words after the verb.
+fn items(words: &[&str]) -> Vec<Item> {
+    let mut items = Vec::new();
+    let mut words = words.iter().copied().peekable();
+    while let Some(word) = words.next() {
+        let Some(option) = option_of(word) else {
+            items.push(Item::File(word.into()));
+            continue;
+        };
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_string())),
+            None => (option, None),
+        };
+        let next = words.peek().filter(|next| option_of(next).is_none());
+        let takes_next = match next {
+            _ if value.is_some() => false,
+            Some(next) if is_switch(name) => matches!(*next, "0" | "1"),
+            Some(_) => takes_value(name),
+            None => false,
+        };
+        let value = if takes_next { words.next().map(str::to_string) } else { value };
+        items.push(Item::Option { name: name.into(), value });
+    }
+    items
+}
+
+/// What stands behind the hyphens: fio's options have one or two.
+fn option_of(word: &str) -> Option<&str> {
+    let short = |rest: &&str| rest.len() > 1 && rest.starts_with(|c: char| c.is_ascii_alphabetic());
+    word.strip_prefix("--").or_else(|| word.strip_prefix('-').filter(short))
+}
+
+/// Whether an option is on where no value follows.
+fn is_switch(name: &str) -> bool {
+    use iosonde_model::spec::fio::value::Kind;
+    let entry = table::find(&canonical(name));
+    entry.is_ok_and(|entry| matches!(entry.kind, Kind::Bool | Kind::Switch))
+}
+
+/// Whether an option takes the word behind it.
+fn takes_value(name: &str) -> bool {
+    let name = name.replace('_', "-");
+    let known = SESSION.iter().chain(&BESIDE).find(|(known, _)| *known == name);
+    match known {
+        Some((_, takes)) => *takes,
+        // `--profile`, `--thread` and their like, where they are our own.
+        None => !matches!(name.as_str(), "profile" | "continue-on-error" | "slat" | "cross-check"),
+    }
+}
+
+/// Whether a word that is no option names a job file: anything but a workload of our own.
+fn is_job_file(word: &str) -> bool {
+    let path = Path::new(word);
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("toml") => false,
+        Some("fio" | "ini" | "job") => true,
+        _ if word == "-" => true,
+        _ => catalogue::workload(word).is_err() && path.is_file(),
+    }
+}
+
+/// An option that fio does not have.
+fn not_fios(name: &str, unknown: &str) -> String {
+    let instead = match name {
+        "path" => "use --filename or --directory",
+        "speed" => "change the rates of the job file, or use a workload file",
+        "latency-target" | "until" | "region" | "stride" | "phase" | "profile" | "cross-check" => {
+            "it belongs to the command line without --name and without a job file"
+        }
+        _ => return format!("--{name}: {unknown}"),
+    };
+    format!("--{name} is not a fio option, and this command line is read as fio's: {instead}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn find(words: &str) -> Option<(FioLine, String)> {
+        let words: Vec<OsString> =
+            format!("iosonde run {words}").split_whitespace().map(OsString::from).collect();
+        let (line, own) = FioLine::find(&words).unwrap()?;
+        let own: Vec<String> =
+            own[2..].iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Some((line, own.join(" ")))
+    }
+
+    fn shown(words: &str) -> String {
+        let (line, _) = find(words).unwrap();
+        command::words(&line.sections())
+    }
+
+    #[test]
+    fn a_name_or_a_job_file_makes_it_fios() {
+        for words in ["--rw=read --path a", "app.toml --path x.fio", "kv-store --path ."] {
+            assert!(find(words).is_none(), "{words}");
+        }
+        for words in ["--name=a", "--name a", "-name=a", "a.fio --size 1g", "-", "--rw read a.ini"]
+        {
+            assert!(find(words).is_some(), "{words}");
+        }
+    }
+
+    #[test]
+    fn switches_stand_alone_and_one_hyphen_is_enough() {
+        let shown = shown("-direct=1 --time-based --direct --randrepeat 0 -rw randread -name=a");
+        assert_eq!(
+            shown,
+            "fio --direct=1 --time_based=1 --direct=1 --randrepeat=0 --rw=randread --name=a"
+        );
+        let (line, _) = find("--name=a --direct job.fio").unwrap();
+        assert_eq!(line.files, ["job.fio"]);
+    }
+
+    #[test]
+    fn what_concerns_the_command_goes_to_our_own_parser() {
+        let (line, own) =
+            find("--name=a --output-format=json --eta=never --destroy-data X --section b").unwrap();
+        assert_eq!(own, "--output-format=fio-json --eta-interval=0 --destroy-data=X job.fio");
+        assert_eq!((line.options.len(), line.sections.len()), (1, 1));
+    }
+
+    #[test]
+    fn what_is_not_fios_is_refused_by_name() {
+        let refused = |words: &str| {
+            let words: Vec<OsString> =
+                format!("iosonde run --name=a {words}").split(' ').map(OsString::from).collect();
+            FioLine::find(&words).unwrap_err().message
+        };
+        assert!(refused("--path=x").contains("--filename"));
+        assert!(refused("--iodpeth=3").contains("did you mean `iodepth`"));
+        assert!(refused("--client=x").contains("one machine"));
+        assert!(refused("--terse-version=5").contains("expected 3"));
+        assert!(refused("--section").contains("no value"));
+    }
+}

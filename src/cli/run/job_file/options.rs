@@ -1,0 +1,34 @@
+//! What this program does with fio's options and engines, as `--cmdhelp` and `--enghelp` print it.
+
+use super::super::fio_line::Instead;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{Output, OutputFormat};
+use iosonde_model::spec::EngineKind;
+use iosonde_model::spec::fio::command::canonical;
+use iosonde_model::spec::fio::table;
+
+/// The text that is printed instead of a run, if any.
+pub(super) fn text(instead: &Instead) -> Result<Option<String>, Failure> {
+    match instead {
+        Instead::Options(name) if name == "all" => {
+            let lines = table::entries().map(table::Entry::line);
+            Ok(Some(format!("{}{}", lines.collect::<String>(), table::summary())))
+        }
+        Instead::Options(name) => match table::find(&canonical(name)) {
+            Ok(entry) => Ok(Some(entry.line())),
+            Err(unknown) => Err(Failure::new(Exit::Usage, format!("--cmdhelp: {unknown}"))),
+        },
+        Instead::Engines(_) => {
+            let names: Vec<&str> = EngineKind::fio_names().collect();
+            Ok(Some(format!("engines of fio: {}\n", names.join(", "))))
+        }
+        Instead::Nothing | Instead::Parse | Instead::ShowCommand => Ok(None),
+    }
+}
+
+/// Prints it.
+pub(super) fn print(text: &str) -> Exit {
+    let mut output = Output::new(OutputFormat::Normal);
+    output.text(text);
+    output.end(Exit::Done)
+}

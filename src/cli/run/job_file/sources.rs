@@ -1,0 +1,64 @@
+//! Where jobs are read from: the command line, job files with what they include, standard input.
+
+use std::io::Read;
+use std::path::Path;
+
+use super::super::fio_line::FioLine;
+use super::usage_error;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::place::Place;
+use iosonde_model::record::given;
+use iosonde_model::spec::fio::lex::Section;
+use iosonde_model::spec::fio::{Outside, lex};
+
+/// The sections of the command line, and those of each file.
+pub(super) fn read(
+    line: &FioLine,
+    place: &Place,
+) -> Result<(Vec<Section>, Vec<Vec<Section>>), Failure> {
+    let files = line.files.iter().map(|path| sections(path, place));
+    Ok((line.sections(), files.collect::<Result<_, Failure>>()?))
+}
+
+/// A job file with its includes and the environment.
+fn sections(shown: &str, place: &Place) -> Result<Vec<Section>, Failure> {
+    let path = Path::new(shown);
+    let text = if shown == "-" { standard_input() } else { text_of(path) };
+    let text = text.map_err(|error| {
+        Failure::new(Exit::Usage, format!("`{shown}`: cannot be read: {error}"))
+    })?;
+    let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+    let mut load = |name: &str| within(&folder, name);
+    let variable = |name: &str| std::env::var(name).ok();
+    let mut outside = Outside {
+        load: &mut load,
+        env: Some(&variable),
+        page_bytes: rustix::param::page_size() as u64,
+        memory_mib: place.host.memory_bytes.unwrap_or(0) >> 20,
+        cpus: u64::from(place.host.cpus_online.unwrap_or(1)),
+    };
+    lex::sections(&text, shown, &mut outside).map_err(|faults| usage_error(&faults))
+}
+
+/// The text of a file that is not too long for one.
+fn text_of(path: &Path) -> Result<String, String> {
+    given::text(path, lex::MAX_BYTES as u64).map_err(|error| error.to_string())
+}
+
+fn standard_input() -> Result<String, String> {
+    let mut text = String::new();
+    let limit = lex::MAX_BYTES as u64 + 1;
+    let read = std::io::stdin().lock().take(limit).read_to_string(&mut text);
+    read.map(|_| text).map_err(|error| error.to_string())
+}
+
+/// An included file, which must lie in the job file's directory even behind symbolic links.
+fn within(folder: &Path, name: &str) -> Result<String, String> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let home = folder.canonicalize().map_err(|error| error.to_string())?;
+    let path = home.join(name).canonicalize().map_err(|error| error.to_string())?;
+    if !path.starts_with(&home) {
+        return Err("it lies outside of the job file's directory".into());
+    }
+    text_of(&path)
+}

@@ -1,0 +1,138 @@
+//! Command lines of fio with only the word `fio` replaced.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::program::{Place, listing};
+
+const LINES: &str = include_str!("../fixtures/fio/command-lines.txt");
+
+/// The lines with what becomes of each, ready to run here: sizes and times are shortened, and
+/// files stand for devices.
+fn lines() -> impl Iterator<Item = (&'static str, &'static str, String)> {
+    let lines = LINES.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines.map(|line| {
+        let (fate, command) = line.split_once(" | fio ").unwrap();
+        let words: Vec<String> = command.split(' ').map(shortened).collect();
+        (fate, command, words.join(" "))
+    })
+}
+
+fn shortened(word: &str) -> String {
+    let Some((name, value)) = word.split_once('=') else { return word.into() };
+    let value = match (name.trim_start_matches('-'), value) {
+        ("filename", "/dev/sdX" | "/custom/file" | "fileT") => "device.img",
+        ("directory", _) => ".",
+        ("runtime", _) => "200ms",
+        ("ramp_time", _) => "100ms",
+        ("size", "4k") => "4k",
+        ("size" | "io_size", _) => "1m",
+        _ => value,
+    };
+    format!("{name}={value}")
+}
+
+#[test]
+fn common_command_lines_run_with_one_word_replaced() {
+    let (mut run, mut all) = (0, 0);
+    for (fate, command, words) in lines() {
+        let place = Place::new();
+        place.hole("device.img", 4 << 20);
+        let ended = place.iosonde(&format!("run {words}")).end();
+        all += 1;
+        match fate.strip_prefix("refused: ") {
+            None => {
+                assert_eq!(fate, "runs", "{command}");
+                assert!(ended.code == Some(0), "{command}\n{}\n{}", ended.out, ended.err);
+                run += 1;
+            }
+            Some(name) => {
+                assert_eq!(ended.code, Some(2), "{command}\n{}", ended.err);
+                assert!(ended.err.contains(name), "{command}\n{}", ended.err);
+                let made = listing(&place.work());
+                assert_eq!(made.len(), 1, "{command}: nothing is made: {made:?}");
+            }
+        }
+    }
+    assert!(all >= 58 && run >= 50, "{run} of {all}");
+}
+
+#[test]
+fn a_command_line_means_what_its_job_file_means() {
+    let place = Place::new();
+    place.hole("data.img", 4 << 20);
+    place.file(
+        "a.fio",
+        b"[global]\nfilename=data.img\nbs=8k\n[a]\nrw=randread\nioengine=libaio\niodepth=4\n\
+          [b]\nstonewall\nrw=read\nsize=1m\n",
+    );
+    let printed = |words: &str| -> Value {
+        let words = format!("run --randseed=1 {words} --dry-run --output-format iosonde-json");
+        serde_json::from_str(&place.iosonde(&words).end().exits(0).out).unwrap()
+    };
+    let plans = |words: &str| printed(words)["plans"].clone();
+    let line = "--filename=data.img --bs=8k --name=a --rw=randread --ioengine=libaio --iodepth=4 \
+                --name=b --stonewall --rw=read --size=1m";
+    assert_eq!(plans("a.fio"), plans(line));
+    // What the command line says holds where the file says nothing, and only there.
+    let with = plans("a.fio --bs=4k --io_size=64k --section a --section b");
+    assert_eq!(with[0]["jobs"][0]["block_bytes"], 8192);
+    assert_eq!(with[0]["stop"]["after_bytes"], 65_536, "{}", with[0]["stop"]);
+    assert_eq!(printed("a.fio --section b")["plan"]["jobs"][0]["role"], "b");
+    assert_eq!(plans("a.fio a.fio").as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn defaults_are_fios_and_the_first_line_says_so() {
+    let place = Place::new();
+    let words = "run --name=x --size=64k --rw=randwrite --iodepth=8";
+    let ended = place.iosonde(words).end().exits(0);
+    assert!(ended.out.starts_with("read as fio's command line: fio's defaults"), "{}", ended.out);
+    assert!(ended.err.contains("iodepth=8 has no effect, as in fio"), "{}", ended.err);
+    assert_eq!(fs::metadata(place.work().join("x.0.0")).unwrap().len(), 65_536);
+    // A file that this job has made may be written again; another's may not.
+    place.iosonde(words).end().exits(0);
+    place.file("x.0.0", &[7; 65_536]);
+    place.iosonde(words).end().exits(5);
+    assert_eq!(fs::read(place.work().join("x.0.0")).unwrap(), vec![7; 65_536]);
+    place.iosonde("run --name=y --size=64k --rw=read --unlink=1").end().exits(0);
+    assert!(!place.work().join("y.0.0").exists());
+}
+
+#[test]
+fn output_goes_to_a_file_and_replaces_no_other() {
+    let place = Place::new();
+    place.hole("data.img", 1 << 20);
+    let run = |more: &str| {
+        let words = format!("run --name=x --filename=data.img --rw=read --bs=64k {more}");
+        place.iosonde(&words).end()
+    };
+    run("--output=result.json --output-format=json").exits(0).silent();
+    let text = fs::read_to_string(place.work().join("result.json")).unwrap();
+    let result: Value = serde_json::from_str(&text).unwrap();
+    assert!(result["jobs"][0]["read"]["iops"].as_f64().unwrap() > 0.0);
+    run("--output=result.json").exits(0).silent();
+    place.file("notes.txt", b"mine");
+    run("--output=notes.txt").exits(2);
+    assert_eq!(fs::read(place.work().join("notes.txt")).unwrap(), b"mine");
+    run("--readonly --minimal").exits(0);
+    let written = "run --name=x --filename=data.img --rw=write --readonly";
+    place.iosonde(written).end().exits(2).says("--readonly");
+    let shown = place.iosonde("run --name=x --rw=read --size=1m --showcmd").end().exits(0);
+    assert_eq!(shown.out, "fio --name=x --rw=read --size=1m\n");
+    place.iosonde("run --name=x --rw=read --size=1m --parse-only").end().exits(0).silent();
+    assert!(!place.work().join("x.0.0").exists());
+}
+
+#[test]
+fn fios_options_are_listed_with_where_we_stand() {
+    let place = Place::new();
+    let listed = place.iosonde("run --cmdhelp=all").end().exits(0).out;
+    assert!(listed.lines().count() > 200, "{listed}");
+    assert!(listed.contains("\nrw  "), "{listed}");
+    let one = place.iosonde("run --cmdhelp=exec_prerun").end().exits(0).out;
+    assert!(one.contains("refused"), "{one}");
+    let documented = include_str!("../../docs/fio-options.txt");
+    assert_eq!(listed, documented, "docs/fio-options.txt is what --cmdhelp=all prints");
+}

@@ -1,0 +1,227 @@
+//! The same load as fio: both run the same job file under strace on the same file, and the
+//! operations of their jobs are compared. Where order is defined it has to be equal; in a random
+//! order the blocks have to be.
+//!
+//! Not compared, because they are known to differ: which of the random orders is taken, which
+//! operations of a mix are reads, the last operation of a region that is no multiple of the block
+//! size (fio reaches beyond the region where the file goes on), a sync after the very last write,
+//! and the fsync that ends each of our writing runs.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use iosonde_rig::{ScratchDir, skip, skip_part};
+
+const FILE_BYTES: usize = 64 << 10;
+/// No further job file begins after this time.
+const TIME: Duration = Duration::from_secs(120);
+const CALLS: &str = "trace=read,pread64,pwrite64,preadv2,pwritev2,fsync,fdatasync,io_submit";
+
+/// One operation: direction, file, offset, length.
+type Op = (char, String, u64, u64);
+
+/// The job files; those that read and those that write take turns.
+fn job_files() -> Vec<String> {
+    let mut files = Vec::new();
+    let mut add = |rw: &str, bs: &str, more: &str| {
+        let file = if more.contains("filename") { "" } else { "filename=a.img\n" };
+        files.push(format!("[a]\n{file}rw={rw}\nbs={bs}\n{more}\n"));
+    };
+    for rw in ["read", "write"] {
+        for more in [
+            "",
+            "offset=16k\nsize=32k",
+            "size=50%",
+            "io_size=160k",
+            "loops=2",
+            "direct=1",
+            "filename=a.img:b.img",
+            "iodepth=8",
+            "ioengine=libaio\niodepth=4",
+            "ioengine=libaio\niodepth=8\niodepth_batch_submit=4\niodepth_batch_complete_min=4",
+            "numjobs=2\noffset_increment=32k\nsize=32k",
+            "runtime=60",
+            "thinktime=100",
+            "number_ios=3",
+        ] {
+            for bs in ["4k", "16k"] {
+                add(rw, bs, more);
+            }
+        }
+        for hole in ["4k", "12k"] {
+            add(&format!("{rw}:{hole}"), "4k", "");
+            add(&format!("{rw}:{hole}"), "4k", "size=48k");
+        }
+        for more in ["", "direct=1", "ioengine=libaio\niodepth=4", "numjobs=2", "io_size=128k"] {
+            add(&format!("rand{rw}"), "4k", more);
+        }
+        for more in ["randseed=7", "random_generator=lfsr", "loops=2"] {
+            add(&format!("rand{rw}"), "4k", more);
+        }
+    }
+    add("write", "4k", "fsync=3");
+    add("write", "4k", "sync=1");
+    files.push(
+        "[a]\nfilename=a.img\nrw=write\nbs=8k\n[b]\nstonewall\nfilename=a.img\nrw=read\nbs=4k\n"
+            .into(),
+    );
+    let (reading, writing) = files.split_at(files.len() / 2);
+    let turns = (0..writing.len()).flat_map(|at| [reading.get(at), writing.get(at)]);
+    turns.flatten().cloned().collect()
+}
+
+/// What the jobs of a program did to the files, a list for each thread or process that did it.
+fn traced(folder: &Path, program: &str, words: &[&str]) -> Result<Vec<Vec<Op>>, String> {
+    for name in ["a.img", "b.img"] {
+        fs::write(folder.join(name), vec![0; FILE_BYTES]).unwrap();
+    }
+    let trace = folder.join("trace");
+    let ended = Command::new("strace")
+        .args(["-f", "-y", "-s", "32", "-e", CALLS, "-o"])
+        .arg(&trace)
+        .arg(program)
+        .args(words)
+        .current_dir(folder)
+        .env("HOME", folder)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    if !ended.status.success() {
+        return Err(String::from_utf8_lossy(&ended.stderr).into_owned());
+    }
+    let text = String::from_utf8_lossy(&fs::read(trace).unwrap()).into_owned();
+    Ok(operations(&text))
+}
+
+/// The operations in a trace. Who reads the job file does no job: it opens and inspects; and a
+/// thread that only syncs ends a run.
+fn operations(trace: &str) -> Vec<Vec<Op>> {
+    let mut all: BTreeMap<&str, Vec<Op>> = BTreeMap::new();
+    let mut begun: BTreeMap<&str, String> = BTreeMap::new();
+    let mut readers = Vec::new();
+    for line in trace.lines() {
+        let Some((thread, call)) = line.split_once(' ') else { continue };
+        let mut call = call.trim_start().to_string();
+        if let Some(start) = call.split(" <unfinished").next().filter(|s| s.len() < call.len()) {
+            begun.insert(thread, start.trim_end().to_string());
+            continue;
+        }
+        if let Some((_, rest)) = call.split_once("resumed>") {
+            call = begun.remove(thread).unwrap_or_default() + rest;
+        }
+        if call.starts_with("read(") && call.contains("/job.fio>") {
+            readers.push(thread);
+        }
+        let ops = all.entry(thread).or_default();
+        if call.starts_with("io_submit(") {
+            ops.extend(call.split("aio_lio_opcode=").skip(1).filter_map(submitted));
+        } else {
+            ops.extend(called(&call));
+        }
+    }
+    readers.iter().for_each(|thread| drop(all.remove(thread)));
+    let moves = |ops: &Vec<Op>| ops.iter().any(|op| op.0 != 'S');
+    all.into_values().filter(moves).collect()
+}
+
+/// One request of an `io_submit`.
+fn submitted(text: &str) -> Option<Op> {
+    let number = |name: &str| {
+        let digits = text.split_once(name)?.1;
+        digits.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
+    };
+    let way = if text.starts_with("IOCB_CMD_PREAD") { 'R' } else { 'W' };
+    Some((way, file(text)?, number("aio_offset=")?, number("aio_nbytes=")?))
+}
+
+/// A call that does one operation.
+fn called(text: &str) -> Option<Op> {
+    let name = text.split('(').next()?;
+    let arguments = text.rsplit_once(" = ")?.0.trim_end().strip_suffix(')')?;
+    let mut last = arguments.rsplit(", ");
+    match name {
+        "fsync" | "fdatasync" => Some(('S', file(text)?, 0, 0)),
+        "pread64" | "pwrite64" => {
+            let offset = last.next()?.parse().ok()?;
+            let way = if name == "pread64" { 'R' } else { 'W' };
+            Some((way, file(text)?, offset, last.next()?.parse().ok()?))
+        }
+        "preadv2" | "pwritev2" => {
+            // A probe that must not wait is no operation of a job.
+            let flags = last.next()?;
+            let offset = last.next()?.parse().ok()?;
+            let bytes = text.rsplit_once("iov_len=")?.1.split('}').next()?.parse().ok()?;
+            let way = if name == "preadv2" { 'R' } else { 'W' };
+            (!flags.contains("NOWAIT")).then_some((way, file(text)?, offset, bytes))
+        }
+        _ => None,
+    }
+}
+
+/// The test file that a call names.
+fn file(text: &str) -> Option<String> {
+    let path = text.split_once('<')?.1.split('>').next()?;
+    let name = path.rsplit('/').next()?;
+    name.ends_with(".img").then(|| name.to_string())
+}
+
+/// What is compared: the lists of all jobs, without their order where it is random.
+fn comparable(job: &str, mut all: Vec<Vec<Op>>) -> Vec<Vec<Op>> {
+    if job.contains("rw=rand") {
+        all.iter_mut().for_each(|ops| ops.sort());
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn the_same_job_file_is_the_same_load_as_with_fio() {
+    for program in ["fio", "strace"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            skip(format!("{program} is not installed"));
+            return;
+        }
+    }
+    let scratch = ScratchDir::new().unwrap();
+    let folder = scratch.path();
+    let traces = Command::new("strace").args(["-o", "/dev/null", "true"]).output().unwrap();
+    if !traces.status.success() {
+        skip("strace may not trace here");
+        return;
+    }
+    let begun = Instant::now();
+    let files = job_files();
+    let (mut same, mut other) = (0, Vec::new());
+    for (index, job) in files.iter().enumerate() {
+        if begun.elapsed() > TIME {
+            skip_part(&format!("{} job files", files.len() - index), "no time is left");
+            break;
+        }
+        fs::write(folder.join("job.fio"), job).unwrap();
+        let theirs = traced(folder, "fio", &["job.fio", "--output=fio.txt"]).unwrap();
+        let consent = ["a.img", "b.img"].map(|name| format!("--accept-unseen-processes={name}"));
+        let ours = traced(folder, env!("CARGO_BIN_EXE_iosonde"), &["run", "job.fio"]);
+        let ours = match ours {
+            // Not every process can be examined here, and consent may name only what needs it.
+            Err(refused) if refused.contains("accept-unseen-processes") => {
+                let consent = &consent[usize::from(refused.contains("=b.img"))];
+                traced(folder, env!("CARGO_BIN_EXE_iosonde"), &["run", "job.fio", consent])
+            }
+            ours => ours,
+        };
+        let ours = ours.unwrap_or_else(|error| panic!("{job}{error}"));
+        let (theirs, ours) = (comparable(job, theirs), comparable(job, ours));
+        println!("{} {}", if theirs == ours { "same" } else { "DIFF" }, job.replace('\n', " "));
+        match theirs == ours && !theirs.is_empty() {
+            true => same += 1,
+            false => other.push(format!("{job}fio  {theirs:?}\nours {ours:?}\n")),
+        }
+    }
+    println!("{same} of {} job files are the same load", same + other.len());
+    assert!(other.is_empty(), "{}", other.join("\n"));
+    assert!(same >= 5, "{same}: too few to say anything");
+}
