@@ -20,8 +20,8 @@ use super::output::OutputFormat;
 
 /// Qualify one or many devices: experiments on each, unattended, resumable.
 ///
-/// A campaign file names the devices (with the consent for each) and the experiments. Devices run in
-/// parallel, each experiment in a process of its own; what fails on one device leaves the others
+/// A campaign file names the devices (with the consent for each) and the experiments. Devices run
+/// in parallel, each experiment in a process of its own; what fails on one device leaves the others
 /// alone. Everything is stored in one output directory, from which a campaign is resumed after an
 /// interrupt, a kill or a power cut.
 ///

@@ -51,8 +51,8 @@ pub struct StageJob<'a> {
     pub write_limit_bytes: Option<u64>,
     /// Bytes written so far, test file preparation included.
     pub written_bytes: &'a AtomicU64,
-    /// Whether the target keeps what was written while the program does not run: a test file that is
-    /// created again does not.
+    /// Whether the target keeps what was written while the program does not run: a test file that
+    /// is created again does not.
     pub keeps_state: bool,
     /// Whether what is measured can no longer be kept.
     pub is_lost: &'a AtomicBool,

@@ -1,5 +1,5 @@
-//! `campaign`: files and refusals, devices in parallel, kill -9 at any point, the log, the sign-off,
-//! export for fio.
+//! `campaign`: files and refusals, devices in parallel, kill -9 at any point, the log, the
+//! sign-off, export for fio.
 
 use std::collections::BTreeSet;
 use std::fs;

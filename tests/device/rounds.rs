@@ -1,5 +1,5 @@
-//! Preconditioning and campaigns on loop devices: volumes by the kernel's own counters, and a device
-//! that fails while others go on.
+//! Preconditioning and campaigns on loop devices: volumes by the kernel's own counters, and a
+//! device that fails while others go on.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -248,7 +248,7 @@ fn carry_out(shared: &Shared<'_>, step: &Step<'_>, state: &State) -> (u8, String
 
 /// The exit code of a process; a signal that asks for an end is passed on to it.
 fn ended(shared: &Shared<'_>, process: &mut Child) -> u8 {
-    let mut is_asked = false;
+    let mut is_passed_on = false;
     loop {
         match process.try_wait() {
             Ok(Some(status)) => {
@@ -258,9 +258,9 @@ fn ended(shared: &Shared<'_>, process: &mut Child) -> u8 {
             Ok(None) => {}
             Err(_) => return Exit::Environment.code(),
         }
-        if !is_asked && shared.place.interrupted().is_some() {
+        if !is_passed_on && shared.place.interrupted().is_some() {
             let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
-            is_asked = pid.is_some_and(|pid| kill_process(pid, Signal::INT).is_ok());
+            is_passed_on = pid.is_some_and(|pid| kill_process(pid, Signal::INT).is_ok());
         }
         std::thread::sleep(LOOK);
     }

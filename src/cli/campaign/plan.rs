@@ -96,8 +96,8 @@ pub(super) fn plan(args: &FileArgs) -> Result<Exit, Failure> {
     let at_once = campaign.parallel.unwrap_or(campaign.devices.len()).min(campaign.devices.len());
     let length_ns = longest.max(sum / at_once.max(1) as u64);
     output.text(&format!(
-        "\n  time     at most {} of runs, {at_once} devices at once, plus preparing\n  written  {} to \
-         prepare, before the runs\n",
+        "\n  time     at most {} of runs, {at_once} devices at once, plus preparing\n  written  \
+         {} to prepare, before the runs\n",
         duration::span(length_ns),
         bytes::rough(written),
     ));

@@ -279,6 +279,9 @@ fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
     while !length.is_multiple_of(workload.block_size) && workload.block_size > 512 {
         workload.block_size /= 2;
     }
+    if setting.engine.kind.is_synchronous() {
+        workload.roles.iter_mut().for_each(|role| role.iodepth = Some(1));
+    }
     let setting = Setting { stop: Stop::AfterOnePass, final_sync: true, ..setting.clone() };
     Ok(resolve(&workload, &setting)?)
 }

@@ -107,8 +107,8 @@ fn figure(
         });
     }
     let mut notes = vec![format!(
-        "Steady: range at most {} % of the mean, and the fitted line changes by at most {} % of it, \
-         over {} consecutive rounds, for every tracked figure.",
+        "Steady: range at most {} % of the mean, and the fitted line changes by at most {} % of \
+         it, over {} consecutive rounds, for every tracked figure.",
         limits.range_percent, limits.slope_percent, limits.window
     )];
     if left_out > 0 {

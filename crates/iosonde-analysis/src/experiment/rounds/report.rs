@@ -91,8 +91,8 @@ impl Steadiness {
     fn warn(&self, answer: &mut Answer, verdict: &str) {
         if !self.is_steady {
             let words = format!(
-                "The target is {verdict} of at most {}: the figures of this stage are of no steady \
-                 state.",
+                "The target is {verdict} of at most {}: the figures of this stage are of no \
+                 steady state.",
                 self.max_rounds
             );
             let (strength, severity) = (Strength::Proven, Severity::LowConfidence);
@@ -100,8 +100,8 @@ impl Steadiness {
         }
         if self.first_round > 0 {
             let words = format!(
-                "The target lost its state in an interruption and was prepared again: rounds before \
-                 round {} are of another state and not used for the verdict.",
+                "The target lost its state in an interruption and was prepared again: rounds \
+                 before round {} are of another state and not used for the verdict.",
                 self.first_round + 1
             );
             let (strength, severity) = (Strength::Proven, Severity::Warning);
