@@ -1,3 +1,5 @@
+//! Rounds that settle, fall, fail, or are of another state.
+
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::super::testing::{at, facts, noise, stage_of};
