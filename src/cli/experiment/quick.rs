@@ -56,13 +56,17 @@ pub(super) fn changed(
             Some(ns as f64 / 1e9)
         }
     };
+    let is_procedure = experiment.procedure.is_some();
     for stage in &mut experiment.stages {
         if quick {
             let (least, most) = QUICK_SECONDS;
             let short = (stage.seconds / 15.0).clamp(least, most);
             stage.seconds = stage.seconds.min(short);
             stage.repeats = stage.repeats.min(QUICK_REPEATS);
-            stage.idle_seconds = stage.idle_seconds.min(0.2);
+            // The pauses of a published procedure are what it measures.
+            if !is_procedure {
+                stage.idle_seconds = stage.idle_seconds.min(0.2);
+            }
             // A quick run has no time for a precision target.
             stage.until.known.clear();
         }
