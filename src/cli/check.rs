@@ -171,7 +171,6 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         cross_checks: Vec::new(),
         witness_exit: Exit::Done,
     };
-    session.header(&context, &requested);
     match &second {
         None => session.measure(&cells, &context)?,
         Some(second) => session.measure_both(&cells, &context, second)?,
