@@ -1,5 +1,6 @@
 //! The command line: one file per command. Only this module prints and chooses exit codes.
 
+mod campaign;
 mod check;
 mod compare;
 mod consent;
@@ -30,6 +31,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use rustix::process::Signal;
 
 use exit::{Exit, Failure};
 use output::{Output, OutputFormat, note};
@@ -55,6 +57,7 @@ enum Verb {
     Run(Box<run::RunArgs>),
     Profile(Box<profile::ProfileArgs>),
     Experiment(experiment::ExperimentArgs),
+    Campaign(campaign::CampaignArgs),
     Compare(Box<compare::CompareArgs>),
     Report(report::ReportArgs),
     Doctor(doctor::DoctorArgs),
@@ -94,6 +97,12 @@ pub fn main() -> ExitCode {
         }
     };
     let parsed = parse(&own);
+    if let Ok(Cli { verb: Verb::Experiment(args) }) = &parsed
+        && args.ends_with_parent()
+    {
+        // Before the process splits: it is the supervisor that passes the signal on.
+        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+    }
     if let Ok(cli) = &parsed
         && let Some(link) = link(&cli.verb, &words)
     {
@@ -108,6 +117,7 @@ pub fn main() -> ExitCode {
             Verb::Run(args) => run::run(&args, fio.as_ref(), &words),
             Verb::Profile(args) => profile::profile(&args, &words),
             Verb::Experiment(args) => experiment::experiment(&args, &words),
+            Verb::Campaign(args) => campaign::campaign(&args, &words),
             Verb::Compare(args) => compare::compare(&args, &words),
             Verb::Report(args) => report::report(&args),
             Verb::Doctor(args) => doctor::doctor(&args),

@@ -4,6 +4,7 @@ mod dry_run;
 mod execution;
 pub(crate) mod folder;
 mod load;
+mod points;
 mod print;
 mod quick;
 mod resolved_target;
@@ -20,6 +21,7 @@ use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat};
 use super::results;
 pub(crate) use execution::study;
+pub(super) use points::points;
 pub(crate) use print::{documents, end_of};
 
 use iosonde_model::spec::catalogue;
@@ -151,6 +153,20 @@ struct CommonArgs {
     /// Write charts as PNG too, in addition to SVG
     #[arg(long)]
     png: bool,
+    /// End in order when the process that started this one ends: for campaigns
+    #[arg(long, hide = true)]
+    end_with_parent: bool,
+}
+
+impl ExperimentArgs {
+    /// Whether it ends with the process that started it.
+    pub(super) fn ends_with_parent(&self) -> bool {
+        match &self.what {
+            What::Run(args) => args.common.end_with_parent,
+            What::Resume(args) => args.common.end_with_parent,
+            What::List(_) | What::Show(_) => false,
+        }
+    }
 }
 
 /// Runs the command.

@@ -1,7 +1,10 @@
 //! The runs of one stage: replicate by replicate, each cell once per replicate, in random order.
 //!
 //! Decisions during a stage use the results so far, by the rules of the stage; runs completed
-//! before an interruption are not repeated.
+//! before an interruption are not repeated. A stage in rounds ends with the first steady window.
+
+mod precondition;
+mod rounds;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,10 +15,11 @@ use super::{Event, RunContext, execute};
 use iosonde_analysis::experiment::{Measure, Spread, TrialFigures};
 use iosonde_engine::engine::{EngineError, Medium, Progress};
 use iosonde_model::plan::design::{self, Cell};
+use iosonde_model::plan::precondition::active_range;
 use iosonde_model::plan::trial::{Cache, Trial, TrialError, trial};
 use iosonde_model::plan::{Plan, Refusal, Setting, Stop, chance, resolve};
 use iosonde_model::record::HostFacts;
-use iosonde_model::record::experiment::{StageRun, TRIAL_SCHEMA, TrialRun};
+use iosonde_model::record::experiment::{Preparation, StageRun, TRIAL_SCHEMA, TrialRun};
 use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::experiment::{Parameter, Prefill, Stage, Value};
 use iosonde_model::spec::{Direction, Precision, Role, Rw, Threads, Workload};
@@ -47,6 +51,9 @@ pub struct StageJob<'a> {
     pub write_limit_bytes: Option<u64>,
     /// Bytes written so far, test file preparation included.
     pub written_bytes: &'a AtomicU64,
+    /// Whether the target keeps what was written while the program does not run: a test file that
+    /// is created again does not.
+    pub keeps_state: bool,
     /// Whether what is measured can no longer be kept.
     pub is_lost: &'a AtomicBool,
 }
@@ -56,6 +63,10 @@ pub struct StageJob<'a> {
 pub enum StageEvent<'a> {
     /// The region is rewritten, or the page cache filled.
     Preparing(&'static str),
+    /// A pass of preconditioning begins: its number from 0, how many there are, and its plan.
+    Preconditioning(usize, usize, &'a Plan),
+    /// The target is in the state in which the stage begins.
+    Prepared(&'a [Preparation]),
     /// A run begins: how many have ended, how many there are to be, and its plan.
     Started(usize, usize, &'a Plan),
     /// It moves on.
@@ -75,6 +86,8 @@ pub struct StageEnd {
     pub ended_early: String,
     /// The signal that ended it.
     pub signal: Option<i32>,
+    /// How the target was prepared for it, those before an interruption included.
+    pub prepared: Vec<Preparation>,
 }
 
 /// Runs what is left of a stage. `finished` are its completed runs; new ones are added.
@@ -87,7 +100,8 @@ pub fn execute_stage(
     finished: &mut Vec<TrialFigures>,
     on_event: &mut dyn FnMut(&StageEvent<'_>),
 ) -> Result<StageEnd, EngineError> {
-    let mut end = StageEnd::default();
+    let prepared = job.laid_out.prepared.clone();
+    let mut end = StageEnd { prepared, ..StageEnd::default() };
     let mut out: BTreeSet<usize> = BTreeSet::new();
     for cell in &job.laid_out.cells {
         let reason = match trial(job.stage, job.shared, cell, &setting_of(job, cell, 0)) {
@@ -110,9 +124,18 @@ pub fn execute_stage(
             }
         }
     }
+    if end.signal.is_none()
+        && !precondition::precondition(job, context, finished, &mut end, on_event)?
+    {
+        return Ok(end);
+    }
     let mut position = finished.iter().map(|trial| trial.position + 1).max().unwrap_or(0);
     let blocks = job.stage.most_repeats();
     for repeat in 0..blocks {
+        if let Some(ended) = rounds::ended(job, &end, finished) {
+            end.ended_early = ended;
+            return Ok(end);
+        }
         let order = match rising(job.stage) && repeat == 0 {
             true => (0..job.laid_out.cells.len()).collect(),
             false => {
@@ -126,7 +149,10 @@ pub fn execute_stage(
             if end.signal.is_some() || out.contains(&place) || finished.iter().any(is_done) {
                 continue;
             }
-            if repeat >= job.stage.repeats && is_known(job.stage, place, finished) {
+            if job.stage.rounds.is_none()
+                && repeat >= job.stage.repeats
+                && is_known(job.stage, place, finished)
+            {
                 continue;
             }
             if let Some(reason) = over(job, context, began_ns) {
@@ -267,13 +293,13 @@ fn setting_of(job: &StageJob<'_>, cell: &Cell, repeat: u32) -> Setting {
         seed: chance::mix(job.seed ^ stage ^ chance::mix(place)),
         warmup_ns,
         stop: Stop::AfterNs((length_ns - warmup_ns).max(1)),
-        ..job.setting.clone()
+        ..active_range(job.stage, job.setting)
     }
 }
 
-/// Estimated number of runs of a stage.
+/// Estimated number of runs of a stage; of one in rounds the most.
 fn blocks_to_come(stage: &Stage, cells: usize) -> usize {
-    cells * stage.repeats as usize
+    cells * stage.rounds.as_ref().map_or(stage.repeats, |rounds| rounds.max) as usize
 }
 
 fn until_known(stage: &Stage, planned: Trial) -> Result<Trial, TrialError> {

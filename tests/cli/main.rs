@@ -6,6 +6,7 @@
 
 mod altered;
 mod blkbench;
+mod campaign;
 mod compare;
 mod cross_check;
 mod environment;
@@ -25,6 +26,7 @@ mod program;
 mod refused;
 mod replay;
 mod report;
+mod rounds;
 mod shown;
 mod signals;
 mod usage;

@@ -15,6 +15,7 @@ mod matrix;
 mod powercut;
 mod profile;
 mod request;
+mod rounds;
 mod safety;
 mod safety_contents;
 mod safety_undo;

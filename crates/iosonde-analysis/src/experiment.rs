@@ -8,6 +8,7 @@ mod baseline;
 mod builtin;
 mod claims;
 mod cliff;
+mod conformance;
 mod disk;
 mod durability;
 mod factors;
@@ -16,6 +17,7 @@ mod load;
 pub mod measure;
 mod mix;
 pub mod point;
+pub mod rounds;
 mod size_model;
 mod sizes;
 mod study;
@@ -37,8 +39,10 @@ use iosonde_model::record::experiment::{ExperimentRun, StageRun, TrialRun};
 use iosonde_model::spec::experiment::{Parameter, Stage, Value};
 use iosonde_stats::{Histogram, Quantile};
 
+pub use conformance::Conformance;
 pub use measure::{Measure, Quantity};
 pub use point::{Point, Spread};
+pub use rounds::Steadiness;
 
 use super::figures::Figures;
 use super::intervals;
@@ -210,6 +214,8 @@ pub struct StageFacts {
     pub trials: Vec<TrialFigures>,
     /// The answers of its analyses, in the order in which the stage names them.
     pub answers: Vec<(String, Answer)>,
+    /// How steady its rounds were; `None` for a stage without rounds.
+    pub steadiness: Option<Steadiness>,
 }
 
 /// The answer of an analysis.
@@ -311,18 +317,32 @@ impl StageFacts {
         before: &[StageFacts],
     ) -> StageFacts {
         trials.sort_by_key(|trial| (trial.position, trial.cell));
-        let points = laid_out.cells.iter().map(|cell| Point::of(cell, &trials)).collect();
+        let steadiness = Steadiness::of(stage, &laid_out, &trials);
+        let points = match &steadiness {
+            // The measurement window alone gives the answer.
+            Some(steadiness) => {
+                let own: Vec<TrialFigures> =
+                    trials.iter().filter(|trial| steadiness.measures(trial)).cloned().collect();
+                laid_out.cells.iter().map(|cell| steadiness.point(cell, &own)).collect()
+            }
+            None => laid_out.cells.iter().map(|cell| Point::of(cell, &trials)).collect(),
+        };
         let stage = stage.clone();
-        let mut facts = StageFacts { stage, laid_out, points, trials, answers: Vec::new() };
+        let answers = Vec::new();
+        let mut facts = StageFacts { stage, laid_out, points, trials, answers, steadiness };
         // For a skipped stage, only the reason is reported.
         if !facts.laid_out.skipped.is_empty() {
             return facts;
+        }
+        if let Some(steadiness) = &facts.steadiness {
+            facts.answers.push(("rounds".into(), steadiness.answer(&facts)));
         }
         let named = facts.stage.analysis.iter().filter_map(|name| {
             let (_, analysis) = ANALYSES.iter().find(|(known, _)| known == name)?;
             Some((name.clone(), analysis(&facts, before)))
         });
-        facts.answers = named.collect();
+        let named: Vec<(String, Answer)> = named.collect();
+        facts.answers.extend(named);
         facts
     }
 
@@ -337,10 +357,13 @@ impl StageFacts {
         answers.map(|(name, value)| (format!("{}.{name}", self.stage.name), *value)).collect()
     }
 
-    /// The runs of a cell that may be used, in the order of their repeats.
+    /// The runs of a cell that may be used, in the order of their repeats; of a stage in rounds
+    /// those of the measurement window.
     pub fn of_cell(&self, cell: usize) -> Vec<&TrialFigures> {
-        let mut all: Vec<&TrialFigures> =
-            self.trials.iter().filter(|trial| trial.cell == cell && trial.is_usable()).collect();
+        let measures =
+            |trial: &TrialFigures| self.steadiness.as_ref().is_none_or(|s| s.measures(trial));
+        let own = self.trials.iter().filter(|trial| trial.cell == cell && trial.is_usable());
+        let mut all: Vec<&TrialFigures> = own.filter(|trial| measures(trial)).collect();
         all.sort_by_key(|trial| trial.repeat);
         all
     }

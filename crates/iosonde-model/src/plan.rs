@@ -11,6 +11,7 @@ mod goal;
 pub mod interleave;
 pub mod job;
 pub mod ladder;
+pub mod precondition;
 pub mod resolve;
 mod shape;
 pub mod stream;

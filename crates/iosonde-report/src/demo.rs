@@ -50,6 +50,7 @@ pub fn story() -> Story {
     let trials = trials();
     let levels = levels(&trials);
     Story {
+        conformance: None,
         title: "Demonstration: invented numbers of a device that does not exist".into(),
         source: Source {
             program: concat!("iosonde ", env!("CARGO_PKG_VERSION")).into(),

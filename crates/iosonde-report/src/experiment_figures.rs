@@ -14,6 +14,7 @@ mod lines;
 mod mix;
 mod notes;
 mod over_time;
+mod rounds;
 mod sheet;
 #[cfg(test)]
 mod testing;
@@ -33,7 +34,7 @@ use iosonde_model::units::count;
 pub type Draw = fn(&StageFacts, &Figure) -> Result<Option<chart::Figure>, ChartError>;
 
 /// Every kind of picture, by the name that a file gives.
-pub const FIGURES: [(&str, Draw); 9] = [
+pub const FIGURES: [(&str, Draw); 11] = [
     ("bars", bars::draw),
     ("line", lines::draw),
     ("dual-axis", dual_axis::draw),
@@ -43,7 +44,11 @@ pub const FIGURES: [(&str, Draw); 9] = [
     ("ccdf", distribution::above),
     ("time-series", over_time::draw),
     ("heat", heat::draw),
+    ("convergence", rounds::convergence),
+    ("window", rounds::window),
 ];
+/// Pictures of every stage in rounds, whether its file names them or not.
+const OF_ROUNDS: [&str; 2] = ["convergence", "window"];
 
 /// What each kind shows, for who cannot see it.
 fn described(kind: &str) -> &'static str {
@@ -57,6 +62,8 @@ fn described(kind: &str) -> &'static str {
         "ccdf" => "share of requests above each latency",
         "time-series" => "one curve for each run over its time",
         "heat" => "a heat map of two axes",
+        "convergence" => "each tracked figure over all rounds, the measurement window shaded",
+        "window" => "each tracked figure over the measurement window, with limits and fitted line",
         _ => "a picture",
     }
 }
@@ -117,13 +124,20 @@ pub fn pictures(facts: &StageFacts) -> Result<Vec<Picture>, ChartError> {
 /// As [`pictures`].
 pub fn pictures_of(facts: &StageFacts, subject: &str) -> Result<Vec<Picture>, ChartError> {
     let mut pictures: Vec<Picture> = Vec::new();
-    for (place, requested) in facts.stage.figures.iter().enumerate() {
+    let mut figures = facts.stage.figures.clone();
+    if facts.stage.rounds.is_some() {
+        let missing = OF_ROUNDS.iter().filter(|kind| !figures.iter().any(|f| f.kind == **kind));
+        let missing: Vec<Figure> =
+            missing.map(|kind| Figure { kind: (*kind).into(), ..Figure::default() }).collect();
+        figures.splice(0..0, missing);
+    }
+    for (place, requested) in figures.iter().enumerate() {
         let Some(draw) = draw_of(&requested.kind) else { continue };
         let Some(mut figure) = draw(facts, requested)? else { continue };
         if !subject.is_empty() {
             figure.subtitle = format!("{subject} · {}", figure.subtitle);
         }
-        let earlier = &facts.stage.figures[..place];
+        let earlier = &figures[..place];
         let number = earlier.iter().filter(|other| other.kind == requested.kind).count() + 1;
         let mut name = format!("{}-{}", facts.stage.name, requested.kind);
         if number > 1 {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::experiment_figures;
 use crate::story::{Section, Source, Story, Warning};
-use iosonde_analysis::experiment::{Answer, Study};
+use iosonde_analysis::experiment::{Answer, Conformance, Study};
 use iosonde_analysis::finding::{Finding, Severity};
 use iosonde_model::units::count;
 
@@ -24,11 +24,18 @@ pub fn story(study: &Study, command: &[String], complete: bool, exit_code: u8) -
     for (name, answer) in spoken {
         sections.push(stage::conclusion(name, answer));
     }
+    let conformance = Conformance::of(study);
+    let label = conformance.as_ref().map(Conformance::label);
     let subject = experiment_figures::subject(study);
+    let subject = [label.unwrap_or_default(), &subject];
+    let subject: Vec<&str> = subject.into_iter().filter(|part| !part.is_empty()).collect();
+    let subject = subject.join(" · ");
     sections.extend(study.stages.iter().map(|facts| stage::section(facts, &subject)));
     let target = run.target.path.clone();
+    let label = label.map_or(String::new(), |label| format!(" ({label})"));
     Story {
-        title: format!("{}: {target}", experiment.heading()),
+        title: format!("{}: {target}{label}", experiment.heading()),
+        conformance,
         source: Source {
             program: format!("iosonde {}", run.program),
             command: command.to_vec(),

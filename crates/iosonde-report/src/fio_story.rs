@@ -68,6 +68,7 @@ pub fn fio_story(results: &FioResults) -> Story {
     data.retain(|set| !set.rows.is_empty());
     data.extend(tables::log_data(&results.logs));
     Story {
+        conformance: None,
         title: title(results, &programs),
         source: Source {
             program: programs,

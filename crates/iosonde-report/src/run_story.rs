@@ -55,6 +55,7 @@ pub fn run_story(report: RunReport<'_>) -> Story {
         sections.push(Section { name: format!("run-{}", index + 1), heading, blocks });
     }
     Story {
+        conformance: None,
         title: format!("{verb} on {path}"),
         source: Source {
             program: rows

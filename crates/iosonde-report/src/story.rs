@@ -8,6 +8,7 @@
 use serde::Serialize;
 
 use crate::chart::Figure;
+use iosonde_analysis::experiment::Conformance;
 
 /// A whole report.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +17,8 @@ pub struct Story {
     pub title: String,
     /// Where the facts come from.
     pub source: Source,
+    /// How it relates to a published procedure; `None` where it follows none.
+    pub conformance: Option<Conformance>,
     /// What was asked.
     pub question: String,
     /// The answer in sentences, the most important first; empty where there is none.

@@ -20,6 +20,7 @@ pub fn story_json(story: &Story) -> Value {
         "program": concat!("iosonde ", env!("CARGO_PKG_VERSION")),
         "title": story.title,
         "source": story.source,
+        "conformance": story.conformance,
         "question": story.question,
         "answer": story.answer,
         "cautions": story.warnings,

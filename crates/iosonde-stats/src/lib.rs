@@ -25,6 +25,7 @@ pub mod sequential;
 pub mod size_model;
 pub mod slope;
 pub mod steady;
+pub mod steady_state;
 pub mod step;
 pub mod summary;
 pub mod trend;

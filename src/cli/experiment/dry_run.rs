@@ -6,6 +6,7 @@ use super::resolved_target::ResolvedTarget;
 use super::wrong;
 use crate::cli::exit::Failure;
 use iosonde_model::plan::design::{self, Found};
+use iosonde_model::plan::precondition::active_range;
 use iosonde_model::plan::trial::trial;
 use iosonde_model::spec::Experiment;
 use iosonde_model::spec::experiment::{Claims, Stage};
@@ -29,6 +30,9 @@ struct StageEstimate {
     cells: Vec<String>,
     refused: Vec<(String, String)>,
     repeats: u32,
+    /// Fewest and most rounds, of a stage in rounds.
+    rounds: Option<(u32, u32)>,
+    precondition_bytes: u64,
     length_ns: u64,
     writing_ns: u64,
     note: String,
@@ -49,7 +53,7 @@ impl Estimate {
         Ok(Estimate {
             name: experiment.name.clone(),
             target: resolved.words.clone(),
-            layout_bytes: resolved.layout.as_ref().map_or(0, |layout| layout.target().bytes),
+            layout_bytes: resolved.layout_bytes(&experiment.stages),
             stages,
             endurance_bytes,
         })
@@ -67,20 +71,34 @@ impl Estimate {
 
     fn wear(&self) -> Option<f64> {
         let endurance = self.endurance_bytes.filter(|bytes| *bytes > 0)?;
-        Some((self.layout_bytes + self.assumed_bytes()) as f64 / endurance as f64 * 100.0)
+        let before = self.layout_bytes.saturating_add(self.precondition_bytes());
+        Some(before.saturating_add(self.assumed_bytes()) as f64 / endurance as f64 * 100.0)
+    }
+
+    fn precondition_bytes(&self) -> u64 {
+        let each = self.stages.iter().map(|stage| stage.precondition_bytes);
+        each.fold(0, u64::saturating_add)
     }
 
     /// As text.
     pub(super) fn text(&self) -> String {
         let mut out = format!("{} on {}\n\n", self.name, clean(&self.target));
         for stage in &self.stages {
-            let (cells, repeats) = (stage.cells.len(), stage.repeats);
+            let cells = stage.cells.len();
+            let (runs, upto) = match stage.rounds {
+                None => (format!("{} runs", stage.repeats), ""),
+                Some((least, most)) => (format!("{least} to {most} rounds"), "up to "),
+            };
             out += &format!(
-                "  {}: {cells} cells x {repeats} runs, {}{}\n",
+                "  {}: {cells} cells x {runs}, {upto}{}{}\n",
                 stage.name,
                 duration::span(stage.length_ns),
                 stage.note
             );
+            if stage.precondition_bytes > 0 {
+                let size = bytes::exact(stage.precondition_bytes);
+                out += &format!("      preconditioning writes {size}\n");
+            }
             for cell in &stage.cells {
                 out += &format!("      {}\n", clean(cell));
             }
@@ -89,9 +107,13 @@ impl Estimate {
             }
         }
         let assumed = bytes::rough(self.assumed_bytes());
+        let preconditioned = match self.precondition_bytes() {
+            0 => String::new(),
+            some => format!("; {} by preconditioning", bytes::rough(some)),
+        };
         out += &format!(
             "\n  time     {} plus preparing the test file\n  written  {} to prepare the test \
-             file; up to {assumed} by the runs, if they write {}\n",
+             file{preconditioned}; up to {assumed} by the runs, if they write {}\n",
             duration::span(self.length_ns()),
             bytes::rough(self.layout_bytes),
             bytes::per_second(ASSUMED_BYTES_PER_S),
@@ -116,6 +138,9 @@ impl Estimate {
                 "cells": stage.cells,
                 "left_out": stage.refused,
                 "repeats": stage.repeats,
+                "least_rounds": stage.rounds.map(|(least, _)| least),
+                "max_rounds": stage.rounds.map(|(_, most)| most),
+                "precondition_bytes": stage.precondition_bytes,
                 "length_ns": stage.length_ns,
                 "writing_ns": stage.writing_ns,
             })
@@ -163,15 +188,19 @@ impl StageEstimate {
             cells: Vec::new(),
             refused: Vec::new(),
             repeats: stage.repeats,
+            rounds: stage.rounds.as_ref().map(|rounds| (rounds.window, rounds.max)),
+            precondition_bytes: resolved.precondition_bytes(stage),
             length_ns: 0,
             writing_ns: 0,
             note,
         };
-        let each_ns = (stage.seconds * 1e9) as u64 * u64::from(stage.repeats);
+        let runs = stage.rounds.as_ref().map_or(stage.repeats, |rounds| rounds.max);
+        let each_ns = (stage.seconds * 1e9) as u64 * u64::from(runs);
+        let active = active_range(stage, &resolved.setting);
         for cell in &cells {
             let labels: Vec<&str> = cell.levels.iter().map(|level| level.label.as_str()).collect();
             let name = labels.join(", ");
-            let reason = match trial(stage, &shared, cell, &resolved.setting) {
+            let reason = match trial(stage, &shared, cell, &active) {
                 Ok(planned) if planned.plan.writes() => match &resolved.reads_only {
                     Some(reason) => Some(format!("it writes, and {reason}")),
                     None => {

@@ -46,6 +46,25 @@ pub(super) struct Session<'a> {
     is_lost: AtomicBool,
 }
 
+/// A size on the command line, if it is given.
+fn size(option: &'static str, text: &Option<String>) -> Result<Option<u64>, Failure> {
+    match text {
+        None => Ok(None),
+        Some(text) => bytes::parse(text).map(Some).map_err(|error| Failure::value(option, &error)),
+    }
+}
+
+/// The target as it is requested on the command line.
+pub(super) fn requested_target(args: &RunArgs) -> Result<RequestedTarget, Failure> {
+    Ok(RequestedTarget {
+        path: args.target.to_string_lossy().into_owned(),
+        bytes: size("--size", &args.size)?.unwrap_or(0),
+        engine: args.ioengine.clone(),
+        buffered: args.buffered,
+        ..RequestedTarget::default()
+    })
+}
+
 /// `experiment run`.
 pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     args.common.output_format.supports("experiment run")?;
@@ -62,17 +81,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         )));
     }
     design::check(&experiment, claims.as_ref()).map_err(wrong)?;
-    let size = |option: &'static str, text: &Option<String>| match text {
-        None => Ok(None),
-        Some(text) => bytes::parse(text).map(Some).map_err(|error| Failure::value(option, &error)),
-    };
-    let target = RequestedTarget {
-        path: args.target.to_string_lossy().into_owned(),
-        bytes: size("--size", &args.size)?.unwrap_or(0),
-        engine: args.ioengine.clone(),
-        buffered: args.buffered,
-        ..RequestedTarget::default()
-    };
+    let target = requested_target(args)?;
     let max_written_bytes = size("--max-written", &args.max_written)?;
     let endurance_bytes = size("--rated-endurance", &args.rated_endurance)?;
     let place = Place::find()?;
@@ -87,12 +96,13 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         must_write: false,
     };
     let resolved = resolve_target(&options, &place)?;
-    let layout_bytes = resolved.layout.as_ref().map_or(0, |layout| layout.target().bytes);
-    if let Some(most) = max_written_bytes.filter(|most| *most < layout_bytes) {
+    let before_bytes = resolved.layout_bytes(&experiment.stages)
+        + experiment.stages.first().map_or(0, |first| resolved.precondition_bytes(first));
+    if let Some(most) = max_written_bytes.filter(|most| *most < before_bytes) {
         return Err(wrong(format!(
             "--max-written: found {}, but preparing the test file writes {}; give a smaller --size",
             bytes::exact(most),
-            bytes::exact(layout_bytes)
+            bytes::exact(before_bytes)
         )));
     }
     let mut output = Output::new(args.common.output_format);
@@ -168,10 +178,10 @@ impl Session<'_> {
     pub(super) fn execute(mut self, old: Option<&ExperimentFolder>) -> Result<Exit, Failure> {
         self.printer.heading(&self.study, &self.resolved.words);
         let mut exit = Exit::Done;
-        if !self.lay_out()? {
+        let stages = self.study.run.experiment.stages.clone();
+        if self.needs_layout(&stages, old)? && !self.lay_out()? {
             exit = Exit::Signal(self.place.interrupted().unwrap_or(2));
         }
-        let stages = self.study.run.experiment.stages.clone();
         let mut complete = exit == Exit::Done;
         for stage in &stages {
             if exit != Exit::Done {
@@ -196,6 +206,30 @@ impl Session<'_> {
             return Err(Failure::new(exit, "interrupted before anything was measured"));
         }
         Ok(self.printer.conclude((&self.study, &self.altered), complete, exit, self.keeper))
+    }
+
+    /// Whether the region is written before the first stage: not if the preconditioning of that
+    /// stage writes all that is used, and not if that would destroy the state that rounds before
+    /// an interruption have brought about.
+    fn needs_layout(
+        &self,
+        stages: &[Stage],
+        old: Option<&ExperimentFolder>,
+    ) -> Result<bool, Failure> {
+        let Some(first) = stages.first() else { return Ok(true) };
+        let is_begun = match old {
+            None => false,
+            Some(old) => {
+                let begun = old.stage(&first.name).map_err(wrong)?;
+                begun.is_some_and(|begun| !begun.prepared.is_empty())
+                    || !old.trials(&first.name).map_err(wrong)?.is_empty()
+            }
+        };
+        if !is_begun {
+            return Ok(!self.resolved.is_written_by_first(stages));
+        }
+        let has_state = |stage: &Stage| stage.precondition.is_some() || stage.rounds.is_some();
+        Ok(!(self.resolved.keeps_state && stages.iter().any(has_state)))
     }
 
     /// Writes the test file; `false` if a signal ended that.
@@ -244,6 +278,7 @@ impl Session<'_> {
                 reads_only: self.resolved.reads_only.as_deref(),
                 write_limit_bytes: self.study.run.max_written_bytes,
                 written_bytes: &self.written_bytes,
+                keeps_state: self.resolved.keeps_state,
                 is_lost: &self.is_lost,
             };
             let is_lost = &self.is_lost;
@@ -251,6 +286,20 @@ impl Session<'_> {
             let (target, printer) = (&mut self.study.target, &mut self.printer);
             let end = execute_stage(&job, &self.context, &mut trials, &mut |event| match event {
                 StageEvent::Preparing(what) => progress.print(what),
+                StageEvent::Preconditioning(pass, passes, plan) => {
+                    let size = bytes::exact(plan.target().bytes);
+                    let title = format!("{}: preconditioning {size}", stage.name);
+                    progress.begin(*pass, *passes, &title, 0);
+                }
+                StageEvent::Prepared(prepared) => {
+                    progress.clear();
+                    let prepared = prepared.to_vec();
+                    keeper.log(&json!({
+                        "event": "prepared", "stage": stage.name, "preparation": prepared.last(),
+                    }));
+                    let begun = StageRun { prepared, ..laid_out.clone() };
+                    keeper.keep(&StageRun::file_name(&stage.name), &begun);
+                }
                 StageEvent::Started(done, total, plan) => {
                     let each = (stage.seconds + stage.idle_seconds) * 1e9;
                     let to_come = total.saturating_sub(done + 1) as f64 * each;
@@ -280,6 +329,7 @@ impl Session<'_> {
             })?;
             laid_out.left_out = end.left_out;
             laid_out.ended_early = end.ended_early;
+            laid_out.prepared = end.prepared;
             end_signal = end.signal;
         }
         self.keeper.keep(&StageRun::file_name(&stage.name), &laid_out);
@@ -312,7 +362,8 @@ impl Session<'_> {
             if self.study.target.is_none() {
                 self.study.target = first;
             }
-            let written = trials.iter().map(|trial| trial.written_bytes).sum();
+            let prepared = laid_out.prepared.iter().map(|each| each.written_bytes);
+            let written = trials.iter().map(|trial| trial.written_bytes).chain(prepared).sum();
             self.written_bytes.fetch_add(written, Ordering::Relaxed);
             let files = trials.iter().map(|trial| format!("trials/{}", trial.file));
             files.for_each(|name| self.keeper.count_cell(&name));
@@ -338,6 +389,7 @@ impl Session<'_> {
             left_out: Vec::new(),
             skipped: self.lacking(stage).unwrap_or_default(),
             ended_early: String::new(),
+            prepared: Vec::new(),
         };
         if laid_out.skipped.is_empty() {
             match design::cells(stage, &laid_out.found, claims) {
@@ -354,6 +406,11 @@ impl Session<'_> {
 
     /// What a stage needs and the target lacks.
     fn lacking(&self, stage: &Stage) -> Option<String> {
+        if let Some(why) = &self.resolved.reads_only
+            && stage.precondition.is_some()
+        {
+            return Some(format!("its preconditioning writes, and {why}"));
+        }
         match stage.needs {
             Needs::Nothing => None,
             Needs::Claims if self.study.run.claims.is_none() => {

@@ -60,7 +60,9 @@ pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
         let known = known.join(", ");
         return Err(wrong(format!("no analysis `{name}`; available: {known}{meant}")));
     }
-    if let Some(fault) = experiment_figures::invalid_figures(&whole).first() {
+    let mut faults = experiment_figures::invalid_figures(&whole);
+    faults.extend(experiment::rounds::invalid_tracks(&whole));
+    if let Some(fault) = faults.first() {
         return Err(wrong(fault));
     }
     if whole.stages.is_empty() {

@@ -7,6 +7,7 @@ use crate::cli::exit::Exit;
 use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, OutputFormat, note};
 use iosonde_analysis::experiment::{Measure, StageFacts, Standing, Study, TrialFigures};
+use iosonde_model::record::experiment::StageRun;
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::Stage;
 use iosonde_report::clean::clean;
@@ -141,6 +142,15 @@ pub(crate) fn end_of(study: &Study) -> Exit {
         if let Standing::Failed(reason) = &trial.standing {
             let invalid = reason.starts_with("consistency checks");
             exit = exit.or_graver(if invalid { Exit::Invalid } else { Exit::Environment });
+        }
+    }
+    for facts in &study.stages {
+        if facts.laid_out.ended_early.starts_with(StageRun::UNPREPARED) {
+            exit = exit.or_graver(Exit::Environment);
+        }
+        let judged = facts.steadiness.as_ref().filter(|_| facts.laid_out.skipped.is_empty());
+        if judged.is_some_and(|steadiness| !steadiness.is_steady) {
+            exit = exit.or_graver(Exit::Missed);
         }
     }
     let missed = |name: &str| study.conclusions.iter().any(|(_, a)| a.found.get(name) > Some(&0.0));

@@ -21,6 +21,12 @@ pub(super) struct ChangeArgs {
     /// Runs of each cell
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: Option<u32>,
+    /// Rounds at most, of stages that run in rounds until a steady state
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]
+    rounds: Option<u32>,
+    /// Passes of preconditioning over the active range, of stages that have it; 0 for none
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
+    precondition_passes: Option<u32>,
     /// A parameter shared by all cells, unless an axis varies it (such as block-size=8k); may be
     /// repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -50,18 +56,26 @@ pub(super) fn changed(
             Some(ns as f64 / 1e9)
         }
     };
+    let is_procedure = experiment.procedure.is_some();
     for stage in &mut experiment.stages {
         if quick {
             let (least, most) = QUICK_SECONDS;
             let short = (stage.seconds / 15.0).clamp(least, most);
             stage.seconds = stage.seconds.min(short);
             stage.repeats = stage.repeats.min(QUICK_REPEATS);
-            stage.idle_seconds = stage.idle_seconds.min(0.2);
+            // The pauses of a published procedure are what it measures.
+            if !is_procedure {
+                stage.idle_seconds = stage.idle_seconds.min(0.2);
+            }
             // A quick run has no time for a precision target.
             stage.until.known.clear();
         }
         stage.seconds = seconds.unwrap_or(stage.seconds);
-        stage.repeats = args.repeats.unwrap_or(stage.repeats);
+        if let Some(rounds) = &mut stage.rounds {
+            rounds.max = args.rounds.unwrap_or(rounds.max);
+        } else {
+            stage.repeats = args.repeats.unwrap_or(stage.repeats);
+        }
         // A fixed number of repeats was requested: no precision target applies.
         let until = &mut stage.until;
         if quick || until.max_repeats.is_some_and(|most| most <= stage.repeats) {
@@ -81,6 +95,28 @@ pub(super) fn changed(
                 stage.set.insert(parameter.word().into(), value);
             }
         }
+    }
+    if let Some(passes) = args.precondition_passes {
+        let preconditioned =
+            experiment.stages.iter_mut().filter(|stage| stage.precondition.is_some());
+        let mut changed = 0;
+        for stage in preconditioned {
+            changed += 1;
+            match &mut stage.precondition {
+                Some(precondition) if passes > 0 => precondition.passes = passes,
+                other => *other = None,
+            }
+        }
+        if changed == 0 {
+            return Err(wrong("--precondition-passes has no effect: no stage has precondition"));
+        }
+    }
+    let in_rounds = |stage: &iosonde_model::spec::experiment::Stage| stage.rounds.is_some();
+    if args.rounds.is_some() && !experiment.stages.iter().any(in_rounds) {
+        return Err(wrong("--rounds has no effect: no stage runs in rounds"));
+    }
+    if args.repeats.is_some() && experiment.stages.iter().all(in_rounds) {
+        return Err(wrong("--repeats has no effect: every stage runs in rounds; give --rounds"));
     }
     varied_nowhere_else(&experiment, &args.set)?;
     Ok(experiment)

@@ -12,10 +12,12 @@ use iosonde_engine::engine::Medium;
 use iosonde_engine::engine::waits::Wait;
 use iosonde_engine::target::open::{self, Direct};
 use iosonde_engine::target::{Held, TargetError};
+use iosonde_model::plan::precondition::active_range;
 use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
 use iosonde_model::record::experiment::RequestedTarget;
 use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::spec::catalogue;
+use iosonde_model::spec::experiment::{Needs, Stage};
 use iosonde_model::units::bytes;
 
 /// An opened target.
@@ -27,6 +29,8 @@ pub(super) struct ResolvedTarget {
     pub(super) layout: Option<Plan>,
     /// Why writing is not allowed, if so.
     pub(super) reads_only: Option<String>,
+    /// Whether it keeps what was written when the program has ended.
+    pub(super) keeps_state: bool,
     /// Description of the target.
     pub(super) words: String,
 }
@@ -52,6 +56,39 @@ impl ResolvedTarget {
             direct: self.setting.targets[0].direct,
             ..requested.clone()
         }
+    }
+}
+
+/// What is written before the runs.
+impl ResolvedTarget {
+    /// Bytes that preparing the region writes; none where the preconditioning of the first stage
+    /// does that.
+    pub(super) fn layout_bytes(&self, stages: &[Stage]) -> u64 {
+        let layout = self.layout.as_ref().filter(|_| !self.is_written_by_first(stages));
+        layout.map_or(0, |layout| layout.target().bytes)
+    }
+
+    /// Bytes that the preconditioning of a stage writes.
+    pub(super) fn precondition_bytes(&self, stage: &Stage) -> u64 {
+        let Some(precondition) = stage.precondition.as_ref().filter(|_| self.reads_only.is_none())
+        else {
+            return 0;
+        };
+        self.active_bytes(stage).saturating_mul(u64::from(precondition.passes))
+    }
+
+    /// Whether the preconditioning of the first stage writes all that any stage uses.
+    pub(super) fn is_written_by_first(&self, stages: &[Stage]) -> bool {
+        let Some(first) = stages.first().filter(|first| first.precondition.is_some()) else {
+            return false;
+        };
+        let written = self.active_bytes(first);
+        let runs = matches!(first.needs, Needs::Nothing | Needs::Writing);
+        runs && stages.iter().all(|stage| self.active_bytes(stage) <= written)
+    }
+
+    fn active_bytes(&self, stage: &Stage) -> u64 {
+        active_range(stage, &self.setting).targets[0].bytes
     }
 }
 
@@ -112,7 +149,8 @@ pub(super) fn resolve_target(
     let kind = if is_ours { "test file" } else { "target" };
     let words = format!("{} ({} {kind})", held.path.display(), bytes::exact(wanted));
     let medium = Medium::Files(vec![Arc::clone(&held.file)]);
-    Ok(ResolvedTarget { medium, held: Some(held), setting, layout, reads_only, words })
+    let keeps_state = !is_ours;
+    Ok(ResolvedTarget { medium, held: Some(held), setting, layout, reads_only, keeps_state, words })
 }
 
 fn engine(name: Option<&str>) -> Result<Engine, Failure> {
@@ -146,6 +184,7 @@ fn simulated(
         setting,
         layout: None,
         reads_only: None,
+        keeps_state: true,
         words: format!("simulated device {words}"),
     })
 }
@@ -239,6 +278,9 @@ fn layout_plan(setting: &Setting) -> Result<Plan, Failure> {
     let length = setting.targets[0].bytes;
     while !length.is_multiple_of(workload.block_size) && workload.block_size > 512 {
         workload.block_size /= 2;
+    }
+    if setting.engine.kind.is_synchronous() {
+        workload.roles.iter_mut().for_each(|role| role.iodepth = Some(1));
     }
     let setting = Setting { stop: Stop::AfterOnePass, final_sync: true, ..setting.clone() };
     Ok(resolve(&workload, &setting)?)

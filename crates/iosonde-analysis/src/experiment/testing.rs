@@ -41,7 +41,7 @@ pub fn of_runs(
 ) -> StageFacts {
     let cells = cells(stage, found, None).unwrap();
     let mut trials = Vec::new();
-    for repeat in 0..stage.repeats {
+    for repeat in 0..stage.most_repeats() {
         for cell in &cells {
             let position = trials.len() as u32;
             let record = TrialRun {
@@ -67,6 +67,7 @@ pub fn of_runs(
         left_out: Vec::new(),
         skipped: String::new(),
         ended_early: String::new(),
+        prepared: Vec::new(),
     };
     StageFacts::of(stage, laid_out, trials, before)
 }

@@ -1,6 +1,7 @@
 //! From the axes of a stage to its cells, and from its cells to blocks in mixed order.
 
 mod sense;
+mod tracked;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use crate::spec::experiment::{
     Axis, Claims, Design, Experiment, Order, Parameter, Stage, Value, parameter::ParameterError,
 };
 use crate::units::{count, duration};
+pub use tracked::tracked;
 
 /// One level of one axis.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -188,7 +190,12 @@ pub fn check(experiment: &Experiment, claims: Option<&Claims>) -> Result<(), Des
         }
         // Without a data sheet its stage is left out, not wrong.
         if claims.is_some() || !stage.axes.iter().any(|axis| axis.claims) {
-            cells(stage, &found, claims)?;
+            let cells = cells(stage, &found, claims)?;
+            let tracks = stage.rounds.iter().flat_map(|rounds| &rounds.track);
+            // Levels that an earlier stage finds are not known yet.
+            for track in tracks.filter(|_| found.is_empty()) {
+                tracked(stage, &cells, track)?;
+            }
         }
         earlier.push(&stage.name);
     }
@@ -211,7 +218,8 @@ pub fn block(cells: usize, block: u32, order: Order, seed: u64) -> Vec<usize> {
 /// Length of a stage as planned, ns, without laying out.
 pub fn length_ns(stage: &Stage, cells: usize) -> u64 {
     let each = (stage.seconds + stage.idle_seconds) * 1e9;
-    let all = each * cells as f64 * f64::from(stage.repeats);
+    let runs = if stage.rounds.is_some() { stage.most_repeats() } else { stage.repeats };
+    let all = each * cells as f64 * f64::from(runs);
     let most = stage.until.minutes.map_or(f64::INFINITY, |minutes| minutes * 60e9);
     all.min(most) as u64
 }

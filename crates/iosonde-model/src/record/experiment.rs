@@ -82,6 +82,27 @@ pub struct StageRun {
     pub skipped: String,
     /// Why it ended before its time; empty if it did not.
     pub ended_early: String,
+    /// How its target was prepared for it, in order: once, or again after an interruption that lost
+    /// its state.
+    #[serde(default)]
+    pub prepared: Vec<Preparation>,
+}
+
+/// The beginning of a state of the target: rounds before it are of another state.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Preparation {
+    /// The first round (from 0) that is wholly of this state.
+    pub first_round: u32,
+    /// Passes of preconditioning that were completed.
+    pub passes: u32,
+    /// Length of the active range, bytes.
+    pub range_bytes: u64,
+    /// Bytes that the passes wrote, as counted from their requests.
+    pub written_bytes: u64,
+    /// Start, ns since 1970.
+    pub started_unix_ns: u64,
+    /// End, ns since 1970.
+    pub ended_unix_ns: u64,
 }
 
 /// One run of one cell.
@@ -115,6 +136,9 @@ impl TrialRun {
 }
 
 impl StageRun {
+    /// How [`StageRun::ended_early`] begins where the preconditioning did not succeed.
+    pub const UNPREPARED: &'static str = "its target could not be preconditioned";
+
     /// Name of its file.
     pub fn file_name(stage: &str) -> String {
         format!("stage-{stage}.json")

@@ -3,7 +3,7 @@
 use super::{Experiment, Workload};
 
 /// Every built-in workload. A new one is a file and a line here.
-pub const WORKLOADS: [&str; 10] = [
+pub const WORKLOADS: [&str; 11] = [
     include_str!("../../../../workloads/backup.toml"),
     include_str!("../../../../workloads/recovery.toml"),
     include_str!("../../../../workloads/database.toml"),
@@ -14,10 +14,11 @@ pub const WORKLOADS: [&str; 10] = [
     include_str!("../../../../workloads/lakehouse.toml"),
     include_str!("../../../../workloads/layout.toml"),
     include_str!("../../../../workloads/mixed-load.toml"),
+    include_str!("../../../../workloads/pts-composite.toml"),
 ];
 
 /// Every built-in experiment. A new one is a file and a line here.
-pub const EXPERIMENTS: [&str; 23] = [
+pub const EXPERIMENTS: [&str; 34] = [
     include_str!("../../../../experiments/check.toml"),
     include_str!("../../../../experiments/qd1-baseline.toml"),
     include_str!("../../../../experiments/block-size.toml"),
@@ -41,6 +42,17 @@ pub const EXPERIMENTS: [&str; 23] = [
     include_str!("../../../../experiments/durability.toml"),
     include_str!("../../../../experiments/surface.toml"),
     include_str!("../../../../experiments/cpu-cost.toml"),
+    include_str!("../../../../experiments/pts-iops.toml"),
+    include_str!("../../../../experiments/pts-iops-core.toml"),
+    include_str!("../../../../experiments/pts-throughput.toml"),
+    include_str!("../../../../experiments/pts-latency.toml"),
+    include_str!("../../../../experiments/pts-write-saturation.toml"),
+    include_str!("../../../../experiments/pts-idle-recovery.toml"),
+    include_str!("../../../../experiments/pts-cross-stimulus.toml"),
+    include_str!("../../../../experiments/pts-demand-variation.toml"),
+    include_str!("../../../../experiments/pts-composite.toml"),
+    include_str!("../../../../experiments/provision-sequential.toml"),
+    include_str!("../../../../experiments/provision-random.toml"),
 ];
 
 /// Why a catalogue or user's file was not understood.

@@ -5,6 +5,7 @@
 
 pub mod claims;
 pub mod parameter;
+pub mod rounds;
 
 use serde::{Deserialize, Serialize};
 use toml::value::Table;
@@ -12,6 +13,7 @@ use toml::value::Table;
 use crate::units;
 pub use claims::{Claim, Claims};
 pub use parameter::{Parameter, Value};
+pub use rounds::{PassOrder, Precondition, Rounds, Track};
 
 /// A question to a target, as kept in a file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -38,9 +40,25 @@ pub struct Experiment {
     /// Analyses over all stages, by name.
     #[serde(default)]
     pub conclude: Vec<String>,
+    /// The published procedure that it follows, where it does.
+    #[serde(default)]
+    pub procedure: Option<Procedure>,
     /// Its stages, in order.
     #[serde(default, rename = "stage")]
     pub stages: Vec<Stage>,
+}
+
+/// A published procedure that an experiment follows in scaled mode; no certification is claimed.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Procedure {
+    /// Which (`SNIA SSS PTS 2.0.2, IOPS test`).
+    pub basis: String,
+    /// Length of a run there, seconds.
+    pub seconds: f64,
+    /// Further deviations of the file from it.
+    #[serde(default)]
+    pub deviations: Vec<String>,
 }
 
 /// A set of cells that are carried out in mixed order and analysed together.
@@ -82,6 +100,15 @@ pub struct Stage {
     /// When what is read is written.
     #[serde(default)]
     pub prefill: Prefill,
+    /// Share of the target that is used, percent.
+    #[serde(default = "hundred")]
+    pub active_range_percent: u8,
+    /// Writes before the first run.
+    #[serde(default)]
+    pub precondition: Option<Precondition>,
+    /// Rounds until a steady state, in place of repeats.
+    #[serde(default)]
+    pub rounds: Option<Rounds>,
     /// Whether each writing run ends with a timed fsync.
     #[serde(default)]
     pub final_sync: bool,
@@ -109,6 +136,10 @@ fn thirty() -> f64 {
 
 fn ten() -> u8 {
     10
+}
+
+fn hundred() -> u8 {
+    100
 }
 
 /// Something that is varied, and its levels: of these five ways to give them exactly one.
@@ -261,6 +292,9 @@ impl Stage {
 
     /// Most runs of a cell.
     pub fn most_repeats(&self) -> u32 {
+        if let Some(rounds) = &self.rounds {
+            return rounds.max;
+        }
         let wider = self.until.width_percent.and(self.until.max_repeats).unwrap_or(0);
         self.repeats.max(wider)
     }

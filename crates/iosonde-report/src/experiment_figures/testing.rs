@@ -21,7 +21,7 @@ pub(super) fn stage(text: &str, load: impl Fn(&Cell, u32) -> Option<Load>) -> St
     let stage = experiment(text).stages.remove(0);
     let cells = design::cells(&stage, &Found::new(), None).unwrap();
     let mut trials = Vec::new();
-    for repeat in 0..stage.repeats {
+    for repeat in 0..stage.most_repeats() {
         for cell in &cells {
             let Some(load) = load(cell, repeat) else { continue };
             trials.push(trial(cell, repeat, trials.len() as u32, load));
@@ -36,6 +36,7 @@ pub(super) fn stage(text: &str, load: impl Fn(&Cell, u32) -> Option<Load>) -> St
         left_out: Vec::new(),
         skipped: String::new(),
         ended_early: String::new(),
+        prepared: Vec::new(),
     };
     StageFacts::of(&stage, laid_out, trials, &[])
 }
@@ -212,4 +213,18 @@ pub(super) fn qd1_baseline(figures: &str) -> StageFacts {
         Some(Load { depth: 1, read_percent, block_bytes, iops, ..Load::default() })
     });
     spoilt(facts, 1, &Standing::LowConfidence("physics".into()))
+}
+
+/// Random writes that settle within some rounds, and reads that do so at once.
+pub(super) fn settling() -> StageFacts {
+    let text = "name = \"iops\"\ntitle = \"IOPS\"\norder = \"given\"\nrepeats = 1\n\
+                rounds = { max = 12, track = [{ cell = { read-percent = 0 } }, \
+                { metric = \"mean\", cell = { read-percent = 100 } }] }\n\
+                [[stage.axis]]\nname = \"read-percent\"\nvalues = [100, 0]\n";
+    stage(text, |cell, round| {
+        let reads = cell.levels[0].value.unwrap();
+        let settled = 20e3 * (1.0 + 3.0 / f64::from(1 + round * round));
+        let iops = if reads == 0.0 { settled } else { 60e3 };
+        (round < 8).then(|| Load { depth: 8, read_percent: reads as u8, iops, ..Load::default() })
+    })
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::testing::{
-    cliff, depths, experiment, mixture, qd1_baseline, sizes, spoilt, stage, surface,
+    cliff, depths, experiment, mixture, qd1_baseline, settling, sizes, spoilt, stage, surface,
 };
 use super::*;
 use crate::chart::reading::{faults, words};
@@ -34,6 +34,7 @@ fn all() -> Vec<Picture> {
         mixture(&requested("mix", "")),
         surface(&requested("heat", "series = \"block-size\"\nmetrics = [\"bw\", \"mean\"]")),
         cliff(&requested("time-series", "metrics = [\"bw\"]")),
+        settling(),
     ];
     facts.iter().flat_map(|facts| pictures_of(facts, "invented · /data/file").unwrap()).collect()
 }

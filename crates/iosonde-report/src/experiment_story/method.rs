@@ -1,8 +1,9 @@
 //! How an experiment was measured, in sentences that hold for this one.
 
-use iosonde_analysis::experiment::{StageFacts, Study};
+use iosonde_analysis::experiment::{Conformance, StageFacts, Study};
 use iosonde_model::record::store::utc;
-use iosonde_model::spec::experiment::{Order, Prefill};
+use iosonde_model::spec::experiment::{Order, PassOrder, Prefill};
+use iosonde_model::units::bytes;
 
 /// Analyses whose intervals are resampled over the runs.
 const BY_BOOTSTRAP: [&str; 3] = ["knee", "size-model", "surface"];
@@ -37,6 +38,16 @@ pub(super) fn method(study: &Study) -> Vec<String> {
         );
     } else if study.target.as_ref().is_some_and(|target| target.kind == "simulated") {
         said.push("The target is simulated: it holds no data, and nothing was laid out.".into());
+    }
+    if let Some(conformance) = Conformance::of(study) {
+        let deviations = conformance.deviations.iter().map(|each| each.replacen(':', ": ", 1));
+        let deviations: Vec<String> = deviations.collect();
+        said.push(format!(
+            "{}. Basis: {}. Deviations: {}.",
+            conformance.label(),
+            conformance.basis,
+            if deviations.is_empty() { "none".into() } else { deviations.join("; ") }
+        ));
     }
     let is_written = run.target.is_laid_out;
     study.stages.iter().for_each(|facts| of_stage(facts, is_written, &mut said));
@@ -89,6 +100,29 @@ fn of_stage(facts: &StageFacts, is_written: bool, said: &mut Vec<String>) {
         stage.seconds,
         stage.warm_up_percent
     ));
+    let passes: u32 = facts.laid_out.prepared.iter().map(|each| each.passes).sum();
+    if let Some(precondition) = stage.precondition.as_ref().filter(|_| passes > 0) {
+        let written: u64 = facts.laid_out.prepared.iter().map(|each| each.written_bytes).sum();
+        let order = match precondition.order {
+            PassOrder::Sequential => "sequential",
+            PassOrder::Random => "random",
+        };
+        said.push(format!(
+            "{} was preconditioned by {passes} {order} passes of {} writes over its active range, \
+             each address once in each pass: {written} B in all, counted.",
+            stage.name,
+            bytes::exact(precondition.block_size),
+        ));
+    }
+    if let Some(rounds) = &stage.rounds {
+        said.push(format!(
+            "{} ran in rounds, each one pass over all cells in the given order, until every \
+             tracked figure was steady over {} consecutive rounds: range at most {} % of the mean, \
+             and rise or fall of the fitted line across them at most {} % (SNIA PTS 2.0.2, \
+             2.1.24). The figures are those of these rounds alone.",
+            stage.name, rounds.window, rounds.range_percent, rounds.slope_percent
+        ));
+    }
     if !facts.laid_out.ended_early.is_empty() {
         said.push(format!("{} ended before its time: {}.", stage.name, facts.laid_out.ended_early));
     }

@@ -1,7 +1,7 @@
 //! Whether what a stage says of itself makes sense, before anything is measured.
 
 use super::{DesignError, of_stage};
-use crate::spec::experiment::Stage;
+use crate::spec::experiment::{Order, Prefill, Stage};
 
 /// Longest name of a stage, which becomes part of names of files.
 const LONGEST_NAME: usize = 60;
@@ -54,6 +54,7 @@ pub(super) fn makes_sense(stage: &Stage) -> Result<(), DesignError> {
         }
         _ => {}
     }
+    rounds_make_sense(stage)?;
     for axis in &stage.axes {
         let wrong = |what: &str| DesignError::Axis {
             stage: stage.name.clone(),
@@ -72,4 +73,56 @@ pub(super) fn makes_sense(stage: &Stage) -> Result<(), DesignError> {
         }
     }
     Ok(())
+}
+
+/// Whether preconditioning and rounds make sense, and nothing beside them is without effect.
+fn rounds_make_sense(stage: &Stage) -> Result<(), DesignError> {
+    let between = |key: &str, found: f64, least: f64, most: f64| {
+        let what = format!("{key}: found {found}, expected {least} to {most}");
+        if (least..=most).contains(&found) { Ok(()) } else { Err(of_stage(stage, what)) }
+    };
+    let refuse = |wrong: bool, what: &str| {
+        if wrong { Err(of_stage(stage, what)) } else { Ok(()) }
+    };
+    between("active-range-percent", f64::from(stage.active_range_percent), 1.0, 100.0)?;
+    if let Some(precondition) = &stage.precondition {
+        between("precondition.passes", f64::from(precondition.passes), 1.0, 100.0)?;
+        between("precondition.iodepth", f64::from(precondition.iodepth), 1.0, 4096.0)?;
+        let block = precondition.block_size;
+        between("precondition.block-size", block as f64, 512.0, (64 << 20) as f64)?;
+        refuse(
+            !block.is_power_of_two(),
+            "precondition.block-size: expected a power of two, or no whole range consists of it",
+        )?;
+        refuse(
+            stage.prefill != Prefill::Once,
+            "prefill rewrites what precondition has written: give one of them",
+        )?;
+    }
+    let Some(rounds) = &stage.rounds else { return Ok(()) };
+    between("rounds.window", f64::from(rounds.window), 3.0, 1_000.0)?;
+    between("rounds.max", f64::from(rounds.max), f64::from(rounds.window), 1_000.0)?;
+    between("rounds.range-percent", rounds.range_percent, 0.001, 1_000.0)?;
+    between("rounds.slope-percent", rounds.slope_percent, 0.001, 1_000.0)?;
+    if let Some(passes) = rounds.max_passes {
+        between("rounds.max-passes", passes, 0.01, 10_000.0)?;
+    }
+    refuse(rounds.track.is_empty(), "rounds.track: name at least one figure that must be steady")?;
+    refuse(
+        stage.order != Order::Given,
+        "rounds: give order = \"given\": a round is one pass over all cells in the given order",
+    )?;
+    refuse(
+        stage.repeats != 1,
+        "rounds: give repeats = 1: each round runs each cell once, and rounds.max limits them",
+    )?;
+    refuse(
+        stage.prefill == Prefill::Run,
+        "rounds: prefill = \"run\" rewrites the region before each run, so no state is reached",
+    )?;
+    let until = &stage.until;
+    refuse(
+        until.width_percent.is_some() || until.worse_percent.is_some(),
+        "rounds: until.width-percent and until.worse-percent have no effect in rounds",
+    )
 }

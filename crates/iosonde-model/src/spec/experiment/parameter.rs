@@ -227,7 +227,7 @@ impl Parameter {
 }
 
 /// A value as it stands in a file, near enough for a message.
-fn plain(given: &toml::Value) -> String {
+pub(crate) fn plain(given: &toml::Value) -> String {
     match given {
         toml::Value::String(text) => text.clone(),
         toml::Value::Integer(number) => number.to_string(),

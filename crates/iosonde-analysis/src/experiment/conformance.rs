@@ -1,0 +1,98 @@
+//! How far an experiment follows the published procedure that its file names. It never claims
+//! certification: at best the procedure was followed, and the program says so of itself.
+
+use serde::Serialize;
+
+use super::Study;
+use iosonde_model::units::{bytes, count};
+
+/// How an experiment relates to a published procedure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Conformance {
+    /// `none` with any deviation, else `procedure followed, self-declared`.
+    pub claim: String,
+    /// The procedure.
+    pub basis: String,
+    /// What differs from it, `what:how` each.
+    pub deviations: Vec<String>,
+}
+
+impl Conformance {
+    /// Of an experiment that follows a procedure; `None` of others.
+    pub fn of(study: &Study) -> Option<Conformance> {
+        let procedure = study.run.experiment.procedure.as_ref()?;
+        // Nothing here purges a device or sets its write cache.
+        let mut deviations = vec!["purge:none".to_owned(), "write_cache:not_controlled".into()];
+        if study.target.as_ref().is_some_and(|target| target.kind != "block device") {
+            let kind = study.target.as_ref().map_or("", |target| target.kind.as_str());
+            deviations.push(format!("target:{kind}, not a whole device"));
+        }
+        let used = study.run.target.used_bytes;
+        let device = study.target.as_ref().and_then(|target| target.device.as_ref());
+        if let Some(whole) = device.and_then(|device| device.bytes).filter(|whole| *whole > used) {
+            let share = count::significant(used as f64 / whole as f64 * 100.0);
+            deviations.push(format!("range:{} = {share} % of the device", bytes::rough(used)));
+        }
+        let lengths = study.stages.iter().map(|facts| facts.stage.seconds);
+        let shortest = lengths.fold(f64::INFINITY, f64::min);
+        if shortest < procedure.seconds {
+            deviations.push(format!("cell_time:{shortest} s instead of {} s", procedure.seconds));
+        }
+        if study.run.target.is_laid_out
+            && study.stages.first().is_some_and(|facts| facts.stage.precondition.is_none())
+        {
+            deviations.push("first_state:the region was written once, sequentially".into());
+        }
+        for facts in &study.stages {
+            if let Some(steadiness) = facts.steadiness.as_ref().filter(|s| !s.is_steady) {
+                let stage = &facts.stage.name;
+                deviations.push(format!("steady_state:{stage} {}", steadiness.verdict()));
+            }
+            for (cell, reason) in &facts.laid_out.left_out {
+                let name = facts.points.get(*cell).map(super::Point::name).unwrap_or_default();
+                deviations.push(format!("cell_left_out:{name}: {reason}"));
+            }
+        }
+        deviations.extend(procedure.deviations.iter().cloned());
+        let claim =
+            if deviations.is_empty() { "procedure followed, self-declared" } else { "none" };
+        Some(Conformance { claim: claim.into(), basis: procedure.basis.clone(), deviations })
+    }
+
+    /// What stands in every heading and picture.
+    pub fn label(&self) -> &'static str {
+        if self.deviations.is_empty() {
+            "PTS-style, procedure followed, not certified"
+        } else {
+            "PTS-style, scaled: not a SNIA PTS result"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{facts, stage_of, study};
+    use super::*;
+    use iosonde_fixtures::Load;
+    use iosonde_model::spec::experiment::Procedure;
+
+    #[test]
+    fn a_scaled_run_names_what_it_scales_and_claims_nothing() {
+        let stage = stage_of("seconds = 2.0\n");
+        let mut study = study(vec![facts(&stage, |_, _| Load::default())], None);
+        assert_eq!(Conformance::of(&study), None);
+        study.run.experiment.procedure = Some(Procedure {
+            basis: "SNIA SSS PTS 2.0.2, IOPS test".into(),
+            seconds: 60.0,
+            deviations: vec!["cells:9 of 56".into()],
+        });
+        let found = Conformance::of(&study).unwrap();
+        assert_eq!(found.claim, "none");
+        assert!(found.label().contains("not a SNIA PTS result"));
+        for deviation in ["purge:none", "cell_time:2 s instead of 60 s", "cells:9 of 56"] {
+            assert!(found.deviations.iter().any(|each| each == deviation), "{found:?}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Rounds: is the tracked figure of each cell steady, since which round, and what is measured then?
+//!
+//! The verdict follows from the runs of the record alone, so that it can be computed again. It is
+//! that of the first window of consecutive rounds in which every tracked figure keeps within both
+//! limits (SNIA PTS 2.0.2, 2.1.24), all of one state of the target.
+
+mod report;
+
+use serde::Serialize;
+
+use super::{Measure, Point, Standing, TrialFigures};
+use iosonde_model::plan::design::{Cell, Level, tracked};
+use iosonde_model::record::experiment::StageRun;
+use iosonde_model::spec::Direction;
+use iosonde_model::spec::experiment::{Experiment, Rounds, Stage};
+use iosonde_model::units::count;
+use iosonde_stats::steady_state::Window;
+
+/// The rounds of a stage, judged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Steadiness {
+    /// Rounds that were completed.
+    pub rounds: u32,
+    /// Rounds at most.
+    pub max_rounds: u32,
+    /// The first round (from 0) of the present state of the target.
+    pub first_round: u32,
+    /// First round (from 0) of the measurement window: the first steady window, or else the last
+    /// rounds; `None` if no round was completed.
+    pub window_start: Option<u32>,
+    /// Rounds of the window.
+    pub window_rounds: u32,
+    /// Whether every tracked figure is steady in that window.
+    pub is_steady: bool,
+    /// The tracked figures.
+    pub tracked: Vec<Tracked>,
+}
+
+/// A tracked figure of a cell over the rounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tracked {
+    /// Place of the cell in its stage.
+    pub cell: usize,
+    /// Its levels.
+    pub name: String,
+    /// Which figure.
+    pub measure: Measure,
+    /// One value for each completed round; `None` where its run cannot be used.
+    pub values: Vec<Option<f64>>,
+    /// The figure over the measurement window; `None` where a value is missing.
+    pub window: Option<Window>,
+    /// Whether it is steady in that window.
+    pub is_steady: bool,
+}
+
+impl Steadiness {
+    /// Judges the completed rounds of a stage; `None` for a stage without rounds.
+    pub fn of(stage: &Stage, laid_out: &StageRun, trials: &[TrialFigures]) -> Option<Steadiness> {
+        let requested = stage.rounds.as_ref()?;
+        let rounds = completed(requested, laid_out, trials);
+        let first_round = laid_out.prepared.last().map_or(0, |prepared| prepared.first_round);
+        let mut all = figures(stage, requested, laid_out, trials, rounds);
+        let length = requested.window;
+        let starts = first_round..(rounds + 1).saturating_sub(length);
+        let steady = |start: &u32| {
+            !all.is_empty() && all.iter().all(|each| each.is_steady_in(*start, requested))
+        };
+        let found = starts.clone().find(steady);
+        let last = (rounds > first_round).then(|| rounds.saturating_sub(length).max(first_round));
+        let window_start = found.or(last);
+        for each in &mut all {
+            let start = window_start.filter(|start| start + length <= rounds);
+            each.window = start.and_then(|start| each.window_at(start, length));
+            each.is_steady = start.is_some_and(|start| each.is_steady_in(start, requested));
+        }
+        Some(Steadiness {
+            rounds,
+            max_rounds: requested.max,
+            first_round,
+            window_start,
+            window_rounds: length.min(rounds.saturating_sub(window_start.unwrap_or(rounds))),
+            is_steady: found.is_some(),
+            tracked: all,
+        })
+    }
+
+    /// Whether a run is of the measurement window.
+    pub fn measures(&self, trial: &TrialFigures) -> bool {
+        self.window_start
+            .is_some_and(|start| (start..start + self.window_rounds).contains(&trial.repeat))
+    }
+
+    /// The verdict in words.
+    pub fn verdict(&self) -> String {
+        match (self.is_steady, self.window_start) {
+            (true, Some(start)) => {
+                format!("steady in rounds {} to {}", start + 1, start + self.window_rounds)
+            }
+            _ if self.rounds == 1 => "not steady after 1 round".into(),
+            _ => format!("not steady after {} rounds", self.rounds),
+        }
+    }
+
+    /// The point of a cell from the runs of the window; what is not steady has low confidence.
+    pub(super) fn point(&self, cell: &Cell, window: &[TrialFigures]) -> Point {
+        let point = Point::of(cell, window);
+        match point.standing {
+            Standing::Good if !self.is_steady => {
+                Point { standing: Standing::LowConfidence(self.verdict()), ..point }
+            }
+            _ => point,
+        }
+    }
+}
+
+impl Tracked {
+    /// The figure over rounds from `start` on; `None` where a value is missing.
+    pub fn window_at(&self, start: u32, rounds: u32) -> Option<Window> {
+        let values = self.values.get(start as usize..(start + rounds) as usize)?;
+        let values: Option<Vec<f64>> = values.iter().copied().collect();
+        Window::of(&values?)
+    }
+
+    fn is_steady_in(&self, start: u32, limits: &Rounds) -> bool {
+        let window = self.window_at(start, limits.window);
+        let (range, slope) = (limits.range_percent / 100.0, limits.slope_percent / 100.0);
+        window.is_some_and(|window| window.is_steady(range, slope))
+    }
+}
+
+/// Rounds in which every cell was run that was not left out, from the first on.
+fn completed(requested: &Rounds, laid_out: &StageRun, trials: &[TrialFigures]) -> u32 {
+    let is_out = |cell: usize| laid_out.left_out.iter().any(|(out, _)| *out == cell);
+    let cells: Vec<usize> =
+        laid_out.cells.iter().map(|cell| cell.index).filter(|cell| !is_out(*cell)).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    seen.extend(trials.iter().map(|trial| (trial.repeat, trial.cell)));
+    let whole = |round: &u32| cells.iter().all(|cell| seen.contains(&(*round, *cell)));
+    if cells.is_empty() { 0 } else { (0..requested.max).take_while(whole).count() as u32 }
+}
+
+fn figures(
+    stage: &Stage,
+    requested: &Rounds,
+    laid_out: &StageRun,
+    trials: &[TrialFigures],
+    rounds: u32,
+) -> Vec<Tracked> {
+    let mut all: Vec<Tracked> = Vec::new();
+    for track in &requested.track {
+        let (Some(measure), Ok(cells)) =
+            (Measure::parse(&track.metric), tracked(stage, &laid_out.cells, track))
+        else {
+            continue;
+        };
+        for cell in cells {
+            if all.iter().any(|known| known.cell == cell && known.measure == measure) {
+                continue;
+            }
+            let mut values = vec![None; rounds as usize];
+            for trial in trials.iter().filter(|trial| trial.cell == cell && trial.is_usable()) {
+                if let Some(value) = values.get_mut(trial.repeat as usize) {
+                    *value = measure.of(&trial.figures, Direction::Total);
+                }
+            }
+            let levels = laid_out.cells.get(cell).into_iter().flat_map(|cell| &cell.levels);
+            let levels: Vec<String> = levels.map(|level| level_name(stage, level)).collect();
+            let name = if levels.is_empty() { stage.heading().into() } else { levels.join(", ") };
+            let (window, is_steady) = (None, false);
+            all.push(Tracked { cell, name, measure, values, window, is_steady });
+        }
+    }
+    all
+}
+
+/// A level with the name of its axis, where its label alone is a bare quantity.
+fn level_name(stage: &Stage, level: &Level) -> String {
+    let axis = stage.axes.iter().find(|axis| axis.name == level.axis);
+    match axis.filter(|axis| axis.cases.is_empty()) {
+        Some(axis) => format!("{} {}", axis.heading(), level.label),
+        None => level.label.clone(),
+    }
+}
+
+/// Measures that a file tracks and that do not exist, in sentences.
+pub fn invalid_tracks(experiment: &Experiment) -> Vec<String> {
+    let known: Vec<&str> = Measure::all().map(Measure::word).collect();
+    let tracks = experiment.stages.iter().flat_map(|stage| {
+        stage.rounds.iter().flat_map(|rounds| &rounds.track).map(|track| (&stage.name, track))
+    });
+    let wrong = tracks.filter(|(_, track)| Measure::parse(&track.metric).is_none());
+    let said = wrong.map(|(stage, track)| {
+        let near = count::nearest(&track.metric, known.iter().copied());
+        let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let (word, known) = (&track.metric, known.join(", "));
+        format!("stage `{stage}`, rounds.track: metric is `{word}`, expected one of {known}{meant}")
+    });
+    said.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! How rounds became steady: each tracked figure over all rounds, and over the measurement window
+//! with the limits and the fitted line. The y axes begin at zero: drawn close up, a change of 2 %
+//! looks like a collapse.
+
+use super::view::unit;
+use crate::chart::{
+    Arrangement, Axis, ChartError, Edge, Figure, Kind, Line, Marker, Marks, Panel, Plot, Point,
+    Quantity, Scale, style,
+};
+use iosonde_analysis::experiment::rounds::Tracked;
+use iosonde_analysis::experiment::{StageFacts, Steadiness};
+use iosonde_model::spec::experiment::{self, Rounds};
+
+/// Panels of one picture at most.
+const MOST_PANELS: usize = 8;
+
+/// Each tracked figure over all rounds, the measurement window shaded.
+pub(super) fn convergence(
+    facts: &StageFacts,
+    requested: &experiment::Figure,
+) -> Result<Option<Figure>, ChartError> {
+    let of_window = |steadiness: &Steadiness| {
+        let start = steadiness.window_start.filter(|_| steadiness.is_steady)?;
+        let (first, last) = (start + 1, start + steadiness.window_rounds);
+        let label = "measurement window";
+        Some(Marker::over_x(f64::from(first), f64::from(last), label))
+    };
+    figure(facts, requested, "Convergence over the rounds", |steadiness, _, tracked| {
+        let (one, ..) = unit(tracked.measure);
+        let values = (1u32..).zip(&tracked.values);
+        let points: Vec<Point> = values
+            .filter_map(|(round, value)| Some(Point::new(f64::from(round), (*value)? * one)))
+            .collect();
+        let markers = of_window(steadiness).into_iter().collect();
+        Plot { lines: vec![line("each round", 0, points, true)], markers, ..Plot::default() }
+    })
+}
+
+/// Each tracked figure over the measurement window: its mean, the limits around it, the fit.
+pub(super) fn window(
+    facts: &StageFacts,
+    requested: &experiment::Figure,
+) -> Result<Option<Figure>, ChartError> {
+    figure(facts, requested, "Steady-state window", |steadiness, limits, tracked| {
+        let (Some(window), Some(start)) = (tracked.window, steadiness.window_start) else {
+            return Plot::default();
+        };
+        let (one, ..) = unit(tracked.measure);
+        let rounds = window.rounds as u32;
+        let (first, last) = (f64::from(start + 1), f64::from(start + rounds));
+        let values = tracked.values.iter().skip(start as usize).take(window.rounds);
+        let points: Vec<Point> = (start + 1..)
+            .zip(values)
+            .filter_map(|(round, value)| Some(Point::new(f64::from(round), (*value)? * one)))
+            .collect();
+        let level = |y: f64| vec![Point::new(first, y * one), Point::new(last, y * one)];
+        let end = window.start + window.slope * f64::from(rounds - 1);
+        let fit = vec![Point::new(first, window.start * one), Point::new(last, end * one)];
+        let half = limits.range_percent / 200.0;
+        let bound = format!("mean ± {} %", limits.range_percent / 2.0);
+        Plot {
+            lines: vec![
+                line("each round", 0, points, true),
+                line("fitted line", 1, fit, false),
+                line("mean", 2, level(window.mean), false),
+                line(&bound, 6, level(window.mean * (1.0 + half)), false),
+                line(&bound, 6, level(window.mean * (1.0 - half)), false),
+            ],
+            ..Plot::default()
+        }
+    })
+}
+
+/// A panel for each tracked figure that has anything to draw.
+fn figure(
+    facts: &StageFacts,
+    requested: &experiment::Figure,
+    title: &str,
+    plot: impl Fn(&Steadiness, &Rounds, &Tracked) -> Plot,
+) -> Result<Option<Figure>, ChartError> {
+    let (Some(steadiness), Some(limits)) = (&facts.steadiness, &facts.stage.rounds) else {
+        return Ok(None);
+    };
+    let mut panels = Vec::new();
+    let mut left_out = 0;
+    for tracked in &steadiness.tracked {
+        let plot = plot(steadiness, limits, tracked);
+        if plot.lines.iter().all(|line| line.points.is_empty()) {
+            continue;
+        }
+        if panels.len() == MOST_PANELS {
+            left_out += 1;
+            continue;
+        }
+        let (_, quantity, unit) = unit(tracked.measure);
+        let y = Scale::fit(Kind::Linear, plot.ys(Edge::Left).into_iter().chain([0.0]))?;
+        let mut rounds = plot.xs();
+        rounds.sort_by(f64::total_cmp);
+        rounds.dedup();
+        let x = Scale::fit(Kind::Linear, rounds.iter().copied())?;
+        panels.push(Panel {
+            title: format!("{}: {}", tracked.name, tracked.measure.title()),
+            x: Axis::new("round", Quantity::Count, x).ticks_at(rounds),
+            y: Axis::new(unit, quantity, y),
+            marks: Marks::Plot(plot),
+            height: 200.0,
+        });
+    }
+    let mut notes = vec![format!(
+        "Steady: range at most {} % of the mean, and the fitted line changes by at most {} % of \
+         it, over {} consecutive rounds, for every tracked figure.",
+        limits.range_percent, limits.slope_percent, limits.window
+    )];
+    if left_out > 0 {
+        notes.push(format!("{left_out} further tracked figures are in the table only."));
+    }
+    let title = match requested.title.as_str() {
+        "" => format!("{}: {}", facts.stage.heading(), lower(title)),
+        title => title.into(),
+    };
+    let verdict = steadiness.verdict();
+    let subtitle = format!("{verdict}; rounds of {} s for each cell", facts.stage.seconds);
+    let arrangement = Arrangement::Stacked;
+    let figure = Figure { title, subtitle, arrangement, panels, notes };
+    Ok(Some(figure).filter(|figure| !figure.panels.is_empty()))
+}
+
+fn lower(title: &str) -> String {
+    let mut letters = title.chars();
+    letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
+}
+
+fn line(name: &str, number: usize, points: Vec<Point>, dotted: bool) -> Line {
+    Line {
+        name: name.into(),
+        style: style(number),
+        edge: Edge::Left,
+        points,
+        dotted,
+        hover: name.into(),
+    }
+}

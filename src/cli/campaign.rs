@@ -1,0 +1,145 @@
+//! `iosonde campaign`: experiments on many devices, unattended, over days.
+//!
+//! Each experiment on a device is `iosonde experiment` in a process of its own, with its own gate
+//! before every write: a device that fails or vanishes ends its own work alone.
+
+mod events;
+mod execution;
+mod export;
+mod file;
+mod plan;
+mod state;
+mod summary;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::exit::{Exit, Failure};
+use super::output::OutputFormat;
+
+/// Qualify one or many devices: experiments on each, unattended, resumable.
+///
+/// A campaign file names the devices (with the consent for each) and the experiments. Devices run
+/// in parallel, each experiment in a process of its own; what fails on one device leaves the others
+/// alone. Everything is stored in one output directory, from which a campaign is resumed after an
+/// interrupt, a kill or a power cut.
+///
+/// Examples:
+///   iosonde campaign check fleet.toml
+///   iosonde campaign plan fleet.toml --preset quick
+///   iosonde campaign run fleet.toml --output results --set stop.after=8h
+///   iosonde campaign status results
+///   iosonde campaign resume results
+///   iosonde campaign report results --output-format json
+///   iosonde campaign export fio fleet.toml --output jobs
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct CampaignArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Check a campaign file, its experiments and its devices; nothing is measured
+    Check(FileArgs),
+    /// Print what would be run: experiments, order, time, bytes
+    Plan(FileArgs),
+    /// Run a campaign
+    Run(RunArgs),
+    /// Complete a campaign that was interrupted
+    Resume(OutputArgs),
+    /// Print how far a campaign is
+    Status(OutputArgs),
+    /// Print the results of a campaign, and write its sign-off
+    Report(OutputArgs),
+    /// Export the points of a campaign for another program
+    Export(ExportArgs),
+}
+
+/// A campaign file, and what is changed in it.
+#[derive(Args, Debug)]
+struct FileArgs {
+    /// Campaign file (TOML)
+    file: PathBuf,
+    /// Preset: `quick` shortens all experiments, `none` removes them; `all` (the PTS-style
+    /// experiments), `provision-sequential` and `provision-random` replace them
+    #[arg(long, value_name = "NAME",
+          value_parser = clap::builder::PossibleValuesParser::new(file::PRESETS.map(|(n, _)| n)))]
+    preset: Option<String>,
+    /// A value of the file, by its dotted key (such as device.a.size=1g); may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Form of the result on stdout
+    #[arg(long, value_enum, default_value = "normal")]
+    output_format: OutputFormat,
+}
+
+#[derive(Args, Debug)]
+struct RunArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// Output directory, new or empty [default: that of the file]
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+/// The output directory of a campaign.
+#[derive(Args, Debug)]
+struct OutputArgs {
+    /// Output directory of `campaign run`
+    output: PathBuf,
+    /// Form of the result on stdout
+    #[arg(long, value_enum, default_value = "normal")]
+    output_format: OutputFormat,
+}
+
+#[derive(Args, Debug)]
+struct ExportArgs {
+    #[command(subcommand)]
+    to: ExportTo,
+}
+
+#[derive(Debug, Subcommand)]
+enum ExportTo {
+    /// One fio job file for each point
+    Fio(FioArgs),
+}
+
+#[derive(Args, Debug)]
+struct FioArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// Directory for the job files
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+}
+
+/// Runs the command.
+pub(super) fn campaign(args: &CampaignArgs, words: &[String]) -> Result<Exit, Failure> {
+    match &args.what {
+        What::Check(args) => plan::check(args),
+        What::Plan(args) => plan::plan(args),
+        What::Run(args) => execution::run(args, words),
+        What::Resume(args) => execution::resume(args, words),
+        What::Status(args) => summary::status(args),
+        What::Report(args) => summary::report(args),
+        What::Export(args) => {
+            let ExportTo::Fio(args) = &args.to;
+            export::fio(args)
+        }
+    }
+}
+
+impl FileArgs {
+    /// The campaign as it would be run.
+    fn load(&self) -> Result<file::Campaign, Failure> {
+        self.output_format.supports("campaign")?;
+        file::load(&self.file, self.preset.as_deref(), &self.set)
+    }
+}
+
+fn wrong(error: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Usage, error.to_string())
+}

@@ -1,0 +1,295 @@
+//! Runs what is missing of a campaign: devices in parallel, the experiments of each in order.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::events::Events;
+use super::file::{Campaign, Device};
+use super::plan::{devices, identity, reason, unused};
+use super::state::{State, Step, events, read, steps};
+use super::{OutputArgs, RunArgs, summary, wrong};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::keep::Keeper;
+use crate::cli::output::{Output, note};
+use crate::cli::place::Place;
+use iosonde_report::clean::clean;
+
+/// How often it is looked whether a process has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// `campaign run`.
+pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
+    let campaign = args.file.load()?;
+    let output = args.output.clone().or(campaign.output.clone().map(Into::into));
+    let Some(output) = output else {
+        return Err(wrong("give --output DIR, or `output` in the campaign file"));
+    };
+    if campaign.experiments.is_empty() {
+        return Err(wrong("the campaign has no experiment: add [[experiment]], or give --preset"));
+    }
+    unused(&output)?;
+    devices(&campaign)?;
+    let place = Place::find()?;
+    let environment = |why: String| Failure::new(Exit::Environment, format!("--output: {why}"));
+    let mut keeper =
+        Keeper::insist("--output DIR", &output, "campaign", words).map_err(environment)?;
+    keeper.keep_cell("campaign.json", &campaign);
+    let mut events = Events::new(keeper, String::new());
+    events.add("begin", "-", &format!("campaign {}", campaign.name));
+    execute(&campaign, &output, events, &place, Output::new(args.file.output_format))
+}
+
+/// `campaign resume`.
+pub(super) fn resume(args: &OutputArgs, words: &[String]) -> Result<Exit, Failure> {
+    args.output_format.supports("campaign resume")?;
+    let (campaign, folder) = read(&args.output)?;
+    devices_present(&campaign);
+    let place = Place::find()?;
+    let lines = events(&folder);
+    let keeper = Keeper::reopen(&folder, "campaign", words)
+        .map_err(|why| Failure::new(Exit::Environment, why))?;
+    let mut events = Events::new(keeper, lines);
+    events.add("resume", "-", &format!("campaign {}", campaign.name));
+    execute(&campaign, &args.output, events, &place, Output::new(args.output_format))
+}
+
+/// A device that is missing ends its own work alone, later; here it is only named.
+fn devices_present(campaign: &Campaign) {
+    for device in campaign.devices.iter().filter(|device| !device.is_simulated()) {
+        if let Err(failure) = identity(device) {
+            note(&format!("warning: {}", clean(&failure.message)));
+        }
+    }
+}
+
+/// What all devices share.
+struct Shared<'a> {
+    campaign: &'a Campaign,
+    output: &'a Path,
+    place: &'a Place,
+    events: Mutex<Events>,
+    /// The next device without a thread.
+    next: AtomicUsize,
+}
+
+impl Shared<'_> {
+    fn events(&self) -> MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An event in the log, and on stderr.
+    fn add(&self, action: &str, device: &str, details: &str) {
+        self.events().add(action, device, details);
+        note(&format!("{action}: {}: {}", clean(device), clean(details)));
+    }
+}
+
+fn execute(
+    campaign: &Campaign,
+    output: &Path,
+    events: Events,
+    place: &Place,
+    mut out: Output,
+) -> Result<Exit, Failure> {
+    let next = AtomicUsize::new(0);
+    let shared = Shared { campaign, output, place, events: Mutex::new(events), next };
+    let threads = campaign.parallel.unwrap_or(campaign.devices.len()).min(campaign.devices.len());
+    let mut exit = Exit::Done;
+    std::thread::scope(|scope| {
+        let work = || {
+            let mut own = Exit::Done;
+            while let Some(device) =
+                campaign.devices.get(shared.next.fetch_add(1, Ordering::Relaxed))
+            {
+                own = own.or_graver(one_device(&shared, device));
+            }
+            own
+        };
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for each in all {
+            exit = exit.or_graver(each.join().unwrap_or(Exit::Environment));
+        }
+    });
+    if let Some(signal) = place.interrupted() {
+        exit = Exit::Signal(signal);
+    }
+    let signoff = summary::sign_off(campaign, output)?;
+    let is_complete = signoff["complete"] == true;
+    let mut events = shared.events.into_inner().unwrap_or_else(PoisonError::into_inner);
+    events.add("end", "-", if is_complete { "complete" } else { "incomplete" });
+    if events.is_lost() {
+        exit = exit.or_graver(Exit::Environment);
+    }
+    let mut keeper = events.into_keeper();
+    keeper.keep_cell("signoff.json", &signoff);
+    out.text(&summary::text(&signoff));
+    out.value(&signoff);
+    let exit = out.end(exit);
+    let verdict = signoff["verdict"].as_str().unwrap_or_default();
+    keeper.finish(is_complete, exit.code(), verdict);
+    let shown = clean(&output.display().to_string());
+    note(&format!("results stored in {shown}"));
+    if !is_complete {
+        note(&format!("to run what is missing: iosonde campaign resume {shown}"));
+    }
+    Ok(exit)
+}
+
+/// The experiments of a device, in order, until one of the rules ends it.
+fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
+    let name = &device.name;
+    let mut exit = Exit::Done;
+    let began = Instant::now();
+    for step in steps(shared.campaign, device, shared.output) {
+        if shared.place.interrupted().is_some() {
+            return exit;
+        }
+        let experiment = &step.requested.name;
+        let state = match step.state() {
+            Ok(State::Done(_, code, _)) => {
+                exit = exit.or_graver(of_code(code));
+                continue;
+            }
+            Ok(state) => state,
+            Err(failure) => {
+                shared.add("stop", name, &failure.message);
+                return exit.or_graver(failure.exit);
+            }
+        };
+        if shared.events().is_lost() {
+            return exit.or_graver(Exit::Environment);
+        }
+        let late = |ns: u64| began.elapsed() >= Duration::from_nanos(ns);
+        if shared.campaign.after_ns().is_some_and(late) {
+            let after = shared.campaign.stop.after.as_deref().unwrap_or_default();
+            shared.add("stop", name, &format!("stop.after {after}: {experiment} not begun"));
+            return exit;
+        }
+        // A device may have changed under the same name since the last experiment.
+        if !device.is_simulated()
+            && let Err(failure) = identity(device)
+        {
+            shared.add("stop", name, &format!("{experiment} not begun: {}", failure.message));
+            let gone = Exit::Environment;
+            return exit.or_graver(if failure.exit == Exit::Refused { failure.exit } else { gone });
+        }
+        let how = match &state {
+            State::Partial(_, runs) => format!("{experiment}, resumed after {runs} runs"),
+            _ => experiment.clone(),
+        };
+        shared.add("start", name, &how);
+        let (code, said) = carry_out(shared, &step, &state);
+        exit = exit.or_graver(of_code(code));
+        let verdict = match step.state() {
+            Ok(State::Done(_, _, verdict)) => verdict,
+            _ => said,
+        };
+        let action = if code == 0 { "finish" } else { "fail" };
+        shared.add(action, name, &format!("{experiment}: exit code {code}: {verdict}"));
+        let stop = &shared.campaign.stop;
+        let ends = match code {
+            0 | 7 => false,
+            3 => stop.missed,
+            6 => stop.invalid,
+            _ => true,
+        };
+        if ends && shared.place.interrupted().is_none() {
+            shared.add("stop", name, &format!("after {experiment}: exit code {code}"));
+            return exit;
+        }
+    }
+    exit
+}
+
+/// Runs an experiment, or what is missing of it; gives its exit code, and what it said.
+fn carry_out(shared: &Shared<'_>, step: &Step<'_>, state: &State) -> (u8, String) {
+    let mut words = match state {
+        State::Partial(folder, _) => {
+            let folder = folder.to_string_lossy().into_owned();
+            let mut words = vec!["experiment".into(), "resume".into(), folder];
+            words.extend(step.device.consent());
+            words
+        }
+        _ => {
+            let mut words = step.requested.words(step.device);
+            words.push(format!("--results={}", step.folder.to_string_lossy()));
+            words
+        }
+    };
+    words.extend(["--eta-interval=0".into(), "--end-with-parent".into()]);
+    let started = child(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut process = match started {
+        Ok(process) => process,
+        Err(error) => return (Exit::Environment.code(), format!("it cannot be started: {error}")),
+    };
+    let stderr = process.stderr.take();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut said = Vec::new();
+            // Only the end counts; what is longer than this is no message of ours.
+            if let Some(stderr) = stderr {
+                let _ = std::io::Read::read_to_end(
+                    &mut std::io::Read::take(stderr, 1 << 20),
+                    &mut said,
+                );
+            }
+            said
+        });
+        let code = ended(shared, &mut process);
+        (code, reason(&reader.join().unwrap_or_default()))
+    })
+}
+
+/// The exit code of a process; a signal that asks for an end is passed on to it.
+fn ended(shared: &Shared<'_>, process: &mut Child) -> u8 {
+    let mut is_passed_on = false;
+    loop {
+        match process.try_wait() {
+            Ok(Some(status)) => {
+                let code = status.code().and_then(|code| u8::try_from(code).ok());
+                return code.unwrap_or(Exit::Environment.code());
+            }
+            Ok(None) => {}
+            Err(_) => return Exit::Environment.code(),
+        }
+        if !is_passed_on && shared.place.interrupted().is_some() {
+            let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+            is_passed_on = pid.is_some_and(|pid| kill_process(pid, Signal::INT).is_ok());
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// This program with these words, in a process group of its own: a signal from the terminal goes to
+/// the campaign alone, which passes it on once.
+pub(super) fn child(words: &[String]) -> Command {
+    let program = std::env::current_exe().unwrap_or_else(|_| "iosonde".into());
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::null()).process_group(0);
+    command
+}
+
+/// The end that an exit code means.
+fn of_code(code: u8) -> Exit {
+    let all = [
+        Exit::Done,
+        Exit::Environment,
+        Exit::Usage,
+        Exit::Missed,
+        Exit::Corrupt,
+        Exit::Refused,
+        Exit::Invalid,
+        Exit::Inconclusive,
+    ];
+    match all.iter().find(|exit| exit.code() == code) {
+        Some(exit) => *exit,
+        None if code > 128 => Exit::Signal(i32::from(code - 128)),
+        None => Exit::Environment,
+    }
+}

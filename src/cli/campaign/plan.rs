@@ -1,0 +1,212 @@
+//! What a campaign would do: every experiment is rehearsed by `experiment run --dry-run`, so that a
+//! refusal shows before the first run.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::execution::child;
+use super::file::{Campaign, Device};
+use super::{FileArgs, state, wrong};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{Output, note};
+use iosonde_engine::host::{self, Root};
+use iosonde_model::units::{bytes, duration};
+use iosonde_report::clean::clean;
+
+/// One experiment on one device, rehearsed.
+struct Rehearsed {
+    device: String,
+    experiment: String,
+    /// The estimate of the experiment, or why it would not run.
+    estimate: Result<Value, String>,
+}
+
+/// `campaign check`.
+pub(super) fn check(args: &FileArgs) -> Result<Exit, Failure> {
+    let campaign = args.load()?;
+    devices(&campaign)?;
+    let all = rehearse(&campaign)?;
+    let mut output = Output::new(args.output_format);
+    let faults: Vec<&Rehearsed> = all.iter().filter(|each| each.estimate.is_err()).collect();
+    for each in &faults {
+        if let Err(why) = &each.estimate {
+            note(&format!("error: {} on {}: {}", each.experiment, each.device, clean(why)));
+        }
+    }
+    let (devices, steps) = (campaign.devices.len(), all.len());
+    output.text(&format!(
+        "{}: {devices} devices, {steps} experiments, {} of them would be refused\n",
+        clean(&campaign.name),
+        faults.len()
+    ));
+    output.value(&json!({
+        "campaign": campaign.name,
+        "devices": devices,
+        "experiments": steps,
+        "refused": faults.iter().map(|each| json!({
+            "device": each.device, "experiment": each.experiment,
+            "because": each.estimate.as_ref().err(),
+        })).collect::<Vec<_>>(),
+    }));
+    Ok(output.end(if faults.is_empty() { Exit::Done } else { Exit::Usage }))
+}
+
+/// `campaign plan`.
+pub(super) fn plan(args: &FileArgs) -> Result<Exit, Failure> {
+    let campaign = args.load()?;
+    devices(&campaign)?;
+    let all = rehearse(&campaign)?;
+    let mut output = Output::new(args.output_format);
+    let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
+    let mut exit = Exit::Done;
+    let mut totals: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    output.text(&format!("{}\n", clean(&campaign.name)));
+    for each in &all {
+        let words = match &each.estimate {
+            Ok(estimate) => {
+                let stages = estimate["stages"].as_array().map_or(&[][..], Vec::as_slice);
+                let cells =
+                    stages.iter().map(|stage| stage["cells"].as_array().map_or(0, Vec::len));
+                let before: u64 = stages.iter().map(|s| number(s, "precondition_bytes")).sum();
+                let before = before + number(estimate, "layout_bytes");
+                let length_ns = number(estimate, "length_ns");
+                let total = totals.entry(&each.device).or_default();
+                *total = (total.0 + length_ns, total.1.saturating_add(before));
+                format!(
+                    "{} cells, at most {} of runs, {} to prepare, up to {} by runs",
+                    cells.sum::<usize>(),
+                    duration::span(length_ns),
+                    bytes::rough(before),
+                    bytes::rough(number(estimate, "assumed_written_bytes")),
+                )
+            }
+            Err(why) => {
+                exit = exit.or_graver(Exit::Usage);
+                format!("would be refused: {}", clean(why))
+            }
+        };
+        output.text(&format!("  {:12} {:22} {words}\n", each.device, clean(&each.experiment)));
+    }
+    let longest = totals.values().map(|(ns, _)| *ns).max().unwrap_or(0);
+    let sum: u64 = totals.values().map(|(ns, _)| *ns).sum();
+    let written = totals.values().fold(0u64, |all, (_, bytes)| all.saturating_add(*bytes));
+    let at_once = campaign.parallel.unwrap_or(campaign.devices.len()).min(campaign.devices.len());
+    let length_ns = longest.max(sum / at_once.max(1) as u64);
+    output.text(&format!(
+        "\n  time     at most {} of runs, {at_once} devices at once, plus preparing\n  written  \
+         {} to prepare, before the runs\n",
+        duration::span(length_ns),
+        bytes::rough(written),
+    ));
+    output.value(&json!({
+        "campaign": campaign,
+        "length_ns": length_ns,
+        "prepare_bytes": written,
+        "experiments": all.iter().map(|each| json!({
+            "device": each.device, "experiment": each.experiment,
+            "estimate": each.estimate.as_ref().ok(), "refused": each.estimate.as_ref().err(),
+        })).collect::<Vec<_>>(),
+    }));
+    Ok(output.end(exit))
+}
+
+/// Rehearses every experiment of every device, in the order of the file.
+fn rehearse(campaign: &Campaign) -> Result<Vec<Rehearsed>, Failure> {
+    let mut all = Vec::new();
+    for device in &campaign.devices {
+        for (_, requested) in campaign.steps(device) {
+            let mut words = requested.words(device);
+            words.extend(["--dry-run".into(), "--output-format=json".into()]);
+            let ended = child(&words).output().map_err(|error| {
+                Failure::new(Exit::Environment, format!("a rehearsal: {error}"))
+            })?;
+            let value: Value = serde_json::from_slice(&ended.stdout).unwrap_or(Value::Null);
+            let estimate = match ended.status.success() {
+                true => Ok(value),
+                false => Err(reason(&ended.stderr)),
+            };
+            let (device, experiment) = (device.name.clone(), requested.name.clone());
+            all.push(Rehearsed { device, experiment, estimate });
+        }
+    }
+    Ok(all)
+}
+
+/// What a process said on stderr, on one line.
+pub(super) fn reason(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let said: Vec<&str> = lines.collect();
+    let said = said.join("; ");
+    said.strip_prefix("error: ").unwrap_or(&said).to_owned()
+}
+
+/// Whether each device is there, is the one that is meant, and stands in the file once.
+///
+/// # Errors
+/// The first that does not.
+pub(super) fn devices(campaign: &Campaign) -> Result<(), Failure> {
+    let mut known: Vec<(PathBuf, u64, &Device)> = Vec::new();
+    for device in campaign.devices.iter().filter(|device| !device.is_simulated()) {
+        let (path, number) = identity(device)?;
+        let is_same = |(other, other_number, _): &&(PathBuf, u64, &Device)| {
+            *other == path || number != 0 && *other_number == number
+        };
+        if let Some((_, _, other)) = known.iter().find(is_same) {
+            return Err(wrong(format!(
+                "devices `{}` and `{}` are the same one, {}: give it once",
+                other.name,
+                device.name,
+                path.display()
+            )));
+        }
+        known.push((path, number, device));
+    }
+    Ok(())
+}
+
+/// The path without links, and the number of a block device (0 for anything else).
+///
+/// # Errors
+/// If it is not there, or has not the serial number that the file gives.
+pub(super) fn identity(device: &Device) -> Result<(PathBuf, u64), Failure> {
+    let (name, path) = (&device.name, &device.path);
+    let said = |error| Failure::new(Exit::Usage, format!("device `{name}`: `{path}`: {error}"));
+    let canonical = std::fs::canonicalize(path).map_err(said)?;
+    let facts = std::fs::metadata(&canonical).map_err(said)?;
+    let number = if facts.file_type().is_block_device() { facts.rdev() } else { 0 };
+    let Some(expected) = &device.serial else { return Ok((canonical, number)) };
+    if number == 0 {
+        return Err(wrong(format!(
+            "device `{name}`: `{path}` is no block device and has no serial"
+        )));
+    }
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let found = host::device(&Root::system(), major, minor).and_then(|facts| facts.serial);
+    if found.as_deref().map(str::trim) == Some(expected.trim()) {
+        return Ok((canonical, number));
+    }
+    let found = found.map_or("no serial number".into(), |serial| format!("serial `{serial}`"));
+    Err(Failure::new(
+        Exit::Refused,
+        format!("device `{name}`: `{path}` has {found}, expected `{expected}`: it is another one"),
+    ))
+}
+
+/// Whether an output directory may be used for a new campaign.
+///
+/// # Errors
+/// If it holds one.
+pub(super) fn unused(output: &std::path::Path) -> Result<(), Failure> {
+    if state::is_one(output) {
+        let shown = output.display();
+        return Err(wrong(format!(
+            "`{shown}` holds a campaign: go on with it (iosonde campaign resume {shown}), or give \
+             another --output"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Preconditioning of a stage: its passes, and what they wrote.
+
+use std::sync::atomic::Ordering;
+
+use super::{StageEnd, StageEvent, StageJob, rounds};
+use crate::schedule::{Event, RunContext, execute};
+use iosonde_analysis::experiment::TrialFigures;
+use iosonde_engine::engine::EngineError;
+use iosonde_model::plan::precondition::{active_range, passes};
+use iosonde_model::record::Run;
+use iosonde_model::record::experiment::{Preparation, StageRun};
+use iosonde_model::record::run::Outcome;
+use iosonde_model::units::bytes;
+
+/// Brings the target into the state in which the stage begins, unless it is in it; `false` if the
+/// stage ends here, with the reason in `end`.
+///
+/// # Errors
+/// If nothing can be run.
+pub(super) fn precondition(
+    job: &StageJob<'_>,
+    context: &RunContext,
+    finished: &[TrialFigures],
+    end: &mut StageEnd,
+    on_event: &mut dyn FnMut(&StageEvent<'_>),
+) -> Result<bool, EngineError> {
+    if job.stage.precondition.is_none() && job.stage.rounds.is_none() {
+        return Ok(true);
+    }
+    let is_resumed = !end.prepared.is_empty() || !finished.is_empty();
+    if is_resumed && (job.keeps_state || nothing_left(job, end, finished)) {
+        return Ok(true);
+    }
+    let mut preparation = Preparation {
+        first_round: finished.iter().map(|trial| trial.repeat + 1).max().unwrap_or(0),
+        passes: 0,
+        range_bytes: active_range(job.stage, job.setting).targets[0].bytes,
+        written_bytes: 0,
+        started_unix_ns: iosonde_sys::clock::realtime_ns(),
+        ended_unix_ns: 0,
+    };
+    if let Some(requested) = &job.stage.precondition {
+        let plans = match passes(requested, &active_range(job.stage, job.setting)) {
+            Ok(plans) => plans,
+            Err(refusal) => return Ok(stop(end, refusal.to_string())),
+        };
+        let all = preparation.range_bytes.saturating_mul(u64::from(requested.passes));
+        let so_far = job.written_bytes.load(Ordering::Relaxed);
+        if let Some(limit) = job.write_limit_bytes
+            && so_far.saturating_add(all) > limit
+        {
+            let (all, limit) = (bytes::rough(all), bytes::rough(limit));
+            let reason = format!("it writes {all}, above the write limit of {limit}");
+            return Ok(stop(end, format!("{reason} (--max-written)")));
+        }
+        for (number, plan) in plans.iter().enumerate() {
+            on_event(&StageEvent::Preconditioning(number, plans.len(), plan));
+            let mut ended = None;
+            execute(std::slice::from_ref(plan), context, &mut |event| match event {
+                Event::Moved { progress, .. } => on_event(&StageEvent::Moved(progress)),
+                Event::Finished { run, .. } => {
+                    ended = Some((run.outcome.clone(), written_bytes(run)));
+                }
+                Event::Started { .. } => {}
+            })?;
+            let (outcome, written) = ended.unwrap_or((Outcome::Complete, 0));
+            job.written_bytes.fetch_add(written, Ordering::Relaxed);
+            preparation.written_bytes += written;
+            match outcome {
+                Outcome::Complete if written != preparation.range_bytes => {
+                    let range = preparation.range_bytes;
+                    let reason = format!("pass {} wrote {written} of {range} B", number + 1);
+                    return Ok(stop(end, reason));
+                }
+                Outcome::Complete => preparation.passes += 1,
+                Outcome::Interrupted { signal } => {
+                    end.signal = Some(signal);
+                    return Ok(false);
+                }
+                Outcome::Failed { error } => return Ok(stop(end, error)),
+            }
+        }
+    }
+    preparation.ended_unix_ns = iosonde_sys::clock::realtime_ns();
+    end.prepared.push(preparation);
+    on_event(&StageEvent::Prepared(&end.prepared));
+    Ok(true)
+}
+
+/// Whether the stage was complete before an interruption of a later one.
+fn nothing_left(job: &StageJob<'_>, end: &StageEnd, finished: &[TrialFigures]) -> bool {
+    let cells = job.laid_out.cells.len() - end.left_out.len();
+    let all = cells * job.stage.most_repeats() as usize;
+    finished.len() >= all || rounds::ended(job, end, finished).is_some()
+}
+
+/// Ends the stage for this reason.
+fn stop(end: &mut StageEnd, reason: String) -> bool {
+    end.ended_early = format!("{}: {reason}", StageRun::UNPREPARED);
+    false
+}
+
+/// Bytes that were written, by the counts of all jobs.
+fn written_bytes(run: &Run) -> u64 {
+    run.jobs.iter().map(|job| job.write.bytes).sum()
+}

@@ -1,0 +1,33 @@
+//! When the rounds of a stage end.
+
+use super::{StageEnd, StageJob};
+use iosonde_analysis::experiment::{Steadiness, TrialFigures};
+use iosonde_model::plan::precondition::active_range;
+use iosonde_model::record::experiment::StageRun;
+
+/// Whether no further round is run: the rounds are steady, or they have written what they may. The
+/// reason, if that is before a verdict; empty otherwise.
+pub(super) fn ended(
+    job: &StageJob<'_>,
+    end: &StageEnd,
+    finished: &[TrialFigures],
+) -> Option<String> {
+    let rounds = job.stage.rounds.as_ref()?;
+    let so_far = StageRun {
+        prepared: end.prepared.clone(),
+        left_out: end.left_out.clone(),
+        ..job.laid_out.clone()
+    };
+    let steadiness = Steadiness::of(job.stage, &so_far, finished)?;
+    let out = |cell: usize| end.left_out.iter().find(|(left_out, _)| *left_out == cell);
+    if let Some((tracked, (_, why))) =
+        steadiness.tracked.iter().find_map(|each| Some((each, out(each.cell)?)))
+    {
+        return Some(format!("the tracked cell {} is left out: {why}", tracked.name));
+    }
+    let written: u64 = finished.iter().map(|trial| trial.written_bytes).sum();
+    let range = active_range(job.stage, job.setting).targets[0].bytes;
+    let most = rounds.max_passes.map(|passes| passes * range as f64);
+    let is_full = most.is_some_and(|most| written as f64 >= most);
+    (steadiness.is_steady || is_full).then(String::new)
+}

@@ -1,0 +1,220 @@
+//! `campaign`: files and refusals, devices in parallel, kill -9 at any point, the log, the
+//! sign-off, export for fio.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use iosonde_rig::skip;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::program::{Place, listing};
+
+const MINI: &str = r#"
+name = "mini"
+question = "Does it work?"
+[[stage]]
+name = "depth"
+order = "given"
+repeats = 1
+seconds = 0.2
+warm-up-percent = 0
+set = { rw = "randread", block-size = "4k" }
+rounds = { max = 6, range-percent = 1000, slope-percent = 1000, track = [{}] }
+[[stage.axis]]
+name = "iodepth"
+values = [1, 4]
+"#;
+
+const FLEET: &str = r#"
+name = "fleet"
+[[device]]
+name = "s"
+path = "servers=8,read=exp:1ms,write=exp:2ms,size=64M"
+ioengine = "sim"
+[[device]]
+name = "f"
+path = "data"
+buffered = true
+[[experiment]]
+name = "mini.toml"
+randseed = 7
+[[experiment]]
+name = "second.toml"
+randseed = 8
+"#;
+
+fn place() -> Place {
+    let place = Place::new();
+    place.file("mini.toml", MINI.as_bytes());
+    place.file("second.toml", MINI.as_bytes());
+    place.file("fleet.toml", FLEET.as_bytes());
+    place.hole("data", 16 << 20);
+    place
+}
+
+/// The folders of all experiments of a campaign, by device and number.
+fn results(output: &Path) -> Vec<PathBuf> {
+    let devices = listing(&output.join("devices"));
+    let steps: Vec<PathBuf> = devices.iter().flat_map(|device| listing(device)).collect();
+    steps.iter().flat_map(|step| listing(step)).collect()
+}
+
+fn trials(folder: &Path) -> BTreeSet<String> {
+    let names = listing(&folder.join("trials")).into_iter();
+    names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+fn campaign_folder(output: &Path) -> PathBuf {
+    let all = listing(output).into_iter();
+    let mut all = all.filter(|path| path.to_string_lossy().contains("-campaign-"));
+    all.next().unwrap()
+}
+
+#[test]
+fn a_campaign_is_checked_planned_run_and_signed_off() {
+    let place = place();
+    place.iosonde("campaign check fleet.toml").end().exits(0).prints("0 of them would be refused");
+    place.iosonde("campaign plan fleet.toml").end().exits(0).prints("2 devices at once");
+    assert!(!place.work().join("out").exists(), "neither has made anything");
+    let ended = place.iosonde("campaign run fleet.toml --output out").end().exits(0);
+    ended.prints("fleet: complete").prints("depth: steady in rounds 1 to 5");
+    let output = place.work().join("out");
+    assert_eq!(results(&output).len(), 4);
+    let folder = campaign_folder(&output);
+    let log = fs::read_to_string(folder.join("events.log")).unwrap();
+    for line in log.lines() {
+        let parts: Vec<&str> = line.split('|').collect();
+        assert_eq!(parts.len(), 4, "{line}");
+        assert!(parts[2].parse::<u64>().unwrap() > 1_600_000_000, "{line}");
+    }
+    assert_eq!(log.lines().filter(|line| line.starts_with("finish|")).count(), 4, "{log}");
+    let json = fs::read_to_string(folder.join("log.jsonl")).unwrap();
+    assert_eq!(json.lines().count(), log.lines().count());
+    for (line, json) in log.lines().zip(json.lines()) {
+        let value: Value = serde_json::from_str(json).unwrap();
+        assert_eq!(line.split('|').next().unwrap(), value["action"]);
+    }
+    let report = place.iosonde("campaign report out --output-format json").end().exits(0).json();
+    assert_eq!((&report["complete"], &report["verdict"]), (&true.into(), &"complete".into()));
+    let first = &report["devices"][0]["experiments"][0];
+    assert_eq!(first["stages"][0]["is_steady"], true);
+    let evidence = output.join(first["evidence"]["folder"].as_str().unwrap());
+    let sums = Command::new("sha256sum").arg(evidence.join("SHA256SUMS")).output().unwrap();
+    let digest = first["evidence"]["sha256_of_SHA256SUMS"].as_str().unwrap();
+    assert!(String::from_utf8(sums.stdout).unwrap().starts_with(digest));
+    let status = place.iosonde("campaign status out").end().exits(0);
+    status.prints("not running, 4 of 4 done");
+    // A campaign that is complete stays as it is.
+    place.iosonde("campaign run fleet.toml --output out").end().exits(2).says("holds a campaign");
+}
+
+#[test]
+fn what_contradicts_itself_or_is_not_there_is_refused_before_anything_is_made() {
+    let place = place();
+    let check = |old: &str, new: &str| {
+        place.file("bad.toml", FLEET.replacen(old, new, 1).as_bytes());
+        place.iosonde("campaign run bad.toml --output out").end().exits(2)
+    };
+    check("name = \"f\"", "name = \"s\"").says("two devices are named `s`");
+    check("[[device]]", "[[device]]\nsize = 1g").says("line");
+    check("path = \"data\"", "path = \"nowhere\"").says("nowhere");
+    check("buffered = true", "buffring = true").says("buffring");
+    let twice = "path = \"./data\"\n[[device]]\nname = \"g\"\npath = \"data\"";
+    check("path = \"data\"", twice).says("are the same one");
+    check("[[experiment]]", "[[experiment]]\ndevices = [\"sa\"]").says("no device `sa`");
+    check("buffered = true", "serial = \"S1\"").says("no block device");
+    assert!(!place.work().join("out").exists());
+    place.file("bad.toml", FLEET.replacen("second.toml", "queue-deth", 1).as_bytes());
+    let ended = place.iosonde("campaign check bad.toml").end().exits(2);
+    ended.says("did you mean `queue-depth`").prints("2 of them would be refused");
+    place.iosonde("campaign run fleet.toml").end().exits(2).says("--output");
+    place.iosonde("campaign status .").end().exits(2).says("holds no campaign");
+    let set = "campaign check fleet.toml --set device.x.size=1g";
+    place.iosonde(set).end().exits(2).says("no entry `x`");
+    let preset = "campaign run fleet.toml --output out --preset none";
+    place.iosonde(preset).end().exits(2).says("no experiment");
+}
+
+#[test]
+fn a_device_that_is_gone_stops_alone() {
+    let place = place();
+    let running = place.iosonde("campaign run fleet.toml --output out").start();
+    let output = place.work().join("out");
+    let has_run = || {
+        let parent = output.join("devices/f/01-mini");
+        parent.is_dir() && listing(&parent).iter().any(|folder| !trials(folder).is_empty())
+    };
+    let running = running.until("run on f", has_run);
+    fs::remove_file(place.work().join("data")).unwrap();
+    let ended = running.end().exits(1);
+    ended.says("stop: f: second.toml not begun").prints("second.toml: incomplete");
+    assert_eq!(listing(&output.join("devices/s")).len(), 2, "the other one is complete");
+    let resume = place.iosonde("campaign resume out").end().exits(1);
+    resume.says("No such file").says("stop: f: second.toml not begun");
+}
+
+/// Killed again and again, the campaign ends with every point once, and with those of one that was
+/// never killed.
+#[test]
+fn what_is_killed_at_any_point_is_completed_with_every_point_once() {
+    let place = place();
+    place.iosonde("campaign run fleet.toml --output whole").end().exits(0);
+    let whole: Vec<BTreeSet<String>> =
+        results(&place.work().join("whole")).iter().map(|folder| trials(folder)).collect();
+    assert_eq!(whole.len(), 4);
+    let output = place.work().join("out");
+    let mut words = "campaign run fleet.toml --output out";
+    for kill in 0..12u64 {
+        let running = place.iosonde(words).start();
+        let running = running.pause(Duration::from_millis(120 + kill * 97 % 400));
+        let ended = running.signal(Signal::KILL).end();
+        if ended.code.is_some() {
+            break;
+        }
+        if output.is_dir() && listing(&output).iter().any(|p| p.join("campaign.json").is_file()) {
+            words = "campaign resume out";
+        } else {
+            let _ = fs::remove_dir_all(&output);
+        }
+    }
+    place.iosonde(words).end().exits(0).prints("fleet: complete");
+    let resumed: Vec<BTreeSet<String>> =
+        results(&output).iter().map(|folder| trials(folder)).collect();
+    assert_eq!(resumed, whole);
+}
+
+#[test]
+fn an_interrupt_ends_it_in_order() {
+    let place = place();
+    let running = place.iosonde("campaign run fleet.toml --output out").start();
+    let output = place.work().join("out");
+    let has_run = || {
+        let parent = output.join("devices/f/01-mini");
+        parent.is_dir() && listing(&parent).iter().any(|folder| !trials(folder).is_empty())
+    };
+    let ended = running.until("run on f", has_run).signal(Signal::INT).end().exits(130);
+    ended.says("to run what is missing: iosonde campaign resume");
+    place.iosonde("campaign resume out").end().exits(0).prints("fleet: complete");
+}
+
+#[test]
+fn the_points_are_exported_as_job_files_that_fio_reads() {
+    let place = place();
+    let words = "campaign export fio fleet.toml --output jobs --set device.s.path=data \
+                 --set device.s.ioengine=libaio --set device.1.path=.";
+    place.iosonde(words).end().exits(0).prints("8 job files");
+    let jobs = listing(&place.work().join("jobs"));
+    assert_eq!(jobs.len(), 8);
+    if Command::new("fio").arg("--version").output().is_err() {
+        return skip("fio is not installed");
+    }
+    for job in jobs {
+        let ended = Command::new("fio").arg("--parse-only").arg(&job).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.success() && said.is_empty(), "{}: {said}", job.display());
+    }
+}
