@@ -169,6 +169,7 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         runs: Vec::new(),
         rows: Vec::new(),
         cross_checks: Vec::new(),
+        earlier: None,
         witness_exit: Exit::Done,
     };
     match &second {

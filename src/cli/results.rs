@@ -8,6 +8,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use super::exit::{Exit, Failure};
 use super::keep;
 use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest};
+use iosonde_model::record::summary::{SUMMARY, Summary};
 use iosonde_model::record::undo::Undo;
 use iosonde_model::record::{checksums, given};
 use iosonde_model::units::{bytes, count};
@@ -15,6 +16,9 @@ use iosonde_report::clean::clean;
 
 /// Largest manifest that is read, bytes.
 const MAX_MANIFEST: u64 = 1 << 20;
+
+/// Most earlier checks that one is compared with.
+const MAX_EARLIER: usize = 100;
 
 /// A kept result.
 #[derive(Debug)]
@@ -63,6 +67,19 @@ pub(crate) fn all(directory: &Path) -> Vec<KeptResult> {
         (a.manifest.started_unix_ns, &a.name).cmp(&(b.manifest.started_unix_ns, &b.name))
     });
     results
+}
+
+/// What finished checks in a directory measured, the newest ones.
+pub(crate) fn earlier_checks(directory: &Path) -> Vec<Summary> {
+    let is_check = |result: &KeptResult| {
+        result.manifest.verb == "check" && !checksums::is_unfinished(&result.path)
+    };
+    let checks = all(directory).into_iter().filter(is_check).rev().take(MAX_EARLIER);
+    let summary = |result: KeptResult| {
+        let text = given::bytes(&result.path.join(SUMMARY), MAX_MANIFEST).ok()?;
+        serde_json::from_slice(&text).ok()
+    };
+    checks.filter_map(summary).collect()
 }
 
 /// Reads an argument that names a result.

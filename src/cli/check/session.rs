@@ -1,5 +1,7 @@
 //! The measuring part of a check.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use super::{Request, length_ns};
@@ -10,14 +12,17 @@ use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
 use crate::cli::outputs::Outputs;
 use crate::cli::progress::Progress;
+use crate::cli::results;
 use crate::cli::screen;
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::cross_check::CrossCheck;
 use iosonde_analysis::expectation::judge_all;
+use iosonde_analysis::history::against_earlier;
 use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
 use iosonde_model::plan::Plan;
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::{Outcome, Run};
+use iosonde_model::record::summary::{SUMMARY, Summary, SummaryRow};
 use iosonde_report::json::Document;
 use iosonde_report::{Answer, CheckReport};
 
@@ -31,6 +36,8 @@ pub(super) struct Session<'a> {
     pub(super) runs: Vec<Run>,
     pub(super) rows: Vec<Assessment>,
     pub(super) cross_checks: Vec<CrossCheck>,
+    /// How it compares with earlier checks of the same storage.
+    pub(super) earlier: Option<String>,
     /// What a witness that failed asks for.
     pub(super) witness_exit: Exit,
 }
@@ -102,6 +109,11 @@ impl Session<'_> {
         let analysed = verdict(&self.rows);
         let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
         let judged = judge_all(&requested.expectations, &rows);
+        if let Some(summary) = summary(&rows, requested) {
+            let earlier = self.keeper.path().and_then(Path::parent).map(results::earlier_checks);
+            self.earlier = against_earlier(&summary, &earlier.unwrap_or_default());
+            self.keeper.keep(SUMMARY, &summary);
+        }
         let mut exit = if signal != 0 { Exit::Signal(signal as i32) } else { Exit::Done };
         exit = exit.or_graver(self.witness_exit);
         for row in &rows {
@@ -130,7 +142,7 @@ impl Session<'_> {
         let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
         self.progress.clear();
         let report = CheckReport {
-            answer: Answer::of_runs(&rows, analysed, None),
+            answer: Answer::of_runs(&rows, analysed, self.earlier.as_deref()),
             rows: &rows,
             verdict: analysed,
             judged,
@@ -158,4 +170,17 @@ impl Session<'_> {
         self.output.document(&document);
         exit
     }
+}
+
+/// The rates of the rows whose figures can be used; `None` without one.
+fn summary(rows: &[(&Run, &Assessment)], requested: &Request) -> Option<Summary> {
+    let usable = rows.iter().filter(|(_, row)| row.complete && row.consistency.valid());
+    let rates = usable.map(|(run, row)| SummaryRow {
+        title: run.plan.title.clone(),
+        iops: row.figures.all.total.iops,
+    });
+    let rates: Vec<SummaryRow> = rates.collect();
+    let (run, _) = rows.first().filter(|_| !rates.is_empty())?;
+    let bytes = run.plan.target().bytes;
+    Some(Summary { rows: rates, ..Summary::of(&run.target, bytes, requested.length_ns) })
 }
