@@ -1,5 +1,6 @@
 //! Runs what is missing of a campaign: devices in parallel, the experiments of each in order.
 
+use std::fs::{File, TryLockError};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -145,6 +146,14 @@ fn execute(
 fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
     let name = &device.name;
     let mut exit = Exit::Done;
+    let claim = match claimed(shared, device) {
+        Ok(Some(claim)) => claim,
+        Ok(None) => return exit,
+        Err(error) => {
+            shared.add("stop", name, &format!("its folder: {error}"));
+            return Exit::Environment;
+        }
+    };
     let began = Instant::now();
     for step in steps(shared.campaign, device, shared.output) {
         if shared.place.interrupted().is_some() {
@@ -184,7 +193,7 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
             _ => experiment.clone(),
         };
         shared.add("start", name, &how);
-        let (code, said) = carry_out(shared, &step, &state);
+        let (code, said) = carry_out(shared, &step, &state, &claim);
         exit = exit.or_graver(of_code(code));
         let verdict = match step.state() {
             Ok(State::Done(_, _, verdict)) => verdict,
@@ -207,8 +216,34 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
     exit
 }
 
+/// The folder of a device, locked. Each process for the device inherits the lock as its standard
+/// input, which it does not read: after this process was killed, the lock is free only when the
+/// last of them has ended, and has closed the device. `None` if a signal ended the wait.
+fn claimed(shared: &Shared<'_>, device: &Device) -> std::io::Result<Option<File>> {
+    let folder = device.folder(shared.output);
+    std::fs::create_dir_all(&folder)?;
+    let claim = File::open(&folder)?;
+    let mut is_noted = false;
+    loop {
+        match claim.try_lock() {
+            Ok(()) => return Ok(Some(claim)),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        if shared.place.interrupted().is_some() {
+            return Ok(None);
+        }
+        if !is_noted {
+            is_noted = true;
+            let name = clean(&device.name);
+            note(&format!("waiting: {name}: a process of the campaign before is still ending"));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
 /// Runs an experiment, or what is missing of it; gives its exit code, and what it said.
-fn carry_out(shared: &Shared<'_>, step: &Step<'_>, state: &State) -> (u8, String) {
+fn carry_out(shared: &Shared<'_>, step: &Step<'_>, state: &State, claim: &File) -> (u8, String) {
     let mut words = match state {
         State::Partial(folder, _) => {
             let folder = folder.to_string_lossy().into_owned();
@@ -223,7 +258,10 @@ fn carry_out(shared: &Shared<'_>, step: &Step<'_>, state: &State) -> (u8, String
         }
     };
     words.extend(["--eta-interval=0".into(), "--end-with-parent".into()]);
-    let started = child(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let started = claim.try_clone().and_then(|claim| {
+        let mut command = child(&words);
+        command.stdin(claim).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
+    });
     let mut process = match started {
         Ok(process) => process,
         Err(error) => return (Exit::Environment.code(), format!("it cannot be started: {error}")),
