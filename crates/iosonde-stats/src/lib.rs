@@ -6,6 +6,7 @@
 pub mod bootstrap;
 pub mod chance;
 pub mod cheapest;
+pub mod dependent;
 pub mod distance;
 pub mod effect;
 pub mod factors;
@@ -31,6 +32,6 @@ pub mod trend;
 pub mod usl;
 
 pub use histogram::Histogram;
-pub use quantile::{Estimate, Quantile};
+pub use quantile::{Estimate, Quantile, Standing};
 pub use ratio::Ratio;
 pub use slope::Slope;
