@@ -6,9 +6,10 @@
 
 use serde::Serialize;
 
-use iosonde_model::plan::{EngineKind, Job};
+use iosonde_model::plan::{EngineKind, IoKind, Job};
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_model::units::count;
+use iosonde_stats::dependent::{self, Batch, NoInterval};
 use iosonde_stats::steady::{self, WarmUp};
 use iosonde_stats::{Histogram, Quantile};
 
@@ -111,6 +112,8 @@ pub struct DirectionFigures {
     pub bytes: u64,
     /// Operations per second.
     pub iops: f64,
+    /// Its 95 % interval, or why there is none.
+    pub iops_interval: Result<(f64, f64), NoInterval>,
     /// Bytes per second.
     pub bytes_per_s: f64,
     /// Latency to after reaping: in an open loop from the due time, else from before submission.
@@ -132,6 +135,8 @@ pub struct LatencyFigures {
     pub count: u64,
     /// Mean, ns.
     pub mean_ns: Option<f64>,
+    /// Its 95 % interval, ns, or why there is none.
+    pub mean_interval_ns: Result<(f64, f64), NoInterval>,
     /// Sample standard deviation, ns.
     pub std_dev_ns: Option<f64>,
     /// Smallest, ns.
@@ -185,16 +190,28 @@ impl LatencyFigures {
         LatencyFigures { count: self.count, ..LatencyFigures::of(&Histogram::new()) }
     }
 
-    /// The figures of a distribution.
+    /// The figures of a distribution that is known for the whole run only: without intervals.
     pub fn of(histogram: &Histogram) -> LatencyFigures {
+        LatencyFigures::over_time(histogram, Err(NoInterval::OnlyWhole))
+    }
+
+    /// The figures of a distribution that is also known over time, or why it is not.
+    pub fn over_time(
+        histogram: &Histogram,
+        batches: Result<&[Batch], NoInterval>,
+    ) -> LatencyFigures {
         LatencyFigures {
             count: histogram.count(),
             mean_ns: histogram.mean(),
+            mean_interval_ns: batches.and_then(dependent::mean).map(|mean| mean.bounds()),
             std_dev_ns: histogram.std_dev(),
             min_ns: histogram.min(),
             max_ns: histogram.max(),
             overflow: histogram.overflow(),
-            quantiles: QUANTILES.iter().map(|q| Quantile::of(histogram, *q)).collect(),
+            quantiles: QUANTILES
+                .iter()
+                .map(|q| Quantile::over_time(histogram, batches, *q))
+                .collect(),
         }
     }
 }
@@ -260,6 +277,16 @@ struct Cut {
     window_ns: u64,
 }
 
+impl Cut {
+    /// What is left of these directions over time.
+    fn batches<'a>(
+        self,
+        directions: impl Iterator<Item = &'a DirectionRun>,
+    ) -> Result<Vec<Batch>, NoInterval> {
+        series::batches(directions, (self.skip_ns, self.skip_ns + self.window_ns))
+    }
+}
+
 /// Role names in order of appearance, with the indices of their jobs.
 fn roles(run: &Run) -> Vec<(&str, Vec<usize>)> {
     let mut roles: Vec<(&str, Vec<usize>)> = Vec::new();
@@ -279,24 +306,27 @@ fn group(run: &Run, role: &str, jobs: &[usize], cut: Cut) -> GroupFigures {
     let longest_ns = chosen().map(|job| job.measured_ns).max().filter(|ns| *ns > 0);
     let own_ns = longest_ns.map_or(cut.window_ns, |ns| ns.saturating_sub(cut.skip_ns));
     let cut = Cut { window_ns: own_ns.min(cut.window_ns), ..cut };
-    let read = Tally::of(chosen().map(|job| &job.read), cut);
-    let write = Tally::of(chosen().map(|job| &job.write), cut);
-    let trim = Tally::of(chosen().map(|job| &job.trim), cut);
-    let sync = Tally::of(chosen().map(|job| &job.sync), cut);
-    let mut total = read.clone();
-    total.merge(&write);
-    total.merge(&trim);
+    let each = IoKind::ALL.map(|way| {
+        let of = || chosen().map(move |job| job.directions()[way as usize]);
+        (Tally::of(of(), cut), cut.batches(of()))
+    });
+    let [read, write, trim, sync] =
+        each.each_ref().map(|(tally, batches)| tally.figures(cut, batches));
+    let mut total = Tally::default();
+    each[..3].iter().for_each(|(tally, _)| total.merge(tally));
+    let data = chosen().flat_map(|job| [&job.read, &job.write, &job.trim]);
+    let total = total.figures(cut, &cut.batches(data));
     let first = planned().next().map(|job| job.block_bytes);
     GroupFigures {
         role: role.to_owned(),
         jobs: u32::try_from(jobs.len()).unwrap_or(u32::MAX),
         block_bytes: first.filter(|bytes| planned().all(|job| job.block_bytes == *bytes)),
         read_share: (total.ops > 0).then(|| read.ops as f64 / total.ops as f64),
-        read: read.figures(cut),
-        write: write.figures(cut),
-        trim: trim.figures(cut),
-        sync: sync.figures(cut),
-        total: total.figures(cut),
+        read,
+        write,
+        trim,
+        sync,
+        total,
         depth_asked: depth_asked(run, planned()),
         depth_seen: chosen().map(|job| depth_seen(run, job)).sum(),
     }
@@ -379,18 +409,26 @@ impl Tally {
         self.clat.merge(&other.clat);
     }
 
-    fn figures(&self, cut: Cut) -> DirectionFigures {
+    fn figures(&self, cut: Cut, batches: &Result<Vec<Batch>, NoInterval>) -> DirectionFigures {
+        let batches = batches.as_deref().map_err(|reason| *reason);
         let per_second = |count: u64| match cut.window_ns {
             0 => 0.0,
             window_ns => count as f64 * 1e9 / window_ns as f64,
         };
         let (open, apart) = (self.open, self.slat.count() > 0);
+        let iops = per_second(self.ops);
+        // The window may be a little longer than its batches.
+        let rate = batches.and_then(dependent::rate);
         DirectionFigures {
             ops: self.ops,
             bytes: self.bytes,
-            iops: per_second(self.ops),
+            iops,
+            iops_interval: rate.map(|rate| dependent::Ratio { value: iops, ..rate }.bounds()),
             bytes_per_s: per_second(self.bytes),
-            latency: LatencyFigures::of(if open { &self.response } else { &self.latency }),
+            latency: LatencyFigures::over_time(
+                if open { &self.response } else { &self.latency },
+                batches,
+            ),
             service: open.then(|| LatencyFigures::of(&self.latency)),
             lag: open.then(|| LatencyFigures::of(&self.lag)),
             slat: apart.then(|| LatencyFigures::of(&self.slat)),

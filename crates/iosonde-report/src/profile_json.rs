@@ -301,7 +301,7 @@ fn latency(latency: &Latency) -> Value {
         fields.insert(name(q), json!(latency.at(q)));
     }
     let known = latency.quantiles.iter().filter_map(|quantile| {
-        let (_, low, high) = quantile.bounds()?;
+        let (low, high) = quantile.interval()?.ok()?;
         Some((name(quantile.q), json!([low, high])))
     });
     fields.insert("interval".into(), Value::Object(known.collect()));

@@ -8,7 +8,8 @@ use iosonde_analysis::figures::{self, DirectionFigures, Durable, Figures, Latenc
 use iosonde_model::plan::{EngineKind, IoKind, Job, Order, Stop};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::{bytes, count, duration};
-use iosonde_stats::{Estimate, Quantile};
+use iosonde_stats::dependent::NoInterval;
+use iosonde_stats::{Estimate, Quantile, Standing};
 
 use super::clean::clean;
 
@@ -223,6 +224,9 @@ fn direction(out: &mut String, name: &str, figures: &DirectionFigures) {
         return;
     }
     rate(out, name, figures);
+    if let Some(text) = within(figures) {
+        line(out, &text);
+    }
     if figures.latency.quantiles.is_empty() {
         return;
     }
@@ -327,6 +331,7 @@ fn latencies(out: &mut String, name: &str, latency: &LatencyFigures) {
             line(out, &text);
         }
     }
+    without_interval(latency).iter().for_each(|text| line(out, text));
     if latency.overflow > 0 {
         let text =
             format!("    {} latencies beyond 18 minutes", count::thousands(latency.overflow));
@@ -347,34 +352,66 @@ fn scale(mean_ns: f64) -> (f64, &'static str) {
 
 /// `99.00th=[   45]`; `~` marks low confidence.
 fn percentile(quantile: &Quantile, scale: f64) -> String {
-    let value = match (quantile.estimate, quantile.value_ns()) {
-        (Estimate::LowConfidence { .. }, Some(ns)) => {
-            format!("~{}", count::significant(ns as f64 / scale))
-        }
-        (_, Some(ns)) => count::significant(ns as f64 / scale),
-        (_, None) => "n/a".into(),
-    };
+    let mark = if quantile.is_rough() { "~" } else { "" };
+    let value = quantile
+        .value_ns()
+        .map_or("n/a".into(), |ns| format!("{mark}{}", count::significant(ns as f64 / scale)));
     format!("{:>5.2}th=[{value:>6}]", quantile.q * 100.0)
 }
 
-/// The interval or the reason of a percentile that does not stand alone.
+/// The interval of a percentile that does not stand alone, or the reason why it has no value.
 fn interval(quantile: &Quantile, scale: f64, unit: &str) -> Option<String> {
-    let name = format!("{:.2}th", quantile.q * 100.0);
     let words = match quantile.estimate {
-        Estimate::Solid { .. } => return None,
         Estimate::NotEarned { .. } => format!("n/a ({})", figures::reason(quantile)?),
-        Estimate::WithInterval { low_ns, high_ns, .. }
-        | Estimate::LowConfidence { low_ns, high_ns, .. } => {
-            let low = matches!(quantile.estimate, Estimate::LowConfidence { .. });
+        Estimate::Value { interval: Ok((low, high)), standing, .. }
+            if standing != Standing::Solid =>
+        {
             format!(
                 "95 % interval {} to {} {unit}{}",
-                count::significant(low_ns as f64 / scale),
-                count::significant(high_ns as f64 / scale),
-                if low { ", low confidence" } else { "" }
+                count::significant(low as f64 / scale),
+                count::significant(high as f64 / scale),
+                if standing == Standing::LowConfidence { ", low confidence" } else { "" }
             )
         }
+        Estimate::Value { .. } => return None,
     };
-    Some(format!("     {name}: {words}"))
+    Some(format!("     {}: {words}", ordinal(quantile)))
+}
+
+/// Names the percentiles that have a value and no interval, by reason.
+fn without_interval(latency: &LatencyFigures) -> Vec<String> {
+    let without = |reason| {
+        let names: Vec<String> = latency
+            .quantiles
+            .iter()
+            .filter(|quantile| quantile.interval() == Some(Err(reason)))
+            .map(ordinal)
+            .collect();
+        (!names.is_empty())
+            .then(|| format!("     95 % interval of {}: n/a: {reason}", names.join(", ")))
+    };
+    [NoInterval::RunLonger, NoInterval::OnlyWhole].into_iter().filter_map(without).collect()
+}
+
+fn ordinal(quantile: &Quantile) -> String {
+    format!("{:.2}th", quantile.q * 100.0)
+}
+
+/// The 95 % intervals of rate and mean latency within the run.
+fn within(figures: &DirectionFigures) -> Option<String> {
+    let (scale, unit) = scale(figures.latency.mean_ns?);
+    let iops = ends(figures.iops_interval, count::significant_or_whole);
+    let mean = ends(figures.latency.mean_interval_ns, |ns| count::significant(ns / scale));
+    let unit =
+        if figures.latency.mean_interval_ns.is_ok() { format!(" {unit}") } else { String::new() };
+    Some(format!("    95 % interval: IOPS {iops}; avg {mean}{unit}"))
+}
+
+fn ends(interval: Result<(f64, f64), NoInterval>, words: impl Fn(f64) -> String) -> String {
+    match interval {
+        Ok((low, high)) => format!("{} to {}", words(low), words(high)),
+        Err(reason) => format!("n/a: {reason}"),
+    }
 }
 
 fn cpu(figures: &Figures) -> String {

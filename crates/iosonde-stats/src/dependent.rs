@@ -68,8 +68,9 @@ impl Batch {
         self.amount += other.amount;
         self.sum_ns += other.sum_ns;
         self.overflow += other.overflow;
+        // Two ascending runs, which this sort merges.
         self.latency.extend(&other.latency);
-        self.latency.sort_unstable();
+        self.latency.sort();
         self.latency.dedup_by(|from, into| {
             let same = from.0 == into.0;
             into.1 += if same { from.1 } else { 0 };

@@ -5,8 +5,8 @@
 //! intervals.
 //!
 //! Coverage of nominal 95 % intervals at the stop, in 500 simulated runs each: rates 96.2, 95.6
-//! and 94.6 % (AR(1) coefficients 0, 0.5, 0.8), a mean 96.4 %, p99 at coefficient 0.8 95.0 %. Of
-//! independent latencies p50 98.2 % and p99 99.2 %: too wide, for their ends are the outer edges of
+//! and 94.6 % (AR(1) coefficients 0, 0.5, 0.8), a mean 96.4 %, p99 at coefficient 0.8 96.2 %. Of
+//! independent latencies p50 98.0 % and p99 99.0 %: too wide, for their ends are the outer edges of
 //! buckets, and the longer side counts for both.
 
 use super::Histogram;

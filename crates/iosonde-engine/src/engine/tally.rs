@@ -13,8 +13,9 @@ use iosonde_stats::histogram::Exact;
 const MAX_COUNTERS: usize = 2048;
 /// Histogram intervals kept before neighbours are merged.
 const MAX_HISTOGRAMS: usize = 512;
-/// Occupied buckets kept over all histogram intervals of a direction (256 KB) before merging.
-const MAX_ENTRIES: usize = 32_768;
+/// Occupied buckets kept over all histogram intervals of a direction (1 MB) before merging. The
+/// widest distributions occupy 1,500, and an interval of a percentile takes 20 histograms.
+const MAX_ENTRIES: usize = 65_536;
 
 /// Both directions of one job.
 #[derive(Debug)]
@@ -157,7 +158,7 @@ impl Tally {
             direction.carried_in += ops;
             direction.crossing_ns += ops * (now_ns - self.window.open_ns);
         } else {
-            direction.current.record_many(now_ns.saturating_sub(submitted_ns), ops);
+            direction.latency.current.record_many(now_ns.saturating_sub(submitted_ns), ops);
         }
     }
 
@@ -167,7 +168,7 @@ impl Tally {
         let latency_ns = now_ns - request.submitted_ns;
         let direction = &mut self.directions[request.op.way as usize];
         if let Some(open) = &mut direction.open {
-            open.response.record(now_ns - times.due_ns.min(now_ns));
+            open.response.current.record(now_ns - times.due_ns.min(now_ns));
             open.lag.record(request.submitted_ns - times.due_ns.min(request.submitted_ns));
         }
         if let Some(apart) = &mut direction.apart {
@@ -186,8 +187,10 @@ impl Tally {
 
     /// Mean latency so far, ns; 0 before the first.
     pub(super) fn mean_latency_ns(&self) -> u64 {
-        let sum: u128 = self.directions.iter().map(|direction| direction.current.sum()).sum();
-        let count: u64 = self.directions.iter().map(|direction| direction.current.count()).sum();
+        let sum: u128 =
+            self.directions.iter().map(|direction| direction.latency.current.sum()).sum();
+        let count: u64 =
+            self.directions.iter().map(|direction| direction.latency.current.count()).sum();
         (sum / u128::from(count.max(1))) as u64
     }
 
@@ -207,9 +210,9 @@ impl Tally {
             // Neighbours that have no bucket in common need more than one round. Only pairs are
             // merged: a single interval at the end would be taken for a double one.
             while self.histogram_index.is_multiple_of(2)
-                && self.directions.iter().any(|direction| direction.series.is_full())
+                && self.directions.iter().any(Direction::is_full)
             {
-                self.directions.iter_mut().for_each(|direction| direction.series.halve());
+                self.directions.iter_mut().for_each(Direction::halve);
                 self.histogram_width_ns *= 2;
                 self.histogram_index /= 2;
             }
@@ -236,12 +239,10 @@ impl Tally {
         for direction in all.filter(|direction| direction.used) {
             let of = |counter: &Counter| if counts_bytes { counter.bytes } else { counter.ops };
             sums.amount += direction.counters.iter().map(of).sum::<u64>();
-            if let Some(open) = &direction.open {
-                sums.latency.merge(&open.response);
-            } else {
-                sums.latency.merge(&direction.total);
-                sums.latency.merge(&direction.current);
-            }
+            let open = direction.open.as_ref();
+            let latency = open.map_or(&direction.latency, |open| &open.response);
+            sums.latency.merge(&latency.total);
+            sums.latency.merge(&latency.current);
         }
     }
 
@@ -292,19 +293,49 @@ struct Direction {
     used: bool,
     carried_in: u64,
     crossing_ns: u64,
-    current: Histogram,
-    total: Histogram,
     counters: Box<[Counter]>,
-    series: SparseSeries,
+    latency: Timed,
     open: Option<Box<OpenLatency>>,
     apart: Option<Box<ApartLatency>>,
 }
 
+/// Latencies of one kind, in total and over time.
+#[derive(Debug)]
+struct Timed {
+    /// Those of the interval at hand.
+    current: Histogram,
+    /// Those of the finished intervals.
+    total: Histogram,
+    series: SparseSeries,
+}
+
+impl Timed {
+    fn new(used: bool) -> Timed {
+        Timed {
+            current: Histogram::new(),
+            total: Histogram::new(),
+            series: SparseSeries::new(if used { MAX_ENTRIES } else { 0 }),
+        }
+    }
+
+    fn finish_interval(&mut self) {
+        self.series.push(&self.current);
+        self.total.merge(&self.current);
+        self.current.clear();
+    }
+}
+
 /// Latencies that only an open loop has.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OpenLatency {
-    response: Histogram,
+    response: Timed,
     lag: Histogram,
+}
+
+impl OpenLatency {
+    fn new() -> OpenLatency {
+        OpenLatency { response: Timed::new(true), lag: Histogram::new() }
+    }
 }
 
 /// Latencies that are known where handing over and waiting are apart.
@@ -320,11 +351,9 @@ impl Direction {
             used,
             carried_in: 0,
             crossing_ns: 0,
-            current: Histogram::new(),
-            total: Histogram::new(),
             counters: vec![Counter::default(); if used { MAX_COUNTERS } else { 0 }].into(),
-            series: SparseSeries::new(if used { MAX_ENTRIES } else { 0 }),
-            open: (used && job.is_open_loop()).then(Box::default),
+            latency: Timed::new(used),
+            open: (used && job.is_open_loop()).then(|| Box::new(OpenLatency::new())),
             apart: (used && job.reap.slat).then(Box::default),
         }
     }
@@ -333,29 +362,48 @@ impl Direction {
         if !self.used {
             return;
         }
-        self.series.push(&self.current);
-        self.total.merge(&self.current);
-        self.current.clear();
+        self.timed().for_each(Timed::finish_interval);
+    }
+
+    fn is_full(&self) -> bool {
+        let response = self.open.as_ref().map(|open| &open.response.series);
+        self.latency.series.is_full() || response.is_some_and(SparseSeries::is_full)
+    }
+
+    /// Merges neighbouring histograms two by two.
+    fn halve(&mut self) {
+        self.timed().for_each(|timed| timed.series.halve());
+    }
+
+    fn timed(&mut self) -> impl Iterator<Item = &mut Timed> {
+        std::iter::once(&mut self.latency).chain(self.open.as_mut().map(|open| &mut open.response))
     }
 
     fn into_record(self, width_ns: u64, histogram_width_ns: u64, used: usize) -> DirectionRun {
         let counters = &self.counters[..used.min(self.counters.len())];
         let ops: Vec<u64> = self.counters.iter().map(|counter| counter.ops).collect();
         let bytes: Vec<u64> = self.counters.iter().map(|counter| counter.bytes).collect();
-        let OpenLatency { response, lag } = self.open.map(|open| *open).unwrap_or_default();
+        let (response, responses, lag) = match self.open {
+            Some(open) => {
+                let Timed { total, series, .. } = open.response;
+                (total, series.into_record(histogram_width_ns), open.lag)
+            }
+            None => (Histogram::new(), HistogramSeries::default(), Histogram::new()),
+        };
         let ApartLatency { slat, clat } = self.apart.map(|apart| *apart).unwrap_or_default();
         DirectionRun {
             ops: ops.iter().sum(),
             bytes: bytes.iter().sum(),
             carried_in: self.carried_in,
             crossing_ns: self.crossing_ns,
-            latency: self.total,
+            latency: self.latency.total,
             counters: CounterSeries {
                 width_ns,
                 ops: counters.iter().map(|counter| counter.ops).collect(),
                 bytes: counters.iter().map(|counter| counter.bytes).collect(),
             },
-            latencies: self.series.into_record(histogram_width_ns),
+            latencies: self.latency.series.into_record(histogram_width_ns),
+            responses,
             slat,
             clat,
             response,

@@ -166,6 +166,7 @@ impl<'a> Watcher<'a> {
             span_ns: (edges - self.edges) * self.interval_ns,
             amount: amount - self.amount,
             latency: latency.since(&self.latency),
+            overflow: latency.overflow() - self.latency.overflow(),
             sum_ns: latency.sum() - self.latency.sum(),
         };
         (self.edges, self.amount, self.latency) = (edges, amount, latency);

@@ -1,0 +1,175 @@
+//! How often do the 95 % intervals of a run hold the truth? Simulated devices in virtual time.
+//!
+//! `cargo run --release -p iosonde-engine --example coverage -- 300` prints the table of
+//! `docs/coverage.md`, of so many runs per line.
+#![allow(clippy::print_stdout, reason = "the table is its output")]
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use iosonde_analysis::figures::{DirectionFigures, figures};
+use iosonde_engine::backend::sim::Model;
+use iosonde_engine::engine::{self, Control, Medium, Unwatched};
+use iosonde_fixtures::{Load, run_of};
+use iosonde_model::plan::{Arrivals, Engine, EngineKind, Pace, Rate, Stop};
+use iosonde_model::record::Run;
+use iosonde_stats::Histogram;
+use iosonde_stats::quantile::ranks;
+
+/// What a line of the table is about.
+struct Case {
+    name: &'static str,
+    device: &'static str,
+    /// Poisson arrivals per second; `None` for 32 in flight.
+    per_s: Option<f64>,
+    seconds: u64,
+}
+
+/// Figures of the table.
+const FIGURES: [&str; 5] = ["IOPS", "mean", "p50", "p99", "p99.9"];
+const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
+/// Warm-up of every run, as by default.
+const WARM_UP_NS: u64 = 3_000_000_000;
+/// The truth comes from runs of this many lengths, after a warm-up of one.
+const TRUTH_RUNS: u64 = 10;
+const TRUTH_LENGTHS: u64 = 10;
+
+fn cases() -> Vec<Case> {
+    let case = |name, device, per_s, seconds| Case { name, device, per_s, seconds };
+    let memoryless = "servers=4,read=exp:1ms";
+    let constant = "servers=1,read=250us";
+    let bucket = "servers=32,read=exp:1ms,rate=2000,burst=100";
+    vec![
+        case("M/M/4, 32 in flight, 10 s", memoryless, None, 10),
+        case("M/M/4, 32 in flight, 60 s", memoryless, None, 60),
+        case("token bucket, 32 in flight, 10 s", bucket, None, 10),
+        case("M/M/4 at 80 %, 10 s", memoryless, Some(3_200.0), 10),
+        case("M/M/4 at 80 %, 60 s", memoryless, Some(3_200.0), 60),
+        case("M/M/4 at 95 %, 10 s", memoryless, Some(3_800.0), 10),
+        case("M/M/4 at 95 %, 60 s", memoryless, Some(3_800.0), 60),
+        case("M/D/1 at 95 %, 10 s", constant, Some(3_800.0), 10),
+        case("M/D/1 at 95 %, 60 s", constant, Some(3_800.0), 60),
+        case("token bucket at 95 %, 60 s", bucket, Some(1_900.0), 60),
+    ]
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let runs: u64 = std::env::args().nth(1).map_or(Ok(300), |text| text.parse())?;
+    println!("| load | {} |", FIGURES.join(" | "));
+    println!("| --- |{}", " ---: |".repeat(FIGURES.len()));
+    for case in cases() {
+        let truth = truth(&case)?;
+        let mut counts = [Count::default(); FIGURES.len()];
+        for seed in 1..=runs {
+            let run = simulate(&case, seed, case.seconds, WARM_UP_NS)?;
+            for (count, seen) in counts.iter_mut().zip(seen(&run)) {
+                count.add(&seen, truth);
+            }
+        }
+        let cells: Vec<String> = counts.iter().map(|count| count.cell(runs)).collect();
+        println!("| {} | {} |", case.name, cells.join(" | "));
+    }
+    Ok(())
+}
+
+/// One run on the simulated device.
+fn simulate(case: &Case, seed: u64, seconds: u64, warmup_ns: u64) -> Result<Run, Box<dyn Error>> {
+    let mut run = run_of(&[Load::default()]);
+    let plan = &mut run.plan;
+    plan.engine = Engine::of(EngineKind::Sim);
+    plan.seed = seed;
+    plan.warmup_ns = warmup_ns;
+    plan.stop = Stop::AfterNs(seconds * 1_000_000_000);
+    plan.jobs[0].batch = 1;
+    plan.jobs[0].seed = seed;
+    if let Some(per_s) = case.per_s {
+        plan.jobs[0].iodepth = 4_096;
+        plan.jobs[0].pace = Pace::Rate { rate: Rate::Ops(per_s), arrivals: Arrivals::Poisson };
+    }
+    let medium = Medium::Sim(Model::parse(case.device)?);
+    let control = Arc::new(Control::new(Arc::new(AtomicUsize::new(0))));
+    let clock = iosonde_sys::Clock::monotonic();
+    let measured = engine::run(&run.plan, &medium, clock, &control, &mut Unwatched)?;
+    run.measured_ns = measured.measured_ns;
+    run.jobs = measured.jobs;
+    Ok(run)
+}
+
+/// The figures of very long runs, in the order of [`FIGURES`].
+fn truth(case: &Case) -> Result<[f64; FIGURES.len()], Box<dyn Error>> {
+    let mut all = Histogram::new();
+    let (mut ops, mut ns) = (0, 0);
+    for seed in 1..=TRUTH_RUNS {
+        let seconds = TRUTH_LENGTHS * case.seconds;
+        let run = simulate(case, 1_000_000 + seed, seconds, case.seconds * 1_000_000_000)?;
+        let read = &run.jobs[0].read;
+        all.merge(if case.per_s.is_some() { &read.response } else { &read.latency });
+        (ops, ns) = (ops + read.ops, ns + run.measured_ns);
+    }
+    let [p50, p99, p999] = QUANTILES.map(|q| all.quantile(q).unwrap_or(0) as f64);
+    Ok([ops as f64 * 1e9 / ns as f64, all.mean().unwrap_or(0.0), p50, p99, p999])
+}
+
+/// A figure of a run: which one, its interval, and the interval of independent operations.
+struct Seen {
+    figure: usize,
+    interval: Option<(f64, f64)>,
+    independent: Option<(f64, f64)>,
+}
+
+fn seen(run: &Run) -> Vec<Seen> {
+    let figures = figures(run);
+    let total: &DirectionFigures = &figures.all.total;
+    let read = &run.jobs[0].read;
+    let histogram = if read.response.count() > 0 { &read.response } else { &read.latency };
+    let mut all = vec![
+        Seen { figure: 0, interval: total.iops_interval.ok(), independent: None },
+        Seen { figure: 1, interval: total.latency.mean_interval_ns.ok(), independent: None },
+    ];
+    for (at, q) in QUANTILES.into_iter().enumerate() {
+        let interval = total.latency.quantile(q).and_then(|each| each.interval()?.ok());
+        let independent = ranks(histogram.count(), q).and_then(|(low, high)| {
+            Some((histogram.rank(low)?.0 as f64, histogram.rank(high)?.1 as f64))
+        });
+        let interval = interval.map(|(low, high)| (low as f64, high as f64));
+        all.push(Seen { figure: 2 + at, interval, independent });
+    }
+    all
+}
+
+/// Runs that gave an interval, and how many held the truth.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    given: u64,
+    held: u64,
+    /// As if operations were independent.
+    independent: Option<u64>,
+}
+
+impl Count {
+    fn add(&mut self, seen: &Seen, truth: [f64; FIGURES.len()]) {
+        let holds = |(low, high): (f64, f64)| (low..=high).contains(&truth[seen.figure]);
+        self.given += u64::from(seen.interval.is_some());
+        self.held += u64::from(seen.interval.is_some_and(holds));
+        if let Some(interval) = seen.independent {
+            *self.independent.get_or_insert(0) += u64::from(holds(interval));
+        }
+    }
+
+    /// `95 % of 300 (was 42 %)`
+    fn cell(self, runs: u64) -> String {
+        let percent = |part: u64, of: u64| format!("{:.0} %", 100.0 * part as f64 / of as f64);
+        let was =
+            self.independent.map_or(String::new(), |held| format!(" ({})", percent(held, runs)));
+        // The share of so few says nothing.
+        if self.given * 20 < runs {
+            return format!("n/a in {}{was}", percent(runs - self.given, runs));
+        }
+        let missing = match runs - self.given {
+            0 => String::new(),
+            missing => format!(", n/a in {}", percent(missing, runs)),
+        };
+        format!("{}{missing}{was}", percent(self.held, self.given))
+    }
+}
