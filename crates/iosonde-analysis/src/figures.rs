@@ -564,8 +564,8 @@ mod tests {
         let load = Load { shape: |t| if t < 0.15 { 0.3 } else { 1.0 }, ..Load::default() };
         let run = run_of(&[load]);
         let figures = figures(&run);
-        assert_eq!(figures.steady, Steady::Lengthened { ns: 2_000_000_000 });
-        assert_eq!(figures.window_ns, 8_000_000_000);
+        assert_eq!(figures.steady, Steady::Lengthened { ns: 1_500_000_000 });
+        assert_eq!(figures.window_ns, 8_500_000_000);
         assert!((figures.all.total.iops / 5_000.0 - 1.0).abs() < 0.02);
         assert!(
             figures.all.total.latency.max_ns.unwrap() < run.jobs[0].read.latency.max().unwrap()

@@ -1,7 +1,7 @@
 //! How often do the 95 % intervals of a run hold the truth? Simulated devices in virtual time.
 //!
 //! `cargo run --release -p iosonde-engine --example coverage -- 300` prints the table of
-//! `docs/coverage.md`, of so many runs per line.
+//! `docs/coverage.md`, of so many runs per line; a further word chooses lines by their name.
 #![allow(clippy::print_stdout, reason = "the table is its output")]
 
 use std::error::Error;
@@ -58,7 +58,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runs: u64 = std::env::args().nth(1).map_or(Ok(300), |text| text.parse())?;
     println!("| load | {} |", FIGURES.join(" | "));
     println!("| --- |{}", " ---: |".repeat(FIGURES.len()));
-    for case in cases() {
+    let only = std::env::args().nth(2).unwrap_or_default();
+    for case in cases().into_iter().filter(|case| case.name.contains(&only)) {
         let truth = truth(&case)?;
         let mut counts = [Count::default(); FIGURES.len()];
         for seed in 1..=runs {

@@ -17,6 +17,8 @@
 //! small expected number of positive counts", Survey Methodology 24(2), 1998): the size is divided
 //! by the square of t over the normal quantile.
 //!
+//! Values beyond a rare percentile come in bursts, and must be seen in 20 of them.
+//!
 //! Intervals of rates and means are on the logarithmic scale, so that they never reach 0.
 
 use serde::Serialize;
@@ -26,9 +28,9 @@ use super::histogram::BUCKETS;
 use super::quantile::{NORMAL, ranks};
 use super::summary::{Summary, autocorrelation_time, t_975};
 
-/// Autocorrelation times that a run must be long for an interval.
+/// Autocorrelation times that a run must be long for an interval, and bursts of rare values that
+/// it must have seen.
 const FEWEST_INDEPENDENT: f64 = 20.0;
-
 /// The counts of one batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
@@ -83,7 +85,8 @@ impl Batch {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoInterval {
-    /// The run is shorter than 20 autocorrelation times, or 20 batches.
+    /// The run is shorter than 20 autocorrelation times or 20 batches, or saw fewer than 20 bursts
+    /// of values beyond the percentile.
     RunLonger,
     /// The record has the figure for the whole run only.
     OnlyWhole,
@@ -146,6 +149,14 @@ pub fn effective_size(all: &Histogram, batches: &[Batch], q: f64) -> Result<f64,
     for first in [bucket, bucket + 1] {
         let beyond = of(batches, |each| each.from(first) as f64);
         let sum = Sum::of(&beyond, &counts)?;
+        let rarer: Vec<bool> = if q < 0.5 {
+            beyond.iter().zip(&counts).map(|(beyond, count)| beyond < count).collect()
+        } else {
+            beyond.iter().map(|beyond| *beyond > 0.0).collect()
+        };
+        if first == bucket && has_few_bursts(&rarer) {
+            return Err(NoInterval::RunLonger);
+        }
         let independent = sum.amount * (1.0 - sum.amount / sum.size);
         if independent > 0.0 {
             let design_effect = (sum.error.powi(2) / independent).max(1.0);
@@ -164,6 +175,16 @@ pub fn quantile(all: &Histogram, effective_size: f64, q: f64) -> Option<(u64, u6
     let low = ((low as f64 * scale).floor() as u64).clamp(1, n);
     let high = ((high as f64 * scale).ceil() as u64).clamp(1, n);
     Some((all.rank(low)?.0, all.rank(high)?.1))
+}
+
+/// Whether values occur in few batches, and those in few groups of neighbours (runs declustering:
+/// Smith and Weissman, "Estimating the extremal index", JRSS B 56(3), 1994): the variance between
+/// batches of what happens in bursts is not known from a few of them.
+fn has_few_bursts(occurs: &[bool]) -> bool {
+    let is_rare = occurs.iter().filter(|occurs| **occurs).count() * 2 < occurs.len();
+    let starts = occurs.windows(2).filter(|pair| !pair[0] && pair[1]).count();
+    let bursts = starts + usize::from(occurs.first() == Some(&true));
+    is_rare && (bursts as f64) < FEWEST_INDEPENDENT
 }
 
 fn of(batches: &[Batch], pick: impl Fn(&Batch) -> f64) -> Vec<f64> {
@@ -205,5 +226,124 @@ impl Sum {
         let error = spread * (n / (n - time)).sqrt() * (n * time).sqrt();
         let t = t_975((n / time - 1.0) as usize).ok_or(NoInterval::RunLonger)?;
         Ok(Sum { amount, size, error, t })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    const BATCH_NS: u64 = 100_000_000;
+
+    /// An M/M/1 queue with a mean service of 1 ms, by Lindley's recursion, from its steady state on:
+    /// its responses, and what happened in each tenth of a second.
+    fn queue(load: f64, seconds: u64, seed: u64) -> (Histogram, Vec<Batch>) {
+        let mut state = seed.wrapping_mul(0xd134_2543_de82_ef95);
+        let mut exponential = |mean_ns: f64| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            -mean_ns * (1.0 - ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64).ln()
+        };
+        let end_ns = seconds * 1_000_000_000;
+        let mut parts = vec![Histogram::new(); (end_ns / BATCH_NS) as usize];
+        let (mut now_ns, mut response_ns) = (0.0, exponential(1e6 / (1.0 - load)));
+        loop {
+            let gap_ns = exponential(1e6 / load);
+            now_ns += gap_ns;
+            response_ns = (response_ns - gap_ns).max(0.0) + exponential(1e6);
+            let Some(part) = parts.get_mut((now_ns / BATCH_NS as f64) as usize) else { break };
+            part.record(response_ns as u64);
+        }
+        let mut all = Histogram::new();
+        parts.iter().for_each(|part| all.merge(part));
+        let batch = |part: &Histogram| Batch {
+            span_ns: BATCH_NS,
+            amount: part.count(),
+            latency: part.occupied().collect(),
+            overflow: 0,
+            sum_ns: part.sum(),
+        };
+        (all, parts.iter().map(batch).collect())
+    }
+
+    /// Runs with an interval, and those of them in which it holds the truth, per 200.
+    fn coverage(of: impl Fn(u64) -> Option<(f64, f64)>, truth: f64) -> (usize, usize) {
+        let ends: Vec<(f64, f64)> = (1..=200).filter_map(of).collect();
+        (ends.len(), ends.iter().filter(|(low, high)| (*low..=*high).contains(&truth)).count())
+    }
+
+    fn of_quantile(load: f64, seconds: u64, q: f64) -> impl Fn(u64) -> Option<(f64, f64)> {
+        move |seed| {
+            let (all, batches) = queue(load, seconds, seed);
+            let size = effective_size(&all, &batches, q).ok()?;
+            let (low, high) = quantile(&all, size, q)?;
+            Some((low as f64, high as f64))
+        }
+    }
+
+    #[test]
+    fn intervals_of_a_queue_hold_the_truth_as_often_as_they_say() {
+        // The response is exponential; 80 % load, 40 s.
+        let mean_ns = 1e6 / 0.2;
+        let of_rate = |seed| Some(rate(&queue(0.8, 40, seed).1).ok()?.bounds());
+        let of_mean = |seed| Some(mean(&queue(0.8, 40, seed).1).ok()?.bounds());
+        for (name, (given, held)) in [
+            ("rate", coverage(of_rate, 800.0)),
+            ("mean", coverage(of_mean, mean_ns)),
+            ("p50", coverage(of_quantile(0.8, 40, 0.5), mean_ns * 2f64.ln())),
+            ("p90", coverage(of_quantile(0.8, 40, 0.9), mean_ns * 10f64.ln())),
+        ] {
+            assert!(given >= 180, "{name}: {given}");
+            assert!(held as f64 >= 0.91 * given as f64, "{name}: {held} of {given}");
+        }
+    }
+
+    #[test]
+    fn operations_taken_as_independent_would_not() {
+        let of = |seed| {
+            let (all, _) = queue(0.8, 40, seed);
+            let (low, high) = quantile(&all, all.count() as f64, 0.5)?;
+            Some((low as f64, high as f64))
+        };
+        let (_, held) = coverage(of, 5e6 * 2f64.ln());
+        assert!(held < 100, "{held}");
+    }
+
+    #[test]
+    fn what_a_run_cannot_know_it_does_not_say() {
+        // Ten seconds of a queue that forgets in about as many; and the far tail of one that it
+        // sees in a few bursts.
+        let (given, _) = coverage(of_quantile(0.98, 10, 0.99), 0.0);
+        assert!(given <= 10, "{given}");
+        let (given, _) = coverage(of_quantile(0.8, 10, 0.999), 0.0);
+        assert_eq!(given, 0);
+        let (all, batches) = queue(0.1, 1, 1);
+        assert_eq!(effective_size(&all, &batches, 0.5), Err(NoInterval::RunLonger));
+        assert_eq!(rate(&batches), Err(NoInterval::RunLonger));
+    }
+
+    #[test]
+    fn ends_never_reach_zero() {
+        let batch = |ops| Batch { span_ns: BATCH_NS, amount: ops, ..Batch::default() };
+        let few: Vec<Batch> = (0..100).map(|at| batch(u64::from(at % 37 == 5))).collect();
+        let (low, high) = rate(&few).unwrap().bounds();
+        assert!(0.0 < low && low < 0.3 && 0.3 < high, "{low} {high}");
+        assert_eq!(rate(&[batch(0), batch(0)]), Err(NoInterval::RunLonger));
+    }
+
+    #[test]
+    fn values_in_one_bucket_have_its_edges() {
+        let mut part = Histogram::new();
+        part.record_many(1_000_000, 50);
+        let latency: Vec<(u32, u64)> = part.occupied().collect();
+        let batches = vec![Batch { latency, ..Batch::default() }; 30];
+        let mut all = Histogram::new();
+        (0..30).for_each(|_| all.merge(&part));
+        let size = effective_size(&all, &batches, 0.5).unwrap();
+        assert_eq!(quantile(&all, size, 0.5), Some((1_000_000, 1_000_000)));
     }
 }
