@@ -4,6 +4,8 @@
 //! was too short, figures of throughput and latency come from the intervals after it; depth and CPU
 //! cost cover the whole window, for which only sums are recorded.
 
+mod tally;
+
 use serde::Serialize;
 
 use iosonde_model::plan::{EngineKind, IoKind, Job};
@@ -16,6 +18,7 @@ use iosonde_stats::{Histogram, Quantile};
 use super::arrivals::{ArrivalFigures, ArrivalVerdict};
 use super::series;
 use super::targets::{TargetFigures, targets};
+use tally::Tally;
 
 /// The quantiles computed for every latency distribution.
 pub const QUANTILES: [f64; 9] = [0.01, 0.05, 0.10, 0.50, 0.90, 0.95, 0.99, 0.999, 0.9999];
@@ -346,100 +349,6 @@ fn depth_asked<'a>(run: &Run, planned: impl Iterator<Item = &'a Job>) -> u64 {
 pub fn depth_seen(run: &Run, job: &JobRun) -> f64 {
     let window_ns = if job.measured_ns > 0 { job.measured_ns } else { run.measured_ns };
     if window_ns == 0 { 0.0 } else { job.in_flight_area_ns as f64 / window_ns as f64 }
-}
-
-/// Sums of one direction over jobs, after the cut.
-#[derive(Clone, Default)]
-struct Tally {
-    ops: u64,
-    bytes: u64,
-    latency: Histogram,
-    /// Whether any of it came from an open loop.
-    open: bool,
-    response: Histogram,
-    lag: Histogram,
-    slat: Histogram,
-    clat: Histogram,
-}
-
-impl Tally {
-    fn of<'a>(directions: impl Iterator<Item = &'a DirectionRun>, cut: Cut) -> Tally {
-        let mut tally = Tally::default();
-        for direction in directions {
-            tally.add(direction, cut.skip_ns);
-        }
-        tally
-    }
-
-    fn add(&mut self, direction: &DirectionRun, skip_ns: u64) {
-        // Nothing is cut from runs that have these.
-        let is_open = direction.response.count() > 0;
-        self.open |= is_open;
-        // Beside an open loop the latency of a closed one is its response.
-        self.response.merge(if is_open { &direction.response } else { &direction.latency });
-        self.lag.merge(&direction.lag);
-        self.slat.merge(&direction.slat);
-        self.clat.merge(&direction.clat);
-        if skip_ns == 0 {
-            self.ops += direction.ops;
-            self.bytes += direction.bytes;
-            self.latency.merge(&direction.latency);
-            return;
-        }
-        let counters = &direction.counters;
-        let skipped = intervals(skip_ns, counters.width_ns);
-        let early = |counts: &[u64]| counts.iter().take(skipped).sum::<u64>();
-        self.ops += direction.ops.saturating_sub(early(&counters.ops));
-        self.bytes += direction.bytes.saturating_sub(early(&counters.bytes));
-        let skipped = intervals(skip_ns, direction.latencies.width_ns);
-        let series = &direction.latencies;
-        for (interval, exact) in series.intervals.iter().zip(&series.exact).skip(skipped) {
-            self.latency.merge(&Histogram::from_interval(interval, *exact));
-        }
-    }
-
-    fn merge(&mut self, other: &Tally) {
-        self.ops += other.ops;
-        self.bytes += other.bytes;
-        self.latency.merge(&other.latency);
-        self.open |= other.open;
-        self.response.merge(&other.response);
-        self.lag.merge(&other.lag);
-        self.slat.merge(&other.slat);
-        self.clat.merge(&other.clat);
-    }
-
-    fn figures(&self, cut: Cut, batches: &Result<Vec<Batch>, NoInterval>) -> DirectionFigures {
-        let batches = batches.as_deref().map_err(|reason| *reason);
-        let per_second = |count: u64| match cut.window_ns {
-            0 => 0.0,
-            window_ns => count as f64 * 1e9 / window_ns as f64,
-        };
-        let (open, apart) = (self.open, self.slat.count() > 0);
-        let iops = per_second(self.ops);
-        // The window may be a little longer than its batches.
-        let rate = batches.and_then(dependent::rate);
-        DirectionFigures {
-            ops: self.ops,
-            bytes: self.bytes,
-            iops,
-            iops_interval: rate.map(|rate| dependent::Ratio { value: iops, ..rate }.bounds()),
-            bytes_per_s: per_second(self.bytes),
-            latency: LatencyFigures::over_time(
-                if open { &self.response } else { &self.latency },
-                batches,
-            ),
-            service: open.then(|| LatencyFigures::of(&self.latency)),
-            lag: open.then(|| LatencyFigures::of(&self.lag)),
-            slat: apart.then(|| LatencyFigures::of(&self.slat)),
-            clat: apart.then(|| LatencyFigures::of(&self.clat)),
-        }
-    }
-}
-
-/// Intervals of this width that begin before `skip_ns`.
-fn intervals(skip_ns: u64, width_ns: u64) -> usize {
-    if width_ns == 0 { 0 } else { usize::try_from(skip_ns.div_ceil(width_ns)).unwrap_or(0) }
 }
 
 /// Decides whether steady state was reached, and how much to skip: whole intervals of the widest

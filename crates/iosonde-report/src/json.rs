@@ -244,12 +244,13 @@ fn summary_of(facts: &Assessment) -> Value {
 }
 
 fn direction(figures: &DirectionFigures) -> Value {
+    let reason = figures.iops_interval.err().filter(|_| figures.ops > 0);
     json!({
         "ops": figures.ops,
         "bytes": figures.bytes,
         "iops": figures.iops,
         "iops_interval": figures.iops_interval.ok(),
-        "iops_interval_na": figures.iops_interval.err().map(|reason| reason.to_string()),
+        "iops_interval_na": reason.map(|reason| reason.to_string()),
         "bytes_per_s": whole(figures.bytes_per_s),
         "latency_ns": latency(&figures.latency),
         "latency_interval_ns": intervals(&figures.latency),

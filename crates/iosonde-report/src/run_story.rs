@@ -167,9 +167,9 @@ fn table(rows: &[(&Run, &Assessment)]) -> Table {
             }
         }
     }
-    let caption = "What was measured. Percentiles are of all requests together. Each figure has its \
-                   95 % interval within the run, or says what it lacks; n/a where there were too \
-                   few requests for a percentile.";
+    let caption = "What was measured. Percentiles are of all requests together. Each figure has \
+                   its 95 % interval within the run, or says what it lacks; n/a where there were \
+                   too few requests for a percentile.";
     Table { caption: caption.into(), columns, rows: lines }
 }
 

@@ -13,9 +13,9 @@
 //! position measures", JASA 47, 1952): the variance of the share beyond it, over that of as many
 //! independent operations, is the design effect; the operations divided by it are the effective
 //! sample size; and the order statistics of so many independent values are looked up in the whole
-//! histogram. Student's t enters as by Korn and Graubard ("Confidence intervals for proportions with
-//! small expected number of positive counts", Survey Methodology 24(2), 1998): the size is divided
-//! by the square of t over the normal quantile.
+//! histogram. Student's t enters as by Korn and Graubard ("Confidence intervals for proportions
+//! with small expected number of positive counts", Survey Methodology 24(2), 1998): the size is
+//! divided by the square of t over the normal quantile.
 //!
 //! Values beyond a rare percentile come in bursts, and must be seen in 20 of them.
 //!
@@ -149,12 +149,13 @@ pub fn effective_size(all: &Histogram, batches: &[Batch], q: f64) -> Result<f64,
     for first in [bucket, bucket + 1] {
         let beyond = of(batches, |each| each.from(first) as f64);
         let sum = Sum::of(&beyond, &counts)?;
-        let rarer: Vec<bool> = if q < 0.5 {
-            beyond.iter().zip(&counts).map(|(beyond, count)| beyond < count).collect()
-        } else {
-            beyond.iter().map(|beyond| *beyond > 0.0).collect()
+        // The rarer side takes the bucket itself in.
+        let occurs: Vec<bool> = match (first == bucket, q < 0.5) {
+            (true, false) => beyond.iter().map(|beyond| *beyond > 0.0).collect(),
+            (false, true) => beyond.iter().zip(&counts).map(|(beyond, n)| beyond < n).collect(),
+            _ => Vec::new(),
         };
-        if first == bucket && has_few_bursts(&rarer) {
+        if has_few_bursts(&occurs) {
             return Err(NoInterval::RunLonger);
         }
         let independent = sum.amount * (1.0 - sum.amount / sum.size);
@@ -237,8 +238,8 @@ mod tests {
 
     const BATCH_NS: u64 = 100_000_000;
 
-    /// An M/M/1 queue with a mean service of 1 ms, by Lindley's recursion, from its steady state on:
-    /// its responses, and what happened in each tenth of a second.
+    /// An M/M/1 queue with a mean service of 1 ms, by Lindley's recursion, from its steady state
+    /// on: its responses, and what happened in each tenth of a second.
     fn queue(load: f64, seconds: u64, seed: u64) -> (Histogram, Vec<Batch>) {
         let mut state = seed.wrapping_mul(0xd134_2543_de82_ef95);
         let mut exponential = |mean_ns: f64| {
@@ -343,7 +344,9 @@ mod tests {
         let batches = vec![Batch { latency, ..Batch::default() }; 30];
         let mut all = Histogram::new();
         (0..30).for_each(|_| all.merge(&part));
-        let size = effective_size(&all, &batches, 0.5).unwrap();
-        assert_eq!(quantile(&all, size, 0.5), Some((1_000_000, 1_000_000)));
+        for q in [0.1, 0.5, 0.9] {
+            let size = effective_size(&all, &batches, q).unwrap();
+            assert_eq!(quantile(&all, size, q), Some((1_000_000, 1_000_000)));
+        }
     }
 }

@@ -1,22 +1,16 @@
 //! What one job counts while it runs. Every buffer is allocated before the clock starts.
 
 use super::requests::{Slot, Times};
+use super::timed::{SparseSeries, Timed};
 use super::until::Sums;
 use super::window::Window;
 use iosonde_model::plan::{Direction as Request, IoKind, Job, Plan};
 use iosonde_model::record::JobRun;
 use iosonde_model::record::run::{CounterSeries, DirectionRun, HistogramSeries, TargetRun};
 use iosonde_stats::Histogram;
-use iosonde_stats::histogram::Exact;
 
 /// Counter intervals kept before neighbours are merged: 200 s at 100 ms.
 const MAX_COUNTERS: usize = 2048;
-/// Histogram intervals kept before neighbours are merged.
-const MAX_HISTOGRAMS: usize = 512;
-/// Occupied buckets kept over all histogram intervals of a direction (1 MB) before merging. The
-/// widest distributions occupy 1,500, and an interval of a percentile takes 20 histograms.
-const MAX_ENTRIES: usize = 65_536;
-
 /// Both directions of one job.
 #[derive(Debug)]
 pub(super) struct Tally {
@@ -299,32 +293,6 @@ struct Direction {
     apart: Option<Box<ApartLatency>>,
 }
 
-/// Latencies of one kind, in total and over time.
-#[derive(Debug)]
-struct Timed {
-    /// Those of the interval at hand.
-    current: Histogram,
-    /// Those of the finished intervals.
-    total: Histogram,
-    series: SparseSeries,
-}
-
-impl Timed {
-    fn new(used: bool) -> Timed {
-        Timed {
-            current: Histogram::new(),
-            total: Histogram::new(),
-            series: SparseSeries::new(if used { MAX_ENTRIES } else { 0 }),
-        }
-    }
-
-    fn finish_interval(&mut self) {
-        self.series.push(&self.current);
-        self.total.merge(&self.current);
-        self.current.clear();
-    }
-}
-
 /// Latencies that only an open loop has.
 #[derive(Debug)]
 struct OpenLatency {
@@ -429,116 +397,9 @@ fn halve(counters: &mut [Counter]) {
     counters[half..].fill(Counter::default());
 }
 
-/// Sparse histograms one after another, in fixed memory.
-#[derive(Debug)]
-struct SparseSeries {
-    entries: Vec<(u32, u64)>,
-    /// Where each interval ends in `entries`.
-    ends: Vec<u32>,
-    /// Values counted in each interval, and what its buckets cannot tell.
-    exact: Vec<(u64, Exact)>,
-    spare: Vec<(u32, u64)>,
-}
-
-impl SparseSeries {
-    fn new(capacity: usize) -> SparseSeries {
-        // Three intervals more than the limit always fit (one that fills it, one until there is a
-        // pair, one more for the end), so a push never reallocates.
-        let entries =
-            if capacity == 0 { 0 } else { capacity + 3 * iosonde_stats::histogram::BUCKETS };
-        let intervals = if capacity == 0 { 0 } else { MAX_HISTOGRAMS + 3 };
-        SparseSeries {
-            entries: Vec::with_capacity(entries),
-            ends: Vec::with_capacity(intervals),
-            exact: Vec::with_capacity(intervals),
-            spare: Vec::with_capacity(entries),
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.ends.len() >= MAX_HISTOGRAMS || self.entries.len() >= MAX_ENTRIES
-    }
-
-    fn push(&mut self, histogram: &Histogram) {
-        if histogram.count() > 0 {
-            self.entries.extend(histogram.occupied());
-        }
-        self.ends.push(self.entries.len() as u32);
-        self.exact.push((histogram.count(), histogram.exact()));
-    }
-
-    /// Merges neighbours two by two.
-    fn halve(&mut self) {
-        self.spare.clear();
-        let mut start = 0;
-        let pairs = self.ends.len().div_ceil(2);
-        for pair in 0..pairs {
-            let middle = self.ends[2 * pair] as usize;
-            let end = self.ends.get(2 * pair + 1).map_or(middle, |end| *end as usize);
-            merge_sorted(&self.entries[start..middle], &self.entries[middle..end], &mut self.spare);
-            self.ends[pair] = self.spare.len() as u32;
-            self.exact[pair] = merge_exact(self.exact[2 * pair], self.exact.get(2 * pair + 1));
-            start = end;
-        }
-        self.ends.truncate(pairs);
-        self.exact.truncate(pairs);
-        std::mem::swap(&mut self.entries, &mut self.spare);
-    }
-
-    fn into_record(self, width_ns: u64) -> HistogramSeries {
-        let mut start = 0;
-        let mut interval = |end: &u32| {
-            let interval = self.entries[start..*end as usize].to_vec();
-            start = *end as usize;
-            interval
-        };
-        HistogramSeries {
-            width_ns,
-            intervals: self.ends.iter().map(&mut interval).collect(),
-            exact: self.exact.iter().map(|(_, exact)| *exact).collect(),
-        }
-    }
-}
-
-fn merge_exact(first: (u64, Exact), second: Option<&(u64, Exact)>) -> (u64, Exact) {
-    let Some(second) = second else { return first };
-    (first.0 + second.0, first.1.merged(first.0, second.1, second.0))
-}
-
-/// Adds two ascending sparse histograms into `out`.
-fn merge_sorted(a: &[(u32, u64)], b: &[(u32, u64)], out: &mut Vec<(u32, u64)>) {
-    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
-    loop {
-        let next = match (a.peek(), b.peek()) {
-            (Some(x), Some(y)) if x.0 == y.0 => {
-                let sum = (x.0, x.1 + y.1);
-                a.next();
-                b.next();
-                sum
-            }
-            (Some(x), Some(y)) if x.0 > y.0 => {
-                let entry = **y;
-                b.next();
-                entry
-            }
-            (Some(x), _) => {
-                let entry = **x;
-                a.next();
-                entry
-            }
-            (None, Some(y)) => {
-                let entry = **y;
-                b.next();
-                entry
-            }
-            (None, None) => return,
-        };
-        out.push(next);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::timed::MAX_ENTRIES;
     use super::*;
 
     #[test]
