@@ -3,6 +3,7 @@
 //! One detector per file; [`DETECTORS`] lists them. A detector reports only if its evidence exists:
 //! a fact that could not be read is never evidence.
 
+mod began_empty;
 mod buffered;
 mod cgroup_limit;
 mod client_cpu;
@@ -167,7 +168,8 @@ pub struct Case<'a> {
 pub type Detector = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
-pub const DETECTORS: [(&str, Detector); 33] = [
+pub const DETECTORS: [(&str, Detector); 34] = [
+    ("began_empty", began_empty::detect),
     ("buffered", buffered::detect),
     ("cgroup_limit", cgroup_limit::detect),
     ("client_cpu", client_cpu::detect),

@@ -1,20 +1,25 @@
 //! How often do the 95 % intervals of a run hold the truth? Simulated devices in virtual time.
 //!
 //! `cargo run --release -p iosonde-engine --example coverage -- 300` prints the table of
-//! `docs/coverage.md`, of so many runs per line; a further word chooses lines by their name.
-#![allow(clippy::print_stdout, reason = "the table is its output")]
+//! `docs/coverage.md`, of so many runs per line, and that of cells of 3, 5 and 10 of these runs; a
+//! further word chooses lines by their name.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table is its output")]
 
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use iosonde_analysis::Figures;
+use iosonde_analysis::experiment::{Measure, Point, Standing};
 use iosonde_analysis::figures::{DirectionFigures, figures};
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::{self, Control, Medium, Unwatched};
 use iosonde_fixtures::{Load, run_of};
 use iosonde_model::plan::{Arrivals, Engine, EngineKind, Pace, Rate, Stop};
 use iosonde_model::record::Run;
+use iosonde_model::spec::Direction;
 use iosonde_stats::Histogram;
+use iosonde_stats::chance::Chance;
 use iosonde_stats::quantile::ranks;
 
 /// What a line of the table is about.
@@ -29,6 +34,8 @@ struct Case {
 /// Figures of the table.
 const FIGURES: [&str; 5] = ["IOPS", "mean", "p50", "p99", "p99.9"];
 const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
+/// Repeats of a cell of an experiment.
+const REPEATS: [usize; 3] = [3, 5, 10];
 /// Warm-up of every run, as by default.
 const WARM_UP_NS: u64 = 3_000_000_000;
 /// The truth comes from runs of this many lengths, after a warm-up of one.
@@ -56,22 +63,65 @@ fn cases() -> Vec<Case> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let runs: u64 = std::env::args().nth(1).map_or(Ok(300), |text| text.parse())?;
-    println!("| load | {} |", FIGURES.join(" | "));
-    println!("| --- |{}", " ---: |".repeat(FIGURES.len()));
     let only = std::env::args().nth(2).unwrap_or_default();
+    let mut lines = [Vec::new(), Vec::new()];
     for case in cases().into_iter().filter(|case| case.name.contains(&only)) {
         let truth = truth(&case)?;
         let mut counts = [Count::default(); FIGURES.len()];
+        let mut all = Vec::new();
         for seed in 1..=runs {
             let run = simulate(&case, seed, case.seconds, WARM_UP_NS)?;
-            for (count, seen) in counts.iter_mut().zip(seen(&run)) {
+            let figures = figures(&run);
+            for (count, seen) in counts.iter_mut().zip(seen(&run, &figures)) {
                 count.add(&seen, truth);
             }
+            all.push(figures);
         }
-        let cells: Vec<String> = counts.iter().map(|count| count.cell(runs)).collect();
-        println!("| {} | {} |", case.name, cells.join(" | "));
+        let row = |cells: Vec<String>| format!("| {} | {} |", case.name, cells.join(" | "));
+        lines[0].push(row(counts.iter().map(|count| count.cell(runs)).collect()));
+        lines[1].push(row(of_cells(&all, truth)));
+        eprintln!("{} is done", case.name);
+    }
+    for lines in lines {
+        println!("| load | {} |", FIGURES.join(" | "));
+        println!("| --- |{}", " ---: |".repeat(FIGURES.len()));
+        println!("{}\n", lines.join("\n"));
     }
     Ok(())
+}
+
+/// As many cells as runs, each of 3, 5 and 10 runs drawn without replacement.
+fn of_cells(runs: &[Figures], truth: [f64; FIGURES.len()]) -> Vec<String> {
+    let mut chance = Chance::new(1);
+    let mut counts = [[Count::default(); REPEATS.len()]; FIGURES.len()];
+    for _ in runs {
+        let mut order: Vec<usize> = (0..runs.len()).collect();
+        for at in 0..REPEATS[REPEATS.len() - 1].min(runs.len()) {
+            order.swap(at, at + chance.below(runs.len() - at));
+        }
+        for (size, repeats) in REPEATS.iter().enumerate() {
+            let point = Point {
+                cell: 0,
+                levels: Vec::new(),
+                runs: order.iter().take(*repeats).map(|at| runs[*at].clone()).collect(),
+                standing: Standing::Good,
+                failed: 0,
+            };
+            let quantiles = QUANTILES.map(Measure::Quantile);
+            let measures = [Measure::Iops, Measure::Mean].into_iter().chain(quantiles);
+            for (figure, measure) in measures.enumerate() {
+                let interval = point.spread(measure, Direction::Total).and_then(|of| of.interval);
+                counts[figure][size].add(&Seen { figure, interval, independent: None }, truth);
+            }
+        }
+    }
+    let cell = |counts: &[Count; REPEATS.len()]| {
+        if counts.iter().all(|count| count.given == 0) {
+            return "n/a".to_owned();
+        }
+        counts.map(|count| count.cell(runs.len() as u64)).join(" / ")
+    };
+    counts.iter().map(cell).collect()
 }
 
 /// One run on the simulated device.
@@ -119,8 +169,7 @@ struct Seen {
     independent: Option<(f64, f64)>,
 }
 
-fn seen(run: &Run) -> Vec<Seen> {
-    let figures = figures(run);
+fn seen(run: &Run, figures: &Figures) -> Vec<Seen> {
     let total: &DirectionFigures = &figures.all.total;
     let read = &run.jobs[0].read;
     let histogram = if read.response.count() > 0 { &read.response } else { &read.latency };
@@ -158,7 +207,7 @@ impl Count {
         }
     }
 
-    /// `95 % of 300 (was 42 %)`
+    /// `95 %, n/a in 2 % (42 %)`: of the intervals, of the runs, as if independent.
     fn cell(self, runs: u64) -> String {
         let percent = |part: u64, of: u64| format!("{:.0} %", 100.0 * part as f64 / of as f64);
         let was =

@@ -63,7 +63,7 @@ fn table(out: &mut String, cell: &Cell) {
     for missing in &cell.missing {
         let _ = writeln!(out, "    {:<11} n/a: {}", clean(&missing.metric), clean(&missing.reason));
     }
-    for (letter, within) in ["A", "B"].into_iter().zip(&cell.within) {
+    for (side, (letter, within)) in ["A", "B"].into_iter().zip(&cell.within).enumerate() {
         let compared: Vec<String> = within
             .iter()
             .filter(|(metric, _)| cell.rows.iter().any(|row| row.metric == **metric))
@@ -72,8 +72,11 @@ fn table(out: &mut String, cell: &Cell) {
                 format!("{} [{low}, {high}]", clean(metric))
             })
             .collect();
+        let is_one = cell.rows.iter().any(|row| row.contrast.runs[side] == 1);
         if !compared.is_empty() {
             let _ = writeln!(out, "    within the one run of {letter}: {}", compared.join(", "));
+        } else if is_one {
+            let _ = writeln!(out, "    within the one run of {letter}: n/a: run longer");
         }
     }
 }

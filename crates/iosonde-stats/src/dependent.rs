@@ -31,6 +31,7 @@ use super::summary::{Summary, autocorrelation_time, t_975};
 /// Autocorrelation times that a run must be long for an interval, and bursts of rare values that
 /// it must have seen.
 const FEWEST_INDEPENDENT: f64 = 20.0;
+
 /// The counts of one batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
@@ -131,6 +132,20 @@ pub fn rate(batches: &[Batch]) -> Result<Ratio, NoInterval> {
 /// Why there is no interval.
 pub fn mean(batches: &[Batch]) -> Result<Ratio, NoInterval> {
     ratio(&of(batches, |each| each.sum_ns as f64), &of(batches, |each| each.count() as f64))
+}
+
+/// For how long latencies depend on earlier ones, ns: their autocorrelation time, at least the
+/// length of a batch. `None` below 20 batches.
+pub fn memory_ns(batches: &[Batch]) -> Option<f64> {
+    let (sums, counts) =
+        (of(batches, |each| each.sum_ns as f64), of(batches, |b| b.count() as f64));
+    let count: f64 = counts.iter().sum();
+    if (batches.len() as f64) < FEWEST_INDEPENDENT || count <= 0.0 {
+        return None;
+    }
+    let common = sums.iter().sum::<f64>() / count;
+    let excess: Vec<f64> = sums.iter().zip(&counts).map(|(a, s)| a - common * s).collect();
+    Some(autocorrelation_time(&excess) * batches[0].span_ns as f64)
 }
 
 /// How many independent values tell as much of the quantile `q` (`0 < q < 1`) of `all` as its

@@ -25,6 +25,7 @@ pub mod resample;
 pub mod sequential;
 pub mod size_model;
 pub mod slope;
+pub mod stall;
 pub mod steady;
 pub mod step;
 pub mod summary;

@@ -15,7 +15,8 @@ use super::dependent::{self, Batch, NoInterval};
 const TAIL: f64 = 0.025;
 /// The standard normal quantile that leaves [`TAIL`] above it.
 pub(super) const NORMAL: f64 = 1.959_963_984_540_054;
-/// Independent samples expected beyond the quantile at or above which a value is printed without an interval.
+/// Independent samples expected beyond the quantile at or above which a value is printed without an
+/// interval.
 pub const SOLID_FROM: f64 = 100.0;
 /// Independent samples expected beyond it from which the value counts as known, with its interval.
 pub const INTERVAL_FROM: f64 = 10.0;
@@ -114,6 +115,11 @@ impl Quantile {
             Estimate::Value { interval, .. } => Some(interval),
             Estimate::NotEarned { .. } => None,
         }
+    }
+
+    /// Whether there is a value, and 100 independent samples or more are expected beyond it.
+    pub fn is_solid(&self) -> bool {
+        matches!(self.estimate, Estimate::Value { standing: Standing::Solid, .. })
     }
 
     /// Whether there is a value, and a rough one.
