@@ -203,7 +203,7 @@ fn counts_in_series_histogram_and_total_agree() {
     assert_eq!(read.counters.bytes.iter().sum::<u64>(), read.bytes);
     let in_series: u64 = read.latencies.intervals.iter().flatten().map(|(_, count)| count).sum();
     assert_eq!(in_series, read.latency.count());
-    assert_eq!((read.counters.ops.len(), read.latencies.intervals.len()), (30, 30));
+    assert_eq!((read.counters.ops.len(), read.latencies.intervals.len()), (300, 30));
     assert_eq!(read.responses, HistogramSeries::default(), "no open loop");
 }
 

@@ -12,6 +12,7 @@ use iosonde_model::plan::{EngineKind, IoKind, Job};
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_model::units::count;
 use iosonde_stats::dependent::{self, Batch, NoInterval};
+use iosonde_stats::stall::{self, Stalls};
 use iosonde_stats::steady::{self, WarmUp};
 use iosonde_stats::{Histogram, Quantile};
 
@@ -30,6 +31,11 @@ const MATERIAL_CHANGE: f64 = 0.02;
 /// Relative difference between the halves at or above which a run is reported as not having reached
 /// steady state: steps below 5 % are not reported (method 2.4).
 const UNSTEADY_FROM: f64 = 0.10;
+/// Standard errors by which they must differ besides.
+const STANDARD_ERRORS: f64 = 3.0;
+/// Share of the window lost in stalls, or else the length of one, ns, at or above which they count.
+const STALLED_FROM: f64 = 0.01;
+const LONG_STALL_NS: u64 = 500_000_000;
 
 /// Figures of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,6 +48,9 @@ pub struct Figures {
     pub all: GroupFigures,
     /// Each role, in the order of the plan.
     pub roles: Vec<GroupFigures>,
+    /// Short times in which far less was done than usual, if they took 1 % of the window or half a
+    /// second.
+    pub stalls: Option<Stalls>,
     /// Whether requests complete within submission, so that depth is only a label.
     pub inline: bool,
     /// CPU time of the process per operation, ns.
@@ -250,6 +259,7 @@ pub fn figures(run: &Run) -> Figures {
         steady,
         all,
         roles,
+        stalls: stalls(run),
         inline: is_inline(run),
         cpu_ns_per_op: of_process(process.cpu_user_ns + process.cpu_system_ns),
         cpu_user_share: share(process.cpu_user_ns),
@@ -351,6 +361,20 @@ pub fn depth_seen(run: &Run, job: &JobRun) -> f64 {
     if window_ns == 0 { 0.0 } else { job.in_flight_area_ns as f64 / window_ns as f64 }
 }
 
+/// Whether the load itself neither changes nor pauses: a rate that was requested to change says
+/// nothing about the storage.
+pub(crate) fn is_even(run: &Run) -> bool {
+    run.plan.jobs.iter().all(|job| job.phases.is_empty() && job.think.ns == 0)
+}
+
+fn stalls(run: &Run) -> Option<Stalls> {
+    let finest = is_even(run).then(|| series::finest(run))?;
+    let stalls = stall::stalls(&finest.ops, finest.width_ns)?;
+    let is_material = stalls.lost_ns >= STALLED_FROM * run.measured_ns as f64
+        || stalls.longest_ns >= LONG_STALL_NS;
+    is_material.then_some(stalls)
+}
+
 /// Decides whether steady state was reached, and how much to skip: whole intervals of the widest
 /// series, so that the same time is cut from every counter and every histogram.
 fn steadiness(run: &Run) -> (Steady, u64) {
@@ -374,7 +398,10 @@ fn steadiness(run: &Run) -> (Steady, u64) {
                 (Steady::AsPlanned, 0)
             }
         }
-        WarmUp::NoSteadyPart if differ(&rates, rates.len() / 2) >= UNSTEADY_FROM => {
+        WarmUp::NoSteadyPart
+            if differ(&rates, rates.len() / 2) >= UNSTEADY_FROM
+                && steady::halves_apart(&rates) >= STANDARD_ERRORS =>
+        {
             (Steady::NoSteadyPart, 0)
         }
         WarmUp::NoSteadyPart => (Steady::AsPlanned, 0),

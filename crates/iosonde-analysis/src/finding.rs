@@ -31,6 +31,7 @@ mod punted;
 mod ram_backed;
 mod shared_extents;
 mod smart_failing;
+mod stall;
 mod suspended;
 mod thermal;
 mod token_bucket;
@@ -168,7 +169,7 @@ pub struct Case<'a> {
 pub type Detector = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
-pub const DETECTORS: [(&str, Detector); 34] = [
+pub const DETECTORS: [(&str, Detector); 35] = [
     ("began_empty", began_empty::detect),
     ("buffered", buffered::detect),
     ("cgroup_limit", cgroup_limit::detect),
@@ -197,6 +198,7 @@ pub const DETECTORS: [(&str, Detector); 34] = [
     ("ram_backed", ram_backed::detect),
     ("shared_extents", shared_extents::detect),
     ("smart_failing", smart_failing::detect),
+    ("stall", stall::detect),
     ("suspended", suspended::detect),
     ("thermal", thermal::detect),
     ("token_bucket", token_bucket::detect),
@@ -245,9 +247,7 @@ impl<'a> Case<'a> {
 
     /// Operations per second as two levels, each at least 10 % of the run.
     fn step(&self) -> Option<Step> {
-        // A rate that was requested to change says nothing about the storage.
-        let even = self.run.plan.jobs.iter().all(|job| job.phases.is_empty() && job.think.ns == 0);
-        let rates = if even { self.series.iops() } else { Vec::new() };
+        let rates = if super::figures::is_even(self.run) { self.series.iops() } else { Vec::new() };
         step::two_levels(&rates, SHORTEST_LEVEL.max(rates.len().div_ceil(SHORTEST_SHARE)))
     }
 

@@ -25,6 +25,21 @@ impl Series {
         self.per_second(&self.bytes)
     }
 
+    /// The same in intervals of [`STEP_NS`] or more.
+    fn of_steps(self) -> Series {
+        let joined = STEP_NS.div_ceil(self.width_ns.max(1));
+        let joined = usize::try_from(joined).unwrap_or(1);
+        if joined == 1 || self.width_ns == 0 {
+            return self;
+        }
+        let sums = |counts: &[u64]| counts.chunks_exact(joined).map(|c| c.iter().sum()).collect();
+        Series {
+            width_ns: self.width_ns * joined as u64,
+            ops: sums(&self.ops),
+            bytes: sums(&self.bytes),
+        }
+    }
+
     fn per_second(&self, counts: &[u64]) -> Vec<f64> {
         counts.iter().map(|count| *count as f64 * 1e9 / self.width_ns.max(1) as f64).collect()
     }
@@ -40,14 +55,24 @@ pub fn everything(run: &Run) -> impl Iterator<Item = &DirectionRun> {
     run.jobs.iter().flat_map(JobRun::directions)
 }
 
-/// The series of a run, whole intervals only: the last one is omitted if the window cut it short.
+/// Width of the intervals of analyses over time, ns, at least: narrower ones hold too few
+/// operations of slow devices.
+const STEP_NS: u64 = 100_000_000;
+
+/// The series of a run, whole intervals of 100 ms or more only: the last one is omitted if the
+/// window cut it short.
 pub fn whole(run: &Run) -> Series {
+    finest(run).of_steps()
+}
+
+/// The same in the intervals of the record.
+pub fn finest(run: &Run) -> Series {
     total(directions(run).map(|direction| &direction.counters), run.measured_ns)
 }
 
 /// The series of one direction of a run, chosen by `pick`, whole intervals only.
 pub fn of(run: &Run, pick: impl Fn(&JobRun) -> &DirectionRun) -> Series {
-    total(run.jobs.iter().map(|job| &pick(job).counters), run.measured_ns)
+    total(run.jobs.iter().map(|job| &pick(job).counters), run.measured_ns).of_steps()
 }
 
 /// What these directions did together in each whole interval between two times since the window
@@ -96,8 +121,8 @@ pub fn batches<'a>(
     Ok(batches)
 }
 
-/// Sums series of possibly different widths: a width is the plan's, doubled some number of times,
-/// so the widest is a multiple of all.
+/// Sums series of possibly different widths, of which the widest is a multiple of all: a width is
+/// the plan's, or neighbours of it merged.
 pub(crate) fn total<'a>(series: impl Iterator<Item = &'a CounterSeries>, window_ns: u64) -> Series {
     let series: Vec<&CounterSeries> = series.filter(|each| each.width_ns > 0).collect();
     let width_ns = series.iter().map(|each| each.width_ns).max().unwrap_or(0);

@@ -5,22 +5,19 @@
 //! further word chooses lines by their name.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table is its output")]
 
+mod simulate;
+
 use std::error::Error;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use iosonde_analysis::Figures;
 use iosonde_analysis::experiment::{Measure, Point, Standing};
 use iosonde_analysis::figures::{DirectionFigures, figures};
-use iosonde_engine::backend::sim::Model;
-use iosonde_engine::engine::{self, Control, Medium, Unwatched};
-use iosonde_fixtures::{Load, run_of};
-use iosonde_model::plan::{Arrivals, Engine, EngineKind, Pace, Rate, Stop};
 use iosonde_model::record::Run;
 use iosonde_model::spec::Direction;
 use iosonde_stats::Histogram;
 use iosonde_stats::chance::Chance;
 use iosonde_stats::quantile::ranks;
+use simulate::Scene;
 
 /// What a line of the table is about.
 struct Case {
@@ -126,25 +123,8 @@ fn of_cells(runs: &[Figures], truth: [f64; FIGURES.len()]) -> Vec<String> {
 
 /// One run on the simulated device.
 fn simulate(case: &Case, seed: u64, seconds: u64, warmup_ns: u64) -> Result<Run, Box<dyn Error>> {
-    let mut run = run_of(&[Load::default()]);
-    let plan = &mut run.plan;
-    plan.engine = Engine::of(EngineKind::Sim);
-    plan.seed = seed;
-    plan.warmup_ns = warmup_ns;
-    plan.stop = Stop::AfterNs(seconds * 1_000_000_000);
-    plan.jobs[0].batch = 1;
-    plan.jobs[0].seed = seed;
-    if let Some(per_s) = case.per_s {
-        plan.jobs[0].iodepth = 4_096;
-        plan.jobs[0].pace = Pace::Rate { rate: Rate::Ops(per_s), arrivals: Arrivals::Poisson };
-    }
-    let medium = Medium::Sim(Model::parse(case.device)?);
-    let control = Arc::new(Control::new(Arc::new(AtomicUsize::new(0))));
-    let clock = iosonde_sys::Clock::monotonic();
-    let measured = engine::run(&run.plan, &medium, clock, &control, &mut Unwatched)?;
-    run.measured_ns = measured.measured_ns;
-    run.jobs = measured.jobs;
-    Ok(run)
+    let Case { device, per_s, .. } = *case;
+    Scene { device, writes: false, iodepth: 32, per_s, warmup_ns, seconds }.run(seed)
 }
 
 /// The figures of very long runs, in the order of [`FIGURES`].

@@ -87,6 +87,16 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
     if both {
         rate(out, "total", &figures.all.total);
     }
+    if let Some(stalls) = &figures.stalls {
+        let text = format!(
+            "  stalls: {} of at most {}, IOPS={} with, {} without",
+            stalls.count,
+            duration::span(stalls.longest_ns),
+            count::significant_or_whole(stalls.with),
+            count::significant_or_whole(stalls.without),
+        );
+        line(out, &text);
+    }
     if figures.all.total.ops == 0 {
         line(out, "  no operation completed in the measured window");
     }

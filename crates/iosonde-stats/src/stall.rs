@@ -2,7 +2,7 @@
 //!
 //! Counts of equal intervals are compared with their median. What counts as far below follows from
 //! the noise: half the median, or four standard deviations if that is less. Intervals are joined until
-//! the spread of the usual ones is 15 % of the median or less; where no width up to a second is
+//! the spread of the usual ones is 20 % of the median or less; where no width up to a second is
 //! that even, the one with the least spread serves. A stall goes on as long as intervals stay nearer
 //! to the limit than to the median.
 //! The spread is that of the upper half and of the ranks just below the median, so that the stalls
@@ -24,7 +24,9 @@ const FAR_BELOW: f64 = 0.5;
 /// The same in standard deviations of the usual intervals, at least.
 const DEVIATIONS: f64 = 4.0;
 /// Spread at which a width is even enough, as a share of the median.
-const EVEN: f64 = 0.15;
+const EVEN: f64 = 0.2;
+/// Spread from which on nothing can be said.
+const UNEVEN: f64 = 0.3;
 /// Share of the median below which nearly nothing was done.
 const NOTHING: f64 = 0.1;
 /// Share of the series beyond which low intervals are a level.
@@ -59,7 +61,7 @@ pub struct Stalls {
 pub fn stalls(counts: &[u64], width_ns: u64) -> Option<Stalls> {
     let (counts, width_ns, spread) = even(counts, width_ns)?;
     let usual = median(&counts)?;
-    let limit = usual * FAR_BELOW.min(1.0 - DEVIATIONS * spread);
+    let limit = usual * FAR_BELOW.min(1.0 - DEVIATIONS * spread).max(NOTHING);
     let low: Vec<(usize, usize)> = segments(&counts, limit, (usual + limit) / 2.0)
         .into_iter()
         .filter(|(start, end)| {
@@ -122,7 +124,7 @@ fn even(counts: &[u64], width_ns: u64) -> Option<(Vec<f64>, u64, f64)> {
         }
         joined *= 2;
     }
-    best.filter(|(_, _, spread)| DEVIATIONS * spread < 1.0)
+    best.filter(|(_, _, spread)| *spread < UNEVEN)
 }
 
 /// Standard deviation of the usual values as a share of their median; `None` for a median of 0.

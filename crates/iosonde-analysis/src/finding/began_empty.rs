@@ -8,7 +8,7 @@ use crate::arrivals::ArrivalVerdict;
 use crate::series;
 
 /// Share by which the figures may be off at or above which it is reported.
-const MATERIAL: f64 = 0.02;
+const MATERIAL: f64 = 0.03;
 
 /// Reports when latencies depend on earlier ones for so long that the empty beginning still counts.
 ///

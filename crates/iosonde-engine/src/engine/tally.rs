@@ -9,8 +9,9 @@ use iosonde_model::record::JobRun;
 use iosonde_model::record::run::{CounterSeries, DirectionRun, HistogramSeries, TargetRun};
 use iosonde_stats::Histogram;
 
-/// Counter intervals kept before neighbours are merged: 200 s at 100 ms.
-const MAX_COUNTERS: usize = 2048;
+/// Counter intervals kept before neighbours are merged: 80 s at 10 ms, 800 s at 100 ms.
+const MAX_COUNTERS: usize = 8192;
+
 /// Both directions of one job.
 #[derive(Debug)]
 pub(super) struct Tally {
@@ -21,6 +22,8 @@ pub(super) struct Tally {
     targets: Vec<TargetRun>,
     width_ns: u64,
     histogram_width_ns: u64,
+    /// That at the beginning.
+    first_histogram_width_ns: u64,
     /// Histogram intervals finished so far.
     histogram_index: u64,
     /// Counter interval of the batch at hand; `None` outside the window.
@@ -47,6 +50,7 @@ struct Alike {
 impl Tally {
     pub(super) fn new(plan: &Plan, job: &Job) -> Tally {
         let width_ns = plan.interval_ns;
+        let histogram_width_ns = width_ns * u64::from(plan.intervals_per_histogram);
         Tally {
             window: Window { open_ns: 0, close_ns: u64::MAX },
             directions: [
@@ -57,7 +61,8 @@ impl Tally {
             ],
             targets: targets(job),
             width_ns,
-            histogram_width_ns: width_ns * u64::from(plan.intervals_per_histogram),
+            histogram_width_ns,
+            first_histogram_width_ns: histogram_width_ns,
             histogram_index: 0,
             counter_index: None,
             next_edge_ns: 0,
@@ -98,13 +103,21 @@ impl Tally {
         let since_open_ns = now_ns - open_ns;
         self.finish_histograms(since_open_ns);
         while since_open_ns / self.width_ns >= MAX_COUNTERS as u64 {
-            self.directions.iter_mut().for_each(|direction| halve(&mut direction.counters));
-            self.width_ns *= 2;
+            let factor = self.merge_factor();
+            self.directions.iter_mut().for_each(|each| merge(&mut each.counters, factor));
+            self.width_ns *= factor as u64;
         }
         let index = since_open_ns / self.width_ns;
         self.counter_index = Some(index as usize);
         let interval_end_ns = open_ns + (index + 1) * self.width_ns;
         self.next_edge_ns = interval_end_ns.min(close_ns.saturating_add(1));
+    }
+
+    /// How many neighbours are merged: widths stay parts or multiples of that of a histogram.
+    fn merge_factor(&self) -> usize {
+        let whole_ns = self.first_histogram_width_ns;
+        let is_part = |factor: &usize| whole_ns.is_multiple_of(self.width_ns * *factor as u64);
+        (2..=10).find(is_part).unwrap_or(2)
     }
 
     /// Counts one operation submitted at `submitted_ns` and reaped at the announced time. It is on
@@ -388,13 +401,16 @@ struct Counter {
 }
 
 /// Merges neighbours two by two.
-fn halve(counters: &mut [Counter]) {
-    let half = counters.len() / 2;
-    for index in 0..half {
-        let (a, b) = (counters[2 * index], counters[2 * index + 1]);
-        counters[index] = Counter { ops: a.ops + b.ops, bytes: a.bytes + b.bytes };
+fn merge(counters: &mut [Counter], factor: usize) {
+    let merged = counters.len().div_ceil(factor);
+    for index in 0..merged {
+        let end = ((index + 1) * factor).min(counters.len());
+        let sum = counters[index * factor..end].iter().fold(Counter::default(), |sum, each| {
+            Counter { ops: sum.ops + each.ops, bytes: sum.bytes + each.bytes }
+        });
+        counters[index] = sum;
     }
-    counters[half..].fill(Counter::default());
+    counters[merged..].fill(Counter::default());
 }
 
 #[cfg(test)]
@@ -428,12 +444,14 @@ mod tests {
     }
 
     #[test]
-    fn counters_halve_exactly() {
-        let mut counters: Vec<Counter> =
-            (1..=4).map(|ops| Counter { ops, bytes: 10 * ops }).collect();
-        halve(&mut counters);
-        let ops: Vec<u64> = counters.iter().map(|counter| counter.ops).collect();
-        let bytes: Vec<u64> = counters.iter().map(|counter| counter.bytes).collect();
-        assert_eq!((ops, bytes), (vec![3, 7, 0, 0], vec![30, 70, 0, 0]));
+    fn counters_are_merged_exactly() {
+        for (factor, expected) in [(2, [3, 7, 0, 0]), (3, [6, 4, 0, 0]), (5, [10, 0, 0, 0])] {
+            let mut counters: Vec<Counter> =
+                (1..=4).map(|ops| Counter { ops, bytes: 10 * ops }).collect();
+            merge(&mut counters, factor);
+            let ops: Vec<u64> = counters.iter().map(|counter| counter.ops).collect();
+            assert_eq!(ops, expected);
+            assert!(counters.iter().all(|counter| counter.bytes == 10 * counter.ops));
+        }
     }
 }
