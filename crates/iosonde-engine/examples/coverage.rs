@@ -5,7 +5,8 @@
 //! further word chooses lines by their name.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table is its output")]
 
-mod simulate;
+#[path = "simulation/scene.rs"]
+mod scene;
 
 use std::error::Error;
 
@@ -17,7 +18,7 @@ use iosonde_model::spec::Direction;
 use iosonde_stats::Histogram;
 use iosonde_stats::chance::Chance;
 use iosonde_stats::quantile::ranks;
-use simulate::Scene;
+use scene::Scene;
 
 /// What a line of the table is about.
 struct Case {

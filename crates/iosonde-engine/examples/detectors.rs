@@ -5,13 +5,14 @@
 //! `docs/detectors.md`, of so many runs per line; a further word chooses lines by their name.
 #![allow(clippy::print_stdout, reason = "the table is its output")]
 
-mod simulate;
+#[path = "simulation/scene.rs"]
+mod scene;
 
 use std::collections::BTreeMap;
 use std::error::Error;
 
 use iosonde_analysis::assess;
-use simulate::Scene;
+use scene::Scene;
 
 /// A line of the table.
 struct Case {

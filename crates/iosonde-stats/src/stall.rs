@@ -1,10 +1,11 @@
 //! Stalls: short times in which far less was done than usual.
 //!
 //! Counts of equal intervals are compared with their median. What counts as far below follows from
-//! the noise: half the median, or four standard deviations if that is less. Intervals are joined until
-//! the spread of the usual ones is 20 % of the median or less; where no width up to a second is
-//! that even, the one with the least spread serves. A stall goes on as long as intervals stay nearer
-//! to the limit than to the median.
+//! the noise: half the median, or four standard deviations if that is less. Intervals are joined
+//! until the spread of the usual ones is 20 % of the median or less; where no width up to a second
+//! is that even, the one with the least spread serves. A stall goes on as long as intervals stay
+//! nearer to the limit than to the median.
+//!
 //! The spread is that of the upper half and of the ranks just below the median, so that the stalls
 //! themselves do not widen it.
 //!

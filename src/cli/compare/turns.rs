@@ -31,8 +31,8 @@ const OURS: [&str; 3] = ["--results", "--output-format", "--dry-run"];
 /// Polling interval for the end of a run.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Number of tests, and the rounds with which their p can be small enough. Without `--metrics` every
-/// metric of one direction is a test; bandwidth repeats IOPS.
+/// Number of tests, and the rounds with which their p can be small enough. Without `--metrics`
+/// every metric of one direction is a test; bandwidth repeats IOPS.
 fn fewest_rounds(metrics: &[String]) -> (usize, usize) {
     let tests = if metrics.is_empty() { METRICS.len() - 1 } else { metrics.len() };
     let decides = |rounds: &usize| smallest_paired_p(*rounds) * tests as f64 <= SIGNIFICANT;

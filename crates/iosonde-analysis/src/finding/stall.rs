@@ -22,11 +22,12 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let first = duration::span(stalls.first_ns);
     let words = match stalls.count {
         1 => format!(
-            "After {first} the rate fell far below its median for {longest}, {lost} lost: {rates} it."
+            "After {first} the rate fell far below its median for {longest}, {lost} lost: {rates} \
+             it."
         ),
         count => format!(
-            "{count} times, first after {first}, the rate fell far below its median, for {longest} at \
-             most, {lost} lost: {rates} them."
+            "{count} times, first after {first}, the rate fell far below its median, for {longest} \
+             at most, {lost} lost: {rates} them."
         ),
     };
     let severity = if share >= SEVERE { Severity::LowConfidence } else { Severity::Warning };

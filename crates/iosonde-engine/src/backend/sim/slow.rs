@@ -2,8 +2,8 @@
 
 use super::{Device, Served, Transfer};
 
-/// From `every_ns` on, and each `every_ns` after that, the device's own time runs slower by `factor`
-/// for `length_ns`.
+/// From `every_ns` on, and each `every_ns` after that, the device's own time runs slower by
+/// `factor` for `length_ns`.
 pub struct Slow {
     inner: Box<dyn Device>,
     every_ns: u64,
@@ -38,7 +38,7 @@ impl Slow {
         self.every_ns + periods * self.period_ns() + rest_ns
     }
 
-    fn from_own_ns(&self, own_ns: u64) -> u64 {
+    fn clock_ns(&self, own_ns: u64) -> u64 {
         let Some(since_ns) = own_ns.checked_sub(self.every_ns) else { return own_ns };
         let period_ns = self.period_ns().max(1);
         let (periods, rest_ns) = (since_ns / period_ns, since_ns % period_ns);
@@ -53,7 +53,7 @@ impl Slow {
 impl Device for Slow {
     fn serve(&mut self, now_ns: u64, transfer: &Transfer) -> Served {
         let served = self.inner.serve(self.own_ns(now_ns), transfer);
-        Served { done_ns: self.from_own_ns(served.done_ns).max(now_ns), ..served }
+        Served { done_ns: self.clock_ns(served.done_ns).max(now_ns), ..served }
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
         let pairs = [(0, 0), (999, 999), (1_000, 1_000), (1_100, 1_010), (1_200, 1_020)];
         for (ns, own_ns) in pairs.into_iter().chain([(1_999, 1_819), (2_100, 1_830)]) {
             assert_eq!(slow.own_ns(ns), own_ns);
-            assert_eq!(slow.from_own_ns(own_ns), ns);
+            assert_eq!(slow.clock_ns(own_ns), ns);
         }
     }
 }
