@@ -111,7 +111,7 @@ fn interrupt_between_two_workloads() {
     let place = Place::new();
     let call = place.iosonde(SHORT).arg("--only=cache,database");
     // The first row is printed when its workload has ended.
-    let ended = interrupted(call.start().until_stdout("Database"));
+    let ended = interrupted(call.start().until_stderr("iosonde: Database: "));
     ended.prints("partial");
     let manifest = manifest(&place);
     assert_eq!(manifest["cells"][0], "01-database.json");

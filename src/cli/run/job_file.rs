@@ -19,6 +19,7 @@ use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::outputs::{Gauge, LogArgs, Outputs};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
+use crate::cli::screen;
 use crate::schedule::RunContext;
 use iosonde_analysis::expectation::{Expectation, judge_all};
 use iosonde_analysis::verdict::{assess, verdict};
@@ -36,7 +37,7 @@ use iosonde_model::spec::fio::{
 use iosonde_model::spec::{Workload, catalogue};
 use iosonde_report::fio_job::fio_job;
 use iosonde_report::json::Document;
-use iosonde_report::{expectations_text, run_text, verdict_text};
+use iosonde_report::{Answer, expectations_text, run_text, verdict_text};
 
 /// Options that may stand beside a job file: they are no part of the load.
 const BESIDE: [&str; 19] = [
@@ -420,6 +421,8 @@ fn conclude(
     }
     let complete = all && rows.iter().all(|row| row.complete);
     let mut output = Output::new(beside.args.run.output_format);
+    let answer = Answer::of_runs(&cells, &reported, None);
+    output.text(&answer.text(screen::columns()));
     for (run, row) in &cells {
         output.text(&run_text(run, &row.figures, &row.consistency));
     }
