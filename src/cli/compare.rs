@@ -25,11 +25,11 @@ use iosonde_report::{comparison_json, comparison_text};
 /// Compare two sets of runs statistically, or a replay with the recorded program.
 ///
 /// A and B are result folders, records in them, baselines, or directories that contain several of
-/// these (as given to --results). Each run gives one value per metric; at least five runs per side
-/// are needed, ten are better. The verdict is faster or slower, different but below the tolerance,
-/// the same within it, or inconclusive with the number of missing runs. Runs of different engines,
-/// versions, targets or plans are refused unless --allow names the difference. --run measures now:
-/// both command lines alternate, in new processes.
+/// these (as given to --results). Each run gives one value per metric; at least five runs per side,
+/// or six rounds of --run, are needed, ten are better. The verdict is faster or slower, different
+/// but below the tolerance, the same within it, or inconclusive with the numbers of missing runs.
+/// Runs of different engines, versions, targets or plans are refused unless --allow names the
+/// difference. --run measures now: both command lines alternate, in new processes.
 ///
 /// If A is the result of `iosonde profile`, B is a replay (preferably a profile of it), and each
 /// dimension of the load gets a score: 1 is identical. --speed and --figures apply to this.

@@ -137,10 +137,10 @@ fn both_command_lines_by_turns() {
     assert_eq!(kept.len(), 2);
     let again = place.iosonde("compare").arg(&kept[0]).arg(&kept[1]).end().exits(0);
     again.prints("(10 runs)");
-    let ended = compare(90, 60, "--rounds=6").end().exits(0);
+    let ended = compare(90, 60, "--rounds=9").end().exits(0);
     ended.prints("compared within rounds").prints("differs: target simulation");
-    let few = compare(90, 60, "--rounds=2").end().exits(0);
-    few.prints("too few runs to compare (2 and 2; 6 each at least");
+    let few = compare(90, 60, "--rounds=8").end().exits(2);
+    few.says("--rounds: found 8, expected at least 9").says("of 7 metrics");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_real_file_against_itself_is_not_different() {
     let place = Place::new();
     place.file("disk", &[7; 4 << 20]);
     let run = "--run=run --path disk --rw randread --ioengine psync --runtime 300ms";
-    let call = place.iosonde("compare --rounds 6 --metrics iops,p50 --output-format json");
+    let call = place.iosonde("compare --rounds 7 --metrics iops,p50 --output-format json");
     let json = call.arg(run).arg(run).end().exits(0).json();
     for metric in ["iops", "p50"] {
         assert!(!["faster", "slower"].contains(&verdict(&json, metric)), "{json:#}");

@@ -6,7 +6,7 @@ use iosonde_engine::backend::null::Counts;
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::engine::{Control, Measured, Medium, Unwatched, run};
 use iosonde_model::plan::{Engine, EngineKind, OnError, Plan, Setting, Stop, Target, resolve};
-use iosonde_model::record::run::Outcome;
+use iosonde_model::record::run::{HistogramSeries, Outcome};
 use iosonde_model::spec::{Region, Role, Rw, Threads, Workload};
 use iosonde_stats::Histogram;
 use iosonde_sys::Clock;
@@ -203,7 +203,8 @@ fn counts_in_series_histogram_and_total_agree() {
     assert_eq!(read.counters.bytes.iter().sum::<u64>(), read.bytes);
     let in_series: u64 = read.latencies.intervals.iter().flatten().map(|(_, count)| count).sum();
     assert_eq!(in_series, read.latency.count());
-    assert_eq!((read.counters.ops.len(), read.latencies.intervals.len()), (30, 3));
+    assert_eq!((read.counters.ops.len(), read.latencies.intervals.len()), (300, 30));
+    assert_eq!(read.responses, HistogramSeries::default(), "no open loop");
 }
 
 #[test]

@@ -109,7 +109,11 @@ fn an_open_loop_shows_a_stall_as_its_users_feel_it_and_a_closed_one_does_not() {
     close(percentile(&assessment, 0.95), 50.0, 1.0);
     close(percentile(&assessment, 0.5), 0.1, 0.0);
     assert_eq!(open(&assessment).verdict, ArrivalVerdict::Sustained);
-    assert_eq!(run.jobs[0].read.response.count(), run.jobs[0].read.latency.count());
+    let read = &run.jobs[0].read;
+    assert_eq!(read.response.count(), read.latency.count());
+    let in_series: u64 = read.responses.intervals.iter().flatten().map(|(_, count)| count).sum();
+    assert_eq!(in_series, read.response.count());
+    assert_eq!(read.responses.width_ns, read.latencies.width_ns);
 
     let (_, closed) = judged(Role::new("client", Rw::RandRead), 1, 20, 3, STALLING);
     close(percentile(&closed, 0.99), 0.1, 0.0);

@@ -4,17 +4,22 @@
 //! was too short, figures of throughput and latency come from the intervals after it; depth and CPU
 //! cost cover the whole window, for which only sums are recorded.
 
+mod tally;
+
 use serde::Serialize;
 
-use iosonde_model::plan::{EngineKind, Job};
+use iosonde_model::plan::{EngineKind, IoKind, Job};
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_model::units::count;
+use iosonde_stats::dependent::{self, Batch, NoInterval};
+use iosonde_stats::stall::{self, Stalls};
 use iosonde_stats::steady::{self, WarmUp};
 use iosonde_stats::{Histogram, Quantile};
 
 use super::arrivals::{ArrivalFigures, ArrivalVerdict};
 use super::series;
 use super::targets::{TargetFigures, targets};
+use tally::Tally;
 
 /// The quantiles computed for every latency distribution.
 pub const QUANTILES: [f64; 9] = [0.01, 0.05, 0.10, 0.50, 0.90, 0.95, 0.99, 0.999, 0.9999];
@@ -26,6 +31,11 @@ const MATERIAL_CHANGE: f64 = 0.02;
 /// Relative difference between the halves at or above which a run is reported as not having reached
 /// steady state: steps below 5 % are not reported (method 2.4).
 const UNSTEADY_FROM: f64 = 0.10;
+/// Standard errors by which they must differ besides.
+const STANDARD_ERRORS: f64 = 3.0;
+/// Share of the window lost in stalls, or else the length of one, ns, at or above which they count.
+const STALLED_FROM: f64 = 0.01;
+const LONG_STALL_NS: u64 = 500_000_000;
 
 /// Figures of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,6 +48,9 @@ pub struct Figures {
     pub all: GroupFigures,
     /// Each role, in the order of the plan.
     pub roles: Vec<GroupFigures>,
+    /// Short times in which far less was done than usual, if they took 1 % of the window or half a
+    /// second.
+    pub stalls: Option<Stalls>,
     /// Whether requests complete within submission, so that depth is only a label.
     pub inline: bool,
     /// CPU time of the process per operation, ns.
@@ -111,6 +124,8 @@ pub struct DirectionFigures {
     pub bytes: u64,
     /// Operations per second.
     pub iops: f64,
+    /// Its 95 % interval, or why there is none.
+    pub iops_interval: Result<(f64, f64), NoInterval>,
     /// Bytes per second.
     pub bytes_per_s: f64,
     /// Latency to after reaping: in an open loop from the due time, else from before submission.
@@ -132,6 +147,8 @@ pub struct LatencyFigures {
     pub count: u64,
     /// Mean, ns.
     pub mean_ns: Option<f64>,
+    /// Its 95 % interval, ns, or why there is none.
+    pub mean_interval_ns: Result<(f64, f64), NoInterval>,
     /// Sample standard deviation, ns.
     pub std_dev_ns: Option<f64>,
     /// Smallest, ns.
@@ -185,16 +202,28 @@ impl LatencyFigures {
         LatencyFigures { count: self.count, ..LatencyFigures::of(&Histogram::new()) }
     }
 
-    /// The figures of a distribution.
+    /// The figures of a distribution that is known for the whole run only: without intervals.
     pub fn of(histogram: &Histogram) -> LatencyFigures {
+        LatencyFigures::over_time(histogram, Err(NoInterval::OnlyWhole))
+    }
+
+    /// The figures of a distribution that is also known over time, or why it is not.
+    pub fn over_time(
+        histogram: &Histogram,
+        batches: Result<&[Batch], NoInterval>,
+    ) -> LatencyFigures {
         LatencyFigures {
             count: histogram.count(),
             mean_ns: histogram.mean(),
+            mean_interval_ns: batches.and_then(dependent::mean).map(|mean| mean.bounds()),
             std_dev_ns: histogram.std_dev(),
             min_ns: histogram.min(),
             max_ns: histogram.max(),
             overflow: histogram.overflow(),
-            quantiles: QUANTILES.iter().map(|q| Quantile::of(histogram, *q)).collect(),
+            quantiles: QUANTILES
+                .iter()
+                .map(|q| Quantile::over_time(histogram, batches, *q))
+                .collect(),
         }
     }
 }
@@ -230,6 +259,7 @@ pub fn figures(run: &Run) -> Figures {
         steady,
         all,
         roles,
+        stalls: stalls(run),
         inline: is_inline(run),
         cpu_ns_per_op: of_process(process.cpu_user_ns + process.cpu_system_ns),
         cpu_user_share: share(process.cpu_user_ns),
@@ -260,6 +290,16 @@ struct Cut {
     window_ns: u64,
 }
 
+impl Cut {
+    /// What is left of these directions over time.
+    fn batches<'a>(
+        self,
+        directions: impl Iterator<Item = &'a DirectionRun>,
+    ) -> Result<Vec<Batch>, NoInterval> {
+        series::batches(directions, (self.skip_ns, self.skip_ns + self.window_ns))
+    }
+}
+
 /// Role names in order of appearance, with the indices of their jobs.
 fn roles(run: &Run) -> Vec<(&str, Vec<usize>)> {
     let mut roles: Vec<(&str, Vec<usize>)> = Vec::new();
@@ -279,24 +319,27 @@ fn group(run: &Run, role: &str, jobs: &[usize], cut: Cut) -> GroupFigures {
     let longest_ns = chosen().map(|job| job.measured_ns).max().filter(|ns| *ns > 0);
     let own_ns = longest_ns.map_or(cut.window_ns, |ns| ns.saturating_sub(cut.skip_ns));
     let cut = Cut { window_ns: own_ns.min(cut.window_ns), ..cut };
-    let read = Tally::of(chosen().map(|job| &job.read), cut);
-    let write = Tally::of(chosen().map(|job| &job.write), cut);
-    let trim = Tally::of(chosen().map(|job| &job.trim), cut);
-    let sync = Tally::of(chosen().map(|job| &job.sync), cut);
-    let mut total = read.clone();
-    total.merge(&write);
-    total.merge(&trim);
+    let each = IoKind::ALL.map(|way| {
+        let of = || chosen().map(move |job| job.directions()[way as usize]);
+        (Tally::of(of(), cut), cut.batches(of()))
+    });
+    let [read, write, trim, sync] =
+        each.each_ref().map(|(tally, batches)| tally.figures(cut, batches));
+    let mut total = Tally::default();
+    each[..3].iter().for_each(|(tally, _)| total.merge(tally));
+    let data = chosen().flat_map(|job| [&job.read, &job.write, &job.trim]);
+    let total = total.figures(cut, &cut.batches(data));
     let first = planned().next().map(|job| job.block_bytes);
     GroupFigures {
         role: role.to_owned(),
         jobs: u32::try_from(jobs.len()).unwrap_or(u32::MAX),
         block_bytes: first.filter(|bytes| planned().all(|job| job.block_bytes == *bytes)),
         read_share: (total.ops > 0).then(|| read.ops as f64 / total.ops as f64),
-        read: read.figures(cut),
-        write: write.figures(cut),
-        trim: trim.figures(cut),
-        sync: sync.figures(cut),
-        total: total.figures(cut),
+        read,
+        write,
+        trim,
+        sync,
+        total,
         depth_asked: depth_asked(run, planned()),
         depth_seen: chosen().map(|job| depth_seen(run, job)).sum(),
     }
@@ -318,90 +361,18 @@ pub fn depth_seen(run: &Run, job: &JobRun) -> f64 {
     if window_ns == 0 { 0.0 } else { job.in_flight_area_ns as f64 / window_ns as f64 }
 }
 
-/// Sums of one direction over jobs, after the cut.
-#[derive(Clone, Default)]
-struct Tally {
-    ops: u64,
-    bytes: u64,
-    latency: Histogram,
-    /// Whether any of it came from an open loop.
-    open: bool,
-    response: Histogram,
-    lag: Histogram,
-    slat: Histogram,
-    clat: Histogram,
+/// Whether the load itself neither changes nor pauses: a rate that was requested to change says
+/// nothing about the storage.
+pub(crate) fn is_even(run: &Run) -> bool {
+    run.plan.jobs.iter().all(|job| job.phases.is_empty() && job.think.ns == 0)
 }
 
-impl Tally {
-    fn of<'a>(directions: impl Iterator<Item = &'a DirectionRun>, cut: Cut) -> Tally {
-        let mut tally = Tally::default();
-        for direction in directions {
-            tally.add(direction, cut.skip_ns);
-        }
-        tally
-    }
-
-    fn add(&mut self, direction: &DirectionRun, skip_ns: u64) {
-        // Nothing is cut from runs that have these.
-        let is_open = direction.response.count() > 0;
-        self.open |= is_open;
-        // Beside an open loop the latency of a closed one is its response.
-        self.response.merge(if is_open { &direction.response } else { &direction.latency });
-        self.lag.merge(&direction.lag);
-        self.slat.merge(&direction.slat);
-        self.clat.merge(&direction.clat);
-        if skip_ns == 0 {
-            self.ops += direction.ops;
-            self.bytes += direction.bytes;
-            self.latency.merge(&direction.latency);
-            return;
-        }
-        let counters = &direction.counters;
-        let skipped = intervals(skip_ns, counters.width_ns);
-        let early = |counts: &[u64]| counts.iter().take(skipped).sum::<u64>();
-        self.ops += direction.ops.saturating_sub(early(&counters.ops));
-        self.bytes += direction.bytes.saturating_sub(early(&counters.bytes));
-        let skipped = intervals(skip_ns, direction.latencies.width_ns);
-        let series = &direction.latencies;
-        for (interval, exact) in series.intervals.iter().zip(&series.exact).skip(skipped) {
-            self.latency.merge(&Histogram::from_interval(interval, *exact));
-        }
-    }
-
-    fn merge(&mut self, other: &Tally) {
-        self.ops += other.ops;
-        self.bytes += other.bytes;
-        self.latency.merge(&other.latency);
-        self.open |= other.open;
-        self.response.merge(&other.response);
-        self.lag.merge(&other.lag);
-        self.slat.merge(&other.slat);
-        self.clat.merge(&other.clat);
-    }
-
-    fn figures(&self, cut: Cut) -> DirectionFigures {
-        let per_second = |count: u64| match cut.window_ns {
-            0 => 0.0,
-            window_ns => count as f64 * 1e9 / window_ns as f64,
-        };
-        let (open, apart) = (self.open, self.slat.count() > 0);
-        DirectionFigures {
-            ops: self.ops,
-            bytes: self.bytes,
-            iops: per_second(self.ops),
-            bytes_per_s: per_second(self.bytes),
-            latency: LatencyFigures::of(if open { &self.response } else { &self.latency }),
-            service: open.then(|| LatencyFigures::of(&self.latency)),
-            lag: open.then(|| LatencyFigures::of(&self.lag)),
-            slat: apart.then(|| LatencyFigures::of(&self.slat)),
-            clat: apart.then(|| LatencyFigures::of(&self.clat)),
-        }
-    }
-}
-
-/// Intervals of this width that begin before `skip_ns`.
-fn intervals(skip_ns: u64, width_ns: u64) -> usize {
-    if width_ns == 0 { 0 } else { usize::try_from(skip_ns.div_ceil(width_ns)).unwrap_or(0) }
+fn stalls(run: &Run) -> Option<Stalls> {
+    let finest = is_even(run).then(|| series::finest(run))?;
+    let stalls = stall::stalls(&finest.ops, finest.width_ns)?;
+    let is_material = stalls.lost_ns >= STALLED_FROM * run.measured_ns as f64
+        || stalls.longest_ns >= LONG_STALL_NS;
+    is_material.then_some(stalls)
 }
 
 /// Decides whether steady state was reached, and how much to skip: whole intervals of the widest
@@ -427,7 +398,10 @@ fn steadiness(run: &Run) -> (Steady, u64) {
                 (Steady::AsPlanned, 0)
             }
         }
-        WarmUp::NoSteadyPart if differ(&rates, rates.len() / 2) >= UNSTEADY_FROM => {
+        WarmUp::NoSteadyPart
+            if differ(&rates, rates.len() / 2) >= UNSTEADY_FROM
+                && steady::halves_apart(&rates) >= STANDARD_ERRORS =>
+        {
             (Steady::NoSteadyPart, 0)
         }
         WarmUp::NoSteadyPart => (Steady::AsPlanned, 0),
@@ -526,8 +500,8 @@ mod tests {
         let load = Load { shape: |t| if t < 0.15 { 0.3 } else { 1.0 }, ..Load::default() };
         let run = run_of(&[load]);
         let figures = figures(&run);
-        assert_eq!(figures.steady, Steady::Lengthened { ns: 2_000_000_000 });
-        assert_eq!(figures.window_ns, 8_000_000_000);
+        assert_eq!(figures.steady, Steady::Lengthened { ns: 1_500_000_000 });
+        assert_eq!(figures.window_ns, 8_500_000_000);
         assert!((figures.all.total.iops / 5_000.0 - 1.0).abs() < 0.02);
         assert!(
             figures.all.total.latency.max_ns.unwrap() < run.jobs[0].read.latency.max().unwrap()

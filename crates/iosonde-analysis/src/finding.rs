@@ -3,6 +3,7 @@
 //! One detector per file; [`DETECTORS`] lists them. A detector reports only if its evidence exists:
 //! a fact that could not be read is never evidence.
 
+mod began_empty;
 mod buffered;
 mod cgroup_limit;
 mod client_cpu;
@@ -30,6 +31,7 @@ mod punted;
 mod ram_backed;
 mod shared_extents;
 mod smart_failing;
+mod stall;
 mod suspended;
 mod thermal;
 mod token_bucket;
@@ -167,7 +169,8 @@ pub struct Case<'a> {
 pub type Detector = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
-pub const DETECTORS: [(&str, Detector); 33] = [
+pub const DETECTORS: [(&str, Detector); 35] = [
+    ("began_empty", began_empty::detect),
     ("buffered", buffered::detect),
     ("cgroup_limit", cgroup_limit::detect),
     ("client_cpu", client_cpu::detect),
@@ -195,6 +198,7 @@ pub const DETECTORS: [(&str, Detector); 33] = [
     ("ram_backed", ram_backed::detect),
     ("shared_extents", shared_extents::detect),
     ("smart_failing", smart_failing::detect),
+    ("stall", stall::detect),
     ("suspended", suspended::detect),
     ("thermal", thermal::detect),
     ("token_bucket", token_bucket::detect),
@@ -243,9 +247,7 @@ impl<'a> Case<'a> {
 
     /// Operations per second as two levels, each at least 10 % of the run.
     fn step(&self) -> Option<Step> {
-        // A rate that was requested to change says nothing about the storage.
-        let even = self.run.plan.jobs.iter().all(|job| job.phases.is_empty() && job.think.ns == 0);
-        let rates = if even { self.series.iops() } else { Vec::new() };
+        let rates = if super::figures::is_even(self.run) { self.series.iops() } else { Vec::new() };
         step::two_levels(&rates, SHORTEST_LEVEL.max(rates.len().div_ceil(SHORTEST_SHARE)))
     }
 

@@ -109,6 +109,7 @@ pub fn pursuit(run: &Run) -> Option<PursuitFigures> {
     let depth = median_depth(controlled);
     let rates = series::whole(run).iops();
     let iops = seen_iops(run);
+    let batches = series::batches(series::directions(run), (0, run.measured_ns));
     let most = controlled
         .decisions
         .iter()
@@ -124,7 +125,11 @@ pub fn pursuit(run: &Run) -> Option<PursuitFigures> {
         depth_range: depth_range(controlled, bound.is_some()),
         iops,
         iops_error: rate_error(&rates),
-        achieved: Quantile::of(&latency, target.quantile),
+        achieved: Quantile::over_time(
+            &latency,
+            batches.as_deref().map_err(|reason| *reason),
+            target.quantile,
+        ),
         violations: (seen.ops > 0).then(|| seen.exceeded as f64 / seen.ops as f64),
         fails_at: fails_at(controlled, depth),
         share_of_most: (most > 0.0).then(|| iops / most),

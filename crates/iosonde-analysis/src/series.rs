@@ -1,6 +1,7 @@
 //! Interval series of several jobs on one time axis.
 
-use iosonde_model::record::run::{CounterSeries, DirectionRun, JobRun, Run};
+use iosonde_model::record::run::{CounterSeries, DirectionRun, HistogramSeries, JobRun, Run};
+use iosonde_stats::dependent::{Batch, NoInterval};
 
 /// Operations and bytes per interval, summed over jobs and directions.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,6 +25,21 @@ impl Series {
         self.per_second(&self.bytes)
     }
 
+    /// The same in intervals of [`STEP_NS`] or more.
+    fn of_steps(self) -> Series {
+        let joined = STEP_NS.div_ceil(self.width_ns.max(1));
+        let joined = usize::try_from(joined).unwrap_or(1);
+        if joined == 1 || self.width_ns == 0 {
+            return self;
+        }
+        let sums = |counts: &[u64]| counts.chunks_exact(joined).map(|c| c.iter().sum()).collect();
+        Series {
+            width_ns: self.width_ns * joined as u64,
+            ops: sums(&self.ops),
+            bytes: sums(&self.bytes),
+        }
+    }
+
     fn per_second(&self, counts: &[u64]) -> Vec<f64> {
         counts.iter().map(|count| *count as f64 * 1e9 / self.width_ns.max(1) as f64).collect()
     }
@@ -39,18 +55,74 @@ pub fn everything(run: &Run) -> impl Iterator<Item = &DirectionRun> {
     run.jobs.iter().flat_map(JobRun::directions)
 }
 
-/// The series of a run, whole intervals only: the last one is omitted if the window cut it short.
+/// Width of the intervals of analyses over time, ns, at least: narrower ones hold too few
+/// operations of slow devices.
+const STEP_NS: u64 = 100_000_000;
+
+/// The series of a run, whole intervals of 100 ms or more only: the last one is omitted if the
+/// window cut it short.
 pub fn whole(run: &Run) -> Series {
+    finest(run).of_steps()
+}
+
+/// The same in the intervals of the record.
+pub fn finest(run: &Run) -> Series {
     total(directions(run).map(|direction| &direction.counters), run.measured_ns)
 }
 
 /// The series of one direction of a run, chosen by `pick`, whole intervals only.
 pub fn of(run: &Run, pick: impl Fn(&JobRun) -> &DirectionRun) -> Series {
-    total(run.jobs.iter().map(|job| &pick(job).counters), run.measured_ns)
+    total(run.jobs.iter().map(|job| &pick(job).counters), run.measured_ns).of_steps()
 }
 
-/// Sums series of possibly different widths: a width is the plan's, doubled some number of times,
-/// so the widest is a multiple of all.
+/// What these directions did together in each whole interval between two times since the window
+/// opened: operations, and latencies to after reaping, in an open loop from the due time.
+///
+/// # Errors
+/// [`NoInterval::OnlyWhole`] if a record does not have that over time.
+pub fn batches<'a>(
+    directions: impl Iterator<Item = &'a DirectionRun>,
+    (from_ns, to_ns): (u64, u64),
+) -> Result<Vec<Batch>, NoInterval> {
+    let used: Vec<(&CounterSeries, &HistogramSeries)> = directions
+        .filter(|each| each.ops > 0)
+        .map(|each| {
+            let open = each.response.count() > 0;
+            (&each.counters, if open { &each.responses } else { &each.latencies })
+        })
+        .collect();
+    let widths = || used.iter().flat_map(|(ops, latency)| [ops.width_ns, latency.width_ns]);
+    let width_ns = widths().max().unwrap_or(0);
+    if widths().any(|width_ns| width_ns == 0) || width_ns == 0 {
+        return Err(NoInterval::OnlyWhole);
+    }
+    let (first, end) = (from_ns.div_ceil(width_ns), to_ns / width_ns);
+    let count = usize::try_from(end.saturating_sub(first)).unwrap_or(0);
+    let mut batches = vec![Batch { span_ns: width_ns, ..Batch::default() }; count];
+    let slot = |index: usize, narrow_ns: u64| {
+        let slot = (index as u64 * narrow_ns / width_ns).checked_sub(first);
+        slot.and_then(|slot| usize::try_from(slot).ok()).filter(|slot| *slot < count)
+    };
+    for (counters, latencies) in used {
+        for (index, ops) in counters.ops.iter().enumerate() {
+            if let Some(slot) = slot(index, counters.width_ns) {
+                batches[slot].amount += ops;
+            }
+        }
+        let intervals = latencies.intervals.iter().zip(&latencies.exact);
+        for (index, (latency, exact)) in intervals.enumerate() {
+            if let Some(slot) = slot(index, latencies.width_ns) {
+                let (overflow, sum_ns) = (exact.overflow, exact.sum_ns);
+                let latency = latency.clone();
+                batches[slot].add(&Batch { latency, overflow, sum_ns, ..Batch::default() });
+            }
+        }
+    }
+    Ok(batches)
+}
+
+/// Sums series of possibly different widths, of which the widest is a multiple of all: a width is
+/// the plan's, or neighbours of it merged.
 pub(crate) fn total<'a>(series: impl Iterator<Item = &'a CounterSeries>, window_ns: u64) -> Series {
     let series: Vec<&CounterSeries> = series.filter(|each| each.width_ns > 0).collect();
     let width_ns = series.iter().map(|each| each.width_ns).max().unwrap_or(0);

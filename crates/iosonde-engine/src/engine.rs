@@ -19,6 +19,7 @@ mod simulate;
 mod steer;
 mod sync;
 mod tally;
+mod timed;
 mod until;
 mod window;
 

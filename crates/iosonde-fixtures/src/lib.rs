@@ -139,6 +139,7 @@ pub fn open_run_of(load: &Load, backlog: fn(u64) -> u64) -> Run {
     };
     for direction in [&mut job.read, &mut job.write] {
         direction.response = direction.latency.clone();
+        direction.responses = direction.latencies.clone();
         direction.lag.record_many(100, direction.latency.count());
     }
     run
@@ -166,7 +167,7 @@ fn plan(first: &Load, jobs: Vec<Job>) -> Plan {
         on_error: OnError::Stop,
         final_sync: false,
         interval_ns: 100_000_000,
-        intervals_per_histogram: 10,
+        intervals_per_histogram: 1,
         pinned: false,
         notes: Vec::new(),
         jobs,
@@ -201,9 +202,8 @@ fn job_run(load: &Load, index: u32) -> JobRun {
     for direction in [&mut run.read, &mut run.write] {
         direction.counters = CounterSeries { width_ns: 100_000_000, ..CounterSeries::default() };
         direction.latencies =
-            HistogramSeries { width_ns: 1_000_000_000, ..HistogramSeries::default() };
+            HistogramSeries { width_ns: 100_000_000, ..HistogramSeries::default() };
     }
-    let mut seconds = [Histogram::new(), Histogram::new()];
     for interval in 0..INTERVALS {
         let time = interval as f64 / INTERVALS as f64;
         let noise = 1.0 + load.noise * unit(load.seed ^ (u64::from(index) << 32), interval);
@@ -213,13 +213,8 @@ fn job_run(load: &Load, index: u32) -> JobRun {
         // What Little's law demands of a closed loop.
         let mean_ns = if rate > 0.0 { f64::from(load.depth) * 1e9 / rate } else { 0.0 };
         let parts = [(&mut run.read, reads), (&mut run.write, ops - reads)];
-        for ((direction, count), second) in parts.into_iter().zip(&mut seconds) {
-            complete(direction, second, count, load.block_bytes, mean_ns);
-            if interval % 10 == 9 {
-                direction.latencies.intervals.push(second.occupied().collect());
-                direction.latencies.exact.push(second.exact());
-                second.clear();
-            }
+        for (direction, count) in parts {
+            complete(direction, count, load.block_bytes, mean_ns);
         }
     }
     let sum = run.read.latency.sum() + run.write.latency.sum();
@@ -232,7 +227,8 @@ fn job_run(load: &Load, index: u32) -> JobRun {
 }
 
 /// Counts operations whose latencies lie evenly between 0.5 and 1.5 of the mean.
-fn complete(to: &mut DirectionRun, second: &mut Histogram, ops: u64, block: u64, mean_ns: f64) {
+fn complete(to: &mut DirectionRun, ops: u64, block: u64, mean_ns: f64) {
+    let mut histogram = Histogram::new();
     to.ops += ops;
     to.bytes += ops * block;
     to.counters.ops.push(ops);
@@ -241,10 +237,12 @@ fn complete(to: &mut DirectionRun, second: &mut Histogram, ops: u64, block: u64,
         let times = ops / 16 + u64::from(class < ops % 16);
         let spread = 0.5 + ((class * 7 % 16) as f64 + 0.5) / 16.0;
         if times > 0 {
-            to.latency.record_many((mean_ns * spread) as u64, times);
-            second.record_many((mean_ns * spread) as u64, times);
+            histogram.record_many((mean_ns * spread) as u64, times);
         }
     }
+    to.latency.merge(&histogram);
+    to.latencies.intervals.push(histogram.occupied().collect());
+    to.latencies.exact.push(histogram.exact());
 }
 
 /// A number in `-1..1` that depends on its arguments only.

@@ -7,7 +7,7 @@ use iosonde_analysis::finding::Severity;
 use iosonde_analysis::verdict::{Assessment, Verdict};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::{bytes, count, duration};
-use iosonde_stats::{Estimate, Quantile};
+use iosonde_stats::{Estimate, Quantile, Standing};
 
 use super::answer::Answer;
 use super::clean::clean;
@@ -289,11 +289,8 @@ fn mix(read_share: Option<f64>) -> String {
 
 fn p99(quantile: &Quantile) -> String {
     let value = quantile.value_ns().map(|ns| duration::latency(ns as f64));
-    match (quantile.estimate, value) {
-        (Estimate::LowConfidence { .. }, Some(value)) => format!("~{value}"),
-        (_, Some(value)) => value,
-        (_, None) => "n/a".into(),
-    }
+    let mark = if quantile.is_rough() { "~" } else { "" };
+    value.map_or("n/a".into(), |value| format!("{mark}{value}"))
 }
 
 /// What a row cannot say in its cells.
@@ -311,18 +308,23 @@ fn notes(figures: &Figures) -> Vec<String> {
     let latency = &figures.all.total.latency;
     let n = count::thousands(latency.count);
     let Some(quantile) = latency.quantile(0.99) else { return notes };
-    match (quantile.estimate, quantile.bounds()) {
-        (Estimate::Solid { .. }, _) => {}
-        (estimate, Some((_, low, high))) => {
-            let low_confidence = matches!(estimate, Estimate::LowConfidence { .. });
+    match quantile.estimate {
+        Estimate::Value { standing: Standing::Solid, .. } => {}
+        Estimate::Value { interval, standing, .. } => {
+            let ends = match interval {
+                Ok((low, high)) => {
+                    let [low, high] = [low, high].map(|ns| duration::latency(ns as f64));
+                    format!("{low} to {high}")
+                }
+                Err(reason) => format!("n/a: {reason}"),
+            };
+            let rough = standing == Standing::LowConfidence;
             notes.push(format!(
-                "p99: 95 % interval {} to {}, n={n}{}",
-                duration::latency(low as f64),
-                duration::latency(high as f64),
-                if low_confidence { ", low confidence" } else { "" }
+                "p99: 95 % interval {ends}, n={n}{}",
+                if rough { ", low confidence" } else { "" }
             ));
         }
-        (_, None) => {
+        Estimate::NotEarned { .. } => {
             let max = latency.max_ns.map_or("n/a".into(), |ns| duration::latency(ns as f64));
             let reason = figures::reason(quantile).unwrap_or_default();
             notes.push(format!("p99: n/a ({reason}); max {max}, n={n}"));

@@ -3,14 +3,11 @@
 use std::fmt::Write as _;
 
 use super::clean::clean;
-use iosonde_analysis::comparison::contrast::{BETTER, FEWEST, FEWEST_ROUNDS};
+use iosonde_analysis::comparison::contrast::{BETTER, FEWEST, FEWEST_ROUNDS, MOST};
 use iosonde_analysis::comparison::gate::Outcome;
 use iosonde_analysis::comparison::{Cell, Comparison, Gated, Row, Verdict};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::effect::magnitude;
-
-/// So many more runs are no advice.
-const TOO_MANY: u64 = 1_000;
 
 /// The tables, what they rest on, and what came of the gates.
 pub fn comparison_text(compared: &Comparison) -> String {
@@ -63,7 +60,7 @@ fn table(out: &mut String, cell: &Cell) {
     for missing in &cell.missing {
         let _ = writeln!(out, "    {:<11} n/a: {}", clean(&missing.metric), clean(&missing.reason));
     }
-    for (letter, within) in ["A", "B"].into_iter().zip(&cell.within) {
+    for (side, (letter, within)) in ["A", "B"].into_iter().zip(&cell.within).enumerate() {
         let compared: Vec<String> = within
             .iter()
             .filter(|(metric, _)| cell.rows.iter().any(|row| row.metric == **metric))
@@ -72,8 +69,11 @@ fn table(out: &mut String, cell: &Cell) {
                 format!("{} [{low}, {high}]", clean(metric))
             })
             .collect();
+        let is_one = cell.rows.iter().any(|row| row.contrast.runs[side] == 1);
         if !compared.is_empty() {
             let _ = writeln!(out, "    within the one run of {letter}: {}", compared.join(", "));
+        } else if is_one {
+            let _ = writeln!(out, "    within the one run of {letter}: n/a: run longer");
         }
     }
 }
@@ -117,10 +117,18 @@ pub fn words(row: &Row) -> String {
             format!("different, below tolerance: {change} of ±{} %", share(tolerance))
         }
         Verdict::Same { tolerance } => format!("same within ±{} %", share(tolerance)),
-        Verdict::Inconclusive { more_runs: 1 } => "inconclusive: need about 1 more run".into(),
-        Verdict::Inconclusive { more_runs } => {
-            let noisy = if more_runs >= TOO_MANY { "too noisy, " } else { "" };
-            format!("inconclusive: {noisy}need about {} more runs", count::thousands(more_runs))
+        Verdict::Inconclusive { more_to_differ, more_to_be_same } => {
+            let about = |more: u64, what: &str| {
+                let runs = if more == 1 { "run" } else { "runs" };
+                format!("about {} more {runs} {what}", count::thousands(more))
+            };
+            let differ = more_to_differ.map(|more| about(more, "to show a difference"));
+            let same = more_to_be_same.map(|more| about(more, "to show that there is none"));
+            let both: Vec<String> = differ.into_iter().chain(same).collect();
+            match both.is_empty() {
+                true => format!("inconclusive: too noisy, {MOST} more runs would not decide"),
+                false => format!("inconclusive: {}", both.join(", ")),
+            }
         }
         Verdict::TooFew => format!("too few runs to compare ({change})"),
     }
@@ -171,16 +179,7 @@ fn notes(compared: &Comparison) -> Vec<String> {
             "p: permutation test, corrected for {tests} (Holm); intervals: bootstrap; seed {}",
             compared.seed
         ));
-        let raised = rows().map(|row| row.contrast.raised(compared.tolerance)).fold(0.0, f64::max);
-        let raised = if raised > compared.tolerance {
-            format!(
-                ", and twice the spread from run to run where that is more (here up to ±{} %)",
-                share(raised)
-            )
-        } else {
-            String::new()
-        };
-        all.push(format!("tolerance: ±{} %{raised}", share(compared.tolerance)));
+        all.push(format!("tolerance: ±{} %", share(compared.tolerance)));
     }
     let slower: Vec<&str> = rows()
         .filter(|row| row.verdict == Verdict::Slower)

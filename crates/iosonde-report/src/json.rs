@@ -246,13 +246,17 @@ fn summary_of(facts: &Assessment) -> Value {
 }
 
 fn direction(figures: &DirectionFigures) -> Value {
+    let reason = figures.iops_interval.err().filter(|_| figures.ops > 0);
     json!({
         "ops": figures.ops,
         "bytes": figures.bytes,
         "iops": figures.iops,
+        "iops_interval": figures.iops_interval.ok(),
+        "iops_interval_na": reason.map(|reason| reason.to_string()),
         "bytes_per_s": whole(figures.bytes_per_s),
         "latency_ns": latency(&figures.latency),
         "latency_interval_ns": intervals(&figures.latency),
+        "latency_interval_na": no_intervals(&figures.latency),
         "latency_na": reasons(&figures.latency),
         "service_ns": figures.service.as_ref().map(latency),
         "lag_ns": figures.lag.as_ref().map(latency),
@@ -275,12 +279,25 @@ fn latency(latency: &LatencyFigures) -> Value {
     Value::Object(fields)
 }
 
-/// The 95 % interval of every percentile that has one.
+/// The 95 % intervals of the mean and every percentile that has a value; null where there is none.
 fn intervals(latency: &LatencyFigures) -> Value {
+    let mean = latency.mean_ns.map(|_| latency.mean_interval_ns.ok());
+    let mean = mean.map(|ends| ends.map(|(low, high)| [whole(low), whole(high)]));
     let known = latency.quantiles.iter().filter_map(|quantile| {
-        quantile.bounds().map(|(_, low, high)| (name(quantile.q), json!([low, high])))
+        quantile.interval().map(|ends| (name(quantile.q), json!(ends.ok())))
     });
-    Value::Object(known.collect())
+    Value::Object(mean.map(|ends| ("mean".into(), json!(ends))).into_iter().chain(known).collect())
+}
+
+/// Why each of the others has none.
+fn no_intervals(latency: &LatencyFigures) -> Value {
+    let mean = latency.mean_ns.and(latency.mean_interval_ns.err());
+    let missing = latency
+        .quantiles
+        .iter()
+        .filter_map(|quantile| Some((name(quantile.q), quantile.interval()?.err()?)));
+    let all = mean.map(|reason| ("mean".into(), reason)).into_iter().chain(missing);
+    Value::Object(all.map(|(name, reason)| (name, json!(reason.to_string()))).collect())
 }
 
 /// Why each missing percentile is missing.

@@ -300,11 +300,6 @@ fn latency(latency: &Latency) -> Value {
     for q in QUANTILES {
         fields.insert(name(q), json!(latency.at(q)));
     }
-    let known = latency.quantiles.iter().filter_map(|quantile| {
-        let (_, low, high) = quantile.bounds()?;
-        Some((name(quantile.q), json!([low, high])))
-    });
-    fields.insert("interval".into(), Value::Object(known.collect()));
     Value::Object(fields)
 }
 

@@ -97,12 +97,14 @@ fn measured(figures: &PursuitFigures) -> String {
         format!(" ±{share} %")
     });
     let time = |ns: u64| duration::latency(ns as f64);
-    let achieved = match figures.achieved.bounds() {
-        Some((value, low, high)) => format!("{} [{}, {}]", time(value), time(low), time(high)),
-        None => "n/a".into(),
+    let achieved = figures.achieved.value_ns().map_or("n/a".into(), time);
+    let ends = match figures.achieved.interval() {
+        Some(Ok((low, high))) => format!(" [{}, {}]", time(low), time(high)),
+        Some(Err(reason)) => format!(" [n/a: {reason}]"),
+        None => String::new(),
     };
     format!(
-        "{} IOPS{error}, {} {achieved}",
+        "{} IOPS{error}, {} {achieved}{ends}",
         count::significant_or_whole(figures.iops),
         figures.target.percentile()
     )
@@ -134,7 +136,7 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
     use iosonde_model::plan::{LatencyTarget, Pursuit};
-    use iosonde_stats::{Estimate, Quantile};
+    use iosonde_stats::{Estimate, Quantile, Standing};
 
     fn figures(class: Class, bound: Option<Bound>) -> PursuitFigures {
         PursuitFigures {
@@ -149,10 +151,10 @@ mod tests {
             achieved: Quantile {
                 q: 0.99,
                 n: 89_000,
-                estimate: Estimate::Solid {
+                estimate: Estimate::Value {
                     value_ns: 1_840_000,
-                    low_ns: 1_790_000,
-                    high_ns: 1_920_000,
+                    interval: Ok((1_790_000, 1_920_000)),
+                    standing: Standing::Solid,
                 },
             },
             violations: Some(0.0061),

@@ -10,7 +10,8 @@ use iosonde_model::plan::Plan;
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::record::{HostFacts, Manifest, WriteAudit};
 use iosonde_model::units::{bytes, count, duration};
-use iosonde_stats::quantile::{Estimate, Quantile};
+use iosonde_stats::Quantile;
+use iosonde_stats::dependent::NoInterval;
 
 use super::fio_story::strength;
 use super::story::{
@@ -167,8 +168,9 @@ fn table(rows: &[(&Run, &Assessment)]) -> Table {
             }
         }
     }
-    let caption = "What was measured. Percentiles are of all requests together, each with its 95 % \
-                   interval; n/a where there were too few requests for one.";
+    let caption = "What was measured. Percentiles are of all requests together. Each figure has \
+                   its 95 % interval within the run, or says what it lacks; n/a where there were \
+                   too few requests for a percentile.";
     Table { caption: caption.into(), columns, rows: lines }
 }
 
@@ -183,7 +185,10 @@ fn line(row: &Assessment, group: &GroupFigures, way: &str, of: &DirectionFigures
     let entry = |text: String| Entry { text, more: String::new(), trust };
     let role = if group.role.is_empty() { "all" } else { &group.role };
     let mut line = vec![Entry::of(&row.title), Entry::of(role), Entry::of(way)];
-    line.push(entry(count::significant_or_whole(of.iops)));
+    line.push(Entry {
+        more: interval(of.iops_interval, count::significant_or_whole),
+        ..entry(count::significant_or_whole(of.iops))
+    });
     line.push(if way == "sync" {
         Entry::of("-")
     } else {
@@ -197,7 +202,10 @@ fn line(row: &Assessment, group: &GroupFigures, way: &str, of: &DirectionFigures
         },
         false => Entry { text: "inline".into(), ..Entry::default() },
     });
-    line.push(entry(of.latency.mean_ns.map_or("n/a".into(), duration::latency)));
+    line.push(of.latency.mean_ns.map_or(Entry::of("n/a"), |ns| Entry {
+        more: interval(of.latency.mean_interval_ns, duration::latency),
+        ..entry(duration::latency(ns))
+    }));
     for (q, _) in SHOWN {
         line.push(of.latency.quantile(q).map_or(Entry::of("n/a"), |each| quantile(each, trust)));
     }
@@ -206,15 +214,26 @@ fn line(row: &Assessment, group: &GroupFigures, way: &str, of: &DirectionFigures
 }
 
 fn quantile(of: &Quantile, trust: Trust) -> Entry {
-    let Some((value, low, high)) = of.bounds() else {
+    let Some(value) = of.value_ns() else {
         let needs =
             of.needs().map_or(String::new(), |n| format!("needs {} samples", count::thousands(n)));
         return Entry { text: "n/a".into(), more: needs, trust: Trust::Good };
     };
-    let [value, low, high] = [value, low, high].map(|ns| duration::latency(ns as f64));
-    let rough = matches!(of.estimate, Estimate::LowConfidence { .. });
-    let trust = if rough && trust == Trust::Good { Trust::LowConfidence } else { trust };
-    Entry { text: value, more: format!("95 %: {low} to {high}"), trust }
+    let trust = if of.is_rough() && trust == Trust::Good { Trust::LowConfidence } else { trust };
+    let ends = of.interval().map(|ends| ends.map(|(low, high)| (low as f64, high as f64)));
+    Entry {
+        text: duration::latency(value as f64),
+        more: ends.map_or(String::new(), |ends| interval(ends, duration::latency)),
+        trust,
+    }
+}
+
+/// `95 %: 1.2 ms to 1.4 ms`, or why not.
+fn interval(ends: Result<(f64, f64), NoInterval>, words: impl Fn(f64) -> String) -> String {
+    match ends {
+        Ok((low, high)) => format!("95 %: {} to {}", words(low), words(high)),
+        Err(reason) => format!("95 %: n/a: {reason}"),
+    }
 }
 
 fn blocks(index: usize, run: &Run, row: &Assessment) -> Vec<Block> {

@@ -1,16 +1,21 @@
 //! One run as text, in the shape of fio and blkbench.
 
+mod load;
+
 use std::fmt::Write;
 
 use iosonde_analysis::arrivals::{ArrivalFigures, ArrivalVerdict};
 use iosonde_analysis::consistency::{Consistency, Severity};
 use iosonde_analysis::figures::{self, DirectionFigures, Durable, Figures, LatencyFigures, Steady};
-use iosonde_model::plan::{EngineKind, IoKind, Job, Order, Stop};
+use iosonde_model::plan::EngineKind;
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::{bytes, count, duration};
-use iosonde_stats::{Estimate, Quantile};
+use iosonde_stats::dependent::NoInterval;
+use iosonde_stats::{Estimate, Quantile, Standing};
 
 use super::clean::clean;
+use load::headline;
+pub(super) use load::{rw, size};
 
 /// Percentiles per line.
 const PER_LINE: usize = 4;
@@ -86,6 +91,16 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
     if both {
         rate(out, "total", &figures.all.total);
     }
+    if let Some(stalls) = &figures.stalls {
+        let text = format!(
+            "  stalls: {} of at most {}, IOPS={} with, {} without",
+            stalls.count,
+            duration::span(stalls.longest_ns),
+            count::significant_or_whole(stalls.with),
+            count::significant_or_whole(stalls.without),
+        );
+        line(out, &text);
+    }
     if figures.all.total.ops == 0 {
         line(out, "  no operation completed in the measured window");
     }
@@ -140,89 +155,14 @@ fn measured(out: &mut String, run: &Run, figures: &Figures) {
     }
 }
 
-/// `iosonde: rw=randread, bs=4k, iodepth=32, numjobs=4, runtime=10s`
-fn headline(run: &Run) -> String {
-    let jobs = &run.plan.jobs;
-    let mut text = format!("iosonde: rw={}", same(jobs, rw));
-    let _ = write!(text, ", bs={}", same(jobs, sizes));
-    let _ = write!(text, ", iodepth={}", same(jobs, |job| job.iodepth.to_string()));
-    let _ = write!(text, ", numjobs={}", jobs.len());
-    match run.plan.stop {
-        Stop::AfterBytes(length) => {
-            let _ = write!(text, ", io_size={}", bytes::rough(length));
-        }
-        Stop::AfterNs(ns) => {
-            let _ = write!(text, ", runtime={}", seconds(ns));
-        }
-        Stop::AfterNsOrBytes(ns, length) => {
-            let _ = write!(text, ", runtime={} or io_size={}", seconds(ns), bytes::rough(length));
-        }
-        Stop::AfterOps(ops) => {
-            let _ = write!(text, ", number_ios={ops}");
-        }
-        Stop::AfterOnePass => text.push_str(", one pass"),
-    }
-    if run.plan.warmup_ns > 0 {
-        let _ = write!(text, ", ramp_time={}", seconds(run.plan.warmup_ns));
-    }
-    text
-}
-
-/// The value that all jobs share, or `mixed`.
-fn same(jobs: &[Job], of: impl Fn(&Job) -> String) -> String {
-    let Some(first) = jobs.first().map(&of) else { return "none".into() };
-    if jobs.iter().all(|job| of(job) == first) { first } else { "mixed".into() }
-}
-
-/// fio's word for a job's direction and order.
-pub(super) fn rw(job: &Job) -> String {
-    let random = !matches!(job.order, Order::Sequential { .. });
-    match (random, job.read_percent) {
-        (true, _) if job.trims => "randtrim",
-        (false, _) if job.trims => "trim",
-        (true, 100) => "randread",
-        (true, 0) => "randwrite",
-        (true, _) => "randrw",
-        (false, 100) => "read",
-        (false, 0) => "write",
-        (false, _) => "rw",
-    }
-    .into()
-}
-
-/// One size, or the smallest and the largest of those that are drawn.
-fn sizes(job: &Job) -> String {
-    let ways = [
-        (IoKind::Read, job.reads()),
-        (IoKind::Write, job.writes_data()),
-        (IoKind::Trim, job.trims),
-    ];
-    let ranges = ways.iter().filter(|(_, used)| *used).map(|(way, _)| job.size_range(*way));
-    let low = ranges.clone().map(|(low, _)| low).min().unwrap_or(job.block_bytes);
-    let high = ranges.map(|(_, high)| high).max().unwrap_or(job.block_bytes);
-    if low == high { size(low) } else { format!("{}-{}", size(low), size(high)) }
-}
-
-/// `4k`, `1m`, `512`: the way sizes are typed.
-pub(super) fn size(bytes: u64) -> String {
-    for (scale, unit) in [(1u64 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")] {
-        if bytes >= scale && bytes.is_multiple_of(scale) {
-            return format!("{}{unit}", bytes / scale);
-        }
-    }
-    bytes.to_string()
-}
-
-fn seconds(ns: u64) -> String {
-    let seconds = ns as f64 / 1e9;
-    if ns.is_multiple_of(1_000_000_000) { format!("{seconds:.0}s") } else { format!("{seconds}s") }
-}
-
 fn direction(out: &mut String, name: &str, figures: &DirectionFigures) {
     if figures.ops == 0 {
         return;
     }
     rate(out, name, figures);
+    if let Some(text) = within(figures) {
+        line(out, &text);
+    }
     if figures.latency.quantiles.is_empty() {
         return;
     }
@@ -327,6 +267,7 @@ fn latencies(out: &mut String, name: &str, latency: &LatencyFigures) {
             line(out, &text);
         }
     }
+    without_interval(latency).iter().for_each(|text| line(out, text));
     if latency.overflow > 0 {
         let text =
             format!("    {} latencies beyond 18 minutes", count::thousands(latency.overflow));
@@ -347,34 +288,66 @@ fn scale(mean_ns: f64) -> (f64, &'static str) {
 
 /// `99.00th=[   45]`; `~` marks low confidence.
 fn percentile(quantile: &Quantile, scale: f64) -> String {
-    let value = match (quantile.estimate, quantile.value_ns()) {
-        (Estimate::LowConfidence { .. }, Some(ns)) => {
-            format!("~{}", count::significant(ns as f64 / scale))
-        }
-        (_, Some(ns)) => count::significant(ns as f64 / scale),
-        (_, None) => "n/a".into(),
-    };
+    let mark = if quantile.is_rough() { "~" } else { "" };
+    let value = quantile
+        .value_ns()
+        .map_or("n/a".into(), |ns| format!("{mark}{}", count::significant(ns as f64 / scale)));
     format!("{:>5.2}th=[{value:>6}]", quantile.q * 100.0)
 }
 
-/// The interval or the reason of a percentile that does not stand alone.
+/// The interval of a percentile that does not stand alone, or the reason why it has no value.
 fn interval(quantile: &Quantile, scale: f64, unit: &str) -> Option<String> {
-    let name = format!("{:.2}th", quantile.q * 100.0);
     let words = match quantile.estimate {
-        Estimate::Solid { .. } => return None,
         Estimate::NotEarned { .. } => format!("n/a ({})", figures::reason(quantile)?),
-        Estimate::WithInterval { low_ns, high_ns, .. }
-        | Estimate::LowConfidence { low_ns, high_ns, .. } => {
-            let low = matches!(quantile.estimate, Estimate::LowConfidence { .. });
+        Estimate::Value { interval: Ok((low, high)), standing, .. }
+            if standing != Standing::Solid =>
+        {
             format!(
                 "95 % interval {} to {} {unit}{}",
-                count::significant(low_ns as f64 / scale),
-                count::significant(high_ns as f64 / scale),
-                if low { ", low confidence" } else { "" }
+                count::significant(low as f64 / scale),
+                count::significant(high as f64 / scale),
+                if standing == Standing::LowConfidence { ", low confidence" } else { "" }
             )
         }
+        Estimate::Value { .. } => return None,
     };
-    Some(format!("     {name}: {words}"))
+    Some(format!("     {}: {words}", ordinal(quantile)))
+}
+
+/// Names the percentiles that have a value and no interval, by reason.
+fn without_interval(latency: &LatencyFigures) -> Vec<String> {
+    let without = |reason| {
+        let names: Vec<String> = latency
+            .quantiles
+            .iter()
+            .filter(|quantile| quantile.interval() == Some(Err(reason)))
+            .map(ordinal)
+            .collect();
+        (!names.is_empty())
+            .then(|| format!("     95 % interval of {}: n/a: {reason}", names.join(", ")))
+    };
+    [NoInterval::RunLonger, NoInterval::OnlyWhole].into_iter().filter_map(without).collect()
+}
+
+fn ordinal(quantile: &Quantile) -> String {
+    format!("{:.2}th", quantile.q * 100.0)
+}
+
+/// The 95 % intervals of rate and mean latency within the run.
+fn within(figures: &DirectionFigures) -> Option<String> {
+    let (scale, unit) = scale(figures.latency.mean_ns?);
+    let iops = ends(figures.iops_interval, count::significant_or_whole);
+    let mean = ends(figures.latency.mean_interval_ns, |ns| count::significant(ns / scale));
+    let unit =
+        if figures.latency.mean_interval_ns.is_ok() { format!(" {unit}") } else { String::new() };
+    Some(format!("    95 % interval: IOPS {iops}; avg {mean}{unit}"))
+}
+
+fn ends(interval: Result<(f64, f64), NoInterval>, words: impl Fn(f64) -> String) -> String {
+    match interval {
+        Ok((low, high)) => format!("{} to {}", words(low), words(high)),
+        Err(reason) => format!("n/a: {reason}"),
+    }
 }
 
 fn cpu(figures: &Figures) -> String {

@@ -143,7 +143,7 @@ mod tests {
         // 5,000 operations a second carry p99 and p99.9; 40 carry the median only.
         let of = |iops| {
             let run = run_of(&[Load { iops, noise: 0.0, ..Load::default() }]);
-            let text = csv(&[&run], 1);
+            let text = csv(&[&run], 1_000_000_000);
             text.lines()
                 .nth(1)
                 .unwrap_or_default()
@@ -164,7 +164,7 @@ mod tests {
     fn units_are_in_the_names() {
         // T20: 5,000 operations of 4 KiB per second, 32 in flight, are 6.4 ms each.
         let run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
-        let text = json_lines(&[&run], 1);
+        let text = json_lines(&[&run], 1_000_000_000);
         let row: Value =
             serde_json::from_str(text.lines().next().unwrap_or("")).unwrap_or_default();
         assert_eq!(row["bytes_per_s"], 5_000 * 4096);

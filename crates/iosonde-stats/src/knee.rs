@@ -28,7 +28,7 @@
 
 use serde::Serialize;
 
-use super::bootstrap::{Bootstrap, Interval, percentile_interval};
+use super::bootstrap::{Bootstrap, Interval, over_repeats as interval_over_repeats};
 use super::least_squares::solve;
 use super::ratio::median;
 
@@ -97,9 +97,9 @@ pub struct Knee {
     /// The depth of greatest power; `None` unless the state is [`State::Found`] or
     /// [`State::NoSharpKnee`].
     pub knee: Option<f64>,
-    /// 95 % interval over the repeats; `None` where a level has fewer than two. Resamples whose
-    /// best level is an end of the sweep count with that end, so an interval that reaches an end is
-    /// open there.
+    /// 95 % interval over the repeats, below 5 repeats their range; `None` where a level has fewer
+    /// than two. Resamples whose best level is an end of the sweep count with that end, so an
+    /// interval that reaches an end is open there.
     pub interval: Option<Interval>,
     /// N* = X_max · R(1); `None` without a level of depth 1.
     pub asymptotes_cross: Option<f64>,
@@ -212,15 +212,13 @@ fn over_repeats(
     statistic: &(dyn Fn(&[Point]) -> Option<f64> + Sync),
 ) -> Option<Interval> {
     let repeats: Vec<Vec<(f64, f64)>> = levels.iter().map(|level| level.repeats()).collect();
-    if repeats.iter().any(|repeats| repeats.len() < 2) {
-        return None;
-    }
     let groups: Vec<&[(f64, f64)]> = repeats.iter().map(Vec::as_slice).collect();
     let replicates = bootstrap.replicates(&groups, |drawn| {
         let points = levels.iter().zip(drawn).map(|(level, drawn)| point(level.n, drawn));
         statistic(&points.collect::<Option<Vec<Point>>>()?)
     });
-    percentile_interval(replicates, bootstrap.level)
+    let fewest = groups.iter().map(|group| group.len()).min()?;
+    interval_over_repeats(replicates, fewest, bootstrap.level)
 }
 
 /// Index of the level of greatest power.

@@ -6,6 +6,7 @@
 pub mod bootstrap;
 pub mod chance;
 pub mod cheapest;
+pub mod dependent;
 pub mod distance;
 pub mod effect;
 pub mod factors;
@@ -24,6 +25,7 @@ pub mod resample;
 pub mod sequential;
 pub mod size_model;
 pub mod slope;
+pub mod stall;
 pub mod steady;
 pub mod steady_state;
 pub mod step;
@@ -32,6 +34,6 @@ pub mod trend;
 pub mod usl;
 
 pub use histogram::Histogram;
-pub use quantile::{Estimate, Quantile};
+pub use quantile::{Estimate, Quantile, Standing};
 pub use ratio::Ratio;
 pub use slope::Slope;

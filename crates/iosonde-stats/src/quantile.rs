@@ -1,21 +1,24 @@
 //! Quantiles with their right to exist: a distribution-free interval, and no value without enough
 //! samples beyond it.
 //!
-//! The interval is the order-statistic interval: ranks `l` and `u` such that at most 2.5 % of the
-//! binomial distribution lies outside on either side. Ranks are looked up in a histogram and
+//! The interval is that of order statistics: ranks `l` and `u` such that at most 2.5 % of the
+//! binomial distribution lies outside on either side, of as many independent values as the
+//! [dependent](super::dependent) ones of a run are worth. Ranks are looked up in a histogram and
 //! reported as outer bucket edges, so that the error of the buckets is inside the interval.
 
 use serde::Serialize;
 
 use super::Histogram;
+use super::dependent::{self, Batch, NoInterval};
 
 /// Probability left outside a two-sided interval, on each side.
 const TAIL: f64 = 0.025;
 /// The standard normal quantile that leaves [`TAIL`] above it.
-const NORMAL: f64 = 1.959_963_984_540_054;
-/// Expected samples beyond the quantile at or above which a value is printed without an interval.
+pub(super) const NORMAL: f64 = 1.959_963_984_540_054;
+/// Independent samples expected beyond the quantile at or above which a value is printed without an
+/// interval.
 pub const SOLID_FROM: f64 = 100.0;
-/// Expected samples beyond it from which the value counts as known, with its interval.
+/// Independent samples expected beyond it from which the value counts as known, with its interval.
 pub const INTERVAL_FROM: f64 = 10.0;
 /// Expected samples beyond it below which there is no value at all. A two-sided 95 % interval
 /// exists from ln(40) = 3.69 on.
@@ -34,94 +37,103 @@ pub struct Quantile {
 
 /// What is printed, by the number of samples expected beyond the quantile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "standing")]
+#[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Estimate {
-    /// 100 or more beyond it: the value alone.
-    Solid {
+    /// A value.
+    Value {
         /// Nearest-rank value, ns.
         value_ns: u64,
-        /// Lower end of the 95 % interval, ns.
-        low_ns: u64,
-        /// Upper end of the 95 % interval, ns.
-        high_ns: u64,
+        /// Ends of its 95 % interval, ns, or why there is none.
+        interval: Result<(u64, u64), NoInterval>,
+        /// How far the value can be trusted.
+        standing: Standing,
     },
-    /// 10 to 100: the value with its interval.
-    WithInterval {
-        /// Nearest-rank value, ns.
-        value_ns: u64,
-        /// Lower end of the 95 % interval, ns.
-        low_ns: u64,
-        /// Upper end of the 95 % interval, ns.
-        high_ns: u64,
-    },
-    /// 3.7 to 10: the value is a rough one.
-    LowConfidence {
-        /// Nearest-rank value, ns.
-        value_ns: u64,
-        /// Lower end of the 95 % interval, ns.
-        low_ns: u64,
-        /// Upper end of the 95 % interval, ns.
-        high_ns: u64,
-    },
-    /// Fewer: no value.
+    /// Too few samples beyond it: no value.
     NotEarned {
         /// Samples needed for a value.
         needs: u64,
     },
 }
 
+/// How far a value can be trusted, by the number of independent samples expected beyond it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// 100 or more: the value alone.
+    Solid,
+    /// 10 to 100, or an unknown number: the value with its interval.
+    WithInterval,
+    /// Fewer than 10: the value is a rough one.
+    LowConfidence,
+}
+
 impl Quantile {
-    /// The quantile `q` (`0 < q < 1`) of a histogram of ns.
+    /// The quantile `q` (`0 < q < 1`) of a histogram of ns. Without knowing when each value was
+    /// measured there is no interval.
     pub fn of(histogram: &Histogram, q: f64) -> Quantile {
+        Quantile::over_time(histogram, Err(NoInterval::OnlyWhole), q)
+    }
+
+    /// The same of values that are also in batches of equal time; or why they are not.
+    pub fn over_time(
+        histogram: &Histogram,
+        batches: Result<&[Batch], NoInterval>,
+        q: f64,
+    ) -> Quantile {
         let n = histogram.count();
         let rare = q.min(1.0 - q);
-        let beyond = n as f64 * rare + 1e-9;
-        let not_earned = Estimate::NotEarned { needs: (EARNED_FROM / rare - 1e-6).ceil() as u64 };
-        let estimate = match interval(histogram, q) {
-            Some((value_ns, low_ns, high_ns)) if beyond >= SOLID_FROM => {
-                Estimate::Solid { value_ns, low_ns, high_ns }
-            }
-            Some((value_ns, low_ns, high_ns)) if beyond >= INTERVAL_FROM => {
-                Estimate::WithInterval { value_ns, low_ns, high_ns }
-            }
-            Some((value_ns, low_ns, high_ns)) if beyond >= EARNED_FROM => {
-                Estimate::LowConfidence { value_ns, low_ns, high_ns }
-            }
-            _ => not_earned,
+        let Some(value_ns) = histogram
+            .quantile(q)
+            .filter(|_| n as f64 * rare + 1e-9 >= EARNED_FROM && ranks(n, q).is_some())
+        else {
+            let needs = (EARNED_FROM / rare - 1e-6).ceil() as u64;
+            return Quantile { q, n, estimate: Estimate::NotEarned { needs } };
         };
-        Quantile { q, n, estimate }
+        let size = batches.and_then(|batches| dependent::effective_size(histogram, batches, q));
+        let interval = size
+            .and_then(|size| dependent::quantile(histogram, size, q).ok_or(NoInterval::RunLonger));
+        let beyond = size.unwrap_or(n as f64) * rare + 1e-9;
+        let standing = match beyond {
+            _ if beyond < INTERVAL_FROM => Standing::LowConfidence,
+            _ if beyond < SOLID_FROM || interval.is_err() => Standing::WithInterval,
+            _ => Standing::Solid,
+        };
+        Quantile { q, n, estimate: Estimate::Value { value_ns, interval, standing } }
     }
 
     /// The value in ns, if there is one.
     pub fn value_ns(&self) -> Option<u64> {
-        self.bounds().map(|(value, _, _)| value)
-    }
-
-    /// Value, lower and upper end of the 95 % interval in ns, if there is a value.
-    pub fn bounds(&self) -> Option<(u64, u64, u64)> {
         match self.estimate {
-            Estimate::Solid { value_ns, low_ns, high_ns }
-            | Estimate::WithInterval { value_ns, low_ns, high_ns }
-            | Estimate::LowConfidence { value_ns, low_ns, high_ns } => {
-                Some((value_ns, low_ns, high_ns))
-            }
+            Estimate::Value { value_ns, .. } => Some(value_ns),
             Estimate::NotEarned { .. } => None,
         }
+    }
+
+    /// Ends of the 95 % interval in ns, or why a value has none; `None` if there is no value.
+    pub fn interval(&self) -> Option<Result<(u64, u64), NoInterval>> {
+        match self.estimate {
+            Estimate::Value { interval, .. } => Some(interval),
+            Estimate::NotEarned { .. } => None,
+        }
+    }
+
+    /// Whether there is a value, and 100 independent samples or more are expected beyond it.
+    pub fn is_solid(&self) -> bool {
+        matches!(self.estimate, Estimate::Value { standing: Standing::Solid, .. })
+    }
+
+    /// Whether there is a value, and a rough one.
+    pub fn is_rough(&self) -> bool {
+        matches!(self.estimate, Estimate::Value { standing: Standing::LowConfidence, .. })
     }
 
     /// How many samples a value would need, if there is none.
     pub fn needs(&self) -> Option<u64> {
         match self.estimate {
             Estimate::NotEarned { needs } => Some(needs),
-            _ => None,
+            Estimate::Value { .. } => None,
         }
     }
-}
-
-/// Value and outer interval from a histogram.
-fn interval(histogram: &Histogram, q: f64) -> Option<(u64, u64, u64)> {
-    let (low, high) = ranks(histogram.count(), q)?;
-    Some((histogram.quantile(q)?, histogram.rank(low)?.0, histogram.rank(high)?.1))
 }
 
 /// Ranks `(l, u)`, `1..=n`, of the two-sided 95 % interval for the quantile `q` of `n` independent
@@ -207,31 +219,57 @@ mod tests {
         assert!(low < 69_300 && high > 69_300 && high - low < 120);
     }
 
-    fn ramp(n: u64) -> Histogram {
-        let mut histogram = Histogram::new();
-        (1..=n).for_each(|i| histogram.record(i * 1_000));
-        histogram
+    /// Dealt to batches in turn, as if they were independent.
+    fn dealt(values: impl Iterator<Item = u64>) -> (Histogram, Vec<Batch>) {
+        let mut parts = vec![Histogram::new(); 50];
+        values.enumerate().for_each(|(at, value)| parts[at * 31 % 50].record(value));
+        let mut all = Histogram::new();
+        parts.iter().for_each(|part| all.merge(part));
+        let batch = |part: &Histogram| Batch {
+            latency: part.occupied().collect(),
+            sum_ns: part.sum(),
+            ..Batch::default()
+        };
+        (all, parts.iter().map(batch).collect())
+    }
+
+    fn of_ramp(n: u64, q: f64) -> Quantile {
+        let (all, batches) = dealt((1..=n).map(|i| i * 1_000));
+        Quantile::over_time(&all, Ok(&batches), q)
     }
 
     #[test]
     fn standing_follows_the_exceedance_rule() {
-        let standing = |n, q| Quantile::of(&ramp(n), q).estimate;
-        assert!(matches!(standing(10_000, 0.99), Estimate::Solid { .. }));
-        assert!(matches!(standing(9_999, 0.99), Estimate::WithInterval { .. }));
-        assert!(matches!(standing(1_000, 0.99), Estimate::WithInterval { .. }));
-        assert!(matches!(standing(999, 0.99), Estimate::LowConfidence { .. }));
-        assert!(matches!(standing(370, 0.99), Estimate::LowConfidence { .. }));
-        assert_eq!(standing(369, 0.99), Estimate::NotEarned { needs: 370 });
-        assert_eq!(Quantile::of(&ramp(369), 0.99).needs(), Some(370));
-        assert_eq!(standing(0, 0.5), Estimate::NotEarned { needs: 8 });
+        let standing = |n| match of_ramp(n, 0.99).estimate {
+            Estimate::Value { standing, .. } => Some(standing),
+            Estimate::NotEarned { .. } => None,
+        };
+        assert_eq!(standing(20_000), Some(Standing::Solid));
+        assert_eq!(standing(9_000), Some(Standing::WithInterval));
+        assert_eq!(standing(2_000), Some(Standing::WithInterval));
+        assert_eq!(standing(999), Some(Standing::LowConfidence));
+        assert_eq!(standing(370), Some(Standing::LowConfidence));
+        assert_eq!(of_ramp(369, 0.99).needs(), Some(370));
+        assert_eq!(of_ramp(0, 0.5).needs(), Some(8));
+    }
+
+    #[test]
+    fn a_value_without_a_series_has_no_interval() {
+        let (all, batches) = dealt((1..=9_000).map(|i| i * 1_000));
+        let whole = Quantile::of(&all, 0.5);
+        assert_eq!(whole.interval(), Some(Err(NoInterval::OnlyWhole)));
+        assert_eq!(whole.value_ns(), of_ramp(9_000, 0.5).value_ns());
+        let few = Quantile::over_time(&all, Ok(&batches[..19]), 0.5);
+        assert_eq!(few.interval(), Some(Err(NoInterval::RunLonger)));
     }
 
     #[test]
     fn the_interval_holds_the_value_and_the_bucket_error() {
-        let (value, low, high) = Quantile::of(&ramp(2_000), 0.99).bounds().unwrap();
-        assert!(low <= value && value <= high);
+        let quantile = of_ramp(2_000, 0.99);
+        let (low, high) = quantile.interval().unwrap().unwrap();
+        assert!((low..=high).contains(&quantile.value_ns().unwrap()));
         // Ranks 1971 and 1989 or so, of values 1000 ns apart.
-        assert!((1_955_000..1_975_000).contains(&low), "{low}");
+        assert!((1_945_000..1_975_000).contains(&low), "{low}");
         assert!((1_985_000..2_000_001).contains(&high), "{high}");
     }
 
@@ -248,10 +286,9 @@ mod tests {
         };
         let covered = (0..1_000)
             .filter(|_| {
-                let mut histogram = Histogram::new();
-                (0..300).for_each(|_| histogram.record(uniform()));
-                let (_, low, high) = Quantile::of(&histogram, 0.9).bounds().unwrap();
-                (low..=high).contains(&900_000_000)
+                let (all, batches) = dealt((0..600).map(|_| uniform()));
+                let interval = Quantile::over_time(&all, Ok(&batches), 0.9).interval().unwrap();
+                interval.is_ok_and(|(low, high)| (low..=high).contains(&900_000_000))
             })
             .count();
         assert!((930..=995).contains(&covered), "{covered}");

@@ -12,7 +12,7 @@
 
 use serde::Serialize;
 
-use super::bootstrap::{Bootstrap, Interval, percentile_interval};
+use super::bootstrap::{Bootstrap, Interval, over_repeats};
 use super::least_squares::solve;
 use super::ratio::median;
 
@@ -160,16 +160,14 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
 }
 
 fn interval(bytes: &[u64], times: &[Vec<f64>], seed: u64) -> Option<Interval> {
-    if times.iter().any(|times| times.len() < 2) {
-        return None;
-    }
+    let fewest = times.iter().map(Vec::len).min()?;
     let groups: Vec<&[f64]> = times.iter().map(Vec::as_slice).collect();
     let bootstrap = Bootstrap::new(seed).resamples(RESAMPLES);
     let replicates = bootstrap.replicates(&groups, |drawn| {
         let (fixed, per_byte) = line(&medians(bytes, drawn)?)?;
         (per_byte > 0.0).then(|| (fixed / per_byte).max(0.0))
     });
-    percentile_interval(replicates, bootstrap.level)
+    over_repeats(replicates, fewest, bootstrap.level)
 }
 
 /// The place between sizes where a line with a step leaves the least, at least two sizes on either

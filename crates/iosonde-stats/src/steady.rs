@@ -4,10 +4,14 @@
 //! the squared standard error of the remaining mean is smallest. At most half may be cut off: a
 //! minimum at that limit means that no steady state was reached.
 
+use super::summary::{Summary, autocorrelation_time};
+
 /// Values averaged into one batch.
 pub const BATCH: usize = 5;
 /// Fewest batches for the rule.
 const FEWEST_BATCHES: usize = 4;
+/// Fewest values of which halves are compared: ten batches.
+pub const FEWEST_TO_DIFFER: usize = 10 * BATCH;
 
 /// The result of MSER-5 for a series.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,9 +50,57 @@ pub fn mser5(series: &[f64]) -> WarmUp {
     if best == limit { WarmUp::NoSteadyPart } else { WarmUp::EndsAfter(best * BATCH) }
 }
 
+/// By how many standard errors the means of the halves of a series differ; 0 below
+/// [`FEWEST_TO_DIFFER`] values. Neighbours resemble each other, which the errors take into account,
+/// and a trend within a half is not noise.
+pub fn halves_apart(series: &[f64]) -> f64 {
+    if series.len() < FEWEST_TO_DIFFER {
+        return 0.0;
+    }
+    let (first, second) = series.split_at(series.len() / 2);
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    let difference = (mean(first) - mean(second)).abs();
+    let error = error_of_mean(first).hypot(error_of_mean(second));
+    if difference == 0.0 { 0.0 } else { difference / error }
+}
+
+fn error_of_mean(part: &[f64]) -> f64 {
+    let n = part.len() as f64;
+    let (middle, mean) = ((n - 1.0) / 2.0, part.iter().sum::<f64>() / n);
+    let places = || part.iter().enumerate().map(|(at, value)| (at as f64 - middle, value - mean));
+    let slope = places().map(|(at, value)| at * value).sum::<f64>()
+        / places().map(|(at, _)| at * at).sum::<f64>();
+    let rest: Vec<f64> = places().map(|(at, value)| value - slope * at).collect();
+    let spread = Summary::of(&rest).map_or(0.0, |summary| summary.std_dev);
+    spread * (autocorrelation_time(&rest) / n).sqrt()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chance::Chance;
+
+    #[test]
+    fn halves_differ_by_a_trend_or_a_step_and_not_by_noise() {
+        let of = |seed: u64, n: usize, level: fn(f64) -> f64| -> Vec<f64> {
+            let mut chance = Chance::new(seed);
+            let mut last = 0.0;
+            let mut noise = || {
+                // AR(1) with a coefficient of 0.5 and a deviation of 12 %.
+                last = 0.5 * last + 0.1 * chance.normal();
+                last
+            };
+            (0..n).map(|at| level(at as f64 / n as f64) + noise()).collect()
+        };
+        let far = |level: fn(f64) -> f64| -> usize {
+            (1..=200).filter(|seed| halves_apart(&of(*seed, 100, level)) >= 3.0).count()
+        };
+        assert!(far(|_| 1.0) <= 4, "{}", far(|_| 1.0));
+        assert!(far(|t| 1.4 - 0.8 * t) >= 190, "{}", far(|t| 1.4 - 0.8 * t));
+        assert!(far(|t| if t < 0.55 { 1.0 } else { 0.5 }) >= 190);
+        assert_eq!(halves_apart(&of(1, 49, |t| t)), 0.0);
+        assert_eq!(halves_apart(&[7.0; 100]), 0.0);
+    }
 
     #[test]
     fn a_constant_series_keeps_everything() {

@@ -13,7 +13,7 @@
 
 use serde::Serialize;
 
-use super::bootstrap::{Bootstrap, Interval, percentile_interval};
+use super::bootstrap::{Bootstrap, Interval, over_repeats};
 use super::least_squares::solve;
 use super::ratio::median;
 
@@ -100,8 +100,9 @@ pub fn fall(levels: &[Level], seed: u64) -> Option<Fall> {
     let bootstrap = Bootstrap::new(seed).resamples(RESAMPLES);
     let ends = [levels[peak].1.as_slice(), levels[last].1.as_slice()];
     let share = 1.0 - seen[last] / seen[peak];
-    let interval = percentile_interval(
+    let interval = over_repeats(
         bootstrap.replicates(&ends, |drawn| Some(1.0 - median(&drawn[1])? / median(&drawn[0])?)),
+        ends.iter().map(|rates| rates.len()).min()?,
         bootstrap.level,
     )?;
     // The same noise around the nearest curve that only rises. Residuals around the median of r
@@ -146,9 +147,10 @@ pub fn usl(levels: &[Level], seed: u64) -> Result<Usl, NoUsl> {
     let bootstrap = Bootstrap::new(seed).resamples(RESAMPLES);
     let laws = bootstrap
         .replicates(&groups, |drawn| Law::fit(&depths, &medians(drawn.iter().map(Vec::as_slice))?));
+    let fewest = groups.iter().map(|rates| rates.len()).min().unwrap_or(0);
     let interval = |of: &dyn Fn(&Law) -> Option<f64>| {
         let values = laws.iter().map(|law| law.as_ref().and_then(of)).collect();
-        percentile_interval(values, bootstrap.level).ok_or(NoUsl::NoOptimum)
+        over_repeats(values, fewest, bootstrap.level).ok_or(NoUsl::NoOptimum)
     };
     let beta_interval = interval(&|law| Some(law.beta))?;
     if beta_interval.low <= 0.0 {

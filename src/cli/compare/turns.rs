@@ -14,12 +14,15 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::keep::Keeper;
 use crate::cli::recorded::{Record, record};
+use iosonde_analysis::comparison::contrast::{FEWEST_ROUNDS, SIGNIFICANT};
+use iosonde_analysis::comparison::observation::METRICS;
 use iosonde_analysis::comparison::{Kind, Observation, Request, Side};
 use iosonde_model::plan::interleave;
 use iosonde_model::record::Run;
 use iosonde_model::units::count;
 use iosonde_report::clean::clean;
 use iosonde_report::comparison_json;
+use iosonde_stats::permutation::smallest_paired_p;
 
 /// Default number of rounds.
 const ROUNDS: u32 = 10;
@@ -27,6 +30,22 @@ const ROUNDS: u32 = 10;
 const OURS: [&str; 3] = ["--results", "--output-format", "--dry-run"];
 /// Polling interval for the end of a run.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// Number of tests, and the rounds with which their p can be small enough. Without `--metrics`
+/// every metric of one direction is a test; bandwidth repeats IOPS.
+fn fewest_rounds(metrics: &[String]) -> (usize, usize) {
+    let tests = if metrics.is_empty() { METRICS.len() - 1 } else { metrics.len() };
+    let decides = |rounds: &usize| smallest_paired_p(*rounds) * tests as f64 <= SIGNIFICANT;
+    (tests, (FEWEST_ROUNDS..64).find(decides).unwrap_or(FEWEST_ROUNDS))
+}
+
+fn too_few(rounds: u32, tests: usize, fewest: usize) -> Failure {
+    let tests = if tests == 1 { "1 metric".to_owned() } else { format!("{tests} metrics") };
+    requested(format!(
+        "--rounds: found {rounds}, expected at least {fewest}: fewer cannot show a difference of \
+         {tests}, whatever is measured; compare fewer metrics (--metrics iops), or make more rounds"
+    ))
+}
 
 /// Measures both command lines in rounds, and compares within rounds.
 pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Failure> {
@@ -37,6 +56,11 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     let requested = request_text(args, place::fresh_seed())?;
     // The two command lines state what may differ.
     let requested = Request { in_rounds: true, allow: Kind::ALL.to_vec(), ..requested };
+    let rounds = args.rounds.unwrap_or(ROUNDS);
+    let (tests, fewest) = fewest_rounds(&args.metrics);
+    if (rounds as usize) < fewest {
+        return Err(too_few(rounds, tests, fewest));
+    }
     let place = place::Place::find()?;
     let scratch = Scratch::new(requested.seed)?;
     let open = |verb| {
@@ -56,7 +80,6 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     }
     let mut sides = args.run.iter().map(|text| Side { name: text.clone(), runs: Vec::new() });
     let mut sides: [Side; 2] = std::array::from_fn(|_| sides.next().unwrap_or_default());
-    let rounds = args.rounds.unwrap_or(ROUNDS);
     let mut failed = None;
     for (round, second_begins) in (1..).zip(interleave::by_chance(rounds, requested.seed)) {
         let mut both = [None, None];

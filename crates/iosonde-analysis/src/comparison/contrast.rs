@@ -21,9 +21,11 @@ pub const BETTER: usize = 10;
 /// Default tolerance: differences of less than this share do not matter.
 pub const TOLERANCE: f64 = 0.05;
 /// Largest p of a difference.
-const SIGNIFICANT: f64 = 0.05;
-/// The tolerance is at least this multiple of the noise between runs.
-const NOISE_FLOOR: f64 = 2.0;
+pub const SIGNIFICANT: f64 = 0.05;
+/// Most additional runs that are recommended.
+pub const MOST: u64 = 1_000;
+/// Probability with which a recommended number of runs decides.
+const POWER: f64 = 0.95;
 /// Equivalence could hide a regression: each of its two one-sided tests has this level.
 const SAMENESS: f64 = 0.000_1;
 
@@ -47,7 +49,7 @@ pub enum Verdict {
     Slower,
     /// They differ, by less than the tolerance.
     BelowTolerance {
-        /// The tolerance: as requested, or as raised by the noise.
+        /// The tolerance.
         tolerance: f64,
     },
     /// The difference is smaller than the tolerance.
@@ -57,8 +59,12 @@ pub enum Verdict {
     },
     /// None of these is established.
     Inconclusive {
-        /// About this many more runs per side, or rounds, would decide.
-        more_runs: u64,
+        /// About this many more runs per side, or rounds, would show a difference of the size
+        /// that was observed, of the tolerance at least; `None` for more than [`MOST`].
+        more_to_differ: Option<u64>,
+        /// The same to show that there is none; `None` also if the whole interval lies beyond the
+        /// tolerance.
+        more_to_be_same: Option<u64>,
     },
     /// There are too few runs for any verdict.
     TooFew,
@@ -166,11 +172,6 @@ impl Contrast {
         self.interval.is_some()
     }
 
-    /// The effective tolerance: as requested, but at least twice the noise.
-    pub fn raised(&self, tolerance: f64) -> f64 {
-        tolerance.max(NOISE_FLOOR * self.spread.unwrap_or(0.0))
-    }
-
     /// The verdict, with a p that is corrected for the `family` of tests.
     ///
     /// A tolerance of 5 % is a ratio of 1.05 or of 1 / 1.05, so that exchanging the sides changes
@@ -185,13 +186,12 @@ impl Contrast {
         let (Some(interval), Some(interval_90)) = (self.interval, self.interval_90) else {
             return Verdict::TooFew;
         };
-        let raised = self.raised(tolerance);
         if corrected_p <= SIGNIFICANT && !holds(interval, 1.0) {
-            if !is_within(self.ratio, raised) {
+            if !is_within(self.ratio, tolerance) {
                 let is_better = (self.ratio > 1.0) == (better == Better::Higher);
                 return if is_better { Verdict::Faster } else { Verdict::Slower };
             }
-            return Verdict::BelowTolerance { tolerance: raised };
+            return Verdict::BelowTolerance { tolerance };
         }
         // Noise makes differences harder to establish; it must not make equivalence easier.
         let all_within =
@@ -199,32 +199,52 @@ impl Contrast {
         if all_within(interval_90) && self.strict.is_some_and(all_within) {
             return Verdict::Same { tolerance };
         }
-        Verdict::Inconclusive { more_runs: self.more_runs(tolerance, family) }
+        let [more_to_differ, more_to_be_same] = self.more_runs(tolerance, family);
+        Verdict::Inconclusive { more_to_differ, more_to_be_same }
     }
 
-    /// Approximate number of additional runs per side, or rounds, that would decide.
-    fn more_runs(&self, tolerance: f64, family: usize) -> u64 {
+    /// Approximate numbers of additional runs per side, or rounds, that would show a difference,
+    /// and that would show sameness; `None` for more than [`MOST`].
+    ///
+    /// They count on the largest spread that these runs allow, and on the observed difference.
+    fn more_runs(&self, tolerance: f64, family: usize) -> [Option<u64>; 2] {
         let have = self.runs[0].min(self.runs[1]);
-        let spread = self.spread.unwrap_or(0.0);
-        let sides = if self.paired { 1.0 } else { 2.0 };
-        let needed = |level: f64, power: f64| {
-            let z = normal::quantile(1.0 - level) + normal::quantile(power);
-            (sides * z * z * (spread / tolerance).powi(2)).ceil() as usize
+        let sides = if self.paired { 1 } else { 2 };
+        let freedom = (sides * (have - 1)).max(1) as f64;
+        let spread = self.spread.unwrap_or(0.0) * largest(freedom);
+        let needed = |level: f64, distance: f64| {
+            let z = normal::quantile(1.0 - level) + normal::quantile(POWER);
+            sides as f64 * (z * spread / distance).powi(2)
         };
-        // To detect the tolerance with a power of 80 %: 15.7 (c / d)^2 for two sides.
-        let to_differ = needed(SIGNIFICANT / 2.0, 0.8);
+        let more = |runs: f64| {
+            let more = (runs - have as f64).ceil().max(1.0);
+            (more <= MOST as f64).then_some(more as u64)
+        };
+        let (observed, limit) = (self.ratio.ln().abs(), tolerance.ln_1p());
         let to_reach_p = (have..have + 64)
             .find(|runs| self.least_p(*runs) * family as f64 <= SIGNIFICANT)
             .unwrap_or(have);
-        let to_be_same = needed(SAMENESS, 0.9);
-        let enough = to_differ.max(to_reach_p);
-        let enough = if enough > have { enough } else { to_be_same.max(have + 1) };
-        (enough - have) as u64
+        let level = SIGNIFICANT / 2.0 / family.max(1) as f64;
+        let to_differ = needed(level, observed.max(limit)).max(to_reach_p as f64);
+        // The true difference may be smaller than the observed one.
+        let may_be_same =
+            self.interval.is_some_and(|(low, high)| low.ln() < limit && high.ln() > -limit);
+        let distance = (limit - observed).max(limit / 2.0);
+        let to_be_same = may_be_same.then(|| needed(SAMENESS, distance));
+        [more(to_differ), to_be_same.and_then(more)]
     }
 
     fn least_p(&self, runs: usize) -> f64 {
         if self.paired { smallest_paired_p(runs) } else { smallest_p(runs, runs) }
     }
+}
+
+/// How many times the observed spread the true one may be: the 95 % limit by the chi-square law
+/// (Wilson and Hilferty 1931).
+fn largest(freedom: f64) -> f64 {
+    let part = 2.0 / (9.0 * freedom);
+    let share = (1.0 - part + normal::quantile(1.0 - POWER) * part.sqrt()).powi(3);
+    share.max(0.01).sqrt().recip()
 }
 
 fn log_mean(values: &[f64]) -> f64 {

@@ -7,13 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::contrast::Better;
 use super::identity::Identity;
-use crate::figures::{DirectionFigures, Figures};
+use crate::figures::DirectionFigures;
 use crate::finding::Severity;
-use crate::series;
 use crate::verdict::assess;
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::Run;
-use iosonde_stats::summary::{Summary, autocorrelation_time, t_975};
 
 /// Name and version of the schema of a baseline.
 pub const BASELINE_SCHEMA: &str = "iosonde.baseline/1";
@@ -78,7 +76,6 @@ impl Observation {
         values.extend(figures.cpu_ns_per_op.map(|ns| ("cpu".to_owned(), ns)));
         let durable = figures.durable.as_ref().and_then(|durable| durable.bytes_per_s);
         values.extend(durable.map(|rate| ("durable".to_owned(), rate)));
-        within.extend(rate_within(run, figures).map(|interval| ("iops".to_owned(), interval)));
         values.retain(|_, value| value.is_finite() && *value > 0.0);
         values.values_mut().for_each(|value| *value = rounded(*value));
         let left_out = if !row.consistency.valid() {
@@ -144,30 +141,20 @@ fn add(
     values.insert(format!("{front}iops"), of.iops);
     values.insert(format!("{front}bw"), of.bytes_per_s);
     values.extend(of.latency.mean_ns.map(|ns| (format!("{front}mean"), ns)));
+    within.extend(of.iops_interval.ok().map(|ends| (format!("{front}iops"), ends)));
+    within.extend(of.latency.mean_interval_ns.ok().map(|ends| (format!("{front}mean"), ends)));
     for quantile in of.latency.quantiles.iter().filter(|quantile| quantile.q >= 0.5) {
-        if let Some((value, low, high)) = quantile.bounds() {
-            let name = format!("{front}{}", quantile_word(quantile.q));
-            values.insert(name.clone(), value as f64);
-            within.insert(name, (low as f64, high as f64));
+        let name = format!("{front}{}", quantile_word(quantile.q));
+        if let Some(Ok((low, high))) = quantile.interval() {
+            within.insert(name.clone(), (low as f64, high as f64));
         }
+        values.extend(quantile.value_ns().map(|ns| (name, ns as f64)));
     }
 }
 
 /// `p99.9`
 fn quantile_word(q: f64) -> String {
     format!("p{}", (q * 1e6).round() / 1e4)
-}
-
-/// The interval of the rate within a run, treating its seconds as replicates: they are not, and
-/// errors that last longer than their autocorrelation remain unseen.
-fn rate_within(run: &Run, figures: &Figures) -> Option<(f64, f64)> {
-    let rates = series::whole(run).iops();
-    let summary = Summary::of(&rates)?;
-    let independent = rates.len() as f64 / autocorrelation_time(&rates);
-    let reach = t_975((independent as usize).checked_sub(1)?)? * summary.std_dev;
-    let half = reach / independent.sqrt();
-    let rate = figures.all.total.iops;
-    (rates.len() >= 20).then_some((rate - half, rate + half))
 }
 
 /// Which direction of a metric is better.

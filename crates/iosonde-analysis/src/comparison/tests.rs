@@ -106,14 +106,51 @@ fn few_runs_get_numbers_and_no_verdict_and_too_many_questions_more_runs() {
     let contrast = Contrast::of_sides(&a, &b, 1).unwrap();
     let corrected = contrast.p * 7.0;
     let verdict = contrast.verdict(Better::Higher, corrected, 0.05, 7);
-    assert_eq!(verdict, Verdict::Inconclusive { more_runs: 1 });
-    // 5 % at 5 % noise: 15.7 runs.
-    let mut noisy = contrast;
+    let expected = Verdict::Inconclusive { more_to_differ: Some(1), more_to_be_same: None };
+    assert_eq!(verdict, expected);
+    // Five runs with a spread of 5 % allow 8.6 %, of 500 % anything.
+    let mut noisy = Contrast::of_sides(&a, &a, 1).unwrap();
     noisy.spread = Some(0.05);
-    assert_eq!(
-        noisy.verdict(Better::Higher, 0.5, 0.05, 1),
-        Verdict::Inconclusive { more_runs: 11 }
-    );
+    let verdict = noisy.verdict(Better::Higher, 0.5, 0.05, 1);
+    let Verdict::Inconclusive { more_to_differ, more_to_be_same } = verdict else { panic!() };
+    assert_eq!((more_to_differ, more_to_be_same), (Some(76), Some(173)));
+    noisy.spread = Some(5.0);
+    let verdict = noisy.verdict(Better::Higher, 0.5, 0.05, 1);
+    let expected = Verdict::Inconclusive { more_to_differ: None, more_to_be_same: None };
+    assert_eq!(verdict, expected);
+}
+
+#[test]
+fn the_requested_tolerance_is_kept_whatever_the_noise() {
+    let (verdicts, p) = simulated(500, 20, 0.85, 0.1);
+    let shown = verdicts.iter().zip(&p).filter(|(_, p)| **p <= 0.05);
+    let wrong = shown.filter(|(verdict, _)| **verdict != Verdict::Slower).count();
+    assert!(wrong <= 5, "{wrong}");
+}
+
+#[test]
+fn who_makes_as_many_runs_as_recommended_gets_a_verdict() {
+    let mut draws = Chance::new(12);
+    for level in [1.0, 0.98, 0.93] {
+        let (mut decided, mut all) = (0, 0);
+        for seed in 0..100 {
+            let mut a = runs(&mut draws, 5, 100.0, 0.02);
+            let mut b = runs(&mut draws, 5, 100.0 * level, 0.02);
+            let verdict = |a: &[f64], b: &[f64]| {
+                let contrast = Contrast::of_sides(a, b, seed).unwrap();
+                contrast.verdict(Better::Higher, contrast.p, contrast::TOLERANCE, 1)
+            };
+            let Verdict::Inconclusive { more_to_differ, more_to_be_same } = verdict(&a, &b) else {
+                continue;
+            };
+            let more = more_to_differ.max(more_to_be_same).unwrap() as usize;
+            a.extend(runs(&mut draws, more, 100.0, 0.02));
+            b.extend(runs(&mut draws, more, 100.0 * level, 0.02));
+            all += 1;
+            decided += u32::from(!matches!(verdict(&a, &b), Verdict::Inconclusive { .. }));
+        }
+        assert!(f64::from(decided) >= 0.95 * f64::from(all), "{level}: {decided} of {all}");
+    }
 }
 
 /// A run with these values.

@@ -202,7 +202,7 @@ impl Line<'_> {
         let advice = self.nearest(at).and_then(|point| point.at(self.axis)).unwrap_or(at);
         answer.find(&self.key("advised"), advice);
         let open = knee.interval.is_some_and(|interval| interval.high >= last);
-        let open = if open { " The interval reaches the end of the sweep." } else { "" };
+        let open = if open { " It reaches the end of the sweep." } else { "" };
         answer.say(format!(
             "{}: the knee is at {}{runs}{formatted}. Set {}: more adds latency rather than \
              throughput.{open}",
@@ -328,13 +328,11 @@ impl Line<'_> {
             Err(_) => String::new(),
         };
         answer.say(format!(
-            "{}: throughput falls by {} from its peak at {} to the last level (95 % {} to \
-             {}){law}.",
+            "{}: throughput falls by {} from its peak at {} to the last level{}{law}.",
             self.name,
             words::percent(fall.share),
             formatted(fall.peak),
-            words::percent(fall.interval.low),
-            words::percent(fall.interval.high),
+            words::interval(Some(fall.interval), runs(self.points), words::percent),
         ));
     }
 
@@ -470,9 +468,7 @@ mod tests {
         let facts = sweep(|depth| 2_000.0 * depth.min(8.0));
         let knee = facts.found("knee").unwrap();
         assert!((knee / 8.0 - 1.0).abs() < 0.1, "{knee}");
-        assert!(
-            facts.found("knee_low").unwrap() <= 8.1 && facts.found("knee_high").unwrap() >= 7.9
-        );
+        assert!(facts.found("knee_min").unwrap() <= 8.1 && facts.found("knee_max").unwrap() >= 7.9);
         assert_eq!(facts.found("advised"), Some(8.0));
         assert!((facts.found("n_star").unwrap() / 8.0 - 1.0).abs() < 0.1);
         assert_eq!(facts.found("saturation"), Some(8.0));
@@ -499,7 +495,7 @@ mod tests {
         assert_eq!(facts.found("advised"), Some(8.0));
         assert_eq!(facts.found("saturation"), Some(8.0));
         assert_eq!(facts.found("enough"), Some(8.0));
-        assert!(facts.found("knee_high").unwrap() < 12.0);
+        assert!(facts.found("knee_max").unwrap() < 12.0);
         assert!(facts.found("n_star").is_none(), "R(1) was not measured");
         assert!(said(&facts).contains("Set iodepth 8"), "{}", said(&facts));
     }

@@ -5,6 +5,8 @@ use serde::Serialize;
 use crate::figures::{DirectionFigures, Figures};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::Quantile;
+use iosonde_stats::histogram::RELATIVE_ERROR;
 
 /// A figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -122,11 +124,7 @@ impl Measure {
     /// Its value in a run; `None` if it is unknown or not supported by the number of samples.
     pub fn of(self, figures: &Figures, direction: Direction) -> Option<f64> {
         let all = &figures.all;
-        let of: &DirectionFigures = match direction {
-            Direction::Read => &all.read,
-            Direction::Write => &all.write,
-            Direction::Total => &all.total,
-        };
+        let of = of_direction(figures, direction);
         match self {
             Measure::Iops => (of.ops > 0).then_some(of.iops),
             Measure::Bandwidth => (of.ops > 0).then_some(of.bytes_per_s),
@@ -143,6 +141,19 @@ impl Measure {
         }
     }
 
+    /// Whether a run has the worth of 100 independent values beyond the percentile: percentiles of
+    /// fewer are off by more than runs differ. All else is.
+    pub(super) fn is_solid(self, figures: &Figures, direction: Direction) -> bool {
+        let Measure::Quantile(q) = self else { return true };
+        let quantile = of_direction(figures, direction).latency.quantile(q);
+        quantile.is_some_and(Quantile::is_solid)
+    }
+
+    /// Width of the bucket in which a run knows it to lie, as a share of its value.
+    pub(super) fn resolution(self) -> f64 {
+        if matches!(self, Measure::Quantile(_)) { 2.0 * RELATIVE_ERROR } else { 0.0 }
+    }
+
     /// A value as printed, with its unit.
     pub fn formatted(self, value: f64) -> String {
         match self.quantity() {
@@ -151,6 +162,14 @@ impl Measure {
             Quantity::Time => duration::latency(value),
             Quantity::Plain => count::significant(value),
         }
+    }
+}
+
+fn of_direction(figures: &Figures, direction: Direction) -> &DirectionFigures {
+    match direction {
+        Direction::Read => &figures.all.read,
+        Direction::Write => &figures.all.write,
+        Direction::Total => &figures.all.total,
     }
 }
 

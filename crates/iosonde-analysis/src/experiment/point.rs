@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::{Measure, Standing, TrialFigures};
 use iosonde_model::plan::design::{Cell, Level};
 use iosonde_model::spec::Direction;
+use iosonde_stats::bootstrap::log_normal_mean;
 use iosonde_stats::summary::Summary;
 
 /// A cell and its runs.
@@ -31,7 +32,8 @@ pub struct Spread {
     pub mean: f64,
     /// Their sample standard deviation; `None` for one run.
     pub std_dev: Option<f64>,
-    /// The 95 % t interval of their mean; `None` for one run.
+    /// The 95 % interval of that mean, as of log-normal values. `None` for one run, where a value
+    /// is not positive, and for percentiles that are not [solid](Measure) in each run.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -93,7 +95,15 @@ impl Point {
 
     /// A measure over its runs.
     pub fn spread(&self, measure: Measure, direction: Direction) -> Option<Spread> {
-        Spread::of(self.values(measure, direction))
+        let mut spread = Spread::of(self.values(measure, direction))?;
+        // Percentiles of fewer values vary less between runs than they are off.
+        let enough = |figures: &crate::Figures| measure.is_solid(figures, direction);
+        let error = measure.resolution();
+        spread.interval = spread
+            .interval
+            .filter(|_| self.runs.iter().all(enough))
+            .map(|(low, high)| (low * (1.0 - error), high * (1.0 + error)));
+        Some(spread)
     }
 
     /// The mean of a measure of all data operations.
@@ -109,7 +119,7 @@ impl Spread {
         Some(Spread {
             mean: summary.mean,
             std_dev: (summary.n > 1).then_some(summary.std_dev),
-            interval: summary.t_interval(),
+            interval: log_normal_mean(&values).map(|interval| (interval.low, interval.high)),
             values,
         })
     }

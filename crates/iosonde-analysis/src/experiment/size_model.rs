@@ -200,7 +200,7 @@ mod tests {
         for line in ["sequential-read", "random-read"] {
             let of = |name: &str| facts.found(&name.replace("LINE", line)).unwrap();
             assert!((of("crossover-LINE") / 100_000.0 - 1.0).abs() < 0.1);
-            assert!(of("crossover-LINE_low") < 100_000.0 && of("crossover-LINE_high") > 100_000.0);
+            assert!(of("crossover-LINE_min") < 100_000.0 && of("crossover-LINE_max") > 100_000.0);
             assert_eq!(of("last-iops-size-LINE"), 65_536.0);
             assert_eq!(of("first-bandwidth-size-LINE"), 131_072.0);
         }

@@ -5,7 +5,6 @@ use super::{Answer, Measure, Point, Spread, StageFacts};
 use crate::figures::reason;
 use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
-use iosonde_stats::bootstrap::{Interval, log_t};
 
 /// The figures reported for each level.
 const TAIL: [f64; 5] = [0.5, 0.95, 0.99, 0.999, 0.9999];
@@ -69,13 +68,12 @@ fn one(answer: &mut Answer, level: &Level<'_>) {
     ));
     let key = words::slug(&level.label);
     if let Some(mean) = mean {
-        answer.find_between(&format!("{key}_mean_ns"), mean.mean, log_t(&mean.values));
+        find(answer, &format!("{key}_mean_ns"), &mean);
     }
     for q in TAIL {
         let word = Measure::Quantile(q).word();
         if let Some(spread) = level.point.spread(Measure::Quantile(q), Direction::Total) {
-            let interval = log_t(&spread.values);
-            answer.find_between(&format!("{key}_{word}_ns"), spread.mean, interval);
+            find(answer, &format!("{key}_{word}_ns"), &spread);
             continue;
         }
         // The run with the fewest requests lacks it.
@@ -85,6 +83,14 @@ fn one(answer: &mut Answer, level: &Level<'_>) {
         if let Some(reason) = quantile.and_then(reason) {
             answer.say(format!("{}: {word} cannot be reported: a run {reason}.", level.label));
         }
+    }
+}
+
+fn find(answer: &mut Answer, name: &str, spread: &Spread) {
+    answer.find(name, spread.mean);
+    if let Some((low, high)) = spread.interval {
+        answer.find(&format!("{name}_low"), low);
+        answer.find(&format!("{name}_high"), high);
     }
 }
 
@@ -105,7 +111,7 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn
     }
     let depth = count::setting(last.at / first.at);
     answer.say(format!(
-        "From {} to {} ({depth} times the depth) the the the the latencies grow by these factors: \
+        "From {} to {} ({depth} times the depth) the latencies grow by these factors: \
          {}.",
         first.label,
         last.label,
@@ -151,8 +157,8 @@ fn outside(answer: &mut Answer, from: &str, before: &[StageFacts]) {
 fn row(level: &Level<'_>) -> Vec<String> {
     let formatted = |measure: Measure| {
         let spread = level.point.spread(measure, Direction::Total);
-        spread.map_or("n/a".into(), |spread: Spread| match log_t(&spread.values) {
-            Some(Interval { low, high, .. }) => {
+        spread.map_or("n/a".into(), |spread: Spread| match spread.interval {
+            Some((low, high)) => {
                 format!(
                     "{} ({} to {})",
                     spread.formatted(measure),
@@ -201,7 +207,7 @@ mod tests {
         let facts = of_runs(&stage("tail-latency", "tail-latency"), &found, &[], |cell, repeat| {
             let depth = at(cell, "iodepth") as u32;
             let iops = 20_000.0 * (1.0 + 0.1 * f64::from(repeat));
-            run_of(&[Load { depth, iops, seed: u64::from(repeat) + 1, ..Load::default() }])
+            run_of(&[Load { depth, iops, noise: 0.0, ..Load::default() }])
         });
         let of = |name: &str| facts.found(&format!("iodepth-16_p99_ns{name}")).unwrap();
         assert!(of("_low") < of("") && of("") < of("_high"));

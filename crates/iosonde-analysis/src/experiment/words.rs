@@ -5,7 +5,7 @@ use super::{Answer, AnswerTable, Measure, Point, Spread, StageFacts};
 use crate::finding::{Finding, Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count};
-use iosonde_stats::bootstrap::{Interval, log_t_ratio};
+use iosonde_stats::bootstrap::{Interval, Method, log_t_ratio};
 
 impl Answer {
     /// Adds a sentence.
@@ -20,12 +20,14 @@ impl Answer {
         }
     }
 
-    /// Adds a figure with the ends of its interval.
+    /// Adds a figure with the ends of its interval, or of its range.
     pub(super) fn find_between(&mut self, name: &str, value: f64, interval: Option<Interval>) {
         self.find(name, value);
-        if let Some(Interval { low, high, .. }) = interval {
-            self.find(&format!("{name}_low"), low);
-            self.find(&format!("{name}_high"), high);
+        if let Some(Interval { low, high, method, .. }) = interval {
+            let [least, most] =
+                if method == Method::Range { ["min", "max"] } else { ["low", "high"] };
+            self.find(&format!("{name}_{least}"), low);
+            self.find(&format!("{name}_{most}"), high);
         }
     }
 
@@ -118,13 +120,18 @@ impl Times {
     }
 }
 
-/// ` (95 % 7.50 to 8.30, n = 3)`, or the number of runs if they give no interval.
+/// ` (95 % 7.50 to 8.30, n = 5)`, or the range of too few runs for an interval.
 pub(super) fn interval(
     interval: Option<Interval>,
     runs: usize,
     formatted: impl Fn(f64) -> String,
 ) -> String {
     match interval {
+        Some(Interval { low, high, method: Method::Range, .. }) => format!(
+            " ({} to {} over {runs} repeats, too few for an interval)",
+            formatted(low),
+            formatted(high)
+        ),
         Some(Interval { low, high, .. }) => {
             format!(" (95 % {} to {}, n = {runs})", formatted(low), formatted(high))
         }

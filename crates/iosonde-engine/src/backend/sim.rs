@@ -12,6 +12,7 @@ pub mod memory;
 pub mod model;
 pub mod servers;
 pub mod shadow;
+pub mod slow;
 pub mod stall;
 
 use std::cell::RefCell;

@@ -1,20 +1,16 @@
 //! What one job counts while it runs. Every buffer is allocated before the clock starts.
 
 use super::requests::{Slot, Times};
+use super::timed::{SparseSeries, Timed};
 use super::until::Sums;
 use super::window::Window;
 use iosonde_model::plan::{Direction as Request, IoKind, Job, Plan};
 use iosonde_model::record::JobRun;
 use iosonde_model::record::run::{CounterSeries, DirectionRun, HistogramSeries, TargetRun};
 use iosonde_stats::Histogram;
-use iosonde_stats::histogram::Exact;
 
-/// Counter intervals kept before neighbours are merged: 200 s at 100 ms.
-const MAX_COUNTERS: usize = 2048;
-/// Histogram intervals kept before neighbours are merged.
-const MAX_HISTOGRAMS: usize = 512;
-/// Occupied buckets kept over all histogram intervals of a direction (256 KB) before merging.
-const MAX_ENTRIES: usize = 32_768;
+/// Counter intervals kept before neighbours are merged: 80 s at 10 ms, 800 s at 100 ms.
+const MAX_COUNTERS: usize = 8192;
 
 /// Both directions of one job.
 #[derive(Debug)]
@@ -26,6 +22,8 @@ pub(super) struct Tally {
     targets: Vec<TargetRun>,
     width_ns: u64,
     histogram_width_ns: u64,
+    /// That at the beginning.
+    first_histogram_width_ns: u64,
     /// Histogram intervals finished so far.
     histogram_index: u64,
     /// Counter interval of the batch at hand; `None` outside the window.
@@ -52,6 +50,7 @@ struct Alike {
 impl Tally {
     pub(super) fn new(plan: &Plan, job: &Job) -> Tally {
         let width_ns = plan.interval_ns;
+        let histogram_width_ns = width_ns * u64::from(plan.intervals_per_histogram);
         Tally {
             window: Window { open_ns: 0, close_ns: u64::MAX },
             directions: [
@@ -62,7 +61,8 @@ impl Tally {
             ],
             targets: targets(job),
             width_ns,
-            histogram_width_ns: width_ns * u64::from(plan.intervals_per_histogram),
+            histogram_width_ns,
+            first_histogram_width_ns: histogram_width_ns,
             histogram_index: 0,
             counter_index: None,
             next_edge_ns: 0,
@@ -103,13 +103,21 @@ impl Tally {
         let since_open_ns = now_ns - open_ns;
         self.finish_histograms(since_open_ns);
         while since_open_ns / self.width_ns >= MAX_COUNTERS as u64 {
-            self.directions.iter_mut().for_each(|direction| halve(&mut direction.counters));
-            self.width_ns *= 2;
+            let factor = self.merge_factor();
+            self.directions.iter_mut().for_each(|each| merge(&mut each.counters, factor));
+            self.width_ns *= factor as u64;
         }
         let index = since_open_ns / self.width_ns;
         self.counter_index = Some(index as usize);
         let interval_end_ns = open_ns + (index + 1) * self.width_ns;
         self.next_edge_ns = interval_end_ns.min(close_ns.saturating_add(1));
+    }
+
+    /// How many neighbours are merged: widths stay parts or multiples of that of a histogram.
+    fn merge_factor(&self) -> usize {
+        let whole_ns = self.first_histogram_width_ns;
+        let is_part = |factor: &usize| whole_ns.is_multiple_of(self.width_ns * *factor as u64);
+        (2..=10).find(is_part).unwrap_or(2)
     }
 
     /// Counts one operation submitted at `submitted_ns` and reaped at the announced time. It is on
@@ -157,7 +165,7 @@ impl Tally {
             direction.carried_in += ops;
             direction.crossing_ns += ops * (now_ns - self.window.open_ns);
         } else {
-            direction.current.record_many(now_ns.saturating_sub(submitted_ns), ops);
+            direction.latency.current.record_many(now_ns.saturating_sub(submitted_ns), ops);
         }
     }
 
@@ -167,7 +175,7 @@ impl Tally {
         let latency_ns = now_ns - request.submitted_ns;
         let direction = &mut self.directions[request.op.way as usize];
         if let Some(open) = &mut direction.open {
-            open.response.record(now_ns - times.due_ns.min(now_ns));
+            open.response.current.record(now_ns - times.due_ns.min(now_ns));
             open.lag.record(request.submitted_ns - times.due_ns.min(request.submitted_ns));
         }
         if let Some(apart) = &mut direction.apart {
@@ -186,8 +194,10 @@ impl Tally {
 
     /// Mean latency so far, ns; 0 before the first.
     pub(super) fn mean_latency_ns(&self) -> u64 {
-        let sum: u128 = self.directions.iter().map(|direction| direction.current.sum()).sum();
-        let count: u64 = self.directions.iter().map(|direction| direction.current.count()).sum();
+        let sum: u128 =
+            self.directions.iter().map(|direction| direction.latency.current.sum()).sum();
+        let count: u64 =
+            self.directions.iter().map(|direction| direction.latency.current.count()).sum();
         (sum / u128::from(count.max(1))) as u64
     }
 
@@ -207,9 +217,9 @@ impl Tally {
             // Neighbours that have no bucket in common need more than one round. Only pairs are
             // merged: a single interval at the end would be taken for a double one.
             while self.histogram_index.is_multiple_of(2)
-                && self.directions.iter().any(|direction| direction.series.is_full())
+                && self.directions.iter().any(Direction::is_full)
             {
-                self.directions.iter_mut().for_each(|direction| direction.series.halve());
+                self.directions.iter_mut().for_each(Direction::halve);
                 self.histogram_width_ns *= 2;
                 self.histogram_index /= 2;
             }
@@ -236,12 +246,10 @@ impl Tally {
         for direction in all.filter(|direction| direction.used) {
             let of = |counter: &Counter| if counts_bytes { counter.bytes } else { counter.ops };
             sums.amount += direction.counters.iter().map(of).sum::<u64>();
-            if let Some(open) = &direction.open {
-                sums.latency.merge(&open.response);
-            } else {
-                sums.latency.merge(&direction.total);
-                sums.latency.merge(&direction.current);
-            }
+            let open = direction.open.as_ref();
+            let latency = open.map_or(&direction.latency, |open| &open.response);
+            sums.latency.merge(&latency.total);
+            sums.latency.merge(&latency.current);
         }
     }
 
@@ -292,19 +300,23 @@ struct Direction {
     used: bool,
     carried_in: u64,
     crossing_ns: u64,
-    current: Histogram,
-    total: Histogram,
     counters: Box<[Counter]>,
-    series: SparseSeries,
+    latency: Timed,
     open: Option<Box<OpenLatency>>,
     apart: Option<Box<ApartLatency>>,
 }
 
 /// Latencies that only an open loop has.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OpenLatency {
-    response: Histogram,
+    response: Timed,
     lag: Histogram,
+}
+
+impl OpenLatency {
+    fn new() -> OpenLatency {
+        OpenLatency { response: Timed::new(true), lag: Histogram::new() }
+    }
 }
 
 /// Latencies that are known where handing over and waiting are apart.
@@ -320,11 +332,9 @@ impl Direction {
             used,
             carried_in: 0,
             crossing_ns: 0,
-            current: Histogram::new(),
-            total: Histogram::new(),
             counters: vec![Counter::default(); if used { MAX_COUNTERS } else { 0 }].into(),
-            series: SparseSeries::new(if used { MAX_ENTRIES } else { 0 }),
-            open: (used && job.is_open_loop()).then(Box::default),
+            latency: Timed::new(used),
+            open: (used && job.is_open_loop()).then(|| Box::new(OpenLatency::new())),
             apart: (used && job.reap.slat).then(Box::default),
         }
     }
@@ -333,29 +343,48 @@ impl Direction {
         if !self.used {
             return;
         }
-        self.series.push(&self.current);
-        self.total.merge(&self.current);
-        self.current.clear();
+        self.timed().for_each(Timed::finish_interval);
+    }
+
+    fn is_full(&self) -> bool {
+        let response = self.open.as_ref().map(|open| &open.response.series);
+        self.latency.series.is_full() || response.is_some_and(SparseSeries::is_full)
+    }
+
+    /// Merges neighbouring histograms two by two.
+    fn halve(&mut self) {
+        self.timed().for_each(|timed| timed.series.halve());
+    }
+
+    fn timed(&mut self) -> impl Iterator<Item = &mut Timed> {
+        std::iter::once(&mut self.latency).chain(self.open.as_mut().map(|open| &mut open.response))
     }
 
     fn into_record(self, width_ns: u64, histogram_width_ns: u64, used: usize) -> DirectionRun {
         let counters = &self.counters[..used.min(self.counters.len())];
         let ops: Vec<u64> = self.counters.iter().map(|counter| counter.ops).collect();
         let bytes: Vec<u64> = self.counters.iter().map(|counter| counter.bytes).collect();
-        let OpenLatency { response, lag } = self.open.map(|open| *open).unwrap_or_default();
+        let (response, responses, lag) = match self.open {
+            Some(open) => {
+                let Timed { total, series, .. } = open.response;
+                (total, series.into_record(histogram_width_ns), open.lag)
+            }
+            None => (Histogram::new(), HistogramSeries::default(), Histogram::new()),
+        };
         let ApartLatency { slat, clat } = self.apart.map(|apart| *apart).unwrap_or_default();
         DirectionRun {
             ops: ops.iter().sum(),
             bytes: bytes.iter().sum(),
             carried_in: self.carried_in,
             crossing_ns: self.crossing_ns,
-            latency: self.total,
+            latency: self.latency.total,
             counters: CounterSeries {
                 width_ns,
                 ops: counters.iter().map(|counter| counter.ops).collect(),
                 bytes: counters.iter().map(|counter| counter.bytes).collect(),
             },
-            latencies: self.series.into_record(histogram_width_ns),
+            latencies: self.latency.series.into_record(histogram_width_ns),
+            responses,
             slat,
             clat,
             response,
@@ -372,125 +401,21 @@ struct Counter {
 }
 
 /// Merges neighbours two by two.
-fn halve(counters: &mut [Counter]) {
-    let half = counters.len() / 2;
-    for index in 0..half {
-        let (a, b) = (counters[2 * index], counters[2 * index + 1]);
-        counters[index] = Counter { ops: a.ops + b.ops, bytes: a.bytes + b.bytes };
+fn merge(counters: &mut [Counter], factor: usize) {
+    let merged = counters.len().div_ceil(factor);
+    for index in 0..merged {
+        let end = ((index + 1) * factor).min(counters.len());
+        let sum = counters[index * factor..end].iter().fold(Counter::default(), |sum, each| {
+            Counter { ops: sum.ops + each.ops, bytes: sum.bytes + each.bytes }
+        });
+        counters[index] = sum;
     }
-    counters[half..].fill(Counter::default());
-}
-
-/// Sparse histograms one after another, in fixed memory.
-#[derive(Debug)]
-struct SparseSeries {
-    entries: Vec<(u32, u64)>,
-    /// Where each interval ends in `entries`.
-    ends: Vec<u32>,
-    /// Values counted in each interval, and what its buckets cannot tell.
-    exact: Vec<(u64, Exact)>,
-    spare: Vec<(u32, u64)>,
-}
-
-impl SparseSeries {
-    fn new(capacity: usize) -> SparseSeries {
-        // Three intervals more than the limit always fit (one that fills it, one until there is a
-        // pair, one more for the end), so a push never reallocates.
-        let entries =
-            if capacity == 0 { 0 } else { capacity + 3 * iosonde_stats::histogram::BUCKETS };
-        let intervals = if capacity == 0 { 0 } else { MAX_HISTOGRAMS + 3 };
-        SparseSeries {
-            entries: Vec::with_capacity(entries),
-            ends: Vec::with_capacity(intervals),
-            exact: Vec::with_capacity(intervals),
-            spare: Vec::with_capacity(entries),
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.ends.len() >= MAX_HISTOGRAMS || self.entries.len() >= MAX_ENTRIES
-    }
-
-    fn push(&mut self, histogram: &Histogram) {
-        if histogram.count() > 0 {
-            self.entries.extend(histogram.occupied());
-        }
-        self.ends.push(self.entries.len() as u32);
-        self.exact.push((histogram.count(), histogram.exact()));
-    }
-
-    /// Merges neighbours two by two.
-    fn halve(&mut self) {
-        self.spare.clear();
-        let mut start = 0;
-        let pairs = self.ends.len().div_ceil(2);
-        for pair in 0..pairs {
-            let middle = self.ends[2 * pair] as usize;
-            let end = self.ends.get(2 * pair + 1).map_or(middle, |end| *end as usize);
-            merge_sorted(&self.entries[start..middle], &self.entries[middle..end], &mut self.spare);
-            self.ends[pair] = self.spare.len() as u32;
-            self.exact[pair] = merge_exact(self.exact[2 * pair], self.exact.get(2 * pair + 1));
-            start = end;
-        }
-        self.ends.truncate(pairs);
-        self.exact.truncate(pairs);
-        std::mem::swap(&mut self.entries, &mut self.spare);
-    }
-
-    fn into_record(self, width_ns: u64) -> HistogramSeries {
-        let mut start = 0;
-        let mut interval = |end: &u32| {
-            let interval = self.entries[start..*end as usize].to_vec();
-            start = *end as usize;
-            interval
-        };
-        HistogramSeries {
-            width_ns,
-            intervals: self.ends.iter().map(&mut interval).collect(),
-            exact: self.exact.iter().map(|(_, exact)| *exact).collect(),
-        }
-    }
-}
-
-fn merge_exact(first: (u64, Exact), second: Option<&(u64, Exact)>) -> (u64, Exact) {
-    let Some(second) = second else { return first };
-    (first.0 + second.0, first.1.merged(first.0, second.1, second.0))
-}
-
-/// Adds two ascending sparse histograms into `out`.
-fn merge_sorted(a: &[(u32, u64)], b: &[(u32, u64)], out: &mut Vec<(u32, u64)>) {
-    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
-    loop {
-        let next = match (a.peek(), b.peek()) {
-            (Some(x), Some(y)) if x.0 == y.0 => {
-                let sum = (x.0, x.1 + y.1);
-                a.next();
-                b.next();
-                sum
-            }
-            (Some(x), Some(y)) if x.0 > y.0 => {
-                let entry = **y;
-                b.next();
-                entry
-            }
-            (Some(x), _) => {
-                let entry = **x;
-                a.next();
-                entry
-            }
-            (None, Some(y)) => {
-                let entry = **y;
-                b.next();
-                entry
-            }
-            (None, None) => return,
-        };
-        out.push(next);
-    }
+    counters[merged..].fill(Counter::default());
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::timed::MAX_ENTRIES;
     use super::*;
 
     #[test]
@@ -519,12 +444,14 @@ mod tests {
     }
 
     #[test]
-    fn counters_halve_exactly() {
-        let mut counters: Vec<Counter> =
-            (1..=4).map(|ops| Counter { ops, bytes: 10 * ops }).collect();
-        halve(&mut counters);
-        let ops: Vec<u64> = counters.iter().map(|counter| counter.ops).collect();
-        let bytes: Vec<u64> = counters.iter().map(|counter| counter.bytes).collect();
-        assert_eq!((ops, bytes), (vec![3, 7, 0, 0], vec![30, 70, 0, 0]));
+    fn counters_are_merged_exactly() {
+        for (factor, expected) in [(2, [3, 7, 0, 0]), (3, [6, 4, 0, 0]), (5, [10, 0, 0, 0])] {
+            let mut counters: Vec<Counter> =
+                (1..=4).map(|ops| Counter { ops, bytes: 10 * ops }).collect();
+            merge(&mut counters, factor);
+            let ops: Vec<u64> = counters.iter().map(|counter| counter.ops).collect();
+            assert_eq!(ops, expected);
+            assert!(counters.iter().all(|counter| counter.bytes == 10 * counter.ops));
+        }
     }
 }

@@ -12,7 +12,8 @@ use iosonde_model::plan::{Direction, Metric, Plan, Precision, PrecisionGoal};
 use iosonde_model::record::PrecisionRun;
 use iosonde_model::record::precision::PrecisionCheck;
 use iosonde_stats::Histogram;
-use iosonde_stats::precision::{Interval, Measure, PER_LOOK, Sequential};
+use iosonde_stats::dependent::Batch;
+use iosonde_stats::precision::{Measure, PER_LOOK, Sequential};
 
 /// Looks listed in a record, and the last one.
 const MAX_LISTED: usize = 4096;
@@ -161,10 +162,11 @@ impl<'a> Watcher<'a> {
             amount += sums.amount;
             latency.merge(&sums.latency);
         }
-        let interval = Interval {
+        let interval = Batch {
             span_ns: (edges - self.edges) * self.interval_ns,
             amount: amount - self.amount,
             latency: latency.since(&self.latency),
+            overflow: latency.overflow() - self.latency.overflow(),
             sum_ns: latency.sum() - self.latency.sum(),
         };
         (self.edges, self.amount, self.latency) = (edges, amount, latency);

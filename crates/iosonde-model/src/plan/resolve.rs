@@ -137,8 +137,9 @@ pub const MAX_IODEPTH: u32 = 4096;
 /// Most threads of one run.
 pub const MAX_THREADS: u64 = 4096;
 /// Width of a counter interval.
-const INTERVAL_NS: u64 = 100_000_000;
-/// Counter intervals per histogram interval: one second.
+const INTERVAL_NS: u64 = 10_000_000;
+/// Counter intervals per histogram interval. An interval of a percentile takes 20 of them: two
+/// seconds.
 const INTERVALS_PER_HISTOGRAM: u32 = 10;
 
 /// Makes the plan of one run.

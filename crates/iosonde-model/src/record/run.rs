@@ -186,8 +186,10 @@ pub struct DirectionRun {
     pub lag: Histogram,
     /// Counters per interval.
     pub counters: CounterSeries,
-    /// Latency histograms per (longer) interval.
+    /// Latency histograms per interval, which is no shorter than those of the counters.
     pub latencies: HistogramSeries,
+    /// Open loop: the same of the response.
+    pub responses: HistogramSeries,
 }
 
 /// An open loop's side of a job, counted over the measured window.

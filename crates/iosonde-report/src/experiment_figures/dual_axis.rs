@@ -77,7 +77,7 @@ fn reading(view: &View, series: &Series) -> (String, String) {
     let at = found::formatted(view, crossover.at);
     let interval = crossover.range.map_or(String::new(), |(low, high)| {
         let (low, high) = (found::formatted(view, low), found::formatted(view, high));
-        format!(" (95 % interval {low} to {high}, shaded)")
+        format!(" ({} {low} to {high}, shaded)", crossover.what)
     });
     let of = if series.name.is_empty() { String::new() } else { format!(" of {}", series.name) };
     (

@@ -5,11 +5,13 @@ use crate::chart::{Marker, Quantity};
 use iosonde_analysis::experiment::StageFacts;
 use iosonde_model::units::{bytes, count, duration};
 
-/// A level that an analysis has found, with its interval.
+/// A level that an analysis has found, with its interval or range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Found {
     pub(super) at: f64,
     pub(super) range: Option<(f64, f64)>,
+    /// What that is.
+    pub(super) what: &'static str,
 }
 
 /// What was found for a series, under a name of its own (`crossover-random-read`) where there are
@@ -17,8 +19,13 @@ pub(super) struct Found {
 pub(super) fn found(view: &View, name: &str, series: &Series) -> Option<Found> {
     let key = key(view, name, &series.line);
     let look = |key: String| view.facts.found(&key).filter(|value| value.is_finite());
-    let range = look(format!("{key}_low")).zip(look(format!("{key}_high")));
-    look(key.clone()).map(|at| Found { at, range })
+    let ends =
+        |low: &str, high: &str| look(format!("{key}_{low}")).zip(look(format!("{key}_{high}")));
+    let (range, what) = match ends("low", "high") {
+        Some(interval) => (Some(interval), "95 % interval"),
+        None => (ends("min", "max"), "range of the repeats"),
+    };
+    look(key.clone()).map(|at| Found { at, range, what })
 }
 
 /// Whether something is so of a series (`knee_outside`).
@@ -56,7 +63,8 @@ pub(super) fn marker(view: &View, name: &str, series: &Series) -> Option<Marker>
         return Some(Marker { hover: format!("{name}: {at}"), ..marker });
     };
     let hover = format!(
-        "{name}: {at}, 95 % interval {} to {}",
+        "{name}: {at}, {} {} to {}",
+        found.what,
         formatted(view, low),
         formatted(view, high)
     );

@@ -31,16 +31,12 @@ pub(super) fn subtitle(view: &View) -> String {
 /// How the error bars are made.
 pub(super) fn of_bars(view: &View) -> String {
     match view.bars {
-        ErrorBars::Interval => {
-            "Points are means over the runs; error bars: 95 % t interval of the \
-                                mean."
-                .into()
-        }
-        ErrorBars::Deviation => {
-            "Points are means over the runs; error bars: ± one sample standard \
-                                 deviation (too few runs for an interval that says much)."
-                .into()
-        }
+        ErrorBars::Interval => "Points are means over the runs; error bars: 95 % interval, by \
+                                Student's t on logarithms."
+            .into(),
+        ErrorBars::Range => "Points are means over the runs; error bars: from the smallest to \
+                             the largest run (too few for an interval)."
+            .into(),
         ErrorBars::None => "One run for each setting: how much it varies is not known, so there \
                             are no error bars."
             .into(),

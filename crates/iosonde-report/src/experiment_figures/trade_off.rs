@@ -60,7 +60,7 @@ fn knee_note(view: &View, series: &Series, knee: found::Found) -> String {
     let axis = view.x.map_or("", |axis| axis.heading());
     let interval = knee.range.map_or(String::new(), |(low, high)| {
         let (low, high) = (found::formatted(view, low), found::formatted(view, high));
-        format!(", 95 % interval {low} to {high}")
+        format!(", {} {low} to {high}", knee.what)
     });
     let blunt = if found::is_so(view, "no_sharp_knee", series) { "; it is not sharp" } else { "" };
     let at = found::formatted(view, knee.at);

@@ -13,7 +13,7 @@ use iosonde_model::spec::experiment::{Axis as SpecAxis, Design, Figure, Paramete
 pub(super) const MOST_SERIES: usize = 7;
 /// Levels that span this factor stand on a logarithmic scale.
 const WIDE: f64 = 16.0;
-/// From this many runs of a cell on a t interval says more than a standard deviation.
+/// From this many runs of a cell on an interval says more than the range.
 const RUNS_FOR_INTERVAL: usize = 5;
 
 /// A stage as one picture sees it.
@@ -47,10 +47,10 @@ pub(super) struct Series<'a> {
 /// What the bars through a point mean.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ErrorBars {
-    /// The 95 % t interval of the mean.
+    /// The 95 % interval, by Student's t on logarithms.
     Interval,
-    /// One sample standard deviation to each side.
-    Deviation,
+    /// From the smallest to the largest run.
+    Range,
     /// One run: nothing is known.
     None,
 }
@@ -334,7 +334,11 @@ impl ErrorBars {
     pub(super) fn range(self, spread: &Spread) -> Option<(f64, f64)> {
         match self {
             ErrorBars::Interval => spread.interval,
-            ErrorBars::Deviation => spread.std_dev.map(|sd| (spread.mean - sd, spread.mean + sd)),
+            ErrorBars::Range => {
+                let ends = spread.values.iter().copied();
+                let (low, high) = (ends.clone().reduce(f64::min), ends.reduce(f64::max));
+                low.zip(high).filter(|_| spread.values.len() > 1)
+            }
             ErrorBars::None => None,
         }
     }
@@ -343,13 +347,14 @@ impl ErrorBars {
     fn formatted(self, measure: Measure, spread: &Spread) -> String {
         let n = spread.values.len();
         let mean = measure.formatted(spread.mean);
-        match (self, self.range(spread), spread.std_dev) {
-            (ErrorBars::Interval, Some((low, high)), _) => {
+        let what = if self == ErrorBars::Interval { "95 % interval " } else { "" };
+        match self.range(spread) {
+            Some((low, high)) => {
                 let (low, high) = (measure.formatted(low), measure.formatted(high));
-                format!("{mean} (95 % interval {low} to {high}, {n} runs)")
+                format!("{mean} ({what}{low} to {high}, {n} runs)")
             }
-            (_, Some(_), Some(sd)) => format!("{mean} (± sd {}, {n} runs)", measure.formatted(sd)),
-            _ => format!("{mean} (1 run)"),
+            None if n == 1 => format!("{mean} (1 run)"),
+            None => format!("{mean} ({n} runs)"),
         }
     }
 }
@@ -359,7 +364,7 @@ fn bars(facts: &StageFacts) -> ErrorBars {
     match facts.points.iter().map(|point| point.runs.len()).max().unwrap_or(0) {
         0 | 1 => ErrorBars::None,
         runs if runs >= RUNS_FOR_INTERVAL => ErrorBars::Interval,
-        _ => ErrorBars::Deviation,
+        _ => ErrorBars::Range,
     }
 }
 

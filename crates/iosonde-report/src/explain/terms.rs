@@ -63,6 +63,10 @@ macro_rules! terms {
 /// Every term. A detector, a check or an exit code without one fails a test.
 pub const TERMS: &[Term] = terms! {
     Finding {
+        "began_empty": "The backlog of an open loop was still building up when the measurement \
+                        began: its latencies are too low.",
+            "how long latencies depend on earlier ones, compared with the warm-up",
+            "Repeat with the longer warm-up that the finding names (--ramp-time).";
         "buffered": "Direct I/O is not in effect: the page cache is part of the measurement.",
             "what open(2) answered to O_DIRECT",
             "Measure on a file system with direct I/O, or state that the cache is meant.";
@@ -146,6 +150,9 @@ pub const TERMS: &[Term] = terms! {
         "smart_failing": "The drive reports that it is failing, or lost data during the run.",
             "the drive's health report before and after the run",
             "Back up the data and replace the drive.";
+        "stall": "For short times far less was done than usual.",
+            "operations per 10 ms or more, compared with their median",
+            "Look for what happened at these times (kernel log, other programs), and repeat.";
         "suspended": "The machine was suspended during the run.",
             "a clock that counts while suspended, compared with one that does not",
             "Repeat without suspending the machine.";

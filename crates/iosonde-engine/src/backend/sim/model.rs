@@ -7,6 +7,7 @@ use super::bucket::Bucket;
 use super::cache::WriteCache;
 use super::errors::{Fault, Faulty};
 use super::servers::{Latency, Servers};
+use super::slow::Slow;
 use super::stall::Stalling;
 use iosonde_model::units::{UnitError, bytes, count, duration};
 
@@ -48,7 +49,7 @@ pub enum ModelError {
 }
 
 /// Every key, with its default.
-const KEYS: [(&str, &str); 14] = [
+const KEYS: [(&str, &str); 17] = [
     ("servers", "1"),
     ("read", "100us"),
     ("write", "100us"),
@@ -61,6 +62,9 @@ const KEYS: [(&str, &str); 14] = [
     ("error-after", "0"),
     ("errno", "5"),
     ("short-every", "0"),
+    ("slow-every", "0"),
+    ("slow-for", "0"),
+    ("slow-by", "10"),
     ("stall-every", "0"),
     ("stall-for", "0"),
 ];
@@ -119,6 +123,11 @@ impl Model {
         let (rate, burst) = (self.number("rate")?, self.number("burst")?);
         if rate > 0 {
             device = Box::new(Bucket::new(device, rate, burst));
+        }
+        let (every_ns, for_ns) = (self.time("slow-every")?, self.time("slow-for")?);
+        let factor = self.number("slow-by")?;
+        if every_ns > 0 {
+            device = Box::new(Slow::new(device, every_ns, for_ns, factor));
         }
         let (every_ns, for_ns) = (self.time("stall-every")?, self.time("stall-for")?);
         if every_ns > 0 {

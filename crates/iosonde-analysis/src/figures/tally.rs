@@ -1,0 +1,104 @@
+//! What a direction did, summed over jobs.
+
+use super::{Cut, DirectionFigures, LatencyFigures};
+use iosonde_model::record::run::DirectionRun;
+use iosonde_stats::Histogram;
+use iosonde_stats::dependent::{self, Batch, NoInterval};
+
+/// Sums of one direction over jobs, after the cut.
+#[derive(Clone, Default)]
+pub(super) struct Tally {
+    pub(super) ops: u64,
+    bytes: u64,
+    latency: Histogram,
+    /// Whether any of it came from an open loop.
+    open: bool,
+    response: Histogram,
+    lag: Histogram,
+    slat: Histogram,
+    clat: Histogram,
+}
+
+impl Tally {
+    pub(super) fn of<'a>(directions: impl Iterator<Item = &'a DirectionRun>, cut: Cut) -> Tally {
+        let mut tally = Tally::default();
+        for direction in directions {
+            tally.add(direction, cut.skip_ns);
+        }
+        tally
+    }
+
+    fn add(&mut self, direction: &DirectionRun, skip_ns: u64) {
+        // Nothing is cut from runs that have these.
+        let is_open = direction.response.count() > 0;
+        self.open |= is_open;
+        // Beside an open loop the latency of a closed one is its response.
+        self.response.merge(if is_open { &direction.response } else { &direction.latency });
+        self.lag.merge(&direction.lag);
+        self.slat.merge(&direction.slat);
+        self.clat.merge(&direction.clat);
+        if skip_ns == 0 {
+            self.ops += direction.ops;
+            self.bytes += direction.bytes;
+            self.latency.merge(&direction.latency);
+            return;
+        }
+        let counters = &direction.counters;
+        let skipped = intervals(skip_ns, counters.width_ns);
+        let early = |counts: &[u64]| counts.iter().take(skipped).sum::<u64>();
+        self.ops += direction.ops.saturating_sub(early(&counters.ops));
+        self.bytes += direction.bytes.saturating_sub(early(&counters.bytes));
+        let skipped = intervals(skip_ns, direction.latencies.width_ns);
+        let series = &direction.latencies;
+        for (interval, exact) in series.intervals.iter().zip(&series.exact).skip(skipped) {
+            self.latency.merge(&Histogram::from_interval(interval, *exact));
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Tally) {
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        self.latency.merge(&other.latency);
+        self.open |= other.open;
+        self.response.merge(&other.response);
+        self.lag.merge(&other.lag);
+        self.slat.merge(&other.slat);
+        self.clat.merge(&other.clat);
+    }
+
+    pub(super) fn figures(
+        &self,
+        cut: Cut,
+        batches: &Result<Vec<Batch>, NoInterval>,
+    ) -> DirectionFigures {
+        let batches = batches.as_deref().map_err(|reason| *reason);
+        let per_second = |count: u64| match cut.window_ns {
+            0 => 0.0,
+            window_ns => count as f64 * 1e9 / window_ns as f64,
+        };
+        let (open, apart) = (self.open, self.slat.count() > 0);
+        let iops = per_second(self.ops);
+        // The window may be a little longer than its batches.
+        let rate = batches.and_then(dependent::rate);
+        DirectionFigures {
+            ops: self.ops,
+            bytes: self.bytes,
+            iops,
+            iops_interval: rate.map(|rate| dependent::Ratio { value: iops, ..rate }.bounds()),
+            bytes_per_s: per_second(self.bytes),
+            latency: LatencyFigures::over_time(
+                if open { &self.response } else { &self.latency },
+                batches,
+            ),
+            service: open.then(|| LatencyFigures::of(&self.latency)),
+            lag: open.then(|| LatencyFigures::of(&self.lag)),
+            slat: apart.then(|| LatencyFigures::of(&self.slat)),
+            clat: apart.then(|| LatencyFigures::of(&self.clat)),
+        }
+    }
+}
+
+/// Intervals of this width that begin before `skip_ns`.
+fn intervals(skip_ns: u64, width_ns: u64) -> usize {
+    if width_ns == 0 { 0 } else { usize::try_from(skip_ns.div_ceil(width_ns)).unwrap_or(0) }
+}

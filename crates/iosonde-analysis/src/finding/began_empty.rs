@@ -1,0 +1,80 @@
+//! `began_empty`: the warm-up of an open loop was too short for its backlog to build up.
+
+use iosonde_model::units::duration;
+use iosonde_stats::dependent;
+
+use super::{Case, Finding, Severity, Strength};
+use crate::arrivals::ArrivalVerdict;
+use crate::series;
+
+/// Share by which the figures may be off at or above which it is reported.
+const MATERIAL: f64 = 0.03;
+
+/// Reports when latencies depend on earlier ones for so long that the empty beginning still counts.
+///
+/// If latencies forget exponentially, what is missing at the start of the window is still missing
+/// to the share `exp(-warm-up / time)`, and counts for `time / window` of the mean.
+pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
+    let open = case.figures.arrivals.as_ref()?;
+    if open.verdict == ArrivalVerdict::Unsustainable {
+        return None;
+    }
+    let run = case.run;
+    let batches = series::batches(series::directions(run), (0, run.measured_ns)).ok()?;
+    let memory_ns = dependent::memory_ns(&batches)?;
+    let weight = memory_ns / run.measured_ns.max(1) as f64;
+    let warmup_ns = run.plan.warmup_ns;
+    let missing = weight * (-(warmup_ns as f64) / memory_ns).exp();
+    if missing < MATERIAL {
+        return None;
+    }
+    let enough_ns = (memory_ns * (weight / MATERIAL).ln()).max(0.0);
+    // Whole seconds, as the option is given.
+    let enough_s = (enough_ns / 1e9).ceil().max(1.0);
+    let words = format!(
+        "The open loop began with no backlog, and its latencies depend on earlier ones for {}: \
+         after a warm-up of {} the latencies may be up to {} too low; give --ramp-time \
+         {enough_s:.0}s or more.",
+        duration::span(memory_ns as u64),
+        duration::span(warmup_ns),
+        super::percent(missing.min(1.0)),
+    );
+    let subject = "a backlog that was still building up";
+    let finding =
+        Finding::new("began_empty", subject, Strength::Supported, Severity::Warning, words);
+    Some(finding.with("memory_ns", memory_ns).with("missing_share", missing.min(1.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::finding::tests::ask;
+    use iosonde_fixtures::{Load, open_run_of};
+
+    #[test]
+    fn latencies_that_depend_on_earlier_ones_need_a_warm_up() {
+        let slow = |t: f64| 1.0 + 0.3 * (t * 9.0).sin();
+        let mut run = open_run_of(&Load { shape: slow, ..Load::default() }, |_| 0);
+        run.plan.warmup_ns = 0;
+        let finding = ask(detect, &run, None).unwrap();
+        assert!(finding.words.contains("after a warm-up of 0"), "{}", finding.words);
+        run.plan.warmup_ns = 60_000_000_000;
+        assert_eq!(ask(detect, &run, None), None, "a long warm-up");
+    }
+
+    #[test]
+    fn latencies_that_depend_on_nothing_need_none() {
+        let mut even = open_run_of(&Load::default(), |_| 0);
+        even.plan.warmup_ns = 0;
+        assert_eq!(ask(detect, &even, None), None);
+        let quick = |t: f64| 1.0 + 0.3 * (t * 7e4).sin();
+        let mut noisy = open_run_of(&Load { shape: quick, ..Load::default() }, |_| 0);
+        noisy.plan.warmup_ns = 0;
+        assert_eq!(ask(detect, &noisy, None), None);
+        let mut closed = iosonde_fixtures::run_of(&[Load::default()]);
+        closed.plan.warmup_ns = 0;
+        assert_eq!(ask(detect, &closed, None), None, "a closed loop has no backlog");
+    }
+}

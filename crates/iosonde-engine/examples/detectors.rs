@@ -1,0 +1,107 @@
+//! How often does a detector speak where it must, and where it must not? Simulated devices in
+//! virtual time.
+//!
+//! `cargo run --release -p iosonde-engine --example detectors -- 200` prints the table of
+//! `docs/detectors.md`, of so many runs per line; a further word chooses lines by their name.
+#![allow(clippy::print_stdout, reason = "the table is its output")]
+
+#[path = "simulation/scene.rs"]
+mod scene;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+
+use iosonde_analysis::assess;
+use scene::Scene;
+
+/// A line of the table.
+struct Case {
+    name: &'static str,
+    /// What must be found; empty for a look-alike, in which nothing must be found.
+    finds: &'static [&'static str],
+    scene: Scene,
+}
+
+fn cases() -> Vec<Case> {
+    let closed = |name, device, iodepth, finds: &'static [&'static str]| Case {
+        name,
+        finds,
+        scene: Scene {
+            device,
+            writes: false,
+            iodepth,
+            per_s: None,
+            warmup_ns: 3_000_000_000,
+            seconds: 10,
+        },
+    };
+    let open = |name, device, per_s, finds: &'static [&'static str]| {
+        let case = closed(name, device, 4_096, finds);
+        Case { scene: Scene { per_s: Some(per_s), ..case.scene }, ..case }
+    };
+    let unwarmed = |case: Case| Case { scene: Scene { warmup_ns: 0, ..case.scene }, ..case };
+    let writes = |case: Case| Case { scene: Scene { writes: true, ..case.scene }, ..case };
+    let freeze = "servers=4,read=exp:1ms,stall-every=8s,stall-for=1s";
+    let slow = "servers=4,read=exp:1ms,slow-every=7s,slow-for=2s,slow-by=10";
+    let short = "servers=4,read=exp:1ms,stall-every=1s,stall-for=50ms";
+    let rare = "servers=1,read=exp:8ms,stall-every=8s,stall-for=1s";
+    let memoryless = "servers=4,read=exp:1ms";
+    let constant = "servers=1,read=250us";
+    vec![
+        closed("frozen for 1 s of 10, depth 1", freeze, 1, &["stall"]),
+        closed("frozen for 1 s of 10, depth 8", freeze, 8, &["stall"]),
+        open("frozen for 1 s of 10, 2,000/s in open loop", freeze, 2_000.0, &["stall"]),
+        closed("frozen for 1 s of 10, 125 IOPS", rare, 1, &["stall"]),
+        closed("ten times slower for 2 s of 10, depth 8", slow, 8, &["stall"]),
+        closed("50 ms each second, depth 1", short, 1, &["stall"]),
+        closed("50 ms each second, depth 8", short, 8, &["stall"]),
+        closed("M/M/4, depth 1", memoryless, 1, &[]),
+        closed("M/M/4, depth 32", memoryless, 32, &[]),
+        closed("125 IOPS, depth 1", "servers=1,read=exp:8ms", 1, &[]),
+        closed("20 IOPS, depth 1", "servers=1,read=exp:50ms", 1, &[]),
+        closed("1 % of requests take 5 ms", "servers=16,read=bimodal:0.99:300us:5ms", 8, &[]),
+        open("M/M/4 at 80 %, open loop", memoryless, 3_200.0, &[]),
+        open("M/M/4 at 95 %, open loop", memoryless, 3_800.0, &[]),
+        open("M/D/1 at 95 %, open loop", constant, 3_800.0, &[]),
+        unwarmed(open("M/M/4 at 80 %, no warm-up", memoryless, 3_200.0, &[])),
+        unwarmed(open("M/M/4 at 97 %, no warm-up", memoryless, 3_880.0, &["began_empty"])),
+        closed(
+            "three tenths of the rate from 7 s on",
+            "servers=4,read=exp:1ms,slow-every=10s,slow-for=10s,slow-by=3",
+            8,
+            &["level_drop"],
+        ),
+        writes(closed(
+            "write cache full after 5 s",
+            "servers=4,write=exp:2ms,cache=200m,cache-latency=1ms",
+            8,
+            &["level_drop"],
+        )),
+    ]
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let runs: u64 = std::env::args().nth(1).map_or(Ok(200), |text| text.parse())?;
+    let only = std::env::args().nth(2).unwrap_or_default();
+    println!("| device and load | must be found | found | beside it |");
+    println!("| --- | --- | ---: | --- |");
+    for case in cases().into_iter().filter(|case| case.name.contains(&only)) {
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut all = 0;
+        for seed in 1..=runs {
+            let found = assess(&case.scene.run(seed)?, None).findings;
+            all += u64::from(case.finds.iter().all(|code| found.iter().any(|f| f.code == *code)));
+            found.iter().for_each(|finding| *counts.entry(finding.code).or_default() += 1);
+        }
+        let percent = |count: u64| format!("{:.1} %", 100.0 * count as f64 / runs as f64);
+        let beside = counts.iter().filter(|(code, _)| !case.finds.contains(code));
+        let beside: Vec<String> =
+            beside.map(|(code, count)| format!("`{code}` {}", percent(*count))).collect();
+        let (must, found) = match case.finds {
+            [] => ("nothing".to_owned(), String::new()),
+            codes => (format!("`{}`", codes.join("`, `")), percent(all)),
+        };
+        println!("| {} | {must} | {found} | {} |", case.name, beside.join(", "));
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! One run of the true engine on a simulated device, in virtual time.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use iosonde_engine::backend::sim::Model;
+use iosonde_engine::engine::{self, Control, Medium, Unwatched};
+use iosonde_fixtures::{Load, run_of};
+use iosonde_model::plan::{Arrivals, Engine, EngineKind, Pace, Rate, Stop};
+use iosonde_model::record::Run;
+
+/// What is run on what.
+pub(crate) struct Scene {
+    /// The simulated device.
+    pub(crate) device: &'static str,
+    /// Whether it writes.
+    pub(crate) writes: bool,
+    /// Requests in flight of a closed loop.
+    pub(crate) iodepth: u32,
+    /// Poisson arrivals per second of an open loop instead.
+    pub(crate) per_s: Option<f64>,
+    pub(crate) warmup_ns: u64,
+    pub(crate) seconds: u64,
+}
+
+impl Scene {
+    /// Its record.
+    pub(crate) fn run(&self, seed: u64) -> Result<Run, Box<dyn Error>> {
+        let read_percent = if self.writes { 0 } else { 100 };
+        let mut run = run_of(&[Load { depth: self.iodepth, read_percent, ..Load::default() }]);
+        let plan = &mut run.plan;
+        plan.engine = Engine::of(EngineKind::Sim);
+        plan.seed = seed;
+        plan.warmup_ns = self.warmup_ns;
+        plan.stop = Stop::AfterNs(self.seconds * 1_000_000_000);
+        plan.interval_ns = 10_000_000;
+        plan.intervals_per_histogram = 10;
+        plan.jobs[0].batch = 1;
+        plan.jobs[0].seed = seed;
+        if let Some(per_s) = self.per_s {
+            plan.jobs[0].iodepth = 4_096;
+            plan.jobs[0].pace = Pace::Rate { rate: Rate::Ops(per_s), arrivals: Arrivals::Poisson };
+        }
+        let medium = Medium::Sim(Model::parse(self.device)?);
+        let control = Arc::new(Control::new(Arc::new(AtomicUsize::new(0))));
+        let clock = iosonde_sys::Clock::monotonic();
+        let measured = engine::run(&run.plan, &medium, clock, &control, &mut Unwatched)?;
+        run.measured_ns = measured.measured_ns;
+        run.measured_boottime_ns = measured.boottime_ns;
+        run.process = measured.process;
+        run.hiccups = measured.hiccups;
+        run.jobs = measured.jobs;
+        Ok(run)
+    }
+}

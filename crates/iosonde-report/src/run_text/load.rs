@@ -1,0 +1,85 @@
+//! The load of a run in one line, with the words of fio.
+
+use std::fmt::Write;
+
+use iosonde_model::plan::{IoKind, Job, Order, Stop};
+use iosonde_model::record::run::Run;
+use iosonde_model::units::bytes;
+
+/// `iosonde: rw=randread, bs=4k, iodepth=32, numjobs=4, runtime=10s`
+pub(super) fn headline(run: &Run) -> String {
+    let jobs = &run.plan.jobs;
+    let mut text = format!("iosonde: rw={}", same(jobs, rw));
+    let _ = write!(text, ", bs={}", same(jobs, sizes));
+    let _ = write!(text, ", iodepth={}", same(jobs, |job| job.iodepth.to_string()));
+    let _ = write!(text, ", numjobs={}", jobs.len());
+    match run.plan.stop {
+        Stop::AfterBytes(length) => {
+            let _ = write!(text, ", io_size={}", bytes::rough(length));
+        }
+        Stop::AfterNs(ns) => {
+            let _ = write!(text, ", runtime={}", seconds(ns));
+        }
+        Stop::AfterNsOrBytes(ns, length) => {
+            let _ = write!(text, ", runtime={} or io_size={}", seconds(ns), bytes::rough(length));
+        }
+        Stop::AfterOps(ops) => {
+            let _ = write!(text, ", number_ios={ops}");
+        }
+        Stop::AfterOnePass => text.push_str(", one pass"),
+    }
+    if run.plan.warmup_ns > 0 {
+        let _ = write!(text, ", ramp_time={}", seconds(run.plan.warmup_ns));
+    }
+    text
+}
+
+/// The value that all jobs share, or `mixed`.
+fn same(jobs: &[Job], of: impl Fn(&Job) -> String) -> String {
+    let Some(first) = jobs.first().map(&of) else { return "none".into() };
+    if jobs.iter().all(|job| of(job) == first) { first } else { "mixed".into() }
+}
+
+/// fio's word for a job's direction and order.
+pub(crate) fn rw(job: &Job) -> String {
+    let random = !matches!(job.order, Order::Sequential { .. });
+    match (random, job.read_percent) {
+        (true, _) if job.trims => "randtrim",
+        (false, _) if job.trims => "trim",
+        (true, 100) => "randread",
+        (true, 0) => "randwrite",
+        (true, _) => "randrw",
+        (false, 100) => "read",
+        (false, 0) => "write",
+        (false, _) => "rw",
+    }
+    .into()
+}
+
+/// One size, or the smallest and the largest of those that are drawn.
+fn sizes(job: &Job) -> String {
+    let ways = [
+        (IoKind::Read, job.reads()),
+        (IoKind::Write, job.writes_data()),
+        (IoKind::Trim, job.trims),
+    ];
+    let ranges = ways.iter().filter(|(_, used)| *used).map(|(way, _)| job.size_range(*way));
+    let low = ranges.clone().map(|(low, _)| low).min().unwrap_or(job.block_bytes);
+    let high = ranges.map(|(_, high)| high).max().unwrap_or(job.block_bytes);
+    if low == high { size(low) } else { format!("{}-{}", size(low), size(high)) }
+}
+
+/// `4k`, `1m`, `512`: the way sizes are typed.
+pub(crate) fn size(bytes: u64) -> String {
+    for (scale, unit) in [(1u64 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")] {
+        if bytes >= scale && bytes.is_multiple_of(scale) {
+            return format!("{}{unit}", bytes / scale);
+        }
+    }
+    bytes.to_string()
+}
+
+fn seconds(ns: u64) -> String {
+    let seconds = ns as f64 / 1e9;
+    if ns.is_multiple_of(1_000_000_000) { format!("{seconds:.0}s") } else { format!("{seconds}s") }
+}

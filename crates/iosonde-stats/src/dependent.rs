@@ -1,0 +1,367 @@
+//! 95 % intervals of the figures of one run, whose operations depend on each other.
+//!
+//! A run is cut into batches of equal time. A figure is a ratio of two sums over them: operations
+//! over time, latency over operations, operations beyond a limit over operations. What is left of a
+//! batch's numerator when the common ratio times its denominator is taken off has mean 0, and the
+//! variance of its sum, with the autocorrelation time, gives the interval of the ratio (the ratio
+//! estimator of survey sampling, as the method of batch means uses it). The autocorrelation time is
+//! Geyer's initial positive sequence ("Practical Markov chain Monte Carlo", Statistical Science
+//! 7(4), 1992); it is estimated from those same batches, and two of its standard errors are added
+//! (at an AR(1) coefficient of 0.8, early intervals would hold 89 % instead of 95 %).
+//!
+//! The interval of a percentile is that of Woodruff ("Confidence intervals for medians and other
+//! position measures", JASA 47, 1952): the variance of the share beyond it, over that of as many
+//! independent operations, is the design effect; the operations divided by it are the effective
+//! sample size; and the order statistics of so many independent values are looked up in the whole
+//! histogram. Student's t enters as by Korn and Graubard ("Confidence intervals for proportions
+//! with small expected number of positive counts", Survey Methodology 24(2), 1998): the size is
+//! divided by the square of t over the normal quantile.
+//!
+//! Values beyond a rare percentile come in bursts, and must be seen in 20 of them.
+//!
+//! Intervals of rates and means are on the logarithmic scale, so that they never reach 0.
+
+use serde::Serialize;
+
+use super::Histogram;
+use super::histogram::BUCKETS;
+use super::quantile::{NORMAL, ranks};
+use super::summary::{Summary, autocorrelation_time, t_975};
+
+/// Autocorrelation times that a run must be long for an interval, and bursts of rare values that
+/// it must have seen.
+const FEWEST_INDEPENDENT: f64 = 20.0;
+
+/// The counts of one batch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// Its length, ns.
+    pub span_ns: u64,
+    /// Operations or bytes.
+    pub amount: u64,
+    /// Latencies as `(bucket, count)`, ascending.
+    pub latency: Vec<(u32, u64)>,
+    /// Latencies beyond the range of buckets.
+    pub overflow: u64,
+    /// Sum of the latencies, ns.
+    pub sum_ns: u128,
+}
+
+impl Batch {
+    fn count(&self) -> u64 {
+        self.from(0)
+    }
+
+    /// Latencies in this bucket or above.
+    fn from(&self, bucket: u32) -> u64 {
+        let from = self.latency.partition_point(|(index, _)| *index < bucket);
+        self.latency[from..].iter().map(|(_, count)| count).sum::<u64>() + self.overflow
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn joined(mut self, other: &Batch) -> Batch {
+        self.span_ns += other.span_ns;
+        self.add(other);
+        self
+    }
+
+    /// Adds what was counted beside it in the same time.
+    pub fn add(&mut self, other: &Batch) {
+        self.amount += other.amount;
+        self.sum_ns += other.sum_ns;
+        self.overflow += other.overflow;
+        // Two ascending runs, which this sort merges.
+        self.latency.extend(&other.latency);
+        self.latency.sort();
+        self.latency.dedup_by(|from, into| {
+            let same = from.0 == into.0;
+            into.1 += if same { from.1 } else { 0 };
+            same
+        });
+    }
+}
+
+/// Why a figure has no interval.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoInterval {
+    /// The run is shorter than 20 autocorrelation times or 20 batches, or saw fewer than 20 bursts
+    /// of values beyond the percentile.
+    RunLonger,
+    /// The record has the figure for the whole run only.
+    OnlyWhole,
+}
+
+impl std::fmt::Display for NoInterval {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            NoInterval::RunLonger => "run longer",
+            NoInterval::OnlyWhole => "recorded for the whole run only",
+        })
+    }
+}
+
+/// A figure and half of its 95 % interval on the logarithmic scale.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// Per second, or ns.
+    pub value: f64,
+    /// Half the interval, as a share of the value.
+    pub half_width: f64,
+}
+
+impl Ratio {
+    /// Lower and upper end, in the unit of the value.
+    pub fn bounds(&self) -> (f64, f64) {
+        (self.value * (-self.half_width).exp(), self.value * self.half_width.exp())
+    }
+}
+
+/// Amount per second.
+///
+/// # Errors
+/// Why there is no interval.
+pub fn rate(batches: &[Batch]) -> Result<Ratio, NoInterval> {
+    ratio(&of(batches, |each| each.amount as f64), &of(batches, |each| each.span_ns as f64 / 1e9))
+}
+
+/// Mean latency, ns.
+///
+/// # Errors
+/// Why there is no interval.
+pub fn mean(batches: &[Batch]) -> Result<Ratio, NoInterval> {
+    ratio(&of(batches, |each| each.sum_ns as f64), &of(batches, |each| each.count() as f64))
+}
+
+/// For how long latencies depend on earlier ones, ns: their autocorrelation time, at least the
+/// length of a batch. `None` below 20 batches.
+pub fn memory_ns(batches: &[Batch]) -> Option<f64> {
+    let (sums, counts) =
+        (of(batches, |each| each.sum_ns as f64), of(batches, |b| b.count() as f64));
+    let count: f64 = counts.iter().sum();
+    if (batches.len() as f64) < FEWEST_INDEPENDENT || count <= 0.0 {
+        return None;
+    }
+    let common = sums.iter().sum::<f64>() / count;
+    let excess: Vec<f64> = sums.iter().zip(&counts).map(|(a, s)| a - common * s).collect();
+    Some(autocorrelation_time(&excess) * batches[0].span_ns as f64)
+}
+
+/// How many independent values tell as much of the quantile `q` (`0 < q < 1`) of `all` as its
+/// values do, at most their number. `batches` hold the same values.
+///
+/// Where many values share the bucket of the quantile, the share beyond it says little; so both
+/// edges of that bucket are considered.
+///
+/// # Errors
+/// Why that is not known.
+pub fn effective_size(all: &Histogram, batches: &[Batch], q: f64) -> Result<f64, NoInterval> {
+    let n = all.count() as f64;
+    let bucket = all.bucket_of_rank((q * n).ceil() as u64).unwrap_or(BUCKETS as u32);
+    let counts = of(batches, |each| each.count() as f64);
+    let mut size = n;
+    for first in [bucket, bucket + 1] {
+        let beyond = of(batches, |each| each.from(first) as f64);
+        let sum = Sum::of(&beyond, &counts)?;
+        // The rarer side takes the bucket itself in.
+        let occurs: Vec<bool> = match (first == bucket, q < 0.5) {
+            (true, false) => beyond.iter().map(|beyond| *beyond > 0.0).collect(),
+            (false, true) => beyond.iter().zip(&counts).map(|(beyond, n)| beyond < n).collect(),
+            _ => Vec::new(),
+        };
+        if has_few_bursts(&occurs) {
+            return Err(NoInterval::RunLonger);
+        }
+        let independent = sum.amount * (1.0 - sum.amount / sum.size);
+        if independent > 0.0 {
+            let design_effect = (sum.error.powi(2) / independent).max(1.0);
+            size = size.min(n / design_effect * (NORMAL / sum.t).powi(2));
+        }
+    }
+    Ok(size)
+}
+
+/// The interval of the quantile `q` of `all` as outer edges of buckets, ns, from its
+/// [`effective_size`]; `None` if that is too small for one.
+pub fn quantile(all: &Histogram, effective_size: f64, q: f64) -> Option<(u64, u64)> {
+    let n = all.count();
+    let (low, high) = ranks(effective_size.floor() as u64, q)?;
+    let scale = n as f64 / effective_size.floor();
+    let low = ((low as f64 * scale).floor() as u64).clamp(1, n);
+    let high = ((high as f64 * scale).ceil() as u64).clamp(1, n);
+    Some((all.rank(low)?.0, all.rank(high)?.1))
+}
+
+/// Whether values occur in few batches, and those in few groups of neighbours (runs declustering:
+/// Smith and Weissman, "Estimating the extremal index", JRSS B 56(3), 1994): the variance between
+/// batches of what happens in bursts is not known from a few of them.
+fn has_few_bursts(occurs: &[bool]) -> bool {
+    let is_rare = occurs.iter().filter(|occurs| **occurs).count() * 2 < occurs.len();
+    let starts = occurs.windows(2).filter(|pair| !pair[0] && pair[1]).count();
+    let bursts = starts + usize::from(occurs.first() == Some(&true));
+    is_rare && (bursts as f64) < FEWEST_INDEPENDENT
+}
+
+fn of(batches: &[Batch], pick: impl Fn(&Batch) -> f64) -> Vec<f64> {
+    batches.iter().map(pick).collect()
+}
+
+fn ratio(amounts: &[f64], sizes: &[f64]) -> Result<Ratio, NoInterval> {
+    let sum = Sum::of(amounts, sizes)?;
+    if sum.amount <= 0.0 {
+        return Err(NoInterval::RunLonger);
+    }
+    let (value, half_width) = (sum.amount / sum.size, sum.t * sum.error / sum.amount);
+    Ok(Ratio { value, half_width })
+}
+
+/// The sum of a numerator over batches, for the given denominators.
+struct Sum {
+    amount: f64,
+    size: f64,
+    /// Standard error of the amount.
+    error: f64,
+    /// Quantile 0.975 of Student's t for as many independent batches as there are.
+    t: f64,
+}
+
+impl Sum {
+    fn of(amounts: &[f64], sizes: &[f64]) -> Result<Sum, NoInterval> {
+        let (amount, size): (f64, f64) = (amounts.iter().sum(), sizes.iter().sum());
+        let common = if size > 0.0 { amount / size } else { 0.0 };
+        let excess: Vec<f64> = amounts.iter().zip(sizes).map(|(a, s)| a - common * s).collect();
+        let n = excess.len() as f64;
+        let time = autocorrelation_time(&excess);
+        if size <= 0.0 || n / time < FEWEST_INDEPENDENT {
+            return Err(NoInterval::RunLonger);
+        }
+        let time = if time > 1.0 { time * (1.0 + 2.0 * (time / n).sqrt()) } else { 1.0 };
+        // The spread around a mean of correlated values is too small by n / (n - time).
+        let spread = Summary::of(&excess).map_or(0.0, |summary| summary.std_dev);
+        let error = spread * (n / (n - time)).sqrt() * (n * time).sqrt();
+        let t = t_975((n / time - 1.0) as usize).ok_or(NoInterval::RunLonger)?;
+        Ok(Sum { amount, size, error, t })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    const BATCH_NS: u64 = 100_000_000;
+
+    /// An M/M/1 queue with a mean service of 1 ms, by Lindley's recursion, from its steady state
+    /// on: its responses, and what happened in each tenth of a second.
+    fn queue(load: f64, seconds: u64, seed: u64) -> (Histogram, Vec<Batch>) {
+        let mut state = seed.wrapping_mul(0xd134_2543_de82_ef95);
+        let mut exponential = |mean_ns: f64| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            -mean_ns * (1.0 - ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64).ln()
+        };
+        let end_ns = seconds * 1_000_000_000;
+        let mut parts = vec![Histogram::new(); (end_ns / BATCH_NS) as usize];
+        let (mut now_ns, mut response_ns) = (0.0, exponential(1e6 / (1.0 - load)));
+        loop {
+            let gap_ns = exponential(1e6 / load);
+            now_ns += gap_ns;
+            response_ns = (response_ns - gap_ns).max(0.0) + exponential(1e6);
+            let Some(part) = parts.get_mut((now_ns / BATCH_NS as f64) as usize) else { break };
+            part.record(response_ns as u64);
+        }
+        let mut all = Histogram::new();
+        parts.iter().for_each(|part| all.merge(part));
+        let batch = |part: &Histogram| Batch {
+            span_ns: BATCH_NS,
+            amount: part.count(),
+            latency: part.occupied().collect(),
+            overflow: 0,
+            sum_ns: part.sum(),
+        };
+        (all, parts.iter().map(batch).collect())
+    }
+
+    /// Runs with an interval, and those of them in which it holds the truth, per 200.
+    fn coverage(of: impl Fn(u64) -> Option<(f64, f64)>, truth: f64) -> (usize, usize) {
+        let ends: Vec<(f64, f64)> = (1..=200).filter_map(of).collect();
+        (ends.len(), ends.iter().filter(|(low, high)| (*low..=*high).contains(&truth)).count())
+    }
+
+    fn of_quantile(load: f64, seconds: u64, q: f64) -> impl Fn(u64) -> Option<(f64, f64)> {
+        move |seed| {
+            let (all, batches) = queue(load, seconds, seed);
+            let size = effective_size(&all, &batches, q).ok()?;
+            let (low, high) = quantile(&all, size, q)?;
+            Some((low as f64, high as f64))
+        }
+    }
+
+    #[test]
+    fn intervals_of_a_queue_hold_the_truth_as_often_as_they_say() {
+        // The response is exponential; 80 % load, 40 s.
+        let mean_ns = 1e6 / 0.2;
+        let of_rate = |seed| Some(rate(&queue(0.8, 40, seed).1).ok()?.bounds());
+        let of_mean = |seed| Some(mean(&queue(0.8, 40, seed).1).ok()?.bounds());
+        for (name, (given, held)) in [
+            ("rate", coverage(of_rate, 800.0)),
+            ("mean", coverage(of_mean, mean_ns)),
+            ("p50", coverage(of_quantile(0.8, 40, 0.5), mean_ns * 2f64.ln())),
+            ("p90", coverage(of_quantile(0.8, 40, 0.9), mean_ns * 10f64.ln())),
+        ] {
+            assert!(given >= 180, "{name}: {given}");
+            assert!(held as f64 >= 0.91 * given as f64, "{name}: {held} of {given}");
+        }
+    }
+
+    #[test]
+    fn operations_taken_as_independent_would_not() {
+        let of = |seed| {
+            let (all, _) = queue(0.8, 40, seed);
+            let (low, high) = quantile(&all, all.count() as f64, 0.5)?;
+            Some((low as f64, high as f64))
+        };
+        let (_, held) = coverage(of, 5e6 * 2f64.ln());
+        assert!(held < 100, "{held}");
+    }
+
+    #[test]
+    fn what_a_run_cannot_know_it_does_not_say() {
+        // Ten seconds of a queue that forgets in about as many; and the far tail of one that it
+        // sees in a few bursts.
+        let (given, _) = coverage(of_quantile(0.98, 10, 0.99), 0.0);
+        assert!(given <= 10, "{given}");
+        let (given, _) = coverage(of_quantile(0.8, 10, 0.999), 0.0);
+        assert_eq!(given, 0);
+        let (all, batches) = queue(0.1, 1, 1);
+        assert_eq!(effective_size(&all, &batches, 0.5), Err(NoInterval::RunLonger));
+        assert_eq!(rate(&batches), Err(NoInterval::RunLonger));
+    }
+
+    #[test]
+    fn ends_never_reach_zero() {
+        let batch = |ops| Batch { span_ns: BATCH_NS, amount: ops, ..Batch::default() };
+        let few: Vec<Batch> = (0..100).map(|at| batch(u64::from(at % 37 == 5))).collect();
+        let (low, high) = rate(&few).unwrap().bounds();
+        assert!(0.0 < low && low < 0.3 && 0.3 < high, "{low} {high}");
+        assert_eq!(rate(&[batch(0), batch(0)]), Err(NoInterval::RunLonger));
+    }
+
+    #[test]
+    fn values_in_one_bucket_have_its_edges() {
+        let mut part = Histogram::new();
+        part.record_many(1_000_000, 50);
+        let latency: Vec<(u32, u64)> = part.occupied().collect();
+        let batches = vec![Batch { latency, ..Batch::default() }; 30];
+        let mut all = Histogram::new();
+        (0..30).for_each(|_| all.merge(&part));
+        for q in [0.1, 0.5, 0.9] {
+            let size = effective_size(&all, &batches, q).unwrap();
+            assert_eq!(quantile(&all, size, q), Some((1_000_000, 1_000_000)));
+        }
+    }
+}

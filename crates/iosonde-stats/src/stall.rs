@@ -1,0 +1,221 @@
+//! Stalls: short times in which far less was done than usual.
+//!
+//! Counts of equal intervals are compared with their median. What counts as far below follows from
+//! the noise: half the median, or four standard deviations if that is less. Intervals are joined
+//! until the spread of the usual ones is 20 % of the median or less; where no width up to a second
+//! is that even, the one with the least spread serves. A stall goes on as long as intervals stay
+//! nearer to the limit than to the median.
+//!
+//! The spread is that of the upper half and of the ranks just below the median, so that the stalls
+//! themselves do not widen it.
+//!
+//! A low rate that was there at the beginning or stayed until the end is a level and no stall,
+//! unless nearly nothing was done; so is one that lasts for more than a third of the series.
+
+use serde::Serialize;
+
+use super::ratio::median;
+
+/// Fewest intervals of a series.
+const FEWEST: usize = 20;
+/// Widest interval, ns.
+const WIDEST_NS: u64 = 1_000_000_000;
+/// Share of the median below which an interval is low, at most.
+const FAR_BELOW: f64 = 0.5;
+/// The same in standard deviations of the usual intervals, at least.
+const DEVIATIONS: f64 = 4.0;
+/// Spread at which a width is even enough, as a share of the median.
+const EVEN: f64 = 0.2;
+/// Spread from which on nothing can be said.
+const UNEVEN: f64 = 0.3;
+/// Share of the median below which nearly nothing was done.
+const NOTHING: f64 = 0.1;
+/// Share of the series beyond which low intervals are a level.
+const LEVEL_FROM: f64 = 1.0 / 3.0;
+/// How far the 30th percentile of a normal distribution lies below its median, in standard
+/// deviations.
+const NORMAL_30: f64 = 0.524;
+
+/// The stalls of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Stalls {
+    /// How many there were, at least 1.
+    pub count: usize,
+    /// Time lost, ns: that in which the missing operations would have been done at the usual rate.
+    pub lost_ns: f64,
+    /// The longest, ns, to one width.
+    pub longest_ns: u64,
+    /// When the first began, ns since the series began, to one width.
+    pub first_ns: u64,
+    /// Intervals in which they were seen, ns.
+    pub width_ns: u64,
+    /// Median per second.
+    pub usual: f64,
+    /// Mean per second of all.
+    pub with: f64,
+    /// Mean per second of the rest.
+    pub without: f64,
+}
+
+/// Finds the stalls in counts of intervals of `width_ns`; `None` if there are none, if the series
+/// is too short, or too uneven at every width.
+pub fn stalls(counts: &[u64], width_ns: u64) -> Option<Stalls> {
+    let (counts, width_ns, spread) = even(counts, width_ns)?;
+    let usual = median(&counts)?;
+    let limit = usual * FAR_BELOW.min(1.0 - DEVIATIONS * spread).max(NOTHING);
+    let low: Vec<(usize, usize)> = segments(&counts, limit, (usual + limit) / 2.0)
+        .into_iter()
+        .filter(|(start, end)| {
+            let mean = counts[*start..*end].iter().sum::<f64>() / (end - start) as f64;
+            let is_inside = *start > 0 && *end < counts.len();
+            is_inside || mean < NOTHING * usual
+        })
+        .collect();
+    let length = |(start, end): &(usize, usize)| end - start;
+    let longest = low.iter().map(length).max()?;
+    if low.iter().map(length).sum::<usize>() as f64 > LEVEL_FROM * counts.len() as f64 {
+        return None;
+    }
+    // A stall begins and ends within an interval: those beside it are counted with it.
+    let mut is_part = vec![false; counts.len()];
+    for (start, end) in &low {
+        is_part[start.saturating_sub(1)..(end + 1).min(counts.len())].fill(true);
+    }
+    let (mut lost, mut rest, mut rest_count) = (0.0, 0.0, 0usize);
+    for (count, is_part) in counts.iter().zip(&is_part) {
+        if *is_part {
+            lost += usual - count;
+        } else {
+            rest += count;
+            rest_count += 1;
+        }
+    }
+    let per_second = |sum: f64, n: usize| sum * 1e9 / (n.max(1) as f64 * width_ns as f64);
+    Some(Stalls {
+        count: low.len(),
+        lost_ns: (lost / usual * width_ns as f64).max(0.0),
+        longest_ns: longest as u64 * width_ns,
+        first_ns: low.first().map_or(0, |(start, _)| *start as u64 * width_ns),
+        width_ns,
+        usual: per_second(usual, 1),
+        with: per_second(counts.iter().sum(), counts.len()),
+        without: per_second(rest, rest_count),
+    })
+}
+
+/// The series in the narrowest intervals that are even, their width, and their spread as a share
+/// of the median.
+fn even(counts: &[u64], width_ns: u64) -> Option<(Vec<f64>, u64, f64)> {
+    let mut best: Option<(Vec<f64>, u64, f64)> = None;
+    let mut joined = 1;
+    while width_ns > 0
+        && counts.len() / joined >= FEWEST
+        && (joined == 1 || joined as u64 * width_ns <= WIDEST_NS)
+    {
+        let parts = counts.chunks_exact(joined);
+        let sums: Vec<f64> = parts.map(|part| part.iter().sum::<u64>() as f64).collect();
+        if let Some(spread) = spread(&sums) {
+            let width_ns = joined as u64 * width_ns;
+            if spread <= EVEN {
+                return Some((sums, width_ns, spread));
+            }
+            if best.as_ref().is_none_or(|(_, _, least)| spread < *least) {
+                best = Some((sums, width_ns, spread));
+            }
+        }
+        joined *= 2;
+    }
+    best.filter(|(_, _, spread)| *spread < UNEVEN)
+}
+
+/// Standard deviation of the usual values as a share of their median; `None` for a median of 0.
+fn spread(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share).round() as usize];
+    let median = at(0.5);
+    let deviation = (at(0.84) - median).max((median - at(0.3)) / NORMAL_30);
+    (median > 0.0).then(|| deviation / median)
+}
+
+/// Neighbours below `near` of which one at least is below `limit`, as ranges.
+fn segments(values: &[f64], limit: f64, near: f64) -> Vec<(usize, usize)> {
+    let mut all: Vec<(usize, usize)> = Vec::new();
+    for (at, _) in values.iter().enumerate().filter(|(_, value)| **value < near) {
+        match all.last_mut() {
+            Some((_, end)) if *end == at => *end += 1,
+            _ => all.push((at, at + 1)),
+        }
+    }
+    all.retain(|(start, end)| values[*start..*end].iter().any(|value| *value < limit));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::chance::Chance;
+
+    const TEN_MS: u64 = 10_000_000;
+
+    /// Ten seconds of 40 operations per 10 ms with noise like that of independent arrivals, times
+    /// a factor.
+    fn series(seed: u64, factor: impl Fn(usize) -> f64) -> Vec<u64> {
+        let mut chance = Chance::new(seed);
+        (0..1_000)
+            .map(|at| ((40.0 + 40f64.sqrt() * chance.normal()).max(0.0) * factor(at)) as u64)
+            .collect()
+    }
+
+    #[test]
+    fn a_freeze_a_slow_time_and_short_stalls_are_found_with_their_length() {
+        for seed in 1..50 {
+            let freeze = series(seed, |at| if (400..500).contains(&at) { 0.0 } else { 1.0 });
+            let found = stalls(&freeze, TEN_MS).unwrap();
+            assert_eq!(found.count, 1);
+            assert!((found.lost_ns / 1e9 - 1.0).abs() < 0.05, "{found:?}");
+            assert!(found.longest_ns.abs_diff(1_000_000_000) <= found.width_ns, "{found:?}");
+            assert!((found.with / 3_550.0 - 1.0).abs() < 0.03, "{found:?}");
+            assert!((found.without / 3_950.0 - 1.0).abs() < 0.03, "{found:?}");
+            let slow = series(seed, |at| if (400..600).contains(&at) { 0.1 } else { 1.0 });
+            let found = stalls(&slow, TEN_MS).unwrap();
+            assert!((found.lost_ns / 1.8e9 - 1.0).abs() < 0.05, "{found:?}");
+            let short = series(seed, |at| if at % 100 >= 95 { 0.0 } else { 1.0 });
+            let found = stalls(&short, TEN_MS).unwrap();
+            assert!((9..=10).contains(&found.count), "{found:?}");
+            assert!((found.lost_ns / 0.5e9 - 1.0).abs() < 0.25, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn noise_levels_ramps_and_slices_are_no_stalls() {
+        let factors: [fn(usize) -> f64; 6] = [
+            |_| 1.0,
+            // A level until the end, one from the beginning, and one of half the time.
+            |at| if at >= 700 { 0.3 } else { 1.0 },
+            |at| if at < 250 { 0.3 } else { 1.0 },
+            |at| if (200..650).contains(&at) { 0.3 } else { 1.0 },
+            |at| 1.5 - at as f64 / 1_000.0,
+            // A throttle that lets all through at the beginning of each tenth of a second.
+            |at| if at % 10 < 3 { 3.0 } else { 0.0 },
+        ];
+        for (number, factor) in factors.iter().enumerate() {
+            for seed in 1..50 {
+                let found = stalls(&series(seed, factor), TEN_MS);
+                // A single interval of a thousand may be far below by chance.
+                let lost_ns = found.map_or(0.0, |found| found.lost_ns);
+                assert!(lost_ns < 5e7, "{number}, seed {seed}: {found:?}");
+            }
+        }
+        assert_eq!(stalls(&[0; 1_000], TEN_MS), None);
+        assert_eq!(stalls(&[100; 19], TEN_MS), None);
+    }
+
+    #[test]
+    fn a_device_that_has_gone_is_a_stall_though_it_never_came_back() {
+        let gone = series(1, |at| if at >= 800 { 0.0 } else { 1.0 });
+        assert_eq!(stalls(&gone, TEN_MS).map(|found| found.count), Some(1));
+    }
+}
