@@ -18,7 +18,9 @@ mod profile;
 mod progress;
 mod recorded;
 mod report;
+mod results;
 mod run;
+mod screen;
 mod supervisor;
 mod verify;
 mod watchdog;
@@ -30,7 +32,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use exit::{Exit, Failure};
-use output::{Output, OutputFormat};
+use output::{Output, OutputFormat, note};
 use supervisor::Role;
 
 /// Measures storage, explains why a number is what it is, and reports when it cannot be trusted.
@@ -61,7 +63,14 @@ enum Verb {
 
 /// Parses the command line, runs the command, and returns the exit code.
 pub fn main() -> ExitCode {
-    let given = verify::instead_of_run(normalised(std::env::args_os()));
+    let mut given = verify::instead_of_run(normalised(std::env::args_os()));
+    if given.len() == 1 {
+        given.push("check".into());
+        note(
+            "no verb given: iosonde check . (--dry-run shows what it would write, --help lists the \
+             verbs)",
+        );
+    }
     // For the record and for messages; clap gets the arguments unchanged, so that any path can be
     // given.
     let words: Vec<String> = given.iter().map(|word| word.to_string_lossy().into_owned()).collect();

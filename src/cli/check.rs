@@ -169,9 +169,9 @@ pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure>
         runs: Vec::new(),
         rows: Vec::new(),
         cross_checks: Vec::new(),
+        earlier: None,
         witness_exit: Exit::Done,
     };
-    session.header(&context, &requested);
     match &second {
         None => session.measure(&cells, &context)?,
         Some(second) => session.measure_both(&cells, &context, second)?,

@@ -13,6 +13,7 @@ use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat, note};
 use super::place;
 use super::recorded::runs::{Meaning, meaning};
+use super::results;
 use iosonde_analysis::comparison::contrast::TOLERANCE;
 use iosonde_analysis::comparison::gate::metric;
 use iosonde_analysis::comparison::{
@@ -48,12 +49,15 @@ use iosonde_report::{comparison_json, comparison_text};
 pub(crate) struct CompareArgs {
     /// A and B, or PROFILE and REPLAY; with --save-baseline the runs to store
     #[arg(value_name = "A B", conflicts_with_all = ["a", "b", "run"])]
+    #[arg(value_parser = results::parser())]
     paths: Vec<PathBuf>,
     /// Runs of side A, if there are several paths
     #[arg(long, value_name = "PATH", num_args = 1.., requires = "b")]
+    #[arg(value_parser = results::parser())]
     a: Vec<PathBuf>,
     /// Runs of side B
     #[arg(long, value_name = "PATH", num_args = 1.., requires = "a")]
+    #[arg(value_parser = results::parser())]
     b: Vec<PathBuf>,
     /// A command line to measure now; given twice, for A and for B
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["a", "b"])]

@@ -18,6 +18,7 @@ use super::consent::ConsentArgs;
 use super::exit::{Exit, Failure};
 use super::intact::AcceptArgs;
 use super::output::{Output, OutputFormat};
+use super::results;
 pub(crate) use execution::study;
 pub(crate) use print::{documents, end_of};
 
@@ -128,6 +129,7 @@ struct RunArgs {
 #[derive(Args, Debug)]
 struct ResumeArgs {
     /// Its folder, whose name ends in .partial, or which is incomplete
+    #[arg(value_parser = results::parser())]
     folder: PathBuf,
     #[command(flatten)]
     accept: AcceptArgs,

@@ -11,11 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::ValueEnum;
 
 use super::exit::{Exit, Failure};
+use super::screen;
 use iosonde_model::record::export;
 use iosonde_report::clean::clean;
 use iosonde_report::fio::json::{Form, fio_json};
 use iosonde_report::fio::terse::terse;
 use iosonde_report::json::{self, Document};
+use iosonde_report::wrapped;
 
 /// Format of the result on stdout.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
@@ -103,7 +105,8 @@ impl Output {
     /// Text for people; nothing in a format for programs.
     pub(crate) fn text(&mut self, text: &str) {
         if self.format == OutputFormat::Normal {
-            self.write(&shown(text));
+            let text = shown(text);
+            self.write(&screen::wrap_at().map_or(text.clone(), |most| wrapped(&text, most)));
         }
     }
 

@@ -3,6 +3,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
 use super::outputs::{Form, Gauge};
 use iosonde_engine::engine::Progress as Moved;
 use iosonde_model::units::{count, duration};
@@ -12,6 +14,13 @@ use iosonde_report::progress::{Pace, progress_line};
 
 /// A terminal is updated more often than a log.
 const TERMINAL_NS: u64 = 250_000_000;
+
+/// Lines on stderr that are replaced together.
+fn screen() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{msg}");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+}
 
 /// The last update, and when the next is due.
 #[derive(Debug, Default)]
@@ -38,7 +47,8 @@ impl Pacer {
 pub(crate) struct Progress {
     verb: &'static str,
     form: Form,
-    terminal: bool,
+    /// The lines that are replaced, on a terminal.
+    screen: Option<ProgressBar>,
     interval_ns: u64,
     gauge: Option<Gauge>,
     /// Cells of the whole command, and the current one.
@@ -49,7 +59,8 @@ pub(crate) struct Progress {
     to_come_ns: u64,
     lines: Pacer,
     live: Pacer,
-    shown: bool,
+    /// Rows that stand above the line.
+    rows: Vec<String>,
 }
 
 impl Progress {
@@ -64,7 +75,7 @@ impl Progress {
         Progress {
             verb,
             form,
-            terminal: form == Form::Text && io::stderr().is_terminal(),
+            screen: (form == Form::Text && io::stderr().is_terminal()).then(screen),
             interval_ns,
             gauge,
             cells: 1,
@@ -73,7 +84,7 @@ impl Progress {
             to_come_ns: 0,
             lines: Pacer::default(),
             live: Pacer::default(),
-            shown: false,
+            rows: Vec::new(),
         }
     }
 
@@ -92,8 +103,11 @@ impl Progress {
         if self.interval_ns == 0 {
             return;
         }
-        let pause_ns =
-            if self.terminal { self.interval_ns.min(TERMINAL_NS) } else { self.interval_ns };
+        let pause_ns = if self.screen.is_some() {
+            self.interval_ns.min(TERMINAL_NS)
+        } else {
+            self.interval_ns
+        };
         if let Some(iops) = self.lines.due(moved, pause_ns) {
             let pace = self.pace(moved, iops);
             match self.form {
@@ -112,7 +126,7 @@ impl Progress {
 
     /// Shows what is being waited for, if the line can be replaced.
     pub(crate) fn print(&mut self, line: &str) {
-        if self.terminal && self.interval_ns > 0 {
+        if self.screen.is_some() && self.interval_ns > 0 {
             self.show(&clean(line));
         }
     }
@@ -152,11 +166,15 @@ impl Progress {
     }
 
     fn show(&mut self, line: &str) {
-        if self.terminal {
-            self.shown = true;
-            self.say(&format!("\r\x1b[2K{line}"));
-        } else {
-            self.say(&format!("iosonde: {line}\n"));
+        match &self.screen {
+            Some(screen) => {
+                let rows = self.rows.iter().map(String::as_str);
+                let lines: Vec<&str> = rows.chain([line]).collect();
+                screen.reset();
+                screen.set_message(lines.join("\n"));
+                screen.tick();
+            }
+            None => self.say(&format!("iosonde: {line}\n")),
         }
     }
 
@@ -166,10 +184,21 @@ impl Progress {
         let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }
 
-    /// Clears the line, so that something else can be printed.
+    /// A cell is done: its row stands above the line until the report is printed.
+    pub(crate) fn row(&mut self, row: &str) {
+        if self.form != Form::Text || self.interval_ns == 0 {
+            return;
+        }
+        match self.screen {
+            Some(_) => self.rows.push(clean(row)),
+            None => self.say(&format!("iosonde: {}\n", clean(row))),
+        }
+    }
+
+    /// Clears the screen, so that something else can be printed.
     pub(crate) fn clear(&mut self) {
-        if std::mem::take(&mut self.shown) {
-            self.say("\r\x1b[2K");
+        if let Some(screen) = &self.screen {
+            screen.finish_and_clear();
         }
     }
 }

@@ -14,8 +14,10 @@ use serde_json::json;
 
 use super::exit::{Exit, Failure};
 use super::intact::AcceptArgs;
+use super::keep;
 use super::output::{Output, OutputFormat, note};
 use super::recorded::bounded;
+use super::results;
 use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::record::import::fio_json::{fio_json, is_fio_json};
 use iosonde_model::record::import::fio_log::{fio_log, kind_of};
@@ -41,14 +43,16 @@ use write::deliver_report;
 ///   iosonde report RESULTS/20261121T100000Z-check-1 --output-format html --output report.html
 ///   iosonde report RESULTS/20261121T100000Z-check-1 --recheck
 ///   iosonde report qd1.json qd4.json qd16.json --figures pictures --png
+///   iosonde report                          the results that are kept
+///   iosonde report last --output-format html --output report.html
 ///   iosonde report --explain p99.9
 ///   iosonde report RESULTS/20261121T100000Z-run-1 --restore-signatures --destroy-data=S4EVNX0M
 #[derive(Args, Clone, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ReportArgs {
-    /// A result folder, a record in it, or JSON and logs of fio
-    #[arg(required_unless_present_any = ["explain", "demo"])]
-    #[arg(conflicts_with_all = ["explain", "demo"])]
+    /// A result folder, `last`, `last~2` or the beginning of its name, a record in it, or JSON and
+    /// logs of fio; without it, the results that are kept
+    #[arg(conflicts_with_all = ["explain", "demo"], value_parser = results::parser())]
     path: Vec<PathBuf>,
     /// Format of the report
     #[arg(long, value_enum, default_value = "normal", conflicts_with = "recheck")]
@@ -70,8 +74,9 @@ pub(crate) struct ReportArgs {
     /// What was altered in what is read, in words
     #[arg(skip)]
     altered: Vec<String>,
-    /// Explain a metric and its computation (iops, p99, knee, …; `list` for all)
-    #[arg(long, value_name = "METRIC")]
+    /// Explain a metric, a finding, a check, a kind of corruption or an exit code (p99, page_cache,
+    /// torn, 7; `list` for all)
+    #[arg(long, value_name = "WORD")]
     explain: Option<String>,
     /// Put back what stood at both ends and at the signatures of a device before it was written, as
     /// it was saved in the result folder
@@ -87,6 +92,12 @@ pub(crate) struct ReportArgs {
     /// Put it back although not every process could be examined for having the device open
     #[arg(long, value_name = "ID", requires = "restore_signatures")]
     accept_unseen_processes: Vec<String>,
+    /// Say which kept results are older than the newest KEEP, and how large they are
+    #[arg(long, value_name = "KEEP", conflicts_with_all = ["path", "explain", "demo"])]
+    prune: Option<usize>,
+    /// Remove them
+    #[arg(long, requires = "prune")]
+    remove: bool,
     /// Print an example report with made-up numbers
     #[arg(long)]
     demo: bool,
@@ -123,6 +134,9 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     }
     if args.demo {
         return deliver_report(args, &demo::story(), None);
+    }
+    if args.path.is_empty() {
+        return kept_results(args);
     }
     // What is compared by --recheck is what differs.
     let mut args = args.clone();
@@ -165,6 +179,23 @@ fn present(args: &ReportArgs) -> Result<Exit, Failure> {
     }
 }
 
+/// Lists the results that are kept, or removes old ones.
+fn kept_results(args: &ReportArgs) -> Result<Exit, Failure> {
+    if args.recheck || args.restore_signatures || args.output.is_some() || args.figures.is_some() {
+        return Err(requested("no result is named; `iosonde report` lists those kept".into()));
+    }
+    let Some(directory) = keep::directory(None) else {
+        return Err(requested("no home directory, so no results are kept".into()));
+    };
+    let text = match args.prune {
+        Some(newest) => results::prune(&directory, newest, args.remove)?,
+        None => results::list(&directory),
+    };
+    let mut output = Output::new(OutputFormat::Normal);
+    output.text(&text);
+    Ok(output.end(Exit::Done))
+}
+
 fn requested(message: String) -> Failure {
     Failure::new(Exit::Usage, message)
 }
@@ -181,7 +212,11 @@ fn explain_metric(word: &str, form: Form) -> Result<Exit, Failure> {
     };
     let mut output = Output::new(format);
     output.text(&explain_text(&analysed));
-    output.value(&json!({ "schema": "iosonde.explain/1", "metrics": analysed }));
+    output.value(&json!({
+        "schema": "iosonde.explain/1",
+        "metrics": analysed.metrics,
+        "terms": analysed.terms,
+    }));
     Ok(output.end(Exit::Done))
 }
 

@@ -41,6 +41,7 @@ use super::output::{Output, OutputFormat, note};
 use super::outputs::{FileArgs, Gauge, LogArgs, Outputs};
 use super::place::{self, Place};
 use super::progress::Progress;
+use super::screen;
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::expectation::judge_all;
 use iosonde_analysis::verdict::{assess, verdict};
@@ -50,8 +51,8 @@ use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::{Speed, catalogue};
 use iosonde_report::json::Document;
 use iosonde_report::{
-    cross_check_text, expectations_text, layers_text, precision_text, pursuit_text, run_text,
-    verdict_text,
+    Answer, cross_check_text, expectations_text, layers_text, precision_text, pursuit_text,
+    run_text, verdict_text,
 };
 
 /// Run a single load, given by fio-style options for identical jobs, or by a workload file with
@@ -375,6 +376,8 @@ fn conclude(
         exit = exit.or_graver(both.exit());
         both.keep(&mut keeper, "01");
     }
+    let answer = Answer::of_runs(&[(run, row)], &analysed, None);
+    output.text(&answer.text(screen::columns()));
     output.text(&run_text(run, &row.figures, &row.consistency));
     output.text(&layers_text(run));
     if let Some(pursuit) = &row.pursuit {

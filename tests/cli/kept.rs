@@ -36,6 +36,29 @@ fn verify(folder: &Path) -> Vec<String> {
 }
 
 #[test]
+fn a_check_is_compared_with_earlier_ones_of_the_same_storage() {
+    let place = Place::new();
+    let words = "check . 256M --seconds 0.5 --only cache --threads 1";
+    let check = |words: &str| place.iosonde(words).env("COLUMNS", "400").end();
+    let first = check(words).exits(0).lacks("earlier check");
+    assert!(first.out.starts_with("Result:      "), "{first}");
+    check(words).exits(0).prints("an earlier check here");
+    check(words).exits(0).prints("the median of 2 earlier checks here");
+    // Of another length it says nothing of this one.
+    let other = words.replace("0.5", "0.6");
+    check(&other).exits(0).lacks("earlier check");
+    // A slow time is seen: earlier checks are made a thousand times faster.
+    for folder in place.kept() {
+        let path = folder.join("summary.json");
+        let mut summary = json_of(&path);
+        let iops = summary["rows"][0]["iops"].as_f64().unwrap();
+        summary["rows"][0]["iops"] = (iops * 1000.0).into();
+        fs::write(&path, summary.to_string()).unwrap();
+    }
+    check(words).prints("times slower than the median of 3 earlier checks here");
+}
+
+#[test]
 fn a_check_is_one_folder_with_its_cells() {
     let place = Place::new();
     let words = "check . 256M --seconds 0.5 --only database,cache --threads 1";
@@ -44,7 +67,14 @@ fn a_check_is_one_folder_with_its_cells() {
     let kept = place.kept();
     assert_eq!(kept.len(), 1);
     let names = verify(&kept[0]);
-    let expected = ["01-database.json", "02-cache.json", "host.json", "log.jsonl", "manifest.json"];
+    let expected = [
+        "01-database.json",
+        "02-cache.json",
+        "host.json",
+        "log.jsonl",
+        "manifest.json",
+        "summary.json",
+    ];
     assert_eq!(names, expected);
     let manifest = json_of(&kept[0].join("manifest.json"));
     assert_eq!(manifest["schema"], "iosonde.manifest/1");

@@ -107,7 +107,7 @@ fn what_is_no_result_is_refused_with_what_was_found() {
     refused("bad_iops.1.log", "line 1: found `nan`");
     refused("nothing", "neither manifest.json nor fio results");
     refused("--explain iosp", "did you mean `iops`?");
-    refused("", "required");
+    refused("--recheck", "no result is named");
     refused("--demo --recheck", "cannot be used with");
     // From the future, and from elsewhere.
     let manifest = fs::read_to_string(folder.join("manifest.json")).unwrap();
@@ -169,10 +169,66 @@ fn a_name_cannot_run_anything() {
 }
 
 #[test]
+fn kept_results_are_listed_found_by_short_names_and_removed_on_request() {
+    let place = Place::new();
+    place.iosonde("report").end().exits(0).prints("0 results, 0 B, in ");
+    let sim = "run --ioengine sim --path read=1ms --rw randread --runtime 1 --iodepth";
+    for depth in ["1", "2", "4"] {
+        place.iosonde(&format!("{sim} {depth}")).end().exits(0);
+    }
+    let list = place.iosonde("report").end().exits(0).prints("3 results, ");
+    list.prints("--iodepth 2: no fault seen");
+    for (word, depth) in [("last", 4), ("last~0", 4), ("last~1", 2), ("last~2", 1)] {
+        let words = format!("report {word} --output-format json");
+        let shown = place.iosonde(&words).end().exits(0).json();
+        assert_eq!(shown["cells"][0]["plan"]["jobs"][0]["iodepth"], depth, "{word}");
+    }
+    place.iosonde("report last~3").end().exits(2).says("3 results are kept");
+    place.iosonde("report last-2").end().exits(2).says("`last~NUMBER`");
+    // They all begin with the year.
+    place.iosonde("report 2").end().exits(2).says("give more of the name");
+    let newest = place.kept().pop().unwrap();
+    let name = newest.file_name().unwrap().to_str().unwrap().to_owned();
+    place.iosonde(&format!("report {}", &name[..name.len() - 1])).end().exits(0);
+    place.iosonde("compare last~1 last").end().exits(2).says("iodepth: A has `2`, B has `4`");
+
+    place.iosonde("report --prune 1").end().exits(0).prints("would remove 2 results");
+    assert_eq!(place.kept().len(), 3);
+    place.iosonde("report --prune 1 --remove").end().exits(0).prints("removed 2 results");
+    assert_eq!(place.kept(), [newest]);
+    // What a device held before it was written is never removed.
+    place.file("undo.json", b"{}");
+    let held = place.kept()[0].join("undo-1.json");
+    fs::rename(place.work().join("undo.json"), &held).unwrap();
+    place.iosonde("report --prune 0 --remove").end().exits(0).prints("left alone, holds what");
+    assert_eq!(place.kept().len(), 1);
+}
+
+#[test]
+fn the_answer_comes_first_and_no_line_is_wider_than_the_screen() {
+    let place = Place::new();
+    let words = "check . 256M --seconds 0.5 --only cache,kv-store --threads 1";
+    place.iosonde(words).end().exits(0);
+    for columns in [60, 80, 120, 200] {
+        let call = place.iosonde("report last").env("COLUMNS", columns.to_string());
+        let text = call.end().exits(0).prints("Bandwidth").out;
+        assert!(text.starts_with("Result:      "), "{text}");
+        for line in text.lines() {
+            assert!(line.chars().count() <= columns, "{columns}: {line}");
+        }
+        let heads = ["Confidence:  ", "Next:        "].map(|head| text.find(head).unwrap());
+        assert!(heads[0] < heads[1] && heads[1] < text.find("iosonde: ").unwrap(), "{text}");
+    }
+}
+
+#[test]
 fn metrics_are_explained_and_the_demonstration_is_told() {
     let place = Place::new();
     place.iosonde("report --explain p999").end().exits(0).prints("p99.9").prints("unit:");
     place.iosonde("report --explain list").end().exits(0).prints("hiccups");
+    place.iosonde("report --explain token_bucket").end().exits(0).prints("next:     Plan with");
+    let code = place.iosonde("report --explain 7 --output-format json").end().exits(0);
+    code.prints(r#""kind": "exit_code""#);
     place.iosonde("report --demo").end().exits(0).prints("invented");
     place.iosonde("report --demo --output-format html").end().exits(0).prints("<!doctype html>");
 }

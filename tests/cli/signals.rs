@@ -50,6 +50,14 @@ fn interrupt_while_laying_out() {
 }
 
 #[test]
+fn without_a_verb_it_checks_the_current_directory_and_says_so() {
+    let place = Place::new();
+    let ended = interrupted(place.iosonde("").start().until_stderr("[1/8] "));
+    ended.says("no verb given: iosonde check . (--dry-run shows what it would write");
+    assert!(listing(&place.work()).is_empty());
+}
+
+#[test]
 fn interrupt_during_warm_up() {
     let place = Place::new();
     let call = place.iosonde(LONG).arg("--output-format=json");
@@ -111,7 +119,7 @@ fn interrupt_between_two_workloads() {
     let place = Place::new();
     let call = place.iosonde(SHORT).arg("--only=cache,database");
     // The first row is printed when its workload has ended.
-    let ended = interrupted(call.start().until_stdout("Database"));
+    let ended = interrupted(call.start().until_stderr("iosonde: Database: "));
     ended.prints("partial");
     let manifest = manifest(&place);
     assert_eq!(manifest["cells"][0], "01-database.json");

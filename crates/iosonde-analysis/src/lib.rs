@@ -14,6 +14,7 @@ pub mod fidelity;
 pub mod figures;
 pub mod finding;
 pub mod foreign;
+pub mod history;
 pub mod intervals;
 pub mod ladder;
 pub mod precision;

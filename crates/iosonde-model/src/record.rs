@@ -24,6 +24,7 @@ pub mod profile;
 pub mod run;
 pub mod selftest;
 pub mod store;
+pub mod summary;
 pub mod undo;
 pub mod verify;
 pub mod witness;

@@ -1,27 +1,51 @@
 //! The table of `check`: header, one row per finished cell, footer.
 
+use iosonde_analysis::cross_check::CrossCheck;
+use iosonde_analysis::expectation::Judged;
 use iosonde_analysis::figures::{self, Figures, GroupFigures, Steady};
 use iosonde_analysis::finding::Severity;
-use iosonde_analysis::verdict::Assessment;
+use iosonde_analysis::verdict::{Assessment, Verdict};
 use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::{Estimate, Quantile};
 
+use super::answer::Answer;
 use super::clean::clean;
+use super::cross_check_text::cross_check_text;
+use super::pursuit_text::pursuit_note;
+use super::verdict_text::{expectations_text, verdict_text};
+use super::wrap::{hanging, width};
 
-/// Columns: heading, width, whether the text stands on the left.
-const COLUMNS: [(&str, usize, bool); 11] = [
-    ("Test", 13, true),
-    ("Pattern", 20, true),
-    ("IO Size", 8, false),
-    ("R/W %", 8, false),
-    ("Thr", 4, false),
-    ("QD", 7, false),
-    ("Bandwidth", 13, false),
-    ("IOPS", 11, false),
-    ("Avg Lat", 9, false),
-    ("P99 Lat", 9, false),
-    ("Durable", 12, false),
+/// A column of the table.
+struct Column {
+    heading: &'static str,
+    width: usize,
+    is_text: bool,
+    /// On a narrow screen the columns of the highest rank are left out first; rank 0 always stays.
+    rank: u8,
+}
+
+const fn column(heading: &'static str, width: usize, rank: u8) -> Column {
+    Column { heading, width, is_text: rank == TEXT || width == TITLE, rank }
+}
+
+/// Width of the title of a row.
+const TITLE: usize = 12;
+/// Rank of the pattern, which the title implies.
+const TEXT: u8 = 5;
+
+const COLUMNS: [Column; 11] = [
+    column("Test", TITLE, 0),
+    column("Pattern", 19, TEXT),
+    column("IO Size", 7, 3),
+    column("R/W %", 6, 4),
+    column("Thr", 4, 6),
+    column("QD", 6, 2),
+    column("Bandwidth", 11, 0),
+    column("IOPS", 10, 0),
+    column("Avg Lat", 8, 1),
+    column("P99 Lat", 8, 0),
+    column("Durable", 11, 0),
 ];
 
 /// Mark of a row that has a warning or a named limit.
@@ -29,53 +53,157 @@ const WARNING: char = '*';
 /// Mark of a row whose figures are doubtful, or that had errors.
 const DOUBT: char = '!';
 
-/// Headings and a rule.
-pub fn check_header() -> String {
-    let headings = COLUMNS.map(|(heading, _, _)| heading.to_owned());
-    let line = cells(&headings);
-    let rule = "─".repeat(line.trim_end().chars().count() - 2);
-    format!("{}\n  {rule}\n", line.trim_end())
+/// The table, as wide as a screen allows.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckTable {
+    /// Columns of the screen.
+    screen: usize,
+    /// Columns of the table up to this rank are shown; `None`: not even those of rank 0 fit.
+    rank: Option<u8>,
 }
 
-/// The row of a finished cell, its sub-rows per role, and notes on what is not known.
-///
-/// A row that is INVALID, FAILED or PARTIAL has no figures.
-pub fn check_row(run: &Run, assessment: &Assessment) -> String {
-    let figures = &assessment.figures;
-    let start = [
-        format!("{}{}", clean(&run.plan.title), mark(assessment)),
-        clean(&run.plan.pattern),
-        size(run.plan.nominal_block_bytes),
-    ];
-    if let Some(reason) = no_headline(run, assessment) {
-        let [title, pattern, size] = start;
-        let row = cells(&[title, pattern, size, format!("  {reason}")]);
-        return format!("{}\n", row.trim_end());
+impl CheckTable {
+    /// For a screen of so many columns. Columns are left out by importance until the others fit;
+    /// where the most important ones do not, each row becomes a block of lines.
+    pub fn new(screen: usize) -> CheckTable {
+        let width = |rank: &u8| {
+            let shown = COLUMNS.iter().filter(|column| column.rank <= *rank);
+            1 + shown.map(|column| 1 + column.width).sum::<usize>()
+        };
+        let rank = (0..=COLUMNS.len() as u8).rev().find(|rank| width(rank) <= screen);
+        CheckTable { screen, rank }
     }
-    let durable = match &figures.durable {
-        Some(durable) => match durable.bytes_per_s {
-            Some(rate) => bytes::per_second(rate),
-            None => "FAILED".into(),
-        },
-        None if figures.all.write.ops > 0 => "n/a".into(),
-        None => "-".into(),
-    };
-    let mut out = row(start, &figures.all, figures.inline, durable);
-    if figures.roles.len() > 1 {
-        for role in &figures.roles {
-            let size = role.block_bytes.map_or("mixed".into(), size);
-            let start = [format!("  {}", clean(&role.role)), String::new(), size];
-            out.push_str(&row(start, role, figures.inline, String::new()));
+
+    fn is_shown(self, column: &Column) -> bool {
+        column.rank <= self.rank.unwrap_or(0)
+    }
+
+    /// Headings and a rule.
+    pub fn header(self) -> String {
+        if self.rank.is_none() {
+            return String::new();
         }
+        let line = self.line(&COLUMNS.map(|column| column.heading.to_owned()));
+        let rule = "─".repeat(width(line.trim_end()) - 2);
+        format!("{line}  {rule}\n")
     }
-    for note in run.plan.notes.iter().map(|note| clean(note)).chain(notes(figures)) {
-        out.push_str(&format!("      {note}\n"));
+
+    /// The row of a finished cell, its sub-rows per role, and notes on what is not known.
+    ///
+    /// A row that is INVALID, FAILED or PARTIAL has no figures.
+    pub fn row(self, run: &Run, assessment: &Assessment) -> String {
+        let figures = &assessment.figures;
+        let start = [
+            format!("{}{}", clean(&run.plan.title), mark(assessment)),
+            clean(&run.plan.pattern),
+            size(run.plan.nominal_block_bytes),
+        ];
+        if let Some(reason) = no_headline(run, assessment) {
+            let [title, ..] = start;
+            return match self.rank {
+                Some(_) => hanging(&format!("  {title:TITLE$} "), &reason, self.screen),
+                None => format!("  {title}\n{}", hanging("    ", &reason, self.screen)),
+            };
+        }
+        let durable = match &figures.durable {
+            Some(durable) => match durable.bytes_per_s {
+                Some(rate) => bytes::per_second(rate),
+                None => "FAILED".into(),
+            },
+            None if figures.all.write.ops > 0 => "n/a".into(),
+            None => "-".into(),
+        };
+        let mut out = self.line(&row(start, &figures.all, figures.inline, durable));
+        if figures.roles.len() > 1 {
+            for role in &figures.roles {
+                let size = role.block_bytes.map_or("mixed".into(), size);
+                let start = [format!("  {}", clean(&role.role)), String::new(), size];
+                out.push_str(&self.line(&row(start, role, figures.inline, String::new())));
+            }
+        }
+        for note in run.plan.notes.iter().map(|note| clean(note)).chain(notes(figures)) {
+            out.push_str(&hanging("      ", &note, self.screen));
+        }
+        out
     }
-    out
+
+    /// Texts under their headings, or below each other where the screen is too narrow. A text too
+    /// wide for its column takes the space it needs.
+    fn line(self, texts: &[String; COLUMNS.len()]) -> String {
+        let shown = texts.iter().zip(&COLUMNS).filter(|(_, column)| self.is_shown(column));
+        if self.rank.is_none() {
+            let lines =
+                shown.filter(|(text, _)| !text.is_empty()).map(|(text, column)| {
+                    match column.width {
+                        TITLE => format!("  {text}\n"),
+                        _ => format!("    {:10}{text:>12}\n", column.heading),
+                    }
+                });
+            return lines.collect();
+        }
+        let mut line = String::from(" ");
+        for (text, column) in shown {
+            let padding = " ".repeat(column.width.saturating_sub(width(text)));
+            line.push(' ');
+            match column.is_text {
+                true => line.extend([text.as_str(), &padding]),
+                false => line.extend([padding.as_str(), text]),
+            }
+        }
+        format!("{}\n", line.trim_end())
+    }
+}
+
+/// Everything that a check prints.
+pub struct CheckReport<'a> {
+    /// What stands first.
+    pub answer: Answer,
+    /// The rows.
+    pub rows: &'a [(&'a Run, &'a Assessment)],
+    /// The verdict over them.
+    pub verdict: &'a Verdict,
+    /// The expectations.
+    pub judged: &'a [Judged],
+    /// Comparisons with another program.
+    pub cross_checks: &'a [CrossCheck],
+    /// Whether all that was planned was measured.
+    pub complete: bool,
+}
+
+impl CheckReport<'_> {
+    /// As text for a screen of so many columns.
+    pub fn text(&self, screen: usize) -> String {
+        let table = CheckTable::new(screen);
+        let mut out = self.answer.text(screen);
+        if let Some((run, _)) = self.rows.first() {
+            let size = count::thousands(run.plan.target().bytes >> 20);
+            let path = clean(&run.plan.target().path);
+            let length = run.plan.stop.length_ns().map_or(0, |ns| run.plan.warmup_ns + ns);
+            let length = length as f64 / 1e9;
+            out.push_str(&format!(
+                "iosonde: {path}  ({size} MiB test file, {length} s per test)\n\n"
+            ));
+        }
+        out.push_str(&table.header());
+        for (run, row) in self.rows {
+            out.push_str(&table.row(run, row));
+            if let Some(pursuit) = &row.pursuit {
+                out.push_str(&pursuit_note(pursuit));
+            }
+        }
+        out.push_str(&footer(self.rows));
+        out.push_str(&verdict_text(self.verdict));
+        out.push_str(&expectations_text(self.judged));
+        self.cross_checks.iter().for_each(|check| out.push_str(&cross_check_text(check)));
+        if !self.complete {
+            out.push_str("  partial: not every workload was measured completely\n");
+        }
+        out
+    }
 }
 
 /// Total line and the legend of the marks that were used.
-pub fn check_footer(rows: &[(&Run, &Assessment)]) -> String {
+fn footer(rows: &[(&Run, &Assessment)]) -> String {
     let sum = |of: fn(&GroupFigures) -> u64| -> u64 {
         rows.iter().map(|(_, assessment)| of(&assessment.figures.all)).sum()
     };
@@ -125,14 +253,19 @@ fn no_headline(run: &Run, assessment: &Assessment) -> Option<String> {
     }
 }
 
-fn row(start: [String; 3], group: &GroupFigures, inline: bool, durable: String) -> String {
+fn row(
+    start: [String; 3],
+    group: &GroupFigures,
+    inline: bool,
+    durable: String,
+) -> [String; COLUMNS.len()] {
     let [title, pattern, size] = start;
     let latency = &group.total.latency;
     let depth = match group.has_depth(inline) {
         true => count::significant_or_whole(group.depth_seen),
         false => "inline".into(),
     };
-    let row = cells(&[
+    [
         title,
         pattern,
         size,
@@ -144,8 +277,7 @@ fn row(start: [String; 3], group: &GroupFigures, inline: bool, durable: String) 
         latency.mean_ns.map_or("n/a".into(), duration::latency),
         latency.quantile(0.99).map_or("n/a".into(), p99),
         durable,
-    ]);
-    format!("{}\n", row.trim_end())
+    ]
 }
 
 /// `70/30`, as achieved.
@@ -219,21 +351,6 @@ fn size(bytes: u64) -> String {
     format!("{bytes}B")
 }
 
-/// Sets texts under their headings. A text too wide for its column takes the space it needs.
-fn cells(texts: &[String]) -> String {
-    let mut line = String::from(" ");
-    for (text, (_, width, left)) in texts.iter().zip(COLUMNS) {
-        let free = width.saturating_sub(text.chars().count());
-        let padding = " ".repeat(free);
-        line.push(' ');
-        match left {
-            true => line.extend([text.as_str(), &padding]),
-            false => line.extend([padding.as_str(), text]),
-        }
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,13 +409,31 @@ mod tests {
         let runs = rows();
         let assessed: Vec<Assessment> = runs.iter().map(|run| assess(run, None)).collect();
         let pairs: Vec<(&Run, &Assessment)> = runs.iter().zip(&assessed).collect();
-        let mut table = check_header();
+        let rows = CheckTable::new(usize::MAX);
+        let mut table = rows.header();
         for (run, assessment) in &pairs {
-            table.push_str(&check_row(run, assessment));
+            table.push_str(&rows.row(run, assessment));
         }
-        table.push_str(&check_footer(&pairs));
+        table.push_str(&footer(&pairs));
         table.push_str(&super::super::verdict_text(&verdict(&assessed)));
         assert_golden("check.txt", &table);
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_screen_and_what_matters_most_stays() {
+        let runs = rows();
+        for screen in [20, 40, 60, 80, 100, 120, 200] {
+            let table = CheckTable::new(screen);
+            let rows = runs.iter().map(|run| table.row(run, &assess(run, None)));
+            let text = format!("{}{}", table.header(), rows.collect::<String>());
+            let widest = text.lines().map(width).max().unwrap();
+            // Nothing is cut, and a word or a number is never broken.
+            assert!(widest <= screen.max(28), "{screen}: {widest}\n{text}");
+            for figure in ["Bandwidth", "IOPS", "P99 Lat", "Durable", "1,504 MB/s", "FAILED:"] {
+                assert!(text.contains(figure), "{screen}: {figure}\n{text}");
+            }
+            assert_eq!(text.contains("sequential write"), screen >= 110, "{text}");
+        }
     }
 
     #[test]
@@ -307,7 +442,7 @@ mod tests {
         let full: Vec<String> = runs[..3]
             .iter()
             .flat_map(|run| {
-                let text = check_row(run, &assess(run, None));
+                let text = CheckTable::new(120).row(run, &assess(run, None));
                 text.lines().map(str::to_owned).collect::<Vec<_>>()
             })
             .filter(|line| line.contains("MB/s"))
@@ -322,7 +457,7 @@ mod tests {
     #[test]
     fn rows_without_a_headline_have_no_rate() {
         for run in &rows()[5..] {
-            let text = check_row(run, &assess(run, None));
+            let text = CheckTable::new(120).row(run, &assess(run, None));
             assert!(!text.contains("MB/s"), "{text}");
         }
     }

@@ -1,6 +1,9 @@
-//! What a number means and how it is got: one entry for each word of the reports.
+//! What a word of the reports means: a number and how it is computed, or a term and what to do.
+
+pub mod terms;
 
 use serde::Serialize;
+use terms::{TERMS, Term};
 
 use iosonde_model::units::count;
 
@@ -23,14 +26,21 @@ pub struct Meaning {
     pub caveats: &'static str,
 }
 
+/// All that a word means.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Explanation {
+    /// As a number.
+    pub metrics: Vec<Meaning>,
+    /// As a finding, a check, a kind of corruption, an exit code.
+    pub terms: Vec<Term>,
+}
+
 /// Why a word is not explained.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("found `{word}`, expected one of {known}{meant}")]
-pub struct UnknownMetric {
+#[error("found `{word}`, which no report prints{meant}; `list` prints every word")]
+pub struct UnknownWord {
     /// The word.
     word: String,
-    /// All that are known.
-    known: String,
     /// The nearest, as a question; empty if none is near.
     meant: String,
 }
@@ -192,33 +202,34 @@ const METRICS: &[Meaning] = &metrics! {
         "Where its tail is that of the latency, the host is the reason.";
 };
 
-/// The entries that a word means: one, or all for `list`.
+/// What a word means; everything for `list`.
 ///
 /// # Errors
 /// If the word is unknown, with the nearest that is not.
-pub fn explain(word: &str) -> Result<Vec<Meaning>, UnknownMetric> {
-    let requested = word.trim().to_ascii_lowercase().replace('-', "_");
-    if requested == "list" || requested == "all" {
-        return Ok(METRICS.to_vec());
+pub fn explain(word: &str) -> Result<Explanation, UnknownWord> {
+    let plain = |word: &str| word.trim().to_ascii_lowercase().replace('-', "_");
+    let requested = plain(word);
+    let is_list = requested == "list" || requested == "all";
+    let is_meant = |name: &str| is_list || plain(name) == requested;
+    let metrics = METRICS.iter().filter(|each| names(each).any(is_meant)).copied();
+    let terms = TERMS.iter().filter(|term| is_meant(term.word)).copied();
+    let found = Explanation { metrics: metrics.collect(), terms: terms.collect() };
+    if found != Explanation::default() {
+        return Ok(found);
     }
-    let names = |each: &Meaning| -> Vec<&'static str> {
-        std::iter::once(each.metric).chain(each.also.iter().copied()).collect()
-    };
-    let named = |name: &str| name.replace('-', "_") == requested;
-    if let Some(found) = METRICS.iter().find(|each| names(each).into_iter().any(named)) {
-        return Ok(vec![*found]);
-    }
-    let all: Vec<&str> = METRICS.iter().flat_map(names).collect();
-    let near = count::nearest(&requested, all.iter().copied());
-    let meant = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-    let known: Vec<&str> = METRICS.iter().map(|each| each.metric).collect();
-    let word = super::clean::clean(word);
-    Err(UnknownMetric { word, known: known.join(", "), meant })
+    let known = METRICS.iter().flat_map(names).chain(TERMS.iter().map(|term| term.word));
+    let meant = count::nearest(&requested, known)
+        .map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    Err(UnknownWord { word: super::clean::clean(word), meant })
+}
+
+fn names(metric: &Meaning) -> impl Iterator<Item = &'static str> + use<> {
+    std::iter::once(metric.metric).chain(metric.also.iter().copied())
 }
 
 /// The entries as text.
-pub fn explain_text(all: &[Meaning]) -> String {
-    let entry = |each: &Meaning| {
+pub fn explain_text(all: &Explanation) -> String {
+    let metrics = all.metrics.iter().map(|each| {
         let also = match each.also {
             [] => String::new(),
             others => format!("  (also {})", others.join(", ")),
@@ -227,8 +238,16 @@ pub fn explain_text(all: &[Meaning]) -> String {
             "{}{also}\n  {}\n  unit:    {}\n  formula: {}\n  source:  {}\n  mind:    {}\n",
             each.metric, each.meaning, each.unit, each.formula, each.source, each.caveats
         )
-    };
-    all.iter().map(entry).collect::<Vec<_>>().join("\n")
+    });
+    let terms = all.terms.iter().map(|term| {
+        let method = match term.method {
+            "" => String::new(),
+            method => format!("  found by: {method}\n"),
+        };
+        let (word, kind) = (term.word, term.kind.word());
+        format!("{word}  ({kind})\n  {}\n{method}  next:     {}\n", term.meaning, term.action)
+    });
+    metrics.chain(terms).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -246,23 +265,31 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count);
         for each in METRICS {
-            assert_eq!(explain(each.metric).unwrap(), [*each]);
-            assert!(explain_text(&[*each]).contains(each.formula));
+            let found = explain(each.metric).unwrap();
+            assert_eq!(found.metrics, [*each]);
+            assert!(explain_text(&found).contains(each.formula));
         }
-        assert_eq!(explain("list").unwrap().len(), METRICS.len());
+        for term in TERMS {
+            let found = explain(term.word).unwrap();
+            assert!(found.terms.contains(term));
+            assert!(explain_text(&found).contains(term.action));
+        }
+        let list = explain("list").unwrap();
+        assert_eq!((list.metrics.len(), list.terms.len()), (METRICS.len(), TERMS.len()));
     }
 
     #[test]
     fn other_spellings_are_known_and_a_slip_gets_a_suggestion() {
-        assert_eq!(explain("QD").unwrap()[0].metric, "depth");
-        assert_eq!(explain("queue-depth").unwrap()[0].metric, "depth");
-        assert_eq!(explain("p999").unwrap()[0].metric, "p99.9");
+        assert_eq!(explain("QD").unwrap().metrics[0].metric, "depth");
+        assert_eq!(explain("queue-depth").unwrap().metrics[0].metric, "depth");
+        assert_eq!(explain("p999").unwrap().metrics[0].metric, "p99.9");
         // As the analysis of a sweep names them.
-        assert_eq!(explain("saturation_depth").unwrap()[0].metric, "saturation");
-        assert_eq!(explain("saturation").unwrap()[0].unit, "requests");
-        assert_eq!(explain("N*").unwrap()[0].metric, "n_star");
+        assert_eq!(explain("saturation_depth").unwrap().metrics[0].metric, "saturation");
+        assert_eq!(explain("saturation").unwrap().metrics[0].unit, "requests");
+        assert_eq!(explain("N*").unwrap().metrics[0].metric, "n_star");
         let error = explain("iosp").unwrap_err().to_string();
-        assert!(error.starts_with("found `iosp`, expected one of iops, bw"), "{error}");
-        assert!(error.ends_with("did you mean `iops`?"), "{error}");
+        assert!(error.starts_with("found `iosp`"), "{error}");
+        assert!(error.contains("did you mean `iops`?"), "{error}");
+        assert_eq!(explain("NO-STEADY-PART").unwrap().terms[0].word, "no_steady_part");
     }
 }

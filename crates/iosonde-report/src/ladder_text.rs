@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::clean::clean;
+use super::wrap::hanging;
 use iosonde_analysis::ladder::{Counted, Ladder, Level};
 use iosonde_model::plan::ladder::Call;
 use iosonde_model::record::LadderRun;
@@ -129,23 +130,7 @@ fn row(out: &mut String, level: &Level) {
 
 /// A paragraph whose later lines stand below the first word.
 pub(super) fn wrapped(out: &mut String, head: &str, words: &str) {
-    let indent = head.chars().count();
-    out.push_str(head);
-    let mut at = indent;
-    for (number, word) in words.split(' ').enumerate() {
-        let length = word.chars().count();
-        if number > 0 && at + 1 + length > COLUMNS {
-            out.push('\n');
-            out.push_str(&" ".repeat(indent));
-            at = indent;
-        } else if number > 0 {
-            out.push(' ');
-            at += 1;
-        }
-        out.push_str(word);
-        at += length;
-    }
-    out.push('\n');
+    out.push_str(&hanging(head, words, COLUMNS));
 }
 
 /// The document.

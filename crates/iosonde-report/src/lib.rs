@@ -5,6 +5,7 @@
 //! [`clean`](clean::clean) first.
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod chart;
 pub mod check_table;
 pub mod comparison_json;
@@ -48,8 +49,10 @@ pub mod verdict_text;
 pub mod verify_json;
 pub mod verify_text;
 pub mod workload_toml;
+pub mod wrap;
 
-pub use check_table::{check_footer, check_header, check_row};
+pub use answer::Answer;
+pub use check_table::{CheckReport, CheckTable};
 pub use comparison_json::comparison_json;
 pub use comparison_text::comparison_text;
 pub use cross_check_text::cross_check_text;
@@ -72,3 +75,4 @@ pub use verdict_text::{expectations_text, verdict_text};
 pub use verify_json::verify_json;
 pub use verify_text::{verify_heading, verify_text};
 pub use workload_toml::workload_toml;
+pub use wrap::wrapped;

@@ -3,6 +3,7 @@
 use super::clean::clean;
 use super::story::{Block, Column, Entry, Story, Table, Trust, Warning};
 use super::telling;
+use super::wrap::{hanging, width};
 
 /// Between the columns of a table.
 const GAP: usize = 2;
@@ -72,25 +73,10 @@ impl Page {
         if words.is_empty() {
             return;
         }
-        let indent = width(head);
-        let mut at = indent;
-        self.out.push_str(head);
-        for (number, word) in words.split(' ').filter(|word| !word.is_empty()).enumerate() {
-            let length = width(word);
-            if number > 0 && at + 1 + length > self.columns {
-                self.out.push_str(&format!("\n{}", " ".repeat(indent)));
-                at = indent;
-            } else if number > 0 {
-                self.out.push(' ');
-                at += 1;
-            }
-            self.out.push_str(word);
-            at += length;
-        }
-        self.out.push('\n');
+        self.out.push_str(&hanging(head, &words, self.columns));
     }
 
-    /// The grave cautions, or the others.
+    /// The grave warnings, or the others.
     fn warnings(&mut self, story: &Story, grave: bool) {
         let element: Vec<&Warning> =
             story.warnings.iter().filter(|warning| warning.grave == grave).collect();
@@ -199,22 +185,6 @@ fn cells(table: &Table, footnotes: &[&str]) -> Vec<Vec<String>> {
 fn padded(text: &str, to: usize, at_end: bool) -> String {
     let free = " ".repeat(to.saturating_sub(width(text)));
     if at_end { format!("{free}{text}") } else { format!("{text}{free}") }
-}
-
-/// Columns of a text on a terminal: two for what East Asian scripts and pictograms take, none for
-/// what combines with the character before it.
-fn width(text: &str) -> usize {
-    let of = |character: char| match u32::from(character) {
-        0x300..=0x36f | 0x483..=0x489 | 0x591..=0x5bd | 0x610..=0x61a | 0x64b..=0x65f => 0,
-        0x1ab0..=0x1aff | 0x1dc0..=0x1dff | 0x20d0..=0x20ff | 0xfe00..=0xfe0f | 0xfe20..=0xfe2f => {
-            0
-        }
-        0x1100..=0x115f | 0x2e80..=0x303e | 0x3041..=0xa4cf | 0xa960..=0xa97c => 2,
-        0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 => 2,
-        0xffe0..=0xffe6 | 0x1f300..=0x1f64f | 0x1f680..=0x1faff | 0x20000..=0x3fffd => 2,
-        _ => 1,
-    };
-    text.chars().map(of).sum()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The measuring part of a check.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use super::{Request, length_ns};
@@ -10,19 +12,19 @@ use crate::cli::keep::Keeper;
 use crate::cli::output::{Output, note};
 use crate::cli::outputs::Outputs;
 use crate::cli::progress::Progress;
+use crate::cli::results;
+use crate::cli::screen;
 use crate::schedule::{Event, RunContext, execute};
 use iosonde_analysis::cross_check::CrossCheck;
 use iosonde_analysis::expectation::judge_all;
+use iosonde_analysis::history::against_earlier;
 use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
 use iosonde_model::plan::Plan;
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::run::{Outcome, Run};
-use iosonde_model::units::count;
+use iosonde_model::record::summary::{SUMMARY, Summary, SummaryRow};
 use iosonde_report::json::Document;
-use iosonde_report::{
-    check_footer, check_header, check_row, cross_check_text, expectations_text, pursuit_note,
-    verdict_text,
-};
+use iosonde_report::{Answer, CheckReport};
 
 /// The measuring part of a check.
 pub(super) struct Session<'a> {
@@ -34,22 +36,13 @@ pub(super) struct Session<'a> {
     pub(super) runs: Vec<Run>,
     pub(super) rows: Vec<Assessment>,
     pub(super) cross_checks: Vec<CrossCheck>,
+    /// How it compares with earlier checks of the same storage.
+    pub(super) earlier: Option<String>,
     /// What a witness that failed asks for.
     pub(super) witness_exit: Exit,
 }
 
 impl Session<'_> {
-    pub(super) fn header(&mut self, context: &RunContext, requested: &Request) {
-        let Some(held) = &context.held else { return };
-        let size = count::thousands(held.bytes >> 20);
-        let length = requested.length_ns as f64 / 1e9;
-        self.output.text(&format!(
-            "iosonde: {}  ({size} MiB test file, {length} s per test)\n\n",
-            iosonde_report::clean::clean(&held.path.to_string_lossy())
-        ));
-        self.output.text(&check_header());
-    }
-
     pub(super) fn measure(&mut self, cells: &[Plan], context: &RunContext) -> Result<(), Failure> {
         let total = cells.len();
         execute(cells, context, &mut |event| match event {
@@ -100,10 +93,7 @@ impl Session<'_> {
         self.keeper
             .log(&json!({ "event": "finished", "cell": run.plan.name, "outcome": run.outcome }));
         let row = assess(run, Some(self.host));
-        self.output.text(&check_row(run, &row));
-        if let Some(pursuit) = &row.pursuit {
-            self.output.text(&pursuit_note(pursuit));
-        }
+        self.progress.row(&Answer::row(run, &row));
         self.runs.push(run.clone());
         self.rows.push(row);
     }
@@ -119,10 +109,11 @@ impl Session<'_> {
         let analysed = verdict(&self.rows);
         let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
         let judged = judge_all(&requested.expectations, &rows);
-        self.output.text(&check_footer(&rows));
-        self.output.text(&verdict_text(&analysed));
-        self.output.text(&expectations_text(&judged));
-        self.cross_checks.iter().for_each(|check| self.output.text(&cross_check_text(check)));
+        if let Some(summary) = summary(&rows, requested) {
+            let earlier = self.keeper.path().and_then(Path::parent).map(results::earlier_checks);
+            self.earlier = against_earlier(&summary, &earlier.unwrap_or_default());
+            self.keeper.keep(SUMMARY, &summary);
+        }
         let mut exit = if signal != 0 { Exit::Signal(signal as i32) } else { Exit::Done };
         exit = exit.or_graver(self.witness_exit);
         for row in &rows {
@@ -148,10 +139,17 @@ impl Session<'_> {
         analysed: &Verdict,
         judged: &[iosonde_analysis::expectation::Judged],
     ) -> Exit {
-        if !complete {
-            self.output.text("  partial: not every workload was measured completely\n");
-        }
         let rows: Vec<(&Run, &Assessment)> = self.runs.iter().zip(&self.rows).collect();
+        self.progress.clear();
+        let report = CheckReport {
+            answer: Answer::of_runs(&rows, analysed, self.earlier.as_deref()),
+            rows: &rows,
+            verdict: analysed,
+            judged,
+            cross_checks: &self.cross_checks,
+            complete,
+        };
+        self.output.text(&report.text(screen::columns()));
         let mut document = Document {
             verb: "check",
             cross_checks: &self.cross_checks,
@@ -173,4 +171,17 @@ impl Session<'_> {
         self.output.document(&document);
         exit
     }
+}
+
+/// The rates of the rows whose figures can be used; `None` without one.
+fn summary(rows: &[(&Run, &Assessment)], requested: &Request) -> Option<Summary> {
+    let usable = rows.iter().filter(|(_, row)| row.complete && row.consistency.valid());
+    let rates = usable.map(|(run, row)| SummaryRow {
+        title: run.plan.title.clone(),
+        iops: row.figures.all.total.iops,
+    });
+    let rates: Vec<SummaryRow> = rates.collect();
+    let (run, _) = rows.first().filter(|_| !rates.is_empty())?;
+    let bytes = run.plan.target().bytes;
+    Some(Summary { rows: rates, ..Summary::of(&run.target, bytes, requested.length_ns) })
 }

@@ -7,6 +7,7 @@ use super::write::{Rendered, deliver, deliver_report, marked};
 use super::{Form, Pictures, ReportArgs, requested};
 use crate::cli::ending::{end_of, end_of_expectation};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::screen;
 use crate::cli::{profile, verify};
 use iosonde_analysis::expectation::{Expectation, Judged, judge_all};
 use iosonde_analysis::profile::figures as profile_figures_of;
@@ -14,13 +15,12 @@ use iosonde_analysis::verdict::{Assessment, Verdict, assess, verdict};
 use iosonde_analysis::{judge, ladder};
 use iosonde_model::record::Run;
 use iosonde_model::record::run::Outcome;
-use iosonde_model::units::count;
 use iosonde_report::json::{self, Document, json_text};
 use iosonde_report::run_story::{self, run_story};
 use iosonde_report::{
-    check_footer, check_header, check_row, expectations_text, ladder_header, ladder_json,
-    ladder_text, layers_text, precision_text, profile_figures, profile_json, profile_text,
-    pursuit_note, pursuit_text, run_text, verdict_text, verify_json, verify_text,
+    Answer, CheckReport, expectations_text, ladder_header, ladder_json, ladder_text, layers_text,
+    precision_text, profile_figures, profile_json, profile_text, pursuit_text, run_text,
+    verdict_text, verify_json, verify_text,
 };
 
 /// Runs with their analysis.
@@ -165,7 +165,7 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
 
 /// As `run` printed it.
 fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String {
-    let mut out = String::new();
+    let mut out = Answer::of_runs(rows, &judgement.verdict, None).text(screen::columns());
     for (run, row) in rows {
         out.push_str(&run_text(run, &row.figures, &row.consistency));
         out.push_str(&layers_text(run));
@@ -183,27 +183,15 @@ fn run_again(rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String 
 
 /// As `check` printed it.
 fn check_again(kept: &Kept, rows: &[(&Run, &Assessment)], judgement: &Judgement<'_>) -> String {
-    let mut out = String::new();
-    if let Some((run, _)) = rows.first() {
-        let size = count::thousands(run.plan.target().bytes >> 20);
-        let path = iosonde_report::clean::clean(&run.plan.target().path);
-        let length = run.plan.stop.length_ns().map_or(0, |ns| run.plan.warmup_ns + ns);
-        let length = length as f64 / 1e9;
-        out.push_str(&format!("iosonde: {path}  ({size} MiB test file, {length} s per test)\n\n"));
-    }
-    out.push_str(&check_header());
-    for (run, row) in rows {
-        out.push_str(&check_row(run, row));
-        if let Some(pursuit) = &row.pursuit {
-            out.push_str(&pursuit_note(pursuit));
-        }
-    }
-    out.push_str(&check_footer(rows));
-    out.push_str(&verdict_text(&judgement.verdict));
-    out.push_str(&expectations_text(&judgement.judged));
     let interrupted = rows.iter().any(|(run, _)| run.outcome != Outcome::Complete);
-    if interrupted || kept.manifest.as_ref().is_some_and(|manifest| !manifest.complete) {
-        out.push_str("  partial: not every workload was measured completely\n");
-    }
-    out
+    let partial = kept.manifest.as_ref().is_some_and(|manifest| !manifest.complete);
+    let report = CheckReport {
+        answer: Answer::of_runs(rows, &judgement.verdict, None),
+        rows,
+        verdict: &judgement.verdict,
+        judged: &judgement.judged,
+        cross_checks: &[],
+        complete: !interrupted && !partial,
+    };
+    report.text(screen::columns())
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{Form, Pictures, ReportArgs, pictures, requested};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
+use crate::cli::screen;
 use iosonde_model::record::export::{self, ExportError};
 use iosonde_report::clean::clean;
 use iosonde_report::datasets::{csv, ssv};
@@ -18,9 +19,7 @@ use iosonde_report::markdown::markdown;
 use iosonde_report::plain::plain;
 use iosonde_report::story::{DataSet, Story, Warning};
 use iosonde_report::story_json::story_json;
-
-/// Width of a text, columns: that of the table of `check`.
-const COLUMNS: usize = 120;
+use iosonde_report::wrapped;
 
 /// The rendered report.
 pub(super) enum Rendered {
@@ -38,7 +37,7 @@ pub(super) fn deliver_report(
 ) -> Result<Exit, Failure> {
     let story = &with_mark(args, story);
     let rendered = match args.output_format {
-        Form::Normal => Rendered::Text(instead.unwrap_or_else(|| plain(story, COLUMNS))),
+        Form::Normal => Rendered::Text(instead.unwrap_or_else(|| plain(story, screen::columns()))),
         Form::Json => Rendered::Text(json_text(&marked(args, story_json(story)))),
         Form::Html => Rendered::Text(html(story).map_err(|error| {
             Failure::new(Exit::Environment, format!("a chart cannot be rendered: {error}"))
@@ -99,10 +98,10 @@ pub(super) fn deliver(
     let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     let mut to_stdout = None;
     match (rendered, &args.output) {
-        (Rendered::Text(text), None) => to_stdout = Some(text),
+        (Rendered::Text(text), None) => to_stdout = Some(fitted(args, text)),
         (Rendered::Text(text), Some(path)) => files.push((path.clone(), text.clone().into_bytes())),
         (Rendered::Tables(tables), None) => match tables.as_slice() {
-            [(_, table)] => to_stdout = Some(table),
+            [(_, table)] => to_stdout = Some(table.clone()),
             several => return Err(requested(too_many(several))),
         },
         (Rendered::Tables(tables), Some(path)) => match tables.as_slice() {
@@ -144,9 +143,17 @@ pub(super) fn deliver(
         export::write_bytes(path, bytes).map_err(|error| failed(path, &error))?;
     }
     if let Some(text) = to_stdout {
-        return print(text);
+        return print(&text);
     }
     Ok(Exit::Done)
+}
+
+/// Text as wide as the screen; what programs read is left as it is.
+fn fitted(args: &ReportArgs, text: &str) -> String {
+    match screen::wrap_at() {
+        Some(columns) if args.output_format == Form::Normal => wrapped(text, columns),
+        _ => text.to_owned(),
+    }
 }
 
 fn print(text: &str) -> Result<Exit, Failure> {

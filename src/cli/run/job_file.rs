@@ -23,6 +23,7 @@ use crate::cli::output::{Output, OutputFormat, note};
 use crate::cli::outputs::{Gauge, LogArgs, Outputs};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Progress;
+use crate::cli::screen;
 use crate::schedule::RunContext;
 use iosonde_analysis::expectation::{Expectation, judge_all};
 use iosonde_analysis::verdict::{assess, verdict};
@@ -40,7 +41,7 @@ use iosonde_model::spec::fio::{
 use iosonde_model::spec::{Workload, catalogue};
 use iosonde_report::fio_job::fio_job;
 use iosonde_report::json::Document;
-use iosonde_report::{expectations_text, run_text, verdict_text};
+use iosonde_report::{Answer, expectations_text, run_text, verdict_text};
 
 /// The defaults that hold, as the first line of the report.
 const DEFAULTS: &str = "read as fio's command line: fio's defaults (psync, buffered, until size is \
@@ -393,6 +394,8 @@ fn conclude(
         exit = exit.or_graver(end_of_expectation(&each.judgement));
     }
     let complete = all && rows.iter().all(|row| row.complete);
+    let answer = Answer::of_runs(&cells, &reported, None);
+    output.text(&answer.text(screen::columns()));
     for (run, row) in &cells {
         output.text(&run_text(run, &row.figures, &row.consistency));
     }

@@ -422,7 +422,7 @@ fn supervise(
             }
         }
     }
-    // A thread that waits for an answer keeps its record; what it has counted is known all the same.
+    // A thread that waits for an answer keeps its record; its operations are known all the same.
     let gone = |ops: &Line| {
         let ops = ops.0.load(Ordering::Relaxed);
         VerifyJobRun { ops, abandoned: 1, ..VerifyJobRun::default() }

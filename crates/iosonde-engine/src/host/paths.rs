@@ -21,7 +21,7 @@ use super::usage::Usage;
 enum DiskId {
     /// World-wide identifier, unique by the standards.
     Wwid(String),
-    /// Without a WWID. Cheap USB bridges share serial numbers; a disk of another model, size or unit
+    /// Without a WWID. Cheap USB bridges share serial numbers; a disk of another model, size, unit
     /// (NVMe namespace, SCSI LUN) is another one for certain.
     Serial { serial: String, model: Option<String>, sectors: u64, unit: Option<String> },
 }

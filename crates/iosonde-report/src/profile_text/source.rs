@@ -1,4 +1,4 @@
-//! How far the figures can be trusted: consistency checks, findings, source, what is missing, own cost.
+//! How far the figures can be trusted: consistency checks, findings, source, gaps, own cost.
 
 use crate::clean::clean;
 use crate::ladder_text::wrapped;

@@ -1,0 +1,107 @@
+//! A check against earlier ones of the same storage.
+
+use iosonde_model::record::summary::Summary;
+use iosonde_model::units::count;
+
+/// From this factor on the direction is said in words: repeats on one machine differ by less.
+const FACTOR: f64 = 2.0;
+
+/// How the rates compare with those of earlier checks; `None` without one of the same storage,
+/// size and length.
+///
+/// The rate of a row is divided by the median of the earlier rates of that row. The figure is the
+/// median of these ratios over the rows; the range is that of the earlier checks, each divided by
+/// the same medians. A range of few checks is no interval, and is not called one.
+pub fn against_earlier(now: &Summary, earlier: &[Summary]) -> Option<String> {
+    let earlier: Vec<&Summary> = earlier.iter().filter(|each| each.is_like(now)).collect();
+    let usual = |title: &str| median(earlier.iter().filter_map(|each| rate(each, title)).collect());
+    let ratios = |of: &Summary| -> Vec<(String, f64)> {
+        let ratio = |title: &str| Some(rate(of, title)? / usual(title)?);
+        let titles = now.rows.iter().map(|row| row.title.clone());
+        titles.filter_map(|title| ratio(&title).map(|ratio| (title, ratio))).collect()
+    };
+    let overall = |of: &Summary| median(ratios(of).into_iter().map(|(_, ratio)| ratio).collect());
+    let ratio = overall(now)?;
+    let checks = match earlier.len() {
+        1 => "an earlier check here".to_owned(),
+        several => format!("the median of {several} earlier checks here"),
+    };
+    let all: Vec<f64> = earlier.iter().filter_map(|each| overall(each)).collect();
+    let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = all.iter().copied().fold(0.0, f64::max);
+    let n = count::significant;
+    let range = match all.len() {
+        0 | 1 => String::new(),
+        _ => format!(" (they: {} to {})", n(least), n(most)),
+    };
+    let words = match ratio {
+        ratio if ratio <= 1.0 / FACTOR => format!("{} times slower than {checks}", n(1.0 / ratio)),
+        ratio if ratio >= FACTOR => format!("{} times faster than {checks}", n(ratio)),
+        ratio => format!("{} of {checks}", n(ratio)),
+    };
+    let worst = ratios(now).into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    let worst = worst.filter(|(_, row)| *row <= 1.0 / FACTOR && now.rows.len() > 1);
+    let worst = worst.map(|(title, row)| format!(", most in {title}: {} times", n(1.0 / row)));
+    Some(format!("{words}{range}{}", worst.unwrap_or_default()))
+}
+
+fn rate(of: &Summary, title: &str) -> Option<f64> {
+    let row = of.rows.iter().find(|row| row.title == title)?;
+    (row.iops.is_finite() && row.iops > 0.0).then_some(row.iops)
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iosonde_model::record::TargetFacts;
+    use iosonde_model::record::summary::SummaryRow;
+
+    fn check(rates: &[f64]) -> Summary {
+        let target = TargetFacts { mount_point: Some("/data".into()), ..TargetFacts::default() };
+        let titles = ["Backup", "Cache", "Logging"];
+        let rows = titles.iter().zip(rates);
+        let rows = rows.map(|(title, iops)| SummaryRow { title: (*title).into(), iops: *iops });
+        Summary { rows: rows.collect(), ..Summary::of(&target, 1 << 30, 1_000_000_000) }
+    }
+
+    #[test]
+    fn a_usual_check_is_a_share_of_the_median_and_has_a_range() {
+        let earlier = [check(&[90.0, 900.0]), check(&[100.0, 1000.0]), check(&[110.0, 1100.0])];
+        let words = against_earlier(&check(&[100.0, 1000.0]), &earlier);
+        let expected = "1.00 of the median of 3 earlier checks here (they: 0.900 to 1.10)";
+        assert_eq!(words.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_slow_one_is_called_slow_and_its_worst_row_is_named() {
+        let earlier = [check(&[100.0, 1000.0, 85_000.0]), check(&[100.0, 1000.0, 85_000.0])];
+        let words = against_earlier(&check(&[50.0, 250.0, 247.0]), &earlier).unwrap_or_default();
+        assert!(words.starts_with("4.00 times slower than the median of 2 earlier"), "{words}");
+        assert!(words.ends_with(", most in Logging: 344 times"), "{words}");
+        let words = against_earlier(&check(&[300.0]), &earlier[..1]).unwrap_or_default();
+        assert_eq!(words, "3.00 times faster than an earlier check here");
+    }
+
+    #[test]
+    fn what_is_no_like_has_no_part_in_it() {
+        let now = check(&[100.0]);
+        let other_size = Summary { bytes: 1 << 20, ..now.clone() };
+        let other_storage = Summary { storage: "sdb".into(), ..now.clone() };
+        let unknown = Summary { storage: String::new(), ..now.clone() };
+        let empty = check(&[]);
+        assert_eq!(against_earlier(&now, &[other_size, other_storage, empty.clone()]), None);
+        assert_eq!(against_earlier(&unknown, std::slice::from_ref(&unknown)), None);
+        assert_eq!(against_earlier(&empty, std::slice::from_ref(&now)), None);
+        assert_eq!(against_earlier(&check(&[0.0]), &[now]), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! The rates of a check in few bytes, beside its records: what later checks are compared with.
+
+use serde::{Deserialize, Serialize};
+
+use super::TargetFacts;
+
+/// Name and version of the schema.
+pub const SUMMARY_SCHEMA: &str = "iosonde.summary/1";
+/// Name of the file in a result folder.
+pub const SUMMARY: &str = "summary.json";
+
+/// A check in few numbers.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Summary {
+    /// [`SUMMARY_SCHEMA`].
+    pub schema: String,
+    /// The storage: the serial number of its device, else its kernel name, else the mount point.
+    pub storage: String,
+    /// Type of the file system, if there is one.
+    pub filesystem: Option<String>,
+    /// Size of the test file, bytes.
+    pub bytes: u64,
+    /// Length of each row, ns.
+    pub length_ns: u64,
+    /// The rows that were measured.
+    pub rows: Vec<SummaryRow>,
+}
+
+/// A row of it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct SummaryRow {
+    /// Its title.
+    pub title: String,
+    /// Operations per second.
+    pub iops: f64,
+}
+
+impl Summary {
+    /// Of a target, without rows.
+    pub fn of(target: &TargetFacts, bytes: u64, length_ns: u64) -> Summary {
+        let device = target.device.as_ref();
+        let name = device.map(|device| device.serial.as_ref().unwrap_or(&device.name).clone());
+        Summary {
+            schema: SUMMARY_SCHEMA.into(),
+            storage: name.or(target.mount_point.clone()).unwrap_or_default(),
+            filesystem: target.filesystem.clone(),
+            bytes,
+            length_ns,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Whether another check measured the same in the same way.
+    pub fn is_like(&self, other: &Summary) -> bool {
+        let of = |each: &Summary| {
+            (each.schema.clone(), each.storage.clone(), each.filesystem.clone(), each.bytes)
+        };
+        !self.storage.is_empty() && of(self) == of(other) && self.length_ns == other.length_ns
+    }
+}

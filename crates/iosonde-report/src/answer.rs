@@ -1,0 +1,211 @@
+//! The first three lines of a report: what came out, how far to trust it, what to do next.
+
+use iosonde_analysis::figures::GroupFigures;
+use iosonde_analysis::finding::Severity;
+use iosonde_analysis::verdict::{Assessment, Kind, Verdict, verdict};
+use iosonde_model::record::run::Run;
+use iosonde_model::units::{bytes, count, duration};
+use iosonde_stats::Quantile;
+
+use super::clean::clean;
+use super::explain::terms;
+use super::wrap::hanging;
+
+/// What stands first.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Answer {
+    /// What came out, against something where there is something.
+    pub result: String,
+    /// How far to trust it, and why not further.
+    pub confidence: String,
+    /// One command or action.
+    pub next: String,
+}
+
+impl Answer {
+    /// The answer of `run` and `check`. `earlier` compares with earlier results of the same target.
+    pub fn of_runs(
+        rows: &[(&Run, &Assessment)],
+        verdict: &Verdict,
+        earlier: Option<&str>,
+    ) -> Answer {
+        let measured: Vec<&(&Run, &Assessment)> = rows
+            .iter()
+            .filter(|(_, row)| row.consistency.valid() && row.figures.all.total.ops > 0)
+            .collect();
+        let figures = match measured.as_slice() {
+            [] => "nothing was measured".to_owned(),
+            [(_, row)] => figures_of_one(&row.figures.all),
+            several => figures_of(several),
+        };
+        let result = match (verdict.kind, earlier) {
+            (Kind::Failing, _) => format!("{}; {figures}", verdict.words),
+            (Kind::LimitedBy, Some(earlier)) => {
+                format!("{figures}; {}; {earlier}", verdict.words)
+            }
+            (Kind::LimitedBy, None) => format!("{figures}; {}", verdict.words),
+            (kind, earlier) => {
+                let health = match kind {
+                    Kind::NoFaultSeen => format!("{}; ", verdict.words),
+                    _ => String::new(),
+                };
+                let earlier = earlier.map(|words| format!("; {words}")).unwrap_or_default();
+                format!("{health}{figures}{earlier}")
+            }
+        };
+        let is_partial = rows.iter().any(|(_, row)| !row.complete);
+        let confidence = match verdict.kind {
+            Kind::Failing => "none: the figures cannot be used as they are".to_owned(),
+            Kind::LowConfidence => verdict.words.replacen("low confidence", "low", 1),
+            _ if is_partial => "low: not everything was measured completely".to_owned(),
+            Kind::LimitedBy | Kind::NoFaultSeen => "high".to_owned(),
+        };
+        Answer { result, confidence, next: next(rows, verdict) }
+    }
+
+    /// One row of several, in a line.
+    pub fn row(run: &Run, row: &Assessment) -> String {
+        let words = verdict(std::slice::from_ref(row)).words;
+        let figures = match row.consistency.valid() && row.figures.all.total.ops > 0 {
+            true => figures_of_one(&row.figures.all),
+            false => "no figures".to_owned(),
+        };
+        format!("{}: {figures} ({words})", clean(&run.plan.title))
+    }
+
+    /// Three lines, wrapped to a screen of so many columns.
+    pub fn text(&self, screen: usize) -> String {
+        let lines = [
+            ("Result:      ", &self.result),
+            ("Confidence:  ", &self.confidence),
+            ("Next:        ", &self.next),
+        ];
+        let lines = lines.map(|(head, words)| hanging(head, &clean(words), screen));
+        format!("{}\n", lines.concat())
+    }
+}
+
+/// What helps most: against the most severe finding, else the next question.
+fn next(rows: &[(&Run, &Assessment)], verdict: &Verdict) -> String {
+    let is_grave = |severity: Severity| severity > Severity::Warning;
+    let grave = verdict.findings.iter().find(|reported| is_grave(reported.finding.severity));
+    let of_finding = grave.and_then(|reported| {
+        let code = reported.finding.code;
+        let action = terms::action(code)?;
+        Some(format!("{action} (iosonde report --explain {code})"))
+    });
+    of_finding.unwrap_or_else(|| {
+        let path = rows.first().map_or(".", |(run, _)| run.plan.target().path.as_str());
+        match rows.len() {
+            1 => "Repeat it to see how far runs differ: iosonde compare needs five of each \
+                  side."
+                .to_owned(),
+            _ => {
+                format!("Ask how depth, size and jobs matter: iosonde experiment run study {path}")
+            }
+        }
+    })
+}
+
+fn figures_of_one(all: &GroupFigures) -> String {
+    let directions = [("read", &all.read), ("write", &all.write), ("trim", &all.trim)];
+    let active: Vec<_> = directions.into_iter().filter(|(_, figures)| figures.ops > 0).collect();
+    let rates = active.iter().map(|(name, figures)| {
+        format!("{} {name} IOPS", count::significant_or_whole(figures.iops))
+    });
+    let rates = rates.collect::<Vec<_>>().join(" and ");
+    let rate = bytes::per_second(all.total.bytes_per_s);
+    let latencies = [(0.5, "p50"), (0.99, "p99")].map(|(quantile, name)| {
+        let value = all.total.latency.quantile(quantile).and_then(Quantile::value_ns);
+        value.map(|ns| format!("{name} {}", duration::latency(ns as f64)))
+    });
+    let latencies: Vec<String> = latencies.into_iter().flatten().collect();
+    let latencies = match latencies.as_slice() {
+        [] => String::new(),
+        some => format!("; {}", some.join(", ")),
+    };
+    format!("{rates}, {rate}{latencies}")
+}
+
+/// The extremes of several rows, each with its title.
+fn figures_of(rows: &[&(&Run, &Assessment)]) -> String {
+    let all = |row: &(&Run, &Assessment)| row.1.figures.all.clone();
+    let title = |row: &(&Run, &Assessment)| clean(&row.0.plan.title);
+    let most = |figure: fn(&GroupFigures) -> f64| {
+        rows.iter().max_by(|a, b| figure(&all(a)).total_cmp(&figure(&all(b))))
+    };
+    let p99 = |group: &GroupFigures| {
+        let value = group.total.latency.quantile(0.99).and_then(Quantile::value_ns);
+        value.map_or(-1.0, |ns| ns as f64)
+    };
+    let mut parts = Vec::new();
+    if let Some(row) = most(|group| group.total.iops) {
+        let iops = count::significant_or_whole(all(row).total.iops);
+        parts.push(format!("up to {iops} IOPS ({})", title(row)));
+    }
+    if let Some(row) = most(|group| group.total.bytes_per_s) {
+        let rate = bytes::per_second(all(row).total.bytes_per_s);
+        parts.push(format!("up to {rate} ({})", title(row)));
+    }
+    if let Some(row) = most(p99).filter(|row| p99(&all(row)) >= 0.0) {
+        let p99 = duration::latency(p99(&all(row)));
+        parts.push(format!("p99 up to {p99} ({})", title(row)));
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iosonde_analysis::assess;
+    use iosonde_fixtures::{Load, run_of};
+
+    fn answer(runs: &[Run], earlier: Option<&str>) -> Answer {
+        let assessed: Vec<Assessment> = runs.iter().map(|run| assess(run, None)).collect();
+        let pairs: Vec<(&Run, &Assessment)> = runs.iter().zip(&assessed).collect();
+        Answer::of_runs(&pairs, &verdict(&assessed), earlier)
+    }
+
+    #[test]
+    fn a_healthy_run_has_its_figures_and_high_confidence() {
+        let run = run_of(&[Load { noise: 0.0, ..Load::default() }]);
+        let found = answer(&[run], None);
+        assert!(
+            found.result.starts_with("no fault seen; 5,000 read IOPS, 20.5 MB/s; p50 "),
+            "{found:?}"
+        );
+        assert_eq!(found.confidence, "high");
+        assert!(found.next.contains("iosonde compare"), "{found:?}");
+    }
+
+    #[test]
+    fn a_finding_lowers_confidence_and_says_what_to_do() {
+        let mut run = run_of(&[Load::default()]);
+        run.target.direct = false;
+        let found = answer(&[run], Some("0.5 of the median of 4 earlier checks here"));
+        assert!(found.result.ends_with("0.5 of the median of 4 earlier checks here"), "{found:?}");
+        assert_eq!(found.confidence, "low: page cache");
+        assert!(found.next.ends_with("(iosonde report --explain buffered)"), "{found:?}");
+    }
+
+    #[test]
+    fn what_failed_stands_first_and_nothing_is_wider_than_the_screen() {
+        let mut run = run_of(&[Load::default()]);
+        run.jobs[0].read.bytes += 1;
+        let found = answer(&[run], None);
+        assert!(found.result.starts_with("failed: INVALID"), "{found:?}");
+        assert!(found.confidence.starts_with("none"), "{found:?}");
+        let text = found.text(60);
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        assert!(text.starts_with("Result:      failed"), "{text}");
+    }
+
+    #[test]
+    fn several_rows_are_named_by_their_extremes() {
+        let slow = run_of(&[Load { iops: 100.0, depth: 1, noise: 0.0, ..Load::default() }]);
+        let mut fast = run_of(&[Load { iops: 9_000.0, noise: 0.0, ..Load::default() }]);
+        fast.plan.title = "Cache".into();
+        let found = answer(&[slow, fast], None);
+        assert!(found.result.contains("up to 9,000 IOPS (Cache)"), "{found:?}");
+    }
+}

@@ -1,0 +1,180 @@
+//! The results that are kept: listed, found by short names, removed when there are too many.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+
+use super::exit::{Exit, Failure};
+use super::keep;
+use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest};
+use iosonde_model::record::summary::{SUMMARY, Summary};
+use iosonde_model::record::undo::Undo;
+use iosonde_model::record::{checksums, given};
+use iosonde_model::units::{bytes, count};
+use iosonde_report::clean::clean;
+
+/// Largest manifest that is read, bytes.
+const MAX_MANIFEST: u64 = 1 << 20;
+
+/// Most earlier checks that one is compared with.
+const MAX_EARLIER: usize = 100;
+
+/// A kept result.
+#[derive(Debug)]
+pub(crate) struct KeptResult {
+    pub(crate) path: PathBuf,
+    name: String,
+    pub(crate) manifest: Manifest,
+}
+
+impl KeptResult {
+    fn at(path: PathBuf) -> Option<KeptResult> {
+        let name = path.file_name()?.to_str()?.to_owned();
+        // A link leads to what may not be ours.
+        if !path.symlink_metadata().ok()?.is_dir() {
+            return None;
+        }
+        let text = given::bytes(&path.join("manifest.json"), MAX_MANIFEST).ok()?;
+        let manifest: Manifest = serde_json::from_slice(&text).ok()?;
+        (manifest.schema == MANIFEST_SCHEMA).then_some(KeptResult { path, name, manifest })
+    }
+
+    fn bytes(&self) -> u64 {
+        let files = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+    }
+
+    /// When, what, and what came out.
+    fn line(&self) -> String {
+        let outcome = match self.manifest.complete {
+            _ if self.manifest.verdict.is_empty() => "not finished",
+            true => &self.manifest.verdict,
+            false => "partial",
+        };
+        let words = self.manifest.command.iter().skip(1).map(|word| clean(word));
+        let words: Vec<String> = words.collect();
+        format!("  {}  {}: {}\n", clean(&self.name), words.join(" "), clean(outcome))
+    }
+}
+
+/// All kept results, the oldest first.
+pub(crate) fn all(directory: &Path) -> Vec<KeptResult> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut results: Vec<KeptResult> =
+        entries.filter_map(|entry| KeptResult::at(entry.path())).collect();
+    results.sort_by(|a, b| {
+        (a.manifest.started_unix_ns, &a.name).cmp(&(b.manifest.started_unix_ns, &b.name))
+    });
+    results
+}
+
+/// What finished checks in a directory measured, the newest ones.
+pub(crate) fn earlier_checks(directory: &Path) -> Vec<Summary> {
+    let is_check = |result: &KeptResult| {
+        result.manifest.verb == "check" && !checksums::is_unfinished(&result.path)
+    };
+    let checks = all(directory).into_iter().filter(is_check).rev().take(MAX_EARLIER);
+    let summary = |result: KeptResult| {
+        let text = given::bytes(&result.path.join(SUMMARY), MAX_MANIFEST).ok()?;
+        serde_json::from_slice(&text).ok()
+    };
+    checks.filter_map(summary).collect()
+}
+
+/// Reads an argument that names a result.
+pub(crate) fn parser() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|word| named(Path::new(&word)))
+}
+
+/// The folder that a word means: itself if it exists, `last`, `last~2`, or the beginning of the
+/// name of one kept result.
+///
+/// # Errors
+/// If it means several, or is `last` and there are not so many.
+fn named(word: &Path) -> Result<PathBuf, String> {
+    let asked = word.to_str().unwrap_or_default();
+    let is_path = word.exists() || asked.is_empty() || asked.contains('/');
+    let Some(directory) = keep::directory(None).filter(|_| !is_path) else {
+        return Ok(word.to_path_buf());
+    };
+    let results = all(&directory);
+    if let Some(back) = asked.strip_prefix("last") {
+        let back = match back.strip_prefix('~') {
+            None if back.is_empty() => Some(0),
+            None => None,
+            Some(number) => number.parse::<usize>().ok(),
+        };
+        let found = back.map(|back| results.len().checked_sub(back + 1));
+        return match found {
+            Some(Some(at)) => Ok(results[at].path.clone()),
+            Some(None) => {
+                Err(format!("{} results are kept in {}", results.len(), directory.display()))
+            }
+            None => Err("found neither a path nor `last` or `last~NUMBER`".into()),
+        };
+    }
+    let mut matching = results.iter().filter(|result| result.name.starts_with(asked));
+    match (matching.next(), matching.next()) {
+        (Some(one), None) => Ok(one.path.clone()),
+        (Some(one), Some(other)) => {
+            Err(format!("{} and {} begin with it; give more of the name", one.name, other.name))
+        }
+        (None, _) => Ok(word.to_path_buf()),
+    }
+}
+
+/// What is kept, as text.
+pub(crate) fn list(directory: &Path) -> String {
+    let results = all(directory);
+    let mut out: String = results.iter().map(KeptResult::line).collect();
+    let size: u64 = results.iter().map(KeptResult::bytes).sum();
+    out.push_str(&format!(
+        "{} results, {}, in {}\n",
+        results.len(),
+        bytes::rough(size),
+        clean(&directory.to_string_lossy())
+    ));
+    if let Some(newest) = results.last() {
+        let name = clean(&newest.name);
+        out.push_str(&format!("iosonde report last, or iosonde report {name}, shows the newest\n"));
+    }
+    out
+}
+
+/// Removes all but the newest results, or says which; what a command still writes is left alone.
+///
+/// # Errors
+/// If one cannot be removed.
+pub(crate) fn prune(directory: &Path, keep: usize, remove: bool) -> Result<String, Failure> {
+    let results = all(directory);
+    let old = results.len().saturating_sub(keep);
+    let (mut out, mut freed, mut removed) = (String::new(), 0, 0);
+    for result in &results[..old] {
+        let reason = match () {
+            () if checksums::is_unfinished(&result.path) => Some("not finished"),
+            () if result.path.join(Undo::name(1)).exists() => Some("holds what stood on a device"),
+            () => None,
+        };
+        if let Some(reason) = reason {
+            out.push_str(&format!("  left alone, {reason}: {}\n", clean(&result.name)));
+            continue;
+        }
+        freed += result.bytes();
+        removed += 1;
+        if remove {
+            fs::remove_dir_all(&result.path).map_err(|error| {
+                let path = result.path.display();
+                Failure::new(Exit::Environment, format!("`{path}` cannot be removed: {error}"))
+            })?;
+        }
+        out.push_str(&result.line());
+    }
+    let size = bytes::rough(freed);
+    let count = count::thousands(removed);
+    out.push_str(&match remove {
+        true => format!("removed {count} results, {size}\n"),
+        false => format!("would remove {count} results, {size}; add --remove to do it\n"),
+    });
+    Ok(out)
+}
